@@ -378,11 +378,11 @@ MISTAKES = [
     bad("ports", "flow.F.protocol=mptcp", 'flow.F.paths="ndiffports:2"', says="cannot do ndiffports:2"),
     bad(
         "tiny datagrams", "flow.F.protocol=udp",
-        'flow.F.workload={ kind = "rate", rate = "1 Mbit/s", message = "8 B" }', says="16 bytes of their own",
+        'flow.F.workload={ kind = "rate", rate = "1 Mbit/s", message = "8 B" }', says="a header of 16 bytes",
     ),
     bad(
         "long datagrams", "flow.F.protocol=udp",
-        'flow.F.workload={ kind = "rate", rate = "1 Mbit/s", message = "70 kB" }', says="no datagram is longer",
+        'flow.F.workload={ kind = "rate", rate = "1 Mbit/s", message = "70 kB" }', says="a datagram has at most",
     ),
     bad("an unknown key", "flow.F.congestoin=reno", says="congestion"),
     bad("no link", 'flow.F.to="C"', says="no link leads"),

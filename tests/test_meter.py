@@ -197,7 +197,7 @@ def test_options_that_do_not_fit_together_are_refused(port: str) -> None:
         (("-n", "1M", "-b", "1M"), "leave --bitrate or --bytes away"),
         (("--workload", '{ kind = "saturated" }', "-l", "100"), "leave --bitrate, --bytes and --length away"),
         (("--flow", "tcp:const0:const9", "-u"), "leave --workload and the protocol away"),
-        (("-u", "-l", "70000"), "no datagram is longer"),
+        (("-u", "-l", "70000"), "a datagram has at most"),
         (("-u", "-n", "1M"), "feedback that udp does not have"),
         (("--workload", '{ kind = "satrated" }'), "saturated"),
         (("-b", "fast"), "is no amount"),
@@ -228,13 +228,13 @@ def test_who_cannot_be_reached_or_is_no_meter_is_named() -> None:
         thread.start()
         done = anabranch("meter", "run", "127.0.0.1", "-p", number)
         thread.join()
-    assert (done.returncode, "does not answer as a meter does" in done.stderr) == (1, True)
+    assert (done.returncode, "does not answer like a meter" in done.stderr) == (1, True)
     gone = anabranch("meter", "run", "127.0.0.1", "-p", number)
-    assert (gone.returncode, "no meter waits at 127.0.0.1" in gone.stderr) == (1, True)
+    assert (gone.returncode, "there is no meter server at 127.0.0.1" in gone.stderr) == (1, True)
     taken = anabranch("meter", "serve", "--bind", "192.0.2.1")
-    assert (taken.returncode, "nothing can listen at 192.0.2.1" in taken.stderr) == (1, True)
+    assert (taken.returncode, "cannot listen at 192.0.2.1" in taken.stderr) == (1, True)
     wrong = anabranch("meter", "serve", "--bind", "everywhere")
-    assert (wrong.returncode, "is no address" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "is not an IPv4 or IPv6 address" in wrong.stderr) == (2, True)
 
 
 def test_one_test_is_enough_if_it_is_said_so_and_a_killed_client_ends_its_own() -> None:
@@ -251,7 +251,7 @@ def test_one_test_is_enough_if_it_is_said_so_and_a_killed_client_ends_its_own() 
     client.kill()
     client.communicate()
     # The one-off server has not had its test yet, and goes on.
-    assert "has gone" in server.stdout.readline()
+    assert "closed the connection" in server.stdout.readline()
     assert measured(number, "-t", "0.2")["flows"]
     assert server.wait(10) == 0
 

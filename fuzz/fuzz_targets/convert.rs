@@ -1,5 +1,5 @@
-//! A stream that begins as a message of the Convert Protocol does, or not: what parses is complete with its last byte, and means the
-//! same when it is written again.
+//! A stream that may begin like a message of the Convert Protocol: a parsed message is complete with its last
+//! byte, and keeps its meaning when it is written again.
 #![no_main]
 
 #[path = "../../apps/proxy/tests/fuzz_bodies/convert.rs"]

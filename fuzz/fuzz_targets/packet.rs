@@ -1,4 +1,4 @@
-//! IP packets with TCP, UDP or SCTP: what parses is written and read again without change.
+//! IP packets with TCP, UDP or SCTP: a parsed packet is written and read again without change.
 #![no_main]
 
 #[path = "../../crates/wire/tests/fuzz_bodies/mod.rs"]

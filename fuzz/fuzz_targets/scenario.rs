@@ -1,4 +1,4 @@
-//! A scenario file; lines that begin with `#set ` are overrides as well as comments.
+//! A scenario file; comments that begin with `#set ` are also overrides.
 #![no_main]
 
 use anabranch_sim::scenario::{parse_with, to_toml};
@@ -11,7 +11,7 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
         .collect();
     let files = |_: &std::path::Path| Ok("0\n1\n1\n7\n".to_owned());
     match parse_with(text, "fuzz.toml", &overrides, &files) {
-        // What is accepted is written out and means the same.
+        // An accepted scenario keeps its meaning when it is written.
         Ok(scenario) => {
             let again = parse_with(&to_toml(&scenario), "again.toml", &[], &files);
             assert_eq!(again.as_ref(), Ok(&scenario));

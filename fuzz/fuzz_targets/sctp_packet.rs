@@ -1,4 +1,4 @@
-//! SCTP packets, behind an IPv4 header that is always right.
+//! SCTP packets, behind a valid IPv4 header.
 #![no_main]
 
 #[path = "../../crates/wire/tests/fuzz_bodies/mod.rs"]

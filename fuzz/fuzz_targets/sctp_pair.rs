@@ -1,4 +1,4 @@
-//! An SCTP or CMT-SCTP pair under hostile packets, dead paths, time steps and applications.
+//! An SCTP or CMT-SCTP pair under adversarial packets, dead paths, time steps and applications.
 #![no_main]
 
 #[path = "../../crates/host/tests/fuzz_bodies/mod.rs"]

@@ -1,4 +1,5 @@
-//! A client's or a proxy's bytes of SOCKS 5: what parses is complete with its last byte, and written again as it was.
+//! Bytes of a SOCKS 5 client or proxy: a parsed message is complete with its last byte, and written again
+//! without change.
 #![no_main]
 
 #[path = "../../apps/proxy/tests/fuzz_bodies/socks.rs"]

@@ -1,4 +1,4 @@
-//! A TCP or Multipath TCP pair under hostile packets, time steps and applications.
+//! A TCP or Multipath TCP pair under adversarial packets, time steps and applications.
 #![no_main]
 
 #[path = "../../crates/host/tests/fuzz_bodies/mod.rs"]

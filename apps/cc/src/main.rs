@@ -8,13 +8,13 @@ mod linux {
     const USAGE: &str = "\
 Coupled congestion controls for Linux's Multipath TCP
 
-anabranch-cc load [--floor 1|2] [--coupled-start] [CONTROL...]   load all or some; exchange those that are loaded
-anabranch-cc unload [CONTROL...]                                 unload all or some; connections keep what they have
-anabranch-cc list [--json]                                       what can be loaded, and what is
-anabranch-cc status [--json]                                     what connections did, and what this machine lacks
-anabranch-cc run CONTROL -- COMMAND...                           a command whose connections, and whose children's, have it
+anabranch-cc load [--floor 1|2] [--coupled-start] [CONTROL...]   load all or some; replace loaded ones
+anabranch-cc unload [CONTROL...]                                 unload all or some; connections keep theirs
+anabranch-cc list [--json]                                       list available and loaded controls
+anabranch-cc status [--json]                                     show statistics and requirements
+anabranch-cc run CONTROL -- COMMAND...                           run a command with this control
 
---floor          smallest slow-start threshold after a loss, packets; 2 as reno has it, 1 as the publications
+--floor          smallest slow-start threshold after a loss, packets; 2 as in reno, 1 as in the publications
 --coupled-start  lia: couple slow start as well (Becke 2014, eq. 6.11)
 ";
 
@@ -52,7 +52,7 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
                 Ok(())
             }
             [other, ..] => Err(Error::Input(format!(
-                "\"{other}\" with these arguments is none of its commands\n\n{USAGE}"
+                "unknown command \"{other}\", or wrong arguments for it\n\n{USAGE}"
             ))),
         }
     }
@@ -61,7 +61,7 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
         match rest {
             [] => Ok(false),
             ["--json"] => Ok(true),
-            [other, ..] => Err(Error::Input(format!("{other} is no option here"))),
+            [other, ..] => Err(Error::Input(format!("unknown option {other}; the only option is --json"))),
         }
     }
 
@@ -74,7 +74,7 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
                     settings.floor = match words.next() {
                         Some(&"1") => 1,
                         Some(&"2") => 2,
-                        _ => return Err(Error::Input("--floor takes 1 or 2".to_owned())),
+                        _ => return Err(Error::Input("--floor must be 1 or 2".to_owned())),
                     };
                 }
                 "--coupled-start" => settings.coupled_start = true,
@@ -82,15 +82,17 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
             }
         }
         if settings.coupled_start && controls.iter().any(|control| control.name != "lia") {
-            return Err(Error::Input("only lia has a choice of slow starts".to_owned()));
+            return Err(Error::Input(
+                "--coupled-start is for lia only; remove it or the other controls".to_owned(),
+            ));
         }
         for control in or_all(controls) {
             let settings =
                 Settings { coupled_start: settings.coupled_start && control.name == "lia", ..settings };
             match anabranch_kernel::load(control, settings)? {
-                Outcome::Loaded => println!("{} is loaded", control.name),
+                Outcome::Loaded => println!("loaded {}", control.name),
                 Outcome::Replaced => {
-                    println!("{} is exchanged; connections that have it keep what they have", control.name);
+                    println!("replaced {}; open connections keep the old version", control.name);
                 }
             }
         }
@@ -113,8 +115,8 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
         }
         for control in controls {
             match anabranch_kernel::unload(control)? {
-                0 => println!("{} is unloaded", control.name),
-                open => println!("{} is unloaded; {open} open sockets keep it", control.name),
+                0 => println!("unloaded {}", control.name),
+                open => println!("unloaded {}; {open} open sockets keep it", control.name),
             }
         }
         Ok(())
@@ -122,7 +124,7 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
 
     fn list(json: bool) -> Result<(), Error> {
         if json {
-            // What can be loaded everybody may know; what is, root alone.
+            // All users may list the available controls; only root the loaded ones.
             let names: Vec<_> = CONTROLS.iter().map(|control| control.name).collect();
             println!(
                 "{}",
@@ -143,7 +145,7 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
 
     fn status(json: bool) -> Result<(), Error> {
         let findings = anabranch_kernel::examine();
-        // Only root is told what is loaded; what is missing, everybody.
+        // Only root can list the loaded controls; all users can list missing requirements.
         let root = findings.iter().all(|finding| finding.there || finding.what != "right to load BPF");
         let loaded = if root { anabranch_kernel::list()? } else { Vec::new() };
         if json {
@@ -158,7 +160,7 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
         for loaded in loaded {
             let counted = loaded.statistics;
             println!(
-                "{:9} {} sockets open of {}; {} acknowledgements, {} answered coupled; {} losses, {} timeouts; floor {}{}",
+                "{:9} {} sockets open of {}; {} acknowledgements, {} of them with coupled paths; {} losses, {} timeouts; floor {}{}",
                 loaded.name,
                 loaded.sockets,
                 counted.opened,
@@ -183,7 +185,7 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
     fn itself() -> Result<Command, Error> {
         std::env::current_exe()
             .map(Command::new)
-            .map_err(|error| Error::Refused(format!("cannot find this program again: {error}")))
+            .map_err(|error| Error::Refused(format!("cannot determine the path of this program: {error}")))
     }
 }
 
@@ -194,6 +196,6 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
-    eprintln!("anabranch-cc: congestion controls are loaded into Linux");
+    eprintln!("anabranch-cc: this program needs Linux");
     std::process::exit(1);
 }

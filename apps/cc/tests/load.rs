@@ -1,5 +1,5 @@
-//! Loading into the kernel of this machine, as whoever calls the program does. Needs root and Linux 6.4; anywhere else, and
-//! where somebody has loaded controls, the tests are skipped and say so.
+//! Loading into the kernel of this machine with the program. Needs root and Linux 6.4. On other machines, and
+//! if controls are loaded already, the tests are skipped with a message.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,33 +8,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch-cc");
 
-/// The kernel has one table of controls.
-static ALONE: Mutex<()> = Mutex::new(());
+/// The kernel has a single table of controls.
+static EXCLUSIVE: Mutex<()> = Mutex::new(());
 
-/// One test at a time, after which nothing of ours is loaded, however it ends.
-struct Alone {
+/// Runs one test at a time, and unloads our controls at its end in any case.
+struct Exclusive {
     _guard: MutexGuard<'static, ()>,
 }
 
-impl Drop for Alone {
+impl Drop for Exclusive {
     fn drop(&mut self) {
         program(&["unload"]);
     }
 }
 
-/// Keeps other tests out, unless this machine cannot run them.
-fn alone() -> Option<Alone> {
-    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+/// Locks out other tests, unless this machine cannot run them.
+fn exclusive() -> Option<Exclusive> {
+    let guard = EXCLUSIVE.lock().unwrap_or_else(PoisonError::into_inner);
     if !able() {
         return None;
     }
     if let Some(name) =
         anabranch_kernel::CONTROLS.iter().map(|control| control.kernel_name).find(|name| known(name))
     {
-        eprintln!("skipped: {name} is loaded already, and stays so");
+        eprintln!("skipped: {name} is loaded already and is not changed");
         return None;
     }
-    Some(Alone { _guard: guard })
+    Some(Exclusive { _guard: guard })
 }
 
 /// Whether this machine could load controls.
@@ -66,23 +66,23 @@ fn fails(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Runs lines of a shell with file systems of its own to mount.
+/// Runs lines of a shell in a new mount namespace.
 fn apart(lines: &str) -> Output {
     Command::new("unshare")
         .args(["-m", "sh", "-ec", lines])
         .env("CC", PROGRAM)
         .output()
-        .expect("unshare is there")
+        .expect("unshare is installed")
 }
 
-/// Programs of our controls that are in the kernel.
+/// Programs of our controls in the kernel.
 fn programs() -> usize {
     libbpf_rs::query::ProgInfoIter::default()
         .filter(|program| program.name.to_string_lossy() == "avoid")
         .count()
 }
 
-/// Whether there are soon no more than so many.
+/// Whether their number soon falls to `most`.
 fn falls_to(most: usize) -> bool {
     (0..500).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -91,15 +91,15 @@ fn falls_to(most: usize) -> bool {
 }
 
 #[test]
-fn every_control_is_loaded_exchanged_and_unloaded() {
-    let Some(_alone) = alone() else { return };
+fn controls_are_loaded_replaced_and_unloaded() {
+    let Some(_alone) = exclusive() else { return };
     let before = programs();
     for control in anabranch_kernel::CONTROLS {
-        assert!(succeeds(&["load", control.name]).contains("is loaded"));
+        assert!(succeeds(&["load", control.name]).contains("loaded "));
         assert!(known(control.kernel_name), "{}", control.name);
     }
     assert!(programs() >= anabranch_kernel::CONTROLS.len());
-    assert!(succeeds(&["load", "--floor", "1", "lia"]).contains("is exchanged"));
+    assert!(succeeds(&["load", "--floor", "1", "lia"]).contains("replaced "));
     let listed = anabranch_kernel::list().expect("as root");
     assert_eq!(listed.len(), anabranch_kernel::CONTROLS.len());
     let lia = listed.iter().find(|loaded| loaded.name == "lia").expect("it was loaded");
@@ -110,12 +110,12 @@ fn every_control_is_loaded_exchanged_and_unloaded() {
     for control in anabranch_kernel::CONTROLS {
         assert!(!known(control.kernel_name), "{}", control.name);
     }
-    // The kernel frees what nobody has any more a moment later.
+    // The kernel frees unused programs a moment later.
     assert!(falls_to(before));
     assert!(!std::path::Path::new("/sys/fs/bpf/anabranch").exists());
 }
 
-/// A socket whose first loss comes upon a window of one packet; prints the threshold that is left.
+/// A socket whose first loss occurs with a window of one packet; prints the resulting threshold.
 const LOSES_ONE: &str = r#"
 import socket, struct, subprocess, sys, time
 server = socket.create_server(("127.0.0.1", 0))
@@ -135,8 +135,8 @@ for _ in range(1000):
 "#;
 
 #[test]
-fn the_floor_that_a_load_chooses_is_what_a_loss_leaves() {
-    let Some(_alone) = alone() else { return };
+fn floor_of_a_load_limits_the_threshold() {
+    let Some(_alone) = exclusive() else { return };
     if Command::new("python3").arg("--version").output().is_err() {
         return eprintln!("skipped: no python3 to open a socket in a network namespace");
     }
@@ -152,7 +152,7 @@ fn the_floor_that_a_load_chooses_is_what_a_loss_leaves() {
             .env("LOSES", LOSES_ONE)
             .env("CONTROL", control)
             .output()
-            .expect("unshare is there");
+            .expect("unshare is installed");
         assert_eq!(
             String::from_utf8_lossy(&output.stdout).trim(),
             floor,
@@ -164,8 +164,8 @@ fn the_floor_that_a_load_chooses_is_what_a_loss_leaves() {
 }
 
 #[test]
-fn the_verifier_has_room_for_older_and_newer_ones() {
-    let Some(_alone) = alone() else { return };
+fn verifier_limits_leave_a_margin() {
+    let Some(_alone) = exclusive() else { return };
     succeeds(&["load"]);
     let ours = ["avoid", "ssthresh", "state", "sample", "undo", "init", "release"];
     let programs: Vec<_> = libbpf_rs::query::ProgInfoIter::default()
@@ -173,46 +173,46 @@ fn the_verifier_has_room_for_older_and_newer_ones() {
         .map(|program| (program.name, program.verified_insns))
         .collect();
     assert!(programs.len() >= 6 * anabranch_kernel::CONTROLS.len());
-    // It gives up at a million, and what it need not follow twice changes from release to release.
+    // The verifier gives up at a million instructions, and the branches that it prunes depend on the release.
     for (name, instructions) in programs {
         assert!(instructions < 200_000, "{}: {instructions}", name.to_string_lossy());
     }
 }
 
 #[test]
-fn a_name_that_another_has_is_left_to_it() {
-    let Some(_alone) = alone() else { return };
-    // Kept in another file system, so that it is not ours to exchange.
+fn name_of_another_control_is_not_replaced() {
+    let Some(_alone) = exclusive() else { return };
+    // Pinned in another file system, so that our loader may not replace it.
     let mut other = Command::new("unshare")
         .args(["-m", "sh", "-ec", "mount -t bpf bpf /sys/fs/bpf; \"$CC\" load wvegas; read end"])
         .env("CC", PROGRAM)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("unshare is there");
+        .expect("unshare is installed");
     while !known("wvegas") {
-        assert!(other.try_wait().expect("it is a child").is_none(), "it ended early");
+        assert!(other.try_wait().expect("it is a child process").is_none(), "it ended early");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    let said = fails(&program(&["load", "wvegas"]));
-    other.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
-    other.wait().expect("it ends");
-    assert!(said.contains("another congestion control that is called wvegas"), "{said}");
+    let output_text = fails(&program(&["load", "wvegas"]));
+    other.stdin.take().expect("piped").write_all(b"\n").expect("the process reads");
+    other.wait().expect("the process ends");
+    assert!(output_text.contains("another congestion control named wvegas"), "{output_text}");
     assert!(fails(&program(&["unload", "wvegas"])).contains("wvegas is not loaded"));
 }
 
-/// Runs lines of a shell in a tree of processes of its own, whose first one has the same mounts.
+/// Runs lines of a shell in a new PID namespace whose first process has the same mounts.
 fn apart_as_first(lines: &str) -> Output {
     Command::new("unshare")
         .args(["--mount", "--pid", "--fork", "--mount-proc", "sh", "-ec", lines])
         .env("CC", PROGRAM)
         .output()
-        .expect("unshare is there")
+        .expect("unshare is installed")
 }
 
 #[test]
-fn the_file_system_is_mounted_where_it_is_not() {
-    let Some(_alone) = alone() else { return };
+fn missing_file_system_is_mounted() {
+    let Some(_alone) = exclusive() else { return };
     let output = apart_as_first(
         "umount /sys/fs/bpf 2> /dev/null || :; \"$CC\" load balia; stat -c %a /sys/fs/bpf; \"$CC\" unload balia",
     );
@@ -221,19 +221,22 @@ fn the_file_system_is_mounted_where_it_is_not() {
 }
 
 #[test]
-fn a_file_system_that_cannot_be_mounted_is_said_with_its_command() {
-    let Some(_alone) = alone() else { return };
-    let said = fails(&apart_as_first("mount -t tmpfs none /sys/fs; \"$CC\" load balia"));
-    assert!(said.contains("is not mounted at /sys/fs/bpf") && said.contains("run: mount -t bpf"), "{said}");
+fn unmountable_file_system_error_names_command() {
+    let Some(_alone) = exclusive() else { return };
+    let output_text = fails(&apart_as_first("mount -t tmpfs none /sys/fs; \"$CC\" load balia"));
+    assert!(
+        output_text.contains("is not mounted at /sys/fs/bpf") && output_text.contains("run: mount -t bpf"),
+        "{output_text}"
+    );
     assert!(!known("balia"));
 }
 
 #[test]
-fn everybody_is_told_what_can_be_loaded_and_root_what_is() {
-    let Some(_alone) = alone() else { return };
+fn available_controls_are_public_loaded_ones_not() {
+    let Some(_alone) = exclusive() else { return };
     succeeds(&["load", "lia"]);
     let json = |command: &[&str]| -> serde_json::Value {
-        let output = Command::new(command[0]).args(&command[1..]).output().expect("it is there");
+        let output = Command::new(command[0]).args(&command[1..]).output().expect("the program is installed");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("JSON")
     };
@@ -247,24 +250,24 @@ fn everybody_is_told_what_can_be_loaded_and_root_what_is() {
     assert_eq!(status["loaded"], serde_json::json!([]));
     let lacking =
         status["machine"].as_array().expect("a list").iter().find(|finding| finding["there"] == false);
-    assert_eq!(lacking.expect("root alone may load")["what"], "right to load BPF");
+    assert_eq!(lacking.expect("only root may load")["what"], "right to load BPF");
 }
 
 #[test]
-fn nothing_is_loaded_into_mounts_that_end_with_the_command() {
+fn private_mount_namespaces_are_refused() {
     if !able() {
         return;
     }
-    // As ip netns exec does, which mounts another /sys over it.
+    // Like `ip netns exec`, which mounts another /sys over it.
     let output =
         apart_as_first("unshare --mount --net sh -ec 'mount -t sysfs sysfs /sys; \"$CC\" load wvegas'");
-    let said = fails(&output);
-    assert!(said.contains("load it outside"), "{said}");
+    let output_text = fails(&output);
+    assert!(output_text.contains("load it outside"), "{output_text}");
 }
 
 #[test]
-fn the_default_is_exchanged_and_is_not_unloaded() {
-    let Some(_alone) = alone() else { return };
+fn default_control_is_replaced_and_not_unloaded() {
+    let Some(_alone) = exclusive() else { return };
     let before = programs();
     let lines = "\"$CC\" load balia; echo balia > /proc/sys/net/ipv4/tcp_congestion_control; \"$CC\" load balia\n\
                  \"$CC\" unload balia || echo refused; read end";
@@ -275,20 +278,20 @@ fn the_default_is_exchanged_and_is_not_unloaded() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("unshare is there");
-    let mut said = BufReader::new(namespace.stdout.take().expect("piped")).lines();
-    let refused = said.any(|line| line.is_ok_and(|line| line == "refused"));
-    // No socket has the first operations, and the namespace's default neither: the kernel frees them.
+        .expect("unshare is installed");
+    let mut output_text = BufReader::new(namespace.stdout.take().expect("piped")).lines();
+    let refused = output_text.any(|line| line.is_ok_and(|line| line == "refused"));
+    // Neither a socket nor the namespace's default uses the first operations: the kernel frees them.
     let gone = refused && falls_to(before + 1);
-    namespace.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
-    let output = namespace.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("sysctl net.ipv4.tcp_congestion_control=cubic"), "{said}");
+    namespace.stdin.take().expect("piped").write_all(b"\n").expect("the process reads");
+    let output = namespace.wait_with_output().expect("the process ends");
+    let output_text = String::from_utf8_lossy(&output.stderr);
+    assert!(output_text.contains("sysctl net.ipv4.tcp_congestion_control=cubic"), "{output_text}");
     assert!(gone, "{} programs", programs());
 }
 
 #[test]
-fn what_others_may_have_made_is_not_believed() {
+fn files_of_other_users_are_not_trusted() {
     if !able() {
         return;
     }
@@ -302,15 +305,18 @@ fn what_others_may_have_made_is_not_believed() {
             let output = apart(&format!(
                 "mount -t bpf -o mode=1777 bpf /sys/fs/bpf; cd /sys/fs/bpf; {theirs}; \"$CC\" {command}"
             ));
-            let said = fails(&output);
-            assert!(said.contains("not a folder that only root writes to"), "{theirs}, {command}: {said}");
+            let output_text = fails(&output);
+            assert!(
+                output_text.contains("not a folder in which only root can write"),
+                "{theirs}, {command}: {output_text}"
+            );
         }
     }
 }
 
 #[test]
-fn what_a_machine_lacks_is_said_with_a_remedy() {
-    let Some(_alone) = alone() else { return };
+fn missing_requirements_have_a_remedy() {
+    let Some(_alone) = exclusive() else { return };
     let cases = [
         (
             "mount --bind /var/empty-of-anabranch /sys/kernel/btf",
@@ -325,32 +331,36 @@ fn what_a_machine_lacks_is_said_with_a_remedy() {
         ),
     ];
     for (lacking, what, remedy) in cases {
-        let said = fails(&apart(&format!(
+        let output_text = fails(&apart(&format!(
             "mount -t tmpfs none /var; mkdir /var/empty-of-anabranch; echo 5.15.0 > /var/empty-of-anabranch/release\n\
              {lacking}\n\"$CC\" load lia"
         )));
-        assert!(said.contains(what) && said.contains(remedy), "{said}");
+        assert!(output_text.contains(what) && output_text.contains(remedy), "{output_text}");
     }
-    let said = fails(
-        &Command::new("unshare").args(["--user", PROGRAM, "load", "lia"]).output().expect("unshare is there"),
+    let output_text = fails(
+        &Command::new("unshare")
+            .args(["--user", PROGRAM, "load", "lia"])
+            .output()
+            .expect("unshare is installed"),
     );
-    assert!(said.contains("run it as root"), "{said}");
-    let said =
-        fails(&Command::new("unshare").args(["--user", PROGRAM, "list"]).output().expect("unshare is there"));
-    assert!(said.contains("run it as root"), "{said}");
+    assert!(output_text.contains("run this as root"), "{output_text}");
+    let output_text = fails(
+        &Command::new("unshare").args(["--user", PROGRAM, "list"]).output().expect("unshare is installed"),
+    );
+    assert!(output_text.contains("run this as root"), "{output_text}");
 }
 
 #[test]
-fn mistakes_are_one_sentence() {
+fn errors_are_one_sentence() {
     for (arguments, says) in [
-        (&["load", "cubic"][..], "there is no control cubic to load"),
-        (&["load", "--floor", "3"], "--floor takes 1 or 2"),
-        (&["load", "--coupled-start", "olia"], "only lia"),
-        (&["list", "--jso"], "--jso is no option"),
-        (&["lode"], "none of its commands"),
-        (&["hold", "lia", "x"], "none of its commands"),
-        (&["unload", "cubic"], "there is no control cubic"),
-        (&["run", "lia", "true"], "none of its commands"),
+        (&["load", "cubic"][..], "unknown control cubic"),
+        (&["load", "--floor", "3"], "--floor must be 1 or 2"),
+        (&["load", "--coupled-start", "olia"], "for lia only"),
+        (&["list", "--jso"], "unknown option --jso"),
+        (&["lode"], "unknown command"),
+        (&["hold", "lia", "x"], "wrong arguments"),
+        (&["unload", "cubic"], "unknown control cubic"),
+        (&["run", "lia", "true"], "wrong arguments"),
         (&["run", "lia", "--"], "no command to run"),
     ] {
         let output = program(arguments);
@@ -360,8 +370,8 @@ fn mistakes_are_one_sentence() {
 }
 
 #[test]
-fn a_command_takes_the_place_of_the_caller() {
-    let Some(_alone) = alone() else { return };
+fn command_replaces_the_caller() {
+    let Some(_alone) = exclusive() else { return };
     assert!(fails(&program(&["run", "lia", "--", "true"])).contains("anabranch cc load lia"));
     succeeds(&["load", "lia"]);
     let seven = program(&["run", "lia", "--", "sh", "-c", "cat /proc/self/cgroup; exit 7"]);
@@ -371,7 +381,7 @@ fn a_command_takes_the_place_of_the_caller() {
 }
 
 #[test]
-fn the_holder_is_no_child_of_the_command_and_keeps_none_of_its_files() {
+fn holder_is_no_child_and_keeps_no_files() {
     if !able() {
         return;
     }
@@ -383,20 +393,20 @@ fn the_holder_is_no_child_of_the_command_and_keeps_none_of_its_files() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("sh is there");
-    let (mut said, mut complained) = (String::new(), String::new());
-    // Both end although the cgroup has a process and so its holder lives.
-    command.stdout.take().expect("piped").read_to_string(&mut said).expect("text");
+        .expect("sh is installed");
+    let (mut output_text, mut complained) = (String::new(), String::new());
+    // Both end although the cgroup still has a process, so that its holder runs.
+    command.stdout.take().expect("piped").read_to_string(&mut output_text).expect("text");
     command.stderr.take().expect("piped").read_to_string(&mut complained).expect("text");
-    command.wait().expect("it ends");
-    let (children, sleeper) = said.split_once('\n').expect("two lines");
-    let ended = Command::new("kill").arg(sleeper.trim()).output().expect("kill is there");
-    assert!(ended.status.success(), "the files were closed by the end of all: {}", fails(&ended));
+    command.wait().expect("the process ends");
+    let (children, sleeper) = output_text.split_once('\n').expect("two lines");
+    let ended = Command::new("kill").arg(sleeper.trim()).output().expect("kill is installed");
+    assert!(ended.status.success(), "the files stayed open until the last process ended: {}", fails(&ended));
     assert_eq!((children, complained.as_str()), ("[]", ""));
 }
 
 #[test]
-fn the_later_of_two_choices_holds() {
+fn later_choice_overrides_earlier_one() {
     if !able() {
         return;
     }

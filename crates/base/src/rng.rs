@@ -1,5 +1,5 @@
-//! One seed, many independent streams: every component forks its own by name, so that adding a component
-//! shifts no other's draws.
+//! One seed, many independent streams: every component forks its own by name, so that adding a component does
+//! not change the random numbers of the others.
 
 use rand_core::{Rng as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -17,8 +17,8 @@ impl Rng {
         Self { seed, stream: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// The stream of the component `name`. It depends on this stream's seed and the name alone, not on what
-    /// has been drawn so far.
+    /// The stream of the component `name`. It depends only on this stream's seed and the name, not on earlier
+    /// draws.
     #[must_use]
     pub fn fork(&self, name: &str) -> Self {
         // FNV-1a spreads the name over 64 bits; seed_from_u64 (SplitMix64) does the rest of the mixing.
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fork_depends_on_seed_and_name_only() {
+    fn fork_depends_on_seed_and_name_only() {
         let mut used = Rng::new(7);
         used.next_u64();
         assert_eq!(used.fork("link.beta").next_u64(), Rng::new(7).fork("link.beta").next_u64());

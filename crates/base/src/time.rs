@@ -1,9 +1,9 @@
-//! Time as the cores know it: nanoseconds since the start of the run, handed in by whoever drives them.
+//! Time in the cores: nanoseconds since the start of the run, passed in by the driver.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
-/// A moment, in nanoseconds since the run began.
+/// A point in time, in nanoseconds since the run began.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
@@ -14,15 +14,15 @@ pub struct Duration(u64);
 impl Time {
     /// The start of the run.
     pub const ZERO: Self = Self(0);
-    /// Later than every moment of a run.
+    /// Later than any time of a run.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after the start.
+    /// The time `nanos` nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// The moment `seconds` after the start; negative and non-finite values become the start.
+    /// The time `seconds` after the start; negative and non-finite values become the start.
     pub fn from_secs_f64(seconds: f64) -> Self {
         Self::ZERO + Duration::from_secs_f64(seconds)
     }
@@ -37,14 +37,14 @@ impl Time {
         self.0 as f64 / 1e9
     }
 
-    /// How long ago `earlier` was; zero if it is not in the past.
+    /// The time since `earlier`; zero if that is not in the past.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Duration {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
     /// Longer than any run.
     pub const MAX: Self = Self(u64::MAX);

@@ -1,4 +1,4 @@
-//! Units in types: a rate is bits per second and never meets a byte count without saying so.
+//! Units as types: a rate is in bits per second and is converted to bytes explicitly.
 
 use crate::time::Duration;
 
@@ -17,8 +17,8 @@ impl Rate {
         self.0
     }
 
-    /// How long `bytes` take to leave at this rate, rounded up to a nanosecond.
-    /// A rate of zero never gets anything out: [`Duration::MAX`].
+    /// The time to transmit `bytes` at this rate, rounded up to a nanosecond. With a rate of zero it is
+    /// [`Duration::MAX`].
     pub fn time_to_send(self, bytes: u64) -> Duration {
         if self.0 == 0 {
             return Duration::MAX;
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_frame_at_ten_megabit() {
+    fn frame_at_ten_megabit_takes_computed_time() {
         let rate = Rate::from_bits_per_second(10_000_000);
         assert_eq!(rate.time_to_send(1500), Duration::from_micros(1200));
         assert_eq!(Rate::from_bits_per_second(3).time_to_send(1), Duration::from_nanos(2_666_666_667));

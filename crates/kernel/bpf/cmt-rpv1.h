@@ -2,9 +2,9 @@
 /*
  * CMT/RPv1, resource pooling by thresholds (Dreibholz et al. 2011, III-B.1).
  *
- * With the share s = s_P / sum s_i: slow start opens the window by s packets with each acknowledgement, avoidance by s
- * packets with each full window. Loss: max(c - sum c_i / 2, 4 s). A path without a threshold takes part with the mean of
- * the known ones. Twin: crates/multipath/src/congestion/cmt_rpv1.rs.
+ * With the share s = s_P / sum s_i: the window grows by s packets per acknowledgement in slow start, and by s packets per
+ * full window in avoidance. Loss: max(c - sum c_i / 2, 4 s). A path without a threshold counts with the mean of the
+ * known ones. Rust counterpart: crates/multipath/src/congestion/cmt_rpv1.rs.
  */
 #define KEEPS_COUNT 1
 
@@ -14,7 +14,7 @@
 
 struct totals {
 	u64 window;
-	/* Thresholds that are known: their sum in packets and their number. */
+	/* Sum of the known thresholds in packets, and their number. */
 	u64 thresholds;
 	u32 known;
 	u32 paths;

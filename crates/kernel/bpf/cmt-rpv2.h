@@ -2,9 +2,9 @@
 /*
  * CMT/RPv2, resource pooling by rates (Dreibholz et al. 2011, III-B.2; Becke 2014, 6.2.1).
  *
- * With the share i = (c/RTT) / sum (c_i/RTT_i): slow start opens the window by i packets with each acknowledgement,
- * avoidance by i packets with each full window. Loss: c -= max(c/2, RTT/2 * sum c_i/RTT_i).
- * Twin: crates/multipath/src/congestion/cmt_rpv2.rs.
+ * With the share i = (c/RTT) / sum (c_i/RTT_i): the window grows by i packets per acknowledgement in slow start, and by
+ * i packets per full window in avoidance. Loss: c -= max(c/2, RTT/2 * sum c_i/RTT_i).
+ * Rust counterpart: crates/multipath/src/congestion/cmt_rpv2.rs.
  */
 #define KEEPS_COUNT 1
 
@@ -43,7 +43,7 @@ static ALWAYS_INLINE u32 after_loss(struct group *group, const struct own *own, 
 
 	if (visit(group, own, &totals) < 2)
 		return half(own, own->settings->floor);
-	/* The path is in the sum, so that half of the sum is half of its window at least. Rounded up. */
+	/* The path is in the sum, so half of the sum is at least half of its window. Rounded up. */
 	decrease = (totals.rate + (1 << (RATIO_BITS + 1)) - 1) >> (RATIO_BITS + 1);
 	return most(less(own->path.cwnd, decrease), own->settings->floor);
 }

@@ -2,27 +2,27 @@
 /*
  * A coupled congestion control for the subflows of Linux's Multipath TCP, as tcp_congestion_ops in BPF (struct_ops).
  *
- * Compiled once for each control: CONTROL is its file of arithmetic, NAME its name. A subflow finds its peers by walking the
- * list of its connection; nothing is looked up and nothing is locked. The kernel changes that list under a lock that is not
- * held here, but frees its entries after a grace period of RCU only, in which these programs run: a walk may miss a
- * subflow that comes or goes, and cannot leave memory that is readable.
+ * Compiled once for each control: CONTROL is its file of arithmetic, NAME its name. A subflow finds its peers in the list of
+ * its connection, without lookups or locks. The kernel changes that list under a lock that is not held here, but frees its
+ * entries only after a grace period of RCU, and these programs run within one. So a walk through the list may miss a
+ * subflow that is added or removed, but never reads freed memory.
  */
 #include "kernel.h"
 #include CONTROL
 
-/* Subflows that are looked at: twice as many as the kernel's path manager makes. */
+/* Maximum number of subflows that are read: twice the limit of the kernel's path manager. */
 #define MOST_SUBFLOWS 16
 
 char _license[] SEC("license") = "GPL";
 
-/* The loader writes it over .rodata, from where it is only read as volatile: the compiler knows no other value than this. */
+/* The loader replaces it in .rodata. It is volatile, since otherwise the compiler would assume the value given here. */
 const volatile struct {
 	struct settings settings;
-	/* Version of the loader, ending in a zero. */
+	/* Version of the loader, terminated by a zero. */
 	char version[24];
 } chosen = { .settings = { .floor = 2 } };
 
-/* What all sockets of this control did, but for the open ones' acknowledgements since their last loss. A map of its own. */
+/* Statistics of all sockets of this control, without acknowledgements of open ones since their last loss. A separate map. */
 struct statistics {
 	u64 opened;
 	u64 closed;
@@ -30,20 +30,20 @@ struct statistics {
 	u64 coupled;
 	u64 losses;
 	u64 timeouts;
-	/* Always 0, which the verifier cannot know. It is here because each map is one more place in memory to wait for. */
+	/* Always 0, unknown to the verifier. It is in this map, since another map would cost another cache miss. */
 	volatile u64 zero;
 } statistics SEC(".data.count") = {};
 
-/* What a socket keeps (icsk_ca_priv). */
+/* Per-socket state (icsk_ca_priv). */
 struct kept {
 	struct common common;
 	u16 opened;
-	/* The kernel's state before this one was Loss already. */
+	/* The socket was in the kernel's state Loss at its last change. */
 	u16 timed_out;
-	/* Calls for acknowledgements since the last loss; with more than one usable subflow. */
+	/* Acknowledgements since the last loss; of these, the ones with more than one usable subflow. */
 	u32 acknowledged;
 	u32 coupled;
-	/* As they were when the socket began: a loss would wait for their map. */
+	/* Settings when the socket started; copied, to avoid a cache miss for their map at a loss. */
 	struct settings settings;
 	struct state state;
 };
@@ -65,8 +65,8 @@ static ALWAYS_INLINE struct kept *kept_of(struct tcp_sock *tp)
 }
 
 /*
- * What is looked at of a peer. Losses are rare: then nothing of the peers is in the processor's caches, nor has it seen the
- * branches here. All is read before anything is decided, so that the processor waits for all of it at once.
+ * The state that is read of a peer. Losses are rare: at a loss, the peers are not in the processor's caches, and branches
+ * here are not predicted. Everything is read before the first decision, so that the cache misses overlap.
  */
 struct peer {
 	const void *control;
@@ -91,35 +91,35 @@ static ALWAYS_INLINE struct peer peer_of(const struct mptcp_subflow_context *sub
 			 TAKEN(subflow, request_bkup, request),
 	};
 
-	/* The compiler would read each where it is first needed. */
+	/* Otherwise the compiler would delay each read to its first use. */
 	asm volatile("" : "+r"(peer.control), "+r"(peer.cwnd), "+r"(peer.ssthresh), "+r"(peer.srtt));
 	asm volatile("" : "+r"(peer.outstanding), "+r"(peer.state), "+r"(peer.ca_state), "+r"(peer.flags));
 	return peer;
 }
 
-/* The window that a path has when a recovery in progress has ended: the kernel comes down to it step by step. */
+/* The window of a path after the end of a present recovery, during which the kernel reduces it gradually. */
 static ALWAYS_INLINE u32 settled_window(const struct peer *peer)
 {
-	/* A threshold that was undone may be none at all. */
+	/* After an undo there may be no threshold. */
 	if (peer->ca_state == TCP_CA_CWR || peer->ca_state == TCP_CA_RECOVERY)
 		return least(peer->cwnd, peer->ssthresh);
 	return peer->cwnd;
 }
 
 /*
- * A peer that has nothing outstanding takes nothing from anybody, whatever its window. That is no rare case: while one subflow
- * works off what it was handed, the others wait for the connection's receive window.
+ * A peer without outstanding data uses no capacity, independent of its window. This is frequent: while one subflow sends
+ * the data assigned to it, the others wait for the connection's receive window.
  */
 static ALWAYS_INLINE int usable(const struct peer *peer, const void *control)
 {
-	/* Two branches in place of nine: no bit is set, and a number of 32 bits that is 0 borrows from the upper ones. */
+	/* Two branches instead of nine: no bit is set, and subtracting one from a zero of 32 bits sets the upper bits. */
 	u64 nothing = ((u64)peer->srtt - 1 | (u64)peer->cwnd - 1 | (u64)peer->outstanding - 1) >> 32;
 	u64 closed = ~((1 << TCP_ESTABLISHED | 1 << TCP_CLOSE_WAIT) >> (peer->state & 31)) & 1;
 
 	return peer->control == control && !(nothing | closed | peer->flags);
 }
 
-/* Counts the path itself and its usable peers, and returns how many these are. */
+/* Adds up the path itself and its usable peers, and returns their number. */
 static ALWAYS_INLINE u32 visit(struct group *group, const struct own *own, struct totals *totals)
 {
 	const struct inet_connection_sock *icsk = (const void *)group->tp;
@@ -142,7 +142,7 @@ static ALWAYS_INLINE u32 visit(struct group *group, const struct own *own, struc
 		const struct tcp_sock *tp;
 		struct peer peer;
 
-		/* The list's links are the first member. */
+		/* The list node is the first member. */
 		subflow = VIEW(mptcp_subflow_context, next);
 		next = (u64)subflow->node.next;
 		tp = VIEW(tcp_sock, subflow->tcp_sock);
@@ -176,7 +176,7 @@ static ALWAYS_INLINE struct own own_of(struct tcp_sock *tp)
 	};
 }
 
-/* Adds what a socket has counted to what all have. */
+/* Adds the counters of a socket to the statistics. */
 static ALWAYS_INLINE void account(struct kept *kept)
 {
 	__sync_fetch_and_add(&statistics.acknowledged, kept->acknowledged);
@@ -281,7 +281,7 @@ void release(u64 *arguments)
 {
 	struct kept *kept = kept_of((struct tcp_sock *)arguments[0]);
 
-	/* The kernel may release a socket that it never began with, or twice. */
+	/* The kernel may release a socket that was never initialised, or release it twice. */
 	if (!kept->opened)
 		return;
 	kept->opened = 0;

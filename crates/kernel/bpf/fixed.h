@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Fixed point: Qn is an integer that counts units of 2^-n. There are no floating-point numbers in the kernel, and no
- * products of 128 bits in BPF, so every product here has to fit 64 bits. What that takes is said where it is taken care of.
+ * Fixed point: Qn is an integer in units of 2^-n. The kernel has no floating-point numbers, and BPF no products of 128
+ * bits, so every product here must fit 64 bits. Comments give the bounds where they are needed.
  */
 #ifndef ANABRANCH_FIXED_H
 #define ANABRANCH_FIXED_H
 
 #include "types.h"
 
-/* One packet, where a window's movement is counted: Q32. */
+/* One packet in changes of a window: Q32. */
 #define ONE_PACKET (1LL << 32)
-/* Bits behind the point of a ratio of round-trip times, and of what is multiplied by one. */
+/* Fractional bits of a ratio of round-trip times, and of products with it. */
 #define RATIO_BITS 14
-/* The largest such ratio, 4096: a path of 1 s beside one of 0.25 ms. */
+/* The largest such ratio, 4096: paths of 1 s and 0.25 ms. */
 #define MAX_RATIO (1ULL << (RATIO_BITS + 12))
-/* The largest window that is reckoned with, packets. Larger ones grow as if they were this large. */
+/* Upper bound of windows in the formulas, packets. Larger windows grow as if they had this size. */
 #define MAX_PACKETS (1U << 18)
 
 /*
- * The same number, of which the verifier then knows nothing. It tracks the range of every number, and where a branch hangs on
- * one it follows a loop again for each range: a sum over so many subflows that begins with a constant takes it beyond its limit.
+ * The same number, with a range unknown to the verifier. It tracks the range of every number, and if a branch depends on
+ * one it verifies a loop again for each range: for a sum over subflows that starts with a constant, it would exceed its limit.
  */
 static ALWAYS_INLINE u64 opaque(u64 number);
 
@@ -33,15 +33,15 @@ static ALWAYS_INLINE u64 most(u64 a, u64 b)
 	return a > b ? a : b;
 }
 
-/* a - b, or 0 if that were negative. */
+/* a - b, or 0 if that is negative. */
 static ALWAYS_INLINE u64 less(u64 a, u64 b)
 {
 	return a > b ? a - b : 0;
 }
 
 /*
- * RTT_own / RTT_path, Q14, to the nearest; `path` is not 0. Rounded down, a path that is much slower would always count for
- * less than it carries, and windows that keep their count through losses would drift apart from the formula's.
+ * RTT_own / RTT_path, Q14, rounded to the nearest; `path` is not 0. With rounding down, a much slower path would always be
+ * underestimated, and windows whose count is kept across losses would deviate more and more from the formula.
  */
 static ALWAYS_INLINE u64 ratio(u32 own, u32 path)
 {
@@ -49,8 +49,8 @@ static ALWAYS_INLINE u64 ratio(u32 own, u32 path)
 }
 
 /*
- * 1, 0 or -1 as a * b is more than, as much as or less than c * d, of products of 128 bits. A function that is no `static` one
- * is verified by itself, and not again in every state of a loop that calls it.
+ * 1, 0 or -1 if a * b is greater than, equal to or less than c * d, as products of 128 bits. A function that is not `static`
+ * is verified separately, and not again in every state of a loop that calls it.
  */
 __attribute__((noinline)) int compare_products(u64 a, u64 b, u64 c, u64 d)
 {

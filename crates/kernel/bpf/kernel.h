@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the controls use of the kernel, by name: the loader finds the places of members in the BTF of the kernel that runs
- * (CO-RE). Members that are not used are left out. None of this is an ABI; a kernel without one of these names refuses.
+ * Types of the kernel that the controls use, by name: the loader finds the offsets of members in the BTF of the running
+ * kernel (CO-RE). Unused members are omitted. None of this is an ABI; a kernel without one of these names refuses to load.
  */
 #ifndef ANABRANCH_KERNEL_H
 #define ANABRANCH_KERNEL_H
@@ -66,7 +66,7 @@ struct ack_sample {
 
 #pragma clang attribute pop
 
-/* Members that a control fills; matched by their names. */
+/* Members that a control sets; matched by their names. */
 struct tcp_congestion_ops {
 	u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
@@ -90,10 +90,10 @@ struct tcp_congestion_ops {
 
 extern void *bpf_rdonly_cast(const void *object, u32 btf_id) KSYM;
 
-/* The object at `address`, for reading: an address that is none reads as zeroes. */
+/* The object at `address`, for reading: an invalid address reads as zeroes. */
 #define VIEW(type, address) ((const struct type *)bpf_rdonly_cast((const void *)(address), __builtin_btf_type_id(*(struct type *)0, 1)))
 
-/* What holds a member of some bits, wherever this kernel has it. */
+/* The storage unit of a bit-field member, at the offset of this kernel. */
 #define HOLDER(object, member) __builtin_preserve_field_info((object)->member, 0)
 #define HOLDER_SIZE(object, member) __builtin_preserve_field_info((object)->member, 1)
 
@@ -110,7 +110,7 @@ static ALWAYS_INLINE u64 read_holder(const void *place, u32 size)
 
 #define HELD(object, member) read_holder((const void *)(object) + HOLDER(object, member), HOLDER_SIZE(object, member))
 
-/* The same, from a holder that was read already for another member if this kernel has both in one. */
+/* The same, from a storage unit already read for another member if this kernel has both in one. */
 #define HELD_TOO(object, member, other, holder) \
 	(HOLDER(object, member) == HOLDER(object, other) ? (holder) : HELD(object, member))
 

@@ -2,8 +2,8 @@
 /*
  * LIA, the linked increases algorithm (RFC 6356).
  *
- * A packet acknowledged opens the window by min(max(c_i/RTT_i^2) / (sum c_i/RTT_i)^2, 1/c) packets. Round-trip times count
- * relative to the path's own. Slow start as in TCP, or coupled. Loss: half. Twin: crates/multipath/src/congestion/lia.rs.
+ * Per packet acknowledged, the window grows by min(max(c_i/RTT_i^2) / (sum c_i/RTT_i)^2, 1/c) packets. Round-trip times are
+ * relative to the path's own. Slow start as in TCP, or coupled. Loss: half. Rust counterpart: crates/multipath/src/congestion/lia.rs.
  */
 #include "path.h"
 #include "stateless.h"
@@ -28,7 +28,7 @@ static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, co
 /* max(c_i/RTT_i^2) / (sum c_i/RTT_i)^2, packets per packet acknowledged, Q32. */
 static ALWAYS_INLINE u64 linked(const struct totals *totals)
 {
-	/* Two divisions instead of a square that does not fit; with more digits in between where there is room. */
+	/* Two divisions, since the square would not fit; the intermediate result has more digits if they fit. */
 	u32 room = totals->best >> 46 ? 0 : 16;
 	u64 once = (totals->best << room) / totals->rate;
 

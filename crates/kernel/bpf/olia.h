@@ -2,25 +2,25 @@
 /*
  * OLIA, the opportunistic linked increases algorithm (draft-khalili-mptcp-congestion-control; Khalili et al. 2012).
  *
- * A packet acknowledged moves the window by (c/RTT^2) / (sum c_i/RTT_i)^2 + alpha/c packets. Best paths maximise l/RTT^2, l
- * being the larger of the bytes acknowledged since the last loss and between the last two; collected paths are best
+ * Per packet acknowledged, the window changes by (c/RTT^2) / (sum c_i/RTT_i)^2 + alpha/c packets. Best paths maximise l/RTT^2;
+ * l is the larger of the bytes acknowledged since the last loss and between the last two. Collected paths are best
  * without having the largest window. If there are any, alpha = 1/(n * collected) on them and -1/(n * largest) on those with
- * the largest window; else 0. Slow start and loss as in TCP. Twin: crates/multipath/src/congestion/olia.rs.
+ * the largest window; else 0. Slow start and loss as in TCP. Rust counterpart: crates/multipath/src/congestion/olia.rs.
  */
 #define KEEPS_COUNT 1
 
 #include "path.h"
 
 struct state {
-	/* Bytes acknowledged in all, until the last loss. */
+	/* Bytes acknowledged from the start to the last loss. */
 	u64 before;
 	/* Bytes acknowledged between the last two losses. */
 	u64 between;
-	/* Bytes acknowledged in all. */
+	/* Bytes acknowledged since the start. */
 	u64 acked;
 };
 
-/* One path, compared with others. */
+/* Values of a path for comparisons. */
 struct standing {
 	/* l, bytes, and RTT^2, us^2. */
 	u64 carried;
@@ -33,9 +33,9 @@ struct totals {
 	u64 rate;
 	/* The best path so far. */
 	struct standing best;
-	/* How many are as good, the largest window of those, and how many of those have it. */
+	/* Number of equally good paths, their largest window, and the number of those that have it. */
 	u32 equals, best_cwnd, best_with_it;
-	/* The largest window of all, and how many have it. */
+	/* The largest window of all paths, and the number of paths that have it. */
 	u32 largest, with_it;
 	u32 paths;
 };
@@ -51,13 +51,13 @@ static ALWAYS_INLINE struct standing standing(const struct path *path, const str
 	};
 }
 
-/* 1, 0 or -1 as one path is better than another, as good, or worse. */
+/* 1, 0 or -1 if one path is better than, as good as, or worse than another. */
 static ALWAYS_INLINE int compare(const struct standing *a, const struct standing *b)
 {
 	return compare_products(a->carried, b->rtt2, b->carried, a->rtt2);
 }
 
-/* Nothing is as good as what has neither carried anything nor taken any time: totals begin with zeroes. */
+/* Zeroed totals compare as equal to any path: neither bytes nor round-trip time. */
 static ALWAYS_INLINE void count_best(struct totals *totals, const struct standing *path)
 {
 	int better = compare(path, &totals->best);
@@ -120,7 +120,7 @@ static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, str
 	/* Share of the rate, Q30; over the rate, Q32. */
 	linked = ((rate << 30) / totals.rate << 16) / totals.rate;
 	wanted = alpha(&totals, own, state);
-	/* Signed numbers are not divided in BPF of all versions. */
+	/* Not all versions of BPF divide signed numbers. */
 	towards = (u64)(wanted < 0 ? -wanted : wanted) / most(own->path.cwnd, 1);
 	shift(own, (s64)(acked * linked) + (wanted < 0 ? -(s64)(acked * towards) : (s64)(acked * towards)));
 }
@@ -136,7 +136,7 @@ static ALWAYS_INLINE void reacted(struct state *state)
 	state->before = state->acked;
 }
 
-/* So many bytes have been acknowledged on the path in all. */
+/* Sets the number of bytes acknowledged on the path since its start. */
 static ALWAYS_INLINE void carried(struct state *state, u64 bytes)
 {
 	state->acked = bytes;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a control sees of a connection, and the phases that all controls share. Windows are packets.
+ * A control's view of a connection, and the phases that all controls share. Windows are in packets.
  *
- * A control's file (lia.h and so on) is arithmetic: it defines what is kept for a path (struct state) and added up over
- * paths (struct totals, count()), and answers acknowledgements (acknowledged()) and losses (after_loss()). Its state is told
- * when the path begins (begun()), what it has carried (carried()) and of losses and timeouts (reacted(), timed_out());
- * stateless.h is for those that want none of that. With SAMPLES_RTT it is told of round-trip times as well (sampled()).
- * What it has counted towards the next packet is forgotten with a loss, unless it defines KEEPS_COUNT, as Linux kernels did that
- * had these controls. Who includes it says how paths are found: visit(). control.bpf.c does for the kernel, twin.c for tests on the host.
+ * A control's file (lia.h and so on) is arithmetic: it defines the state of a path (struct state) and the sums over paths
+ * (struct totals, count()), and handles acknowledgements (acknowledged()) and losses (after_loss()). Its state is updated
+ * at the start of the path (begun()), with the carried bytes (carried()), and at losses and timeouts (reacted(),
+ * timed_out()); stateless.h is for controls without state. With SAMPLES_RTT it also gets round-trip times (sampled()).
+ * A loss resets its count towards the next packet, unless it defines KEEPS_COUNT, as in the Linux kernels that had these
+ * controls. The including file defines how paths are found, visit(): control.bpf.c for the kernel, twin.c for tests.
  */
 #ifndef ANABRANCH_PATH_H
 #define ANABRANCH_PATH_H
@@ -16,15 +16,15 @@
 
 #define NO_THRESHOLD 0x7fffffffU
 
-/* What a load chooses; the same for all connections. */
+/* Settings of a load; equal for all connections. */
 struct settings {
-	/* Smallest threshold that a loss may leave, packets: 2 as Linux's reno, 1 as the publications have it. */
+	/* Minimum threshold after a loss, packets: 2 as in Linux's reno, 1 as in the publications. */
 	u32 floor;
-	/* lia: slow start coupled as well (Becke 2014, eq. 6.11) instead of each path by itself (RFC 6356). */
+	/* lia: slow start is coupled, too (Becke 2014, eq. 6.11), instead of per path (RFC 6356). */
 	u32 coupled_start;
 };
 
-/* One path, as it counts in sums. */
+/* One path, for sums. */
 struct path {
 	u32 cwnd;
 	u32 ssthresh;
@@ -32,27 +32,27 @@ struct path {
 	u32 rtt;
 };
 
-/* What is kept of every control's path between events. */
+/* State of a path between events, for every control. */
 struct common {
-	/* What the window has moved by and is less than a packet, Q32. */
+	/* Pending change of the window, less than a packet, Q32. */
 	s64 fraction;
-	/* Packets acknowledged since the window was last full; for controls that move once per window. */
+	/* Packets acknowledged since the last full window; for controls that grow once per window. */
 	u32 counted;
 };
 
-/* The path that an event is about. */
+/* The path of an event. */
 struct own {
 	struct path path;
 	struct common *common;
 	const struct settings *settings;
-	/* When the acknowledgement came, us. */
+	/* Time of the acknowledgement, us. */
 	u64 now;
 };
 
 struct group;
 struct totals;
 
-/* Adds up the path itself and its usable peers by count(), and returns how many these are. */
+/* Adds up the path itself and its usable peers by count(), and returns their number. */
 static ALWAYS_INLINE u32 visit(struct group *group, const struct own *own, struct totals *totals);
 
 static ALWAYS_INLINE u32 window(const struct path *path)
@@ -60,7 +60,7 @@ static ALWAYS_INLINE u32 window(const struct path *path)
 	return opaque(least(path->cwnd, MAX_PACKETS));
 }
 
-/* Moves the window by so many packets, Q32. One that shrinks takes the threshold along: it has not become a slow start. */
+/* Changes the window by `packets`, Q32. A decrease lowers the threshold, too, so that no slow start results. */
 static ALWAYS_INLINE void shift(struct own *own, s64 packets)
 {
 	s64 fraction = own->common->fraction + packets;
@@ -83,7 +83,7 @@ static ALWAYS_INLINE int slow_starts(const struct own *own)
 	return own->path.cwnd < own->path.ssthresh;
 }
 
-/* Slow start as in TCP. Returns how many of the acknowledged packets are left for congestion avoidance. */
+/* Slow start as in TCP. Returns the number of acknowledged packets left for congestion avoidance. */
 static ALWAYS_INLINE u32 slow_start(struct own *own, u32 acked)
 {
 	u32 step;
@@ -95,7 +95,7 @@ static ALWAYS_INLINE u32 slow_start(struct own *own, u32 acked)
 	return acked - step;
 }
 
-/* Whether these acknowledgements fill a window. */
+/* Whether a full window has been acknowledged. */
 static ALWAYS_INLINE int full_window(struct own *own, u32 acked)
 {
 	own->common->counted += acked;
@@ -113,7 +113,7 @@ static ALWAYS_INLINE void reno_acknowledged(struct own *own, u32 acked)
 		shift(own, (s64)(acked * (ONE_PACKET / most(own->path.cwnd, 1))));
 }
 
-/* A loss: what was counted towards the next packet was for another window. */
+/* A loss: the count towards the next packet belongs to the old window. */
 static ALWAYS_INLINE void restart_count(struct common *common)
 {
 #ifndef KEEPS_COUNT
@@ -128,8 +128,8 @@ static ALWAYS_INLINE u32 half(const struct own *own, u32 floor)
 }
 
 /*
- * How many acknowledgements a receiver would have sent for so many packets that aggregates none: one for every second
- * (RFC 5681, 4.2). Coupled slow starts count acknowledgements of a packet at least, and network cards join them.
+ * Number of acknowledgements of a receiver without aggregation for `acked` packets: one for every second packet (RFC 5681,
+ * 4.2). Coupled slow starts count acknowledgements of at least a packet, and network cards merge acknowledgements.
  */
 static ALWAYS_INLINE u32 acknowledgements(u32 acked)
 {

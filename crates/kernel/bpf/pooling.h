@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* For controls that give a path its share of the growth of one (resource pooling): they differ in the share and in the loss. */
+/* For controls in which a path gets its share of one path's growth (resource pooling): they differ in share and loss. */
 #ifndef ANABRANCH_POOLING_H
 #define ANABRANCH_POOLING_H
 
@@ -7,10 +7,10 @@
 
 struct totals;
 
-/* The path's share of what all paths have, Q32. */
+/* The path's share of the total of all paths, Q32. */
 static ALWAYS_INLINE u64 share(const struct totals *totals, const struct own *own);
 
-/* What the control's totals are is not known here: it begins with none, and calls pooled(). */
+/* The control defines the totals: it passes zeroed ones to pooled(). */
 static ALWAYS_INLINE void pooled(struct group *group, struct own *own, struct totals *totals, u32 acked)
 {
 	int starts = slow_starts(own);

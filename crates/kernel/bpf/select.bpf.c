@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Gives every TCP connection of a cgroup a congestion control: as it begins to connect, and as it is established, since
- * Multipath TCP sets the control of a subflow anew when that joins. A program that sets TCP_CONGESTION later has its way.
+ * Sets the congestion control of every TCP connection of a cgroup: when it starts to connect, and when it is established,
+ * since Multipath TCP sets the control of a subflow again when that joins. Programs may set TCP_CONGESTION afterwards.
  */
 #include "kernel.h"
 
 char _license[] SEC("license") = "GPL";
 
-/* The loader writes the name over .rodata. */
+/* The loader replaces the name in .rodata. */
 const volatile struct {
 	char name[16];
 } choice = {};

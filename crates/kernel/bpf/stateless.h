@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* For controls that keep nothing of a path but its window. */
+/* For controls whose only state of a path is its window. */
 #ifndef ANABRANCH_STATELESS_H
 #define ANABRANCH_STATELESS_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A control's arithmetic as a program of the host, for tests: events come in on standard input, and the window and threshold of
- * the path that each is about go out. crates/kernel/tests/twins compares them with those of the Rust control.
+ * A control's arithmetic as a program for the host, for tests: it reads events from standard input, and writes the window and
+ * threshold of the event's path. crates/kernel/tests/twins compares them with those of the Rust control.
  *
- * Phases around the arithmetic are the kernel's: control.bpf.c says where it asks for what.
+ * The phases around the arithmetic are those of the kernel, as in control.bpf.c.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,12 +18,12 @@ enum { ADD, REMOVE, USABLE, ACK, LOST, ECN, RECOVERED, TIMED_OUT, TIMED_OUT_AGAI
 struct event {
 	u32 kind;
 	u32 path;
-	/* ACK: packets. LOST, ECN, TIMED_OUT: packets in flight. USABLE: whether. ADD: the initial window. */
+	/* ACK: packets. LOST, ECN, TIMED_OUT: packets in flight. USABLE: 0 or 1. ADD: the initial window. */
 	u32 number;
 	/* ACK: smoothed round-trip time, 1/8 us; this sample, us, 0 for none; whether the window was used. */
 	u32 srtt, rtt, limited;
 	u64 now;
-	/* What the other says that window and threshold are after the event; kept instead of the own ones. */
+	/* Window and threshold of the Rust control after the event, which replace those computed here. */
 	u32 cwnd, ssthresh;
 	u32 floor, coupled_start;
 };
@@ -72,7 +72,7 @@ static void reduce(struct group *group, struct own *own, struct path_kept *kept,
 {
 	u32 threshold;
 
-	/* The kernel validates its windows, so that a control finds what is in use. */
+	/* The kernel validates its windows, so that a control sees only the used part. */
 	own->path.cwnd = most(least(own->path.cwnd, in_flight), 1);
 	threshold = most(after_loss(group, own, &kept->state), 1);
 	reacted(&kept->state);

@@ -3,20 +3,20 @@
  * wVegas, weighted Vegas (Cao, Xu, Fu: Delay-based congestion control for multipath TCP, ICNP 2012).
  *
  * Vegas on each path, with a backlog of 10 packets for the connection, shared by weight. Once per round trip, with RTT the
- * mean of its samples and smallest the least, backlog = w (1 - base/RTT). Slow start ends when w (1 - base/smallest) > 1, with
+ * mean and `smallest` the minimum of its samples, backlog = w (1 - base/RTT). Slow start ends when w (1 - base/smallest) > 1, with
  * w = min(w, w base/RTT + 1). In avoidance, when backlog >= alpha: rate = w/RTT, alpha = max(2, 10 rate / sum rate_i); then
- * w += 1 below alpha, -= 1 above it. A queue that persists, twice the smallest since the last drain, is drained:
- * w *= base / (2 RTT). What the paper leaves open is decided as in the twin: crates/multipath/src/congestion/wvegas.rs.
+ * w += 1 below alpha, -= 1 above it. A persistent queue of twice the smallest since the last drain is drained:
+ * w *= base / (2 RTT). For choices that the paper leaves open see the Rust counterpart: crates/multipath/src/congestion/wvegas.rs.
  */
 #include "path.h"
 
 #define SAMPLES_RTT 1
 
-/* Backlogs, packets, Q16: of the connection, the smallest of a path, and the one that ends slow start. */
+/* Backlogs, packets, Q16: of the connection, minimum of a path, and limit of slow start. */
 #define TOTAL_ALPHA (10ULL << 16)
 #define MIN_ALPHA (2ULL << 16)
 #define GAMMA (1ULL << 16)
-/* The largest rate, packets per us, Q32: what fits beside the backlog of the connection. */
+/* The largest rate, packets per us, Q32, so that its product with the connection's backlog fits. */
 #define MAX_RATE (1ULL << 43)
 #define MIN_SAMPLES 3
 #define MIN_PACKETS 2
@@ -24,14 +24,14 @@
 struct state {
 	/* Sum of the round's samples, us. */
 	u64 sampled;
-	/* When the round ends, us. */
+	/* End of the round, us. */
 	u64 round_end;
-	/* Packets per us when the backlog was last reached, Q32; 0 if it was not. */
+	/* Packets per us when the backlog was last reached, Q32; 0 if it was never reached. */
 	u64 rate;
-	/* Smallest sample ever, and of the round; the newest, 0 if the last acknowledgement had none. us. */
+	/* Smallest sample of all and of the round; the newest, 0 if the last acknowledgement had none. us. */
 	u32 base, smallest, newest;
 	u32 samples;
-	/* Packets acknowledged in this round, for growth as reno. */
+	/* Packets acknowledged in this round, for growth as in reno. */
 	u32 acked;
 	/* Backlog of this path, packets, Q16; 0 stands for the smallest. */
 	u32 alpha;
@@ -49,7 +49,7 @@ static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, co
 	totals->rate += state->rate;
 }
 
-/* Sees the round-trip time of an acknowledgement, us; 0 for none. */
+/* Processes the round-trip time of an acknowledgement, us; 0 for none. */
 static ALWAYS_INLINE void sampled(struct state *state, u32 rtt, int recovering)
 {
 	state->newest = rtt;
@@ -84,7 +84,7 @@ static ALWAYS_INLINE void lower_threshold(struct own *own)
 	own->path.ssthresh = least(own->path.ssthresh, own->path.cwnd - 1);
 }
 
-/* Whether a queueing delay is twice the smallest since the last drain; if so, forgets that. */
+/* Whether a queueing delay is twice the smallest since the last drain; if so, resets that. */
 static ALWAYS_INLINE int drains(struct state *state, u32 queue)
 {
 	if (!state->least_queue || queue < state->least_queue)

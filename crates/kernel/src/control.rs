@@ -1,16 +1,16 @@
-//! The table of controls that can be loaded.
+//! The table of loadable controls.
 
 use crate::Error;
 
 /// A control for the kernel.
 #[derive(Debug)]
 pub struct Control {
-    /// What it is called in scenarios.
+    /// Its name in scenarios.
     pub name: &'static str,
-    /// What it is called in the kernel, for `sysctl`, `TCP_CONGESTION` and `ss`: the same word, so that what tools show is
-    /// what files and publications say, but for its hyphens: a name in BPF has letters, digits and underlines, 15 at most.
+    /// Its name in the kernel, for `sysctl`, `TCP_CONGESTION` and `ss`. It equals the name in scenarios
+    /// except for hyphens: a name in BPF consists of letters, digits and underlines, 15 at most.
     pub kernel_name: &'static str,
-    /// What it does, in one line.
+    /// Description in one line.
     pub summary: &'static str,
     pub(crate) object: &'static [u8],
 }
@@ -43,7 +43,7 @@ pub static CONTROLS: &[Control] = &[
     control!("wvegas", "delay-based: a backlog of ten packets, shared by rates"),
 ];
 
-/// The control of that name, in scenarios or in the kernel.
+/// The control with this name in scenarios or in the kernel.
 ///
 /// # Errors
 ///
@@ -51,16 +51,16 @@ pub static CONTROLS: &[Control] = &[
 pub fn find(name: &str) -> Result<&'static Control, Error> {
     CONTROLS.iter().find(|control| control.name == name || control.kernel_name == name).ok_or_else(|| {
         let names: Vec<_> = CONTROLS.iter().map(|control| control.name).collect();
-        Error::Input(format!("there is no control {name} to load; there are {}", names.join(", ")))
+        Error::Input(format!("unknown control {name}; the controls are {}", names.join(", ")))
     })
 }
 
-/// What a load chooses, for all connections of a control; `struct settings` in `bpf/path.h`.
+/// Settings of a load, for all connections of a control; `struct settings` in `bpf/path.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Smallest threshold that a loss leaves, packets.
+    /// Minimum threshold after a loss, packets.
     pub floor: u32,
-    /// `lia`: couples slow start as well.
+    /// `lia`: couples slow start, too.
     pub coupled_start: bool,
 }
 
@@ -70,25 +70,25 @@ impl Default for Settings {
     }
 }
 
-/// Room for the version beside the settings, its final zero included.
-const VERSION: usize = 24;
+/// Bytes for the version after the settings, its final zero included.
+const VERSION_BYTES: usize = 24;
 
 impl Settings {
-    /// Length of what the object keeps them in.
-    pub(crate) const LENGTH: usize = 8 + VERSION;
+    /// Length of the object's data for settings and version.
+    pub(crate) const LENGTH: usize = 8 + VERSION_BYTES;
 
-    /// What the object keeps them in, with the loader's version.
+    /// The object's data, with the loader's version.
     pub(crate) fn encode(self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         bytes[..4].copy_from_slice(&self.floor.to_ne_bytes());
         bytes[4..8].copy_from_slice(&u32::from(self.coupled_start).to_ne_bytes());
         let version = env!("CARGO_PKG_VERSION").as_bytes();
-        let length = version.len().min(VERSION - 1);
+        let length = version.len().min(VERSION_BYTES - 1);
         bytes[8..8 + length].copy_from_slice(&version[..length]);
         bytes
     }
 
-    /// The settings and the loader's version; nothing of another length.
+    /// The settings and the loader's version; `None` for data of another length.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, String)> {
         let (floor, rest) = bytes.split_first_chunk::<4>()?;
         let (coupled, version) = rest.split_first_chunk::<4>()?;
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_settings_round_trip() {
         let settings = Settings { floor: 1, coupled_start: true };
         let found = Settings::decode(&settings.encode());
         assert_eq!(found, Some((settings, env!("CARGO_PKG_VERSION").to_owned())));

@@ -1,8 +1,8 @@
-//! Why something could not be done, each with what helps.
+//! Errors, each with a remedy.
 
 use std::fmt;
 
-/// Why something could not be done.
+/// The reason of a failure.
 #[derive(Debug)]
 pub enum Error {
     /// The caller's mistake.
@@ -23,7 +23,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Error {
-    /// For what an operation of the system refused.
+    /// An error of a system call.
     pub(crate) fn system(what: &str, error: &dyn fmt::Display) -> Self {
         Self::Refused(format!("{what}: {error}"))
     }

@@ -1,7 +1,8 @@
-//! Coupled congestion controls for Linux's own Multipath TCP, as BPF, and what loads them.
+//! Coupled congestion controls for Linux's own Multipath TCP, as BPF, and their loader.
 //!
-//! The controls are C, in `bpf/`: one file of arithmetic for each, and one that makes a `tcp_congestion_ops` of it. They are
-//! compiled beforehand (`make bpf`) and travel within the loader. They alone are under the GPL, which the kernel asks of them.
+//! The controls are written in C, in `bpf/`: one file of arithmetic for each, and one that makes a
+//! `tcp_congestion_ops` of it. They are compiled in advance (`make bpf`) and included in the loader. Only
+//! they are under the GPL, which the kernel requires.
 #![cfg(target_os = "linux")]
 
 mod control;

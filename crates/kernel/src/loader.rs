@@ -1,4 +1,4 @@
-//! Loading, exchanging, listing and unloading controls.
+//! Loads, replaces, lists and unloads controls.
 
 use crate::{CONTROLS, Control, Error, Settings, link, log, machine, object, pins};
 use libbpf_rs::query::LinkTypeInfo;
@@ -7,28 +7,28 @@ use serde::Serialize;
 use std::fs;
 use std::time::Duration;
 
-/// What a load did.
+/// Result of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The control was not there before.
+    /// The control was not loaded before.
     Loaded,
-    /// It took the place of one that was; connections that have that keep it.
+    /// It replaced a loaded version; connections with that pin it.
     Replaced,
 }
 
-/// What all sockets of a control did, `struct statistics` in `bpf/control.bpf.c`. What an open socket was acknowledged since
-/// its last loss is not in it yet.
+/// Statistics of all sockets of a control, `struct statistics` in `bpf/control.bpf.c`. Acknowledgements of an
+/// open socket since its last loss are not included yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Statistics {
-    /// Sockets (subflows, or connections of plain TCP) that have begun with it.
+    /// Sockets (subflows, or connections of plain TCP) that have started with it.
     pub opened: u64,
-    /// Those that have ended, or changed to another control.
+    /// Sockets that have ended, or changed to another control.
     pub closed: u64,
-    /// Acknowledgements that asked for a window.
+    /// Acknowledgements for which a window was computed.
     pub acknowledgements: u64,
-    /// Times that the window answered with more than one usable subflow.
+    /// Updates of the window with more than one usable subflow.
     pub coupled: u64,
-    /// Reactions to losses and congestion marks, timeouts among them.
+    /// Reactions to losses and congestion marks, including timeouts.
     pub losses: u64,
     /// Timeouts.
     pub timeouts: u64,
@@ -57,7 +57,7 @@ impl Statistics {
         self.timeouts += other.timeouts;
     }
 
-    /// Sockets that have it now, in all network namespaces.
+    /// Sockets that use it now, in all network namespaces.
     pub fn open(&self) -> u64 {
         self.opened.saturating_sub(self.closed)
     }
@@ -68,26 +68,26 @@ impl Statistics {
 pub struct Loaded {
     /// Its name.
     pub name: &'static str,
-    /// Version of the loader that loaded it.
+    /// Version of the loader.
     pub version: String,
-    /// The kernel's number of the map that its operations are; another one after an exchange.
+    /// The kernel's number of the map with its operations, which differs after a replacement.
     pub number: u32,
-    /// Smallest threshold that a loss leaves, packets.
+    /// Minimum threshold after a loss, packets.
     pub floor: u32,
-    /// `lia`: slow start is coupled as well.
+    /// `lia`: slow start is coupled, too.
     pub coupled_start: bool,
-    /// Sockets that have it now, in all network namespaces.
+    /// Sockets that use it now, in all network namespaces.
     pub sockets: u64,
-    /// What its sockets did, since it was loaded for the first time.
+    /// Statistics of its sockets since it was first loaded.
     pub statistics: Statistics,
 }
 
-/// Loads a control and registers it under its name until it is unloaded or the machine goes down. One that is loaded already
-/// is exchanged at one moment.
+/// Loads a control and registers it under its name until it is unloaded or the machine shuts down. A loaded
+/// control is replaced atomically.
 ///
 /// # Errors
 ///
-/// If this machine lacks something, another has the name, or the kernel refuses it.
+/// If this machine lacks a requirement, another control has the name, or the kernel refuses.
 pub fn load(control: &Control, settings: Settings) -> Result<Outcome, Error> {
     machine::check_for_loading()?;
     let _alone = pins::prepare()?;
@@ -104,7 +104,7 @@ pub fn load(control: &Control, settings: Settings) -> Result<Outcome, Error> {
 
 fn taken(name: &str) -> Error {
     Error::Refused(format!(
-        "this kernel has another congestion control that is called {name}; unload that first (rmmod tcp_{name}, or what loaded it)"
+        "this kernel has another congestion control named {name}; unload it first (rmmod tcp_{name}, or with its loader)"
     ))
 }
 
@@ -119,9 +119,9 @@ fn register(control: &Control, object: &mut Object) -> Result<Outcome, Error> {
         libbpf_rs::ErrorKind::AlreadyExists => taken(control.kernel_name),
         _ => Error::Refused(log::explain(control.name, &error)),
     })?;
-    keep(control.name, number(&map)?, object)?;
+    pin(control.name, number(&map)?, object)?;
     link.pin(pins::link(control.name)).map_err(|error| {
-        Error::system(&format!("cannot keep {} in the BPF file system", control.name), &error)
+        Error::system(&format!("cannot pin {} in the BPF file system", control.name), &error)
     })?;
     Ok(Outcome::Loaded)
 }
@@ -129,23 +129,26 @@ fn register(control: &Control, object: &mut Object) -> Result<Outcome, Error> {
 fn exchange(control: &Control, object: &mut Object) -> Result<Outcome, Error> {
     log::begin();
     let refused =
-        |error: &dyn std::fmt::Display| Error::system(&format!("cannot exchange {}", control.name), error);
+        |error: &dyn std::fmt::Display| Error::system(&format!("cannot replace {}", control.name), error);
     let old = Link::open(pins::link(control.name)).map_err(|error| refused(&error))?;
     let Some(mut map) = operations(object) else { return Err(incomplete(control.name)) };
-    // The map is filled by the attempt to register it, which the name in use then ends.
+    // The attempt to register the map fills it, and then fails since the name is in use.
     match map.attach_struct_ops() {
         Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(refused(&log::explain(control.name, &error))),
-        Ok(_) => return Err(refused(&"it is kept, but the kernel does not know it; unload it first")),
+        Ok(_) => return Err(refused(&"it is pinned, but not registered in the kernel; unload it first")),
     }
     let number = number(&map)?;
     link::update(&old, &map).map_err(|error| refused(&error))?;
-    keep(control.name, number, object)?;
-    // A network namespace keeps the operations that its default had when it was set.
+    pin(control.name, number, object)?;
+    // A network namespace keeps the operations that its default control had when the default was set.
     if machine::is_default(control.kernel_name) {
         machine::make_default(control.kernel_name).map_err(|error| {
             Error::system(
-                &format!("{} is exchanged, but new connections here have the old one", control.name),
+                &format!(
+                    "{} was replaced, but new connections in this network namespace use the old version",
+                    control.name
+                ),
                 &error,
             )
         })?;
@@ -154,19 +157,19 @@ fn exchange(control: &Control, object: &mut Object) -> Result<Outcome, Error> {
 }
 
 fn incomplete(name: &str) -> Error {
-    Error::Refused(format!("the object of {name} has no operations; build the loader again"))
+    Error::Refused(format!("the object of {name} has no operations; rebuild the loader"))
 }
 
 fn number(map: &MapMut<'_>) -> Result<u32, Error> {
-    let info = map.info().map_err(|error| Error::system("cannot ask for the number of a map", &error))?;
+    let info = map.info().map_err(|error| Error::system("cannot read the number of a map", &error))?;
     Ok(info.info.id)
 }
 
-/// Pins what the programs count, and what they were told.
-fn keep(name: &str, number: u32, object: &mut Object) -> Result<(), Error> {
+/// Pins the statistics and the settings of the programs.
+fn pin(name: &str, number: u32, object: &mut Object) -> Result<(), Error> {
     let folder = pins::make(name, number)?;
     let refused =
-        |error: &dyn std::fmt::Display| Error::system(&format!("cannot keep {}", folder.display()), error);
+        |error: &dyn std::fmt::Display| Error::system(&format!("cannot pin {}", folder.display()), error);
     for mut map in object.maps_mut() {
         let file = match map.name().to_string_lossy() {
             name if name.ends_with(".data.count") => pins::STATISTICS,
@@ -182,12 +185,12 @@ fn value(pin: &std::path::Path) -> Option<Vec<u8>> {
     MapHandle::from_pinned_path(pin).ok()?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()?
 }
 
-/// What the sockets of a set of operations did, by its folder.
+/// Statistics of a set of operations, by its folder.
 fn counted(folder: &std::path::Path) -> Option<Statistics> {
     value(&folder.join(pins::STATISTICS)).and_then(|bytes| Statistics::decode(&bytes))
 }
 
-/// The number of the operations that are registered under a name.
+/// The number of the operations registered under a name.
 fn current(name: &str) -> Option<u32> {
     log::begin();
     match Link::open(pins::link(name)).ok()?.info().ok()?.info {
@@ -196,7 +199,7 @@ fn current(name: &str) -> Option<u32> {
     }
 }
 
-/// Forgets the operations that were exchanged and that no socket has any more.
+/// Removes the replaced operations that no socket uses any more.
 fn clear(name: &str) -> Result<(), Error> {
     let current = current(name);
     for (number, folder) in pins::generations(name) {
@@ -211,10 +214,11 @@ fn clear(name: &str) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// If the caller is not root, whom alone the kernel tells, or if others than root may have made what is kept.
+/// If the caller is not root, since the kernel informs only root, or if users other than root may have made
+/// the pinned files.
 pub fn list() -> Result<Vec<Loaded>, Error> {
     if !rustix::process::geteuid().is_root() {
-        return Err(Error::Machine("only root sees what is loaded: run it as root".to_owned()));
+        return Err(Error::Machine("only root can list loaded controls; run this as root".to_owned()));
     }
     CONTROLS.iter().try_for_each(|control| pins::check(control.name))?;
     Ok(CONTROLS.iter().filter_map(|control| loaded(control.name)).collect())
@@ -242,10 +246,10 @@ fn loaded(name: &'static str) -> Option<Loaded> {
     })
 }
 
-/// How long the kernel may take to forget a name, in steps.
-const PATIENCE: (u32, Duration) = (500, Duration::from_millis(10));
+/// Number and interval of checks whether the kernel has unregistered a name.
+const UNREGISTER_POLL: (u32, Duration) = (500, Duration::from_millis(10));
 
-/// Takes a control's name out of the kernel. Connections that have it keep it. Returns how many sockets these are.
+/// Unregisters a control. Its connections pin it. Returns the number of their sockets.
 ///
 /// # Errors
 ///
@@ -258,7 +262,7 @@ pub fn unload(control: &Control) -> Result<u64, Error> {
     }
     if machine::is_default(control.kernel_name) {
         return Err(Error::Refused(format!(
-            "{name} is what new connections here have; give them another first: sysctl net.ipv4.tcp_congestion_control=cubic"
+            "{name} is the default of this network namespace; set another first: sysctl net.ipv4.tcp_congestion_control=cubic"
         )));
     }
     let _alone = pins::prepare()?;
@@ -269,9 +273,9 @@ pub fn unload(control: &Control) -> Result<u64, Error> {
         pins::remove(&folder)?;
     }
     fs::remove_dir(pins::folder(name)).map_err(refused)?;
-    // Not empty while others are loaded.
+    // The folder is not empty while others are loaded.
     let _ = fs::remove_dir(pins::root());
-    let (steps, pause) = PATIENCE;
+    let (steps, pause) = UNREGISTER_POLL;
     for _ in 0..steps {
         if !machine::knows(control.kernel_name) {
             return Ok(open);
@@ -286,7 +290,7 @@ mod tests {
     use super::Statistics;
 
     #[test]
-    fn statistics_are_six_numbers() {
+    fn statistics_have_six_numbers() {
         let bytes: Vec<u8> = (1..=6_u64).flat_map(u64::to_ne_bytes).collect();
         let found = Statistics::decode(&bytes).expect("enough bytes");
         assert_eq!((found.opened, found.closed, found.timeouts), (1, 2, 6));

@@ -1,54 +1,54 @@
-//! What a machine needs for controls to be loaded.
+//! Requirements of a machine for loading controls.
 
 use crate::{Error, pins};
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// The oldest kernel whose links of controls can be kept and exchanged.
-const OLDEST: (u32, u32) = (6, 4);
+/// The oldest kernel with links of controls that can be pinned and replaced.
+const MIN_KERNEL_VERSION: (u32, u32) = (6, 4);
 
-/// One thing that a machine has or has not.
+/// One requirement, and whether the machine meets it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// What it is.
+    /// The requirement.
     pub what: &'static str,
-    /// Whether it is there.
+    /// Whether the requirement is met.
     pub there: bool,
-    /// What was found.
+    /// The detected state.
     pub detail: String,
-    /// What helps if it is not there.
+    /// The remedy if it is not met.
     pub remedy: &'static str,
 }
 
-/// Looks at everything that loading needs.
+/// Checks all requirements of loading.
 pub fn examine() -> Vec<Finding> {
     let mut findings = abilities();
     findings.push(place());
     findings
 }
 
-/// Whether what is loaded has a place where it stays.
+/// Whether loaded controls have a place where they persist.
 fn place() -> Finding {
     Finding {
-        what: "BPF file system that stays",
+        what: "persistent BPF file system",
         there: pins::lasts(),
         detail: pins::BPFFS.to_owned(),
-        remedy: "a control that is loaded here would go with this private tree of mounts (ip netns exec makes such a tree); \
-                 load it outside, where it is loaded for all network namespaces",
+        remedy: "a control loaded here would disappear with this private mount namespace (ip netns exec \
+                 creates one); load it outside, which loads it for all network namespaces",
     }
 }
 
-/// What running any program of ours in the kernel needs.
+/// Requirements of running our programs in the kernel.
 fn abilities() -> Vec<Finding> {
     let release = read("/proc/sys/kernel/osrelease");
     let root = rustix::process::geteuid().is_root() && may_load();
     vec![
         Finding {
             what: "Linux 6.4",
-            there: version(&release).is_some_and(|version| version >= OLDEST),
+            there: version(&release).is_some_and(|version| version >= MIN_KERNEL_VERSION),
             detail: release,
-            remedy: "controls are loaded into Linux 6.4 or newer",
+            remedy: "use Linux 6.4 or newer",
         },
         Finding {
             what: "kernel types (BTF)",
@@ -66,12 +66,13 @@ fn abilities() -> Vec<Finding> {
             what: "right to load BPF",
             there: root,
             detail: if root { "root" } else { "not root, or without its capabilities" }.to_owned(),
-            remedy: "only root loads programs into the kernel: run it as root",
+            remedy: "only root may load programs into the kernel; run this as root",
         },
     ]
 }
 
-/// Whether the caller has `CAP_NET_ADMIN`, and `CAP_BPF` or `CAP_SYS_ADMIN`: root within a container may have neither.
+/// Whether the caller has `CAP_NET_ADMIN`, and `CAP_BPF` or `CAP_SYS_ADMIN`: root within a container may have
+/// neither.
 fn may_load() -> bool {
     const NET_ADMIN: u64 = 1 << 12;
     const SYS_ADMIN: u64 = 1 << 21;
@@ -82,20 +83,20 @@ fn may_load() -> bool {
     effective & NET_ADMIN != 0 && effective & (BPF | SYS_ADMIN) != 0
 }
 
-/// Refuses a machine on which no program of ours runs in the kernel.
+/// Refuses a machine that cannot run our programs in the kernel.
 ///
 /// # Errors
 ///
-/// With the first thing that is not there, and what helps.
+/// The first missing requirement, with its remedy.
 pub fn check() -> Result<(), Error> {
     refuse(abilities())
 }
 
-/// Refuses a machine on which what is loaded would not stay.
+/// Refuses a machine on which loaded controls would not persist.
 ///
 /// # Errors
 ///
-/// With the first thing that is not there, and what helps.
+/// The first missing requirement, with its remedy.
 pub fn check_for_loading() -> Result<(), Error> {
     refuse(examine())
 }
@@ -109,7 +110,7 @@ fn refuse(findings: Vec<Finding>) -> Result<(), Error> {
     }
 }
 
-/// The controls that the kernel knows now.
+/// The controls that are registered in the kernel.
 pub fn registered() -> Vec<String> {
     read("/proc/sys/net/ipv4/tcp_available_congestion_control")
         .split_whitespace()
@@ -117,15 +118,15 @@ pub fn registered() -> Vec<String> {
         .collect()
 }
 
-/// The control of new connections in the caller's network namespace.
+/// The default control in the caller's network namespace.
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
-/// Whether new connections of the caller's network namespace have that control.
+/// Whether a control is the default in the caller's network namespace.
 pub fn is_default(name: &str) -> bool {
     read(DEFAULT) == name
 }
 
-/// Gives new connections of the caller's network namespace the operations that are registered under a name now.
+/// Makes the operations that are registered under a name the default in the caller's network namespace.
 ///
 /// # Errors
 ///
@@ -134,7 +135,7 @@ pub fn make_default(name: &str) -> std::io::Result<()> {
     fs::write(DEFAULT, name)
 }
 
-/// Whether the kernel knows a control of that name now.
+/// Whether a control of that name is registered in the kernel.
 pub fn knows(name: &str) -> bool {
     registered().iter().any(|other| other == name)
 }

@@ -1,4 +1,4 @@
-//! From compiled bytes to programs in the kernel.
+//! Loads compiled objects into the kernel.
 
 use crate::{Control, Error, Settings, log};
 use libbpf_rs::{MapType, Object, ObjectBuilder};
@@ -7,7 +7,7 @@ use libbpf_rs::{MapType, Object, ObjectBuilder};
 ///
 /// # Errors
 ///
-/// If the kernel refuses them, with what its verifier said.
+/// If the kernel refuses them, with the log of its verifier.
 pub fn load(control: &Control, settings: Settings) -> Result<Object, Error> {
     with_constants(control.name, control.object, &settings.encode())
 }
@@ -16,11 +16,11 @@ pub fn load(control: &Control, settings: Settings) -> Result<Object, Error> {
 ///
 /// # Errors
 ///
-/// If the kernel refuses it, with what its verifier said.
+/// If the kernel refuses it, with the log of its verifier.
 pub fn with_constants(name: &str, object: &[u8], constants: &[u8]) -> Result<Object, Error> {
     log::begin();
     let refused = |error: libbpf_rs::Error| Error::Refused(log::explain(name, &error));
-    // Names in the kernel are made of letters, digits and underlines.
+    // Names in the kernel consist of letters, digits and underlines.
     let mut open = ObjectBuilder::default()
         .name(name.replace('-', "_"))
         .map_err(refused)?
@@ -34,7 +34,7 @@ pub fn with_constants(name: &str, object: &[u8], constants: &[u8]) -> Result<Obj
     open.load().map_err(refused)
 }
 
-/// The name of the map of an object that has the operations of a control.
+/// Whether a map of an object contains the operations of a control.
 pub fn is_operations(kind: MapType) -> bool {
     kind == MapType::StructOps
 }
@@ -44,32 +44,36 @@ mod tests {
     use super::*;
     use crate::find;
 
-    /// Loads lia with some bytes of its object exchanged for as many others; what is wrong with it then.
+    /// Loads lia with some bytes of its object replaced; returns the resulting error.
     fn changed(from: &[u8], to: &[u8]) -> Option<String> {
         assert_eq!(from.len(), to.len());
         if let Err(error) = crate::machine::check() {
             eprintln!("skipped: {error}");
             return None;
         }
-        let lia = find("lia").expect("it is in the table");
+        let lia = find("lia").expect("lia is in the table");
         let mut object = lia.object.to_vec();
-        let at = object.windows(from.len()).position(|bytes| bytes == from).expect("the object has it");
+        let at = object
+            .windows(from.len())
+            .position(|bytes| bytes == from)
+            .expect("the object contains the bytes");
         object[at..at + from.len()].copy_from_slice(to);
-        let error = with_constants("lia", &object, &Settings::default().encode()).expect_err("it is broken");
+        let error = with_constants("lia", &object, &Settings::default().encode())
+            .expect_err("the kernel refuses the object");
         Some(error.to_string())
     }
 
-    // One test, because what libbpf says is kept in one place.
+    // One test, because the log of libbpf is global.
     #[test]
-    fn every_control_is_verified_and_what_is_wrong_with_another_is_told() {
+    fn controls_are_verified_and_errors_explained() {
         if crate::machine::check().is_ok() {
             for control in crate::CONTROLS {
                 load(control, Settings::default()).expect("the verifier accepts it");
             }
         }
-        let Some(said) = changed(b"\0conn_list\0", b"\0conn_tree\0") else { return };
-        assert!(said.contains("lays out a structure") && said.contains("conn_tree"), "{said}");
-        let Some(said) = changed(b"GPL\0", b"XXX\0") else { return };
-        assert!(said.contains("verifier refuses lia") && said.contains("GPL"), "{said}");
+        let Some(log) = changed(b"\0conn_list\0", b"\0conn_tree\0") else { return };
+        assert!(log.contains("a structure whose layout") && log.contains("conn_tree"), "{log}");
+        let Some(log) = changed(b"GPL\0", b"XXX\0") else { return };
+        assert!(log.contains("verifier refuses lia") && log.contains("GPL"), "{log}");
     }
 }

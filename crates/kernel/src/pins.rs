@@ -1,9 +1,9 @@
-//! Where loaded controls are kept: files of the BPF file system, which live until somebody removes them or the machine goes
-//! down. `NAME/link` registers the control; `NAME/ID/` has the statistics and settings of each set of operations that was
-//! loaded under the name, called by the number of its map in the kernel.
+//! Pinned files of loaded controls in the BPF file system, which persist until they are removed or the
+//! machine shuts down. `NAME/link` registers the control; `NAME/ID/` has the statistics and settings of each
+//! set of operations that was loaded under the name, where ID is the number of its map in the kernel.
 //!
-//! On many machines everybody may make files in the BPF file system. What is here is therefore believed, and removed, only if
-//! root alone can have made it.
+//! On many machines every user may create files in the BPF file system. Therefore, files are trusted, and
+//! removed, only if only root can have created them.
 
 use crate::Error;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat, statfs};
@@ -14,18 +14,18 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// Where administrators and other tools expect the BPF file system.
+/// The usual mount point of the BPF file system.
 pub const BPFFS: &str = "/sys/fs/bpf";
 /// linux/magic.h
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
-/// What is kept of a set of operations: what its programs count.
+/// Pinned file of the programs' statistics.
 pub const STATISTICS: &str = "statistics";
-/// And what they were told.
+/// Pinned file of the programs' settings.
 pub const SETTINGS: &str = "settings";
-/// Bits of a mode that let others than the owner write.
+/// Mode bits that allow others than the owner to write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// The folder of all that is pinned here.
+/// The folder of all pinned files.
 pub fn root() -> PathBuf {
     Path::new(BPFFS).join("anabranch")
 }
@@ -40,17 +40,17 @@ pub fn link(name: &str) -> PathBuf {
     folder(name).join("link")
 }
 
-/// Mounts the BPF file system where it belongs, unless it is there, and keeps other loaders out until the returned
-/// descriptor is dropped.
+/// Mounts the BPF file system at its usual place, unless it is mounted, and locks out other loaders until the
+/// returned descriptor is dropped.
 ///
 /// # Errors
 ///
-/// If it cannot be mounted, or if others than root may have made what is there.
+/// If it cannot be mounted, or if users other than root may have created the files.
 pub fn prepare() -> Result<OwnedFd, Error> {
     if !mounted() {
         mount("bpf", BPFFS, "bpf", MountFlags::empty(), Some(c"mode=0700")).map_err(|error| {
             Error::Machine(format!(
-                "the BPF file system is not mounted at {BPFFS}, where loaded controls are kept, and cannot be ({error}); \
+                "the BPF file system is not mounted at {BPFFS}, where loaded controls are pinned, and cannot be mounted ({error}); \
                  run: mount -t bpf -o mode=0700 bpf {BPFFS}"
             ))
         })?;
@@ -62,43 +62,48 @@ pub fn prepare() -> Result<OwnedFd, Error> {
     Ok(locked)
 }
 
-/// Refuses a folder that others than root may have filled; one that is not there is nobody's.
+/// Refuses a folder in which users other than root may have created files; accepts a missing one.
 fn trust(folder: &Path) -> Result<(), Error> {
     let found = match fs::symlink_metadata(folder) {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::system(&format!("cannot look at {}", folder.display()), &error)),
+        Err(error) => {
+            return Err(Error::system(
+                &format!("cannot read the attributes of {}", folder.display()),
+                &error,
+            ));
+        }
     };
     if found.is_dir() && found.uid() == 0 && found.mode() & OTHERS_WRITE == 0 {
         return Ok(());
     }
     Err(Error::Refused(format!(
-        "{0} is not a folder that only root writes to, so that somebody else may have made what is in it; remove {0} and load again",
+        "{0} is not a folder in which only root can write, so other users may have created its files; remove {0} and load again",
         folder.display()
     )))
 }
 
-/// Whether all that is kept of a control can be believed.
+/// Checks whether the pinned files of a control can be trusted.
 ///
 /// # Errors
 ///
-/// If others than root may have made it.
+/// If users other than root may have created them.
 pub fn check(name: &str) -> Result<(), Error> {
     trust(&root())?;
     trust(&folder(name))
 }
 
-/// Makes the folder of a control's set of operations, which only root can enter.
+/// Creates the folder of a control's set of operations, which only root can enter.
 ///
 /// # Errors
 ///
-/// If the system refuses, or somebody else made one on the way to it.
+/// If the system refuses, or another user created a folder on its path.
 pub fn make(name: &str, number: u32) -> Result<PathBuf, Error> {
     let last = folder(name).join(number.to_string());
     for folder in [root(), folder(name), last.clone()] {
         match DirBuilder::new().mode(0o700).create(&folder) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                return Err(Error::system(&format!("cannot make {}", folder.display()), &error));
+                return Err(Error::system(&format!("cannot create {}", folder.display()), &error));
             }
             _ => trust(&folder)?,
         }
@@ -106,24 +111,24 @@ pub fn make(name: &str, number: u32) -> Result<PathBuf, Error> {
     Ok(last)
 }
 
-/// Whether the BPF file system is where it belongs.
+/// Whether the BPF file system is mounted at its usual place.
 pub fn mounted() -> bool {
     statfs(BPFFS).is_ok_and(|status| u64::try_from(status.f_type).is_ok_and(|kind| kind == BPF_FS_MAGIC))
 }
 
-/// What is kept at [`BPFFS`] outlives the caller: it is mounted, or can be where every process of the machine sees it, and not
-/// in a private tree of mounts.
+/// Whether files at [`BPFFS`] persist after the caller ends: it is mounted, or can be mounted where every
+/// process of the machine sees it, and not in a private mount namespace.
 pub fn lasts() -> bool {
     let tree = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     mounted() || tree("1").is_none_or(|machine| tree("self") == Some(machine))
 }
 
-/// The folders of a control's sets of operations, by their numbers.
+/// The folders of a control's sets of operations, with their numbers.
 pub fn generations(name: &str) -> Vec<(u32, PathBuf)> {
     numbered(&folder(name))
 }
 
-/// Folders that are called by a number, links to folders not among them.
+/// Folders whose name is a number, without links to folders.
 fn numbered(folder: &Path) -> Vec<(u32, PathBuf)> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<_> = entries
@@ -135,11 +140,11 @@ fn numbered(folder: &Path) -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// Removes what is kept of a set of operations, and nothing else.
+/// Removes only the pinned files of a set of operations, and their folder.
 ///
 /// # Errors
 ///
-/// If the system refuses, as it does where somebody has put something else into the folder.
+/// If the system refuses, for example because the folder contains other files.
 pub fn remove(folder: &Path) -> Result<(), Error> {
     let refused =
         |error: std::io::Error| Error::system(&format!("cannot remove {}", folder.display()), &error);
@@ -158,23 +163,23 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn links_are_not_followed_and_only_what_is_ours_is_removed() {
+    fn only_own_files_are_removed_and_links_not_followed() {
         let place = std::env::temp_dir().join(format!("anabranch-pins-{}", std::process::id()));
         let (ours, theirs) = (place.join("control/7"), place.join("theirs"));
-        fs::create_dir_all(&ours).expect("it is new");
-        fs::create_dir(&theirs).expect("it is new");
+        fs::create_dir_all(&ours).expect("the folder is new");
+        fs::create_dir(&theirs).expect("the folder is new");
         for file in [ours.join(STATISTICS), theirs.join(STATISTICS), ours.join("other")] {
-            fs::write(file, "").expect("the folder is there");
+            fs::write(file, "").expect("the folder exists");
         }
-        symlink(theirs.join(STATISTICS), ours.join(SETTINGS)).expect("it is new");
-        symlink(&theirs, place.join("control/8")).expect("it is new");
+        symlink(theirs.join(STATISTICS), ours.join(SETTINGS)).expect("the link is new");
+        symlink(&theirs, place.join("control/8")).expect("the link is new");
         assert_eq!(numbered(&place.join("control")), [(7, ours.clone())]);
-        remove(&ours).expect_err("there is something else in it");
+        remove(&ours).expect_err("the folder contains another file");
         assert!(ours.join("other").exists() && !ours.join(STATISTICS).exists());
-        fs::remove_file(ours.join("other")).expect("it is there");
-        remove(&ours).expect("it is empty");
+        fs::remove_file(ours.join("other")).expect("the file exists");
+        remove(&ours).expect("the folder has only pinned files");
         assert!(theirs.join(STATISTICS).exists());
-        trust(&place.join("control/8")).expect_err("a link is not believed");
-        fs::remove_dir_all(&place).expect("it is ours");
+        trust(&place.join("control/8")).expect_err("a link is not trusted");
+        fs::remove_dir_all(&place).expect("the folder belongs to the test");
     }
 }

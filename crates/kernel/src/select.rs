@@ -1,8 +1,9 @@
-//! A control for one program and all that it starts, by the cgroup that they are in.
+//! Sets the control of one program and its descendants, by their cgroup.
 //!
-//! The program takes the place of the caller (`exec`), so that signals, terminal and exit status are its own. A second
-//! process holds the BPF program that sets the control, until the cgroup is empty. The program must not find it among its
-//! children, for whose end it may wait: the caller starts one that starts the holder and ends, and init inherits the holder.
+//! The program replaces the caller (`exec`), so that signals, terminal and exit status are its own. A second
+//! process holds the BPF program that sets the control, until the cgroup is empty. The program may wait for
+//! all of its children, so the holder must not be one: the caller starts a process that starts the holder and
+//! ends, and init inherits the holder.
 
 use crate::{Error, find, inherited, machine, object};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -19,14 +20,15 @@ use std::process::{Command, Stdio};
 
 static OBJECT: &[u8] = include_bytes!("../bpf/objects/select.bpf.o");
 
-/// What the names of our cgroups begin with.
-const PREFIX: &str = "anabranch-";
+/// Prefix of the names of our cgroups.
+const CGROUP_PREFIX: &str = "anabranch-";
 
-/// What the holder says when connections get the control.
+/// Byte that the holder writes when connections get the control.
 const READY: u8 = b'+';
 
-/// Runs a command in the caller's place, whose connections and whose children's have the control. Returns only if that is
-/// impossible. `holder` runs [`detach`] with two words behind it, the name of the control and the number of the process.
+/// Runs a command in place of the caller, with the control for its connections and those of its children.
+/// Returns only on failure. `holder` runs [`detach`] with two arguments, the name of the control and the
+/// number of the process.
 pub fn run(name: &str, command: &[String], holder: &mut Command) -> Error {
     match begin(name, command, holder) {
         Ok(mut command) => Error::system("cannot run the command", &command.exec()),
@@ -43,7 +45,7 @@ fn begin(name: &str, command: &[String], holder: &mut Command) -> Result<Command
     let name = ours.map_or(name, |control| control.kernel_name);
     if !machine::knows(name) {
         let remedy = ours.map_or_else(
-            || format!("it has {}", machine::registered().join(", ")),
+            || format!("the controls are {}", machine::registered().join(", ")),
             |control| format!("run: anabranch cc load {}", control.name),
         );
         return Err(Error::Input(format!("this kernel has no congestion control {name}; {remedy}")));
@@ -54,7 +56,7 @@ fn begin(name: &str, command: &[String], holder: &mut Command) -> Result<Command
     Ok(command)
 }
 
-/// Starts the holder and waits until it holds.
+/// Starts the holder and waits until it sets the control.
 fn start(name: &str, holder: &mut Command) -> Result<(), Error> {
     let mut between = holder
         .arg(name)
@@ -69,15 +71,15 @@ fn start(name: &str, holder: &mut Command) -> Result<(), Error> {
     if matches!(heard, Some(Ok(1))) && said[0] == READY {
         return Ok(());
     }
-    Err(Error::Refused(format!("connections cannot be given {name}; the reason stands above")))
+    Err(Error::Refused(format!("cannot set {name} for connections; see the message above")))
 }
 
 fn unstarted(error: &io::Error) -> Error {
     Error::system("cannot start the process that holds the control", error)
 }
 
-/// Starts `holder`, which runs [`hold`], apart from the terminal, the working folder and the open files of the caller, but for
-/// standard output and, until it holds, standard error.
+/// Starts `holder`, which runs [`hold`], detached from the caller's terminal, working folder and open files,
+/// except standard output and, until it sets the control, standard error.
 ///
 /// # Errors
 ///
@@ -89,8 +91,8 @@ pub fn detach(holder: &mut Command) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lets go of the caller's standard files, for whose end somebody may wait.
-fn silence() -> io::Result<()> {
+/// Closes the caller's standard files, since other processes may wait for their end.
+fn close_standard_files() -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&nothing)?;
     dup2_stdout(&nothing)?;
@@ -98,30 +100,34 @@ fn silence() -> io::Result<()> {
     Ok(())
 }
 
-/// A cgroup of version 2, reached by a mount of its own that stands nowhere in the tree of files: whoever runs this may be in
-/// a network namespace whose `/sys` has no cgroups, or on a machine that mounts none of this version.
+/// A cgroup of version 2, accessed by a mount without a place in the file system: the caller may be in a
+/// network namespace whose `/sys` has no cgroups, or on a machine that does not mount this version.
 struct Group {
     hierarchy: OwnedFd,
     path: PathBuf,
 }
 
 impl Group {
-    /// Makes one below the cgroup of a process, so that its limits go on to hold. One of ours that the process is in already
-    /// is not its parent: the control of the upper of two would win, and the later choice has to.
+    /// Creates one below the cgroup of a process, so that its limits remain effective. If the process is in
+    /// one of our cgroups already, the new one is created beside it: of two nested ones the upper would win,
+    /// but the later choice has to.
     fn around(process: u32) -> io::Result<Self> {
         let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&context)?;
         let hierarchy = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
         let groups = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
         let theirs = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-        // The process may have been given a control before, under the same number, but not by this holder.
-        Self::make(hierarchy, outside(Path::new(theirs)).join(format!("{PREFIX}{}", std::process::id())))
+        // The process may have been given a control before, with the same number, but not by this holder.
+        Self::make(
+            hierarchy,
+            outside(Path::new(theirs)).join(format!("{CGROUP_PREFIX}{}", std::process::id())),
+        )
     }
 
     fn make(hierarchy: OwnedFd, path: PathBuf) -> io::Result<Self> {
         let make = || mkdirat(&hierarchy, &path, Mode::from_raw_mode(0o755));
         make().or_else(|error| {
-            // A holder that was killed has left it. The kernel removes none that has processes.
+            // A killed holder has left the cgroup. The kernel refuses to remove one with processes.
             if error != Errno::EXIST {
                 return Err(error);
             }
@@ -139,7 +145,7 @@ impl Group {
         self.open("cgroup.procs", OFlags::WRONLY)?.write_all(process.to_string().as_bytes())
     }
 
-    /// Returns when its last process has ended.
+    /// Returns when the last process of the cgroup has ended.
     fn wait(&self) -> io::Result<()> {
         let mut events = self.open("cgroup.events", OFlags::RDONLY)?;
         loop {
@@ -149,7 +155,7 @@ impl Group {
             if text.lines().any(|line| line == "populated 0") {
                 return Ok(());
             }
-            // The kernel marks the file at each change.
+            // The kernel signals a change of the file.
             poll(&mut [PollFd::new(&events, PollFlags::PRI)], None)?;
         }
     }
@@ -157,19 +163,20 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // One that is not empty stays; the kernel says so, and nobody else could help.
+        // A cgroup that is not empty remains; the kernel reports it, but there is no remedy.
         let _ = unlinkat(&self.hierarchy, &self.path, AtFlags::REMOVEDIR);
     }
 }
 
-/// The nearest cgroup around one that is not ours.
+/// The nearest enclosing cgroup that is not ours.
 fn outside(path: &Path) -> &Path {
-    let ours = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+    let ours =
+        |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CGROUP_PREFIX));
     path.ancestors().find(|path| !ours(path)).unwrap_or(path)
 }
 
-/// Puts a process into a cgroup of its own, says so on standard output, and gives every connection of that cgroup a control
-/// until its last process has ended.
+/// Moves a process to a new cgroup, reports that on standard output, and sets the control of every connection
+/// of that cgroup until its last process has ended.
 ///
 /// # Errors
 ///
@@ -177,12 +184,12 @@ fn outside(path: &Path) -> &Path {
 pub fn hold(name: &str, process: u32) -> Result<(), Error> {
     let mut constants = [0; 16];
     if name.len() >= constants.len() {
-        return Err(Error::Input(format!("{name} is longer than a control's name may be")));
+        return Err(Error::Input(format!("{name} is too long for the name of a control")));
     }
     constants[..name.len()].copy_from_slice(name.as_bytes());
     let object = object::with_constants("select", OBJECT, &constants)?;
     let refused =
-        |error: &dyn std::fmt::Display| Error::system("cannot have a cgroup for the command", error);
+        |error: &dyn std::fmt::Display| Error::system("cannot create a cgroup for the command", error);
     let group = Group::around(process).map_err(|error| refused(&error))?;
     let folder = group.open(".", OFlags::RDONLY | OFlags::DIRECTORY).map_err(|error| refused(&error))?;
     let mut links = Vec::new();
@@ -194,7 +201,7 @@ pub fn hold(name: &str, process: u32) -> Result<(), Error> {
     stdout
         .write_all(&[READY])
         .and_then(|()| stdout.flush())
-        .and_then(|()| silence())
+        .and_then(|()| close_standard_files())
         .map_err(|error| refused(&error))?;
     let waited = group.wait().map_err(|error| refused(&error));
     drop(links);
@@ -206,20 +213,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_stands_beside_ours_and_below_others() {
+    fn group_is_beside_ours_and_below_others() {
         assert_eq!(outside(Path::new("a/anabranch-1/anabranch-2")), Path::new("a"));
         assert_eq!(outside(Path::new("anabranch-1")), Path::new(""));
         assert_eq!(outside(Path::new("anabranch-1/b")), Path::new("anabranch-1/b"));
     }
 
     #[test]
-    fn a_group_that_a_killed_holder_left_is_made_anew() {
+    fn group_of_a_killed_holder_is_recreated() {
         if let Err(error) = machine::check() {
             return eprintln!("skipped: {error}");
         }
         let process = std::process::id();
         std::mem::forget(Group::around(process).expect("as root"));
         let group = Group::around(process).expect("as root");
-        group.open("cgroup.procs", OFlags::RDONLY).expect("it is there");
+        group.open("cgroup.procs", OFlags::RDONLY).expect("the cgroup exists");
     }
 }

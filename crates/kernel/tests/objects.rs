@@ -1,4 +1,4 @@
-//! The objects that the loader carries are what their sources say.
+//! The included objects match their sources.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
@@ -6,10 +6,11 @@ use std::process::Command;
 use std::{env, fs};
 
 #[test]
-fn the_same_compiler_makes_the_same_objects() {
+fn same_compiler_creates_equal_objects() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf");
     let kept = sources.join("objects");
-    let made_by = fs::read_to_string(kept.join("version.txt")).expect("it is kept beside the objects");
+    let made_by =
+        fs::read_to_string(kept.join("version.txt")).expect("the version file is next to the objects");
     let made_by = made_by.trim();
     let here = ["clang-19", "clang"].into_iter().find_map(|name| {
         let said = Command::new(name).arg("--version").output().ok()?;
@@ -26,12 +27,12 @@ fn the_same_compiler_makes_the_same_objects() {
         .arg(format!("CLANG={compiler}"))
         .arg(format!("OUT={}", out.display()))
         .output()
-        .expect("make is there");
+        .expect("make is installed");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let mut compared = 0;
-    for entry in fs::read_dir(&kept).expect("the folder is there") {
-        let file = entry.expect("it can be read").path();
-        let name = file.file_name().expect("it has one");
+    for entry in fs::read_dir(&kept).expect("the folder exists") {
+        let file = entry.expect("the entry is readable").path();
+        let name = file.file_name().expect("the file has a name");
         assert!(fs::read(&file).ok() == fs::read(out.join(name)).ok(), "{}: run make bpf", name.display());
         compared += 1;
     }

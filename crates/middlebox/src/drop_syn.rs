@@ -1,5 +1,5 @@
-//! SYNs with options that a firewall does not know do not get through (Honda et al., "Is it still possible to extend TCP?",
-//! IMC 2011, §4.2).
+//! Drops SYNs with options unknown to a firewall (Honda et al., "Is it still possible to extend TCP?", IMC
+//! 2011, §4.2).
 
 use crate::{Acts, Outcome, Transit, segment};
 use anabranch_base::time::Time;
@@ -7,7 +7,7 @@ use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Va
 use anabranch_wire::tcp::Flags;
 use anabranch_wire::tcp::mptcp::Control;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "drop-syn",
     summary: "drops SYNs with options of Multipath TCP, as some firewalls do",
@@ -17,18 +17,18 @@ pub static KIND: Kind = Kind {
             name: "capable",
             takes: Takes::Flag,
             default: Default::Is("true"),
-            doc: "Those that begin a connection (MP_CAPABLE), which goes on as plain TCP after some of them.",
+            doc: "Drop SYNs with MP_CAPABLE: after some retransmissions, the connection falls back to plain TCP.",
         },
         Key {
             name: "join",
             takes: Takes::Flag,
             default: Default::Is("true"),
-            doc: "Those that join one (MP_JOIN), which goes on without the path.",
+            doc: "Drop SYNs with MP_JOIN: the connection continues without the path.",
         },
     ],
 };
 
-/// Which SYNs are dropped.
+/// The SYNs that are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// With `MP_CAPABLE`.
@@ -47,7 +47,7 @@ impl Keyed for Settings {
     }
 }
 
-/// One that remembers nothing.
+/// A middlebox without state.
 pub type State<R> = crate::Stateless<Settings, R>;
 
 impl<R> Acts<R> for State<R> {
@@ -76,7 +76,7 @@ mod tests {
     use crate::{Middlebox, fixture};
 
     #[test]
-    fn joins_are_dropped_if_asked_and_data_never_is() {
+    fn joins_are_dropped_if_set_and_data_is_not() {
         let both = |join| crate::Settings::DropSyn(Settings { capable: true, join });
         let outcome = through(both(true), [join(), data(0, 100)]);
         assert_eq!((outcome.dropped.len(), outcome.sent.len()), (1, 1));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_by_other_links_is_none_of_its_business() {
+    fn packets_of_other_links_pass_unchanged() {
         let mut middlebox = Middlebox::new(&crate::Settings::DropSyn(Settings { capable: true, join: true }));
         assert_eq!(pass(&mut middlebox, fixture::at(0), back(join(), 1)).sent.len(), 1);
     }

@@ -21,7 +21,7 @@ pub fn tcp(segment: Segment) -> Packet {
     Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotEct, body: Body::Tcp(segment) }
 }
 
-/// `len` bytes from `offset` on of the client's stream, with a mapping of their own.
+/// `len` bytes from `offset` on of the client's stream, with a mapping of exactly these bytes.
 pub fn data(offset: u64, len: u32) -> Packet {
     let mapping = Mapping {
         dsn: DataNumber::Long(7_000 + offset),
@@ -48,25 +48,25 @@ pub fn join() -> Packet {
     tcp(segment)
 }
 
-/// As it crosses from within to without; the number tells where it goes on.
+/// A packet that crosses from inside to outside; `onward` identifies its next link.
 pub fn out(packet: Packet, onward: u32) -> Transit<u32> {
     Transit { packet, inside: true, crosses: true, leaves_from: Some(ROUTER), onward }
 }
 
-/// As it comes from without.
+/// A packet from outside.
 pub fn back(packet: Packet, onward: u32) -> Transit<u32> {
     let leaves_from = (packet.destination != ROUTER).then_some(CLIENT);
     Transit { packet, inside: false, crosses: true, leaves_from, onward }
 }
 
-/// What becomes of a packet.
+/// The outcome of one packet.
 pub fn pass(middlebox: &mut Middlebox<u32>, now: Time, transit: Transit<u32>) -> Outcome<u32> {
     let mut outcome = Outcome::default();
     middlebox.pass(now, transit, &mut outcome);
     outcome
 }
 
-/// What becomes of packets in one middlebox, one after another.
+/// The outcome of several packets in one middlebox.
 pub fn through(settings: Settings, packets: impl IntoIterator<Item = Packet>) -> Outcome<u32> {
     let mut middlebox = Middlebox::new(&settings);
     let mut outcome = Outcome::default();

@@ -1,21 +1,21 @@
-//! What tells one transport connection from another on the way.
+//! Identification of transport connections by packet headers.
 
 use anabranch_wire::{Body, Packet, ip::protocol};
 use core::net::SocketAddr;
 
-/// The two ends of what a packet belongs to, and its transport.
+/// Transport, source and destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowKey {
-    /// Number of the transport in the IP header: UDP for SCTP that travels in UDP.
+    /// Number of the transport in the IP header: UDP for SCTP in UDP.
     pub protocol: u8,
-    /// Where the packet comes from.
+    /// Source address and port.
     pub source: SocketAddr,
-    /// Where it goes.
+    /// Destination address and port.
     pub destination: SocketAddr,
 }
 
 impl FlowKey {
-    /// That of a packet; ICMP has none.
+    /// The key of a packet; `None` for ICMP.
     pub fn of(packet: &Packet) -> Option<Self> {
         let (protocol, source, destination) = match &packet.body {
             Body::Tcp(segment) => (protocol::TCP, segment.source_port, segment.destination_port),

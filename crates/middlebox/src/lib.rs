@@ -1,8 +1,9 @@
-//! Middleboxes: what nodes on the way do to packets beside forwarding them.
+//! Middleboxes: processing of packets by nodes, in addition to forwarding.
 //!
-//! A kind is one file: its settings, the keys they are read from, what it does, and its tests. It is listed once, below. Whoever
-//! carries packets hands each one that comes to the node to [`Middlebox::pass`], calls [`Middlebox::due`] at the time that
-//! [`Middlebox::next_event`] names, and sends on what comes out of either, in order.
+//! Each kind is one file: its settings, the keys of its settings, its behaviour, and its tests. The list of
+//! kinds is below. The carrier of packets (simulator or emulator) passes each packet that arrives at the node
+//! to [`Middlebox::pass`], calls [`Middlebox::due`] at the time that [`Middlebox::next_event`] returns, and
+//! forwards the packets of both outcomes, in order.
 
 pub mod drop_syn;
 mod flow;
@@ -20,38 +21,41 @@ use anabranch_wire::{Body, Packet, tcp};
 use core::marker::PhantomData;
 use core::net::{IpAddr, SocketAddr};
 
-/// A packet that has come to the node of a middlebox. `R` tells its carrier where it goes on.
+/// A packet that has arrived at the node of a middlebox. `R` is the carrier's route for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transit<R> {
     /// The packet.
     pub packet: Packet,
-    /// It has come by one of the links that the middlebox is set up for (`from`; all, if none is named).
+    /// It has arrived by one of the links that the middlebox is configured for (`from`; all, if none is
+    /// named).
     pub inside: bool,
-    /// It would leave by another one than these, or is addressed to the node: it is on its way out, or comes from there.
+    /// It would leave by another link than these or is addressed to the node (if it came by one of them), or
+    /// the reverse.
     pub crosses: bool,
-    /// The address of the interface by which it leaves the node; none if it is addressed to the node itself.
+    /// The address of the interface by which it leaves the node; `None` if it is addressed to the node
+    /// itself.
     pub leaves_from: Option<IpAddr>,
-    /// Where it goes on.
+    /// The carrier's route.
     pub onward: R,
 }
 
-/// Where a packet goes that a middlebox lets on.
+/// The destination of a packet that a middlebox passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Onward<R> {
-    /// As it would have.
+    /// To its original destination.
     As(R),
-    /// To its destination address, which is another one now, and there to whoever sent the packet that was to go on like this.
+    /// To its new destination address, the sender of the packet that had this route.
     Back(R),
 }
 
-/// What a middlebox has done: packets in the order in which they leave, and those that it keeps from going on.
+/// The result of a middlebox: forwarded packets in the order in which they leave, and dropped packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome<R> {
-    /// They go on.
+    /// Forwarded packets.
     pub sent: Vec<(Packet, Onward<R>)>,
-    /// They do not.
+    /// Dropped packets.
     pub dropped: Vec<(Packet, R)>,
-    /// How many of the packets that came were changed, put together or cut up.
+    /// Number of arrived packets that were changed, merged or split.
     pub changed: u64,
 }
 
@@ -71,13 +75,13 @@ impl<R> Outcome<R> {
     }
 }
 
-/// Makes what depends on which middleboxes there are from the list of them.
+/// Generates from the list of kinds all items that depend on it.
 macro_rules! middleboxes {
     ($($Kind:ident in $module:ident),+ $(,)?) => {
-        /// Every kind, in the order in which lists show them.
+        /// Every kind, in the order of lists for users.
         pub static KINDS: &[&Kind] = &[$(&$module::KIND),+];
 
-        /// What a middlebox is set to.
+        /// The settings of a middlebox.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub enum Settings {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Kind($module::Settings),)+
@@ -89,10 +93,11 @@ macro_rules! middleboxes {
                 match self { $(Self::$Kind(_) => &$module::KIND,)+ }
             }
 
-            /// The middlebox called `kind` with the values of its keys.
+            /// The settings of the middlebox `kind` with these values of its keys.
             ///
             /// # Errors
-            /// If there is no such kind, or the values do not go together.
+            ///
+            /// If there is no such kind, or the values are inconsistent.
             pub fn read(kind: &str, values: Values<'_>) -> Result<Self, Mistake> {
                 $(if kind == $module::KIND.name {
                     return $module::Settings::read(values).map(Self::$Kind);
@@ -113,22 +118,22 @@ macro_rules! middleboxes {
         }
 
         impl<R: Copy> Middlebox<R> {
-            /// One that has seen nothing yet.
+            /// A middlebox in its initial state.
             pub fn new(settings: &Settings) -> Self {
                 match *settings { $(Settings::$Kind(settings) => Self::$Kind($module::State::new(settings)),)+ }
             }
 
-            /// A packet has come to the node.
+            /// Processes a packet that has arrived at the node.
             pub fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>) {
                 match self { $(Self::$Kind(state) => state.pass(now, transit, outcome),)+ }
             }
 
-            /// When it does something by itself.
+            /// The time of its next timer event.
             pub fn next_event(&self) -> Option<Time> {
                 match self { $(Self::$Kind(state) => state.next_event(),)+ }
             }
 
-            /// The time of [`next_event`](Self::next_event) has come.
+            /// Processes the timer event of [`next_event`](Self::next_event).
             pub fn due(&mut self, now: Time, outcome: &mut Outcome<R>) {
                 match self { $(Self::$Kind(state) => state.due(now, outcome),)+ }
             }
@@ -146,7 +151,7 @@ middleboxes! {
 }
 
 impl<R: Copy> Middlebox<R> {
-    /// Who is behind an address and port of a transport that it shows to others, if somebody is.
+    /// The inside address and port that a translator shows as `outer` to the outside, if there is one.
     pub fn behind(&self, transport: u8, outer: SocketAddr) -> Option<SocketAddr> {
         match self {
             Self::Nat(state) => state.behind(transport, outer),
@@ -156,13 +161,13 @@ impl<R: Copy> Middlebox<R> {
 }
 
 impl Settings {
-    /// It tells the links of its own network from others, which have to be named.
+    /// It distinguishes the links of its own network from others, which have to be named.
     pub const fn has_an_inside(&self) -> bool {
         matches!(self, Self::Nat(_))
     }
 }
 
-/// What a kind does to packets.
+/// The behaviour of a kind.
 trait Acts<R> {
     /// See [`Middlebox::pass`].
     fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>);
@@ -176,7 +181,7 @@ trait Acts<R> {
     fn due(&mut self, _now: Time, _outcome: &mut Outcome<R>) {}
 }
 
-/// A middlebox that remembers nothing.
+/// A middlebox without state.
 #[derive(Clone, Debug)]
 pub struct Stateless<S, R> {
     settings: S,
@@ -189,7 +194,8 @@ impl<S, R> Stateless<S, R> {
     }
 }
 
-/// The TCP segment of a packet that a middlebox has to do with: of what comes by the links that it is set up for.
+/// The TCP segment of a packet that the middlebox processes, that is, one from the links that it is
+/// configured for.
 const fn segment<R>(transit: &mut Transit<R>) -> Option<&mut tcp::Segment> {
     match &mut transit.packet.body {
         Body::Tcp(segment) if transit.inside => Some(segment),

@@ -1,6 +1,6 @@
-//! Segments put together: what follows another directly joins it, under the options of the first (Honda et al., "Is it still
-//! possible to extend TCP?", IMC 2011, §4.5). Mappings of what joins are lost, so that Multipath TCP's receiver has bytes that it
-//! cannot place (RFC 8684 §3.3.1).
+//! Merges segments: a segment that directly follows another is appended to it, under the options of the first
+//! (Honda et al., "Is it still possible to extend TCP?", IMC 2011, §4.5). The mapping of the appended segment
+//! is lost, so that the receiver of Multipath TCP gets bytes without a mapping (RFC 8684 §3.3.1).
 
 use crate::{Acts, FlowKey, Outcome, Transit};
 use anabranch_base::time::{Duration, Time};
@@ -9,33 +9,33 @@ use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Packet, Pattern};
 use std::collections::BTreeMap;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "merge",
-    summary: "puts TCP segments that follow one another together, under the options of the first",
+    summary: "merges consecutive TCP segments, under the options of the first",
     source: "Honda et al. 2011 §4.5",
     keys: &[
         Key {
             name: "size",
             takes: Takes::Octets { min: 2, max: 65_535 },
             default: Default::Is("1400"),
-            doc: "Most bytes of payload that a segment gets. What the next link cannot carry is lost there.",
+            doc: "Maximum payload of a merged segment. The next link drops it if it exceeds the link's MTU.",
         },
         Key {
             name: "wait",
             takes: Takes::Time,
             default: Default::Is("\"1 ms\""),
-            doc: "How long a segment waits for the next one at most. One that ends something (PSH, FIN) does not wait.",
+            doc: "Maximum time for which a segment waits for the next one. Segments with PSH or FIN do not wait.",
         },
     ],
 };
 
-/// How much is put together.
+/// Limits of merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Most bytes of payload that a segment gets.
+    /// Maximum payload of a segment, bytes.
     pub size: u32,
-    /// How long a segment waits for the next one.
+    /// Maximum time for which a segment waits for the next one.
     pub wait: Duration,
 }
 
@@ -49,7 +49,7 @@ impl Keyed for Settings {
     }
 }
 
-/// A segment that waits.
+/// A waiting segment.
 #[derive(Clone, Debug)]
 struct Waiting<R> {
     packet: Packet,
@@ -91,7 +91,7 @@ impl<R: Copy> Acts<R> for State<R> {
         let joined = before.packet.ecn == packet.ecn && plain && join(&mut before.packet, segment, size);
         if !joined {
             outcome.send(before.packet, before.onward);
-            // It may be what the next one joins.
+            // The next segment may be appended to it.
             return self.pass(
                 now,
                 Transit { packet, inside, crosses: transit.crosses, leaves_from: None, onward },
@@ -122,7 +122,7 @@ impl<R: Copy> Acts<R> for State<R> {
     }
 }
 
-/// Data, and nothing that has to stand by itself.
+/// Whether it carries data, and no flag or option that needs a segment of its own.
 fn is_plain(segment: &Segment) -> bool {
     !segment.payload.is_empty() && segment.flags.0 & !(Flags::ACK | Flags::PSH | Flags::FIN).0 == 0
 }
@@ -131,8 +131,8 @@ fn ends(segment: &Segment) -> bool {
     segment.flags.intersects(Flags::PSH | Flags::FIN)
 }
 
-/// Puts a segment behind another, if it follows there and there is room. The bytes have to follow in the stream of data as well:
-/// a payload here is a range of it.
+/// Appends a segment to another, if it follows directly and there is room. The bytes have to be consecutive
+/// in the data stream as well, since a payload is a range of it.
 fn join(packet: &mut Packet, next: &Segment, size: u32) -> bool {
     let Body::Tcp(whole) = &mut packet.body else { return false };
     let follows = whole.seq.add(whole.payload.len) == next.seq && whole.payload.end() == next.payload.offset;
@@ -157,7 +157,7 @@ mod tests {
         crate::Settings::Merge(Settings { size: 1_000, wait: Duration::from_millis(5) });
 
     #[test]
-    fn what_follows_joins_under_the_mapping_of_the_first() {
+    fn next_segment_joins_under_first_mapping() {
         let mut middlebox = Middlebox::new(&SETTINGS);
         assert!(pass(&mut middlebox, at(0), out(data(0, 400), 1)).sent.is_empty());
         assert_eq!(middlebox.next_event(), Some(at(5)));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_or_the_end_of_the_wait_lets_it_go() {
+    fn gap_or_timeout_releases_the_segment() {
         let mut middlebox = Middlebox::new(&SETTINGS);
         pass(&mut middlebox, at(0), out(data(0, 400), 1));
         let outcome = pass(&mut middlebox, at(1), out(data(800, 400), 1));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_something_takes_along_what_waits() {
+    fn psh_and_fin_release_the_waiting_segment() {
         let mut middlebox = Middlebox::new(&SETTINGS);
         pass(&mut middlebox, at(0), out(data(0, 100), 1));
         let mut last = data(100, 100);

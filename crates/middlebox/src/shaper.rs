@@ -1,5 +1,5 @@
-//! A rate for each flow: what a provider gives one transport connection, whatever its link could carry. Packets of a flow that
-//! come faster wait in a queue of their own.
+//! Limits the rate of each flow: a provider's limit per transport connection, independent of the link's rate.
+//! Faster packets of a flow wait in the flow's own queue.
 
 use crate::{Acts, FlowKey, Outcome, Transit};
 use anabranch_base::time::{Duration, Time};
@@ -10,33 +10,33 @@ use anabranch_wire::Packet;
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "shaper",
-    summary: "gives each flow (addresses, ports, protocol) a `rate` and a queue of its own; what exceeds `limit` is dropped",
+    summary: "limits each flow (addresses, ports, protocol) to `rate`, with a queue per flow; packets beyond `limit` are dropped",
     source: "",
     keys: &[
         Key {
             name: "rate",
             takes: Takes::Rate,
             default: Default::Required("\"2 Mbit/s\""),
-            doc: "Of each flow, counted as IP packets.",
+            doc: "Rate of each flow, counted in IP packets.",
         },
         Key {
             name: "limit",
             takes: Takes::Limit,
             default: Default::Is("\"100 packets\""),
-            doc: "How much of a flow may wait, in packets or bytes. The packet that is being sent does not count.",
+            doc: "Capacity of a flow's queue, in packets or bytes. The packet that is being sent does not count.",
         },
     ],
 };
 
-/// What each flow gets.
+/// Limits of each flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Of IP packets.
+    /// Rate, counted in IP packets.
     pub rate: Rate,
-    /// How much may wait.
+    /// Capacity of the queue.
     pub limit: QueueLimit,
 }
 
@@ -50,21 +50,21 @@ impl Keyed for Settings {
     }
 }
 
-/// The packets of a flow that are here: the first is being sent until its moment, the others wait.
+/// The packets of a flow in the middlebox: the first is being sent until its time, the others wait.
 #[derive(Clone, Debug)]
 struct Flow<R> {
     packets: VecDeque<(Packet, R)>,
     bytes: u64,
-    /// When the last packet has been sent.
+    /// The end of the last packet's transmission.
     free: Time,
 }
 
-/// The flows of which packets are here.
+/// The flows with packets in the middlebox.
 #[derive(Clone, Debug)]
 pub struct State<R> {
     settings: Settings,
     flows: BTreeMap<FlowKey, Flow<R>>,
-    /// When a packet has been sent, and of which flow; packets of a flow leave in order.
+    /// End of transmission and flow of each packet; packets of a flow leave in order.
     leaving: BinaryHeap<Reverse<(Time, u64, FlowKey)>>,
     taken: u64,
 }
@@ -74,7 +74,7 @@ impl<R> State<R> {
         Self { settings, flows: BTreeMap::new(), leaving: BinaryHeap::new(), taken: 0 }
     }
 
-    /// How long a packet takes.
+    /// Transmission time of a packet.
     fn time_of(&self, packet: &Packet) -> Duration {
         self.settings.rate.time_to_send(packet.wire_len().into())
     }
@@ -134,7 +134,7 @@ mod tests {
     use crate::Middlebox;
     use crate::fixture::{at, data, out, pass};
 
-    /// Packets of 1,000 bytes a millisecond each, of which one more may wait.
+    /// Packets of 1,000 bytes take a millisecond each; one more may wait.
     fn shaper() -> Middlebox<u32> {
         let settings =
             Settings { rate: Rate::from_bits_per_second(8_000_000), limit: QueueLimit::Packets(1) };
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_has_its_rate_and_what_exceeds_its_queue_is_dropped() {
+    fn flow_has_its_rate_and_its_queue_overflows() {
         let mut middlebox = shaper();
         let outcomes: Vec<_> = (0..3).map(|n| pass(&mut middlebox, at(0), out(thousand(n), 1))).collect();
         assert_eq!(
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_do_not_wait_for_each_other() {
+    fn flows_do_not_delay_each_other() {
         let mut middlebox = shaper();
         let mut other = thousand(0);
         let anabranch_wire::Body::Tcp(segment) = &mut other.body else { panic!("{other:?}") };

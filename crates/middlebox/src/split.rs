@@ -1,5 +1,6 @@
-//! Segments cut into smaller ones, each with the options of the whole, as network cards do (Honda et al., "Is it still possible to
-//! extend TCP?", IMC 2011, §4.5; RFC 8684 §3.3.1 wants mappings to bear it).
+//! Splits segments into smaller ones, each with the options of the original, as network cards do (Honda et
+//! al., "Is it still possible to extend TCP?", IMC 2011, §4.5; RFC 8684 §3.3.1 requires that mappings
+//! tolerate it).
 
 use crate::{Acts, Outcome, Transit, segment};
 use anabranch_base::time::Time;
@@ -7,23 +8,23 @@ use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Va
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Packet, Pattern};
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "split",
-    summary: "cuts TCP segments into smaller ones, each with the options of the whole",
+    summary: "splits TCP segments into smaller ones, each with the options of the original",
     source: "Honda et al. 2011 §4.5",
     keys: &[Key {
         name: "size",
         takes: Takes::Octets { min: 1, max: 65_535 },
         default: Default::Is("536"),
-        doc: "Most bytes of payload that a segment keeps.",
+        doc: "Maximum payload of a segment.",
     }],
 };
 
-/// How small segments are cut.
+/// Size of the resulting segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Most bytes of payload that a segment keeps.
+    /// Maximum payload of a segment, bytes.
     pub size: u32,
 }
 
@@ -48,7 +49,7 @@ impl<R: Copy> Acts<R> for State<R> {
             return;
         };
         outcome.changed += 1;
-        // A checksum over all of a mapping is not that over a piece of its bytes.
+        // The checksum covers the whole mapping, so it must be computed before the split.
         whole.settle(&Pattern);
         let pieces: Vec<Segment> = (0..whole.payload.len)
             .step_by(size as usize)
@@ -61,7 +62,8 @@ impl<R: Copy> Acts<R> for State<R> {
     }
 }
 
-/// `len` bytes of a segment, from the one at `from` on: what ends it stays with the last, what begins it with the first.
+/// The part of `len` bytes of a segment that begins at `from`; flags of its beginning stay with the first
+/// part, those of its end with the last.
 fn piece(whole: &Segment, from: u32, len: u32) -> Segment {
     let mut piece = whole.clone();
     piece.payload = whole.payload.part(from, len);
@@ -82,7 +84,7 @@ mod tests {
     use anabranch_wire::seq::Serial;
 
     #[test]
-    fn pieces_follow_each_other_with_the_mapping_of_the_whole() {
+    fn parts_are_consecutive_with_the_whole_mapping() {
         let mut whole = data(5_000, 1_000);
         let Body::Tcp(segment) = &mut whole.body else { panic!("{whole:?}") };
         segment.flags = Flags::ACK | Flags::PSH | Flags::FIN | Flags::CWR;
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_enough_stays_whole() {
+    fn small_segment_is_not_split() {
         let outcome = through(crate::Settings::Split(Settings { size: 400 }), [data(0, 400)]);
         assert_eq!((outcome.changed, outcome.sent.len()), (0, 1));
     }

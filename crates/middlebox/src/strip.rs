@@ -1,26 +1,26 @@
-//! Options taken out of TCP segments, as middleboxes do that do not know them (Honda et al., "Is it still possible to extend
-//! TCP?", IMC 2011, §4.2).
+//! Removes options from TCP segments, like middleboxes that do not know them (Honda et al., "Is it still
+//! possible to extend TCP?", IMC 2011, §4.2).
 
 use crate::{Acts, Outcome, Transit, segment};
 use anabranch_base::time::Time;
 use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
 use anabranch_wire::tcp::{Flags, SackBlocks, Segment};
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "strip-options",
-    summary: "takes options out of TCP segments",
+    summary: "removes options from TCP segments",
     source: "Honda et al. 2011 §4.2",
     keys: &[
-        flag("mptcp", "true", "Those of Multipath TCP (kind 30)."),
+        flag("mptcp", "true", "Remove the options of Multipath TCP (kind 30)."),
         flag("timestamps", "false", "Timestamps."),
-        flag("sack", "false", "SACK-permitted and SACK."),
-        flag("window_scale", "false", "Window scale."),
-        flag("syn", "true", "Out of segments with SYN."),
+        flag("sack", "false", "Remove SACK-permitted and SACK."),
+        flag("window_scale", "false", "Remove the window scale."),
+        flag("syn", "true", "Change segments with SYN."),
         flag(
             "data",
             "true",
-            "Out of all others. Multipath TCP falls back, or says so, if options are only lost after the handshake.",
+            "Change all other segments. If options are lost only after the handshake, Multipath TCP falls back or reports a failure.",
         ),
     ],
 };
@@ -29,7 +29,7 @@ const fn flag(name: &'static str, default: &'static str, doc: &'static str) -> K
     Key { name, takes: Takes::Flag, default: Default::Is(default), doc }
 }
 
-/// Which options are taken out of what.
+/// The removed options, and the affected segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Those of Multipath TCP.
@@ -40,9 +40,9 @@ pub struct Settings {
     pub sack: bool,
     /// Window scale.
     pub window_scale: bool,
-    /// Of segments with SYN.
+    /// Changes segments with SYN.
     pub syn: bool,
-    /// Of all others.
+    /// Changes all other segments.
     pub data: bool,
 }
 
@@ -111,7 +111,7 @@ mod tests {
         Settings { mptcp: true, timestamps: false, sack: false, window_scale: false, syn: true, data: true };
 
     #[test]
-    fn options_of_multipath_tcp_go_and_the_rest_stays() {
+    fn only_mptcp_options_are_removed() {
         let mut packets = [join(), data(0, 100)];
         for packet in &mut packets {
             let anabranch_wire::Body::Tcp(segment) = &mut packet.body else { panic!("{packet:?}") };
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_may_keep_what_data_loses() {
+    fn handshake_options_can_be_kept() {
         let settings = Settings { syn: false, ..ALL };
         let outcome = through(crate::Settings::Strip(settings), [join(), data(0, 100)]);
         assert_eq!(outcome.changed, 1);

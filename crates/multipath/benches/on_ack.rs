@@ -1,4 +1,4 @@
-//! What one acknowledgement costs, by algorithm and number of paths, in congestion avoidance.
+//! Cost of an acknowledgement in congestion avoidance, by algorithm and number of paths.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;

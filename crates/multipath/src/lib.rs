@@ -1,6 +1,5 @@
-//! Decisions for multipath transport, and the parts they share: time, random streams, units, round-trip
-//! times, congestion control, schedulers, path managers and buffers. Nothing here knows a connection or a
-//! packet.
+//! Decisions for multipath transport, and their shared parts: time, random streams, units, round-trip times,
+//! congestion control, schedulers, path managers and buffers. This crate has no connections or packets.
 
 #![allow(
     clippy::doc_markdown,
@@ -21,9 +20,9 @@ pub mod shared_bottleneck;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PathId(pub u8);
 
-/// Most paths that a connection has at once, with any protocol. More are no use to anybody, and a peer must not make a host
-/// open as many as it likes.
-pub const MOST_PATHS: usize = 64;
+/// Maximum number of paths of a connection, with any protocol. More are useless, and a peer must not be able
+/// to make a host open any number of paths.
+pub const MAX_PATHS: usize = 64;
 
 impl PathId {
     /// The path as an index.

@@ -1,23 +1,24 @@
-//! Pacing: packets leave in bursts of a quantum, spaced so that their rate is the one that congestion control
-//! wants (draft-ietf-ccwg-bbr, "Pacing Rate" and "Send Quantum").
+//! Pacing: packets leave in bursts of a quantum, spaced so that their rate is that of the congestion control
+//! (draft-ietf-ccwg-bbr, "Pacing Rate" and "Send Quantum").
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 
-/// A quantum lasts this long at the rate …
+/// Duration of a quantum at the pacing rate …
 const QUANTUM: Duration = Duration::from_millis(1);
-/// … but is never more than this many bytes …
-const MOST: u64 = 64 * 1024;
-/// … nor less than this many packets, so that a receiver that acknowledges every other packet answers each burst.
-const LEAST_PACKETS: u64 = 2;
+/// … its upper bound, bytes …
+const MAX_QUANTUM_BYTES: u64 = 64 * 1024;
+/// … and its lower bound, packets, so that a receiver that acknowledges every other packet acknowledges each
+/// burst.
+const MIN_QUANTUM_PACKETS: u64 = 2;
 
 /// The pacer of one path.
 ///
-/// Invariant: over any time, what leaves is at most the rate times that time and two quanta. One quantum is the
-/// burst, the other what a timer that woke late may catch up with.
+/// Invariant: in any interval, at most the rate times its duration plus two quanta leave. One quantum is the
+/// burst; the other one compensates a late timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
-    /// When the bytes that have left are paid for: the next burst may begin then.
+    /// The next burst may begin when the sent bytes would have left at the pacing rate.
     release: Time,
     /// Bytes that may still leave in this burst.
     left: u64,
@@ -45,7 +46,7 @@ impl Pacer {
 /// How many bytes leave in one burst at `rate`.
 pub fn quantum(rate: Rate, mss: u64) -> u64 {
     let bytes = u128::from(rate.bits_per_second()) * u128::from(QUANTUM.as_nanos()) / 8_000_000_000;
-    u64::try_from(bytes).unwrap_or(MOST).min(MOST).max(LEAST_PACKETS * mss)
+    u64::try_from(bytes).unwrap_or(MAX_QUANTUM_BYTES).min(MAX_QUANTUM_BYTES).max(MIN_QUANTUM_PACKETS * mss)
 }
 
 #[cfg(test)]
@@ -58,7 +59,7 @@ mod tests {
         Time::ZERO + Duration::from_micros(micros)
     }
 
-    /// Sends whatever may leave, waking exactly when told; the times of the packets, µs.
+    /// Sends all that may leave, with exact timers; returns the times of the packets, µs.
     fn run(rate: Rate, packets: usize) -> Vec<u64> {
         let mut pacer = Pacer::default();
         let mut now = at(1_000_000);
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantum_is_a_millisecond_but_two_packets_at_least() {
+    fn quantum_is_a_millisecond_or_two_packets() {
         assert_eq!(quantum(Rate::from_bits_per_second(8_000_000), MSS), 2_000);
         assert_eq!(quantum(Rate::from_bits_per_second(80_000_000), MSS), 10_000);
         assert_eq!(quantum(Rate::from_bits_per_second(80_000_000_000), MSS), 65_536);
@@ -82,8 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_spaced_by_the_rate() {
-        // 1,000 bytes a millisecond: two packets every two milliseconds. The first burst has the credit of a late timer.
+    fn rate_spaces_bursts() {
+        // 1,000 bytes per millisecond: two packets every two milliseconds. The first burst includes the
+        // credit for a late timer.
         let times = run(Rate::from_bits_per_second(8_000_000), 8);
         assert_eq!(times, [0, 0, 0, 0, 2_000, 2_000, 4_000, 4_000]);
         // Ten packets a millisecond.
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_timer_costs_no_rate() {
+    fn late_timer_does_not_lower_the_rate() {
         let rate = Rate::from_bits_per_second(8_000_000);
         let mut pacer = Pacer::default();
         let (mut now, mut bytes) = (at(0), 0);
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_saves_up_no_more_than_a_quantum() {
+    fn idle_time_adds_at_most_a_quantum() {
         let rate = Rate::from_bits_per_second(8_000_000);
         let mut pacer = Pacer::default();
         pacer.sent(at(0), MSS, (rate, MSS));

@@ -1,45 +1,46 @@
-//! Choices that a protocol carries out by itself, named here so that what describes an experiment can name them
-//! without knowing any protocol.
+//! Choices that a protocol implements, named here so that descriptions of experiments can use them
+//! independently of protocols.
 
 use anabranch_base::time::Duration;
 
-/// How TCP finds and repairs lost segments.
+/// Detection and repair of lost segments by TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
-    /// RFC 6675: SACK scoreboard, pipe algorithm, window at the threshold from the first moment of recovery.
+    /// RFC 6675: SACK scoreboard, pipe algorithm, window at the threshold from the start of recovery.
     Sack,
-    /// RFC 9937: the same scoreboard; the window comes down in proportion to what is delivered.
+    /// RFC 9937: the same scoreboard; the window is reduced in proportion to the delivered data.
     Prr,
-    /// RFC 8985: time-based loss detection with tail-loss probes, and PRR; reactions to what proves to be no loss are undone
-    /// (RFC 3522, RFC 3708, RFC 5682, RFC 4015).
+    /// RFC 8985: time-based loss detection with tail-loss probes, and PRR; reactions to spurious losses are
+    /// undone (RFC 3522, RFC 3708, RFC 5682, RFC 4015).
     #[default]
     Rack,
 }
 
-/// Which subflow penalisation halves the window of, when one has held up a full buffer (Raiciu2012 §4.2).
+/// The subflow whose window penalisation halves when a subflow has blocked a full buffer (Raiciu2012 §4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Penalisation {
     /// None.
     Never,
-    /// The one that holds the left edge, unless it carries more than the one that is free to send.
+    /// The one that holds the left edge, unless it is faster than the one that is free to send.
     #[default]
     Weaker,
-    /// The one that holds the left edge, whichever it is, as in the publication.
+    /// The one that holds the left edge in any case, as in the publication.
     Any,
 }
 
-/// What a path of an SCTP association is.
+/// The paths of an SCTP association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SctpPaths {
-    /// A destination address (RFC 9260 §1.3). The i-th destination is reached from the i-th local address (modulo
-    /// their number); a destination that does not answer is tried from the other local addresses in turn.
+    /// A path is a destination address (RFC 9260 §1.3). The i-th destination is reached from the i-th local
+    /// address (modulo their number); a destination that does not answer is tried from the other local
+    /// addresses in turn.
     #[default]
     Destination,
-    /// Every pair of local and remote address.
+    /// A path is a pair of local and remote address; all pairs are used.
     FullMesh,
 }
 
-/// Where a lost SCTP chunk goes. All but the first are the policies of Iyengar et al. 2006 for CMT.
+/// The path of a retransmitted SCTP chunk. All but the first are the policies of Iyengar et al. 2006 for CMT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RetransmissionPath {
     /// After a timeout another active destination than the last one, otherwise the same (RFC 9260 §6.4.1).
@@ -55,18 +56,18 @@ pub enum RetransmissionPath {
     LowestRtt,
 }
 
-/// Where an SCTP receiver sends an acknowledgement that answers packets which came on different paths (RFC 9260 §6.4).
+/// The path of an SCTP acknowledgement of packets that arrived on different paths (RFC 9260 §6.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SackPath {
-    /// To where the last of them came from.
+    /// The path of the last of these packets.
     #[default]
     Last,
-    /// To where the one of them came from whose path has the shortest round-trip time.
+    /// Of their paths, the one with the shortest round-trip time.
     Nearest,
 }
 
-/// Which SCTP stream's message goes out next (RFC 8260 §3). With I-DATA the choice is made for every fragment, with
-/// DATA only between messages.
+/// The SCTP stream whose message is sent next (RFC 8260 §3). With I-DATA the choice is made for every
+/// fragment, with DATA only between messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum StreamScheduler {
     /// First come, first served over all streams (§3.1).
@@ -78,40 +79,41 @@ pub enum StreamScheduler {
     Fair,
 }
 
-/// How long a message is worth sending (partial reliability, RFC 3758, RFC 7496 §3).
+/// Limits of the retransmission of a message (partial reliability, RFC 3758, RFC 7496 §3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reliability {
-    /// Until it has arrived.
+    /// No limit.
     #[default]
     Full,
-    /// Until it is so old, from the moment of writing (timed reliability, RFC 3758 §4): what has not left by then does not
-    /// leave, and what is lost does not leave again.
+    /// A maximum age since writing (timed reliability, RFC 3758 §4): after it, data is neither sent nor
+    /// retransmitted.
     Lifetime(Duration),
-    /// Until a part of it would have to be sent again more often than that (RFC 7496 §3.1).
+    /// A maximum number of retransmissions of any part of it (RFC 7496 §3.1).
     Retransmissions(u8),
-    /// Until a message with a smaller number needs its room in the send buffer (RFC 7496 §3.2).
+    /// The message is abandoned when a message with a smaller number needs its room in the send buffer (RFC
+    /// 7496 §3.2).
     Priority(u32),
 }
 
-/// When a sender asks for a SACK at once, by the I bit of its last chunk (RFC 7053 §5.1).
+/// When a sender requests an immediate SACK by the I bit of its last chunk (RFC 7053 §5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImmediateSack {
     /// Never.
     Never,
-    /// When nothing more follows for now: the application has no more to say, or what is left must wait for a full packet
-    /// (Nagle), or the association is about to end.
+    /// When no more data follows for now: the application has none, or the remaining data waits for a full
+    /// packet (Nagle), or the association is about to end.
     #[default]
     End,
     /// The same, and when the chunk fills the congestion or the receive window.
     Window,
 }
 
-/// Over which pair of addresses an unanswered SYN of a Multipath TCP connection is repeated.
+/// The pair of addresses for the retransmission of a Multipath TCP connection's SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SynRetransmission {
-    /// Over the pair that it went over.
+    /// The same pair.
     #[default]
     Single,
-    /// Over the next pair of the hosts' addresses (multipath SYN retransmission, Becke2014 §5.1.2.1).
+    /// The next pair of the hosts' addresses (multipath SYN retransmission, Becke2014 §5.1.2.1).
     Multipath,
 }

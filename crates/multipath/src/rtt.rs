@@ -1,30 +1,31 @@
-//! The retransmission timer's estimator: RFC 6298 §2 and RFC 9260 §6.3.1 (the same arithmetic), with the gains of RFC 7323
-//! appendix G and a variation that never counts for less than the shortest timeout.
+//! The retransmission timer's estimator: RFC 6298 §2 and RFC 9260 §6.3.1 (the same arithmetic), with the
+//! gains of RFC 7323 appendix G and a lower bound of the variation term.
 //!
-//! RFC 6298's gains are meant for one sample per round trip. With one per acknowledgement they forget a round within a
-//! few packets, and the variation shrinks until the timer has no room above the round-trip time at hand. Appendix G
-//! therefore divides them by the samples that a round is expected to bring. What remains is a path whose round-trip time
-//! has been steady for long: RFC 6298 §2.4 bounds the sum, which says nothing once the path takes longer than the bound.
-//! So the bound is applied to the variation's part alone, as Linux does (`tcp_rto_min` in `tcp_rtt_estimator`).
+//! RFC 6298's gains assume one sample per round trip. With one sample per acknowledgement, a round is
+//! forgotten within a few packets, and the variation shrinks until the timer is hardly longer than the
+//! present round-trip time. Therefore, appendix G divides the gains by the expected number of samples per
+//! round. A long path with a steady round-trip time has the same problem: the lower bound of RFC 6298 §2.4
+//! applies to the sum and has no effect once the round-trip time exceeds it. Therefore, the bound applies
+//! only to the variation term here, as in Linux (`tcp_rto_min` in `tcp_rtt_estimator`).
 //!
-//! Schedulers and congestion controls want to know how a path is now. They are told an average with RFC 6298's gain per
-//! sample, which is the one that Linux keeps for them.
+//! Schedulers and congestion controls need the present state of a path. They get an average with RFC 6298's
+//! gain per sample, as Linux keeps it for them.
 
 use anabranch_base::time::Duration;
 
 /// The bounds of a retransmission timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtoBounds {
-    /// Before the first sample (RFC 6298 §2.1: 1 s; RFC 9260 §16: 1 s).
+    /// Timeout before the first sample (RFC 6298 §2.1: 1 s; RFC 9260 §16: 1 s).
     pub initial: Duration,
-    /// Least room above the smoothed round-trip time, and so of the timer. RFC 6298 §2.4: 1 s; Linux: 200 ms; RFC 9260
-    /// §16: 1 s.
+    /// Minimum of the variation term, and so of the timer. RFC 6298 §2.4: 1 s; Linux: 200 ms; RFC 9260 §16: 1
+    /// s.
     pub min: Duration,
-    /// RFC 6298 §2.5 and RFC 9260 §16: 60 s.
+    /// Maximum of the timer; RFC 6298 §2.5 and RFC 9260 §16: 60 s.
     pub max: Duration,
 }
 
-/// Smoothed round-trip time, its variation, and the timer that follows from them.
+/// Smoothed round-trip time, its variation, and the resulting timer.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
     bounds: RtoBounds,
@@ -37,7 +38,7 @@ pub struct RttEstimator {
     backoff: u32,
 }
 
-/// `old` moved towards `new` by the part `gain` of the way.
+/// `old` moved towards `new` by the fraction `gain`.
 fn approach(old: Duration, new: u64, gain: u64) -> Duration {
     let old = old.as_nanos();
     let step = old.abs_diff(new) / gain;
@@ -57,12 +58,12 @@ impl RttEstimator {
         }
     }
 
-    /// Takes the only sample of its round (RFC 6298 §2.2 and 2.3, α = 1/8, β = 1/4) and ends a back-off.
+    /// Adds the only sample of its round (RFC 6298 §2.2 and 2.3, α = 1/8, β = 1/4) and ends a back-off.
     pub fn sample(&mut self, rtt: Duration) {
         self.sample_of(rtt, 1);
     }
 
-    /// Takes one of about `expected` samples that this round brings (RFC 7323 appendix G) and ends a back-off.
+    /// Adds one of about `expected` samples of this round (RFC 7323 appendix G) and ends a back-off.
     pub fn sample_of(&mut self, rtt: Duration, expected: u64) {
         self.backoff = 0;
         self.latest = Some(rtt);
@@ -79,8 +80,8 @@ impl RttEstimator {
         self.timer = (approach(mean, sample, 8 * expected), approach(variation, deviation, 4 * expected));
     }
 
-    /// Nothing was measured during the handshake, whose first segment was lost: the timer starts with `initial`, if that
-    /// is longer than what it starts with anyway (RFC 6298 §5.7).
+    /// Handles a handshake without a sample, since its first segment was lost: the timer starts with
+    /// `initial`, if that is longer than the default (RFC 6298 §5.7).
     pub fn raise_initial(&mut self, initial: Duration) {
         self.bounds.initial = self.bounds.initial.max(initial).min(self.bounds.max);
     }
@@ -95,7 +96,7 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// How often the timer has been doubled since the last acknowledgement.
+    /// Number of doublings of the timer since the last acknowledgement.
     pub fn backoff(&self) -> u32 {
         self.backoff
     }
@@ -111,7 +112,7 @@ impl RttEstimator {
         base.saturating_mul(1 << self.backoff).min(self.bounds.max)
     }
 
-    /// How many whole retransmission timeouts an idle time lasted, if it was longer than one.
+    /// Number of whole retransmission timeouts in an idle time; `None` if it was shorter than one.
     pub fn timeouts_in(&self, idle: Duration) -> Option<u32> {
         let rto = self.rto();
         (idle > rto).then(|| u32::try_from(idle.as_nanos() / rto.as_nanos().max(1)).unwrap_or(u32::MAX))
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn follows_rfc_6298_by_hand() {
+    fn estimator_follows_rfc_6298() {
         let mut e = estimator();
         assert_eq!(e.rto(), Duration::from_secs(1));
         e.sample(Duration::from_millis(100));
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_counts_in_whole_timeouts_beyond_the_first() {
+    fn idle_time_counts_whole_timeouts() {
         let estimator = estimator();
         let rto = estimator.rto();
         let part = |tenths: u64| Duration::from_nanos(rto.as_nanos() / 10 * tenths);
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn back_off_doubles_up_to_the_bound_and_a_sample_ends_it() {
+    fn back_off_doubles_and_a_sample_ends_it() {
         let mut e = estimator();
         e.sample(Duration::from_millis(10));
         assert_eq!(e.rto(), Duration::from_millis(210));
@@ -191,20 +192,20 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_path_leaves_the_timer_the_minimum_above_its_round_trip() {
+    fn steady_path_keeps_minimum_above_round_trip() {
         for expected in [1, 100] {
             let mut e = estimator();
             for _ in 0..20_000 {
                 e.sample_of(Duration::from_millis(640), expected);
             }
             assert_eq!(e.srtt(), Some(Duration::from_millis(640)));
-            // 4 * RTTVAR is next to nothing; 20 ms more on the way must not look like a loss.
+            // 4 · RTTVAR is almost zero; an additional 20 ms of delay must not look like a loss.
             assert_eq!(e.rto(), Duration::from_millis(840));
         }
     }
 
     #[test]
-    fn many_samples_a_round_remember_as_many_rounds_as_one_does() {
+    fn memory_is_independent_of_samples_per_round() {
         // One round of 100 ms after many of 500 ms, and then ten rounds of 100 ms again.
         let rto = |samples: u64| {
             let mut e = estimator();
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_are_told_the_path_as_it_is_now() {
+    fn smoothed_rtt_follows_recent_samples() {
         let mut e = estimator();
         (0..100).for_each(|_| e.sample_of(Duration::from_millis(100), 100));
         (0..40).for_each(|_| e.sample_of(Duration::from_millis(200), 100));
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unmeasured_handshake_raises_what_the_timer_starts_with() {
+    fn unmeasured_handshake_raises_the_initial_timeout() {
         let mut e = estimator();
         e.raise_initial(Duration::from_secs(3));
         assert_eq!(e.rto(), Duration::from_secs(3));

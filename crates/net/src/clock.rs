@@ -1,28 +1,28 @@
-//! The time of the machine, for cores that have none.
+//! The machine's time, for cores without a clock.
 
 use anabranch_base::time::{Duration, Time};
 use rustix::event::Timespec;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The machine's monotonic clock, counted from a moment, usually that at which this value was made. What is driven by one
-/// clock never sees time go backwards; all processes of a machine read the same.
+/// The machine's monotonic clock, relative to a start, usually the creation of this value. Its time never
+/// decreases; all processes of a machine read the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     zero_ns: u64,
 }
 
 impl Clock {
-    /// A clock that shows zero now.
+    /// A clock that is zero now.
     pub fn new() -> Self {
         Self { zero_ns: monotonic() }
     }
 
-    /// A clock that shows zero when the machine's monotonic clock shows this, nanoseconds. Before that it shows zero, too.
+    /// A clock that is zero when the machine's monotonic clock is `zero_ns`, nanoseconds, and before.
     pub const fn since(zero_ns: u64) -> Self {
         Self { zero_ns }
     }
 
-    /// What the machine's monotonic clock shows when this one shows zero, nanoseconds.
+    /// The time of the machine's monotonic clock when this one is zero, nanoseconds.
     pub const fn zero_ns(&self) -> u64 {
         self.zero_ns
     }
@@ -33,7 +33,7 @@ impl Clock {
     }
 }
 
-/// What the machine's monotonic clock shows, nanoseconds.
+/// The time of the machine's monotonic clock, nanoseconds.
 fn monotonic() -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
     tv_sec as u64 * 1_000_000_000 + tv_nsec as u64
@@ -45,7 +45,7 @@ impl Default for Clock {
     }
 }
 
-/// A span of time as the system calls want it.
+/// A duration in the type of system calls.
 pub(crate) fn timespec(span: Duration) -> Timespec {
     let nanos = span.as_nanos();
     Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_passes_and_never_goes_back() {
+    fn time_increases_and_never_decreases() {
         let clock = Clock::new();
         let before = clock.now();
         std::thread::sleep(std::time::Duration::from_millis(2));

@@ -1,34 +1,36 @@
-//! Where packets come from and where they go.
+//! Sources and destinations of packets.
 
 use anabranch_wire::{Packet, Payload};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// A way in and out of this machine. None of the calls waits.
+/// A connection of this machine to a network. None of the calls blocks.
 pub trait Device {
-    /// What becomes readable when a packet has come.
+    /// The file descriptor that becomes readable when a packet has arrived.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// The next packet that has come; `bytes`, whose contents are replaced, has its payload. What is not a whole, correct
-    /// packet that this device is for is passed over.
+    /// The next received packet; `bytes`, whose contents are replaced, gets its payload. Incomplete or
+    /// incorrect packets, and those for other destinations, are skipped.
     ///
     /// # Errors
+    ///
     /// If the device is broken or gone.
     fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>>;
 
-    /// Sends a packet, whose payload bytes `fill` knows. `bytes` is scratch space. A packet for which the machine has no
-    /// room is lost, as on any network.
+    /// Sends a packet with payload bytes from `fill`. `bytes` is a scratch buffer. If the machine has no
+    /// buffer for the packet, it is lost, as on any network.
     ///
     /// # Errors
+    ///
     /// If the device is broken or gone.
     fn send(&mut self, packet: &Packet, fill: Fill<'_>, bytes: &mut Vec<u8>) -> io::Result<()>;
 }
 
-/// Writes the bytes of a payload into the room for them.
+/// Writes the bytes of a payload into the given slice.
 pub type Fill<'a> = &'a mut dyn FnMut(Payload, &mut [u8]);
 
-/// What a system call that must not wait has done, if anything: packets are lost where there is no room, and networks that
-/// are not reachable for the moment are the business of the protocols' timers.
+/// The result of a non-blocking system call; `None` if the packet was lost, for lack of buffers or because
+/// the network is unreachable at the moment, which the protocols' timers handle.
 pub(crate) fn unless_lost<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     use io::ErrorKind as Kind;
     match result {

@@ -1,4 +1,4 @@
-//! Where the hosts of a scenario are: their interfaces, addresses and routes, for whoever sets them up on a machine.
+//! The hosts of a scenario with their interfaces, addresses and routes, for configuration on a machine.
 
 use anabranch_netem::network::BuildError;
 use anabranch_netem::{Interface, IpVersion, Network};
@@ -7,13 +7,13 @@ use anabranch_scenario::model::{Change, Directions, Flow};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use serde::Serialize;
 
-/// Longest name of an interface (`IFNAMSIZ` less the zero behind it).
-const LONGEST_NAME: usize = 15;
+/// Maximum length of an interface's name (`IFNAMSIZ` less the final zero).
+const MAX_DEVICE_NAME: usize = 15;
 
-/// The first flow's port; each has one of its own, by which the kernel's connections are told apart.
+/// The first flow's port; each flow has its own, which identifies the kernel's connections.
 pub(crate) const FIRST_PORT: u16 = 5001;
 
-/// The port of a flow: where it arrives, and where its proxy listens if it has one.
+/// The port of a flow, of its receiving host or of its proxy's listener.
 pub(crate) const fn port(flow: usize) -> u16 {
     FIRST_PORT + flow as u16
 }
@@ -23,15 +23,15 @@ pub(crate) const fn port(flow: usize) -> u16 {
 pub struct Layout {
     /// Hosts, in order of appearance.
     pub hosts: Vec<Host>,
-    /// Nodes that forward, in order of appearance.
+    /// Forwarding nodes, in order of appearance.
     pub routers: Vec<Router>,
     /// Flows, in the order of the scenario.
     pub flows: Vec<Pair>,
     /// Proxies, in the order of the flows through them.
     pub proxies: Vec<Proxy>,
-    /// What happens to interfaces of hosts, in order of time.
+    /// Changes of hosts' interfaces, in order of time.
     pub changes: Vec<InterfaceChange>,
-    /// The scenario with every default spelt out.
+    /// The scenario with every default.
     pub scenario: serde_json::Value,
 }
 
@@ -49,9 +49,9 @@ pub struct Host {
 pub struct HostInterface {
     /// Its number, see [`Interface`].
     pub index: u32,
-    /// What it is called on the host: the link's name where that is one for an interface.
+    /// Its name on the host: the link's name if that is a valid name of an interface.
     pub device: String,
-    /// The link that it is an end of.
+    /// The link of which it is an end.
     pub link: String,
     /// Address.
     pub address: String,
@@ -59,7 +59,7 @@ pub struct HostInterface {
     pub mtu: u32,
     /// It is up at the start.
     pub up: bool,
-    /// Addresses of other hosts that it leads to.
+    /// Addresses of other hosts that are reached by it.
     pub routes: Vec<Route>,
 }
 
@@ -70,7 +70,7 @@ pub struct Router {
     pub name: String,
     /// Interfaces, in the order of the links.
     pub interfaces: Vec<RouterInterface>,
-    /// Where packets go, for every address of a host that can be reached.
+    /// Routes to every reachable address of a host.
     pub routes: Vec<RouterRoute>,
 }
 
@@ -79,11 +79,11 @@ pub struct Router {
 pub struct RouterInterface {
     /// Its number, see [`Interface`].
     pub index: u32,
-    /// What it may be called there.
+    /// A possible name there.
     pub device: String,
 }
 
-/// Where packets to an address go.
+/// A route to an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RouterRoute {
     /// The address.
@@ -92,16 +92,16 @@ pub struct RouterRoute {
     pub interface: u32,
 }
 
-/// An address that an interface leads to.
+/// An address that is reached by an interface.
 #[derive(Clone, Debug, Serialize)]
 pub struct Route {
     /// The address.
     pub to: String,
     /// The host that has it.
     pub host: String,
-    /// The largest packet that fits every link both ways, bytes.
+    /// The largest packet that fits every link in both directions, bytes.
     pub mtu: u32,
-    /// No earlier interface of the host leads there.
+    /// No earlier interface of the host reaches it.
     pub first: bool,
 }
 
@@ -116,16 +116,16 @@ pub struct Pair {
     pub remote: String,
 }
 
-/// Who takes a flow's connection and goes on to its receiving host.
+/// The proxy that accepts a flow's connection and connects to its receiving host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Proxy {
     /// The flow.
     pub flow: String,
     /// The host that it runs on.
     pub host: String,
-    /// Where it listens: an address and a port.
+    /// The address and port of its listener.
     pub listen: String,
-    /// Where it goes on to: an address and a port.
+    /// The address and port to which it connects.
     pub to: String,
 }
 
@@ -134,9 +134,9 @@ pub struct Proxy {
 pub struct InterfaceChange {
     /// When, seconds from the start.
     pub at_s: f64,
-    /// The host's place in [`Layout::hosts`].
+    /// The host's index in [`Layout::hosts`].
     pub host: usize,
-    /// The interface's place at the host.
+    /// The interface's index at the host.
     pub interface: usize,
     /// Whether it comes up.
     pub up: bool,
@@ -146,7 +146,8 @@ impl Layout {
     /// The hosts of a scenario.
     ///
     /// # Errors
-    /// If links and flows do not make a network.
+    ///
+    /// If links and flows do not form a network.
     pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
         let mut network = scenario.real_network()?;
         let nodes: Vec<_> = network.nodes().iter().filter(|node| node.host).cloned().collect();
@@ -177,7 +178,7 @@ impl Layout {
     }
 }
 
-/// The nodes that forward, and where each sends what goes to the interfaces of hosts.
+/// The forwarding nodes, and their routes to the interfaces of hosts.
 fn routers(scenario: &Scenario, network: &mut Network, hosts: &[(Interface, String)]) -> Vec<Router> {
     let nodes: Vec<_> = network.nodes().iter().cloned().enumerate().filter(|(_, node)| !node.host).collect();
     let router = |(number, node): (usize, anabranch_netem::network::Node)| {
@@ -209,10 +210,10 @@ fn host_interface(scenario: &Scenario, interface: Interface, routes: Vec<Route>)
     }
 }
 
-/// The link's name, if an interface can be called so and it is not what one is called whose link's name cannot.
+/// The link's name, if it is valid for an interface and does not collide with a generated name.
 fn device_name(link: &str, interface: Interface) -> String {
     let number = link.strip_prefix("link").unwrap_or_default();
-    let fits = (1..=LONGEST_NAME).contains(&link.len())
+    let fits = (1..=MAX_DEVICE_NAME).contains(&link.len())
         && link.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
         && !link.starts_with('.')
         && !["lo", "all", "default"].contains(&link)
@@ -220,7 +221,8 @@ fn device_name(link: &str, interface: Interface) -> String {
     if fits { link.to_owned() } else { format!("link{}", interface.link()) }
 }
 
-/// The largest packet that fits every link between two interfaces both ways, if a route connects them.
+/// The largest packet that fits every link between two interfaces in both directions, if a route connects
+/// them.
 fn path_mtu(scenario: &Scenario, network: &mut Network, from: Interface, to: Interface) -> Option<u32> {
     let mut ways = network.route(from, to)?;
     ways.extend(network.route(to, from)?);
@@ -238,7 +240,7 @@ fn pair(scenario: &Scenario, network: &mut Network, flow: usize) -> Pair {
     Pair { name: declared.name.clone(), local: address(local), remote: address(remote) }
 }
 
-/// Who waits where for the flows that do not go straight to their receiving hosts.
+/// The proxies of the flows that have one.
 fn proxies(scenario: &Scenario, network: &mut Network) -> Vec<Proxy> {
     let any: IpAddr = match scenario.ip {
         IpVersion::V4 => Ipv4Addr::UNSPECIFIED.into(),
@@ -256,7 +258,7 @@ fn proxies(scenario: &Scenario, network: &mut Network) -> Vec<Proxy> {
     proxied.zip(onward).map(proxy).collect()
 }
 
-/// When interfaces of hosts go down and come up: with the direction that leaves from them.
+/// Changes of hosts' interfaces: those of the direction that leaves from them.
 fn changes(scenario: &Scenario, hosts: &[Host]) -> Vec<InterfaceChange> {
     let mut changes = Vec::new();
     for event in &scenario.events {
@@ -311,7 +313,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_proxy_waits_for_its_flow_and_goes_on_to_the_receiving_host() {
+    fn proxy_listens_and_connects_to_the_receiver() {
         let text = TEXT.replace("to = \"B\"", "to = \"B\"\nthrough = \"P\"");
         let text = text.replace(
             "name = \"direct\"\n        between = [\"A\", \"B\"]",
@@ -329,11 +331,15 @@ mod tests {
         };
         assert_eq!(layout.proxies, [proxy]);
         let flow = &layout.flows[0];
-        assert_eq!((flow.local.as_str(), flow.remote.as_str()), ("10.0.0.1", "10.0.0.14"), "to the proxy");
+        assert_eq!(
+            (flow.local.as_str(), flow.remote.as_str()),
+            ("10.0.0.1", "10.0.0.14"),
+            "the flow ends at the proxy"
+        );
     }
 
     #[test]
-    fn no_two_interfaces_of_a_host_are_called_the_same() {
+    fn interfaces_of_a_host_have_different_names() {
         let text = TEXT
             .replace("name = \"direct\"", "name = \"link0\"")
             .replace("link = \"direct\"", "link = \"link0\"");
@@ -349,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_have_the_simulator_s_addresses_and_routes() {
+    fn hosts_have_addresses_and_routes_of_the_simulator() {
         let scenario = anabranch_scenario::parse(TEXT, "test", &[]).unwrap();
         let layout = Layout::new(&scenario).unwrap();
         let names: Vec<_> = layout.hosts.iter().map(|host| host.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Real packets on Linux: the machine's clock, its secrets and devices that carry packets; the protocol cores on them, and
+//! Real packets on Linux: the machine's clock, secrets and network devices; the protocol cores on these, and
 //! an emulator of a scenario's network between hosts.
 #![cfg(target_os = "linux")]
 

@@ -1,21 +1,21 @@
-//! The machine, for whoever reads its results.
+//! Description of the machine, for readers of its results.
 
 use anabranch_scenario::result::{HostFacts, LatenessResult};
 use std::collections::BTreeMap;
 
-/// What is known of the machine before a run.
+/// State of the machine before a run.
 #[derive(Clone, Debug)]
 pub struct Machine {
     load: f64,
     time: ProcessorTime,
-    /// Kernel parameters that were set for the run, by host.
+    /// Kernel parameters set for the run, by host.
     pub sysctls: BTreeMap<String, BTreeMap<String, String>>,
-    /// Where the kernel does something else than the scenario says.
+    /// Differences between the kernel and the scenario.
     pub differences: Vec<String>,
 }
 
 impl Machine {
-    /// The machine as it is now.
+    /// The present state of the machine.
     pub fn before(sysctls: BTreeMap<String, BTreeMap<String, String>>, differences: Vec<String>) -> Self {
         Self { load: load(), time: ProcessorTime::now(), sysctls, differences }
     }
@@ -43,7 +43,7 @@ fn load() -> f64 {
     read("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok()).unwrap_or_default()
 }
 
-/// What all processors did since the machine started, in ticks (`/proc/stat`, its first line).
+/// Accumulated times of all processors since the machine started, in ticks (`/proc/stat`, its first line).
 #[derive(Clone, Copy, Debug, Default)]
 struct ProcessorTime {
     all: u64,
@@ -51,7 +51,8 @@ struct ProcessorTime {
 }
 
 impl ProcessorTime {
-    /// The column of the time that a hypervisor took. What follows it, of guests, is in the columns before already.
+    /// The column of the time taken by a hypervisor. The following columns, of guests, are contained in
+    /// earlier ones.
     const STOLEN: usize = 7;
 
     fn now() -> Self {
@@ -67,7 +68,7 @@ impl ProcessorTime {
         }
     }
 
-    /// The share of the time since an earlier reading.
+    /// The stolen share of the time since an earlier reading.
     fn stolen_since(&self, earlier: &Self) -> f64 {
         match self.all.saturating_sub(earlier.all) {
             0 => 0.0,
@@ -76,7 +77,7 @@ impl ProcessorTime {
     }
 }
 
-/// A file of the kernel; what it does not have is empty.
+/// A file of the kernel; empty if the kernel does not have it.
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
@@ -87,15 +88,15 @@ mod tests {
     use crate::emulator::Lateness;
 
     #[test]
-    fn a_machine_has_a_kernel_and_processors() {
+    fn machine_has_a_kernel_and_processors() {
         let facts = Machine::before(BTreeMap::new(), Vec::new()).after(Lateness::default().result(0));
         assert!(facts.kernel.contains('.'), "{facts:?}");
         assert!(facts.cpus >= 1 && !facts.cpu.is_empty());
     }
 
     #[test]
-    fn stolen_time_is_a_share_of_all_that_passed() {
-        // user nice system idle iowait irq softirq steal guest guest_nice: a guest's time is in the user's.
+    fn stolen_time_is_a_share_of_elapsed_time() {
+        // user nice system idle iowait irq softirq steal guest guest_nice: user includes guest.
         let before = ProcessorTime::parse("cpu  100 0 50 800 5 0 5 40 30 0\ncpu0 1 2 3\n");
         let after = ProcessorTime::parse("cpu  150 0 70 810 5 0 5 60 70 0\n");
         assert_eq!((before.all, before.stolen), (1000, 40));

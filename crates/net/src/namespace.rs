@@ -1,4 +1,4 @@
-//! Network namespaces of hosts, by the files that keep them.
+//! Network namespaces of hosts, identified by files.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
@@ -15,9 +15,10 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The namespace that a file keeps, such as `/run/netns/NAME` or `/proc/PID/ns/net`.
+    /// The namespace of a file such as `/run/netns/NAME` or `/proc/PID/ns/net`.
     ///
     /// # Errors
+    ///
     /// If the file cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), file: Arc::new(File::open(path)?) })
@@ -28,18 +29,20 @@ impl Namespace {
         &self.path
     }
 
-    /// Puts the calling thread into it, for good.
+    /// Moves the calling thread into it, permanently.
     ///
     /// # Errors
-    /// Without the right to do so, or if the file keeps no network namespace.
+    ///
+    /// Without the right to do so, or if the file is not a network namespace.
     pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// Does something in a thread of its own that is in the namespace.
+    /// Runs `body` in a separate thread in the namespace.
     ///
     /// # Errors
-    /// What `body` answers, and as [`enter`](Self::enter).
+    ///
+    /// Errors of `body`, and like [`enter`](Self::enter).
     ///
     /// # Panics
     /// If `body` does.

@@ -1,4 +1,4 @@
-//! The devices of a host, and waiting for them.
+//! The devices of a host, and waiting for their packets.
 
 use crate::clock::{Clock, timespec};
 use crate::device::{Device, Fill};
@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;
 
-/// A device and the addresses of this host that are behind it.
+/// A device and the addresses of this host that use it.
 struct Interface {
     device: Box<dyn Device>,
     addresses: Vec<Address>,
@@ -19,7 +19,7 @@ struct Interface {
 pub struct Network {
     clock: Clock,
     interfaces: Vec<Interface>,
-    /// The interface that is asked first for a packet, so that each has its turn.
+    /// The interface that is polled first for a packet, in turn.
     turn: usize,
     scratch: Vec<u8>,
 }
@@ -45,9 +45,10 @@ impl Network {
         self.clock.now()
     }
 
-    /// The next packet that has come on any device; `bytes`, whose contents are replaced, has its payload.
+    /// The next received packet of any device; `bytes`, whose contents are replaced, gets its payload.
     ///
     /// # Errors
+    ///
     /// If a device is broken or gone.
     pub fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>> {
         for _ in 0..self.interfaces.len() {
@@ -60,10 +61,11 @@ impl Network {
         Ok(None)
     }
 
-    /// Sends a packet, whose payload bytes `fill` knows. A packet from an address that no device has goes nowhere.
+    /// Sends a packet with payload bytes from `fill`. A packet from an address without a device is dropped.
     ///
     /// # Errors
-    /// If the device is broken or gone.
+    ///
+    /// If a device is broken or gone.
     pub fn send(&mut self, packet: &Packet, fill: Fill<'_>) -> io::Result<()> {
         let has = |interface: &&mut Interface| {
             interface.addresses.iter().any(|address| address.ip == packet.source)
@@ -72,9 +74,10 @@ impl Network {
         device.map_or(Ok(()), |interface| interface.device.send(packet, fill, &mut self.scratch))
     }
 
-    /// Waits until a packet has come, or until `due`.
+    /// Waits until a packet has arrived, or until `due`.
     ///
     /// # Errors
+    ///
     /// If a device is broken or gone.
     pub fn wait(&self, due: Time) -> io::Result<()> {
         let left = due.since(self.now());

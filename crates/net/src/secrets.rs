@@ -1,12 +1,13 @@
-//! Secrets that nobody can guess.
+//! Unpredictable secrets.
 
 use anabranch_endpoint::Secrets;
 use std::io;
 
-/// A source of secrets whose key the operating system has drawn.
+/// A source of secrets with a random key of the operating system.
 ///
 /// # Errors
-/// If the system has no randomness to give.
+///
+/// If the system has no random numbers.
 pub fn secrets() -> io::Result<Secrets> {
     let mut key = [0; 32];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
@@ -16,7 +17,7 @@ pub fn secrets() -> io::Result<Secrets> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn no_two_are_alike() {
+    fn secrets_differ() {
         let mut drawn = [(); 2].map(|()| super::secrets().expect("the system has randomness").next_u64());
         drawn.sort_unstable();
         assert_ne!(drawn[0], drawn[1]);

@@ -1,4 +1,4 @@
-//! A host on real packets: its connections, their bytes, and who uses them.
+//! A host on real packets: its connections, their bytes, and their applications.
 
 use crate::network::Network;
 use anabranch_base::time::Time;
@@ -9,24 +9,24 @@ use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::io;
 
-/// Packets that are taken in before the timers have their turn.
-const BATCH: usize = 64;
+/// Maximum number of received packets before timers are processed.
+const MAX_BATCH: usize = 64;
 
-/// Who uses a connection.
+/// The application of a connection.
 pub trait Application {
-    /// Something happened to the connection. Its turn follows.
+    /// Reports an event of the connection. A turn follows.
     fn event(&mut self, event: Event);
 
-    /// The application's turn: it writes, reads and closes as it likes, and must not wait. It comes after every event, until
-    /// the application does nothing more; whether it did anything. With the turn after [`Event::Closed`] the connection
-    /// goes, and the application with it.
+    /// The application's turn: it may write, read and close, and must not block. It is called after every
+    /// event, until it returns false, that is, until it did nothing. After the turn that follows
+    /// [`Event::Closed`], connection and application are removed.
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool;
 }
 
-/// Makes an application for each connection that a listener accepts.
+/// Creates an application for each connection that a listener accepts.
 pub type Accept = Box<dyn FnMut() -> Box<dyn Application>>;
 
-/// A connection beside its endpoint, which the host has.
+/// A connection without its endpoint, which the host has.
 #[derive(Default)]
 struct Connection {
     bytes: Bytes,
@@ -61,7 +61,7 @@ impl Stack {
         self.connections.keys().filter_map(|&id| self.host.endpoint(id)).map(Endpoint::report)
     }
 
-    /// Opens a connection to a port of another host, of which these addresses are known.
+    /// Opens a connection to a port of another host with these known addresses.
     ///
     /// # Errors
     /// As [`Host::connect`].
@@ -77,7 +77,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Listens on a port; every connection that comes gets an application of `accept`.
+    /// Listens on a port; every accepted connection gets an application of `accept`.
     ///
     /// # Errors
     /// As [`Host::listen`].
@@ -88,9 +88,10 @@ impl Stack {
         Ok(())
     }
 
-    /// Runs until `done` says so, which it is asked now and then, or to the time `limit`; what it said.
+    /// Runs until `done`, which is called regularly, returns true, or until `limit`; returns its last result.
     ///
     /// # Errors
+    ///
     /// If a device is broken or gone.
     pub fn run(&mut self, limit: Time, mut done: impl FnMut(&Self) -> bool) -> io::Result<bool> {
         let mut buffer = Vec::new();
@@ -105,7 +106,7 @@ impl Stack {
                 self.settle(now, None)?;
             }
             let mut received = 0;
-            while received < BATCH
+            while received < MAX_BATCH
                 && let Some(packet) = self.network.receive(&mut buffer)?
             {
                 received += 1;
@@ -120,7 +121,7 @@ impl Stack {
         Ok(true)
     }
 
-    /// Does all that there is to do at this moment; `packet` is what was just handed in.
+    /// Processes everything that is due; `packet` was just received.
     fn settle(&mut self, now: Time, packet: Option<Buffer<'_>>) -> io::Result<()> {
         loop {
             let Self { host, network, connections, events, .. } = self;
@@ -141,7 +142,7 @@ impl Stack {
         }
     }
 
-    /// An event of a connection reaches its application, if it has one.
+    /// Passes an event of a connection to its application, if it has one.
     fn hear(&mut self, now: Time, id: ConnectionId, event: Event) {
         let over = matches!(event, Event::Closed(_));
         let Some(Connection { bytes, application }) = self.connections.get_mut(&id) else { return };
@@ -157,19 +158,19 @@ impl Stack {
     }
 }
 
-/// Where all goes that the host says.
+/// Destinations of the host's output.
 struct Outlet<'a> {
     network: &'a mut Network,
     connections: &'a mut BTreeMap<ConnectionId, Connection>,
     events: &'a mut Vec<(ConnectionId, Event)>,
     packet: Option<Buffer<'a>>,
-    /// The first thing that went wrong with a device.
+    /// The first error of a device.
     result: io::Result<()>,
 }
 
 impl HostDriver for Outlet<'_> {
     fn place(&mut self, connection: ConnectionId, placement: Placement) {
-        let packet = self.packet.expect("only a packet has something to place");
+        let packet = self.packet.expect("only packets contain payload to place");
         self.connections.entry(connection).or_default().bytes.place(placement, packet);
     }
 
@@ -183,7 +184,7 @@ impl HostDriver for Outlet<'_> {
         let bytes = connection.and_then(|id| self.connections.get(&id)).map(|connection| &connection.bytes);
         let sent = self.network.send(&packet, &mut |payload, out| match bytes {
             Some(bytes) => bytes.fill(payload, out),
-            None => assert!(payload.is_empty(), "who has no bytes sends none: {payload:?}"),
+            None => assert!(payload.is_empty(), "a connection without data sent a payload: {payload:?}"),
         });
         if self.result.is_ok() {
             self.result = sent;

@@ -8,23 +8,25 @@ use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// Longest IP packet, bytes.
-const LONGEST: usize = 65_535;
+const MAX_PACKET_BYTES: usize = 65_535;
 
-/// A network interface whose other end is this program. It is there as long as the value is.
+/// A network interface whose other end is this program. It exists while the value does.
 ///
-/// The interface has no offloads: packets are those of a wire, with all checksums and no longer than the MTU.
+/// The interface has no offloads: packets are in their wire form, with all checksums and no longer than the
+/// MTU.
 pub struct Tun {
     device: SyncDevice,
 }
 
 impl Tun {
-    /// Makes an interface in the network namespace of the calling thread and brings it up. The machine's own address on it
-    /// is `address`, in a subnet of `prefix` bits; this program's addresses are any others of the subnet, or what else is
-    /// routed there.
+    /// Creates an interface in the network namespace of the calling thread and brings it up. The machine's
+    /// own address on it is `address`, in a subnet of `prefix` bits; this program may use all others of the
+    /// subnet, and any addresses routed there.
     ///
     /// # Errors
-    /// Without the right to do so (`CAP_NET_ADMIN`), without `/dev/net/tun`, if the name is taken, or if the address or the
-    /// MTU is refused.
+    ///
+    /// Without the right to do so (`CAP_NET_ADMIN`), without `/dev/net/tun`, if the name is taken, or if the
+    /// address or the MTU is refused.
     pub fn new(name: &str, (address, prefix): (IpAddr, u8), mtu: u16) -> io::Result<Self> {
         let builder = DeviceBuilder::new().name(name).mtu(mtu);
         let builder = match address {
@@ -44,7 +46,7 @@ impl Device for Tun {
 
     fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>> {
         loop {
-            bytes.resize(LONGEST, 0);
+            bytes.resize(MAX_PACKET_BYTES, 0);
             let Some(len) = unless_lost(self.device.recv(bytes))? else { return Ok(None) };
             bytes.truncate(len);
             if let Ok(packet) = Packet::parse(bytes) {

@@ -9,11 +9,12 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Longest datagram, bytes.
-const LONGEST: usize = 65_535;
-/// Bytes that may wait in the socket. The kernel's default holds fewer packets than one window of a fast path.
-const BUFFER: usize = 4 << 20;
+const MAX_DATAGRAM_BYTES: usize = 65_535;
+/// Size of the socket's receive buffer. The kernel's default holds fewer packets than one window of a fast
+/// path.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// A UDP socket on one address that carries SCTP packets. It needs no rights, and no SCTP in the kernel.
+/// A UDP socket on one address that carries SCTP packets. It needs neither root nor SCTP in the kernel.
 #[derive(Debug)]
 pub struct Udp {
     socket: UdpSocket,
@@ -21,16 +22,17 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// A socket on this address and port; port 0 is any that is free.
+    /// A socket on this address and port; port 0 means any free one.
     ///
     /// # Errors
-    /// If the address is not one of this machine, or the port is taken.
+    ///
+    /// If the address does not belong to this machine, or the port is taken.
     pub fn bind(local: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(local)?;
         socket.set_nonblocking(true)?;
-        // The kernel grants what the administrator allows.
-        rustix::net::sockopt::set_socket_recv_buffer_size(&socket, BUFFER)?;
-        rustix::net::sockopt::set_socket_send_buffer_size(&socket, BUFFER)?;
+        // The kernel limits the size to the administrator's maximum.
+        rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES)?;
+        rustix::net::sockopt::set_socket_send_buffer_size(&socket, RECEIVE_BUFFER_BYTES)?;
         let local = socket.local_addr()?;
         Ok(Self { socket, local })
     }
@@ -48,7 +50,7 @@ impl Device for Udp {
 
     fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>> {
         loop {
-            bytes.resize(LONGEST, 0);
+            bytes.resize(MAX_DATAGRAM_BYTES, 0);
             let Some((len, from)) = unless_lost(self.socket.recv_from(bytes))? else { return Ok(None) };
             bytes.truncate(len);
             if let Ok(mut packet) = sctp::Packet::parse(bytes) {
@@ -60,7 +62,7 @@ impl Device for Udp {
     }
 
     fn send(&mut self, packet: &Packet, fill: Fill<'_>, bytes: &mut Vec<u8>) -> io::Result<()> {
-        // Nothing but SCTP travels here.
+        // The socket carries only SCTP.
         let Body::Sctp(body @ sctp::Packet { udp: Some(ports), .. }) = &packet.body else { return Ok(()) };
         bytes.clear();
         body.emit_with(bytes, fill);
@@ -74,7 +76,7 @@ mod tests {
     use core::net::Ipv4Addr;
 
     #[test]
-    fn a_packet_arrives_with_the_port_it_came_from() {
+    fn packet_arrives_with_its_source_port() {
         let [mut a, mut b] = [(); 2].map(|()| Udp::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket"));
         let chunks = sctp::Chunk::CookieAck.into();
         let ports = Ports { source: a.local().port(), destination: b.local().port() };
@@ -91,9 +93,9 @@ mod tests {
         let packet =
             Packet { source: localhost, destination: localhost, ecn: Ecn::NotEct, body: Body::Sctp(body) };
         let mut bytes = Vec::new();
-        a.send(&packet, &mut |_, _| unreachable!("it has no payload"), &mut bytes).expect("sent");
+        a.send(&packet, &mut |_, _| unreachable!("the packet has no payload"), &mut bytes).expect("sent");
         assert_eq!(b.receive(&mut bytes).expect("received"), Some(packet));
-        assert_eq!(b.receive(&mut bytes).expect("nothing more"), None);
+        assert_eq!(b.receive(&mut bytes).expect("no error"), None);
         assert_eq!(a.receive(&mut bytes).expect("nothing"), None);
     }
 }

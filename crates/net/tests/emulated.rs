@@ -1,5 +1,5 @@
-//! What the simulator sent, sent again through the emulator's network: every packet arrives when it did there, with the
-//! same marks, or is dropped for the same reason.
+//! Packets of the simulator, sent again through the emulator's network: every packet arrives at the same
+//! time, with the same marks, or is dropped for the same reason.
 #![cfg(target_os = "linux")]
 
 use anabranch_base::time::Time;
@@ -33,17 +33,18 @@ fn packets(file: &Path) -> Vec<Seen> {
     seen
 }
 
-/// Runs a scenario in the simulator: what hosts sent, what arrived at them, and the links.
+/// Runs a scenario in the simulator; returns packets sent by hosts, packets that arrived there, and the
+/// links.
 fn simulated(name: &str, scenario: &Scenario) -> (Vec<Seen>, Vec<Seen>, Vec<LinkResult>) {
     let pcap = std::env::temp_dir().join(format!("anabranch-{name}-{}.pcapng", std::process::id()));
     let options =
         anabranch_sim::RunOptions { pcap: Some(pcap.clone().into()), ..anabranch_sim::RunOptions::default() };
-    let result = anabranch_sim::run(scenario, &options).expect("it runs");
+    let result = anabranch_sim::run(scenario, &options).expect("the run succeeds");
     let all = packets(&pcap);
-    std::fs::remove_file(&pcap).expect("it is there");
+    std::fs::remove_file(&pcap).expect("the capture exists");
     let mut network = EmulatedNetwork::new(scenario, scenario.seed).expect("the same network");
     let network = network.network();
-    // The interfaces behind those of the link ends are for what is dropped there.
+    // The interfaces that follow those of the link ends are for dropped packets.
     let at_host = |seen: &Seen| {
         seen.interface.index() < 2 * scenario.links.len()
             && network.nodes()[network.owner(seen.interface)].host
@@ -68,14 +69,14 @@ fn emulated(scenario: &Scenario, sent: &[Seen]) -> (Vec<Seen>, Vec<LinkResult>) 
         network.send(*at, *interface, bytes.clone());
     }
     let end = Time::ZERO + scenario.duration;
-    // What comes at the very end comes after it.
+    // Events at the very end come after it.
     network.advance(Time::from_nanos(end.as_nanos() - 1), &mut deliver);
     assert_eq!(network.unreachable(), 0);
     let links = network.links(end, scenario);
     (arrived, links)
 }
 
-/// Both ways agree; returns the links.
+/// Checks that both results are equal; returns the links.
 fn agrees(name: &str, text: &str) -> Vec<LinkResult> {
     let scenario = anabranch_scenario::parse(text, name, &[]).expect("a scenario");
     let (sent, expected, links) = simulated(name, &scenario);
@@ -83,7 +84,7 @@ fn agrees(name: &str, text: &str) -> Vec<LinkResult> {
     assert!(expected.len() > 1000, "{} packets arrived", expected.len());
     assert_eq!(arrived.len(), expected.len());
     let mut sorted = [arrived, expected];
-    // Arrivals of one moment at several hosts have no order.
+    // Simultaneous arrivals at several hosts have no order.
     for seen in &mut sorted {
         seen.sort_by_key(|seen| (seen.at, seen.interface));
     }
@@ -100,7 +101,7 @@ fn dropped(links: &[LinkResult], cause: &str) -> u64 {
 }
 
 #[test]
-fn queues_that_drop_and_mark() {
+fn emulated_queues_equal_simulated_ones() {
     for (queue, cause) in [
         ("{ kind = \"fifo\", limit = \"20 packets\" }", "queue"),
         ("{ kind = \"red\", limit = \"40 packets\", ecn = true }", "aqm"),
@@ -154,7 +155,7 @@ workload = {{ kind = "rate", rate = "2 Mbit/s", message = "900 B" }}
 }
 
 #[test]
-fn loss_jitter_reordering_and_events_over_ipv6() {
+fn emulated_impairments_equal_simulated_ones() {
     let links = agrees(
         "impairments",
         r#"

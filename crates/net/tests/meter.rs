@@ -1,4 +1,4 @@
-//! A meter asks another for tests over loopback, and others misbehave.
+//! Tests between two meters over loopback, and misbehaving peers.
 #![cfg(target_os = "linux")]
 
 use anabranch_net::meter::remote::{Document, Failure, Plan, Server, run};
@@ -43,7 +43,7 @@ fn every_message_is_counted_with_its_delay() {
     let [way] = flow.ways.as_slice() else { panic!("one way") };
     assert_eq!((way.written.messages, way.read.messages, way.read.bytes), (10_000, 10_000, 3_000_000));
     assert_eq!(way.read.delays.len(), 10_000);
-    let delay = way.read.delay_s.expect("both ends read one clock");
+    let delay = way.read.delay_s.expect("both ends share a clock");
     assert!(delay.mean > 0.0 && delay.p50 <= delay.p99, "{delay:?}");
     assert!(way.read.completed_s.is_some_and(|at| (0.4..8.0).contains(&at)), "{:?}", way.read.completed_s);
     assert_eq!(way.read.intervals.iter().sum::<u64>(), 3_000_000);
@@ -51,7 +51,7 @@ fn every_message_is_counted_with_its_delay() {
 }
 
 #[test]
-fn a_test_leaves_from_the_address_that_is_asked_for() {
+fn test_uses_the_requested_source_address() {
     let server = server();
     let short = || plan("500 ms", &[&format!("{FORWARD}workload = {{ kind = \"saturated\" }}")]);
     let from = |address: [u8; 4]| {
@@ -60,12 +60,12 @@ fn a_test_leaves_from_the_address_that_is_asked_for() {
     let document = from([127, 0, 0, 9]).unwrap();
     let locals: Vec<&str> = document.flows[0].subflows.iter().map(|subflow| &*subflow.local).collect();
     assert!(!locals.is_empty() && locals.iter().all(|local| local.starts_with("127.0.0.9:")), "{locals:?}");
-    let Err(Failure::Peer(reason)) = from([192, 0, 2, 77]) else { panic!("nobody has that address") };
-    assert!(reason.contains("cannot be reached"), "{reason}");
+    let Err(Failure::Peer(reason)) = from([192, 0, 2, 77]) else { panic!("no host has that address") };
+    assert!(reason.contains("cannot reach"), "{reason}");
 }
 
 #[test]
-fn all_workloads_and_directions_at_once() {
+fn all_workloads_and_directions_run_concurrently() {
     let server = server();
     let reverse = "from = \"server\"\nto = \"client\"\n";
     let flows = [
@@ -107,62 +107,62 @@ fn all_workloads_and_directions_at_once() {
     let saturated = &document.flows[0];
     assert!(saturated.congestion[0].is_some() && !saturated.subflows.is_empty());
     assert!(saturated.subflows.iter().all(|subflow| subflow.cwnd_bytes > 0));
-    // It takes the next test.
+    // The server accepts the next test.
     assert!(tested(&server, plan("0.3 s", &flows[..1])).is_ok());
 }
 
-/// What the server says to a line.
-fn said(server: &Server, line: &str) -> String {
-    let mut stream = TcpStream::connect(server.address()).expect("it listens");
-    stream.write_all(line.as_bytes()).expect("it reads");
+/// The server's reply to a line.
+fn reply(server: &Server, line: &str) -> String {
+    let mut stream = TcpStream::connect(server.address()).expect("the server listens");
+    stream.write_all(line.as_bytes()).expect("the server reads");
     let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).expect("it answers");
+    BufReader::new(stream).read_line(&mut answer).expect("the server replies");
     answer
 }
 
 #[test]
-fn who_speaks_otherwise_is_told_so_and_the_server_goes_on() {
+fn invalid_clients_are_refused_and_server_continues() {
     let server = server();
-    assert!(said(&server, "GET / HTTP/1.1\r\n\r\n").contains("nothing that a meter says"));
+    assert!(reply(&server, "GET / HTTP/1.1\r\n\r\n").contains("received an invalid message"));
     let old = "{\"hello\":{\"protocol\":0,\"version\":\"0.0.1\",\"boot\":\"\"}}\n";
-    assert!(said(&server, old).contains("install the same on both machines"));
-    assert!(said(&server, "\"connected\"\n").contains("begins with a greeting"));
-    // One that leaves at once.
-    drop(TcpStream::connect(server.address()).expect("it listens"));
+    assert!(reply(&server, old).contains("install the same version on both machines"));
+    assert!(reply(&server, "\"connected\"\n").contains("expected a greeting"));
+    // A client that disconnects at once.
+    drop(TcpStream::connect(server.address()).expect("the server listens"));
     let texts: Vec<_> =
         (0..4).filter_map(|_| server.poll(Duration::from_secs(8))).map(|news| news.text).collect();
     assert_eq!(texts.len(), 4, "{texts:?}");
-    assert!(texts.iter().any(|text| text.contains("has gone")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("closed the connection")), "{texts:?}");
     assert!(
         tested(&server, plan("0.2 s", &[&format!("{FORWARD}workload = {{ kind = \"saturated\" }}")])).is_ok()
     );
 }
 
 #[test]
-fn who_says_a_byte_now_and_then_does_not_keep_others_out() {
+fn slow_clients_do_not_block_others() {
     let server = server();
     let mut slow: Vec<_> =
-        (0..32).map(|_| TcpStream::connect(server.address()).expect("it listens")).collect();
+        (0..32).map(|_| TcpStream::connect(server.address()).expect("the server listens")).collect();
     for _ in 0..8 {
         for stream in &mut slow {
-            stream.write_all(b" ").expect("it hears");
+            stream.write_all(b" ").expect("the server reads");
         }
         std::thread::sleep(Duration::from_millis(500));
     }
-    // One more is told why not.
-    let mut last = TcpStream::connect(server.address()).expect("it listens");
+    // One more client is refused with a reason.
+    let mut last = TcpStream::connect(server.address()).expect("the server listens");
     let mut answer = String::new();
-    last.read_to_string(&mut answer).expect("it answers");
+    last.read_to_string(&mut answer).expect("the server replies");
     assert!(answer.contains("too many clients"), "{answer}");
     let texts: Vec<_> = (0..32).filter_map(|_| server.poll(Duration::from_secs(8))).collect();
-    assert!(texts.iter().all(|news| news.text.contains("said nothing in time")), "{texts:?}");
+    assert!(texts.iter().all(|news| news.text.contains("sent nothing in time")), "{texts:?}");
     assert_eq!(texts.len(), 32);
     let saturated = format!("{FORWARD}workload = {{ kind = \"saturated\" }}");
     assert!(tested(&server, plan("0.2 s", &[&saturated])).is_ok());
 }
 
 #[test]
-fn a_second_client_is_told_to_wait_and_a_dead_one_ends_its_test() {
+fn second_client_is_refused_and_dead_one_ends_test() {
     let server = server();
     let saturated = format!("{FORWARD}workload = {{ kind = \"saturated\" }}");
     let mut refused = None;
@@ -176,62 +176,65 @@ fn a_second_client_is_told_to_wait_and_a_dead_one_ends_its_test() {
     });
     assert!(first.is_ok());
     assert!(matches!(&refused, Some(Failure::Peer(reason)) if reason.contains("busy")), "{refused:?}");
-    // A client that goes in the middle of its test.
+    // A client that disconnects during its test.
     let proxied = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = proxied.local_addr().expect("it is bound").port();
+    let port = proxied.local_addr().expect("the listener is bound").port();
     let to = server.address();
     let relay = std::thread::spawn(move || {
-        let (mut client, _) = proxied.accept().expect("the client comes");
-        let mut server = TcpStream::connect(to).expect("it listens");
+        let (mut client, _) = proxied.accept().expect("the client connects");
+        let mut server = TcpStream::connect(to).expect("the server listens");
         let mut lines = BufReader::new(server.try_clone().expect("a copy"));
         let mut from_client = BufReader::new(client.try_clone().expect("a copy"));
-        // Greeting, plan and start; then the line is cut.
+        // Greeting, plan and start are forwarded; then the connection is cut.
         for _ in 0..3 {
             let mut line = String::new();
-            from_client.read_line(&mut line).expect("the client speaks");
-            server.write_all(line.as_bytes()).expect("the server hears");
+            from_client.read_line(&mut line).expect("the client sends");
+            server.write_all(line.as_bytes()).expect("the server reads");
             line.clear();
             if lines.get_ref().set_read_timeout(Some(Duration::from_millis(300))).is_ok() {
-                // Nothing is said to the start.
+                // The start has no reply.
                 let _ = lines.read_line(&mut line);
                 let ready = line.contains("ready");
-                client.write_all(line.as_bytes()).expect("the client hears");
+                client.write_all(line.as_bytes()).expect("the client reads");
                 if ready {
                     line.clear();
                     let _ = lines.read_line(&mut line);
-                    client.write_all(line.as_bytes()).expect("the client hears");
+                    client.write_all(line.as_bytes()).expect("the client reads");
                 }
             }
         }
     });
     let cut = run(("127.0.0.1", port), None, plan("30 s", &[&saturated]), &mut |_| true);
-    relay.join().expect("it cut the line");
-    assert!(matches!(&cut, Err(Failure::Peer(reason)) if reason.contains("has gone")), "{cut:?}");
+    relay.join().expect("the relay ends");
+    assert!(
+        matches!(&cut, Err(Failure::Peer(reason)) if reason.contains("closed the connection")),
+        "{cut:?}"
+    );
     let texts: Vec<_> = (0..3).filter_map(|_| server.poll(Duration::from_secs(3))).collect();
-    assert!(texts.iter().any(|news| !news.ended && news.text.contains("has gone")), "{texts:?}");
+    assert!(texts.iter().any(|news| !news.ended && news.text.contains("closed the connection")), "{texts:?}");
     assert!(tested(&server, plan("0.2 s", &[&saturated])).is_ok());
 }
 
 #[test]
-fn what_is_no_meter_and_what_cannot_be_is_one_sentence() {
+fn client_errors_are_one_sentence() {
     let saturated = format!("{FORWARD}workload = {{ kind = \"saturated\" }}");
     let nobody = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        listener.local_addr().expect("it is bound").port()
+        listener.local_addr().expect("the listener is bound").port()
     };
-    let reason = |failure: Result<Document, Failure>| failure.expect_err("it cannot be").to_string();
+    let reason = |failure: Result<Document, Failure>| failure.expect_err("the test fails").to_string();
     let refused = reason(run(("127.0.0.1", nobody), None, plan("1 s", &[&saturated]), &mut |_| true));
-    assert!(refused.contains("no meter waits at"), "{refused}");
+    assert!(refused.contains("there is no meter server at"), "{refused}");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("it is bound").port();
+    let port = listener.local_addr().expect("the listener is bound").port();
     let other = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("somebody comes");
+        let (mut stream, _) = listener.accept().expect("the client connects");
         stream.read_exact(&mut [0; 20]).expect("a greeting");
-        stream.write_all(b"220 mail.example ESMTP\r\n").expect("it hears");
+        stream.write_all(b"220 mail.example ESMTP\r\n").expect("the client reads");
     });
     let mail = reason(run(("127.0.0.1", port), None, plan("1 s", &[&saturated]), &mut |_| true));
-    other.join().expect("it answered");
-    assert!(mail.contains("does not answer as a meter does"), "{mail}");
+    other.join().expect("the other server ends");
+    assert!(mail.contains("does not answer like a meter"), "{mail}");
     let server = server();
     let control = Plan { congestion: Some("nosuch".to_owned()), ..plan("1 s", &[&saturated]) };
     assert!(reason(tested(&server, control)).contains("the congestion control nosuch"));
@@ -239,7 +242,7 @@ fn what_is_no_meter_and_what_cannot_be_is_one_sentence() {
     assert!(matches!(tested(&server, unknown), Err(Failure::Plan(_))));
     let sctp = "from = \"client\"\nto = \"server\"\nprotocol = \"sctp\"\nworkload = { kind = \"saturated\" }";
     match tested(&server, plan("0.3 s", &[sctp])) {
-        // A kernel that has it.
+        // The kernel has SCTP.
         Ok(document) => assert!(document.flows[0].ways[0].read.bytes > 0),
         Err(failure) => assert!(failure.to_string().contains("modprobe sctp"), "{failure}"),
     }

@@ -1,14 +1,14 @@
-//! What links carry, and what becomes of that which does not arrive.
+//! Frames that links carry, and records of dropped ones.
 
 use anabranch_base::time::Time;
 
-/// What a link carries: a packet, or a handle of one.
+/// A unit that a link carries: a packet, or a handle of one.
 pub trait Frame {
     /// Length of the IP packet, bytes.
     fn wire_len(&self) -> u32;
 
-    /// Whether routers may cut it into IP fragments. A link carries such a frame as one, however long: its fragments would
-    /// follow each other.
+    /// Whether routers may split it into IP fragments. A link carries such a frame as one, at any length: its
+    /// fragments would be consecutive.
     fn may_fragment(&self) -> bool {
         false
     }
@@ -19,18 +19,18 @@ pub trait Frame {
     /// Sets its ECN field to CE, "congestion experienced".
     fn mark(&mut self);
 
-    /// A number that packets of one flow (same addresses, protocol and ports) have in common and those of others hardly
-    /// ever share, spread over all bits. Only asked for by queues that tell flows apart
-    /// ([`Link::asks_for_flows`](crate::Link::asks_for_flows)).
+    /// A number that packets of one flow (same addresses, protocol and ports) share and other flows hardly
+    /// ever have, uniform over all bits. Only queues that separate flows call this
+    /// ([`Link::needs_flow_hash`](crate::Link::needs_flow_hash)).
     fn flow(&self) -> u32;
 }
 
-/// Why a frame was dropped.
+/// The reason why a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropCause {
     /// The queue was full.
     Queue,
-    /// Active queue management decided so, before the queue was full.
+    /// Active queue management, before the queue was full.
     Aqm,
     /// Lost by the loss model.
     Loss,
@@ -63,11 +63,11 @@ pub struct Dropped<F> {
     pub at: Time,
     /// The frame.
     pub frame: F,
-    /// Why.
+    /// The reason.
     pub cause: DropCause,
 }
 
-/// What a link dropped and marked: counts since the start, and the frames that nobody has taken yet.
+/// Frames that a link dropped and marked: counts since the start, and the frames that have not been taken.
 #[derive(Clone, Debug)]
 pub struct Drops<F> {
     frames: Vec<Dropped<F>>,
@@ -98,7 +98,7 @@ impl<F> Drops<F> {
         self.marks
     }
 
-    /// True if nothing waits to be taken.
+    /// True if no frame waits to be taken.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.frames.is_empty()

@@ -1,5 +1,5 @@
-//! How queues, loss models and middleboxes tell by which keys scenarios set them: a neutral table that a parser, a schema, a
-//! reference page and a list are made from.
+//! Keys by which scenarios configure queues, loss models and middleboxes: a neutral table from which the
+//! parser, the schema, the reference page and lists are generated.
 
 use crate::limit::QueueLimit;
 use anabranch_base::time::Duration;
@@ -10,9 +10,9 @@ use anabranch_base::units::Rate;
 pub struct Kind {
     /// The word that scenarios use.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Description in one line.
     pub summary: &'static str,
-    /// Where it is defined; empty where that needs no saying.
+    /// The defining publication; empty if none is needed.
     pub source: &'static str,
     /// Its keys.
     pub keys: &'static [Key],
@@ -23,24 +23,24 @@ pub struct Kind {
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What it takes.
+    /// The type of its values.
     pub takes: Takes,
-    /// What holds where it is not given.
+    /// The value if the key is not given.
     pub default: Default,
-    /// One or two sentences for people.
+    /// Description in one or two sentences.
     pub doc: &'static str,
 }
 
-/// What holds where a key is not given.
+/// The value of a key that is not given.
 #[derive(Clone, Copy, Debug)]
 pub enum Default {
-    /// It must be given, for example like this.
+    /// It must be given; the text is an example.
     Required(&'static str),
-    /// This value, as scenarios write it.
+    /// This value, in the notation of scenarios.
     Is(&'static str),
 }
 
-/// What a key takes.
+/// The type of a key's values.
 #[derive(Debug)]
 pub enum Takes {
     /// `true` or `false`.
@@ -63,7 +63,7 @@ pub enum Takes {
     Time,
     /// A rate above zero.
     Rate,
-    /// Bytes of a packet, from `min` to `max`.
+    /// Length of a packet, from `min` to `max` bytes.
     Octets {
         /// Least.
         min: u64,
@@ -72,12 +72,12 @@ pub enum Takes {
     },
     /// The capacity of a queue: packets or bytes, at least one.
     Limit,
-    /// Any of these; they differ in how they are written.
+    /// Any of these types, which differ in their notation.
     Either(&'static [Takes]),
 }
 
 impl QueueLimit {
-    /// The key `limit` of a queue with this default.
+    /// The key `limit` of a queue, with this default.
     pub(crate) const fn key(default: &'static str) -> Key {
         Key {
             name: "limit",
@@ -111,17 +111,18 @@ pub enum Value {
 /// The values of all keys of a kind, given or default.
 ///
 /// # Panics
-/// The getters panic when asked for what the kind did not declare: that is a mistake of its file, never of a scenario.
+///
+/// The getters panic for a key that the kind did not declare: a bug in its file, never in a scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a>(pub &'a [(&'static str, Value)]);
 
 macro_rules! getter {
     ($name:ident, $variant:ident, $type:ty) => {
-        #[doc = concat!("The value of a key that takes this, a `", stringify!($type), "`.")]
+        #[doc = concat!("The value of a key of this type, a `", stringify!($type), "`.")]
         pub fn $name(&self, key: &str) -> $type {
             match self.get(key) {
                 Value::$variant(value) => value,
-                other => panic!("{key} was declared to take another type than {other:?}"),
+                other => panic!("{key} was declared with another type than {other:?}"),
             }
         }
     };
@@ -142,29 +143,30 @@ impl Values<'_> {
     }
 }
 
-/// What is wrong with the name of a kind.
+/// The error for an unknown kind.
 pub fn unknown(kind: &str, kinds: &[&Kind]) -> Mistake {
     let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
     Mistake { keys: &[], problem: format!("is \"{kind}\"; the valid values are {}", names.join(", ")) }
 }
 
-/// What a kind is set to: read from the values of its keys, and written as such.
+/// Settings of a kind, converted from and to the values of its keys.
 pub trait Keyed: Sized {
-    /// What the values of its keys say.
+    /// Settings from the values of the keys.
     ///
     /// # Errors
-    /// If they do not go together.
+    ///
+    /// If the values are inconsistent.
     fn read(values: Values<'_>) -> Result<Self, Mistake>;
 
-    /// The values of its keys, from which the same is read.
+    /// The values of the keys, from which [`read`](Self::read) makes equal settings.
     fn values(&self) -> Vec<(&'static str, Value)>;
 }
 
-/// What is wrong with the values of a kind, each of which is valid by itself.
+/// An inconsistency among the values of a kind, each of which is valid alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The keys concerned; the sentence is about the first.
+    /// The keys concerned; the message is about the first.
     pub keys: &'static [&'static str],
-    /// What follows "`KEY` of such-and-such a queue": a verb, what is wrong, and the remedy.
+    /// The message after "`KEY` of such-and-such a queue": a verb, the problem, and the remedy.
     pub problem: String,
 }

@@ -1,9 +1,10 @@
-//! Networks of links: topology and routing, links with their queues, loss and reordering, and what changes on the way.
+//! Networks of links: topology and routing, links with queues, loss and reordering, and changes during a run.
 //!
-//! Everything here is sans-IO and generic over what it carries ([`Frame`]): a simulator hands in handles of packets, an
-//! emulator packets, and given the same arrivals both get the same decisions. No clock, no protocol, no scenario file.
+//! Everything here is sans-IO and generic over its payload ([`Frame`]): a simulator passes handles of
+//! packets, an emulator packets, and equal arrivals lead to equal decisions. This crate has no clock, no
+//! protocol and no scenario file.
 //!
-//! Queues and loss models declare the keys that scenarios set them by ([`keys`]); whoever reads scenarios takes them from
+//! Queues and loss models declare the keys of their settings ([`keys`]); the scenario reader takes them from
 //! [`queue::KINDS`] and [`loss::KINDS`].
 
 mod frame;

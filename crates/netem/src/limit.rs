@@ -1,13 +1,13 @@
-//! How much a queue holds.
+//! Capacity of a queue.
 
 use core::fmt;
 
 /// The capacity of a queue. The packet being transmitted does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// So many packets.
+    /// A number of packets.
     Packets(u64),
-    /// So many bytes of IP packets.
+    /// A number of bytes of IP packets.
     Bytes(u64),
 }
 
@@ -19,7 +19,7 @@ impl QueueLimit {
         }
     }
 
-    /// Whether so many packets and bytes are more than it admits.
+    /// Whether this number of packets and bytes exceeds it.
     #[inline]
     pub const fn exceeded_by(self, packets: u64, bytes: u64) -> bool {
         match self {

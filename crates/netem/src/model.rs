@@ -1,4 +1,4 @@
-//! What a link is set to, as plain values.
+//! Settings of a link, as plain values.
 
 use crate::{loss, queue};
 use anabranch_base::time::Duration;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkModel {
-    /// How fast packets leave.
+    /// The rate.
     pub rate: LinkRate,
     /// One-way propagation delay.
     pub delay: Duration,
-    /// Each packet is delayed further by a uniform draw from 0 to this much; order is kept, by sharing the draws out, unless
-    /// `reorder` says otherwise.
+    /// Each packet is delayed further by a uniform draw from 0 to this. The order is kept by sorting the
+    /// draws, unless `reorder` is set.
     pub jitter: Duration,
     /// Largest IP packet, bytes; at most 65,535.
     pub mtu: u32,
@@ -26,14 +26,15 @@ pub struct LinkModel {
     pub loss: loss::Settings,
     /// Reordering on the link.
     pub reorder: Option<Reorder>,
-    /// The router before it answers packets larger than `mtu` with ICMP; otherwise they vanish without a word.
+    /// The router before the link answers packets larger than `mtu` with ICMP; otherwise they are dropped
+    /// silently.
     pub icmp: bool,
     /// The link is up at the start.
     pub up: bool,
 }
 
 impl LinkModel {
-    /// The same with this share (0 to 1) of what a trace's offset may be more.
+    /// The same model, with the trace offset increased by this fraction (0 to 1) of its spread.
     #[must_use]
     pub fn with_offset(&self, share: f64) -> Self {
         let mut drawn = self.clone();
@@ -45,38 +46,40 @@ impl LinkModel {
     }
 }
 
-/// How fast packets leave a link.
+/// The rate of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkRate {
     /// Constant.
     Constant(Rate),
-    /// Mahimahi's format: moments, in milliseconds from the start, at which up to 1500 bytes may leave; the trace
-    /// repeats with the period of its last line.
+    /// Mahimahi's format: times, in milliseconds from the start, at which up to 1500 bytes may leave; the
+    /// trace repeats with the period of its last line.
     Trace {
-        /// File it came from, for messages and reports.
+        /// The file of the trace, for messages and reports.
         file: String,
         /// Delivery opportunities, ascending.
         opportunities_ms: Arc<[u64]>,
-        /// How far into the trace the run begins.
+        /// Offset within the trace at which the run begins.
         offset: Duration,
-        /// It may be up to this much further: whoever runs the link draws how much ([`LinkModel::with_offset`]).
+        /// Maximum of an additional random offset, which the driver of the link draws
+        /// ([`LinkModel::with_offset`]).
         offset_spread: Duration,
     },
 }
 
-/// Random reordering: a packet is held back for a while and later ones overtake it.
+/// Random reordering: a packet is held back for a fixed time and later ones overtake it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reorder {
     /// Probability that a packet is held back.
     pub rate: f64,
-    /// For how long.
+    /// Duration.
     pub delay: Duration,
 }
 
 /// A change of a link's direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
-    /// Up or down. Going down loses what is queued and on the way; hosts with an address on the link are told.
+    /// Up or down. A link that goes down loses queued and propagating packets; hosts with an address on it
+    /// are notified.
     State {
         /// True for up.
         up: bool,

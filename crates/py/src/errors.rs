@@ -1,4 +1,4 @@
-//! Mistakes of the caller as Python exceptions.
+//! Errors of the caller as Python exceptions.
 
 use anabranch_sim::scenario;
 use pyo3::create_exception;
@@ -9,16 +9,16 @@ create_exception!(
     anabranch._native,
     InputError,
     PyValueError,
-    "A mistake in a scenario or a setting; `args[0]` is the message, `file` and `line` the place."
+    "An error in a scenario or a setting; `args[0]` is the message, `file` and `line` the place."
 );
 
-/// The exception for a mistake in the input.
+/// The exception for an error in the input.
 pub(crate) fn raised(error: scenario::InputError) -> PyErr {
     let scenario::InputError { file, line, message } = error;
     raised_at(message, Some(file).filter(|file| !file.is_empty()), line)
 }
 
-/// The exception for a message with its place, if there is one.
+/// The exception for a message and, if known, its place.
 pub(crate) fn raised_at(message: String, file: Option<String>, line: Option<usize>) -> PyErr {
     Python::attach(|py| {
         let error = InputError::new_err(message);

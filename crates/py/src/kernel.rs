@@ -1,4 +1,5 @@
-//! The kernel's world from Python: an emulated network between network namespaces, and traffic over the kernel's sockets.
+//! The kernel's world for Python: an emulated network between network namespaces, and traffic over the
+//! kernel's sockets.
 
 use crate::errors;
 use crate::run::scenario;
@@ -17,8 +18,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How often a run lets Python see to its signals.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+/// Interval at which a run lets Python handle signals.
+const SIGNAL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Hosts, interfaces, addresses and routes of a scenario, as JSON.
 #[pyfunction]
@@ -29,15 +30,15 @@ pub(crate) fn layout(toml_text: &str, file_name: &str, overrides: Vec<String>) -
     json(&layout)
 }
 
-/// A scenario's network between network namespaces: TUN interfaces that are there as long as this value is.
+/// A scenario's network between network namespaces: its TUN interfaces exist while this value does.
 ///
-/// `namespaces` has the file of the namespace of each host.
+/// `namespaces` contains the file of the namespace of each host.
 #[pyclass(unsendable)]
 pub(crate) struct Emulation {
     scenario: Arc<Scenario>,
     namespaces: BTreeMap<String, Namespace>,
     trace: Option<PathBuf>,
-    /// Before it runs.
+    /// Present before the start.
     emulator: Option<Emulator>,
     running: Option<Running>,
 }
@@ -46,7 +47,7 @@ pub(crate) struct Emulation {
 impl Emulation {
     #[new]
     #[pyo3(signature = (toml_text, file_name, overrides, namespaces, seed = None, trace_dir = None, spin_us = 0))]
-    #[expect(clippy::too_many_arguments, reason = "in Python they are keywords")]
+    #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
     fn new(
         toml_text: &str,
         file_name: &str,
@@ -71,8 +72,9 @@ impl Emulation {
                 let namespace = namespaces.get(&host.name).cloned();
                 attachments.push(Attachment {
                     interface: Interface(interface.index),
-                    namespace: namespace
-                        .ok_or_else(|| PyRuntimeError::new_err(format!("no namespace for {}", host.name)))?,
+                    namespace: namespace.ok_or_else(|| {
+                        PyRuntimeError::new_err(format!("no namespace is given for the host {}", host.name))
+                    })?,
                     device: interface.device.clone(),
                 });
             }
@@ -83,9 +85,13 @@ impl Emulation {
         Ok(Self { scenario, namespaces, trace: trace_dir, emulator: Some(emulator), running: None })
     }
 
-    /// Carries packets from now on, until `stop`. Returns when that was, in seconds of the machine's monotonic clock.
+    /// Starts to forward packets, until `stop`. Returns the time of the start, in seconds of the machine's
+    /// monotonic clock.
     fn start(&mut self, py: Python<'_>) -> PyResult<f64> {
-        let emulator = self.emulator.take().ok_or_else(|| PyRuntimeError::new_err("it runs already"))?;
+        let emulator = self
+            .emulator
+            .take()
+            .ok_or_else(|| PyRuntimeError::new_err("the emulation was started before"))?;
         let clock = Clock::new();
         let running = emulator.start(clock, Time::MAX);
         prefer(py, running.thread_id());
@@ -93,23 +99,25 @@ impl Emulation {
         Ok(zero_s(clock))
     }
 
-    /// Whether it has broken off.
+    /// Whether it has ended prematurely.
     fn is_over(&self) -> bool {
         self.running.as_ref().is_none_or(Running::is_over)
     }
 
-    /// Carries packets no longer. How late it was, as JSON.
+    /// Stops forwarding packets. Returns the lateness, as JSON.
     fn stop(&mut self, py: Python<'_>) -> PyResult<String> {
-        let running = self.running.take().ok_or_else(|| PyRuntimeError::new_err("it does not run"))?;
+        let running =
+            self.running.take().ok_or_else(|| PyRuntimeError::new_err("the emulation is not running"))?;
         let outcome = py.detach(|| running.finish(true))?;
         json::<LatenessResult>(&outcome.lateness)
     }
 
-    /// Runs the scenario's flows over the kernel's sockets and returns the result document as JSON. `sysctls` and
-    /// `differences` go into it. `begun_callback` is called at the start with the moment that is zero in the scenario, in
-    /// seconds of the machine's monotonic clock; `progress_callback` now and then with the share of the run that is done.
+    /// Runs the scenario's flows over the kernel's sockets and returns the result document as JSON, including
+    /// `sysctls` and `differences`. `begun_callback` is called at the start with the time that is zero in the
+    /// scenario, in seconds of the machine's monotonic clock; `progress_callback` regularly with the
+    /// completed share of the run.
     #[pyo3(signature = (sysctls, differences, begun_callback, progress_callback = None))]
-    #[expect(clippy::too_many_arguments, reason = "in Python they are keywords")]
+    #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
     fn measure(
         &mut self,
         py: Python<'_>,
@@ -118,7 +126,10 @@ impl Emulation {
         begun_callback: &Bound<'_, PyAny>,
         progress_callback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
-        let emulator = self.emulator.take().ok_or_else(|| PyRuntimeError::new_err("it runs already"))?;
+        let emulator = self
+            .emulator
+            .take()
+            .ok_or_else(|| PyRuntimeError::new_err("the emulation was started before"))?;
         let machine = Machine::before(sysctls, differences);
         let settings = meter::Settings { trace: self.trace.clone() };
         let meter = Meter::new(Arc::clone(&self.scenario), self.scenario.seed, &self.namespaces, &settings)
@@ -131,7 +142,7 @@ impl Emulation {
         let mut interrupted = begun_callback.call1((zero_s(clock),)).map(drop);
         while interrupted.is_ok() && measuring.share() < 1.0 && !measuring.has_failed() && !running.is_over()
         {
-            py.detach(|| std::thread::sleep(LOOK));
+            py.detach(|| std::thread::sleep(SIGNAL_INTERVAL));
             interrupted = py.check_signals().and_then(|()| match progress_callback {
                 Some(callback) => callback.call1((measuring.share(),)).map(drop),
                 None => Ok(()),
@@ -168,13 +179,13 @@ impl Emulation {
     }
 }
 
-/// When a clock shows zero, in seconds of the machine's monotonic clock, as Python reads it.
+/// The time of a clock's zero, in seconds of the machine's monotonic clock, as in Python.
 fn zero_s(clock: Clock) -> f64 {
     clock.zero_ns() as f64 / 1e9
 }
 
-/// Has a thread run as soon as it wants to, whatever else does (`SCHED_RR`). A system that does not let it, as without root,
-/// makes packets later, which is seen.
+/// Gives a thread precedence over normal ones (`SCHED_RR`). If the system refuses, for example without root,
+/// packets are later, which is measured.
 fn prefer(py: Python<'_>, thread: i32) {
     let prefer = || {
         let os = py.import("os")?;
@@ -188,7 +199,7 @@ fn json<T: serde::Serialize>(value: &T) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// The caller's mistakes are told from what the system refuses.
+/// Distinguishes errors of the caller from refusals of the system.
 fn failure(error: MeterError) -> PyErr {
     match error {
         MeterError::Flow(error) => errors::raised_at(error.to_string(), None, None),

@@ -1,5 +1,5 @@
-//! The Python module `anabranch._native`: the simulator and, on Linux, the emulator and the traffic over the kernel's
-//! sockets, behind a handful of functions that take and return plain values. Everything that has an opinion is above it, in
+//! The Python module `anabranch._native`: the simulator and, on Linux, the emulator and the traffic over the
+//! kernel's sockets, as a few functions with plain values as arguments and results. Policies are above it, in
 //! Python, or below it, in `sim` and `net`.
 
 mod errors;
@@ -12,7 +12,7 @@ mod stopwatch;
 
 use pyo3::prelude::*;
 
-/// The simulator behind a handful of functions that take and return plain values.
+/// The simulator as a few functions with plain values as arguments and results.
 #[pymodule]
 mod _native {
     #[pymodule_export]
@@ -36,27 +36,27 @@ fn validate(toml_text: &str, file_name: &str, overrides: Vec<String>) -> PyResul
     run::scenario(toml_text, file_name, overrides).map(drop)
 }
 
-/// A scenario with its overrides ("key=value") and every default spelt out, as JSON.
+/// A scenario with its overrides ("key=value") and every default, as JSON.
 #[pyfunction]
 fn canonical(toml_text: &str, file_name: &str, overrides: Vec<String>) -> PyResult<String> {
     run::scenario(toml_text, file_name, overrides)
         .map(|scenario| anabranch_sim::scenario::to_json(&scenario).to_string())
 }
 
-/// The kinds of things that can be listed.
+/// The kinds of lists.
 #[pyfunction]
 fn kinds() -> Vec<&'static str> {
     anabranch_sim::scenario::catalogue::LISTS.to_vec()
 }
 
-/// Name and description of everything of a kind.
+/// Name and description of every entry of a list.
 #[pyfunction]
 fn list(kind: &str) -> PyResult<Vec<(&'static str, String)>> {
     let list = anabranch_sim::scenario::catalogue::list(kind).map_err(errors::raised)?;
     Ok(list.into_iter().map(|entry| (entry.name, entry.description())).collect())
 }
 
-/// Names of the flows and of the links of a scenario, which may lack anything else.
+/// Names of the flows and of the links of a scenario, which may be otherwise incomplete.
 #[pyfunction]
 fn names(toml_text: &str, file_name: &str) -> PyResult<(Vec<String>, Vec<String>)> {
     let names = anabranch_sim::scenario::names(toml_text, file_name).map_err(errors::raised)?;
@@ -72,7 +72,7 @@ fn directions() -> [&'static str; 2] {
 /// A metric: name, label, unit, level, key in the result, and factor.
 type Metric = (&'static str, &'static str, &'static str, &'static str, &'static str, f64);
 
-/// Everything that studies can measure: name, label, unit, level, key in the result, and factor.
+/// All metrics of studies: name, label, unit, level, key in the result, and factor.
 #[pyfunction]
 fn metrics() -> Vec<Metric> {
     let metrics = anabranch_sim::scenario::result::METRICS.iter();
@@ -82,7 +82,7 @@ fn metrics() -> Vec<Metric> {
 /// The largest seed of a run.
 #[pyfunction]
 fn largest_seed() -> u64 {
-    anabranch_sim::scenario::model::LARGEST_SEED
+    anabranch_sim::scenario::model::MAX_SEED
 }
 
 /// JSON schema of scenario files, for editors.

@@ -7,13 +7,13 @@ use pyo3::prelude::*;
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// The port of a meter that waits for others.
+/// The port of a meter server.
 #[pyfunction]
 pub(crate) const fn meter_port() -> u16 {
     PORT
 }
 
-/// A meter that waits for others at an address, as long as this value is there.
+/// A meter server at an address, while this value exists.
 #[pyclass(unsendable)]
 pub(crate) struct MeterServer {
     server: Server,
@@ -24,21 +24,20 @@ impl MeterServer {
     #[new]
     fn new(address: &str, port: u16) -> PyResult<Self> {
         let address = place(address, port).ok_or_else(|| {
-            let sentence = format!("{address} is no address of IPv4 or IPv6; write one, such as 0.0.0.0");
+            let sentence = format!("{address} is not an IPv4 or IPv6 address; write for example 0.0.0.0");
             errors::raised_at(sentence, None, None)
         })?;
         let server = Server::start(address)
-            .map_err(|error| PyOSError::new_err(format!("nothing can listen at {address}: {error}")))?;
+            .map_err(|error| PyOSError::new_err(format!("cannot listen at {address}: {error}")))?;
         Ok(Self { server })
     }
 
-    /// Where it waits.
+    /// Its address and port.
     fn address(&self) -> String {
         self.server.address().to_string()
     }
 
-    /// What happened next, and whether a test came to its end with it; `None` if nothing happens within a twentieth of a
-    /// second.
+    /// The next event, and whether it ended a test; `None` without an event within 50 ms.
     fn poll(&self, py: Python<'_>) -> PyResult<Option<(String, bool)>> {
         py.check_signals()?;
         let news = self.server.poll(Duration::from_millis(50));
@@ -46,7 +45,8 @@ impl MeterServer {
     }
 }
 
-/// An address as text with a port. One of IPv6 that is a link's own has the interface behind it, as in `fe80::1%eth0`.
+/// An address as text with a port. A link-local IPv6 address is followed by its interface, for example
+/// `fe80::1%eth0`.
 fn place(address: &str, port: u16) -> Option<SocketAddr> {
     match address.split_once('%') {
         None => Some(SocketAddr::new(address.parse().ok()?, port)),
@@ -55,11 +55,11 @@ fn place(address: &str, port: u16) -> Option<SocketAddr> {
     }
 }
 
-/// Carries out a plan, in JSON, with the meter that waits at a host and port; the result as JSON. `callback` is called with
-/// each interval as JSON. All connections leave from the address `local`, if one is given.
+/// Runs a plan, in JSON, with the meter server at a host and port; returns the result as JSON. `callback` is
+/// called with each interval as JSON. All connections use the source address `local`, if given.
 #[pyfunction]
 #[pyo3(signature = (host, port, plan, callback, local = None))]
-#[expect(clippy::too_many_arguments, reason = "in Python it is a keyword")]
+#[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
 pub(crate) fn meter_run(
     py: Python<'_>,
     host: &str,
@@ -71,7 +71,7 @@ pub(crate) fn meter_run(
     let local = local
         .map(|address| {
             address.parse().map_err(|_| {
-                errors::raised_at(format!("{address} is no address of IPv4 or IPv6"), None, None)
+                errors::raised_at(format!("{address} is not an IPv4 or IPv6 address"), None, None)
             })
         })
         .transpose()?;
@@ -81,7 +81,7 @@ pub(crate) fn meter_run(
     let mut failed = None;
     let document = py.detach(|| {
         run((host, port), local, plan, &mut |interval| match Python::attach(|py| {
-            look(py, &callback, interval)
+            report(py, &callback, interval)
         }) {
             Ok(()) => true,
             Err(error) => {
@@ -100,8 +100,8 @@ pub(crate) fn meter_run(
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// Lets Python see to its signals, and tells it of an interval.
-fn look(py: Python<'_>, callback: &Py<PyAny>, interval: Option<Interval>) -> PyResult<()> {
+/// Lets Python handle signals, and reports an interval.
+fn report(py: Python<'_>, callback: &Py<PyAny>, interval: Option<Interval>) -> PyResult<()> {
     py.check_signals()?;
     let Some(interval) = interval else { return Ok(()) };
     let text =

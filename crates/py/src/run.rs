@@ -9,11 +9,11 @@ use anabranch_sim::{Progress, RunError, RunOptions};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// A capture: file, bytes kept of each packet, link ends and flows.
+/// A capture: file, kept bytes per packet, link ends and flows.
 type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);
 
-/// Runs a scenario and returns its result document as JSON. `progress_callback` is called now and then with the share
-/// of the run that is done, 0 to 1. Ctrl-C and exceptions of the callback stop the run.
+/// Runs a scenario and returns its result document as JSON. `progress_callback` is called regularly with the
+/// completed share of the run, 0 to 1. Ctrl-C and exceptions of the callback stop the run.
 #[pyfunction]
 #[pyo3(signature = (
     toml_text,
@@ -26,7 +26,7 @@ type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);
     progress_callback = None,
     trace_changes = false,
 ))]
-#[expect(clippy::too_many_arguments, reason = "in Python they are keywords")]
+#[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
 pub(crate) fn run(
     py: Python<'_>,
     toml_text: &str,
@@ -73,7 +73,7 @@ pub(crate) fn scenario(toml_text: &str, file_name: &str, overrides: Vec<String>)
     let split = |setting: String| {
         let parts = setting.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
         parts.ok_or_else(|| {
-            let message = format!("--set {setting}: it has no value; write KEY=VALUE");
+            let message = format!("--set {setting}: the value is missing; write KEY=VALUE");
             errors::raised_at(message, None, None)
         })
     };
@@ -81,7 +81,7 @@ pub(crate) fn scenario(toml_text: &str, file_name: &str, overrides: Vec<String>)
     scenario::parse(toml_text, file_name, &overrides).map_err(errors::raised)
 }
 
-/// Lets Python see to its signals and tells the caller how far the run has come.
+/// Lets Python handle signals and reports the progress of the run.
 fn report(py: Python<'_>, callback: Option<&Py<PyAny>>, progress: Progress) -> PyResult<()> {
     py.check_signals()?;
     if let Some(callback) = callback {
@@ -91,7 +91,7 @@ fn report(py: Python<'_>, callback: Option<&Py<PyAny>>, progress: Progress) -> P
     Ok(())
 }
 
-/// The caller's mistakes are told from ours.
+/// Distinguishes errors of the caller from ours.
 fn failure(error: &RunError, file_name: &str) -> PyErr {
     match error {
         RunError::Network(_) | RunError::Flow(_) => {
@@ -100,9 +100,9 @@ fn failure(error: &RunError, file_name: &str) -> PyErr {
         RunError::Unknown(message) => errors::raised_at(message.clone(), None, None),
         RunError::File { .. } | RunError::Capture { .. } => {
             let sentence = error.to_string();
-            // The number that the operating system gives its reason is no help to a reader.
+            // The operating system's error number does not help a reader.
             let sentence = sentence.split(" (os error").next().unwrap_or(&sentence);
-            errors::raised_at(format!("{sentence}; choose a place that can be written"), None, None)
+            errors::raised_at(format!("{sentence}; choose a writable path"), None, None)
         }
         RunError::Wire { .. } | RunError::OtherConnection { .. } | RunError::Interrupted { .. } => {
             PyRuntimeError::new_err(error.to_string())

@@ -1,8 +1,8 @@
-//! How long a run takes for those who wait for it. Nothing simulated depends on it.
+//! Measures the duration of a run. Nothing simulated depends on it.
 
 use std::time::Instant;
 
-/// Measures time on the wall.
+/// Measures real time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch(Instant);
 
@@ -10,7 +10,7 @@ impl Stopwatch {
     /// Starts.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the only clock of simulated runs; it times them and is not part of them"
+        reason = "the only clock of simulated runs, which measures them and is not part of them"
     )]
     pub(crate) fn start() -> Self {
         Self(Instant::now())

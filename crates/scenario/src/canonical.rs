@@ -1,5 +1,5 @@
-//! A scenario written out again, every default and inheritance spelt out: what a result carries so that it can be
-//! repeated without the file, the defaults of the day and the overrides it was made with.
+//! Writes a scenario with every default and inherited value. A result contains this text, so that it can be
+//! repeated without the file, the defaults of that version and the overrides.
 
 use super::choices::{
     COUPLINGS, DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, IP_VERSIONS, PENALISATIONS,
@@ -55,7 +55,8 @@ pub fn to_toml(scenario: &Scenario) -> String {
 
 /// The scenario as JSON, with the keys and values of [`to_toml`].
 pub fn to_json(scenario: &Scenario) -> serde_json::Value {
-    let table = document::read(&to_toml(scenario)).unwrap_or_else(|fault| panic!("written TOML: {fault:?}"));
+    let table = document::read(&to_toml(scenario))
+        .unwrap_or_else(|fault| panic!("the written TOML is invalid: {fault:?}"));
     table_json(&table)
 }
 
@@ -116,7 +117,7 @@ fn buffer(buffer: Buffer) -> String {
     }
 }
 
-/// A length of time, or one between it and so much more.
+/// A duration, or a range that begins with it.
 fn spread(least: Duration, more: Duration) -> String {
     if more == Duration::ZERO {
         return time(least);
@@ -132,7 +133,7 @@ fn number(number: f64) -> String {
 fn link(link: &Link) -> Entries {
     let between: Vec<_> = link.between.iter().map(|node| quoted(node)).collect();
     let mut entries = vec![("name", quoted(&link.name)), ("between", format!("[{}]", between.join(", ")))];
-    // As it was before there was the key, where addresses reach everywhere.
+    // A global scope, the default, is not written: files without the key keep their canonical form.
     if link.scope != Scope::Global {
         entries.push(("scope", quoted(word(SCOPES, &link.scope))));
     }
@@ -203,7 +204,7 @@ fn loss(loss: Loss) -> String {
     kind("model", loss.kind(), loss.values())
 }
 
-/// A table that a tag tells the kind of.
+/// A table whose kind is in a tag.
 fn kind(tag: &'static str, kind: &keys::Kind, values: Vec<(&'static str, keys::Value)>) -> String {
     let text = |value| match value {
         keys::Value::Flag(flag) => flag.to_string(),
@@ -266,7 +267,7 @@ fn common(common: &Common) -> Entries {
         ("rto_max", time(common.rto_max)),
         ("ecn", common.ecn.to_string()),
     ];
-    // The default everywhere, and no key at all for most.
+    // Omitted where it is the default.
     let slow_start = common.congestion.options.slow_start;
     if slow_start != SlowStart::Rfc {
         entries.push(("slow_start", quoted(word(SLOW_STARTS, &slow_start))));
@@ -278,7 +279,8 @@ fn common(common: &Common) -> Entries {
     entries
 }
 
-/// Mechanisms that wait for the end of start-up; without that it is as it was before there was the key.
+/// Mechanisms that wait for the end of start-up; omitted without that, so that files without the key keep
+/// their canonical form.
 fn start_up(mechanisms: bool) -> Option<(&'static str, String)> {
     (!mechanisms).then(|| ("mechanisms_in_start_up", "false".into()))
 }
@@ -291,12 +293,13 @@ fn penalisation(of: Penalisation) -> String {
     }
 }
 
-/// As it was before there was the key, where the floor is the protocol's own.
+/// Omitted where the floor is the protocol's own, so that files without the key keep their canonical form.
 fn ssthresh_floor(packets: u32, rules: Rules) -> Option<(&'static str, String)> {
     (packets != rules.floor()).then(|| ("ssthresh_floor", packets.to_string()))
 }
 
-/// As it was before there was the key, where SYNs stay on their pair.
+/// Omitted where SYNs are repeated on their own pair, so that files without the key keep their canonical
+/// form.
 fn syn_retransmission(mptcp: &Mptcp) -> Entries {
     let mut entries = Vec::new();
     if mptcp.syn_retransmission != SynRetransmission::Single {
@@ -408,7 +411,7 @@ fn workload(workload: &Workload) -> String {
                 Reliability::Retransmissions(most) => {
                     entries.push(("max_retransmissions", most.to_string()));
                 }
-                // A workload has messages of one importance.
+                // A workload has no priorities among its messages.
                 Reliability::Full | Reliability::Priority(_) => {}
             }
             ("messages", entries)

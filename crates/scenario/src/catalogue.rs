@@ -1,4 +1,4 @@
-//! What there is to choose from: the lists behind `anabranch list`.
+//! The lists of `anabranch list`.
 
 use super::choices::{self, Choice, PROTOCOLS};
 use super::error::{InputError, quoted};
@@ -11,11 +11,11 @@ use super::table::{WORKLOAD, loss, middlebox, queue};
 pub struct Listed {
     /// The word that scenarios use.
     pub name: &'static str,
-    /// Other words that scenarios may use for it.
+    /// Other names that scenarios may use.
     pub aliases: &'static [&'static str],
-    /// What it does, in one line.
+    /// Description in one line.
     pub summary: &'static str,
-    /// Where it is defined; empty where that needs no saying.
+    /// The defining publication; empty if none is needed.
     pub source: &'static str,
 }
 
@@ -24,14 +24,14 @@ pub const LISTS: &[&str] =
     &["protocols", "congestion", "schedulers", "path-managers", "queues", "loss", "middleboxes", "workloads"];
 
 impl Listed {
-    /// Everything about the entry in one line: what it does, where it is defined, its other names.
+    /// Description, source and other names of the entry, in one line.
     pub fn description(&self) -> String {
         let mut parts = vec![self.summary.to_owned()];
         if !self.source.is_empty() {
             parts.push(format!(" ({})", self.source));
         }
         if !self.aliases.is_empty() {
-            parts.push(format!("; also called {}", self.aliases.join(", ")));
+            parts.push(format!("; other names: {}", self.aliases.join(", ")));
         }
         parts.concat()
     }
@@ -40,7 +40,8 @@ impl Listed {
 /// The list called `name`, one of [`LISTS`].
 ///
 /// # Errors
-/// If there is no such list; the sentence names those that there are.
+///
+/// If there is no such list; the message names all lists.
 pub fn list(name: &str) -> Result<Vec<Listed>, InputError> {
     if !LISTS.contains(&name) {
         let message = format!("there is no list {}; {}", quoted(name), remedy(name, LISTS, "lists"));
@@ -50,7 +51,7 @@ pub fn list(name: &str) -> Result<Vec<Listed>, InputError> {
     Ok(choices(name).into_iter().map(listed).collect())
 }
 
-/// The same for our own use.
+/// The list as choices, for messages and pages.
 pub(super) fn choices(name: &str) -> Vec<Choice> {
     let kinds = |kinds: &'static Kinds| kinds.all.iter().map(Kind::choice).collect();
     match name {
@@ -62,7 +63,7 @@ pub(super) fn choices(name: &str) -> Vec<Choice> {
         "middleboxes" => kinds(middlebox()),
         "loss" => kinds(loss()),
         "workloads" => kinds(&WORKLOAD),
-        other => unreachable!("{other} is none of LISTS"),
+        other => unreachable!("{other} is not in LISTS"),
     }
 }
 
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_list_has_entries_that_say_what_they_do() {
+    fn every_list_has_entries_with_descriptions() {
         for name in LISTS {
             let list = list(name).unwrap();
             assert!(!list.is_empty(), "{name}");

@@ -11,18 +11,18 @@ use anabranch_base::time::Duration;
 use anabranch_base::units::Rate;
 use core::fmt;
 
-/// Whose keys are checked, and how.
+/// The owner of the checked keys, and the mode of the check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context<'a> {
-    /// As in `link "beta"`, `[link_defaults]`; empty for the top of the file.
+    /// For example `link "beta"` or `[link_defaults]`; empty for the top of the file.
     pub owner: &'a str,
     /// The protocol of the flow, if there is one.
     pub protocol: Option<Protocols>,
-    /// Required keys must be there and defaults are filled in. Not so in tables that hold defaults themselves.
+    /// Required keys must be given, and defaults are filled in. False for tables that contain defaults.
     pub complete: bool,
 }
 
-/// The way to a value, for messages.
+/// The path to a value, for messages.
 #[derive(Clone, Copy, Debug)]
 struct Place<'a> {
     context: Context<'a>,
@@ -65,7 +65,7 @@ impl Context<'_> {
     }
 }
 
-/// Checks the names of the keys of a table, nothing else.
+/// Checks only the names of a table's keys.
 pub(super) fn known_keys(
     table: &Table,
     section: &'static Section,
@@ -122,7 +122,8 @@ fn section_at(
     Ok(Values { kind: None, entries })
 }
 
-/// A key may occur for several protocols; where the protocol is open, the first that takes the value counts.
+/// A key may have variants for several protocols; if the protocol is open, the first that accepts the value
+/// counts.
 fn value_of(
     key: &'static Key,
     name: &str,
@@ -170,22 +171,22 @@ fn unknown_key(name: &str, section: &'static Section, place: &Place<'_>) -> Stri
         }
     }
     let valid = section.names(place.context.protocol);
-    // The same key one level further up or down is a likelier slip than a near spelling.
+    // The same key on another level is a likelier mistake than a misspelling.
     if nearest(name, valid.iter().copied()).is_none() {
         if let Some(home) = home_of(name) {
             return format!("{place} does not take {shown}; it belongs to {home}");
         }
         if valid.is_empty() {
-            return format!("{place} takes no such key as {shown}; remove it");
+            return format!("{place} does not take {shown}; remove it");
         }
     }
     format!("unknown key {shown} in {place}; {}", remedy(name, &valid, "valid keys"))
 }
 
-/// What stands in place of the size of a buffer that finds its own.
+/// The word for an automatic buffer size.
 const AUTO: &str = "auto";
 
-/// The section that takes a key, for a hint.
+/// The section that has a key, for a hint.
 fn home_of(name: &str) -> Option<&'static str> {
     let sections = [
         &super::table::ROOT,
@@ -198,7 +199,7 @@ fn home_of(name: &str) -> Option<&'static str> {
     Some(if std::ptr::eq(home, &raw const super::table::ROOT) { "the top of the file" } else { home.title })
 }
 
-/// Checks a value against what a key takes.
+/// Checks a value against a shape.
 fn value(node: &Node, shape: &'static Shape, place: &Place<'_>) -> Result<Value, Fault> {
     match shape {
         Shape::Text => text(node, place, "a text in quotes").map(|text| Value::Text(text.to_owned())),
@@ -252,13 +253,13 @@ fn text<'n>(node: &'n Node, place: &Place<'_>, wanted: &str) -> Result<&'n str, 
 }
 
 fn name(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
-    /// Names stand in tables and figures.
-    const LONGEST: usize = 100;
+    /// Names appear in tables and figures.
+    const MAX_NAME_CHARS: usize = 100;
     let text = text(node, place, "a name in quotes")?;
     let valid = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
-    if text.is_empty() || !text.chars().all(valid) || text.chars().nth(LONGEST).is_some() {
+    if text.is_empty() || !text.chars().all(valid) || text.chars().nth(MAX_NAME_CHARS).is_some() {
         let shown = quoted(text);
-        let rule = format!("names consist of 1 to {LONGEST} letters, digits, \"-\" and \"_\"");
+        let rule = format!("names consist of 1 to {MAX_NAME_CHARS} letters, digits, \"-\" and \"_\"");
         return Err(Fault::new(node.origin, format!("{place} is {shown}; {rule}")));
     }
     Ok(Value::Text(text.to_owned()))
@@ -275,7 +276,7 @@ fn integer(node: &Node, (min, max): (u64, u64), place: &Place<'_>) -> Result<u64
             let valid = u64::try_from(number).ok().filter(|number| (min..=max).contains(number));
             valid.ok_or_else(|| Fault::new(node.origin, format!("{place} is {number}; write {wanted}")))
         }
-        // As an override, which is text where TOML has no such number.
+        // An override is text if TOML has no such number.
         Data::Text(ref digits) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
             let message =
                 format!("{place} is {}; write a whole number from {min} to {max}", shortened(digits));
@@ -293,7 +294,7 @@ fn number(node: &Node, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault>
         Shape::Above { min } => {
             (format!("a number above {min}"), &|number| number > *min && number.is_finite())
         }
-        _ => unreachable!("called for numbers only"),
+        _ => unreachable!("only numbers are passed"),
     };
     let number = match node.data {
         Data::Integer(number) => number as f64,
@@ -306,7 +307,7 @@ fn number(node: &Node, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault>
     Err(Fault::new(node.origin, format!("{place} is {number}; write {wanted}")))
 }
 
-/// The value in the base unit, and which family's unit it has.
+/// The value in the base unit, and the family of its unit.
 fn quantity_of(
     node: &Node,
     families: &[&'static Family],
@@ -361,7 +362,7 @@ fn one_of(node: &Node, list: &[choices::Choice], place: &Place<'_>) -> Result<Va
     let message = if place.key == "scheduler" && choices::schedulers().iter().any(|other| other.name == word)
     {
         let names = names.join(", ");
-        format!("{place} is {}, which only mptcp can carry out; the valid values are {names}", quoted(word))
+        format!("{place} is {}, which only mptcp supports; the valid values are {names}", quoted(word))
     } else {
         format!("{place} is {}; {}", quoted(word), remedy(word, &names, "valid values"))
     };
@@ -380,7 +381,8 @@ fn path_manager(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
             let known = usages.iter().any(|usage| stem(usage) == given);
             let near = nearest(given, usages.iter().map(|usage| stem(usage)));
             let message = match near {
-                // The name is right, so the parameter is wrong; the path manager knows why.
+                // The name is valid, so the parameter is wrong; the path manager's message contains the
+                // reason.
                 _ if known => format!("{place}: {}", one_line(&reason)),
                 Some(near) => {
                     format!("{place} is {}; did you mean {}?", quoted(word), quoted(near))
@@ -422,7 +424,7 @@ fn list(
     items.iter().map(|item| value(item, of, place)).collect::<Result<_, _>>().map(Value::List)
 }
 
-/// A list of values of a shape.
+/// An example of a list of this shape.
 fn example(shape: &Shape) -> &'static str {
     match shape {
         Shape::Size => "[\"500 B\", \"1452 B\"]",
@@ -430,7 +432,7 @@ fn example(shape: &Shape) -> &'static str {
     }
 }
 
-/// Which of several shapes a value has is told by its TOML type.
+/// The TOML type of a value determines which of several shapes it has.
 fn either(node: &Node, shapes: &'static [Shape], place: &Place<'_>) -> Result<Value, Fault> {
     let is_number = matches!(node.data, Data::Integer(_) | Data::Float(_));
     let quantity =
@@ -442,7 +444,7 @@ fn either(node: &Node, shapes: &'static [Shape], place: &Place<'_>) -> Result<Va
         Shape::List { .. } => matches!(node.data, Data::List(_)),
         _ => matches!(node.data, Data::Text(_)),
     };
-    // A bare number where a quantity may stand lacks its unit; that is what the message should say.
+    // A bare number lacks its unit if a quantity is allowed; the message should report that.
     let shape = shapes.iter().find(of_type).or_else(|| shapes.iter().filter(|_| is_number).find(quantity));
     if let Some(shape) = shape {
         return value(node, shape, place);
@@ -451,7 +453,7 @@ fn either(node: &Node, shapes: &'static [Shape], place: &Place<'_>) -> Result<Va
     Err(mismatch(node, place, &wanted.join(", or ")))
 }
 
-/// A table whose tag decides what else it takes.
+/// A table whose tag determines its other keys.
 fn tagged(node: &Node, kinds: &'static Kinds, place: &Place<'_>) -> Result<Values, Fault> {
     let table = table(node, place)?;
     let tag = table.get(kinds.tag);
@@ -460,7 +462,7 @@ fn tagged(node: &Node, kinds: &'static Kinds, place: &Place<'_>) -> Result<Value
             let words = || kinds.all.iter().map(Kind::choice).collect::<Vec<_>>();
             match one_of(tag, &words(), &place.below(kinds.tag))? {
                 Value::Text(word) => Some(word),
-                _ => unreachable!("words are text"),
+                _ => unreachable!("a word is text"),
             }
         }
         None => kinds.default.map(str::to_owned),
@@ -475,13 +477,13 @@ fn tagged(node: &Node, kinds: &'static Kinds, place: &Place<'_>) -> Result<Value
         ));
     };
     let open = tag.is_none() && !place.context.complete;
-    let kind = kinds.kind(&name).expect("checked against the same list");
+    let kind = kinds.kind(&name).expect("the kind was checked against the same list");
     let mut rest = Table::default();
     for entry in table.entries.iter().filter(|entry| entry.key != kinds.tag) {
         if kind.section.key(&entry.key, None).is_none() {
             let others = kinds.all.iter().filter(|other| other.section.key(&entry.key, None).is_some());
             let others: Vec<_> = others.collect();
-            // Where the kind comes from elsewhere, any kind's keys may stand.
+            // If the kind is inherited, the keys of any kind are allowed.
             if open && let Some(other) = others.first() {
                 let key = other.section.key(&entry.key, None).expect("just found");
                 value(&entry.node, &key.shape, &place.below(key.name))?;

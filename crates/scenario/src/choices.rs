@@ -1,4 +1,4 @@
-//! Words that a scenario may choose from, each beside the value it stands for.
+//! Words of scenarios, each with the value that it stands for.
 
 use super::model::{Directions, IpVersion, Scope};
 use anabranch_multipath::buffer::{Sides, SplittingOn};
@@ -9,7 +9,7 @@ use anabranch_multipath::policy::{
 };
 use anabranch_multipath::scheduler;
 
-/// A word of a scenario, what it does, and the value it stands for.
+/// A word of a scenario, its description, and its value.
 #[derive(Debug)]
 pub(super) struct Named<T: 'static> {
     pub name: &'static str,
@@ -21,7 +21,7 @@ const fn named<T>(name: &'static str, summary: &'static str, value: T) -> Named<
     Named { name, summary, value }
 }
 
-/// A word as documents and messages show it.
+/// A word in documents and messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
     pub name: &'static str,
@@ -43,9 +43,9 @@ impl Protocols {
     pub const ALL: Self = Self(31);
     /// Those with connections.
     pub const CONNECTED: Self = Self(15);
-    /// TCP and what is made of it.
+    /// TCP and its extension Multipath TCP.
     pub const ANY_TCP: Self = Self(3);
-    /// SCTP with one path at a time and with all.
+    /// SCTP with one path at a time and with all paths.
     pub const ANY_SCTP: Self = Self(12);
     /// Those with a congestion control and one path at a time.
     pub const SINGLE_PATH: Self = Self(5);
@@ -80,8 +80,10 @@ pub(super) static SCOPES: &[Named<Scope>] = &[
     named("link-local", "from one end of the link to the other (RFC 4291 §2.5.6)", Scope::Link),
 ];
 
-pub(super) static STATES: &[Named<bool>] =
-    &[named("up", "carries packets", true), named("down", "loses every packet; its hosts are told", false)];
+pub(super) static STATES: &[Named<bool>] = &[
+    named("up", "carries packets", true),
+    named("down", "loses every packet; its hosts are notified", false),
+];
 
 pub(super) static DIRECTIONS: &[Named<Directions>] = &[
     named("both", "both directions", Directions::Both),
@@ -91,7 +93,11 @@ pub(super) static DIRECTIONS: &[Named<Directions>] = &[
 
 pub(super) static FLOW_DIRECTIONS: &[Named<Directions>] = &[
     named("forward", "from the `from` host to the `to` host", Directions::Forward),
-    named("reverse", "from the `to` host, which is connected to, to the `from` host", Directions::Reverse),
+    named(
+        "reverse",
+        "from the `to` host, which accepts the connection, to the `from` host",
+        Directions::Reverse,
+    ),
     named("both", "both ways at once, with the same workload at both hosts", Directions::Both),
 ];
 
@@ -100,21 +106,21 @@ pub(super) static RECOVERIES: &[Named<Recovery>] = &[
     named("prr", "the same scoreboard with proportional rate reduction (RFC 9937)", Recovery::Prr),
     named(
         "rack",
-        "time-based detection and tail-loss probes (RFC 8985) with PRR; reactions to what was not lost are undone",
+        "time-based detection and tail-loss probes (RFC 8985) with PRR; reactions to spurious losses are undone",
         Recovery::Rack,
     ),
 ];
 
 pub(super) static SLOW_STARTS: &[Named<SlowStart>] = &[
-    named("rfc", "each path by itself, as RFC 6356 says", SlowStart::Rfc),
+    named("rfc", "each path independently (RFC 6356)", SlowStart::Rfc),
     named("coupled", "coupled like congestion avoidance (Becke2014 eq. 6.11)", SlowStart::Coupled),
 ];
 
 pub(super) static COUPLINGS: &[Named<Couple>] = &[
-    named("all", "all paths, as RFC 6356 says", Couple::All),
+    named("all", "all paths (RFC 6356)", Couple::All),
     named(
         "shared",
-        "the paths that are found to share a bottleneck (RFC 8382), and all until then",
+        "the paths that share a detected bottleneck (RFC 8382), and all paths until the first result",
         Couple::Shared,
     ),
 ];
@@ -124,23 +130,22 @@ pub(super) static SCTP_PATHS: &[Named<SctpPaths>] = &[
     named("fullmesh", "a path is a pair of source and destination address", SctpPaths::FullMesh),
 ];
 
-/// Beside true and false.
-pub(super) static PENALISATIONS: &[Named<Penalisation>] =
-    &[named("any", "whichever subflow held it up (Raiciu2012, Becke2014)", Penalisation::Any)];
+/// Values other than true and false.
+pub(super) static PENALISATIONS: &[Named<Penalisation>] = &[named(
+    "any",
+    "the subflow that blocked the buffer, in any case (Raiciu2012, Becke2014)",
+    Penalisation::Any,
+)];
 
 pub(super) static SYN_RETRANSMISSIONS: &[Named<SynRetransmission>] = &[
-    named("single", "over the same pair", SynRetransmission::Single),
-    named("multipath", "over the next pair (Becke2014 §5.1.2.1)", SynRetransmission::Multipath),
+    named("single", "on the same pair", SynRetransmission::Single),
+    named("multipath", "on the next pair (Becke2014 §5.1.2.1)", SynRetransmission::Multipath),
 ];
 
-/// Ways of acknowledgements that answer packets of several paths.
+/// Paths of acknowledgements of packets from several paths.
 pub(super) static SACK_PATHS: &[Named<SackPath>] = &[
-    named("last", "to where the last of the packets came from", SackPath::Last),
-    named(
-        "nearest",
-        "to where the packet came from whose path has the shortest round-trip time",
-        SackPath::Nearest,
-    ),
+    named("last", "the path of the last of the packets", SackPath::Last),
+    named("nearest", "of the packets' paths, the one with the shortest round-trip time", SackPath::Nearest),
 ];
 
 pub(super) static RETRANSMISSIONS: &[Named<RetransmissionPath>] = &[
@@ -149,7 +154,7 @@ pub(super) static RETRANSMISSIONS: &[Named<RetransmissionPath>] = &[
         "after a timeout another active path, else the same (RFC 9260 §6.4.1)",
         RetransmissionPath::Alternate,
     ),
-    named("same", "the path that lost it", RetransmissionPath::Same),
+    named("same", "the path that lost the chunk", RetransmissionPath::Same),
     named(
         "largest-ssthresh",
         "the path with the largest slow-start threshold (Iyengar et al. 2006)",
@@ -164,9 +169,13 @@ pub(super) static RETRANSMISSIONS: &[Named<RetransmissionPath>] = &[
 ];
 
 pub(super) static IMMEDIATE_SACKS: &[Named<ImmediateSack>] = &[
-    named("never", "the receiver decides alone", ImmediateSack::Never),
-    named("end", "with what nothing follows for now", ImmediateSack::End),
-    named("window", "also with what fills the congestion or the receive window", ImmediateSack::Window),
+    named("never", "the sender never requests one", ImmediateSack::Never),
+    named("end", "with the last chunk of a burst of data", ImmediateSack::End),
+    named(
+        "window",
+        "also with a chunk that fills the congestion or the receive window",
+        ImmediateSack::Window,
+    ),
 ];
 
 pub(super) static STREAM_SCHEDULERS: &[Named<StreamScheduler>] = &[
@@ -236,13 +245,13 @@ pub(super) fn schedulers() -> Vec<Choice> {
     scheduler::SCHEDULERS.iter().map(choice).collect()
 }
 
-/// The schedulers for a protocol whose paths get the data in order, each byte on one of them.
+/// The schedulers for protocols whose paths get the data in order, each byte on one path.
 pub(super) fn turn_taking_schedulers() -> Vec<Choice> {
     let takes_turns = |name: &str| scheduler::find(name).is_some_and(scheduler::Entry::takes_turns);
     schedulers().into_iter().filter(|choice| takes_turns(choice.name)).collect()
 }
 
-/// The path managers, spelt with their parameters.
+/// The path managers, with the notation of their parameters.
 pub(super) fn path_managers() -> Vec<Choice> {
     let choice = |entry: &'static anabranch_multipath::path_manager::Entry| Choice {
         name: entry.usage,

@@ -1,10 +1,10 @@
-//! What a key takes, in words: for messages, the reference page and editors.
+//! Descriptions of keys' values in words: for messages, the reference page and editors.
 
 use super::choices;
 use super::keys::{Default, Key, Shape};
 use super::quantity::{Family, PACKETS, RATE, SIZE, TIME};
 
-/// What a shape takes where units are explained elsewhere.
+/// Description of a shape where units are explained elsewhere.
 pub(super) fn briefly(shape: &Shape) -> String {
     match shape {
         Shape::Time { zero: true } => "time".into(),
@@ -37,12 +37,12 @@ fn code_words<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(" \\| ")
 }
 
-/// The keys of a small table; those of a large one have a section of their own.
+/// The keys of a small table; large tables have a section of their own.
 fn keys_of(names: &[&str]) -> String {
     if names.len() <= 4 { names.join(", ") } else { "…".into() }
 }
 
-/// What a shape takes, as it may follow "write" or "takes".
+/// Description of a shape, after "write" or "takes".
 pub(super) fn shape(shape: &Shape) -> String {
     match shape {
         Shape::Text => "text".into(),
@@ -64,7 +64,7 @@ pub(super) fn shape(shape: &Shape) -> String {
             words(&choices::path_managers().iter().map(|choice| choice.name).collect::<Vec<_>>())
         }
         Shape::Section(section) => match section.names(None).as_slice() {
-            // A table with one key is best shown with it.
+            // A table with one key is shown with that key.
             [only] => format!("a table {{ {only} = … }}"),
             _ => "a table".into(),
         },
@@ -91,7 +91,7 @@ fn words(names: &[&str]) -> String {
     }
 }
 
-/// What holds where a key is not given, in Markdown.
+/// The value if a key is not given, in Markdown.
 pub(super) fn default(key: &Key) -> String {
     match key.default {
         Default::Required(_) => "required".into(),

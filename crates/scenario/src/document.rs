@@ -1,30 +1,30 @@
-//! TOML as a tree of values that know where they were written.
+//! TOML as a tree of values with their places in the file.
 
 use super::error::{Fault, Origin, quoted, shortened};
 use std::ops::Range;
 use toml_edit::{Document, Item, TableLike, Value};
 
-/// A value and where it was written.
+/// A value and its place.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub origin: Origin,
     pub data: Data,
 }
 
-/// What TOML can say.
+/// Values of TOML.
 #[derive(Clone, Debug)]
 pub(super) enum Data {
     Text(String),
     Integer(i64),
     Float(f64),
     Flag(bool),
-    /// A date or time of day: TOML has them, scenarios do not.
+    /// A date or time of day, which TOML has and scenarios do not use.
     Moment(String),
     List(Vec<Node>),
     Table(Table),
 }
 
-/// Keys with their values, in the order in which they were written.
+/// Keys with their values, in the order of the file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
     pub entries: Vec<Entry>,
@@ -34,7 +34,7 @@ pub(super) struct Table {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub key: String,
-    /// Where the key was written.
+    /// The place of the key.
     pub origin: Origin,
     pub node: Node,
 }
@@ -50,7 +50,7 @@ impl Table {
         Some(self.entries.remove(index).node)
     }
 
-    /// The value of `key`, made by `make` if there is none.
+    /// The value of `key`; inserts the result of `make` if there is none.
     pub fn get_or_insert(&mut self, key: &str, make: impl FnOnce() -> Node) -> &mut Node {
         let index = self.entries.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
             let node = make();
@@ -69,7 +69,7 @@ impl Table {
 }
 
 impl Node {
-    /// What was found, for messages: `the text "abc"`, `a list`.
+    /// The value in a message: `the text "abc"`, `a list`.
     pub fn described(&self) -> String {
         match &self.data {
             Data::Text(text) => format!("the text {}", quoted(text)),
@@ -96,14 +96,14 @@ pub(super) fn read(text: &str) -> Result<Table, Fault> {
     Ok(convert.table(document.as_table()))
 }
 
-/// Reads one value, as it would stand right of the equals sign; all of it has the same origin.
+/// Reads one value in the notation of the right side of an equals sign; all of it has the same origin.
 pub(super) fn read_value(text: &str, origin: Origin) -> Option<Node> {
     let value: Value = text.trim().parse().ok()?;
     let convert = Converter { origin_of: &|_| origin };
     Some(convert.value(&value, origin))
 }
 
-/// The sentence for text that is not TOML: the usual slips get their own remedy.
+/// The message for text that is not TOML, with a specific remedy for common mistakes.
 fn not_toml(message: &str, text: &str, at: Option<usize>) -> String {
     let line = at.and_then(|at| {
         let at = at.min(text.len());
@@ -115,7 +115,7 @@ fn not_toml(message: &str, text: &str, at: Option<usize>) -> String {
         let key = at.and_then(|at| text.get(at..)).map_or("", |rest| {
             rest.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'))).next().unwrap_or("")
         });
-        return format!("the key {} is given twice here; keep one of the two", quoted(key));
+        return format!("the key {} is given twice; keep one of them", quoted(key));
     }
     if message.contains("overflow") {
         return format!("not TOML ({}); write a whole number of at most {}", shortened(message), i64::MAX);
@@ -134,7 +134,10 @@ fn not_toml(message: &str, text: &str, at: Option<usize>) -> String {
         );
     }
     if message.starts_with("invalid basic string") || message.starts_with("invalid literal string") {
-        return format!("not TOML ({}); close the text with the quote it began with", shortened(message));
+        return format!(
+            "not TOML ({}); close the text with the quote that it begins with",
+            shortened(message)
+        );
     }
     let message = shortened(message);
     format!(
@@ -142,7 +145,7 @@ fn not_toml(message: &str, text: &str, at: Option<usize>) -> String {
     )
 }
 
-/// Byte offsets at which lines start.
+/// Byte offsets of the starts of lines.
 struct LineStarts(Vec<usize>);
 
 impl LineStarts {
@@ -156,7 +159,7 @@ impl LineStarts {
     }
 }
 
-/// From `toml_edit`'s tree to ours.
+/// Converts `toml_edit`'s tree to ours.
 struct Converter<'a> {
     origin_of: &'a dyn Fn(Option<Range<usize>>) -> Origin,
 }
@@ -185,7 +188,7 @@ impl Converter<'_> {
                 });
                 Node { origin: key, data: Data::List(tables.collect()) }
             }
-            Item::None => unreachable!("filtered by the caller"),
+            Item::None => unreachable!("the caller filters empty items"),
         }
     }
 

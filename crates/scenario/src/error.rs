@@ -1,15 +1,15 @@
-//! A mistake in the input: what was wrong, where, and what to write instead.
+//! Errors in the input, with place and remedy.
 
 use core::fmt;
 
-/// A mistake in a scenario (or in an override of one of its keys): one sentence that names the place and the remedy.
+/// An error in a scenario (or in an override of one of its keys): one sentence with place and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
-    /// The file, as it was named by the caller; empty if the mistake is in none.
+    /// The name of the file, as given by the caller; empty if the error is in no file.
     pub file: String,
-    /// The line, counted from 1, unless the mistake is in an override or concerns the file as a whole.
+    /// The line, counted from 1; `None` if the error is in an override or concerns the file as a whole.
     pub line: Option<usize>,
-    /// What is wrong and what to write instead, without the place.
+    /// The error and the remedy, without the place.
     pub message: String,
 }
 
@@ -27,18 +27,18 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
-/// Where a value was written.
+/// The place of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// On a line of the file, counted from 1.
     Line(usize),
     /// In the override with this index.
     Set(usize),
-    /// Nowhere: it is a default, or concerns the file as a whole.
+    /// A default, or an error that concerns the file as a whole.
     Nowhere,
 }
 
-/// A mistake before the names of file and overrides are known.
+/// An error without the names of file and overrides.
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
     pub origin: Origin,
@@ -50,7 +50,7 @@ impl Fault {
         Self { origin, message: message.into() }
     }
 
-    /// The error as the caller sees it.
+    /// The error with these names.
     pub fn located(self, file: &str, overrides: &[(String, String)]) -> InputError {
         let file = file.to_owned();
         match self.origin {
@@ -75,17 +75,17 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Text of the user in quotes, on one line whatever it contains, and not longer than a line bears.
+/// Text of the user in quotes, on one line, shortened for messages.
 pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", shortened(text))
 }
 
-/// Text of the user without line breaks and cut where it is too long for a message.
+/// Text of the user without line breaks, shortened for messages.
 pub(super) fn shortened(text: &str) -> String {
     cut(text, 60)
 }
 
-/// A sentence that may contain text of the user, without line breaks.
+/// A sentence with possible text of the user, without line breaks.
 pub(super) fn one_line(text: &str) -> String {
     cut(text, 300)
 }
@@ -99,7 +99,7 @@ fn cut(text: &str, longest: usize) -> String {
 }
 
 fn escaped(c: char) -> impl Iterator<Item = char> {
-    // Quotes stay as they are: messages show what the user typed, not what Rust would type.
+    // Quotes are not escaped: messages show the text as the user typed it.
     let keep = !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
     let escape = (!keep).then(|| c.escape_default());
     escape.into_iter().flatten().chain(keep.then_some(c))

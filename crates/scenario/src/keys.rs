@@ -1,44 +1,44 @@
-//! How the table of keys is built: what a key takes, what it is without the user's word, and who takes it.
+//! Structure of the table of keys: shape, default and protocols of each key.
 
 use super::choices::{Choice, Protocols};
 
 /// A table of a scenario file.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// As users write it, for the reference page.
+    /// In the notation of scenarios, for the reference page.
     pub title: &'static str,
-    /// What it describes.
+    /// Its subject.
     pub doc: &'static str,
     /// Its keys, in groups that sections share.
     pub keys: &'static [&'static [Key]],
 }
 
-/// A key of a section. A name may occur twice for different protocols.
+/// A key of a section. The same name may occur for different protocols.
 #[derive(Debug)]
 pub(super) struct Key {
     pub name: &'static str,
     pub shape: Shape,
     pub default: Default,
-    /// Which flows take it; all for keys that are not about flows.
+    /// The protocols whose flows have it; all for keys that do not belong to flows.
     pub protocols: Protocols,
     /// One or two sentences for the reference page and for editors.
     pub doc: &'static str,
 }
 
-/// What holds where a key is not given.
+/// The value if a key is not given.
 #[derive(Debug)]
 pub(super) enum Default {
-    /// It must be given, for example like this.
+    /// It must be given; the text is an example.
     Required(&'static str),
-    /// Nothing; in words, what that means.
+    /// No value; the text explains the result.
     Nothing(&'static str),
-    /// The value that this TOML text says.
+    /// The value with this TOML text.
     Is(&'static str),
-    /// That, by protocol.
+    /// The value by protocol.
     By(&'static [(Protocols, &'static str)]),
 }
 
-/// What a key takes.
+/// The shape of a key's value.
 #[derive(Debug)]
 pub(super) enum Shape {
     /// Any text.
@@ -53,7 +53,7 @@ pub(super) enum Shape {
     Number { min: f64, max: f64 },
     /// A number from `min` (exclusive) upwards.
     Above { min: f64 },
-    /// A time; zero only where it makes sense.
+    /// A duration; zero only if allowed.
     Time { zero: bool },
     /// A rate greater than zero.
     Rate,
@@ -61,7 +61,7 @@ pub(super) enum Shape {
     Size,
     /// A size greater than zero, or `auto`.
     Buffer,
-    /// Bytes of a packet: a number, or a size with its unit.
+    /// Length of a packet: a number of bytes, or a size with its unit.
     Octets { min: u64, max: u64 },
     /// The capacity of a queue: packets or bytes, at least one.
     Limit,
@@ -71,24 +71,24 @@ pub(super) enum Shape {
     PathManager,
     /// A table of this kind.
     Section(&'static Section),
-    /// A table whose tag decides what else it takes.
+    /// A table whose tag determines its other keys.
     Kinds(fn() -> &'static Kinds),
-    /// A list of so many values.
+    /// A list with `min` to `max` values.
     List { of: &'static Shape, min: usize, max: usize },
     /// Several tables of this kind, `[[…]]`.
     Tables(&'static Section),
-    /// Any of these; they differ in their TOML types.
+    /// Any of these shapes, which differ in their TOML types.
     Either(&'static [Shape]),
 }
 
-/// Tables told apart by a tag.
+/// Tables distinguished by a tag.
 #[derive(Debug)]
 pub(super) struct Kinds {
-    /// The key that tells them apart.
+    /// The key that distinguishes them.
     pub tag: &'static str,
-    /// What it is called in messages and headings, as in "queue".
+    /// The word in messages and headings, for example "queue".
     pub what: &'static str,
-    /// The kind of a table without a tag, if there is a natural one.
+    /// The kind of a table without a tag, if there is a default.
     pub default: Option<&'static str>,
     pub all: &'static [Kind],
 }
@@ -97,9 +97,9 @@ pub(super) struct Kinds {
 #[derive(Debug)]
 pub(super) struct Kind {
     pub name: &'static str,
-    /// Where it comes from.
+    /// The defining publication.
     pub source: &'static str,
-    /// Its keys beside the tag; `doc` is its summary.
+    /// Its keys apart from the tag; `doc` is its summary.
     pub section: Section,
 }
 
@@ -108,13 +108,13 @@ impl Section {
         self.keys.iter().flat_map(|group| group.iter())
     }
 
-    /// The key called `name`, for flows of `protocol` if that matters.
+    /// The key with this name, for flows of `protocol` if given.
     pub fn key(&self, name: &str, protocol: Option<Protocols>) -> Option<&'static Key> {
         let takes = |key: &&Key| protocol.is_none_or(|protocol| key.protocols.contains(protocol));
         self.keys().find(|key| key.name == name && takes(key))
     }
 
-    /// Names of the keys that flows of `protocol` take, each once.
+    /// Names of the keys of flows of `protocol`, each once.
     pub fn names(&self, protocol: Option<Protocols>) -> Vec<&'static str> {
         let takes = |key: &&Key| protocol.is_none_or(|protocol| key.protocols.contains(protocol));
         let mut names: Vec<&'static str> = Vec::new();
@@ -138,19 +138,19 @@ impl Kinds {
 }
 
 impl Kind {
-    /// The kind as documents and messages show it.
+    /// The kind in documents and messages.
     pub fn choice(&self) -> Choice {
         Choice { name: self.name, aliases: &[], summary: self.section.doc, source: self.source }
     }
 }
 
 impl Key {
-    /// A key of anything but a flow.
+    /// A key that does not belong to flows of particular protocols.
     pub const fn new(name: &'static str, shape: Shape, default: Default, doc: &'static str) -> Self {
         Self { name, shape, default, protocols: Protocols::ALL, doc }
     }
 
-    /// A key of flows with these protocols.
+    /// Restricts the key to flows of these protocols.
     pub const fn only(mut self, protocols: Protocols) -> Self {
         self.protocols = protocols;
         self
@@ -170,7 +170,7 @@ impl Key {
 }
 
 impl Shape {
-    /// Whether an override of it is text even where it looks like something else.
+    /// Whether an override of it is always text, even if it looks like another type.
     pub fn is_text(&self) -> bool {
         matches!(
             self,

@@ -1,6 +1,6 @@
-//! Scenario files, one experiment each, and result documents, the same for every world. The models, the parser, the
-//! tables of keys from which the messages, the JSON schema and the reference page come, the applications that scenarios
-//! describe, and what results are measured with.
+//! Scenario files, one experiment each, and result documents, the same for every world. Contains the models,
+//! the parser, the table of keys (the source of messages, JSON schema and reference page), the applications
+//! of scenarios, and the measurement of results.
 
 pub mod measure;
 pub mod model;
@@ -34,18 +34,19 @@ pub use schema::schema;
 
 use std::path::Path;
 
-/// Reads a scenario from the text of its file. `file` is the file's name for messages and the place that paths of
-/// traces are relative to; `overrides` are keys with values, applied in order as if the file said so, such as
-/// `("link.beta.rate", "20 Mbit/s")`.
+/// Reads a scenario from the text of its file. `file` is the file's name for messages and the base of the
+/// paths of traces; `overrides` are keys with values, applied in order as if they were in the file, for
+/// example `("link.beta.rate", "20 Mbit/s")`.
 ///
 /// # Errors
-/// The first mistake found, in one sentence that names the place and the remedy.
+///
+/// The first error found, in one sentence with place and remedy.
 pub fn parse(text: &str, file: &str, overrides: &[(String, String)]) -> Result<Scenario, InputError> {
     parse_with(text, file, overrides, &trace::from_disk)
 }
 
-/// [`parse`], with trace files read by `files` instead of from the file system: given a path, their text or the reason
-/// why there is none.
+/// Like [`parse`], but `files` reads trace files instead of the file system: it returns the text of a path,
+/// or the reason why there is none.
 ///
 /// # Errors
 /// As [`parse`].
@@ -66,17 +67,18 @@ pub fn parse_with(
 /// Gives a scenario another seed.
 ///
 /// # Errors
-/// If no scenario file could say so, in one sentence that names the limit.
+///
+/// If no scenario file could contain the seed, in one sentence with the limit.
 pub fn reseed(scenario: &mut Scenario, seed: u64) -> Result<(), InputError> {
-    if seed > model::LARGEST_SEED {
-        let message = format!("the seed {seed} is too large; choose one from 0 to {}", model::LARGEST_SEED);
+    if seed > model::MAX_SEED {
+        let message = format!("the seed {seed} is too large; choose one from 0 to {}", model::MAX_SEED);
         return Err(InputError { file: String::new(), line: None, message });
     }
     scenario.seed = seed;
     Ok(())
 }
 
-/// What the flows and links of a scenario are called.
+/// Names of the flows and links of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// Flows, in file order.
@@ -85,10 +87,11 @@ pub struct Names {
     pub links: Vec<String>,
 }
 
-/// The names in a scenario that need not be complete yet, such as a study's template: links and flows that have no name
-/// are called after their ends, and those that lack one of these too are left out.
+/// The names in a scenario that may be incomplete, for example a study's template. Links and flows without a
+/// name are named after their ends; those without ends are left out.
 ///
 /// # Errors
+///
 /// If the text is not TOML.
 pub fn names(text: &str, file: &str) -> Result<Names, InputError> {
     let root = document::read(text).map_err(|fault| fault.located(file, &[]))?;

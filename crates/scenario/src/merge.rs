@@ -1,11 +1,11 @@
-//! How a table inherits from one that holds its defaults.
+//! Inheritance of a table from a table of defaults.
 
 use super::choices::Protocols;
 use super::document::{Data, Entry, Node, Table};
 use super::keys::{Kinds, Section, Shape};
 
-/// `own` completed by the keys of `defaults` that it lacks and that `section` takes (for flows of `protocol`).
-/// Tables are completed key by key.
+/// Adds to `own` the missing keys of `defaults` that `section` has (for flows of `protocol`). Tables are
+/// completed key by key.
 pub(super) fn inherit(
     mut own: Table,
     defaults: &Table,
@@ -34,12 +34,12 @@ fn complete(own: &mut Node, defaults: &Node, shape: &'static Shape) {
             *mine = inherited;
         }
         Shape::Kinds(kinds) => complete_kind(mine, theirs, kinds()),
-        // The alternatives have different types or exclude each other; what is given stands for itself.
+        // The alternatives have different types or exclude each other, so a given value is not completed.
         _ => {}
     }
 }
 
-/// A table of the same kind inherits everything; one of another kind inherits what the two have in common.
+/// A table of the same kind inherits everything; one of another kind inherits the common keys.
 fn complete_kind(own: &mut Table, defaults: &Table, kinds: &'static Kinds) {
     let same = match (own.text(kinds.tag), defaults.text(kinds.tag)) {
         (None, _) => true,

@@ -1,4 +1,4 @@
-//! A scenario as values: what the parser makes of a file and what the simulator (and every other world) runs.
+//! A scenario as values: the output of the parser and the input of the simulator and every other world.
 
 pub use anabranch_netem::loss::Settings as Loss;
 pub use anabranch_netem::queue::{QueueLimit, Settings as Queue};
@@ -19,54 +19,56 @@ use anabranch_netem::Interface;
 use anabranch_netem::network::{BuildError, Network, Table};
 use core::net::IpAddr;
 
-/// The largest seed: a result carries its scenario as TOML, whose integers end there.
-pub const LARGEST_SEED: u64 = i64::MAX as u64;
+/// The largest seed: the largest integer of TOML, in which a result contains its scenario.
+pub const MAX_SEED: u64 = i64::MAX as u64;
 
 /// One experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// Title for people.
+    /// Title for figures and reports.
     pub title: String,
-    /// How long it runs, warm-up included.
+    /// Duration of the run, warm-up included.
     pub duration: Duration,
-    /// What is cut off before measuring.
+    /// Time before measuring begins.
     pub warmup: Duration,
-    /// Which addresses the hosts have.
+    /// Address family of the hosts.
     pub ip: IpVersion,
-    /// Whether the kernel's hosts hand several packets at once to their interfaces.
+    /// Whether the kernel's hosts pass several packets at once to their interfaces.
     pub offload: bool,
-    /// Seed of every random stream; at most [`LARGEST_SEED`].
+    /// Seed of every random stream; at most [`MAX_SEED`].
     pub seed: u64,
     /// Links, in file order.
     pub links: Vec<Link>,
-    /// Main routing tables of hosts, in file order; those of other hosts have a route to every address.
+    /// Main routing tables of hosts, in file order; the main tables of other hosts have a route to every
+    /// address.
     pub hosts: Vec<Host>,
     /// Flows, in file order.
     pub flows: Vec<Flow>,
-    /// What nodes on the way do to packets, in file order.
+    /// Middleboxes, in file order.
     pub middleboxes: Vec<Middlebox>,
-    /// What happens on the way, in order of time (file order where equal).
+    /// Events, in order of time (file order where equal).
     pub events: Vec<Event>,
 }
 
 impl Scenario {
-    /// The flows with a proxy, and their places: behind those of all flows come the connections on which these go on, in the
-    /// same order.
+    /// The flows with a proxy, and their indices: after the connections of all flows follow those behind the
+    /// proxies, in the same order.
     pub fn proxied(&self) -> impl Iterator<Item = (usize, &Flow)> {
         self.flows.iter().enumerate().filter(|(_, flow)| flow.through.is_some())
     }
 
-    /// The two hosts of every connection: those of the flows, in their order, then those on which flows go on behind their
-    /// proxies.
+    /// The two hosts of every connection: those of the flows, in their order, then those of the connections
+    /// behind proxies.
     pub fn connections(&self) -> Vec<[&str; 2]> {
         let first = self.flows.iter().map(|flow| [flow.from.as_str(), flow.meets()]);
         first.chain(self.proxied().map(|(_, flow)| [flow.meets(), &flow.to])).collect()
     }
 
-    /// The nodes that its links make, and the interfaces and routes of its connections.
+    /// The nodes of its links, and the interfaces and routes of its connections.
     ///
     /// # Errors
-    /// If links and flows do not make a network.
+    ///
+    /// If links and flows do not form a network.
     pub fn network(&self) -> Result<Network, BuildError> {
         let between: Vec<_> =
             self.links.iter().map(|link| link.between.each_ref().map(String::as_str)).collect();
@@ -84,8 +86,9 @@ impl Scenario {
     /// Its links and flows as a network of hosts on a machine.
     ///
     /// # Errors
-    /// As [`network`](Self::network), and if a link's addresses are of its own scope: there they would have to be given with
-    /// the interface (RFC 4007 §11).
+    ///
+    /// Like [`network`](Self::network), and if a link's addresses are link-local: on a machine they would
+    /// need the interface as a scope identifier (RFC 4007 §11).
     pub fn real_network(&self) -> Result<Network, BuildError> {
         match self.links.iter().find(|link| link.scope == Scope::Link) {
             Some(link) => Err(BuildError::LinkLocal { link: link.name.clone() }),
@@ -101,12 +104,13 @@ impl Scenario {
         }
     }
 
-    /// The interfaces between which a connection of a flow begins, by its place among the connections: the first pair that
-    /// routes connect, by the flow's initial path. One that is bound to no address leaves as the main table of its host
-    /// says, where that has one, wherever that leads.
+    /// The interfaces between which a connection of a flow begins, by its index among the connections: the
+    /// first pair connected by routes, considering the flow's initial path. A connection that is not bound to
+    /// an address leaves by the main table of its host, if that has one, even if the table leads elsewhere.
     ///
     /// # Panics
-    /// If no routes connect the hosts by the initial path, which no scenario that was read has.
+    ///
+    /// If no routes connect the hosts by the initial path; the parser refuses such scenarios.
     pub fn first_pair(&self, network: &mut Network, (index, flow): (usize, &Flow)) -> [Interface; 2] {
         let mut pairs = network.connected_pairs(index);
         let (from, to) = pairs
@@ -126,7 +130,7 @@ impl Scenario {
         [table.and_then(|host| at_host(host.leaves_by(to.link()))).unwrap_or(from), to]
     }
 
-    /// The time in which links are down, if one goes down and comes up again.
+    /// The time in which links are down, if a link fails and recovers.
     pub fn outage(&self) -> Option<Outage> {
         let switched = |to: bool| {
             let switches = move |event: &&Event| event.changes.contains(&Change::State { up: to });
@@ -145,7 +149,7 @@ pub struct Link {
     pub name: String,
     /// The two nodes.
     pub between: [String; 2],
-    /// How far its addresses reach.
+    /// Scope of its addresses.
     pub scope: Scope,
     /// From the first node to the second.
     pub forward: LinkModel,
@@ -153,33 +157,34 @@ pub struct Link {
     pub reverse: LinkModel,
 }
 
-/// A node that does something to the packets that come through, beside forwarding them.
+/// A node that processes passing packets, in addition to forwarding them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Middlebox {
     /// The node.
     pub node: String,
-    /// Indices of its links whose packets it deals with as they come by them; empty for all.
+    /// Indices of its links whose incoming packets it processes; empty for all.
     pub from: Vec<usize>,
-    /// What it does.
+    /// Kind and settings.
     pub does: anabranch_middlebox::Settings,
 }
 
-/// The main routing table of a host: what a connection leaves by that is bound to no address of its own, and all else
-/// where addresses have no tables of their own.
+/// The main routing table of a host: for connections that are not bound to an address, and for all other
+/// packets if addresses have no tables of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// The host.
     pub name: String,
-    /// Index of the link that leads to every address without a route.
+    /// Index of the link to all addresses without a route.
     pub default_route: usize,
     /// Routes to single addresses.
     pub routes: Vec<Route>,
-    /// Every address has a table of its own, whose only route is its own link.
+    /// Every address has a table of its own, whose only route is the address's link.
     pub policy_routing: bool,
 }
 
 impl Host {
-    /// The link by which the main table leads to the address at the other host's end of a link (`destination`).
+    /// The link by which the main table reaches the address at the other host's end of the link
+    /// `destination`.
     fn leaves_by(&self, destination: usize) -> usize {
         let route = self.routes.iter().find(|route| route.to == destination);
         route.map_or(self.default_route, |route| route.by)
@@ -189,22 +194,22 @@ impl Host {
 /// A route to one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Index of the link of the other host whose address it leads to.
+    /// Index of the other host's link, whose address is the destination.
     pub to: usize,
-    /// Index of the own link that it takes.
+    /// Index of this host's link for the route.
     pub by: usize,
 }
 
-/// A change at a moment of the run.
+/// A change during the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// When.
     pub at: Time,
     /// Index of the link.
     pub link: usize,
-    /// Which directions change.
+    /// The directions that change.
     pub directions: Directions,
-    /// What changes.
+    /// The changes.
     pub changes: Vec<Change>,
 }
 
@@ -213,7 +218,7 @@ pub struct Event {
 pub enum Directions {
     /// Both.
     Both,
-    /// Of a link from the first node to the second, of a flow from the sending host to the receiving one.
+    /// Of a link: from the first node to the second. Of a flow: from the sending host to the receiving one.
     Forward,
     /// The other way.
     Reverse,
@@ -228,8 +233,8 @@ pub struct Flow {
     pub from: String,
     /// Receiving host.
     pub to: String,
-    /// The host between them where its connection ends, and whence what it carries goes on to [`to`](Self::to) over a TCP
-    /// connection.
+    /// The proxy at which its connection ends, and from which a TCP connection carries the data to
+    /// [`to`](Self::to).
     pub through: Option<String>,
     /// Protocol with its own settings.
     pub protocol: Protocol,
@@ -237,13 +242,13 @@ pub struct Flow {
     pub common: Common,
     /// When it starts.
     pub start: Time,
-    /// It starts up to this much later, drawn for each seed.
+    /// Maximum of a random delay of its start, drawn for each seed.
     pub start_spread: Duration,
-    /// When the application stops writing, if before the end.
+    /// The time at which the application stops writing, if before the end.
     pub stop: Option<Time>,
-    /// Which way its data goes. The `from` host connects in any case.
+    /// Direction of its data. The `from` host connects in any case.
     pub direction: Directions,
-    /// What the applications do that write.
+    /// Workload of the writing applications.
     pub workload: Workload,
 }
 
@@ -253,7 +258,8 @@ impl Flow {
         self.through.as_ref().unwrap_or(&self.to)
     }
 
-    /// The flow that its proxy sends on what it carries, if there is one: over TCP, with its settings as far as TCP has them.
+    /// The flow from its proxy to the receiving host, if there is one: over TCP, with the settings that TCP
+    /// supports.
     pub fn onward(&self) -> Option<Self> {
         let proxy = self.through.clone()?;
         let (Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. }) = &self.protocol else { return None };
@@ -265,7 +271,7 @@ impl Flow {
         })
     }
 
-    /// When it starts, as drawn from a stream of its own forked off the flow's, so that it shifts no other draw.
+    /// Its start, drawn from a stream forked off the flow's, so that no other draw changes.
     pub fn drawn_start(&self, rng: &Rng) -> Time {
         self.start + Duration::from_nanos(rng.fork("start").between(0, self.start_spread.as_nanos()))
     }
@@ -276,7 +282,7 @@ impl Flow {
             Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } => {
                 tcp.initial_path.iter().all(|link| links.contains(link))
             }
-            // A destination alone is chosen among the addresses of the other host, from whichever source it has.
+            // A single destination is selected among the addresses of the other host, for any source.
             Protocol::Sctp(sctp) => match sctp.initial_path[..] {
                 [destination, source] => links == [source, destination],
                 _ => true,
@@ -295,13 +301,13 @@ pub struct Common {
     pub send_buffer: Buffer,
     /// Receive buffer.
     pub receive_buffer: Buffer,
-    /// Largest IP packet the flow sends, bytes; `None` takes it from the links of each path.
+    /// Largest IP packet of the flow, bytes; `None` uses the MTU of each path's links.
     pub mtu: Option<u32>,
     /// Retransmission timeout before the first sample.
     pub rto_initial: Duration,
     /// Lower bound of the retransmission timeout.
     pub rto_min: Duration,
-    /// Upper bound of the retransmission timeout, back-off included; not below the other two.
+    /// Upper bound of the retransmission timeout, back-off included; at least the other two.
     pub rto_max: Duration,
     /// Use ECN.
     pub ecn: bool,
@@ -310,25 +316,25 @@ pub struct Common {
 /// The size of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
-    /// So many bytes.
+    /// A fixed number of bytes.
     Bytes(u64),
-    /// It begins small and grows as it is needed.
+    /// Starts small and grows on demand.
     Auto,
 }
 
 impl Buffer {
-    /// What a buffer that finds its own size grows to, bytes: twice the bandwidth-delay product of 1 Gbit/s and 250 ms.
-    pub const LARGEST: u64 = 64_000_000;
+    /// Maximum of an automatic buffer size, bytes: twice the bandwidth-delay product of 1 Gbit/s and 250 ms.
+    pub const MAX_AUTO_BYTES: u64 = 64_000_000;
 
     /// The most that it holds, bytes.
     pub const fn most(self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Auto => Self::LARGEST,
+            Self::Auto => Self::MAX_AUTO_BYTES,
         }
     }
 
-    /// Whether it finds its own size.
+    /// Whether its size is automatic.
     pub fn is_auto(self) -> bool {
         self == Self::Auto
     }
@@ -371,14 +377,15 @@ pub enum Protocol {
 /// Settings of TCP and of each Multipath TCP subflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tcp {
-    /// Longest delay of an acknowledgement (every second segment is acknowledged at once); `None` acknowledges every
-    /// segment.
+    /// Maximum delay of an acknowledgement (every second segment is acknowledged at once); `None`
+    /// acknowledges every segment.
     pub delayed_ack: Option<Duration>,
     /// Initial window, segments.
     pub initial_window: u32,
-    /// Segments by which one acknowledgement may open the window in slow start; `None` for as many as it acknowledges.
+    /// Maximum growth of the window per acknowledgement in slow start, segments; `None` for the number that
+    /// it acknowledges.
     pub abc_limit: Option<u32>,
-    /// Lowest slow-start threshold that an uncoupled loss reaction leaves, packets.
+    /// Lowest slow-start threshold after an uncoupled loss reaction, packets.
     pub ssthresh_floor: u32,
     /// The congestion window counts whole segments.
     pub whole_packets: bool,
@@ -388,12 +395,13 @@ pub struct Tcp {
     pub timestamps: bool,
     /// Nagle's algorithm.
     pub nagle: bool,
-    /// After so long a silence the peer is asked whether it lives; `None` never asks.
+    /// Idle time before a keepalive probe; `None` disables keepalives.
     pub keepalive: Option<Duration>,
-    /// A peer that acknowledges nothing of what it owes for so long is given up; `None` leaves it to the retransmissions.
+    /// Time without acknowledgement of outstanding data after which the connection is aborted; `None` uses
+    /// the limit of retransmissions.
     pub user_timeout: Option<Duration>,
-    /// Indices of links of either host that the connection begins on: its first path touches each of them. Without any
-    /// that is the first pair of interfaces that a route connects.
+    /// Indices of links of either host that the first path of the connection uses. If empty, the first pair
+    /// of interfaces that a route connects.
     pub initial_path: Vec<usize>,
 }
 
@@ -439,15 +447,15 @@ pub struct Mptcp {
     pub opportunistic_retransmission: bool,
     /// Penalisation.
     pub penalisation: Penalisation,
-    /// Mechanisms from the beginning, not only after start-up.
+    /// The mechanisms work from the beginning, not only after start-up.
     pub mechanisms_in_start_up: bool,
     /// Require checksums of mappings.
     pub dss_checksum: bool,
     /// Indices of links whose addresses are backups.
     pub backup: Vec<usize>,
-    /// Over which pair of addresses an unanswered SYN is repeated.
+    /// The pair of addresses for a repeated SYN.
     pub syn_retransmission: SynRetransmission,
-    /// On how many pairs of addresses a connection is tried at most.
+    /// Maximum number of pairs of addresses that a connection tries.
     pub syn_pairs: u32,
 }
 
@@ -474,20 +482,20 @@ pub struct Sctp {
     pub cmt: bool,
     /// Scheduler, none that duplicates data.
     pub scheduler: &'static scheduler::Entry,
-    /// What a path is.
+    /// The paths of the association.
     pub paths: SctpPaths,
-    /// Index of the link of the receiving host whose address is the initial destination, and behind it, if given, of the
-    /// link of the connecting host whose address is the source. Without any that is the first that a route leads to.
+    /// Index of the link of the receiving host whose address is the initial destination, followed, if given,
+    /// by that of the connecting host whose address is the source. If empty, the first that a route reaches.
     pub initial_path: Vec<usize>,
     /// Non-renegable selective acknowledgements.
     pub nr_sack: bool,
     /// Buffer splitting.
     pub splitting: Splitting,
-    /// Chunk rescheduling: the share of the buffer (0 to 1) from which it acts, if at all.
+    /// Chunk rescheduling: the share of the buffer (0 to 1) from which on it acts; `None` disables it.
     pub chunk_rescheduling: Option<f64>,
-    /// Halve the window of a path whose chunks were rescheduled.
+    /// Halves the window of a path whose chunks were rescheduled.
     pub penalisation: bool,
-    /// Mechanisms from the beginning, not only after start-up.
+    /// The mechanisms work from the beginning, not only after start-up.
     pub mechanisms_in_start_up: bool,
     /// Ordered delivery.
     pub ordered: bool,
@@ -495,53 +503,53 @@ pub struct Sctp {
     pub streams: u16,
     /// Delay of a SACK.
     pub sack_delay: Duration,
-    /// When a sender asks for a SACK at once.
+    /// When a sender requests an immediate SACK.
     pub immediate_sack: ImmediateSack,
-    /// Where an acknowledgement goes that answers packets of several paths.
+    /// The path of an acknowledgement of packets from several paths.
     pub sack_path: SackPath,
-    /// Where lost chunks go.
+    /// The path of retransmissions.
     pub retransmission: RetransmissionPath,
-    /// Which stream's message goes out next.
+    /// The stream whose message is sent next.
     pub stream_scheduler: StreamScheduler,
     /// Offer I-DATA: messages of different streams may interleave.
     pub i_data: bool,
     /// Offer address reconfiguration.
     pub asconf: bool,
-    /// Find the MTU of each path by probes.
+    /// Probe the MTU of each path.
     pub pmtu_discovery: bool,
-    /// Travel in UDP.
+    /// Encapsulate in UDP.
     pub udp_encapsulation: bool,
-    /// Time between heartbeats to an idle destination, if any are sent.
+    /// Time between heartbeats to an idle destination; `None` disables them.
     pub heartbeat_interval: Option<Duration>,
-    /// Errors in a row after which a destination is inactive.
+    /// Consecutive errors after which a destination is inactive.
     pub path_max_retrans: u32,
-    /// Errors in a row above which a destination is potentially failed, if there is that state.
+    /// Consecutive errors above which a destination is potentially failed; `None` disables that state.
     pub potentially_failed_threshold: Option<u32>,
     /// Probe silent paths.
     pub tail_loss_probe: bool,
-    /// Errors in a row, over all destinations, after which the association ends.
+    /// Consecutive errors, over all destinations, after which the association ends.
     pub association_max_retrans: u32,
     /// Attempts at `INIT` and `COOKIE ECHO`.
     pub init_max_retrans: u32,
-    /// Packets of new data that one event may release on a path, if that is limited.
+    /// Maximum number of packets of new data per event on a path; `None` for no limit.
     pub max_burst: Option<u32>,
     /// A packet may leave while the congestion window has any room at all.
     pub overshoot: bool,
-    /// Packets by which one acknowledgement may open the window in slow start, if that is limited.
+    /// Maximum growth of the window per acknowledgement in slow start, packets; `None` for no limit.
     pub abc_limit: Option<u32>,
-    /// Lowest slow-start threshold that an uncoupled loss reaction leaves, packets.
+    /// Lowest slow-start threshold after an uncoupled loss reaction, packets.
     pub ssthresh_floor: u32,
 }
 
-/// What an application does.
+/// The workload of an application.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
     /// Writes whenever there is room.
     Saturated {
-        /// Message sizes; `None` for a byte stream cut as the protocol likes.
+        /// Message sizes; `None` for a byte stream with boundaries chosen by the protocol.
         message: Option<MessageSize>,
     },
-    /// Writes so many bytes, then closes.
+    /// Writes a number of bytes, then closes.
     File {
         /// Size in bytes.
         size: u64,
@@ -568,7 +576,7 @@ pub enum Workload {
         /// Message sizes.
         message: MessageSize,
     },
-    /// Writes messages with random gaps between them.
+    /// Writes messages at random intervals.
     Messages {
         /// Message sizes.
         message: MessageSize,
@@ -576,28 +584,29 @@ pub enum Workload {
         interval: Duration,
         /// Exponentially distributed instead of constant gaps.
         exponential: bool,
-        /// How many; `None` until the end.
+        /// Number of messages; `None` until the end.
         count: Option<u64>,
-        /// How long each is worth sending.
+        /// Limits of the retransmission of each message.
         reliability: Reliability,
     },
-    /// One host asks, the other answers: the next request follows when the answer to the last one has been read.
+    /// One host sends requests, the other answers; the next request follows when the response to the last one
+    /// has been read.
     RequestResponse {
         /// Sizes of the requests.
         request: MessageSize,
         /// Sizes of the answers.
         response: MessageSize,
-        /// Mean time from an answer to the next request.
+        /// Mean time from a response to the next request.
         think: Duration,
         /// Exponentially distributed instead of constant times.
         exponential: bool,
-        /// How many requests; `None` until the end.
+        /// Number of requests; `None` until the end.
         count: Option<u64>,
     },
 }
 
 impl Workload {
-    /// How long what is written is worth sending.
+    /// Limits of the retransmission of the written data.
     pub const fn reliability(&self) -> Reliability {
         match self {
             Self::Messages { reliability, .. } => *reliability,

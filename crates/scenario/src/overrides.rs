@@ -6,14 +6,15 @@ use super::keys::{Key, Section, Shape};
 use super::suggest::remedy;
 use super::table::ROOT;
 
-/// Writes an override into the tree, as if the file said so. Where it leads nowhere, the fault names what would.
+/// Writes an override into the tree, as if it were in the file. If the path is invalid, the fault names the
+/// valid continuations.
 pub(super) fn apply(root: &mut Table, index: usize, path: &str, value: &str) -> Result<(), Fault> {
     let origin = Origin::Set(index);
     let fault = |message: String| Fault::new(origin, message);
     let segments: Vec<&str> = path.split('.').map(str::trim).collect();
     if segments.iter().any(|segment| segment.is_empty()) {
         return Err(fault(
-            "the path of a key is like link.NAME.rate; write the key before the equals sign".into(),
+            "the key is missing before the equals sign; write for example link.NAME.rate=VALUE".into(),
         ));
     }
     let (first, rest) = (segments[0], &segments[1..]);
@@ -25,7 +26,7 @@ pub(super) fn apply(root: &mut Table, index: usize, path: &str, value: &str) -> 
         Shape::Tables(section) => {
             let Some((&name, rest)) = rest.split_first() else {
                 return Err(fault(format!(
-                    "it must say which {first} and which key: {first}.NAME.KEY=VALUE"
+                    "the {first} and its key are missing; write {first}.NAME.KEY=VALUE"
                 )));
             };
             let table = element(root, first, name, origin)?;
@@ -35,7 +36,7 @@ pub(super) fn apply(root: &mut Table, index: usize, path: &str, value: &str) -> 
     }
 }
 
-/// The table of the link, flow or event that is called `name`.
+/// The table of the link, flow or event with this name.
 fn element<'t>(root: &'t mut Table, what: &str, name: &str, origin: Origin) -> Result<&'t mut Table, Fault> {
     let names = names(root, what);
     let Some((index, _)) = names.iter().find(|(_, own)| own == name) else {
@@ -47,13 +48,14 @@ fn element<'t>(root: &'t mut Table, what: &str, name: &str, origin: Origin) -> R
     match node.map(|node| &mut node.data) {
         Some(Data::List(items)) => match &mut items[*index].data {
             Data::Table(table) => Ok(table),
-            _ => unreachable!("only tables were counted"),
+            _ => unreachable!("only tables have names"),
         },
-        _ => unreachable!("it was found in a list"),
+        _ => unreachable!("the name was found in a list"),
     }
 }
 
-/// The links, flows or events with their places in the list and their names; an event's name is its place.
+/// The links, flows or events with their indices in the list and their names; the name of an event is its
+/// index.
 pub(super) fn names(root: &Table, what: &str) -> Vec<(usize, String)> {
     let Some(Node { data: Data::List(items), .. }) = root.get(what) else { return Vec::new() };
     let name = |(index, item): (usize, &Node)| {
@@ -64,7 +66,7 @@ pub(super) fn names(root: &Table, what: &str) -> Vec<(usize, String)> {
     items.iter().enumerate().filter_map(name).collect()
 }
 
-/// The name of a link or flow, given or made of its ends.
+/// The name of a link or flow, given or derived from its ends.
 pub(super) fn name_of(table: &Table) -> Option<String> {
     if let Some(name) = table.get("name") {
         return match &name.data {
@@ -84,7 +86,7 @@ pub(super) fn name_of(table: &Table) -> Option<String> {
     }
 }
 
-/// Follows `path` from `table`, which holds keys of `section`, and writes the value at its end.
+/// Follows `path` from `table`, which has the keys of `section`, and writes the value at its end.
 fn descend(
     mut table: &mut Table,
     section: &'static Section,
@@ -96,13 +98,13 @@ fn descend(
     let mut parts = Parts::Of(section);
     let Some((last, way)) = path.split_last() else {
         let names = section.names(None).join(", ");
-        return Err(fault(format!("it must say which key of {}: {names}", section.title)));
+        return Err(fault(format!("the key of {} is missing; write one of {names}", section.title)));
     };
     for segment in way {
         let key = parts.find(segment).map_err(fault)?;
         parts = key.map_or(Parts::None, |key| Parts::below(&key.shape));
         if matches!(parts, Parts::None) {
-            return Err(fault(format!("{} has no parts; end the path with it", quoted(segment))));
+            return Err(fault(format!("{} has no keys; end the path with it", quoted(segment))));
         }
         let empty = || Node { origin, data: Data::Table(Table::default()) };
         let node = table.get_or_insert(segment, empty);
@@ -111,7 +113,7 @@ fn descend(
         }
         table = match &mut node.data {
             Data::Table(table) => table,
-            _ => unreachable!("just made one"),
+            _ => unreachable!("a table was inserted above"),
         };
     }
     let key = parts.find(last).map_err(fault)?;
@@ -121,19 +123,19 @@ fn descend(
     Ok(())
 }
 
-/// The value as TOML where it can be, as plain text otherwise: quotes are a nuisance in a shell.
+/// The value as TOML if it is valid, otherwise as plain text, which avoids quotes in a shell.
 fn read(value: &str, key: Option<&Key>, origin: Origin) -> Node {
     let text = || Node { origin, data: Data::Text(value.trim().to_owned()) };
     let is_text = key.is_none_or(|key| key.shape.is_text());
     match read_value(value, origin) {
-        // `--set title=2024` means the text, whatever TOML would take it for.
+        // `--set title=2024` is text, although TOML would read a number.
         Some(node) if is_text && !matches!(node.data, Data::Text(_)) => text(),
         Some(node) => node,
         None => text(),
     }
 }
 
-/// What a path may go on with.
+/// The possible continuations of a path.
 enum Parts {
     Of(&'static Section),
     Kinds(&'static super::keys::Kinds),
@@ -154,7 +156,7 @@ impl Parts {
         }
     }
 
-    /// The key called `name`; `None` for the tag of a kind, which is no key.
+    /// The key with this name; `None` for the tag of a kind, which is not a key.
     fn find(&self, name: &str) -> Result<Option<&'static Key>, String> {
         let (key, names) = match self {
             Self::Of(section) => (section.key(name, None), section.names(None)),

@@ -1,29 +1,30 @@
-//! Numbers with units: exact decimal arithmetic from text to the base unit, and back to the shortest exact text.
+//! Numbers with units: exact decimal arithmetic from text to the base unit, and back to the shortest exact
+//! text.
 
 use super::error::quoted;
 use super::suggest;
 
-/// A unit and what one of it is in the base unit of its family.
+/// A unit and its value in the base unit of its family.
 #[derive(Debug)]
 pub(super) struct Unit {
     pub name: &'static str,
     pub factor: u64,
-    /// Offered when a value is written out again.
+    /// Used when a value is written as text.
     written: bool,
 }
 
 /// Units that measure the same thing.
 #[derive(Debug)]
 pub(super) struct Family {
-    /// With its article, as in "a rate".
+    /// With its article, for example "a rate".
     pub what: &'static str,
-    /// A value as users write it.
+    /// An example in the users' notation.
     pub example: &'static str,
-    /// Units that a number without one most likely lacks.
+    /// The most likely missing units of a number without one.
     completions: &'static [&'static str],
     /// From small to large.
     pub units: &'static [Unit],
-    /// Fractions of the base unit make no sense, instead of being rounded to it.
+    /// Fractions of the base unit are an error, instead of being rounded.
     whole: bool,
 }
 
@@ -100,9 +101,9 @@ impl Family {
         names(&[self])
     }
 
-    /// `value` (in the base unit) as text that parses to the same value.
+    /// The shortest exact text of `value` (in the base unit).
     pub fn written(&self, value: u64) -> String {
-        // Zero fits every unit; it is written in a customary one.
+        // Zero fits every unit; it is written in a usual one.
         let fits = |unit: &&Unit| {
             unit.written
                 && if value == 0 {
@@ -121,7 +122,7 @@ fn names(families: &[&Family]) -> String {
     all.join(", ")
 }
 
-/// A value in the base unit of the family that its unit belongs to.
+/// A value in the base unit of the family of its unit.
 #[derive(Debug)]
 pub(super) struct Quantity {
     /// The value.
@@ -130,10 +131,11 @@ pub(super) struct Quantity {
     pub family: usize,
 }
 
-/// Reads text such as `"10 Mbit/s"` that may use the units of any of `families`.
+/// Reads text such as `"10 Mbit/s"` with the units of any of `families`.
 ///
 /// # Errors
-/// The end of a sentence that begins with the place: what is wrong, and what to write.
+///
+/// The end of a sentence that begins with the place: the error and the remedy.
 pub(super) fn parse(text: &str, families: &[&'static Family]) -> Result<Quantity, String> {
     let (number, unit) = split(text.trim());
     let shown = quoted(text);
@@ -169,21 +171,21 @@ pub(super) fn parse(text: &str, families: &[&'static Family]) -> Result<Quantity
     }
 }
 
-/// What to write, for a message: `a rate such as "10 Mbit/s" (units: bit/s, …)`.
+/// The expected notation, for a message: `a rate such as "10 Mbit/s" (units: bit/s, …)`.
 pub(super) fn wanted(families: &[&'static Family]) -> String {
     let kinds: Vec<_> =
         families.iter().map(|family| format!("{} such as \"{}\"", family.what, family.example)).collect();
     format!("{} (units: {})", kinds.join(" or "), names(families))
 }
 
-/// A bare number completed by the units of the examples: `"5 ms" (units: …)`.
+/// A bare number completed by the most likely units: `"5 ms" (units: …)`.
 pub(super) fn with_unit(number: &str, families: &[&'static Family]) -> String {
     let completions = families.iter().flat_map(|family| family.completions);
     let examples: Vec<_> = completions.map(|unit| format!("\"{number} {unit}\"")).collect();
     format!("for example {} (units: {})", examples.join(" or "), names(families))
 }
 
-/// What a unit of other tools and texts means, where that is no question of spelling.
+/// The remedy for a unit of other tools and texts that is not just a misspelling.
 fn slip(unit: &str) -> Option<String> {
     const WORDS: &[(&str, &str)] = &[
         ("sec", "s"),
@@ -260,15 +262,15 @@ struct Decimal {
 enum Scaled {
     Value(u64),
     TooLarge,
-    /// Has a fraction where none is possible.
+    /// It has a fraction although only whole numbers are allowed.
     Broken,
-    /// More than nothing, but rounded to it.
+    /// More than zero, but rounded to zero.
     Vanishing,
 }
 
 fn decimal(text: &str) -> Option<Decimal> {
-    /// More digits than any quantity has; what follows them changes nothing but the size.
-    const MOST: usize = 22;
+    /// More digits than any quantity needs; further digits only affect the magnitude.
+    const MAX_DIGITS: usize = 22;
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], text[at + 1..].parse::<i32>().ok().filter(|e| e.abs() <= 1000)?),
         None => (text, 0),
@@ -281,7 +283,7 @@ fn decimal(text: &str) -> Option<Decimal> {
     }
     let digits = format!("{whole}{fraction}");
     let significant = digits.trim_start_matches('0');
-    let kept = &significant[..significant.len().min(MOST)];
+    let kept = &significant[..significant.len().min(MAX_DIGITS)];
     let dropped = i32::try_from(significant.len() - kept.len()).ok()?;
     let after_point = i32::try_from(fraction.len()).ok()?;
     let digits = if kept.is_empty() { 0 } else { kept.parse().ok()? };
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_come_with_their_remedy() {
+    fn errors_contain_a_remedy() {
         let error = |text: &str, family: &'static Family| parse(text, &[family]).unwrap_err();
         for text in ["10 Kbps", "10 kb/s", "10 kbits/s", "10 kbit"] {
             assert!(error(text, &RATE).ends_with("; did you mean \"10 kbit/s\"?"), "{text}");
@@ -373,7 +375,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(number: u64) {
+        fn written_quantities_round_trip(number: u64) {
             for family in [&TIME, &RATE, &SIZE, &PACKETS] {
                 prop_assert_eq!(value(&family.written(number), family), number);
             }

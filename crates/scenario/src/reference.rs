@@ -1,4 +1,4 @@
-//! The reference page, made from the table of keys: what is written by hand stands in `reference_intro.md`.
+//! The reference page, generated from the table of keys; the hand-written part is `reference_intro.md`.
 
 use super::choices::{Choice, Protocols};
 use super::describe;
@@ -23,7 +23,7 @@ pub fn reference() -> String {
     page.text
 }
 
-/// The page so far, and which of the tables that several keys take it has described.
+/// The text of the page, and the tables that it already describes.
 struct Page {
     text: String,
     written: Vec<&'static str>,
@@ -46,7 +46,7 @@ impl Page {
         self.line(&format!("\n{level} `{}`\n\n{}", section.title, section.doc));
     }
 
-    /// A section, its table of keys, and what its keys take.
+    /// A section, its table of keys, and the tables of its keys.
     fn section(&mut self, section: &'static Section, level: &str) {
         if std::ptr::eq(section, &raw const ROOT) {
             self.line(&format!("\n{level} {}\n\n{}", section.title, section.doc));
@@ -75,7 +75,7 @@ impl Page {
         }
     }
 
-    /// The tables that a key takes, each described once.
+    /// The tables of a key, each described once.
     fn below(&mut self, shape: &'static Shape) {
         match shape {
             Shape::Section(section) if is_below(section) && self.is_new(section.title) => {
@@ -109,7 +109,7 @@ impl Page {
         }
     }
 
-    /// Words that a scenario may choose from.
+    /// Lists of the words of scenarios.
     fn lists(&mut self) {
         let lists = [
             ("Protocols", "protocols"),
@@ -137,7 +137,7 @@ fn is_below(section: &'static Section) -> bool {
         && section.title != "reverse = { … } of a link"
 }
 
-/// What a key takes, with long lists of words left to the section that explains them.
+/// The values of a key; long lists of words are replaced by a link to their section.
 fn takes(key: &Key) -> String {
     match key.name {
         "congestion" => "a [congestion control](#congestion-controls)".into(),
@@ -146,7 +146,7 @@ fn takes(key: &Key) -> String {
     }
 }
 
-/// The schedulers that a key does not take.
+/// The schedulers that a key excludes.
 fn exceptions(shape: &Shape) -> String {
     let Shape::OneOf(taken) = shape else { return String::new() };
     let taken = taken();

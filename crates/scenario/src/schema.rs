@@ -1,7 +1,7 @@
-//! A JSON schema for editors, made from the table of keys.
+//! A JSON schema for editors, generated from the table of keys.
 //!
-//! It says what each key takes and what it means; what only the scenario as a whole can tell (a link that does not
-//! exist, a host that cannot be reached) is left to the parser. Keys that defaults may supply are not required here.
+//! It contains the type and meaning of each key. Rules about the scenario as a whole (a link that does not
+//! exist, an unreachable host) are left to the parser. Keys that may have defaults are not required here.
 
 use super::choices::{self, PROTOCOLS};
 use super::describe;
@@ -38,21 +38,21 @@ fn section(section: &'static Section, tag: Option<(&'static Kinds, &'static str)
     if !required.is_empty() {
         schema.insert("required".into(), required.into());
     }
-    // Not so in `[flow_defaults]`: they reach those flows that take them.
+    // Not in `[flow_defaults]`, whose keys apply only to flows that have them.
     if std::ptr::eq(section, &raw const FLOW) {
         schema.insert("allOf".into(), by_protocol(section));
     }
     schema.into()
 }
 
-/// What must stand in a table itself: inheritance may bring the rest.
+/// Keys that must be in the table itself; others may be inherited.
 fn required(section: &'static Section) -> Vec<Value> {
     const ALWAYS: &[&str] = &["duration", "link", "flow", "between", "from", "to", "at", "set"];
     let always = |key: &&Key| matches!(key.default, Default::Required(_)) && ALWAYS.contains(&key.name);
     section.keys().filter(always).map(|key| key.name.into()).collect()
 }
 
-/// A key, which may take different things for different protocols.
+/// A key, which may have different types for different protocols.
 fn property(keys: &[&'static Key]) -> Value {
     let mut alternatives: Vec<_> = keys.iter().map(|key| shape(&key.shape)).collect();
     let mut schema = match (alternatives.len(), alternatives.pop()) {
@@ -75,7 +75,7 @@ fn property(keys: &[&'static Key]) -> Value {
 fn documentation(key: &Key) -> String {
     let mut parts = vec![key.doc.to_owned()];
     if key.protocols != choices::Protocols::ALL {
-        parts.push(format!("Taken by {}.", key.protocols.names().join(", ")));
+        parts.push(format!("For {} only.", key.protocols.names().join(", ")));
     }
     match key.default {
         Default::Required(_) => {}
@@ -96,14 +96,14 @@ fn toml_as_json(text: &str) -> Option<Value> {
     }
 }
 
-/// Letters and digits of any script, `-` and `_`: said by what is excluded, as not every dialect of regular expressions
-/// knows classes of characters.
-const NAME: &str = "^[^\\s!-,./:-@\\[-^`{-~]{1,100}$";
+/// Letters and digits of any script, `-` and `_`. The pattern lists the excluded characters, since some
+/// dialects of regular expressions have no classes of characters.
+const NAME_PATTERN: &str = "^[^\\s!-,./:-@\\[-^`{-~]{1,100}$";
 
 fn shape(shape: &'static Shape) -> Value {
     match shape {
         Shape::Text => json!({ "type": "string" }),
-        Shape::Name => json!({ "type": "string", "pattern": NAME }),
+        Shape::Name => json!({ "type": "string", "pattern": NAME_PATTERN }),
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Shape::Number { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),
@@ -146,13 +146,13 @@ fn quantity(families: &[&Family]) -> Value {
     json!({ "type": "string", "pattern": pattern, "examples": examples })
 }
 
-/// Without a tag, the kind is inherited: then any kind's keys may stand.
+/// Without a tag, the kind is inherited: then the keys of any kind are allowed.
 fn tagged(kinds: &'static Kinds) -> Value {
     let each = |kind: &'static super::keys::Kind| section(&kind.section, Some((kinds, kind.name)));
     json!({ "anyOf": kinds.all.iter().map(each).collect::<Vec<_>>() })
 }
 
-/// For each protocol, the keys that its flows do not take.
+/// For each protocol, the keys that its flows do not have.
 fn by_protocol(section: &'static Section) -> Value {
     let rule = |protocol: &choices::Named<choices::Protocols>| {
         let taken = section.names(Some(protocol.value));

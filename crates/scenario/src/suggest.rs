@@ -1,8 +1,8 @@
-//! The nearest valid spelling of a word that is not valid.
+//! The nearest valid spelling of an invalid word.
 
 use super::error::quoted;
 
-/// What other tools and texts call what scenarios call otherwise.
+/// Names in other tools and texts, and the names in scenarios.
 const SYNONYMS: &[(&str, &str)] = &[
     ("bandwidth", "rate"),
     ("capacity", "rate"),
@@ -26,7 +26,7 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("on", "up"),
 ];
 
-/// The candidate that a user most likely meant by `word`, if one is near enough to say so.
+/// The candidate that the user most likely meant by `word`, if one is close enough.
 pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let candidates: Vec<&'a str> = candidates.into_iter().collect();
     let spelling = nearest_spelling(word, &candidates);
@@ -39,7 +39,8 @@ pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
 
 fn nearest_spelling<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let plain = simplified(word);
-    // A third of the letters may be wrong: "loss_god" is near "loss_good", "quue" near "queue", "name" not near "rate".
+    // A third of the letters may be wrong: "loss_god" is close to "loss_good", "quue" to "queue", "name" not
+    // to "rate".
     let tolerance = ((plain.chars().count() + 1) / 3).min(4);
     let first = plain.chars().next();
     let distance = |candidate: &str| {
@@ -47,7 +48,7 @@ fn nearest_spelling<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
         let starts = candidate.chars().count() >= 3 && plain.starts_with(&candidate);
         // "minimum" is "min", whatever the distance.
         let distance = if starts { 1 } else { strsim::damerau_levenshtein(&plain, &candidate) };
-        // Of two that are equally near, the one with the same first letter is the likelier.
+        // Of two equally close candidates, the one with the same first letter is more likely.
         (distance, candidate.chars().next() != first)
     };
     candidates
@@ -60,15 +61,15 @@ fn nearest_spelling<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// The remedy for a wrong word, as the end of a sentence: the nearest valid one, or all of them.
+/// The remedy for a wrong word, as the end of a sentence: the nearest valid word, or all of them.
 pub(super) fn remedy<'a>(word: &str, candidates: &[&'a str], what: &str) -> String {
-    /// Longer lists are cut: they are no help any more.
-    const LONGEST: usize = 40;
+    /// Longer lists are cut, since they would not help.
+    const MAX_LISTED: usize = 40;
     if let Some(near) = nearest(word, candidates.iter().copied()) {
         return format!("did you mean {}?", quoted(near));
     }
-    let mut list: Vec<&'a str> = candidates.iter().copied().take(LONGEST).collect();
-    if candidates.len() > LONGEST {
+    let mut list: Vec<&'a str> = candidates.iter().copied().take(MAX_LISTED).collect();
+    if candidates.len() > MAX_LISTED {
         list.push("…");
     }
     match list.as_slice() {
@@ -78,9 +79,9 @@ pub(super) fn remedy<'a>(word: &str, candidates: &[&'a str], what: &str) -> Stri
     }
 }
 
-/// Without what people confuse: case, and how words are joined.
+/// Without frequently confused parts: case, and the separators of words.
 fn simplified(word: &str) -> String {
-    // A word of many pages has no near neighbour; comparing it would cost its length squared.
+    // A very long word has no close candidate; comparing it would take quadratic time.
     word.chars().take(64).filter(|c| !matches!(c, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect()
 }
 
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_spellings_are_found_and_far_ones_are_not() {
+    fn only_near_spellings_are_found() {
         let keys = ["rate", "delay", "queue", "receive_buffer", "jitter"];
         assert_eq!(nearest("quue", keys), Some("queue"));
         assert_eq!(nearest("Rate", keys), Some("rate"));

@@ -4,7 +4,7 @@ use super::error::{Fault, Origin, quoted, shortened};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where trace files come from: the file system, or a test's own.
+/// Source of trace files: the file system, or a function of a test.
 pub(super) type Files<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
 /// Reads a trace, its path relative to the scenario file.
@@ -24,21 +24,21 @@ pub(super) fn read(
     parse(&text).map_err(|problem| Fault::new(origin, format!("the trace {shown} {problem}")))
 }
 
-/// Reads a trace from the file system; only regular files of a sensible size.
+/// Reads a trace from the file system, if it is a regular file of acceptable size.
 pub(super) fn from_disk(path: &Path) -> Result<String, String> {
-    /// A day at 100 Mbit/s has fewer lines than fit into this.
-    const LARGEST: u64 = 1 << 30;
+    /// A trace of a day at 100 Mbit/s is smaller.
+    const MAX_FILE_BYTES: u64 = 1 << 30;
     let metadata = std::fs::metadata(path).map_err(|error| reason(&error))?;
     if !metadata.is_file() {
         return Err("it is not a file".into());
     }
-    if metadata.len() > LARGEST {
+    if metadata.len() > MAX_FILE_BYTES {
         return Err("it is larger than 1 GiB".into());
     }
     std::fs::read_to_string(path).map_err(|error| reason(&error))
 }
 
-/// Without the number that the operating system gives it.
+/// The message of an I/O error without its number.
 fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".into(),
@@ -47,7 +47,7 @@ fn reason(error: &std::io::Error) -> String {
     }
 }
 
-/// Moments in milliseconds, ascending, at least one, the last greater than zero.
+/// Parses times in milliseconds: ascending, at least one, the last greater than zero.
 fn parse(text: &str) -> Result<Arc<[u64]>, String> {
     let mut moments: Vec<u64> = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -58,7 +58,7 @@ fn parse(text: &str) -> Result<Arc<[u64]>, String> {
         let number = index + 1;
         let Ok(moment) = line.parse::<u64>() else {
             return Err(format!(
-                "has {} on its line {number}; each line is a moment in whole milliseconds",
+                "has {} on its line {number}; write a time in whole milliseconds on each line",
                 quoted(line)
             ));
         };
@@ -68,8 +68,8 @@ fn parse(text: &str) -> Result<Arc<[u64]>, String> {
         moments.push(moment);
     }
     match moments.last() {
-        None => Err("is empty; it needs at least one line with a moment in milliseconds".into()),
-        Some(0) => Err("never leaves 0 ms; its last line is its period and must be greater than 0".into()),
+        None => Err("is empty; write at least one line with a time in milliseconds".into()),
+        Some(0) => Err("contains only 0 ms; its last line is its period and must be greater than 0".into()),
         Some(&last) if last > u64::MAX / 2_000_000 => {
             Err(format!("ends at {last} ms, which is too large to count; shorten it"))
         }
@@ -82,12 +82,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_is_a_list_of_moments() {
+    fn trace_is_a_list_of_times() {
         assert_eq!(parse("0\n0\n 5\n\n12\n").unwrap().as_ref(), [0, 0, 5, 12]);
     }
 
     #[test]
-    fn broken_traces_name_the_line() {
+    fn errors_of_traces_name_the_line() {
         assert!(parse("1\n2 ms\n").unwrap_err().contains("line 2"));
         assert!(parse("3\n2\n").unwrap_err().contains("back in time on its line 2"));
         assert!(parse("\n").unwrap_err().contains("is empty"));

@@ -1,4 +1,4 @@
-//! What the checks make of a table: a typed value for every key, given or default.
+//! Checked tables: a typed value for every key, given or default.
 
 use super::error::Origin;
 use super::model::QueueLimit;
@@ -20,7 +20,7 @@ pub(super) enum Value {
     Table(Values),
 }
 
-/// A checked value and where it was written.
+/// A checked value and its place.
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
     pub key: &'static str,
@@ -28,11 +28,11 @@ pub(super) struct Checked {
     pub value: Value,
 }
 
-/// The checked values of a table. Getters panic when asked for what the table of keys does not promise: that is a
-/// mistake of ours, never of the input.
+/// The checked values of a table. Getters panic for keys or types that the table of keys does not declare: a
+/// bug of ours, never of the input.
 #[derive(Clone, Debug)]
 pub(super) struct Values {
-    /// Its kind, if a tag tells it.
+    /// Its kind, if it has a tag.
     pub kind: Option<&'static str>,
     pub entries: Vec<Checked>,
 }
@@ -49,7 +49,7 @@ impl Values {
 
     /// The kind of a tagged table.
     pub fn kind(&self) -> &'static str {
-        self.kind.expect("only tagged tables are asked for their kind")
+        self.kind.expect("only tagged tables have a kind")
     }
 
     pub fn text(&self, key: &str) -> &str {
@@ -86,7 +86,7 @@ macro_rules! getter {
         pub fn $name(&self) -> $type {
             match self {
                 Self::$variant(value) => *value,
-                other => panic!("the table of keys promised another type than {other:?}"),
+                other => panic!("the table of keys declares another type than {other:?}"),
             }
         }
     };
@@ -103,21 +103,21 @@ impl Value {
     pub fn text(&self) -> &str {
         match self {
             Self::Text(value) => value,
-            other => panic!("the table of keys promised another type than {other:?}"),
+            other => panic!("the table of keys declares another type than {other:?}"),
         }
     }
 
     pub fn list(&self) -> &[Value] {
         match self {
             Self::List(values) => values,
-            other => panic!("the table of keys promised another type than {other:?}"),
+            other => panic!("the table of keys declares another type than {other:?}"),
         }
     }
 
     pub fn table(&self) -> &Values {
         match self {
             Self::Table(values) => values,
-            other => panic!("the table of keys promised another type than {other:?}"),
+            other => panic!("the table of keys declares another type than {other:?}"),
         }
     }
 }

@@ -15,7 +15,7 @@ use anabranch_endpoint::secrets::Secrets;
 use anabranch_multipath::buffer::{Splitting, StartUp};
 use anabranch_multipath::congestion::{CongestionControl, Idle, PathSetup, Rules};
 use anabranch_multipath::scheduler::Scheduler;
-use anabranch_multipath::{MOST_PATHS, PathId};
+use anabranch_multipath::{MAX_PATHS, PathId};
 use anabranch_wire::sctp::encapsulation::Ports;
 use anabranch_wire::sctp::{Cause, Chunk, Chunks};
 use anabranch_wire::{Body, Ecn, Packet, sctp};
@@ -241,7 +241,7 @@ impl Core {
 
     pub fn add_path(&mut self, local: IpAddr, remote: IpAddr) {
         // A peer that lists more addresses is not followed further.
-        if self.paths.len() >= MOST_PATHS {
+        if self.paths.len() >= MAX_PATHS {
             return;
         }
         let id = PathId(self.paths.len() as u8);

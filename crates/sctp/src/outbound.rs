@@ -17,7 +17,7 @@ use super::streams::{Piece, SendQueue};
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Event, Reliability, Scheduled, Why, Write};
 use anabranch_multipath::PathId;
-use anabranch_multipath::buffer::{Occupancy, Shared, Verdict};
+use anabranch_multipath::buffer::{Occupancy, SendPermission, Shared};
 use anabranch_multipath::scheduler::{Decision, Offer, PathState};
 use anabranch_wire::Payload;
 use anabranch_wire::sctp::{self, DataFlags};
@@ -288,7 +288,7 @@ impl Outbound {
             if usable && !owes && path.is_released(now) && core.admits((cwnd, in_window), path, len) {
                 let occupancy =
                     Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
-                if splitting.judge(occupancy, path.mss, &shared) == Verdict::Admitted {
+                if splitting.judge(occupancy, path.mss, &shared) == SendPermission::Admitted {
                     queueable = (cwnd - in_window).min(self.window());
                 }
             }
@@ -588,12 +588,12 @@ impl Outbound {
         }
         let occupancy = Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
         match core.splitting().judge(occupancy, path.mss, shared) {
-            Verdict::Admitted => None,
-            Verdict::SendBufferShare => Some(sender(
+            SendPermission::Admitted => None,
+            SendPermission::SendBufferShare => Some(sender(
                 path.load.in_flight(),
                 path.load.buffered().saturating_sub(path.load.in_flight()),
             )),
-            Verdict::ReceiveBufferShare => Some(receiver),
+            SendPermission::ReceiveBufferShare => Some(receiver),
         }
     }
 }

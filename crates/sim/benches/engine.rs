@@ -1,4 +1,4 @@
-//! What an event costs: the queue of events, and a frame's way over a link.
+//! Cost of an event: the event queue, and the transmission of a frame over a link.
 
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -9,7 +9,7 @@ use anabranch_wire::Ecn;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 
-/// The usual life of an event: the earliest one is replaced by a later one of the same component.
+/// The usual cycle of an event: the earliest one is replaced by a later one of the same component.
 fn events(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("replace the earliest of n events");
     for pending in [14, 200, 6000] {

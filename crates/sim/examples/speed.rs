@@ -1,5 +1,5 @@
-//! How fast the simulator is: `speed [flows] [seconds] [Mbit/s]` runs that many TCP flows over a bottleneck of so much,
-//! 50 Mbit/s if not said, for each.
+//! Speed of the simulator: `speed [flows] [seconds] [Mbit/s]` runs this number of TCP flows over a bottleneck
+//! of this rate per flow (default 50 Mbit/s).
 
 fn main() -> Result<(), anabranch_sim::RunError> {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>().unwrap_or(2));
@@ -7,7 +7,7 @@ fn main() -> Result<(), anabranch_sim::RunError> {
     let seconds = arguments.next().unwrap_or(300);
     let rate = flows * arguments.next().unwrap_or(50);
     let scenario = anabranch_sim::presets::dumbbell(seconds, flows as usize, rate, rate);
-    #[expect(clippy::disallowed_methods, reason = "it times the run and is not part of it")]
+    #[expect(clippy::disallowed_methods, reason = "it measures the run and is not part of it")]
     let start = std::time::Instant::now();
     let result = anabranch_sim::run(&scenario, &anabranch_sim::RunOptions::default())?;
     let wall_s = start.elapsed().as_secs_f64();

@@ -1,4 +1,4 @@
-//! Scenarios built in code, in few words: for benchmarks and tests.
+//! Scenarios built in code, for benchmarks and tests.
 
 use crate::scenario::model::{
     Common, Directions, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue,
@@ -14,7 +14,7 @@ use anabranch_netem::IpVersion;
 use anabranch_netem::loss::none;
 use anabranch_netem::queue::fifo;
 
-/// A link model of so many megabits per second and milliseconds, with a queue of so many packets.
+/// A link model of `mbit` Mbit/s and `delay_ms` milliseconds, with a queue of `queue` packets.
 pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {
     LinkModel {
         rate: LinkRate::Constant(Rate::from_bits_per_second(mbit * 1_000_000)),
@@ -147,7 +147,7 @@ pub fn common(congestion: &str) -> Common {
     Common { congestion: self::congestion(congestion), ..Common::default() }
 }
 
-/// The congestion control called `name`, with the usual options.
+/// The congestion control with this name, with default options.
 ///
 /// # Panics
 /// If there is none.

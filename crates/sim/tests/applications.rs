@@ -1,4 +1,4 @@
-//! Applications at both ends of a flow: data that goes the other way or both ways, requests and answers.
+//! Applications at both ends of a flow: reverse data, data in both directions, requests and responses.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::loss::bernoulli::Bernoulli;
@@ -12,7 +12,7 @@ use anabranch_sim::{RunOptions, RunResult};
 
 const BETWEEN: [&str; 2] = ["S", "D"];
 
-/// Runs a scenario, and holds the run against what it is in the order of time and with every packet checked.
+/// Runs a scenario, and compares the result with that in order of time and that with every packet checked.
 fn run(scenario: &Scenario) -> RunResult {
     let run = |options| anabranch_sim::run(scenario, &options).expect("the run succeeds");
     let result = run(RunOptions::default());
@@ -33,7 +33,7 @@ fn connected() -> Vec<(&'static str, Protocol, &'static str)> {
     ]
 }
 
-/// A flow of each protocol over two paths that lose a packet in a hundred, with hosts of its own.
+/// A flow of each protocol over two paths that lose one in a hundred packets, each with its own hosts.
 fn lossy(of: impl Fn(Flow) -> Flow) -> Scenario {
     let lossy = || LinkModel { loss: Loss::Bernoulli(Bernoulli { rate: 0.01 }), ..wire(10, 5, 50) };
     let (mut links, mut flows) = (Vec::new(), Vec::new());
@@ -58,7 +58,7 @@ fn exchanges(request: u64, response: u64, think_ms: u64, count: u64) -> Workload
 }
 
 #[test]
-fn the_response_time_of_ten_kilobytes_by_hand() {
+fn response_time_equals_time_computed_by_hand() {
     let flow = saturated("F", BETWEEN, Protocol::Tcp(tcp()), "reno");
     for direction in [Directions::Forward, Directions::Reverse] {
         let flow = Flow { workload: exchanges(1_000, 10_000, 100, 5), direction, ..flow.clone() };
@@ -67,26 +67,27 @@ fn the_response_time_of_ten_kilobytes_by_hand() {
         let flow = &result.flows[0];
         assert_eq!((flow.answers, flow.state.as_str()), (Some(5), "closed"));
         assert_eq!((flow.delivered_bytes, flow.reverse_delivered_bytes), (5_000, Some(50_000)));
-        // At 10 Mbit/s and 5 ms either way, with 52 bytes of headers: 1052 bytes there take 0.8416 ms, and the seven
-        // segments of an answer with 10,364 bytes together 8.2912 ms.
+        // At 10 Mbit/s and 5 ms in each direction, with 52 bytes of headers: the 1052 bytes of a request take
+        // 0.8416 ms, and the seven segments of a response with 10,364 bytes together 8.2912 ms.
         let once = 0.000_841_6 + 0.005 + 0.008_291_2 + 0.005;
-        // Who connects asks first behind the last segment of the handshake, of 52 bytes.
+        // If the connecting host requests first, the request follows the last segment of the handshake, of 52
+        // bytes.
         let behind = if direction == Directions::Forward { 0.000_041_6 / 5.0 } else { 0.0 };
         let mean = flow.response_time_s.expect("five answers").mean;
         assert!((mean - once - behind).abs() < 1e-12, "{direction:?}: {mean}");
-        // Half a request's way: written and read at once.
+        // Delivery delay of a request, which is written and read at once.
         let there = flow.delivery_delay_s.expect("five requests").mean;
         assert!((there - 0.005_841_6 - behind).abs() < 1e-12, "{direction:?}: {there}");
         let back = flow.reverse_delivery_delay_s.expect("five answers").mean;
         assert!(
             (0.005..0.013_291_2).contains(&back),
-            "a byte of an answer takes between its first and last: {back}"
+            "the mean delay of response bytes lies between those of the first and last: {back}"
         );
     }
 }
 
 #[test]
-fn requests_go_on_until_the_stop_and_times_are_of_the_measured_part() {
+fn requests_stop_in_time_and_warm_up_is_excluded() {
     let Workload::RequestResponse { request, response, think, exponential, .. } = exchanges(100, 100, 300, 1)
     else {
         unreachable!("requests")
@@ -96,7 +97,7 @@ fn requests_go_on_until_the_stop_and_times_are_of_the_measured_part() {
     let flow = Flow { workload, stop, ..saturated("F", BETWEEN, Protocol::Tcp(tcp()), "reno") };
     let base = scenario(10, vec![link("a", BETWEEN, wire(10, 50, 100))], vec![flow]);
     let result = run(&Scenario { warmup: Duration::from_secs(6), ..base });
-    // 100 ms for the handshake, then one request in 300 ms and 2 × (50 ms + 152 bytes at 10 Mbit/s).
+    // 100 ms for the handshake, then one request per 300 ms and 2 × (50 ms + 152 bytes at 10 Mbit/s).
     assert_eq!((result.flows[0].answers, result.flows[0].response_time_s), (Some(13), None));
     assert_eq!((result.flows[0].state.as_str(), result.flows[0].goodput_bps), ("closed", 0.0));
 }
@@ -106,7 +107,7 @@ fn delivered(flow: &FlowResult) -> [Option<u64>; 2] {
 }
 
 #[test]
-fn every_protocol_answers_over_paths_that_lose_packets() {
+fn every_protocol_answers_over_lossy_paths() {
     let result = run(&lossy(|flow| Flow { workload: exchanges(700, 30_000, 1, 200), ..flow }));
     for flow in &result.flows {
         assert_eq!((flow.answers, flow.state.as_str()), (Some(200), "closed"), "{}", flow.name);
@@ -118,7 +119,7 @@ fn every_protocol_answers_over_paths_that_lose_packets() {
 }
 
 #[test]
-fn every_protocol_carries_files_both_ways_at_once_and_closes() {
+fn every_protocol_carries_files_in_both_directions() {
     for message in [None, Some(MessageSize::Uniform { low: 1, high: 4_000 })] {
         let workload = Workload::File { size: 3_000_000, message };
         let direction = Directions::Both;
@@ -129,7 +130,7 @@ fn every_protocol_carries_files_both_ways_at_once_and_closes() {
             assert!(flow.completion_s.is_some(), "{}", flow.name);
             assert!(
                 flow.paths.iter().any(|path| path.retransmissions > 0),
-                "{}: nothing was lost",
+                "{}: no packet was lost",
                 flow.name
             );
         }
@@ -137,7 +138,7 @@ fn every_protocol_carries_files_both_ways_at_once_and_closes() {
 }
 
 #[test]
-fn saturated_both_ways_is_more_than_one_way_and_stops() {
+fn both_directions_carry_more_than_one_and_stop() {
     let stop = Some(Time::ZERO + Duration::from_secs(20));
     let run = |direction| run(&lossy(|flow| Flow { direction, stop, ..flow }));
     let (forward, both) = (run(Directions::Forward), run(Directions::Both));
@@ -151,7 +152,7 @@ fn saturated_both_ways_is_more_than_one_way_and_stops() {
 }
 
 #[test]
-fn data_that_goes_back_is_reported_as_its_sender_sees_it() {
+fn reverse_data_is_reported_by_its_sender() {
     let slow = LinkModel { rate: wire(2, 1, 1).rate, ..wire(10, 5, 50) };
     let mut narrow = link("a", BETWEEN, wire(10, 5, 50));
     narrow.reverse = slow;
@@ -167,12 +168,12 @@ fn data_that_goes_back_is_reported_as_its_sender_sees_it() {
 }
 
 #[test]
-fn datagrams_both_ways_by_hand() {
+fn datagrams_in_both_directions_match_numbers() {
     let flow = Flow { direction: Directions::Both, ..udp("F", BETWEEN, 8) };
     let result = run(&scenario(10, vec![link("a", BETWEEN, wire(10, 5, 20))], vec![flow]));
     let flow = &result.flows[0];
-    // A datagram a millisecond from 0 on there, 5.8224 ms on the way. The other host learns at 5.8224 ms whom to send to;
-    // what it had ready by then, six datagrams, goes out together.
+    // A datagram per millisecond from 0 on, with a delay of 5.8224 ms. The other host learns its destination
+    // at 5.8224 ms; the six datagrams that it has ready by then are sent together.
     assert_eq!((flow.written_bytes, flow.delivered_bytes), (10_000_000, 9_995_000));
     assert_eq!(
         (flow.reverse_written_bytes, flow.reverse_delivered_bytes),

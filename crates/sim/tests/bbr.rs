@@ -1,15 +1,15 @@
-//! BBR in whole runs, on every protocol: alone on a link it fills it with a short queue, on two links it fills both, and
-//! random loss does not take its rate.
+//! BBR in whole runs, on every protocol: alone on a link it fills the link with a short queue, on two links
+//! it fills both, and random loss does not reduce its rate.
 
 use anabranch_sim::scenario;
 use anabranch_sim::{RunOptions, RunResult};
 use core::fmt::Write as _;
 
 const PROTOCOLS: [&str; 4] = ["tcp", "mptcp", "sctp", "cmt-sctp"];
-/// Payload of a packet: 1,448 of 1,500 bytes in TCP, less in the others.
-const PAYLOAD: f64 = 0.93;
+/// Payload ratio of a packet: 1,448 of 1,500 bytes in TCP, less in the other protocols.
+const PAYLOAD_RATIO: f64 = 0.93;
 
-/// One flow over paths of their own; `b0`, `b1` … are the bottlenecks.
+/// One flow over disjoint paths; `b0`, `b1` … are the bottlenecks.
 fn text(paths: usize, protocol: &str) -> String {
     let mut text = String::from(
         "title = \"BBR\"\nduration = \"40 s\"\nwarmup = \"10 s\"\n\
@@ -32,13 +32,13 @@ fn text(paths: usize, protocol: &str) -> String {
     if protocol.contains("sctp") {
         text += "workload = { kind = \"saturated\", message = \"1452 B\" }\n";
     } else {
-        // A lost retransmission is found by time; without this each costs a timeout.
+        // A lost retransmission is detected by time; without this each costs a timeout.
         text += "recovery = \"rack\"\n";
     }
     text
 }
 
-/// A bottleneck: rate in Mbit/s, round-trip time in ms, queue in products of both.
+/// A bottleneck: rate in Mbit/s, round-trip time in ms, queue in multiples of their product.
 #[derive(Clone, Copy, Debug)]
 struct Path {
     mbps: u64,
@@ -84,7 +84,7 @@ fn run(protocol: &str, paths: &[Path], more: &[(&str, &str)]) -> RunResult {
     anabranch_sim::run(&scenario, &RunOptions::default()).expect("the run succeeds")
 }
 
-/// Utilisation of a bottleneck, and the mean of its queue in bytes.
+/// Utilisation of a bottleneck, and its mean queue in bytes.
 fn bottleneck(result: &RunResult, at: usize) -> (f64, f64) {
     let name = format!("b{at}");
     let link = result.links.iter().find(|link| link.name == name && link.direction == "forward");
@@ -93,7 +93,7 @@ fn bottleneck(result: &RunResult, at: usize) -> (f64, f64) {
 }
 
 #[test]
-fn alone_it_fills_a_link_with_a_short_queue() {
+fn single_flow_fills_a_link_with_a_short_queue() {
     for protocol in PROTOCOLS {
         for path in SINGLE {
             let result = run(protocol, &[path], &[]);
@@ -101,14 +101,14 @@ fn alone_it_fills_a_link_with_a_short_queue() {
             let queue = queue / path.product();
             let goodput = result.flows[0].goodput_bps / (path.mbps as f64 * 1e6);
             assert!(utilisation >= 0.95, "{protocol} {path:?}: {utilisation}");
-            assert!(goodput >= 0.95 * PAYLOAD, "{protocol} {path:?}: {goodput}");
+            assert!(goodput >= 0.95 * PAYLOAD_RATIO, "{protocol} {path:?}: {goodput}");
             assert!(queue <= 0.5, "{protocol} {path:?}: {queue} products");
         }
     }
 }
 
 #[test]
-fn two_disjoint_paths_are_both_filled() {
+fn both_disjoint_paths_are_filled() {
     for protocol in ["mptcp", "cmt-sctp"] {
         for second in [SINGLE[1], SINGLE[3], SINGLE[5]] {
             let paths = [SINGLE[1], second];
@@ -116,23 +116,24 @@ fn two_disjoint_paths_are_both_filled() {
             let sum: f64 = paths.iter().map(|path| path.mbps as f64 * 1e6).sum();
             let goodput = result.flows[0].goodput_bps / sum;
             let used = [bottleneck(&result, 0).0, bottleneck(&result, 1).0];
-            assert!(goodput >= 0.9 * PAYLOAD, "{protocol} {second:?}: {goodput}");
+            assert!(goodput >= 0.9 * PAYLOAD_RATIO, "{protocol} {second:?}: {goodput}");
             assert!(used.iter().all(|share| *share >= 0.9), "{protocol} {second:?}: {used:?}");
         }
     }
 }
 
-/// 1 % of the packets are lost at random, which leaves CUBIC a twentieth of the fastest of these paths.
+/// 1 % of the packets are lost at random, with which CUBIC uses a twentieth of the fastest of these paths.
 ///
-/// Why not all of the link: between two probes BBR's short-term bounds follow what arrives, which is what left less 1 %, so
-/// that the rate sinks a little with every round for two to three seconds. SCTP moreover sends a chunk again fast only once
-/// (RFC 9260 §7.2.4), and a second loss of it costs a timeout.
+/// Reason for the unused part of the link: between two probes BBR's short-term bounds follow the delivery
+/// rate, which is the sending rate less 1 %, so that the rate decreases slightly in every round for two to
+/// three seconds. In addition, SCTP retransmits a chunk fast only once (RFC 9260 §7.2.4), and a second loss
+/// of it costs a timeout.
 #[test]
-fn random_loss_does_not_take_its_rate() {
+fn random_loss_does_not_reduce_the_rate() {
     for (protocol, least_mean) in PROTOCOLS.into_iter().zip([0.85, 0.85, 0.75, 0.75]) {
         let loss = [("link.b0.loss.model", "bernoulli"), ("link.b0.loss.rate", "0.01")];
         let shares = SINGLE.map(|path| {
-            let most = path.mbps as f64 * 1e6 * PAYLOAD * 0.99;
+            let most = path.mbps as f64 * 1e6 * PAYLOAD_RATIO * 0.99;
             run(protocol, &[path], &loss).flows[0].goodput_bps / most
         });
         let mean = shares.iter().sum::<f64>() / shares.len() as f64;

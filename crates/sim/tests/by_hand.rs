@@ -1,4 +1,4 @@
-//! Runs whose outcome can be worked out by hand.
+//! Runs whose results can be computed by hand.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::policy::SctpPaths;
@@ -22,12 +22,13 @@ fn close(value: f64, expected: f64, within: f64) -> bool {
 }
 
 #[test]
-fn datagrams_over_two_links() {
-    // 1000 bytes and 28 of headers take 0.8224 ms at 10 Mbit/s and 0.08224 ms at 100; 5 and 10 ms on the way.
+fn datagrams_over_two_links_match_numbers() {
+    // 1000 bytes and 28 of headers take 0.8224 ms at 10 Mbit/s and 0.08224 ms at 100; 5 and 10 ms of
+    // propagation.
     let links = vec![link("a", ["S", "R"], wire(10, 5, 10)), link("b", ["R", "D"], wire(100, 10, 10))];
     let result = run(&scenario(10, links, vec![udp("F", ["S", "D"], 8)]));
     let flow = &result.flows[0];
-    // One datagram a millisecond from 0 on; the last ones are still on the way at the end.
+    // One datagram per millisecond from 0 on; the last ones are in flight at the end.
     assert_eq!((flow.written_bytes, flow.delivered_bytes), (10_000_000, 9_985_000));
     let delay = flow.delivery_delay_s.expect("datagrams arrived");
     assert!(close(delay.mean, 0.015_904_64, 1e-9) && close(delay.p99, 0.015_904_64, 0.01), "{delay:?}");
@@ -39,13 +40,13 @@ fn datagrams_over_two_links() {
     let first = &result.links[0];
     assert_eq!((first.packets, first.bytes, first.drops, first.occupancy.max), (10_000, 10_280_000, 0, 0));
     assert!(close(first.utilisation, 0.8224, 1e-9), "{}", first.utilisation);
-    assert_eq!(result.links[1].packets, 0, "nothing goes back");
-    // A wake-up for each datagram, its arrival at R and its arrival at D; the last ones are on the way.
+    assert_eq!(result.links[1].packets, 0, "no packet in the reverse direction");
+    // A wake-up for each datagram, its arrival at R and its arrival at D; the last ones are in flight.
     assert_eq!(result.events, Some(10_000 + 9_995 + 9_985));
 }
 
 #[test]
-fn an_overloaded_queue_drops_the_excess() {
+fn overloaded_queue_drops_the_excess() {
     // 16 Mbit/s of payload into 10 Mbit/s: 1216 packets a second leave, ten wait.
     let links = vec![link("a", ["S", "D"], wire(10, 5, 10))];
     let base = scenario(20, links, vec![udp("F", ["S", "D"], 16)]);
@@ -57,21 +58,22 @@ fn an_overloaded_queue_drops_the_excess() {
     assert!((9..=10).contains(&waiting), "{waiting}");
     assert!(link.occupancy.mean > 9.0 && link.occupancy.max == 10, "{:?}", link.occupancy);
     assert_eq!(link.drops, link.drops_by_cause["queue"]);
-    // A full queue of ten and half a packet on average being sent, then 5 ms.
+    // A full queue of ten and on average half a packet in transmission, then 5 ms.
     let delay = result.flows[0].delivery_delay_s.expect("datagrams arrived").mean;
     assert!(close(delay, 0.005 + 0.000_822_4 * 10.7, 0.05), "{delay}");
 }
 
 #[test]
-fn a_file_takes_its_round_trips() {
-    // 10 segments of 1448 bytes fit the initial window: one round trip to open, half a one for the data.
+fn file_takes_the_computed_time() {
+    // 10 segments of 1448 bytes fit the initial window: one round trip for the handshake, half a one for the
+    // data.
     let links = vec![link("a", ["S", "D"], wire(1000, 50, 100))];
     let mut flow = saturated("F", ["S", "D"], Protocol::Tcp(tcp()), "reno");
     flow.workload = Workload::File { size: 14_480, message: None };
     flow.start = Time::ZERO + Duration::from_secs(1);
     let result = run(&scenario(5, links, vec![flow]));
     let completion = result.flows[0].completion_s.expect("the file arrives");
-    // Transmission of a SYN each way and of ten full packets, at 8 ns a byte.
+    // Transmission of a SYN in each direction and of ten full packets, at 8 ns per byte.
     let sending = 8e-9 * (2.0 * 60.0 + 10.0 * 1500.0);
     assert!((0.150..0.150 + 2.0 * sending).contains(&completion), "{completion}");
     assert_eq!(result.flows[0].state, "closed");
@@ -79,7 +81,7 @@ fn a_file_takes_its_round_trips() {
 }
 
 #[test]
-fn goodput_is_measured_after_the_warm_up() {
+fn goodput_excludes_the_warm_up() {
     let links = vec![link("a", ["S", "D"], wire(10, 1, 100))];
     let mut flow = udp("F", ["S", "D"], 4);
     flow.stop = Some(Time::ZERO + Duration::from_secs(6));
@@ -92,7 +94,7 @@ fn goodput_is_measured_after_the_warm_up() {
 }
 
 #[test]
-fn events_change_a_link_on_the_way() {
+fn events_change_a_link() {
     let links = vec![link("a", ["S", "D"], wire(10, 1, 100))];
     let at = |second, directions, change| Event {
         at: Time::ZERO + Duration::from_secs(second),
@@ -111,20 +113,20 @@ fn events_change_a_link_on_the_way() {
     let base = scenario(10, links, vec![udp("F", ["S", "D"], 8)]);
     let result = run(&Scenario { events, ..base });
     let drops = &result.links[0].drops_by_cause;
-    // A second of 1000 datagrams each, and the one that is on the way at 4 s.
+    // 1000 datagrams in a second each, and the one in flight at 4 s.
     assert_eq!((drops["loss"], drops["down"]), (1000, 1001));
     assert!(result.flows[0].delivered_bytes < 10_000_000 - 2_000_000 - 500_000);
     assert!(result.flows[0].delivery_delay_s.expect("datagrams arrived").p99 > 0.49);
 }
 
 #[test]
-fn what_is_too_large_is_dropped_and_counted() {
+fn too_large_packets_are_dropped_and_counted() {
     let narrow = LinkModel { mtu: 600, ..wire(10, 1, 100) };
     let links = vec![link("a", ["S", "R"], wire(10, 1, 100)), link("b", ["R", "D"], narrow)];
     // A flow takes its packet size from its links: 572 and 428 bytes.
     let fits = run(&scenario(2, links.clone(), vec![udp("F", ["S", "D"], 4)]));
     assert_eq!((fits.links[2].drops, fits.links[2].packets), (0, 2000));
-    // Unless it is told otherwise.
+    // Unless it has another setting.
     let mut flow = udp("F", ["S", "D"], 4);
     flow.common.mtu = Some(1500);
     let blocked = run(&scenario(2, links, vec![flow]));
@@ -132,22 +134,22 @@ fn what_is_too_large_is_dropped_and_counted() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn errors_name_the_problem() {
     let links = vec![link("a", ["S", "D"], wire(10, 1, 100))];
     let mut flow = udp("F", ["S", "D"], 4);
     flow.workload = Workload::Saturated { message: Some(MessageSize::Constant(1000)) };
     let error =
         anabranch_sim::run(&scenario(1, links.clone(), vec![flow]), &RunOptions::default()).unwrap_err();
-    assert!(error.to_string().starts_with("flow \"F\": UDP sends whatever it is given"), "{error}");
+    assert!(error.to_string().starts_with("flow \"F\": UDP gives no feedback"), "{error}");
     let pcap = Some(PathBuf::from("/nowhere/at/all.pcapng").into());
     let options = RunOptions { pcap, ..RunOptions::default() };
     let error = anabranch_sim::run(&scenario(1, links, vec![udp("F", ["S", "D"], 4)]), &options).unwrap_err();
     assert!(matches!(error, RunError::File { .. }) && error.to_string().contains("/nowhere/at/all.pcapng"));
 }
 
-/// Nine addresses at each end make 81 pairs: no flow may silently do with fewer of them than it was told to use.
+/// Nine addresses at each end make 81 pairs: a flow must not silently use fewer of them than configured.
 #[test]
-fn more_paths_than_a_connection_has_are_refused() {
+fn too_many_paths_are_refused() {
     let links = |count: usize| -> Vec<Link> {
         (0..count).map(|number| link(&format!("l{number}"), ["S", "R"], wire(10, 1, 10))).collect()
     };
@@ -162,21 +164,21 @@ fn more_paths_than_a_connection_has_are_refused() {
             &RunOptions::default(),
         )
     };
-    let Protocol::Sctp(settings) = sctp(true) else { unreachable!("it is SCTP") };
+    let Protocol::Sctp(settings) = sctp(true) else { unreachable!("the protocol is SCTP") };
     let full = Protocol::Sctp(Sctp { paths: SctpPaths::FullMesh, ..settings });
     for protocol in [mptcp(), full] {
         let flow = saturated("F", ["S", "D"], protocol, "lia");
         let error = meshed(9, flow.clone()).unwrap_err().to_string();
-        let says = "flow \"F\": its hosts' addresses make 81 paths, and a connection has at most 64; take away links or \
-                    set paths to what needs fewer";
-        assert_eq!(error, says);
+        let expected = "flow \"F\": its hosts' addresses make 81 paths, and a connection has at most 64; remove \
+                    links or set paths to a value with fewer";
+        assert_eq!(error, expected);
         assert_eq!(meshed(8, flow).unwrap().flows[0].paths.len(), 64);
     }
 }
 
 /// The link goes down after a second: the timeout doubles until it reaches its upper bound.
 #[test]
-fn a_timeout_backs_off_to_its_upper_bound() {
+fn timeout_backs_off_to_its_upper_bound() {
     let down = Event {
         at: Time::ZERO + Duration::from_secs(1),
         link: 0,
@@ -196,11 +198,11 @@ fn a_timeout_backs_off_to_its_upper_bound() {
 }
 
 #[test]
-fn checksums_of_mappings_are_sent_where_they_are_asked_for() {
+fn mapping_checksums_are_sent_if_requested() {
     let capture = std::env::temp_dir().join(format!("anabranch-checksums-{}.pcapng", std::process::id()));
     let options =
         RunOptions { pcap: Some(capture.clone().into()), check_wire: true, ..RunOptions::default() };
-    let Protocol::Mptcp { tcp, mptcp } = mptcp() else { unreachable!("it is Multipath TCP") };
+    let Protocol::Mptcp { tcp, mptcp } = mptcp() else { unreachable!("the protocol is Multipath TCP") };
     let captured = [false, true].map(|dss_checksum| {
         let protocol = Protocol::Mptcp { tcp: tcp.clone(), mptcp: Mptcp { dss_checksum, ..mptcp.clone() } };
         let links = vec![link("a", ["S", "D"], wire(10, 10, 50))];
@@ -209,8 +211,8 @@ fn checksums_of_mappings_are_sent_where_they_are_asked_for() {
         assert_eq!(result.flows[0].counters["checksum_failures"], 0);
         std::fs::read(&capture).expect("the capture")
     });
-    std::fs::remove_file(&capture).expect("it was there");
-    // The first option of the first packet is MP_CAPABLE, version 1: 0x80 asks for checksums (RFC 8684 §3.1).
+    std::fs::remove_file(&capture).expect("the capture exists");
+    // The first option of the first packet is MP_CAPABLE, version 1: 0x80 requests checksums (RFC 8684 §3.1).
     let asks = captured.map(|bytes| {
         let at = bytes.windows(3).position(|three| three[..2] == [30, 4] && three[2] == 0x01);
         bytes[at.expect("MP_CAPABLE") + 3] & 0x80 != 0
@@ -218,9 +220,10 @@ fn checksums_of_mappings_are_sent_where_they_are_asked_for() {
     assert_eq!(asks, [false, true]);
 }
 
-/// Nobody answers: an association gives up opening after so many attempts, and an open one after so many errors.
+/// The peer never answers: an association gives up opening after its limit of attempts, and an open one after
+/// its limit of errors.
 #[test]
-fn an_association_gives_up_after_as_many_errors_as_it_may_make() {
+fn association_aborts_after_its_error_limit() {
     let Protocol::Sctp(settings) = sctp(false) else { unreachable!("it is SCTP") };
     let state = |down_ms: u64, change: &dyn Fn(&mut Sctp)| {
         let mut settings = settings.clone();
@@ -244,19 +247,19 @@ fn an_association_gives_up_after_as_many_errors_as_it_may_make() {
     }
 }
 
-/// A datagram flow of 1000-byte messages over one link, for so many seconds.
+/// A datagram flow of 1000-byte messages over one link for `seconds`.
 fn datagrams(seconds: u64, model: LinkModel, mbit: u64) -> RunResult {
     run(&scenario(seconds, vec![link("a", ["S", "D"], model)], vec![udp("F", ["S", "D"], mbit)]))
 }
 
 #[test]
-fn the_delay_of_datagrams_is_exact_however_long_the_queue() {
-    // 1000 Mbit/s into 10: one datagram in a hundred finds room, behind a thousand others.
+fn datagram_delay_is_exact_with_long_queues() {
+    // 1000 Mbit/s into 10: one datagram in a hundred is queued, behind a thousand others.
     let result = datagrams(3, wire(10, 5, 1000), 1000);
     let delay = result.flows[0].delivery_delay_s.expect("datagrams arrived");
     let (transmission, full) = (0.000_822_4, 1001.0 * 0.000_822_4 + 0.005);
     assert!(delay.p99 <= full && delay.p99 > full - 2.0 * transmission, "{delay:?}");
-    // The first thousand fill the queue one by one, the others find it full.
+    // The first thousand fill the queue one by one, the others arrive at a full queue.
     let count = result.flows[0].delivered_bytes as f64 / 1000.0;
     let filling = 1000.0 * (0.005 + 501.0 * transmission);
     let mean = (filling + (count - 1000.0) * full) / count;
@@ -264,18 +267,20 @@ fn the_delay_of_datagrams_is_exact_however_long_the_queue() {
 }
 
 #[test]
-fn a_queue_of_two_hundred_thousand_datagrams_delays_them_all() {
-    // Twenty times too much; what waits grows by 1 - 1/20 of what comes, and each datagram waits for all before it.
+fn long_queue_delays_all_datagrams() {
+    // Twenty times too much; the queue grows by 1 - 1/20 of the arrivals, and each datagram waits for all
+    // before it.
     let result = datagrams(20, wire(10, 0, 200_000), 200);
     let delay = result.flows[0].delivery_delay_s.expect("datagrams arrived");
     let slowness = 200.0 * 1028.0 / 1000.0 / 10.0;
-    // One that arrives after t was sent after t / slowness: on average over the 20 s, half of the rest.
+    // A datagram that arrives after t was sent after t / slowness: on average over the 20 s, half of the
+    // rest.
     let mean = 20.0 * (1.0 - 1.0 / slowness) / 2.0;
     assert!(close(delay.mean, mean, 0.001), "{} for {mean}", delay.mean);
 }
 
 #[test]
-fn datagrams_that_were_held_back_have_their_delay() {
+fn held_back_datagrams_have_their_delay() {
     let model = LinkModel {
         reorder: Some(Reorder { rate: 0.05, delay: Duration::from_millis(500) }),
         ..wire(100, 10, 100)

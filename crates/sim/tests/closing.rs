@@ -1,9 +1,9 @@
-//! A file that was sent ends in an orderly way under every protocol: both sides say what they have to say.
+//! A transferred file is closed in an orderly way under every protocol.
 
 use anabranch_sim::{RunOptions, scenario};
 
 #[test]
-fn a_finished_transfer_is_closed() {
+fn finished_transfer_is_closed() {
     for protocol in ["tcp", "mptcp", "sctp", "cmt-sctp"] {
         let text = format!(
             "duration = \"5 s\"\n[[link]]\nbetween = [\"S\", \"D\"]\nrate = \"10 Mbit/s\"\ndelay = \"10 ms\"\n[[flow]]\n\

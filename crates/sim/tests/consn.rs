@@ -36,7 +36,7 @@ fn wifi_3g(cross: bool, buffer: u64, seconds: u64, flow: &str) -> FlowResult {
     anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
 }
 
-/// Multipath TCP with both known mechanisms, or with neither.
+/// Multipath TCP with both established mechanisms, or with neither.
 fn settings(control: &str, scheduler: &str, mechanisms: bool) -> String {
     format!(
         "protocol = \"mptcp\"\npaths = \"fullmesh\"\ncongestion = \"{control}\"\nscheduler = \"{scheduler}\"\n\
@@ -47,7 +47,7 @@ fn settings(control: &str, scheduler: &str, mechanisms: bool) -> String {
 const FORMS: [&str; 2] = ["consn", "consn-ascending"];
 
 #[test]
-fn the_strongest_path_alone_is_the_floor() {
+fn goodput_is_at_least_that_of_the_best_path() {
     let alone = "protocol = \"mptcp\"\npaths = \"default\"\ninitial_path = \"wifi\"";
     let alone = wifi_3g(false, 400, 40, alone).goodput_bps;
     for (cross, buffer) in [(false, 100), (false, 200), (false, 400), (true, 100), (true, 300), (true, 1000)]
@@ -57,14 +57,14 @@ fn the_strongest_path_alone_is_the_floor() {
             assert_eq!(flow.paths.len(), if cross { 4 } else { 2 });
             let rate = flow.goodput_bps / alone;
             assert!(rate > 0.99, "{scheduler} with {buffer} kB, cross {cross}: {rate} of WiFi alone");
-            let most = flow.receive_buffer_bytes.expect("a simulation knows it").max;
-            assert!(most <= 1000 * buffer, "{most} B in a receive buffer of {buffer} kB");
+            let most = flow.receive_buffer_bytes.expect("a simulation reports it").max;
+            assert!(most <= 1000 * buffer, "{most} B held in a receive buffer of {buffer} kB");
         }
     }
 }
 
 #[test]
-fn large_buffers_bring_what_both_paths_carry() {
+fn large_buffers_fill_both_paths() {
     for cross in [false, true] {
         for scheduler in FORMS {
             let rate = wifi_3g(cross, 1000, 60, &settings("lia", scheduler, false)).goodput_bps / 1e6;
@@ -75,7 +75,7 @@ fn large_buffers_bring_what_both_paths_carry() {
 
 #[test]
 #[ignore = "prints the table of docs/mptcp.md"]
-fn print_the_table() {
+fn print_table() {
     for (cross, control) in [(false, "lia"), (true, "lia"), (false, "olia"), (true, "olia")] {
         for buffer in [50, 100, 150, 200, 250, 300, 400, 500, 750, 1000, 2000, 3000] {
             let rate = |scheduler, mechanisms| {

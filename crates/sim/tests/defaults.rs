@@ -1,9 +1,9 @@
-//! What a scenario takes for granted is what the protocols take for granted.
+//! The defaults of scenarios are those of the protocols.
 
 use anabranch_sim::scenario::model::{Buffer, Common, Tcp};
 
 #[test]
-fn defaults_of_the_model_are_those_of_tcp() {
+fn model_defaults_equal_tcp_defaults() {
     let config = anabranch_tcp::tcp::Config::default();
     let (common, tcp) = (Common::default(), Tcp::default());
     assert_eq!(common.send_buffer, Buffer::Bytes(config.send_buffer));

@@ -1,4 +1,4 @@
-//! Same seed, same run: whatever is looked at, and whatever else is in the scenario.
+//! Equal seeds give equal runs, independently of observation and of other parts of the scenario.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::loss::bernoulli::Bernoulli;
@@ -55,13 +55,13 @@ fn run(options: &RunOptions) -> RunResult {
     anabranch_sim::run(&everything(), options).expect("the run succeeds")
 }
 
-/// All but the time that the run took.
+/// The result without the duration of the run.
 fn timeless(result: RunResult) -> RunResult {
     RunResult { wall_s: 0.0, ..result }
 }
 
 #[test]
-fn looking_changes_nothing() {
+fn observation_does_not_change_the_run() {
     let plain = timeless(run(&RunOptions::default()));
     assert_eq!(timeless(run(&RunOptions::default())), plain, "twice");
     assert_eq!(timeless(run(&RunOptions { check_wire: true, ..RunOptions::default() })), plain, "check_wire");
@@ -75,8 +75,8 @@ fn looking_changes_nothing() {
     assert_ne!(other.digest, plain.digest, "another seed is another run");
 }
 
-/// Flows of every protocol, each with hosts and access links of its own, over two bottlenecks that change in every way that
-/// a link can: much is done ahead of its time here.
+/// Flows of every protocol, each with its own hosts and access links, over two bottlenecks that change in
+/// every possible way: with much lookahead.
 fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
     let bottleneck = || LinkModel { queue: queue.clone(), loss: *loss, ..wire(20, 10, 60) };
     let mut links = vec![
@@ -99,7 +99,7 @@ fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
     join("cmt", sctp(true), "cmt-rpv2", &[one, two]);
     join("udp", Protocol::Udp, "reno", &[one]);
     let udp = anabranch_sim::presets::udp("udp", ["udp-source", "udp-sink"], 3);
-    *flows.last_mut().expect("just joined") = udp;
+    *flows.last_mut().expect("a flow was just added") = udp;
     let at = |at, link, changes| Event {
         at: Time::ZERO + Duration::from_millis(at),
         link,
@@ -125,7 +125,7 @@ fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
 }
 
 #[test]
-fn what_is_done_ahead_of_its_time_changes_nothing() {
+fn lookahead_does_not_change_the_run() {
     let fifo = Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(60) });
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ahead");
     for (queue, loss) in [(&fifo, 0.0), (&RED, 0.0), (&fifo, 0.005)] {
@@ -142,14 +142,15 @@ fn what_is_done_ahead_of_its_time_changes_nothing() {
             plain,
             "{queue:?}, {loss:?}"
         );
-        // Traces look every ten milliseconds: nothing may be further ahead than that.
+        // Traces sample every ten milliseconds, which limits lookahead.
         let trace = Some(folder.clone());
         assert_eq!(run(&RunOptions { trace, ..RunOptions::default() }), plain, "{queue:?}, {loss:?}");
     }
 }
 
-/// Three flows over a trace-driven bottleneck without delay, and so their own links: many things happen at one moment, and
-/// what reaches the bottleneck at one has links before and behind it in the order of components.
+/// Three flows over a trace-driven bottleneck without delay, and equally with their own links: many events
+/// have equal times, and arrivals at the bottleneck have links before and behind it in the order of
+/// components.
 fn trace_driven(seed: u64) -> Scenario {
     let opportunities = |every: u64, number: u64| LinkRate::Trace {
         file: "by hand".into(),
@@ -173,7 +174,7 @@ fn trace_driven(seed: u64) -> Scenario {
     Scenario { seed, ..scenario(5, links, flows) }
 }
 
-/// Losses until the last moment.
+/// Losses until the end.
 fn lossy(seed: u64) -> Scenario {
     let lossy = LinkModel { loss: Loss::Bernoulli(Bernoulli { rate: 0.1 }), ..wire(5, 20, 50) };
     let mut links = vec![link("bottleneck", ["R1", "R2"], lossy.clone())];
@@ -188,7 +189,7 @@ fn lossy(seed: u64) -> Scenario {
 }
 
 #[test]
-fn ties_and_late_losses_are_the_same_ahead_of_time() {
+fn ties_and_late_losses_are_equal_with_lookahead() {
     for seed in 1..=40 {
         for scenario in [trace_driven(seed), lossy(seed)] {
             let run = |in_order| {
@@ -201,14 +202,14 @@ fn ties_and_late_losses_are_the_same_ahead_of_time() {
 }
 
 #[test]
-fn the_result_survives_json() {
+fn result_round_trips_through_json() {
     let result = run(&RunOptions::default());
     let text = serde_json::to_string(&result).expect("a result is JSON");
     assert_eq!(serde_json::from_str::<RunResult>(&text).expect("and back"), result);
 }
 
 #[test]
-fn what_is_added_elsewhere_shifts_nobodys_draws() {
+fn added_component_does_not_shift_other_draws() {
     let lossy = LinkModel { loss: Loss::Bernoulli(Bernoulli { rate: 0.02 }), ..wire(10, 10, 50) };
     let pair = |number: usize| {
         let hosts = [format!("S{number}"), format!("D{number}")];
@@ -228,7 +229,7 @@ fn what_is_added_elsewhere_shifts_nobodys_draws() {
 }
 
 #[test]
-fn a_run_can_be_stopped() {
+fn run_can_be_stopped() {
     let scenario = dumbbell(20, 2, 10, 50);
     let mut seen = Vec::new();
     let outcome = anabranch_sim::run_with(&scenario, &RunOptions::default(), &mut |progress: Progress| {

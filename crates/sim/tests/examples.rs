@@ -1,4 +1,4 @@
-//! The examples are scenarios that run, and each of their flows moves data.
+//! The examples are valid scenarios, and each of their flows delivers data.
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, Scenario};
@@ -22,7 +22,7 @@ fn read(path: &Path, sets: &[(&str, &str)]) -> Scenario {
 }
 
 #[test]
-fn there_are_examples_and_the_index_names_each() {
+fn index_names_every_example() {
     let files = examples();
     assert!(files.len() >= 6, "{files:?}");
     let index = std::fs::read_to_string(files[0].with_file_name("README.md")).unwrap();
@@ -33,7 +33,7 @@ fn there_are_examples_and_the_index_names_each() {
 }
 
 #[test]
-fn every_example_runs_and_every_flow_delivers() {
+fn every_flow_of_every_example_delivers() {
     for path in examples() {
         let scenario = read(&path, &[]);
         let result = anabranch_sim::run(&scenario, &RunOptions::default())
@@ -46,9 +46,9 @@ fn every_example_runs_and_every_flow_delivers() {
     }
 }
 
-/// The settings that the comments suggest, as they stand there.
+/// The settings in the examples' comments.
 #[test]
-fn what_the_comments_suggest_is_valid() {
+fn settings_in_comments_are_valid() {
     let mut suggestions = 0;
     for path in examples() {
         let text = std::fs::read_to_string(&path).unwrap();

@@ -1,5 +1,5 @@
-//! What a simulator of congestion control is judged by, measured in whole runs: a flow fills its link, flows share,
-//! coupled controls share as their publications say, and a path that goes away costs nothing but time.
+//! Basic properties of simulated congestion control, in whole runs: a flow fills its link, flows share,
+//! coupled controls share as in their publications, and a path failure costs only time.
 
 #[path = "cases/text.rs"]
 mod text;
@@ -16,7 +16,7 @@ fn goodput(result: &RunResult, flow: usize) -> f64 {
     result.flows[flow].goodput_bps
 }
 
-/// A scenario of this length, warm-up included, with fast links but for what they say themselves.
+/// A scenario of this length, warm-up included, with fast links unless configured otherwise.
 fn scenario_of(
     [duration, warmup]: [u32; 2],
     links: &[(&str, [&str; 2], &str)],
@@ -54,7 +54,7 @@ fn dumbbell() -> String {
 }
 
 #[test]
-fn one_reno_flow_fills_a_link_whose_queue_holds_the_bandwidth_delay_product() {
+fn reno_flow_fills_link_with_bdp_queue() {
     // 20 Mbit/s and 20.8 ms: 34.7 packets; the queue holds 50. 1448 of 1500 bytes are payload.
     for (rate, queue) in
         [("20 Mbit/s", "50 packets"), ("100 Mbit/s", "200 packets"), ("5 Mbit/s", "20 packets")]
@@ -72,7 +72,7 @@ fn one_reno_flow_fills_a_link_whose_queue_holds_the_bandwidth_delay_product() {
 }
 
 #[test]
-fn two_reno_flows_share_a_red_bottleneck_evenly() {
+fn two_reno_flows_share_a_red_bottleneck() {
     let settings = [("duration", "320 s"), ("warmup", "20 s"), ("link.bottleneck.queue.kind", "red")];
     let result = run(&dumbbell(), &settings);
     let jain = result.jain.expect("two flows have an index");
@@ -98,7 +98,7 @@ fn shared() -> String {
 }
 
 #[test]
-fn uncoupled_subflows_take_two_thirds_and_coupled_ones_half() {
+fn coupled_subflows_take_half_of_the_link() {
     let expected = [("reno", 2.0 / 3.0, 0.05), ("lia", 0.5, 0.07), ("olia", 0.5, 0.07), ("balia", 0.5, 0.07)];
     for (congestion, share, tolerance) in expected {
         for seed in ["1", "2"] {
@@ -144,9 +144,10 @@ paths = "disjoint"
 "#;
 
 #[test]
-fn an_outage_costs_no_byte_and_goodput_is_back_soon() {
-    // The goodput of a span is what a run that ends with it measures from its start on: equal seeds make equal runs.
-    // A run fails if a byte is delivered twice, out of order or from the wrong place.
+fn outage_loses_no_byte_and_goodput_recovers() {
+    // The goodput of a span is measured by a run that ends with it and has its start as the end of the
+    // warm-up: equal seeds make equal runs. A run fails if a byte is delivered twice, out of order or from
+    // the wrong place.
     let span = |from: f64, to: f64, link: &str| {
         let event = |(at, state): (f64, &str)| {
             format!("[[event]]\nat = \"{at} s\"\nlink = \"{link}\"\nset = {{ state = \"{state}\" }}\n")
@@ -158,9 +159,9 @@ fn an_outage_costs_no_byte_and_goodput_is_back_soon() {
     for link in ["first", "second", "far", "near"] {
         let before = span(10.0, 20.0, link);
         let during = span(23.0, 30.0, link);
-        // Whichever host has an address on the link is told and tells the other, so that a new subflow begins at once.
-        // Of a link between routers ("near") nobody is told: the old subflow's timeout has doubled all along, up to
-        // 12.8 s when the path returns, and that is how long it may take to notice.
+        // A host with an address on the link is notified and notifies the other, so that a new subflow begins
+        // at once. Of a link between routers ("near") no host is notified: the old subflow's timeout has
+        // doubled up to 12.8 s when the path returns, and detecting the recovery may take that long.
         let back = if link == "near" { 44.8 } else { 32.2 };
         let after = span(back, back + 10.0, link);
         assert!(before > 17.5e6, "{link}: {before}");

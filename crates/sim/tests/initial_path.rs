@@ -1,4 +1,4 @@
-//! The path that a connection of TCP takes, and that the others begin on.
+//! The path of a TCP connection, and the first path of other connections.
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
@@ -24,7 +24,7 @@ fn links(flow: &FlowResult) -> Vec<String> {
 }
 
 #[test]
-fn tcp_takes_the_path_that_it_is_given() {
+fn tcp_uses_its_initial_path() {
     for (asked, taken) in [
         ("\"b\"", "bx"),
         ("\"y\"", "ay"),
@@ -40,7 +40,7 @@ fn tcp_takes_the_path_that_it_is_given() {
 }
 
 #[test]
-fn multipath_tcp_begins_on_the_path_that_it_is_given_and_joins_the_others() {
+fn mptcp_begins_on_its_initial_path() {
     let first = run("protocol = \"mptcp\"\npaths = \"default\"\ninitial_path = [\"b\", \"y\"]");
     assert_eq!(links(&first), ["by"]);
     let mesh = run("protocol = \"mptcp\"\ninitial_path = [\"b\", \"y\"]");
@@ -55,7 +55,7 @@ fn multipath_tcp_begins_on_the_path_that_it_is_given_and_joins_the_others() {
 }
 
 #[test]
-fn an_association_begins_on_the_pair_that_it_is_given_and_the_other_destination_gets_the_other_source() {
+fn association_begins_on_its_initial_pair() {
     for (asked, taken) in [
         ("[\"a\", \"x\"]", ["ax", "by"]),
         ("[\"a\", \"y\"]", ["ay", "bx"]),
@@ -68,15 +68,15 @@ fn an_association_begins_on_the_pair_that_it_is_given_and_the_other_destination_
         let mesh = run(&format!("protocol = \"cmt-sctp\"\npaths = \"fullmesh\"\ninitial_path = {asked}"));
         assert_eq!((links(&mesh)[0].as_str(), mesh.paths.len()), (taken[0], 4), "{asked}");
     }
-    // A destination alone keeps the i-th source for the i-th destination.
+    // A single destination keeps the i-th source for the i-th destination.
     let flow = run("protocol = \"sctp\"\ninitial_path = \"y\"");
     assert_eq!(links(&flow), ["ax", "by"]);
     assert!(flow.paths[1].goodput_bps > 8e6, "{:?}", flow.paths);
 }
 
-/// One path for each destination, and at the receiver one in all: its only peer address.
+/// One path for each destination, and a single one at the receiver: its only peer address.
 #[test]
-fn what_comes_from_one_address_to_two_counts_for_the_path_that_it_took() {
+fn data_counts_for_the_path_that_it_took() {
     let link =
         |name, [a, b]: [&str; 2]| format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\n");
     let links = [link("a", ["A", "R"]), link("x", ["R", "B"]), link("y", ["R", "B"])];

@@ -1,4 +1,4 @@
-//! IPv6 beside IPv4, and what routers say of packets that are too large.
+//! IPv6 compared with IPv4, and errors of routers about packets that are too large.
 
 #[path = "cases/text.rs"]
 mod text;
@@ -7,7 +7,7 @@ use anabranch_sim::scenario::Scenario;
 use anabranch_sim::{RunOptions, RunResult};
 use text::read;
 
-/// Two disjoint paths, and a host pair of its own beside them.
+/// Two disjoint paths, and an independent pair of hosts.
 const PATHS: &str = r#"
 duration = "20 s"
 warmup = "5 s"
@@ -40,17 +40,17 @@ fn run(scenario: &Scenario) -> RunResult {
 }
 
 #[test]
-fn ipv6_carries_the_same_up_to_its_longer_header() {
-    // Payload of a packet of 1500 bytes: TCP has a header of 32 with timestamps, MPTCP's mapping takes 20 more; a DATA
-    // chunk and SCTP's header take 28.
+fn ipv6_goodput_differs_by_its_longer_header() {
+    // Payload of a packet of 1500 bytes: TCP has a header of 32 with timestamps, MPTCP's mapping takes 20
+    // more; a DATA chunk and SCTP's header take 28.
     let protocols = [("tcp", 32.0), ("mptcp", 52.0), ("sctp", 28.0), ("cmt-sctp", 28.0)];
     for (protocol, transport) in protocols {
         let goodput = |ip| {
             let mut sets = vec![("ip", ip), ("flow.F.protocol", protocol)];
             if protocol == "cmt-sctp" {
-                // A loss takes half of both windows from one path under the default control, which leaves it a packet's: how
-                // much gets through depends on how many of the few losses fall into the measured time. Windows of their own
-                // keep both links full.
+                // Under the default control, a loss takes half of both windows from one path and leaves it
+                // one packet: goodput depends on the number of the few losses within the measured part.
+                // Uncoupled windows keep both links full.
                 sets.push(("flow.F.congestion", "reno"));
             }
             let result = run(&read(PATHS, &sets));
@@ -64,7 +64,7 @@ fn ipv6_carries_the_same_up_to_its_longer_header() {
 }
 
 #[test]
-fn ipv6_is_the_same_ahead_of_time_and_in_order() {
+fn lookahead_does_not_change_ipv6_runs() {
     let scenario = read(PATHS, &[("ip", "v6"), ("flow.F.protocol", "mptcp")]);
     let digest = |in_order| {
         anabranch_sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap().digest
@@ -72,7 +72,7 @@ fn ipv6_is_the_same_ahead_of_time_and_in_order() {
     assert_eq!(digest(true), digest(false));
 }
 
-/// Datagrams of 1500 bytes that the third link of four is too narrow for.
+/// Datagrams of 1500 bytes, for which the third link of four is too narrow.
 const NARROW: &str = r#"
 duration = "10 s"
 [link_defaults]
@@ -101,16 +101,17 @@ workload = { kind = "messages", message = "1400 B", interval = "100 ms" }
 "#;
 
 #[test]
-fn a_router_answers_what_is_too_large_for_the_next_link() {
+fn router_answers_too_large_packets() {
     for ip in ["v4", "v6"] {
         let result = run(&read(NARROW, &[("ip", ip)]));
         let link = |name: &str, direction: &str| {
             result.links.iter().find(|link| link.name == name && link.direction == direction).unwrap()
         };
-        // One every 100 ms, those of the last 10 ms not there yet.
+        // One every 100 ms, without those of the last 10 ms.
         let dropped = link("narrow", "forward").drops_by_cause["mtu"];
         assert!((98..=100).contains(&dropped), "{dropped}");
-        // The errors go back over both links before it: an IP and an ICMP header, and 8 bytes behind the quoted IP header.
+        // The errors pass both links before it: an IP and an ICMP header, and 8 bytes behind the quoted IP
+        // header.
         let errors = link("second", "reverse");
         assert_eq!(errors.packets, dropped);
         assert_eq!(errors.bytes, dropped * if ip == "v4" { 20 + 8 + 28 } else { 40 + 8 + 48 });
@@ -120,26 +121,26 @@ fn a_router_answers_what_is_too_large_for_the_next_link() {
 }
 
 #[test]
-fn a_router_says_no_more_than_a_thousand_errors_a_second() {
+fn router_limits_its_errors() {
     let often = [("flow.F.workload.interval", "500 us"), ("link_defaults.rate", "100 Mbit/s")];
     let result = run(&read(NARROW, &often));
     let dropped = result.links[4].drops_by_cause["mtu"];
     assert!((19_970..=20_000).contains(&dropped), "{dropped}");
-    let said = result.links[3].packets;
-    // Fifty at once, and then one a millisecond.
-    assert!((50 + 9_970..=50 + 10_000).contains(&said), "{said}");
+    let sent = result.links[3].packets;
+    // Fifty at once, and then one per millisecond.
+    assert!((50 + 9_970..=50 + 10_000).contains(&sent), "{sent}");
 }
 
 #[test]
-fn a_black_hole_says_nothing() {
+fn black_hole_sends_no_errors() {
     let result = run(&read(NARROW, &[("link.narrow.icmp", "false")]));
     assert!(result.links.iter().all(|link| link.direction == "forward" || link.packets == 0));
     assert!(result.links.iter().any(|link| link.drops_by_cause["mtu"] > 90));
 }
 
-/// RFC 8899: an association finds out for itself what the narrow link carries, and loses no data to it.
+/// RFC 8899: an association probes the MTU of the narrow link, and loses no data to it.
 #[test]
-fn sctp_finds_its_way_through_a_black_hole() {
+fn sctp_probes_the_mtu_of_a_black_hole() {
     for (ip, discovery) in [("v4", true), ("v6", true), ("v4", false)] {
         let discovery = if discovery { "true" } else { "false" };
         let scenario = NARROW.replace("\"udp\"", &format!("\"sctp\"\npmtu_discovery = {discovery}")).replace(
@@ -152,7 +153,7 @@ fn sctp_finds_its_way_through_a_black_hole() {
             // The narrow link has room for 1,252 bytes of data in 1,300, or 1,232.
             assert!(flow.goodput_bps > 8.5e6, "{} bit/s", flow.goodput_bps);
             let dropped: u64 = result.links.iter().map(|link| link.drops_by_cause["mtu"]).sum();
-            assert!(dropped < 30, "{dropped} probes of both ends, and nothing else");
+            assert!(dropped < 30, "only {dropped} probes of both ends are dropped");
         } else {
             assert!(flow.goodput_bps < 1e3, "{} bit/s", flow.goodput_bps);
         }

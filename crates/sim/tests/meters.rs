@@ -1,4 +1,4 @@
-//! What is measured over time: against closed forms, and against a replay of traces that have every change.
+//! Measurements over time, compared with closed forms and with a replay of traces of every change.
 
 use anabranch_sim::scenario::result::{FlowResult, RunResult};
 use anabranch_sim::{RunOptions, scenario};
@@ -9,7 +9,8 @@ fn close(value: f64, expected: f64, within: f64) -> bool {
     (value - expected).abs() <= within * expected.abs().max(1e-9)
 }
 
-/// A run of one TCP flow over one link of 100 Mbit/s and a round-trip time of `rtt` milliseconds without transmission.
+/// A run of one TCP flow over one link of 100 Mbit/s and a round-trip time of `rtt` milliseconds without
+/// transmission.
 fn one_flow(rtt: u64, head: &str, flow: &str) -> FlowResult {
     let text = format!(
         "{head}\n[[link]]\nname = \"L\"\nbetween = [\"A\", \"B\"]\nrate = \"100 Mbit/s\"\ndelay = \"{} us\"\n\
@@ -21,35 +22,37 @@ fn one_flow(rtt: u64, head: &str, flow: &str) -> FlowResult {
 }
 
 #[test]
-fn bytes_in_flight_are_averaged_over_each_change() {
+fn bytes_in_flight_are_averaged_over_time() {
     let flow = one_flow(
         4,
         "duration = \"20 s\"\nwarmup = \"1 s\"",
         "delayed_ack = false\nworkload = { kind = \"messages\", message = \"1 kB\", interval = \"20 ms\" }",
     );
-    // 1000 bytes every 20 ms, each until its acknowledgement: 4 ms, and 1052 and 52 bytes at 100 Mbit/s.
+    // 1000 bytes every 20 ms, each in flight until its acknowledgement: 4 ms, and 1052 and 52 bytes at 100
+    // Mbit/s.
     let in_flight = 0.004 + 1104.0 * 8.0 / 100e6;
     let mean = flow.paths[0].outstanding_mean_bytes;
     assert!(close(mean, 1000.0 * in_flight / 0.020, 1e-3), "{mean}");
 }
 
 #[test]
-fn a_connection_that_is_over_is_not_averaged_any_further() {
+fn ended_connection_is_no_longer_averaged() {
     let flow = one_flow(
         20,
         "duration = \"20 s\"\nwarmup = \"0 s\"",
         "workload = { kind = \"file\", size = \"100 kB\" }",
     );
-    let done = flow.completion_s.expect("it is done");
+    let done = flow.completion_s.expect("the file is complete");
     assert!(done < 0.12, "{done}");
-    // All of its bytes were in flight for a round-trip time, out of the time until the last acknowledgement and FIN.
+    // All of its bytes were in flight for a round-trip time, relative to the time until the last
+    // acknowledgement and FIN.
     let mean = flow.paths[0].outstanding_mean_bytes;
     let (low, high) = (100_000.0 * 0.020 / (done + 0.035), 100_000.0 * 0.032 / done);
     assert!((low..high).contains(&mean), "{mean} is not between {low} and {high}");
 }
 
 #[test]
-fn nothing_is_averaged_before_the_start_and_no_round_trip_time_before_the_first() {
+fn averages_begin_with_the_flow_and_first_sample() {
     let flow = one_flow(20, "duration = \"20 s\"\nwarmup = \"5 s\"", "start = \"19 s\"");
     let path = &flow.paths[0];
     let srtt = path.srtt_mean_s.expect("there were samples");
@@ -96,14 +99,14 @@ start = "1.5 s"
 workload = { kind = "file", size = "300 kB" }
 "#;
 
-/// A folder of this test's own.
+/// A separate folder for this test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
     folder
 }
 
-/// Mean over the time in which a value is there, and the largest value, from `since` until `until`.
+/// Mean over the time in which the value is known, and the largest value, from `since` until `until`.
 fn mean_max(rows: &[(f64, Option<f64>)], since: f64, until: f64) -> (f64, f64) {
     let ends = rows.iter().skip(1).map(|row| row.0).chain([until]);
     let (mut sum, mut span, mut max) = (0.0, 0.0, 0.0_f64);
@@ -120,7 +123,7 @@ fn mean_max(rows: &[(f64, Option<f64>)], since: f64, until: f64) -> (f64, f64) {
     (sum / span, max)
 }
 
-/// The rows of a column, by the names in the columns behind the time.
+/// The rows of a column, by the identifying columns after the time.
 fn column(text: &str, names: usize, wanted: &str) -> BTreeMap<String, Vec<(f64, Option<f64>)>> {
     let mut lines = text.lines();
     let at = lines.next().unwrap().split(',').position(|name| name == wanted).unwrap();
@@ -139,12 +142,12 @@ fn traced() -> (RunResult, PathBuf) {
     let folder = folder("every-change");
     let options = RunOptions { trace: Some(folder.clone()), trace_changes: true, ..RunOptions::default() };
     let result = anabranch_sim::run(&scenario, &options).unwrap();
-    assert_eq!(plain, result, "looking at every change changes nothing");
+    assert_eq!(plain, result, "tracing every change does not change the run");
     (result, folder)
 }
 
 #[test]
-fn means_and_maxima_are_those_of_a_replay_of_every_change() {
+fn means_and_maxima_equal_those_of_a_replay() {
     let (result, folder) = traced();
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let (paths, buffers) = (read("paths.csv"), read("buffers.csv"));
@@ -178,7 +181,7 @@ fn means_and_maxima_are_those_of_a_replay_of_every_change() {
             (flow.reordering_buffer_bytes, "reordering_buffer_bytes"),
             (flow.receive_buffer_bytes, "receive_buffer_bytes"),
         ] {
-            let found = found.expect("a simulation knows");
+            let found = found.expect("a simulation reports it");
             let (mean, max) = mean_max(&column(&buffers, 1, name)[&flow.name], 1.0, 5.0);
             assert!(close(found.mean, mean, 1e-6), "{} {name}: {} for {mean}", flow.name, found.mean);
             assert!(close(found.max as f64, max, 1e-9), "{} {name}: {} for {max}", flow.name, found.max);
@@ -189,13 +192,13 @@ fn means_and_maxima_are_those_of_a_replay_of_every_change() {
 }
 
 #[test]
-fn gaps_within_a_subflow_count_in_the_buffers_of_multipath_tcp() {
+fn subflow_gaps_count_in_mptcp_buffers() {
     let text = SCENARIO.split("[[flow]]").take(2).collect::<Vec<_>>().join("[[flow]]");
     let one_path = text.replace("protocol = \"mptcp\"", "protocol = \"mptcp\"\npaths = \"default\"");
     let scenario = scenario::parse(&one_path, "scenario", &[]).unwrap();
     let result = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
-    // One subflow with losses: whatever waits, waits behind a gap of the subflow.
-    let held = result.flows[0].reordering_buffer_bytes.expect("a simulation knows");
+    // One subflow with losses: all waiting data waits for a gap of the subflow.
+    let held = result.flows[0].reordering_buffer_bytes.expect("a simulation reports it");
     assert!(
         result.flows[0].paths[0].retransmissions > 10 && held.mean > 100.0 && held.max > 10_000,
         "{held:?}"

@@ -1,10 +1,10 @@
-//! Nodes on the way that do something to packets: what connections make of it, over the whole run.
+//! Middleboxes in whole runs, and the reaction of connections.
 
 use anabranch_sim::scenario::result::{FlowResult, RunResult};
 use anabranch_sim::{RunOptions, run, scenario};
 use proptest::prelude::*;
 
-/// A client with two ways to a server, each through a node of its own.
+/// A client with two paths to a server, each through a separate node.
 const TWO_WAYS: &str = r#"
 title = "two ways"
 duration = "10 s"
@@ -31,7 +31,7 @@ rate = "100 Mbit/s"
 delay = "1 ms"
 "#;
 
-/// The same with every packet written and read again must be the same run.
+/// The result of a run, which must be equal with every packet encoded and parsed.
 fn outcome(flow: &str, middleboxes: &str) -> RunResult {
     outcome_after("10 s", flow, middleboxes)
 }
@@ -64,13 +64,13 @@ fn only(result: &RunResult) -> &FlowResult {
     flow
 }
 
-/// How many paths have carried data that nobody else had.
+/// The number of paths that carried data first.
 fn used(flow: &FlowResult) -> usize {
     flow.paths.iter().filter(|path| path.goodput_bps > 1e6).count()
 }
 
 #[test]
-fn a_path_that_loses_options_of_syns_is_done_without() {
+fn path_that_strips_syn_options_is_not_used() {
     let result = outcome(MPTCP, &at("N2", "kind = \"strip-options\", data = false"));
     let flow = only(&result);
     assert!((used(flow), flow.fallback) == (1, false) && flow.goodput_bps > 9e6, "{flow:?}");
@@ -79,14 +79,14 @@ fn a_path_that_loses_options_of_syns_is_done_without() {
 }
 
 #[test]
-fn a_connection_that_begins_where_options_are_lost_is_plain_tcp() {
+fn stripped_first_path_causes_plain_tcp() {
     let result = outcome(MPTCP, &at("N1", "kind = \"strip-options\""));
     let flow = only(&result);
     assert!(flow.fallback && flow.goodput_bps > 9e6, "{flow:?}");
 }
 
 #[test]
-fn options_lost_after_the_handshake_cost_a_path_or_multipath_and_no_byte() {
+fn options_lost_after_handshake_lose_no_byte() {
     for node in ["N1", "N2"] {
         let file = format!("{MPTCP}\nworkload = {{ kind = \"file\", size = \"4 MB\" }}");
         let result = outcome(&file, &at(node, "kind = \"strip-options\", syn = false"));
@@ -95,7 +95,7 @@ fn options_lost_after_the_handshake_cost_a_path_or_multipath_and_no_byte() {
 }
 
 #[test]
-fn a_firewall_that_drops_syns_makes_it_plain_tcp_or_one_path() {
+fn dropped_syns_leave_plain_tcp_or_one_path() {
     let result = outcome(MPTCP, &at("N1", "kind = \"drop-syn\""));
     let flow = only(&result);
     assert!(flow.fallback && flow.goodput_bps > 5e6, "{flow:?}");
@@ -105,7 +105,7 @@ fn a_firewall_that_drops_syns_makes_it_plain_tcp_or_one_path() {
 }
 
 #[test]
-fn segments_cut_up_or_put_together_arrive_whole() {
+fn split_or_merged_segments_arrive_whole() {
     for does in ["kind = \"split\", size = 300", "kind = \"merge\", size = 1400, wait = \"5 ms\""] {
         for checksum in [false, true] {
             let flow = format!(
@@ -113,7 +113,7 @@ fn segments_cut_up_or_put_together_arrive_whole() {
             );
             let result = outcome(&flow, &at("N1", does));
             assert_eq!(only(&result).delivered_bytes, 4_000_000, "{does} {checksum}: {:?}", only(&result));
-            // Where mappings are lost the path is left soon.
+            // Where mappings are lost the path is soon abandoned.
             let least = if does.contains("split") { 500 } else { 5 };
             assert!(result.middleboxes[0].changed > least, "{:?}", result.middleboxes);
         }
@@ -121,7 +121,7 @@ fn segments_cut_up_or_put_together_arrive_whole() {
 }
 
 #[test]
-fn a_translator_is_no_obstacle_to_who_is_behind_it() {
+fn connections_from_behind_a_nat_work() {
     for direction in ["forward", "reverse", "both"] {
         let flow = format!("{MPTCP}\ndirection = \"{direction}\"");
         let result = outcome(&flow, &(nat("N1", "wifi") + &nat("N2", "cell")));
@@ -146,7 +146,7 @@ fn a_translator_is_no_obstacle_to_who_is_behind_it() {
 }
 
 #[test]
-fn who_is_behind_a_translator_cannot_be_called() {
+fn host_behind_a_nat_is_not_reachable() {
     // The server opens the connection.
     let flow = MPTCP.replace("initial_path = \"wifi\"", "");
     let text = format!(
@@ -160,8 +160,8 @@ fn who_is_behind_a_translator_cannot_be_called() {
 }
 
 #[test]
-fn a_router_behind_a_translator_tells_of_its_narrow_link() {
-    // Packets of the server are too large for the client's link, and the error goes back through the translator.
+fn errors_of_narrow_links_pass_a_nat() {
+    // Packets of the server are too large for the client's link, and the error is translated on its way back.
     let narrow = TWO_WAYS.replace("between = [\"N1\", \"R\"]", "between = [\"N1\", \"R\"]\nmtu = 1200");
     let flow = "[[flow]]\nname = \"F\"\nfrom = \"C\"\nto = \"S\"\nprotocol = \"tcp\"\ninitial_path = \"wifi\"\nmtu = 1500";
     for direction in ["forward", "reverse"] {
@@ -173,13 +173,13 @@ fn a_router_behind_a_translator_tells_of_its_narrow_link() {
 }
 
 #[test]
-fn sctp_without_udp_around_it_does_not_get_through_a_translator() {
+fn plain_sctp_does_not_pass_a_nat() {
     let result = outcome("protocol = \"sctp\"", &(nat("N1", "wifi") + &nat("N2", "cell")));
     assert_eq!(only(&result).delivered_bytes, 0);
 }
 
 #[test]
-fn each_flow_gets_the_rate_of_a_shaper() {
+fn shaper_limits_each_flow() {
     let shaper = at("R", "kind = \"shaper\", rate = \"2 Mbit/s\"");
     // Two subflows, two rates.
     let result = outcome(MPTCP, &shaper);
@@ -192,7 +192,7 @@ fn each_flow_gets_the_rate_of_a_shaper() {
     assert!((1.7e6..2e6).contains(&flow.goodput_bps) && result.middleboxes[0].dropped > 1_000, "{flow:?}");
 }
 
-/// A middlebox of any kind, as a scenario writes it.
+/// A middlebox of any kind, in the notation of scenarios.
 fn any_middlebox() -> impl Strategy<Value = (String, bool)> {
     let flags = any::<[bool; 6]>();
     let size = 1_u32..1_600;
@@ -215,7 +215,7 @@ fn any_middlebox() -> impl Strategy<Value = (String, bool)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Every byte arrives, or the run says that it did not.
+    /// Every byte arrives, or the result reports a failure.
     #[test]
     fn nothing_is_lost_silently(
         first in any_middlebox(),
@@ -248,7 +248,7 @@ proptest! {
         let result = outcome_after("600 s", &flow, &boxes);
         let flow = only(&result);
         let ended_badly = !matches!(&*flow.state, "open" | "closed" | "opening");
-        // Where mappings are lost again and again, data that comes by itself gets through, a segment a timeout.
+        // Where mappings are lost repeatedly, isolated segments get through, one per timeout.
         let merged = boxes.contains("merge") && multipath && flow.delivered_bytes > 30_000;
         prop_assert!(flow.delivered_bytes == 300_000 || ended_badly || merged, "{boxes}\n{flow:?}");
     }

@@ -1,9 +1,10 @@
-//! What Multipath TCP has to reach in whole runs: beside a path that dies, and where no route connects addresses.
+//! Minimum performance of Multipath TCP in whole runs: with a failing path, and with pairs of addresses
+//! without a route.
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
 
-const HEADERS: f64 = 1424.0 / 1500.0;
+const PAYLOAD_RATIO: f64 = 1424.0 / 1500.0;
 
 /// Two paths between two hosts, and one flow of Multipath TCP over both of them.
 fn two_paths(links: [&str; 2], flow: &str, (warmup, duration): (f64, f64), events: &str) -> FlowResult {
@@ -27,7 +28,7 @@ fn buffers(bytes: u64) -> String {
 }
 
 #[test]
-fn from_the_second_second_on_a_path_that_died_costs_nothing_but_its_own_share() {
+fn dead_path_costs_only_its_own_share() {
     for buffer in [500_000, 1_000_000, 4_000_000] {
         for delays in [("10 ms", "10 ms"), ("10 ms", "40 ms"), ("40 ms", "10 ms")] {
             let link = |delay| format!("rate = \"10 Mbit/s\"\ndelay = \"{delay}\"");
@@ -35,13 +36,17 @@ fn from_the_second_second_on_a_path_that_died_costs_nothing_but_its_own_share() 
             let flow = format!("protocol = \"mptcp\"\npaths = \"disjoint\"\n{}", buffers(buffer));
             let events = "[[event]]\nat = \"10 s\"\nlink = \"two\"\nset = { state = \"down\" }\n";
             let run = two_paths([&one, &two], &flow, (11.0, 21.0), events);
-            assert!(mbps(&run) >= 0.9 * 10.0 * HEADERS, "{buffer} B, {delays:?}: {} Mbit/s", mbps(&run));
+            assert!(
+                mbps(&run) >= 0.9 * 10.0 * PAYLOAD_RATIO,
+                "{buffer} B, {delays:?}: {} Mbit/s",
+                mbps(&run)
+            );
         }
     }
 }
 
 #[test]
-fn a_path_that_comes_back_is_used_within_three_seconds() {
+fn recovered_path_is_used_within_three_seconds() {
     for buffer in [500_000, 4_000_000] {
         for back in [13.0, 25.0, 55.0] {
             let link = "rate = \"10 Mbit/s\"\ndelay = \"20 ms\"";
@@ -57,9 +62,10 @@ fn a_path_that_comes_back_is_used_within_three_seconds() {
 }
 
 #[test]
-fn what_was_placed_ahead_waits_for_a_path_that_slows_down() {
-    // From the tenth second on the second path has 100 kbit/s. Of 1 MB about half had been placed there by then: at 12.5 kB/s
-    // everybody waits for that until long after the twentieth second. Where only what can be sent is placed, nobody does.
+fn data_assigned_ahead_waits_for_a_slow_path() {
+    // From the tenth second on the second path has 100 kbit/s. Of 1 MB about half had been assigned to it by
+    // then: at 12.5 kB/s the whole connection waits for that until long after the twentieth second.
+    // Schedulers that assign only sendable data avoid the wait.
     let link = "rate = \"10 Mbit/s\"\ndelay = \"10 ms\"\nqueue = { kind = \"fifo\", limit = \"10 packets\" }";
     let events = "[[event]]\nat = \"10 s\"\nlink = \"two\"\nset = { rate = \"100 kbit/s\" }\n";
     let with = |scheduler: &str| {
@@ -69,7 +75,7 @@ fn what_was_placed_ahead_waits_for_a_path_that_slows_down() {
             buffers(1_000_000)
         );
         let both = mbps(&two_paths([link, link], &flow, (2.0, 10.0), ""));
-        assert!(both > 0.9 * 20.0 * HEADERS, "{scheduler}: {both} Mbit/s of both");
+        assert!(both > 0.9 * 20.0 * PAYLOAD_RATIO, "{scheduler}: {both} Mbit/s of both");
         mbps(&two_paths([link, link], &flow, (12.0, 20.0), events))
     };
     let (here, ahead) = (with("linux"), with("linux-ahead"));
@@ -77,15 +83,15 @@ fn what_was_placed_ahead_waits_for_a_path_that_slows_down() {
 }
 
 #[test]
-fn a_full_mesh_leaves_out_what_no_route_connects() {
-    // Two links between the hosts: an address at one end of a link reaches the other end of it alone.
+fn fullmesh_omits_pairs_without_a_route() {
+    // Two links between the hosts: an address at one end of a link reaches only the other end of that link.
     let link = "rate = \"10 Mbit/s\"\ndelay = \"20 ms\"";
     let run = two_paths([link, link], "protocol = \"mptcp\"\npaths = \"fullmesh\"", (0.0, 10.0), "");
     assert_eq!(run.paths.len(), 2, "{:?}", run.paths.iter().map(|path| &path.links).collect::<Vec<_>>());
     assert!(run.paths.iter().all(|path| path.timeouts == Some(0)));
 }
 
-/// Slow start ends in a window of losses and a timeout, beside which acknowledgements of what came later still arrive.
+/// Slow start ends in a window of losses and a timeout, while acknowledgements of later data still arrive.
 const LOSSES: &str = r#"
 title = "a window of losses"
 duration = "2.2417 s"
@@ -117,7 +123,7 @@ start = { uniform = ["0 s", "0.529 s"] }
 "#;
 
 #[test]
-fn what_was_on_the_way_before_a_timeout_brings_no_other() {
+fn data_in_flight_at_timeout_causes_no_other() {
     for seed in 2_490_106_840..2_490_106_860_u64 {
         let scenario = scenario::parse(LOSSES, "losses.toml", &[("seed".into(), seed.to_string())]).unwrap();
         let flow = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);

@@ -1,5 +1,5 @@
-//! Multipath TCP over pairs of dissimilar paths, with its defaults and without the mechanisms that they have: what the
-//! defaults were chosen by. The table in docs/mptcp.md comes from the last test here.
+//! Multipath TCP over pairs of different paths, with its defaults and without their mechanisms: the reasons
+//! of the defaults. The last test here prints the table in docs/mptcp.md.
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
@@ -38,7 +38,7 @@ fn goodput(paths: [Path; 2], buffers: [&str; 2], flow: &str) -> f64 {
     run(paths, buffers, flow).goodput_bps / 1e6
 }
 
-/// TCP on the better of the two paths, with all of the buffers.
+/// Goodput of TCP on the better of the two paths, with the same buffers.
 fn best(paths: [Path; 2], buffer: &str) -> f64 {
     let alone = |name| goodput(paths, [buffer; 2], &format!("protocol = \"tcp\"\ninitial_path = \"{name}\""));
     alone("one").max(alone("two"))
@@ -49,8 +49,8 @@ fn both(paths: [Path; 2], buffer: &str, settings: &str) -> f64 {
 }
 
 #[test]
-fn two_paths_are_not_worse_than_the_better_of_them() {
-    // Corners of the grid, and cells that were far below: down to 0.2 of the better path.
+fn two_paths_are_at_least_as_fast_as_the_better() {
+    // Corners of the grid, and cells that were far lower: down to 0.2 of the better path.
     for (paths, buffer) in [
         ([(10.0, 20), (10.0, 20)], "100 kB"),
         ([(10.0, 20), (10.0, 800)], "400 kB"),
@@ -68,7 +68,7 @@ fn two_paths_are_not_worse_than_the_better_of_them() {
 }
 
 #[test]
-fn the_mechanisms_take_nothing_from_what_both_paths_carry_together() {
+fn mechanisms_do_not_reduce_goodput() {
     for paths in [[(10.0, 20), (10.0, 80)], [(10.0, 20), (5.0, 200)], [(10.0, 20), (2.0, 20)]] {
         for buffer in ["1 MB", "4 MB"] {
             let (with, without) = (both(paths, buffer, ON), both(paths, buffer, OFF));
@@ -78,7 +78,7 @@ fn the_mechanisms_take_nothing_from_what_both_paths_carry_together() {
 }
 
 #[test]
-fn a_full_send_buffer_is_as_bad_as_a_closed_window_and_as_curable() {
+fn mechanisms_help_with_a_full_send_buffer() {
     let paths = [(10.0, 20), (0.5, 200)];
     let small = ["400 kB", "4 MB"];
     let of =
@@ -89,11 +89,11 @@ fn a_full_send_buffer_is_as_bad_as_a_closed_window_and_as_curable() {
 }
 
 #[test]
-fn the_end_of_a_file_does_not_wait_for_the_slow_path() {
+fn end_of_file_does_not_wait_for_slow_path() {
     for size in ["4 MB", "6 MB"] {
         let time = |flow: &str| {
             let file = format!("{flow}\nworkload = {{ kind = \"file\", size = \"{size}\" }}");
-            run([(10.0, 20), (0.5, 200)], ["4 MB"; 2], &file).completion_s.expect("it arrives")
+            run([(10.0, 20), (0.5, 200)], ["4 MB"; 2], &file).completion_s.expect("the file arrives")
         };
         let alone = time("protocol = \"tcp\"\ninitial_path = \"one\"");
         let [off, on] = [OFF, ON]
@@ -104,14 +104,14 @@ fn the_end_of_a_file_does_not_wait_for_the_slow_path() {
 
 #[test]
 #[ignore = "a minute or two; prints the table of docs/mptcp.md"]
-fn print_the_table() {
+fn print_table() {
     let mut text = String::new();
     let mut below = [0; 3];
     let mut cells = 0;
     for rtts in [(20, 20), (20, 80), (20, 200), (20, 800), (80, 20), (200, 20), (800, 20)] {
         for rate in [10.0, 5.0, 2.0, 1.0, 0.5] {
             if rate >= 10.0 && rtts.0 > rtts.1 {
-                continue; // the same pair the other way round
+                continue; // the same pair in reverse order
             }
             let paths = [(10.0, rtts.0), (rate, rtts.1)];
             let _ = write!(text, "| {} ms, {rate} Mbit/s {} ms |", rtts.0, rtts.1);

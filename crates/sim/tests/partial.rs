@@ -1,10 +1,11 @@
-//! Messages that are not worth waiting for, in whole runs: what is given up, and what that does to the others.
+//! Partial reliability in whole runs: abandoned messages, and their effect on others.
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario;
 use anabranch_sim::scenario::result::FlowResult;
 
-/// Messages of 1 kB every 20 ms over a link that loses every tenth packet, with these settings of the workload and the flow.
+/// Messages of 1 kB every 20 ms over a link that loses one in ten packets, with these settings of the
+/// workload and the flow.
 fn run(limit: &str, settings: &str, link: &str) -> FlowResult {
     let text = format!(
         r#"
@@ -29,15 +30,15 @@ workload = {{ kind = "messages", message = "1 kB", interval = "20 ms", count = 2
     anabranch_sim::run(&scenario, &options).unwrap().flows.swap_remove(0)
 }
 
-/// Given up after being sent in part, and before.
+/// Messages abandoned after and before they were sent in part.
 fn given_up(flow: &FlowResult) -> [u64; 2] {
     ["messages_abandoned_sent", "messages_abandoned_unsent"].map(|name| flow.counters[name])
 }
 
-/// A lost message of one packet is given up at once, and so one in ten, give or take three standard deviations; nothing
-/// waits for it longer than it takes to notice.
+/// A lost message of one packet is abandoned at once, so one in ten, within three standard deviations; no
+/// message waits for it longer than its detection takes.
 #[test]
-fn without_retransmissions_as_many_messages_are_given_up_as_the_network_loses() {
+fn lost_messages_are_abandoned_at_once() {
     for settings in ["", "ordered = false", "i_data = true\nstreams = 3", "nr_sack = false"] {
         let flow = run(", max_retransmissions = 0", settings, "rate = \"2 Mbit/s\"");
         let [sent, unsent] = given_up(&flow);
@@ -49,15 +50,15 @@ fn without_retransmissions_as_many_messages_are_given_up_as_the_network_loses() 
     }
 }
 
-/// What is delivered is younger than its lifetime and the way there, where nothing before it can hold it up.
+/// Delivered data is younger than its lifetime and the delay, if no earlier data can block it.
 #[test]
-fn a_lifetime_bounds_the_age_of_what_is_delivered() {
+fn lifetime_limits_the_age_of_delivered_data() {
     let slow = "rate = \"2 Mbit/s\"\nqueue = { kind = \"fifo\", limit = \"20 packets\" }\n";
     let limited = run(", lifetime = \"150 ms\"", "ordered = false", slow);
     let [sent, _] = given_up(&limited);
     assert!(sent > 0);
     let age = limited.delivery_delay_s.as_ref().map(|delay| delay.p99).expect("messages were delivered");
-    // Sent again at the latest when it is 150 ms old, and then 20 packets of 6 ms and 50 ms on the way.
+    // Retransmitted when at most 150 ms old, followed by 20 packets of 6 ms and 50 ms of propagation.
     assert!(age < 0.330, "{age} s");
     let patient = run("", "ordered = false", slow);
     let age = patient.delivery_delay_s.as_ref().map(|delay| delay.p99).expect("messages were delivered");
@@ -65,12 +66,12 @@ fn a_lifetime_bounds_the_age_of_what_is_delivered() {
     assert_eq!(given_up(&patient), [0, 0]);
 }
 
-/// Behind a path that carries next to nothing, what is too old leaves the queue without ever having left the host.
+/// With a very slow path, data that exceeds its lifetime leaves the queue without having been sent.
 #[test]
-fn what_waits_too_long_is_given_up_unsent() {
+fn expired_data_is_abandoned_unsent() {
     let flow = run(", lifetime = \"1 s\"", "", "rate = \"100 kbit/s\"");
     let [sent, unsent] = given_up(&flow);
-    // A quarter of the 400 kbit/s fits at most.
+    // At most a quarter of the 400 kbit/s fits.
     assert!(unsent > 1_000, "{sent} and {unsent}");
     assert_eq!(flow.state, "closed");
 }

@@ -1,4 +1,4 @@
-//! Flows between the same hosts share their addresses and the space of their ports, as on a real machine.
+//! Flows between the same hosts share their addresses and ports, as on a real machine.
 
 #[path = "cases/text.rs"]
 mod text;
@@ -20,12 +20,13 @@ fn between_two_hosts(seconds: u64, flows: &[(String, &str)]) -> Scenario {
     read(&text, &[])
 }
 
-/// Runs it with every packet checked, in which the receiving host finds the same connection as the engine, and in the order
-/// of time as well: it does not matter which end a listener sees first.
+/// Runs it with every packet checked, so that the receiving host must find the same connection as the engine,
+/// and in order of time as well: the result must not depend on the end that a listener handles first.
 fn run_both_ways(scenario: &Scenario) -> RunResult {
     let checked = RunOptions { check_wire: true, ..RunOptions::default() };
-    let result = run(scenario, &checked).expect("every packet is found by what is in it");
-    let ordered = run(scenario, &RunOptions { in_order: true, ..RunOptions::default() }).expect("it runs");
+    let result = run(scenario, &checked).expect("the host finds the connection of every packet");
+    let ordered =
+        run(scenario, &RunOptions { in_order: true, ..RunOptions::default() }).expect("the run succeeds");
     assert_eq!(ordered.digest, result.digest);
     result
 }
@@ -47,7 +48,7 @@ const PROTOCOLS: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn two_flows_of_each_protocol_reach_one_listener() {
+fn two_flows_of_each_protocol_share_a_listener() {
     for (protocol, settings) in PROTOCOLS {
         let flows = [0, 1].map(|number| (format!("{protocol}-{number}"), settings));
         let result = run_both_ways(&between_two_hosts(10, &flows));
@@ -61,7 +62,7 @@ fn two_flows_of_each_protocol_reach_one_listener() {
 }
 
 #[test]
-fn a_join_finds_its_connection_by_the_token() {
+fn join_finds_its_connection_by_token() {
     let (_, mptcp) = PROTOCOLS[1];
     let flows = [0, 1, 2].map(|number| (format!("mptcp-{number}"), mptcp));
     let result = run_both_ways(&between_two_hosts(10, &flows));
@@ -72,17 +73,18 @@ fn a_join_finds_its_connection_by_the_token() {
             assert!(path.remote.ends_with(":5001"), "{}: all joins go to the one port", path.remote);
             assert!(ends.insert((path.local.clone(), path.remote.clone())), "{} twice", path.local);
         }
-        // Data came over both, so that the second was joined to the right connection.
+        // Data used both paths, so the second was joined to the right connection.
         assert!(flow.paths.iter().all(|path| path.goodput_bps > 1e5), "{}: {:?}", flow.name, flow.paths);
     }
 }
 
 #[test]
-fn flows_of_all_protocols_share_two_hosts() {
+fn flows_of_all_protocols_share_hosts() {
     let names = |number| PROTOCOLS.map(|(name, settings)| (format!("{name}-{number}"), settings));
     let flows = [names(0), names(1)].concat();
     let result = run_both_ways(&between_two_hosts(10, &flows));
-    // TCP and Multipath TCP have one space of ports, SCTP and CMT-SCTP another, and UDP a third: a listener each.
+    // TCP and Multipath TCP share one space of ports, SCTP and CMT-SCTP another, and UDP has a third: one
+    // listener each.
     let listeners = [5001, 5002, 5001, 5002, 5001];
     for (flow, ran) in result.flows.iter().enumerate() {
         assert_eq!(first_ports(&result, flow).1, listeners[flow % 5], "{}", ran.name);
@@ -91,7 +93,7 @@ fn flows_of_all_protocols_share_two_hosts() {
 }
 
 #[test]
-fn the_hosts_could_tell_every_packet_s_flow_from_what_is_in_it() {
+fn hosts_find_the_flow_of_every_packet() {
     let names = |number| PROTOCOLS.map(|(name, settings)| (format!("{name}-{number}"), settings));
     let flows: Vec<_> = (0..5).flat_map(names).collect();
     let options = RunOptions { check_wire: true, ..RunOptions::default() };

@@ -1,4 +1,4 @@
-//! Flows through proxies: two connections, of which what the first brings goes on over the second.
+//! Flows through proxies: two connections, the second of which carries the data of the first.
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
@@ -29,7 +29,7 @@ to = "B"
 through = "P"
 "#;
 
-/// Runs it with these settings of the flow, and these changes; doing things ahead of their time changes nothing.
+/// Runs it with these settings of the flow, and these changes; lookahead must not change the result.
 fn flow(settings: &str, changes: &[(&str, &str)]) -> FlowResult {
     let changes: Vec<_> = changes.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
     let scenario = scenario::parse(&format!("{PROXIED}{settings}"), "proxied.toml", &changes);
@@ -46,7 +46,7 @@ fn flow(settings: &str, changes: &[(&str, &str)]) -> FlowResult {
 const MPTCP: &str = "protocol = \"mptcp\"\ncongestion = \"cubic\"\npaths = \"disjoint\"";
 
 #[test]
-fn both_links_are_used_up_and_down_by_flows_whose_server_has_one() {
+fn proxy_uses_both_links_for_single_homed_server() {
     for direction in ["forward", "reverse", "both"] {
         let found = flow(&format!("{MPTCP}\ndirection = \"{direction}\""), &[]);
         let goodputs = [Some(found.goodput_bps), found.reverse_goodput_bps];
@@ -63,7 +63,7 @@ fn both_links_are_used_up_and_down_by_flows_whose_server_has_one() {
 }
 
 #[test]
-fn everything_arrives_at_the_far_end_and_the_flow_ends_then() {
+fn file_arrives_through_proxy_and_flow_ends() {
     for protocol in [MPTCP, "protocol = \"tcp\""] {
         for direction in ["forward", "reverse", "both"] {
             let settings = format!("{protocol}\ndirection = \"{direction}\"");
@@ -78,7 +78,7 @@ fn everything_arrives_at_the_far_end_and_the_flow_ends_then() {
 }
 
 #[test]
-fn delays_are_those_of_the_whole_way() {
+fn delays_cover_the_whole_path() {
     let messages =
         "protocol = \"tcp\"\nworkload = { kind = \"messages\", message = \"100 B\", interval = \"100 ms\" }";
     let found = flow(messages, &[]);
@@ -91,12 +91,13 @@ fn delays_are_those_of_the_whole_way() {
     let found = flow(asks, &[]);
     let responses = found.response_time_s.unwrap();
     assert!((responses.p50 - 2.0 * (0.015 + first + last)).abs() < 4e-4, "{responses:?}");
-    // A round trip of 30 ms and 50 ms to think: 10 s have 124 of them, less what the handshakes take.
+    // A round trip of 30 ms and a think time of 50 ms: 10 s have 124 of them, less the time of the
+    // handshakes.
     assert!(found.answers.is_some_and(|answers| (120..=125).contains(&answers)), "{:?}", found.answers);
 }
 
 #[test]
-fn a_proxy_holds_no_more_than_it_has_room_for() {
+fn proxy_holds_at_most_its_buffer() {
     const BUFFER: u64 = 100_000;
     let buffers = format!("send_buffer = \"{BUFFER} B\"\nreceive_buffer = \"{BUFFER} B\"");
     let slow = "1 Mbit/s";
@@ -106,13 +107,13 @@ fn a_proxy_holds_no_more_than_it_has_room_for() {
     ] {
         let found = flow(&format!("{MPTCP}\n{buffers}\ndirection = \"{direction}\""), narrow);
         let between = found.written_bytes - found.delivered_bytes;
-        // Two buffers of each connection, and the proxy's 128 KiB.
+        // Two buffers per connection, and the proxy's 128 KiB.
         assert!(between > 2 * BUFFER && between <= 4 * BUFFER + (128 << 10), "{direction}: {between}");
     }
 }
 
 #[test]
-fn who_loses_the_server_loses_the_client_and_the_other_way_round() {
+fn failed_connection_ends_its_counterpart() {
     let settings = |direction, link| {
         format!(
             "protocol = \"tcp\"\nuser_timeout = \"2 s\"\nkeepalive = \"500 ms\"\ndirection = \"{direction}\"\n\
@@ -125,10 +126,10 @@ fn who_loses_the_server_loses_the_client_and_the_other_way_round() {
     assert_eq!(flow(&settings("forward", "wlan"), &[]).state, "timed-out");
 }
 
-/// A client that has written all and whose proxy has it does not take it for delivered: its connection ends as the one behind the
-/// proxy does.
+/// The proxy's acknowledgement of all data is not delivery: the client's connection ends like the one behind
+/// the proxy.
 #[test]
-fn a_flow_has_not_closed_before_all_has_arrived() {
+fn flow_closes_only_after_all_data_arrived() {
     let file = |direction| {
         format!(
             "protocol = \"tcp\"\ndirection = \"{direction}\"\nuser_timeout = \"2 s\"\n\
@@ -136,7 +137,7 @@ fn a_flow_has_not_closed_before_all_has_arrived() {
         )
     };
     for (direction, far) in [("forward", "behind"), ("reverse", "wlan")] {
-        // At 250 kbit/s it takes 3.2 s, and the proxy has all of it after 0.1 s.
+        // At 250 kbit/s it takes 3.2 s, although the proxy has everything after 0.1 s.
         let rate = format!("link.{far}.rate");
         let at = |duration| flow(&file(direction), &[(&rate, "250 kbit/s"), ("duration", duration)]);
         let (before, after) = (at("2 s"), at("5 s"));
@@ -151,11 +152,11 @@ fn a_flow_has_not_closed_before_all_has_arrived() {
         assert_eq!((lost.state.as_str(), lost.completion_s), (state, None), "{direction}");
         assert!(lost.delivered_bytes < 100_000);
     }
-    // Nobody answers behind the proxy, which gives up after 127 s.
-    let nobody = format!(
+    // The host behind the proxy does not answer; the proxy gives up after 127 s.
+    let silent = format!(
         "{}\n[[event]]\nat = \"0 s\"\nlink = \"behind\"\nset = {{ state = \"down\" }}",
         file("forward")
     );
-    let nobody = flow(&nobody, &[("duration", "150 s")]);
-    assert_eq!((nobody.state.as_str(), nobody.delivered_bytes), ("reset", 0));
+    let silent = flow(&silent, &[("duration", "150 s")]);
+    assert_eq!((silent.state.as_str(), silent.delivered_bytes), ("reset", 0));
 }

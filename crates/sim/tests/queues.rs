@@ -1,4 +1,4 @@
-//! What queues do to flows: whole runs.
+//! Effects of queues on flows, in whole runs.
 
 #[path = "cases/text.rs"]
 mod text;
@@ -7,8 +7,8 @@ use anabranch_sim::scenario::Scenario;
 use anabranch_sim::{RunOptions, RunResult};
 use text::read;
 
-/// Two flows with round-trip times of 20.4 and 40.4 ms over a bottleneck of 20 Mbit/s, and one that sends 200 bytes every
-/// 20 ms. 1514-byte frames would take 0.6 ms.
+/// Two flows with round-trip times of 20.4 and 40.4 ms over a bottleneck of 20 Mbit/s, and one that sends 200
+/// bytes every 20 ms. A 1514-byte frame takes 0.6 ms.
 const THREE: &str = r#"
 duration = "40 s"
 warmup = "10 s"
@@ -63,7 +63,7 @@ fn run(queue: &str, sets: &[(&str, &str)]) -> RunResult {
     anabranch_sim::run(&three(queue, sets), &RunOptions::default()).unwrap()
 }
 
-/// Mean time that a packet waits at the bottleneck, seconds, by Little's law.
+/// Mean queueing delay at the bottleneck, seconds, by Little's law.
 fn waiting_s(result: &RunResult) -> f64 {
     let bottleneck = result.links.iter().find(|link| link.name == "bottleneck").unwrap();
     bottleneck.occupancy_bytes.mean * 8.0 / bottleneck.throughput_bps
@@ -76,7 +76,7 @@ fn sparse_delay_s(result: &RunResult) -> [f64; 2] {
 }
 
 #[test]
-fn codel_holds_the_standing_queue_near_its_target() {
+fn codel_keeps_the_queue_near_its_target() {
     let (fifo, codel) = (run("fifo", &[]), run("codel", &[]));
     assert!(waiting_s(&fifo) > 0.1, "{}", waiting_s(&fifo));
     // Reno's sawtooth of two flows swings around the target of 5 ms.
@@ -93,8 +93,8 @@ fn codel_holds_the_standing_queue_near_its_target() {
 }
 
 #[test]
-fn fq_codel_shares_evenly_whatever_the_round_trip_times() {
-    // A target at which the flow with the longer round-trip time keeps its half of the link busy, too.
+fn fq_codel_shares_independently_of_rtt() {
+    // With a target at which the flow with the longer round-trip time also keeps its half of the link busy.
     let ratio = |queue| {
         let result = run(queue, &[("link.bottleneck.queue.target", "20 ms")]);
         result.flows[0].goodput_bps / result.flows[1].goodput_bps
@@ -104,8 +104,9 @@ fn fq_codel_shares_evenly_whatever_the_round_trip_times() {
 }
 
 #[test]
-fn a_sparse_flow_hardly_waits_with_fq_codel() {
-    // 0.1 + 10 + 0.1 ms on the way, 0.1 ms to send: at most a frame of 0.6 ms of each of the others before it.
+fn sparse_flow_hardly_waits_with_fq_codel() {
+    // 0.1 + 10 + 0.1 ms of propagation, 0.1 ms of transmission: at most one frame of 0.6 ms of each of the
+    // others before it.
     let [median, most] = sparse_delay_s(&run("fq-codel", &[]));
     assert!(median < 0.0113 && most < 0.0120, "{median} {most}");
     let [median, _] = sparse_delay_s(&run("fifo", &[]));
@@ -119,7 +120,7 @@ fn ecn_marks_instead_of_dropping() {
             [("link.bottleneck.queue.ecn", "true"), ("flow.near.ecn", "true"), ("flow.far.ecn", "true")];
         let result = run(queue, &sets);
         let bottleneck = result.links.iter().find(|link| link.name == "bottleneck").unwrap();
-        // What was dropped is of the sparse flow, which cannot be marked; with a queue of its own it loses nothing.
+        // Drops concern the sparse flow, which cannot be marked; with its own queue it loses no packet.
         let sparse = &result.flows[2];
         assert!(bottleneck.drops * 200 <= sparse.written_bytes - sparse.delivered_bytes, "{queue}");
         assert!(queue == "codel" || bottleneck.drops == 0, "{queue}: {}", bottleneck.drops);
@@ -132,7 +133,7 @@ fn ecn_marks_instead_of_dropping() {
 }
 
 #[test]
-fn what_is_done_ahead_of_its_time_changes_nothing() {
+fn lookahead_does_not_change_the_run() {
     for queue in ["codel", "fq-codel"] {
         let scenario = three(queue, &[("duration", "12 s")]);
         let run = |in_order| {

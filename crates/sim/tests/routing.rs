@@ -1,9 +1,9 @@
-//! Main routing tables, and SYNs that are repeated over other pairs (Becke2014 §5.1.2.1, figures 5.4 and 5.5b).
+//! Main routing tables, and SYNs that are repeated on other pairs (Becke2014 §5.1.2.1, figures 5.4 and 5.5b).
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::RunResult};
 
-/// A client and a server with two links each, of which only C1 and R1, and C2 and R2 are connected.
+/// A client and a server with two links each, of which only C1 and R1, and C2 and R2, are connected.
 const DISJOINT: &str = r#"
 title = "disjoint"
 duration = "10 s"
@@ -41,12 +41,12 @@ fn run_on(links: &str, host: &str, flow: &str) -> RunResult {
 const TABLE: &str = "[[host]]\nname = \"C\"\ndefault_route = \"C1\"";
 
 #[test]
-fn a_wildcard_leaves_by_the_default_route_wherever_that_leads() {
+fn unbound_flow_leaves_by_the_default_route() {
     for protocol in ["tcp", "mptcp"] {
         let to = |link| run(TABLE, &format!("protocol = \"{protocol}\"\ninitial_path = \"{link}\""));
         let (reached, lost) = (to("R1"), to("R2"));
         assert!(reached.flows[0].goodput_bps > 8e6, "{protocol}");
-        // A handshake is over after a round trip of 20 ms and the transmission of SYN and SYN/ACK.
+        // A handshake takes a round trip of 20 ms and the transmission of SYN and SYN/ACK.
         assert!(reached.flows[0].setup_s.is_some_and(|s| (0.02..0.021).contains(&s)), "{protocol}");
         assert_eq!((lost.flows[0].setup_s, lost.flows[0].delivered_bytes), (None, 0), "{protocol}");
         assert_eq!(lost.flows[0].state, "opening");
@@ -56,7 +56,7 @@ fn a_wildcard_leaves_by_the_default_route_wherever_that_leads() {
 }
 
 #[test]
-fn a_route_and_an_own_address_lead_past_the_default_route() {
+fn route_or_bound_address_overrides_default_route() {
     let routed = format!("{TABLE}\nroutes = [[\"R2\", \"C2\"]]");
     for (table, path) in [(routed.as_str(), "\"R2\""), (TABLE, "[\"C2\", \"R2\"]"), ("", "\"R2\"")] {
         let flow = &run(table, &format!("protocol = \"tcp\"\ninitial_path = {path}")).flows[0];
@@ -66,7 +66,7 @@ fn a_route_and_an_own_address_lead_past_the_default_route() {
 }
 
 #[test]
-fn a_syn_over_the_next_pair_reaches_what_the_default_route_does_not() {
+fn syn_on_next_pair_avoids_the_default_route() {
     let flow = |paths: &str| {
         let settings = "protocol = \"mptcp\"\ninitial_path = \"R2\"\nsyn_retransmission = \"multipath\"";
         run(TABLE, &format!("{settings}\npaths = \"{paths}\"")).flows.remove(0)
@@ -82,7 +82,7 @@ fn a_syn_over_the_next_pair_reaches_what_the_default_route_does_not() {
 }
 
 #[test]
-fn a_later_connection_begins_on_the_pair_that_worked() {
+fn later_connection_begins_on_working_pair() {
     let flow = |name: &str, start: &str, more: &str| {
         format!(
             "name = \"{name}\"\nprotocol = \"mptcp\"\ninitial_path = \"R2\"\nstart = \"{start}\"\n{more}\n\
@@ -99,27 +99,27 @@ fn a_later_connection_begins_on_the_pair_that_worked() {
     let remembered = setups(multipath);
     assert!(remembered[0].is_some_and(|s| (1.02..1.021).contains(&s)), "{remembered:?}");
     assert!(at_once(remembered[1]), "{remembered:?}");
-    // Without asking for other pairs it stays on its own, which leads nowhere.
+    // Without the option it stays on its own pair, which is not connected.
     assert_eq!(setups("")[1], None);
-    // One pair is tried: the one that worked.
+    // Only one pair is tried: the one that worked.
     let limited = setups(&format!("{multipath}\nsyn_pairs = 1"));
     assert!(at_once(limited[1]), "{limited:?}");
 }
 
 #[test]
-fn no_more_pairs_are_tried_than_are_allowed() {
+fn tried_pairs_are_limited() {
     let settings =
         "protocol = \"mptcp\"\ninitial_path = \"R2\"\nsyn_retransmission = \"multipath\"\nsyn_pairs = 1";
     assert_eq!(run(TABLE, settings).flows[0].setup_s, None);
 }
 
 #[test]
-fn a_table_that_says_what_happens_anyway_changes_nothing() {
+fn redundant_table_changes_nothing() {
     let flow = "protocol = \"mptcp\"\ninitial_path = \"R1\"";
     assert_eq!(run(TABLE, flow).digest, run("", flow).digest);
 }
 
-/// A client with two links, and a server with two, all to one router.
+/// A client and a server with two links each, all to one router.
 fn crossed() -> String {
     DISJOINT.replace("N1", "N").replace("N2", "N")
 }
@@ -127,7 +127,7 @@ fn crossed() -> String {
 const MAIN_ONLY: &str = "[[host]]\nname = \"C\"\ndefault_route = \"C1\"\npolicy_routing = false";
 
 #[test]
-fn without_policy_routing_all_that_a_host_sends_leaves_by_its_main_table() {
+fn main_table_applies_without_policy_routing() {
     for (protocol, more) in
         [("mptcp", "paths = \"fullmesh\""), ("cmt-sctp", ""), ("mptcp", "paths = \"disjoint\"")]
     {
@@ -135,21 +135,22 @@ fn without_policy_routing_all_that_a_host_sends_leaves_by_its_main_table() {
             let flow = format!("protocol = \"{protocol}\"\n{more}\ndirection = \"{direction}\"");
             run_on(&crossed(), tables, &flow).flows.remove(0)
         };
-        // Both subflows share one link out, and none back: the server answers to both addresses.
+        // Both outgoing subflows share one link, but not in the opposite direction: the server answers to
+        // both addresses.
         let (set_up, not, back) = (run("", "forward"), run(MAIN_ONLY, "forward"), run(MAIN_ONLY, "reverse"));
         assert!(set_up.goodput_bps > 17e6, "{protocol} {more} {}", set_up.goodput_bps);
         assert!((8.5e6..10e6).contains(&not.goodput_bps), "{protocol} {more} {}", not.goodput_bps);
         assert!(back.goodput_bps > 17e6, "{protocol} {more} {}", back.goodput_bps);
         assert!(not.paths.len() >= 2, "{protocol} {more}");
         assert!(not.paths.iter().all(|path| path.links[0] == "C1"), "{protocol} {more}");
-        // A route to one of the server's addresses takes the other link, and both carry data again.
+        // With a route to one of the server's addresses over the other link, both carry data again.
         let routed = format!("{MAIN_ONLY}\nroutes = [[\"R2\", \"C2\"]]");
         assert!(run(&routed, "forward").goodput_bps > 17e6, "{protocol} {more}");
     }
 }
 
 #[test]
-fn a_server_without_policy_routing_sends_by_one_link() {
+fn server_without_policy_routing_uses_one_link() {
     let table = MAIN_ONLY.replace("\"C\"", "\"R\"").replace("C1", "R1");
     let sends = |direction: &str| {
         let flow = format!("protocol = \"mptcp\"\ndirection = \"{direction}\"");
@@ -159,23 +160,26 @@ fn a_server_without_policy_routing_sends_by_one_link() {
 }
 
 #[test]
-fn pairs_that_the_main_table_does_not_connect_are_left_out() {
+fn pairs_without_a_main_route_are_omitted() {
     let flow = &run(MAIN_ONLY, "protocol = \"mptcp\"\npaths = \"fullmesh\"").flows[0];
-    // From both addresses of the client by C1, to the only address of the server that it leads to. What the server sends to
-    // the address at C2 goes by R1 into a network that has no way there.
+    // From both addresses of the client over C1, to the only address of the server that it reaches. Packets
+    // of the server to the address at C2 leave by R1 into a network without a route to it.
     assert_eq!(flow.paths.len(), 1);
     assert_eq!(flow.paths[0].links, ["C1", "R1"]);
 }
 
 #[test]
-fn a_table_that_connects_nothing_is_a_mistake() {
+fn table_without_connection_is_refused() {
     let wrong = |host: &str, flow: &str| {
         let text = format!("{DISJOINT}{host}\n[[flow]]\nname = \"F\"\nfrom = \"C\"\nto = \"R\"\n{flow}\n");
         scenario::parse(&text, "routing.toml", &[]).expect_err("a mistake").to_string()
     };
     let by_path = wrong(MAIN_ONLY, "protocol = \"tcp\"\ninitial_path = \"R2\"");
-    assert!(by_path.contains("flow \"F\": no route connects \"C\" with \"R\" both ways"), "{by_path}");
-    assert!(by_path.contains("as all that \"C\" sends leaves by its [[host]] table"), "{by_path}");
+    assert!(
+        by_path.contains("flow \"F\": no route connects \"C\" with \"R\" in both directions"),
+        "{by_path}"
+    );
+    assert!(by_path.contains("since all packets of \"C\" leave by its [[host]] table"), "{by_path}");
     let both = format!("{MAIN_ONLY}\n{}", MAIN_ONLY.replace("\"C\"", "\"R\"").replace("C1", "R2"));
     let crossed = wrong(&both, "protocol = \"tcp\"\ninitial_path = \"C1\"");
     assert!(crossed.contains("\"C\" or \"R\""), "{crossed}");

@@ -1,4 +1,4 @@
-//! Links whose addresses are good for that link only (RFC 4007; Becke2014 §5.2.3.2, figure 5.10).
+//! Links with link-local addresses (RFC 4007; Becke2014 §5.2.3.2, figure 5.10).
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
@@ -46,7 +46,7 @@ fn used(flow: &FlowResult) -> Vec<&str> {
 }
 
 #[test]
-fn a_destination_has_no_interface_so_that_cmt_sctp_keeps_to_the_handshake() {
+fn cmt_sctp_keeps_to_link_local_handshake_path() {
     for first in ["one", "three"] {
         for direction in ["forward", "reverse"] {
             let flow = run(&text(&format!(
@@ -59,7 +59,7 @@ fn a_destination_has_no_interface_so_that_cmt_sctp_keeps_to_the_handshake() {
 }
 
 #[test]
-fn pairs_of_addresses_say_which_interface_is_meant() {
+fn address_pairs_identify_the_interface() {
     for protocol in ["protocol = \"mptcp\"", "protocol = \"cmt-sctp\"\npaths = \"fullmesh\""] {
         let flow = run(&text(protocol));
         assert_eq!(used(&flow).len(), 3, "{protocol}: {:?}", used(&flow));
@@ -68,24 +68,24 @@ fn pairs_of_addresses_say_which_interface_is_meant() {
 }
 
 #[test]
-fn with_addresses_that_reach_everywhere_every_destination_is_a_path() {
+fn global_addresses_make_every_destination_a_path() {
     let flow = run(&text("protocol = \"cmt-sctp\"").replace("link-local", "global"));
     assert_eq!(used(&flow), ["one", "two", "three"]);
 }
 
 #[test]
-fn the_addresses_are_of_the_prefix_for_one_link() {
+fn addresses_have_the_link_local_prefix() {
     let flow = run(&text("protocol = \"tcp\"\ninitial_path = \"two\""));
     assert_eq!(flow.paths[0].links, ["two"]);
     assert!(flow.goodput_bps > 3.5e6);
 }
 
 #[test]
-fn mistakes_are_named() {
+fn errors_name_the_problem() {
     let refused = |text: &str| scenario::parse(text, "cables.toml", &[]).unwrap_err().to_string();
     let v4 = refused(&text("protocol = \"tcp\"").replace("\"v6\"", "\"v4\""));
-    assert!(v4.contains("scope of link \"one\" is \"link-local\", which is for IPv6"), "{v4}");
+    assert!(v4.contains("scope of link \"one\" is \"link-local\", which needs IPv6"), "{v4}");
     let forwarded = text("protocol = \"tcp\"").replacen("[\"C\", \"R\"]", "[\"C\", \"N\"]", 1);
     let forwarded = refused(&forwarded);
-    assert!(forwarded.contains("but \"N\" forwards"), "{forwarded}");
+    assert!(forwarded.contains("but \"N\" is a router"), "{forwarded}");
 }

@@ -1,10 +1,10 @@
-//! What SCTP and CMT-SCTP reach in whole runs, held against what the paths can carry and against TCP.
+//! Minimum performance of SCTP and CMT-SCTP in whole runs, relative to the paths' capacity and to TCP.
 
 use anabranch_sim::scenario;
 use anabranch_sim::{RunOptions, RunResult};
 
-/// Payload of a full packet against its length on the wire, of SCTP messages of 1452 bytes.
-const FRAMING: f64 = 1452.0 / 1500.0;
+/// Ratio of payload to length on the wire in a full packet of SCTP messages of 1452 bytes.
+const PAYLOAD_RATIO: f64 = 1452.0 / 1500.0;
 
 const BULK: &str = r#"
 send_buffer = "1 MB"
@@ -18,7 +18,8 @@ fn run(text: &str, seed: u64) -> RunResult {
     anabranch_sim::run(&scenario, &RunOptions { seed: Some(seed), ..RunOptions::default() }).unwrap()
 }
 
-/// One association over two links between the same hosts, the second as `second` says.
+/// Goodput of one association over two links between the same hosts; `second` has the keys of the second
+/// link.
 fn two_paths(congestion: &str, second: &str) -> f64 {
     let text = format!(
         r#"
@@ -47,7 +48,7 @@ buffer_splitting = "both"
     run(&text, 1).flows[0].goodput_bps / 1e6
 }
 
-/// Two hosts at either end of a bottleneck; the first pair has a second link at both ends if `multihomed`.
+/// Two hosts at each end of a bottleneck; the first pair has a second link at both ends if `multihomed`.
 fn bottleneck(rate: u32, queue: &str, flows: &str, multihomed: bool) -> String {
     let mut text = format!(
         r#"
@@ -92,27 +93,28 @@ fn shares(text: &str, seeds: u64) -> [f64; 2] {
 const TCP: &str =
     "[[flow]]\nname = \"tcp\"\nfrom = \"S1\"\nto = \"D1\"\nprotocol = \"tcp\"\nstart = \"0.1 s\"\n";
 
-/// Two disjoint paths add up; the bar is 95 % of the rates after framing, and 19.2 Mbit/s with New Reno.
+/// Two disjoint paths add up; the minimum is 95 % of the rates after framing, and 19.2 Mbit/s with New Reno.
 #[test]
-fn two_equal_paths_add_up() {
+fn goodput_of_equal_paths_adds_up() {
     for congestion in ["reno", "cmt-rpv1", "cmt-rpv2", "lia"] {
         let goodput = two_paths(congestion, "");
         println!("{congestion}: {goodput:.2} Mbit/s over two paths of 10 Mbit/s");
-        assert!(goodput >= 0.95 * 20.0 * FRAMING, "{congestion}: {goodput} Mbit/s");
+        assert!(goodput >= 0.95 * 20.0 * PAYLOAD_RATIO, "{congestion}: {goodput} Mbit/s");
         assert!(congestion != "reno" || goodput >= 19.2, "{goodput} Mbit/s");
     }
 }
 
-/// 200 ms apart in round-trip time and more than ten times in rate: at least 90 % with splitting and NR-SACK.
+/// Paths that differ by 200 ms in round-trip time and more than ten times in rate: at least 90 % with
+/// splitting and NR-SACK.
 #[test]
-fn two_unlike_paths_add_up_with_splitting_and_nr_sack() {
+fn goodput_of_different_paths_adds_up() {
     let goodput = two_paths("reno", "rate = \"0.8 Mbit/s\"\ndelay = \"101 ms\"");
     println!("{goodput:.2} Mbit/s over 10 and 0.8 Mbit/s");
-    assert!(goodput >= 0.9 * 10.8 * FRAMING, "{goodput} Mbit/s");
+    assert!(goodput >= 0.9 * 10.8 * PAYLOAD_RATIO, "{goodput} Mbit/s");
 }
 
-/// New Reno is New Reno: an SCTP and a TCP flow get the same of a bottleneck with RED, within 5 %. The TCP flow is
-/// set up as SCTP is by its RFC: acknowledgements delayed by 200 ms at most, timeouts of 1 s at least.
+/// With New Reno, an SCTP and a TCP flow share a bottleneck with RED equally, within 5 %. The TCP flow has
+/// the settings of SCTP's RFC: acknowledgements delayed by at most 200 ms, timeouts of at least 1 s.
 #[test]
 fn sctp_and_tcp_share_a_bottleneck_equally() {
     for rate in [5, 20, 100] {
@@ -129,7 +131,8 @@ fn sctp_and_tcp_share_a_bottleneck_equally() {
     }
 }
 
-/// A coupled control with two paths through one bottleneck takes about as much as one TCP flow; an uncoupled one more.
+/// A coupled control with two paths through one bottleneck takes about as much as one TCP flow; an uncoupled
+/// one takes more.
 #[test]
 fn coupled_controls_share_a_bottleneck_with_tcp() {
     for (congestion, range) in [("lia", 0.4..=0.6), ("cmt-rpv2", 0.4..=0.6), ("reno", 0.6..=0.75)] {
@@ -156,7 +159,7 @@ fn alone(protocol: &str, link: &str) -> f64 {
 
 /// One packet in twenty arrives 5 ms late, behind twenty others.
 #[test]
-fn reordering_costs_little() {
+fn reordering_hardly_reduces_goodput() {
     for protocol in ["sctp", "cmt-sctp"] {
         for delay in [2, 10, 20] {
             let link = format!(
@@ -168,9 +171,10 @@ fn reordering_costs_little() {
     }
 }
 
-/// Over two paths of 10 Mbit/s, one of which dies at 10 s and is back at 30 s, with the defaults but for the buffers.
+/// Two paths of 10 Mbit/s, one of which fails at 10 s and recovers at 30 s, with default settings except the
+/// buffers.
 #[test]
-fn a_dead_path_leaves_the_other_what_it_can_carry() {
+fn dead_path_does_not_slow_the_other() {
     for (protocol, buffer) in
         [("cmt-sctp", "500 kB"), ("cmt-sctp", "1 MB"), ("cmt-sctp", "4 MB"), ("sctp", "1 MB")]
     {
@@ -197,7 +201,7 @@ receive_buffer = "{buffer}"
             );
             run(&(text + &event(10, "down") + &event(30, "up")), 1).flows[0].goodput_bps / 1e6
         };
-        let living = 10.0 * FRAMING;
+        let living = 10.0 * PAYLOAD_RATIO;
         let (at_once, during, after) = (measured(11, 12), measured(12, 31), measured(33, 40));
         println!(
             "{protocol}, {buffer}: {at_once:.2} and {during:.2} Mbit/s with one path, {after:.2} with both"
@@ -209,9 +213,9 @@ receive_buffer = "{buffer}"
     }
 }
 
-/// The only destination, and the link dies over which it is reached: from the sender's other address it still is.
+/// The link towards the only destination fails: it is still reachable from the sender's other address.
 #[test]
-fn the_only_destination_is_reached_from_another_address() {
+fn destination_is_reached_from_another_address() {
     for (protocol, setting) in
         [("sctp", ""), ("cmt-sctp", ""), ("sctp", "potentially_failed_threshold = false\n")]
     {
@@ -240,16 +244,16 @@ set = {{ state = "down" }}
         let goodput = after.flows[0].goodput_bps / 1e6;
         assert_eq!(after.flows[0].paths[0].links, ["B", "C"], "{protocol}, {setting}");
         assert!(
-            goodput >= 0.9 * 10.0 * FRAMING,
+            goodput >= 0.9 * 10.0 * PAYLOAD_RATIO,
             "{protocol}, {setting}: {goodput} Mbit/s from the fourth second on"
         );
     }
 }
 
-/// Two paths of 10 Mbit/s, one of which takes forty times as long: most of what it carries is acknowledged by SACKs that come
-/// back over the other.
+/// Two paths of 10 Mbit/s, one with forty times the round-trip time: most of its data is acknowledged by
+/// SACKs that return over the other.
 #[test]
-fn a_long_path_beside_a_short_one_is_filled() {
+fn long_path_is_filled_next_to_a_short_one() {
     for congestion in ["reno", "cmt-rpv2"] {
         let text = format!(
             r#"
@@ -276,10 +280,10 @@ receive_buffer = "4 MB"
     }
 }
 
-/// Ordered delivery with the defaults over unlike pairs of paths, from the table of docs/cmt-sctp.md: rate of the second in
-/// Mbit/s, its delay in ms, both buffers in kB.
+/// Ordered delivery with default settings over different pairs of paths, from the table of docs/cmt-sctp.md:
+/// rate of the second in Mbit/s, its delay in ms, both buffers in kB.
 #[test]
-fn a_second_path_takes_nothing_away() {
+fn second_path_does_not_reduce_goodput() {
     let pairs = [
         ("1", 10, 100),
         ("1", 10, 400),
@@ -320,6 +324,9 @@ receive_buffer = "{buffer} kB"
         );
         let goodput = run(&text, 1).flows[0].goodput_bps / 1e6;
         println!("{rate} Mbit/s, {delay} ms, {buffer} kB: {goodput:.2} Mbit/s");
-        assert!(goodput >= 0.95 * 10.0 * FRAMING, "{rate} Mbit/s, {delay} ms, {buffer} kB: {goodput} Mbit/s");
+        assert!(
+            goodput >= 0.95 * 10.0 * PAYLOAD_RATIO,
+            "{rate} Mbit/s, {delay} ms, {buffer} kB: {goodput} Mbit/s"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What is drawn before a run begins, and what is chosen to be captured of it.
+//! Random values drawn before a run, and selection of captured packets.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_sim::report::capture::Settings;
@@ -43,7 +43,7 @@ fn run(text: &str, options: &RunOptions) -> Result<RunResult, RunError> {
 }
 
 #[test]
-fn a_random_start_differs_between_seeds_and_shifts_no_other_draw() {
+fn random_start_differs_and_shifts_no_draw() {
     let starts: Vec<f64> = (0..40)
         .map(|seed| {
             let options = RunOptions { seed: Some(seed), ..RunOptions::default() };
@@ -59,10 +59,10 @@ fn a_random_start_differs_between_seeds_and_shifts_no_other_draw() {
 }
 
 #[test]
-fn a_random_offset_is_the_same_in_both_directions_of_a_link() {
+fn random_offset_is_shared_by_both_directions() {
     let folder = folder("offset");
     std::fs::create_dir_all(&folder).unwrap();
-    // An opportunity each 10 ms, and none in the first second of three.
+    // An opportunity every 10 ms, and none in the first second of three.
     let moments: Vec<String> = (100..=300).map(|number| (number * 10).to_string()).collect();
     std::fs::write(folder.join("gap.mahi"), moments.join("\n")).unwrap();
     let text = SCENARIO.replace(
@@ -93,7 +93,7 @@ fn a_random_offset_is_the_same_in_both_directions_of_a_link() {
     assert!(seen.len() > 3, "{seen:?}");
 }
 
-/// A folder of this test's own.
+/// A separate folder for this test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("selected-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
@@ -124,7 +124,7 @@ fn packets(settings: &Settings) -> (Vec<(u32, u32, u32)>, Vec<String>, RunResult
 }
 
 #[test]
-fn a_capture_has_what_was_asked_for() {
+fn capture_contains_the_selection() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("selected.pcapng");
     let (all, names, result) = packets(&Settings { file: file.clone(), ..Settings::default() });
     assert_eq!(names[..4], ["A:L", "R:L", "R:M", "B:M"]);
@@ -154,7 +154,7 @@ fn a_capture_has_what_was_asked_for() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_captured() {
+fn unknown_names_cannot_be_captured() {
     let file = folder("nothing");
     for (ends, flows, says) in [
         (vec!["A:M".to_owned()], vec![], "no node, link or link end \"A:M\""),

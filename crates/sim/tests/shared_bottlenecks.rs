@@ -1,4 +1,4 @@
-//! Coupling what shares a bottleneck, in whole runs over the networks of the study `shared-bottleneck`.
+//! Coupling by shared bottlenecks, in whole runs over the networks of the study `shared-bottleneck`.
 
 #[path = "cases/text.rs"]
 mod text;
@@ -16,16 +16,16 @@ fn run(text: &str, settings: &[(&str, &str)]) -> RunResult {
     anabranch_sim::run(&read(text, &all), &RunOptions::default()).expect("the run succeeds")
 }
 
-/// What the multipath flow gets, Mbit/s.
+/// Goodput of the multipath flow, Mbit/s.
 fn multipath(result: &RunResult) -> f64 {
     result.flows[0].goodput_bps / 1e6
 }
 
-/// Of both paths: the share of decisions at which they were coupled. It is the same for both.
+/// Share of decisions by which the paths were coupled. It is equal for both.
 fn coupled(result: &RunResult) -> f64 {
     let [a, b] = result.flows[0].paths.as_slice() else { panic!("two paths") };
     assert_eq!(a.coupled_share, b.coupled_share);
-    a.coupled_share.expect("they were judged")
+    a.coupled_share.expect("the paths were judged")
 }
 
 const ALL: (&str, &str) = ("flow.F0.couple", "all");
@@ -33,16 +33,16 @@ const FOUND: (&str, &str) = ("flow.F0.couple", "shared");
 const NONE: (&str, &str) = ("flow.F0.congestion", "reno");
 
 #[test]
-fn paths_through_one_bottleneck_are_coupled_most_of_the_time() {
+fn paths_of_one_bottleneck_are_mostly_coupled() {
     let [all, found, none] = [ALL, FOUND, NONE].map(|setting| run(SHARED, &[setting]));
     assert!(coupled(&found) > 0.5, "{}", coupled(&found));
     let [all, found, none] = [&all, &found, &none].map(multipath);
-    // Nearer to what coupling all of them gives, half of the link, than to two thirds.
+    // Closer to the result of coupling all paths, half of the link, than to two thirds.
     assert!(found - all < none - found, "{all} {found} {none}");
 }
 
 #[test]
-fn paths_through_bottlenecks_of_their_own_get_what_uncoupled_ones_do() {
+fn paths_of_own_bottlenecks_equal_uncoupled_ones() {
     let unequal = ("link.beta.rate", "10 Mbit/s");
     let [all, found, none] = [ALL, FOUND, NONE].map(|setting| run(DISJOINT, &[setting, unequal]));
     assert!(coupled(&found) < 0.2, "{}", coupled(&found));
@@ -54,7 +54,7 @@ fn paths_through_bottlenecks_of_their_own_get_what_uncoupled_ones_do() {
 }
 
 #[test]
-fn bottlenecks_that_look_alike_are_told_apart_most_of_the_time() {
+fn similar_bottlenecks_are_mostly_distinguished() {
     let [all, found, none] = [ALL, FOUND, NONE].map(|setting| run(DISJOINT, &[setting]));
     assert!((0.05..0.5).contains(&coupled(&found)), "{}", coupled(&found));
     let [all, found, none] = [&all, &found, &none].map(multipath);
@@ -62,13 +62,14 @@ fn bottlenecks_that_look_alike_are_told_apart_most_of_the_time() {
 }
 
 #[test]
-fn a_bottleneck_that_moves_is_followed() {
-    // From 120 s on the receiver's link is the bottleneck of both paths and of F1, and beta has none any more.
+fn moving_bottleneck_is_detected() {
+    // From 120 s on the receiver's link is the bottleneck of both paths and of F1, and beta has no longer
+    // one.
     let moves =
         format!("{DISJOINT}\n[[event]]\nat = \"120 s\"\nlink = \"D\"\nset = {{ rate = \"20 Mbit/s\" }}\n");
     let settings =
         [FOUND, ("flow.F1.to", "D"), ("flow.F2.stop", "120 s"), ("link.D.queue.limit", "100 packets")];
-    // Decisions of a path follow each other from 21 s of its life on.
+    // Decisions about a path are made from 21 s of its life on.
     let decided = |until: &str, seconds: f64| {
         let result = run(&moves, &[&settings[..], &[("duration", until)]].concat());
         coupled(&result) * (seconds - 21.0)
@@ -81,12 +82,12 @@ fn a_bottleneck_that_moves_is_followed() {
 }
 
 #[test]
-fn a_flow_that_couples_all_does_not_look() {
+fn flow_that_couples_all_has_no_detection() {
     let result = run(SHARED, &[ALL, ("duration", "50 s")]);
     for path in &result.flows[0].paths {
         assert_eq!((path.bottleneck, path.bottleneck_share, path.coupled_share), (None, None, None));
     }
-    // One that looks has decided nothing in 20 s, and until then is the same packet by packet.
+    // A flow with detection has decided nothing in 20 s, and until then is identical packet by packet.
     let settings = [("duration", "20 s"), ("warmup", "0 s")];
     let [all, found] = [ALL, FOUND].map(|setting| run(SHARED, &[&settings[..], &[setting]].concat()));
     assert_eq!(all.digest, found.digest);
@@ -96,7 +97,7 @@ fn a_flow_that_couples_all_does_not_look() {
 }
 
 #[test]
-fn without_timestamps_round_trip_times_do() {
+fn round_trip_times_replace_timestamps() {
     let result = run(SHARED, &[FOUND, ("flow.F0.timestamps", "false")]);
     assert!(result.flows[0].paths.iter().all(|path| path.bottleneck_share > Some(0.9)), "{result:?}");
     assert!(coupled(&result) > 0.3, "{}", coupled(&result));

@@ -1,9 +1,9 @@
-//! What TCP has to reach in whole runs where its timers and its recovery decide.
+//! Minimum performance of TCP in whole runs where timers and recovery are decisive.
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
 
-/// One TCP flow over one link; `flow` is more of its keys.
+/// One TCP flow over one link; `flow` contains further keys.
 fn alone(link: &str, flow: &str) -> FlowResult {
     let text = format!(
         "title = \"one flow\"\nduration = \"30 s\"\nwarmup = \"10 s\"\n\
@@ -19,7 +19,7 @@ fn mbps(flow: &FlowResult) -> f64 {
 }
 
 #[test]
-fn cubic_fills_a_long_fat_link_without_a_spurious_timeout() {
+fn cubic_fills_long_link_without_spurious_timeout() {
     for buffer in ["64 MB", "auto"] {
         let flow = alone(
             "rate = \"1 Gbit/s\"\ndelay = \"50 ms\"\nqueue = { kind = \"fifo\", limit = \"12500 kB\" }",
@@ -34,9 +34,9 @@ fn cubic_fills_a_long_fat_link_without_a_spurious_timeout() {
     }
 }
 
-/// 5 % of the packets arrive 5 ms later than those around them.
+/// 5 % of the packets arrive 5 ms later than their neighbours.
 #[test]
-fn reordering_costs_next_to_nothing() {
+fn reordering_hardly_reduces_goodput() {
     let link = "rate = \"50 Mbit/s\"\ndelay = \"10 ms\"\nreorder = { rate = 0.05, delay = \"5 ms\" }";
     for (protocol, congestion) in [("tcp", "reno"), ("tcp", "cubic"), ("mptcp", "lia")] {
         let flow = alone(link, &format!("protocol = \"{protocol}\"\ncongestion = \"{congestion}\""));
@@ -45,8 +45,8 @@ fn reordering_costs_next_to_nothing() {
 }
 
 #[test]
-fn a_timeout_by_a_spike_of_delay_is_undone() {
-    // One packet takes 0.7 s, and all that follow wait for it.
+fn timeout_by_delay_spike_is_undone() {
+    // One packet takes 0.7 s, and all following packets wait for it.
     let text = "title = \"a spike\"\nduration = \"10 s\"\n\
          [[link]]\nname = \"L\"\nbetween = [\"A\", \"B\"]\nrate = \"20 Mbit/s\"\ndelay = \"20 ms\"\n\
          queue = { kind = \"fifo\", limit = \"2000 packets\" }\n\
@@ -57,18 +57,18 @@ fn a_timeout_by_a_spike_of_delay_is_undone() {
         let set = [("flow.F.protocol".to_owned(), protocol.to_owned())];
         let scenario = scenario::parse(text, "spike.toml", &set).unwrap_or_else(|error| panic!("{error}"));
         let path = &anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows[0].paths[0];
-        assert!(path.timeouts > Some(0), "{protocol}: the spike was meant to make a timeout");
+        assert!(path.timeouts > Some(0), "{protocol}: the spike must cause a timeout");
         assert_eq!(
             (path.undone, path.ssthresh_bytes),
             (Some(1), None),
-            "{protocol}: {} sent again",
+            "{protocol}: {} retransmitted",
             path.retransmissions
         );
     }
 }
 
 #[test]
-fn a_download_beside_an_upload_on_an_asymmetric_line_has_no_timeout() {
+fn download_with_concurrent_upload_has_no_timeout() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/asymmetric-dsl.toml");
     let text = std::fs::read_to_string(path).unwrap();
     let scenario = scenario::parse(&text, path, &[]).unwrap_or_else(|error| panic!("{error}"));

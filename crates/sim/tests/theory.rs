@@ -1,22 +1,22 @@
-//! One TCP flow, alone on a path, against the closed forms of the literature. `docs/theory.md` is what comes out; with
-//! `ANABRANCH_GENERATE=1` in the environment, as `make generate` has it, the page is written.
+//! One TCP flow, alone on a path, compared with the closed forms of the literature. `docs/theory.md` contains
+//! the results; with `ANABRANCH_GENERATE=1` in the environment, as in `make generate`, the page is written.
 
 use anabranch_sim::scenario::{self, result::FlowResult};
 use anabranch_sim::{RunOptions, scenario::Scenario};
 use std::path::Path;
 
-/// How far a cell may be from its formula, as a share of it.
-const TOLERANCE: f64 = 0.1;
-/// The largest standard error of a mean over the seeds, as a share of it.
-const NOISE: f64 = 0.03;
-/// Payload of a full segment with timestamps, and the IP packet it makes, bytes.
-const SEGMENT: f64 = 1448.0;
-const PACKET: f64 = 1500.0;
+/// Maximum relative deviation of a cell from its formula.
+const MAX_DEVIATION: f64 = 0.1;
+/// Maximum relative standard error of a mean over the seeds.
+const MAX_STANDARD_ERROR: f64 = 0.03;
+/// Payload of a full segment with timestamps, and the length of its IP packet, bytes.
+const SEGMENT_BYTES: f64 = 1448.0;
+const PACKET_BYTES: f64 = 1500.0;
 /// IP packets of a SYN or SYN-ACK with its options, and of an acknowledgement, bytes.
-const SYN: f64 = 60.0;
-const ACK: f64 = 52.0;
+const SYN_BYTES: f64 = 60.0;
+const ACK_BYTES: f64 = 52.0;
 
-/// How packets are lost.
+/// Placement of losses.
 #[derive(Clone, Copy, PartialEq)]
 enum Losses {
     /// Each with the same probability: the mean of four seeds.
@@ -25,17 +25,17 @@ enum Losses {
     Periodic,
 }
 
-/// A flow whose rate a formula gives.
+/// A flow with a formula for its rate.
 #[derive(Clone, Copy)]
 struct Case {
     losses: Losses,
-    /// Probability or share of the packets that are lost.
+    /// Probability of loss, or share of lost packets.
     p: f64,
     /// Round-trip time without queues, seconds; queues and transmissions add less than 1 %.
     rtt: f64,
     /// More keys of the flow.
     flow: &'static str,
-    /// What the page says of these.
+    /// Remark on the page.
     remark: &'static str,
 }
 
@@ -45,7 +45,7 @@ struct Cell {
     given: String,
     formula: f64,
     measured: f64,
-    /// Standard error of the mean over the seeds, as a share of it; none where nothing is random.
+    /// Relative standard error of the mean over the seeds; `None` without randomness.
     noise: Option<f64>,
     /// Whether the formula's assumptions hold.
     valid: bool,
@@ -74,10 +74,11 @@ fn read(text: &str) -> Scenario {
 }
 
 fn only_flow(scenario: &Scenario) -> FlowResult {
-    anabranch_sim::run(scenario, &RunOptions::default()).expect("it runs").flows.remove(0)
+    anabranch_sim::run(scenario, &RunOptions::default()).expect("the run succeeds").flows.remove(0)
 }
 
-/// A saturated flow over a link so fast that the window alone limits it: `warmup` seconds, and then `measured`.
+/// A saturated flow over a link so fast that only the window limits it: `warmup` seconds, followed by
+/// `measured`.
 fn saturated(case: &Case, warmup: f64, measured: f64, seed: u64) -> FlowResult {
     let loss = match case.losses {
         Losses::Independent => format!("model = \"bernoulli\", rate = {}", case.p),
@@ -97,12 +98,13 @@ fn saturated(case: &Case, warmup: f64, measured: f64, seed: u64) -> FlowResult {
     )))
 }
 
-/// Measures a rate, segments per second, with `rate` of a result in bit/s; `formula` is what is expected.
+/// Measures a rate, segments per second; `rate` returns it from a result in bit/s, and `formula` is the
+/// expected value.
 fn cell(case: &Case, formula: f64, rate: fn(&FlowResult) -> f64, valid: bool) -> Cell {
-    let per_second = |flow: &FlowResult| rate(flow) / 8.0 / SEGMENT;
+    let per_second = |flow: &FlowResult| rate(flow) / 8.0 / SEGMENT_BYTES;
     let given = format!("{} %, {:.0} ms{}", percent(case.p), case.rtt * 1000.0, case.remark);
     if case.losses == Losses::Periodic {
-        // The slow start overshoots far, and every loss takes only a part of that back.
+        // Slow start overshoots far, and every loss corrects only a part of that.
         let cycle = 1.0 / case.p / formula;
         let measured = per_second(&saturated(case, 60.0 * cycle, 100.0 * cycle, 1));
         return Cell { given, formula, measured, noise: None, valid };
@@ -117,14 +119,14 @@ fn cell(case: &Case, formula: f64, rate: fn(&FlowResult) -> f64, valid: bool) ->
     Cell { given, formula, measured, noise, valid }
 }
 
-/// A share in percent, with the digits it has.
+/// A share in percent, rounded to its significant digits.
 fn percent(share: f64) -> f64 {
     (share * 1e6).round() / 1e4
 }
 
-/// Segments per second of Mathis, Semke, Mahdavi, Ott 1997: a window that grows by one segment each round and is halved by
-/// each loss. Bytes are counted here, not acknowledgements, so that delayed ones leave the growth and the constant as they
-/// are.
+/// Segments per second of Mathis, Semke, Mahdavi, Ott 1997: a window that grows by one segment each round and
+/// is halved by each loss. The implementation counts bytes, not acknowledgements, so delayed acknowledgements
+/// do not change the growth and the constant.
 fn mathis(p: f64, rtt: f64) -> f64 {
     (1.5 / p).sqrt() / rtt
 }
@@ -149,8 +151,8 @@ fn mathis_cells() -> Vec<Cell> {
     .into()
 }
 
-/// Segments sent per second after Padhye, Firoiu, Towsley, Kurose 2000, §II-B, with b = 1, and the share of the time
-/// that the formula gives to timeouts.
+/// Segments sent per second after Padhye, Firoiu, Towsley, Kurose 2000, §II-B, with b = 1, and the share of
+/// time that the formula assigns to timeouts.
 fn pftk(p: f64, rtt: f64, timeout: f64) -> (f64, f64) {
     let kept = 1.0 - p;
     let window = 1.0 + (8.0 * kept / (3.0 * p) + 1.0).sqrt();
@@ -180,14 +182,14 @@ fn pftk_cells() -> Vec<Cell> {
     ]
     .map(|(p, flow, remark, least)| {
         let case = Case { losses: Losses::Independent, p, rtt: 0.1, flow, remark };
-        // The smoothed round-trip time with the shortest timeout as room above it, which is more than four deviations.
+        // The smoothed round-trip time plus the minimum timeout, which exceeds four deviations.
         let (formula, waiting) = pftk(p, case.rtt, case.rtt + least);
         cell(&case, formula, |flow| flow.throughput_bps, waiting < 0.2)
     })
     .into()
 }
 
-/// Segments per second after RFC 9438 §5.1 with C = 0.4 and β = 0.7, but not less than Reno's, as §4.3 has it.
+/// Segments per second after RFC 9438 §5.1 with C = 0.4 and β = 0.7, but not less than Reno's (§4.3).
 fn cubic(p: f64, rtt: f64) -> f64 {
     let (c, beta) = (0.4_f64, 0.7);
     let window = (c * (3.0 + beta) / (4.0 * (1.0 - beta))).powf(0.25) * (rtt / p).powf(0.75);
@@ -214,19 +216,19 @@ fn cubic_cells() -> Vec<Cell> {
     .into()
 }
 
-/// Milliseconds until a file of so many segments has arrived, handshake included: the window is ten segments and doubles in
-/// each round, until it covers the round-trip time and the link is never idle again.
+/// Milliseconds until a file of `segments` segments has arrived, handshake included: the window is ten
+/// segments and doubles in each round, until it covers the round-trip time and the link is never idle again.
 fn slow_start(segments: f64, rate: f64, rtt: f64) -> f64 {
     let transmission = |bytes: f64| bytes * 8.0 / rate;
-    let round = rtt + transmission(PACKET + ACK);
+    let round = rtt + transmission(PACKET_BYTES + ACK_BYTES);
     let (mut window, mut left, mut rounds) = (10.0, segments, 0.0);
-    while left > window && window * transmission(PACKET) < round {
+    while left > window && window * transmission(PACKET_BYTES) < round {
         left -= window;
         window *= 2.0;
         rounds += 1.0;
     }
-    let handshake = rtt + transmission(2.0 * SYN + ACK);
-    (handshake + rounds * round + left * transmission(PACKET) + rtt / 2.0) * 1000.0
+    let handshake = rtt + transmission(2.0 * SYN_BYTES + ACK_BYTES);
+    (handshake + rounds * round + left * transmission(PACKET_BYTES) + rtt / 2.0) * 1000.0
 }
 
 fn slow_start_cells() -> Vec<Cell> {
@@ -239,7 +241,7 @@ fn slow_start_cells() -> Vec<Cell> {
                  send_buffer = \"64 MB\"\nreceive_buffer = \"64 MB\"\n\
                  workload = {{ kind = \"file\", size = \"{} B\" }}\n",
                 rtt / 2,
-                f64::from(segments) * SEGMENT
+                f64::from(segments) * SEGMENT_BYTES
             )));
             Cell {
                 given: format!("{segments} segments, {mbit} Mbit/s, {rtt} ms"),
@@ -261,11 +263,11 @@ fn table(given: &str, unit: &str, cells: &[Cell]) -> String {
 
 #[test]
 fn generated_page_of_theory_agrees() {
-    // The tables share nothing, and each takes seconds.
+    // The tables are independent, and each takes seconds.
     let [mathis, pftk, cubic, slow_start] = std::thread::scope(|scope| {
         [mathis_cells, pftk_cells, cubic_cells, slow_start_cells]
             .map(|cells| scope.spawn(cells))
-            .map(|thread| thread.join().expect("its runs end"))
+            .map(|thread| thread.join().expect("the runs succeed"))
     });
     let page = include_str!("theory/page.md")
         .replace("{mathis}\n", &table("losses, round trip", "segments/s", &mathis))
@@ -277,9 +279,12 @@ fn generated_page_of_theory_agrees() {
         std::fs::write(&path, &page).unwrap();
     }
     for cell in [&mathis, &pftk, &cubic, &slow_start].into_iter().flatten() {
-        assert!(!cell.valid || cell.deviation().abs() <= TOLERANCE, "{}", cell.line());
-        assert!(cell.noise <= Some(NOISE), "{}", cell.line());
+        assert!(!cell.valid || cell.deviation().abs() <= MAX_DEVIATION, "{}", cell.line());
+        assert!(cell.noise <= Some(MAX_STANDARD_ERROR), "{}", cell.line());
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == page, "docs/theory.md is not what comes out; run `make generate` if it should be");
+    assert!(
+        kept == page,
+        "docs/theory.md differs from the results; run `make generate` if the change is intended"
+    );
 }

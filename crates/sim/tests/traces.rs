@@ -1,4 +1,4 @@
-//! Traces show what happened and change nothing.
+//! Traces are correct and do not change the run.
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario;
@@ -43,7 +43,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn traces_hold_every_path_and_queue_and_leave_the_digest_as_it_is() {
+fn traces_are_complete_and_keep_the_digest() {
     let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
     let plain = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
     let folder = folder("traces");
@@ -88,7 +88,7 @@ fn traces_hold_every_path_and_queue_and_leave_the_digest_as_it_is() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_named() {
+fn error_names_an_uncreatable_folder() {
     let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
     let folder = folder("in-the-way");
     std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
@@ -100,7 +100,7 @@ fn a_folder_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn decisions_cover_all_data_in_order_and_say_why() {
+fn decisions_cover_all_data_with_reasons() {
     let settings = [("flow.F1.paths".to_owned(), "disjoint".to_owned())];
     let text = SCENARIO.replace("protocol = \"mptcp\"", "protocol = \"mptcp\"\nreceive_buffer = \"30 kB\"");
     let scenario = scenario::parse(&text, "scenario", &settings).unwrap();
@@ -119,7 +119,7 @@ fn decisions_cover_all_data_in_order_and_say_why() {
         assert_eq!(path.is_empty(), len == 0, "{line}");
         reasons.insert(reason.to_owned());
         if reason == "new-data" {
-            // New data is handed out once, from the first byte on.
+            // New data is assigned once, from the first byte on.
             assert_eq!(offset, *next, "{line}");
             *next += len;
             paths.insert(path.to_owned());
@@ -132,7 +132,7 @@ fn decisions_cover_all_data_in_order_and_say_why() {
     }
 }
 
-/// What the decisions of a flow say.
+/// Summary of a flow's decisions.
 #[derive(Default)]
 struct Seen {
     next: u64,

@@ -1,19 +1,23 @@
-//! What tshark reads in the captures of simulated connections: nothing malformed, every checksum right, every option
-//! and chunk named, and as many retransmissions as the sender counted.
+//! tshark reads the captures of simulated connections: nothing malformed, every checksum correct, every
+//! option and chunk recognised, and as many retransmissions as the sender counted.
 //!
 //! # Retransmissions of TCP
-//! tshark calls a segment with payload or FIN that begins below the highest sequence number seen so far
+//!
+//! tshark classifies a segment with payload or FIN that begins below the highest sequence number seen so far
+//! as
 //! - a *retransmission*, with *fast* and *spurious* as kinds of it, or
-//! - *out of order*, if it comes within a round-trip time of the segment that last reached further, and does not end
-//!   where that one did, or
+//! - *out of order*, if it arrives within a round-trip time of the segment that last reached further, and
+//!   does not end where that one did, or
 //! - a *keep-alive*, if it has at most one byte and begins just below.
 //!
-//! At the sender's own interface nothing can be out of order, so the first two, and a keep-alive that has a byte, are
-//! retransmissions; together they are equal to what the sender counted, on every path. (Its window probes have no
-//! byte.) Repeated SYNs are not data to us, and stay aside.
+//! At the sender's own interface no segment is out of order, so the first two, and a keep-alive with a byte,
+//! are retransmissions; together they equal the sender's count on every path. (Its window probes have no
+//! byte.) We do not count repeated SYNs as data, so they are excluded.
 //!
 //! # Retransmissions of SCTP
-//! tshark remembers every TSN. Packets with a `DATA` chunk that it saw before are the packets that the sender counted.
+//!
+//! tshark remembers every TSN. Packets with a `DATA` chunk seen before are the packets that the sender
+//! counted.
 
 mod captures;
 
@@ -22,12 +26,12 @@ use captures::{Run, dissect, run, scenarios, tshark_is_missing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Packets that tshark has to read of each family and form.
+/// Minimum number of packets for tshark of each family and form.
 const PACKETS: usize = 100_000;
 
-/// What every packet is asked.
+/// Fields that are read for every packet.
 const COMMON: [&str; 5] = ["_ws.malformed", "_ws.expert.group", "ip.checksum.status", "ip.src", "ip.dst"];
-/// tshark's number for the group of remarks about malformed packets.
+/// tshark's number for the group of messages about malformed packets.
 const MALFORMED: &str = "117440512";
 const GOOD: &str = "1";
 
@@ -39,8 +43,7 @@ struct Line<'a> {
 
 impl Line<'_> {
     fn get(&self, field: &str) -> &str {
-        let position =
-            self.fields.iter().position(|name| *name == field).expect("a field that was asked for");
+        let position = self.fields.iter().position(|name| *name == field).expect("a requested field");
         &self.values[position]
     }
 
@@ -53,7 +56,8 @@ impl Line<'_> {
     }
 }
 
-/// Has tshark read a capture, holds every packet against what must hold of any, and shows each. Answers how many.
+/// Lets tshark read a capture, checks the properties of every packet, and passes each to `each`. Returns the
+/// number of packets.
 fn read(path: &Path, fields: &[&str], checksums: &[&str], mut each: impl FnMut(&Line<'_>)) -> usize {
     let fields = [&COMMON, checksums, fields].concat();
     let lines = dissect(path, &fields);
@@ -87,7 +91,7 @@ const TCP: [&str; 7] = [
 /// Retransmissions by addresses of sender and receiver.
 type ByPath = BTreeMap<(String, String), u64>;
 
-/// What the sender counted; several paths may have the same addresses.
+/// The sender's counts; several paths may have the same addresses.
 fn counted(run: &Run) -> ByPath {
     let mut counts = ByPath::new();
     for path in &run.result.flows[0].paths {
@@ -98,7 +102,7 @@ fn counted(run: &Run) -> ByPath {
     counts
 }
 
-/// What tshark found, by the definition above.
+/// Whether tshark reports a retransmission, by the definition above.
 fn found(line: &Line<'_>) -> bool {
     line.get("tcp.flags.syn") == "0"
         && (line.has("tcp.analysis.retransmission")
@@ -106,7 +110,8 @@ fn found(line: &Line<'_>) -> bool {
             || (line.has("tcp.analysis.keep_alive") && line.get("tcp.len") == "1"))
 }
 
-/// Runs scenarios, has tshark read them and compares retransmissions. Answers the packets and the MPTCP subtypes seen.
+/// Runs scenarios, lets tshark read them and compares retransmissions. Returns the number of packets and the
+/// MPTCP subtypes.
 fn compare(scenarios: Vec<(&str, String)>) -> (usize, BTreeSet<u8>) {
     let (mut total, mut subtypes) = (0, BTreeSet::new());
     for (name, text) in scenarios {
@@ -121,18 +126,21 @@ fn compare(scenarios: Vec<(&str, String)>) -> (usize, BTreeSet<u8>) {
             }
         });
         println!("{name}: {read} packets, {sacks} with SACK blocks, retransmissions {again:?}");
-        assert_eq!(again, counted(&run), "{name}: tshark's count and the sender's");
+        assert_eq!(again, counted(&run), "{name}: tshark's count differs from the sender's");
         let flow = &run.result.flows[0];
         assert_eq!(flow.state, "closed", "{name}");
-        assert!(flow.paths.iter().any(|path| path.retransmissions > 10) && sacks > 50, "{name} is too quiet");
+        assert!(
+            flow.paths.iter().any(|path| path.retransmissions > 10) && sacks > 50,
+            "{name} has too few retransmissions"
+        );
         total += read;
-        std::fs::remove_file(&run.at_sender).expect("it was there");
+        std::fs::remove_file(&run.at_sender).expect("the capture exists");
     }
     (total, subtypes)
 }
 
 #[test]
-fn tcp_and_mptcp_connections_read_as_they_were_meant() {
+fn tshark_reads_tcp_and_mptcp_connections() {
     if tshark_is_missing() {
         return;
     }
@@ -142,14 +150,14 @@ fn tcp_and_mptcp_connections_read_as_they_were_meant() {
         "{tcp} packets of TCP, {mptcp} of MPTCP, none malformed, no bad checksum; subtypes {subtypes:?}"
     );
     assert!(none.is_empty());
-    // MP_CAPABLE, MP_JOIN, DSS, ADD_ADDR, REMOVE_ADDR, MP_PRIO, MP_TCPRST; MP_FAIL and MP_FASTCLOSE need more than a
-    // network, see below.
+    // MP_CAPABLE, MP_JOIN, DSS, ADD_ADDR, REMOVE_ADDR, MP_PRIO, MP_TCPRST; MP_FAIL and MP_FASTCLOSE need more
+    // than a network, see below.
     assert_eq!(subtypes, BTreeSet::from([0, 1, 2, 3, 4, 5, 8]));
     assert!(tcp + mptcp >= PACKETS);
 }
 
 #[test]
-fn what_no_scenario_brings_about_reads_well_too() {
+fn tshark_reads_unusual_connections() {
     if tshark_is_missing() {
         return;
     }
@@ -159,7 +167,7 @@ fn what_no_scenario_brings_about_reads_well_too() {
         seen
     };
 
-    // A middlebox that takes the options away: plain TCP, and nothing is lost.
+    // A middlebox removes the options: plain TCP, and no data is lost.
     let (mut hosts, path) = Hosts::new("stripped", Some(odd::strip));
     hosts.run(100);
     hosts.write(50_000);
@@ -168,7 +176,7 @@ fn what_no_scenario_brings_about_reads_well_too() {
     assert_eq!(hosts.finish(), 50_000);
     assert_eq!(subtypes(&path), BTreeSet::from([0]));
 
-    // Damage on one of two paths: MP_FAIL, and the other path goes on.
+    // Damage on one of two paths: MP_FAIL, and the other path continues.
     let (mut hosts, path) = Hosts::new("damaged", Some(odd::damage));
     hosts.run(200);
     hosts.write(50_000);
@@ -192,18 +200,18 @@ const DATA: u8 = 0;
 const SACK: u8 = 3;
 const NR_SACK: u8 = 16;
 
-/// What tshark saw in a capture.
+/// Counts of tshark in a capture.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     /// Chunks by type.
     chunks: BTreeMap<u8, u32>,
-    /// Packets with gap blocks that the receiver will not take back.
+    /// Packets with gap blocks that the receiver will not discard.
     gaps: u32,
-    /// Packets with a chunk that was sent before.
+    /// Packets with a retransmitted chunk.
     again: u64,
 }
 
-/// Runs a scenario and has tshark read what the sender's host saw; how many packets it was.
+/// Runs a scenario and lets tshark read the packets at the sender's host; returns their number.
 fn read_association(name: &str, text: &str, checksums: &[&str]) -> usize {
     let run = run(name, text);
     let mut seen = Seen::default();
@@ -212,19 +220,19 @@ fn read_association(name: &str, text: &str, checksums: &[&str]) -> usize {
         seen.gaps += u32::from(line.has("sctp.nr_sack_nr_gap_block_start"));
         seen.again += u64::from(line.has("sctp.retransmission"));
     });
-    std::fs::remove_file(&run.at_sender).expect("it was there");
+    std::fs::remove_file(&run.at_sender).expect("the capture exists");
     println!("{name}: {seen:?}");
     let flow = &run.result.flows[0];
     let counted = flow.paths.iter().map(|path| path.retransmissions + path.reinjections.expect("known"));
     let counted: u64 = counted.sum();
-    // A probe sends something once more, or is new data at a closed window.
+    // A probe retransmits a chunk, or is new data at a closed window.
     let probes: u64 = flow.paths.iter().map(|path| path.probes.expect("known")).sum();
     assert!(
         (counted..=counted + probes).contains(&seen.again),
         "{name}: {counted} and {probes} probes: {seen:?}"
     );
     assert_eq!(flow.state, "closed", "{name}");
-    assert!(seen.chunks[&DATA] > 1000 && counted > 10, "{name} is too quiet: {seen:?}");
+    assert!(seen.chunks[&DATA] > 1000 && counted > 10, "{name} has too few retransmissions: {seen:?}");
     let non_renegable = name.starts_with("cmt") && !name.starts_with("cmt-renegable");
     let kinds = [SACK, NR_SACK].map(|kind| seen.chunks.contains_key(&kind));
     assert_eq!(kinds, [!non_renegable, non_renegable], "{name}");
@@ -233,7 +241,7 @@ fn read_association(name: &str, text: &str, checksums: &[&str]) -> usize {
 }
 
 #[test]
-fn sctp_associations_read_as_they_were_meant_plain_and_in_udp() {
+fn tshark_reads_sctp_plain_and_in_udp() {
     if tshark_is_missing() {
         return;
     }

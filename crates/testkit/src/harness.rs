@@ -125,7 +125,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         if self.stripping == Some(from)
             && let anabranch_wire::Body::Tcp(segment) = &mut packet.body
         {
-            segment.options.mptcp = anabranch_wire::Seldom::default();
+            segment.options.mptcp = anabranch_wire::BoxedIfSet::default();
         }
         if let Some(tamper) = self.tampering {
             tamper(&mut packet);

@@ -1,4 +1,4 @@
-//! What a packet costs: its length (once a link in the simulator), its bytes, its check.
+//! Cost of a packet: computing its length (once per link in the simulator), encoding it, checking it.
 
 use anabranch_wire::sctp::{self, Chunk, Data, DataFlags, GapBlock, NrSack, Sack, SackFlags};
 use anabranch_wire::seq::Serial;
@@ -60,7 +60,7 @@ fn data(at: u32, len: u32) -> Chunk {
     Chunk::Data(Data { tsn: Serial(at), flags: DataFlags::WHOLE, payload, ..Data::default() })
 }
 
-/// As a receiver makes it whose two paths take turns.
+/// A SACK as sent by a receiver whose two paths alternate.
 fn sack(gaps: u16) -> Sack {
     let gaps = (0..gaps).map(|at| GapBlock::new(2 + 2 * at, 2 + 2 * at)).collect();
     let flags = SackFlags::answering(2);
@@ -72,7 +72,7 @@ fn nr_sack(gaps: u16) -> Chunk {
     Chunk::NrSack(Box::new(NrSack { sack: sack(0), nr_gaps }))
 }
 
-/// What a CMT-SCTP association sends.
+/// Typical packets of a CMT-SCTP association.
 fn sctp_packets() -> [(&'static str, Packet); 5] {
     [
         ("sctp-data", sctp_packet(vec![data(1, 1_452)])),
@@ -83,7 +83,7 @@ fn sctp_packets() -> [(&'static str, Packet); 5] {
     ]
 }
 
-/// What it costs a core to make the packets, and a simulator to drop them.
+/// Cost of making the packets in a core and of dropping them in a simulator.
 fn make(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("make");
     group.throughput(Throughput::Elements(1));

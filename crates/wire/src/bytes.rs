@@ -2,7 +2,8 @@
 
 use crate::error::{Header, ParseError, Problem};
 
-/// A cursor over the bytes of one header or option; offsets in its errors count from their start.
+/// A cursor over the bytes of one header or option; offsets in its errors count from the first of these
+/// bytes.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     header: Header,

@@ -1,4 +1,4 @@
-//! The checking mode: is a packet what its bytes say?
+//! The checking mode: compares a packet with its own encoding.
 
 use crate::content::{Buffer, Pattern};
 use crate::error::{EncodeError, ParseError};
@@ -6,16 +6,16 @@ use crate::packet::{Body, Packet};
 use crate::sctp::{self, encapsulation};
 use core::fmt;
 
-/// What a check found.
+/// A difference between a packet and its encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckError {
     /// The packet has no encoding.
     Encode(EncodeError),
-    /// `wire_len()` and the encoding disagree.
+    /// `wire_len()` differs from the length of the encoding.
     Length {
-        /// What `wire_len()` said, bytes.
-        said: u32,
-        /// What was written, bytes.
+        /// Length that `wire_len()` returned, bytes.
+        expected: u32,
+        /// Length of the encoding, bytes.
         written: usize,
     },
     /// The encoding does not parse.
@@ -24,7 +24,7 @@ pub enum CheckError {
     Value {
         /// The packet that was encoded.
         packet: Box<Packet>,
-        /// The packet that came back.
+        /// The packet that parsing returned.
         parsed: Box<Packet>,
     },
     /// The payload is not the pattern of its place in the stream.
@@ -40,13 +40,13 @@ impl fmt::Display for CheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Encode(error) => write!(f, "the packet has no encoding: {error}"),
-            Self::Length { said, written } => {
-                write!(f, "wire_len() says {said} bytes, the encoding has {written}")
+            Self::Length { expected, written } => {
+                write!(f, "wire_len() is {expected} bytes, but the encoding has {written}")
             }
             Self::Parse(error) => write!(f, "the encoding does not parse: {error}"),
-            Self::Value { packet, parsed } => write!(f, "{packet:?} came back as {parsed:?}"),
+            Self::Value { packet, parsed } => write!(f, "{packet:?} was parsed as {parsed:?}"),
             Self::Payload { payload, at } => {
-                write!(f, "byte {at} of payload {payload} is not the pattern's")
+                write!(f, "byte {at} of payload {payload} differs from the pattern")
             }
         }
     }
@@ -63,9 +63,9 @@ pub fn check(packet: &Packet, scratch: &mut Vec<u8>) -> Result<(), CheckError> {
     packet.validate().map_err(CheckError::Encode)?;
     scratch.clear();
     packet.emit(scratch);
-    let said = packet.wire_len();
-    if said as usize != scratch.len() {
-        return Err(CheckError::Length { said, written: scratch.len() });
+    let expected = packet.wire_len();
+    if expected as usize != scratch.len() {
+        return Err(CheckError::Length { expected, written: scratch.len() });
     }
     let parsed = match &packet.body {
         Body::Sctp(sctp::Packet { udp: Some(ports), .. }) => encapsulation::parse(scratch, ports.destination),
@@ -85,8 +85,9 @@ pub fn check(packet: &Packet, scratch: &mut Vec<u8>) -> Result<(), CheckError> {
     }
 }
 
-/// Gives the parsed payloads the stream offsets that no header tells, and compares their bytes with the pattern there:
-/// the first payload that differs, and where. Whatever does not fit together is left for the comparison of the values.
+/// Sets the stream offsets of the parsed payloads, which no header contains, and compares their bytes with
+/// the pattern there. Returns the first payload that differs, and the place of the difference. All other
+/// differences are left to the comparison of the values.
 fn compare_payloads(packet: &mut Packet, parsed: &mut Packet, bytes: &[u8]) -> Option<(usize, usize)> {
     let mut sent = Vec::new();
     packet.for_each_payload(|payload| sent.push(*payload));

@@ -9,7 +9,7 @@ use crate::Payload;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Checksum {
     sum: u64,
-    /// The bytes so far are odd in number, so the next ones fall into the other half of their words.
+    /// The number of bytes so far is odd: the next ones fall into the other half of their words.
     odd: bool,
 }
 
@@ -19,7 +19,7 @@ impl Checksum {
         Self { sum: 0, odd: false }
     }
 
-    /// Adds bytes behind those already added.
+    /// Appends bytes to those already added.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks();
@@ -45,7 +45,7 @@ impl Checksum {
         self
     }
 
-    /// The sum over these bytes with `other`'s behind them.
+    /// The checksum of these bytes followed by the bytes of `other`.
     #[must_use]
     pub const fn followed_by(self, other: Self) -> Self {
         let folded = fold(other.sum);
@@ -53,8 +53,8 @@ impl Checksum {
         Self { sum: self.sum + behind as u64, odd: self.odd ^ other.odd }
     }
 
-    /// The sum with `part`'s bytes added somewhere behind the first one: at an odd distance from it, or at an even one. So
-    /// parts may come in any order; what they are laid behind is still as long as it was.
+    /// Adds the bytes of `part`, which begin at an odd or even distance from the first byte. So parts may be
+    /// added in any order, as long as no part changes its place.
     #[must_use]
     pub const fn with_part(self, odd: bool, part: Self) -> Self {
         let folded = fold(part.sum);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_the_definition_however_the_bytes_are_cut() {
+    fn split_bytes_give_the_defined_checksum() {
         let mut bytes = [0; 777];
         Payload::new(99, 777).fill(&mut bytes);
         for end in 0..bytes.len() {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_may_come_in_any_order() {
+    fn parts_are_added_in_any_order() {
         let mut bytes = [0; 100];
         Payload::new(7, 100).fill(&mut bytes);
         let cuts = [0, 3, 8, 8, 51, 100];

@@ -1,18 +1,19 @@
-//! The bytes behind payloads, for those few mechanisms of a core that depend on them.
+//! Access to payload bytes, for the few mechanisms of a core that depend on them.
 
 use crate::Payload;
 use crate::checksum::Checksum;
 
 /// The bytes of a packet that is being handed to a core.
 ///
-/// A core learns the lengths of payloads and never their bytes. What it cannot do without them (the checksum of
-/// Multipath TCP's mappings, RFC 8684 §3.3.1) it asks of whoever has them.
+/// A core knows the lengths of payloads and never their bytes. A mechanism that depends on the bytes (the
+/// checksum of Multipath TCP's mappings, RFC 8684 §3.3.1) reads them through this trait.
 pub trait Content {
-    /// The checksum state over the bytes of `payload`, which is a payload of the packet or a part of one, cut with
-    /// [`Payload::part`].
+    /// The checksum state over the bytes of `payload`: a payload of the packet, or a part of one that
+    /// [`Payload::part`] returned.
     fn sum(&self, payload: Payload) -> Checksum;
 
-    /// Copies the bytes of such a payload to `out`, which is as long (SCTP's authentication, RFC 4895 §6.2).
+    /// Copies the bytes of such a payload to `out`, which has the payload's length (SCTP's authentication,
+    /// RFC 4895 §6.2).
     fn copy(&self, payload: Payload, out: &mut [u8]);
 }
 
@@ -30,7 +31,7 @@ impl Content for Pattern {
     }
 }
 
-/// The buffer that a packet was parsed from: the offset of a parsed payload is its place in there.
+/// The buffer that a packet was parsed from: the offset of a parsed payload is an index into it.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffer<'a>(pub &'a [u8]);
 

@@ -1,19 +1,19 @@
-//! What can be wrong with bytes, and with values that are to become bytes.
+//! Errors of parsing and of encoding.
 
 use core::fmt;
 
-/// Why bytes could not be parsed: which header, at which byte, and what was wrong.
+/// An error of parsing: the header, the offset of the byte, and the problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// The header, option or chunk being read.
     pub header: Header,
     /// Offset of the offending field from the start of the bytes handed to the parser that was called.
     pub at: usize,
-    /// What was wrong there.
+    /// The problem at that byte.
     pub problem: Problem,
 }
 
-/// The header, option or chunk that an error is about.
+/// The header, option or chunk in which an error was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     /// The version nibble, before it is known which IP it is.
@@ -42,30 +42,30 @@ pub enum Header {
     SctpParameter(u16),
 }
 
-/// What was wrong.
+/// The problem with a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// The bytes end before the field does.
     Truncated {
         /// Bytes that the field or header needs from its start.
         needed: usize,
-        /// Bytes that there are.
+        /// Bytes that are available.
         available: usize,
     },
-    /// A length field that cannot be.
+    /// A length field with an impossible value.
     Length(usize),
-    /// A version that is none of ours.
+    /// An unknown version.
     Version(u8),
-    /// An upper-layer protocol, IPv6 extension header or type that this crate does not read.
+    /// An upper-layer protocol, IPv6 extension header or type that this crate does not support.
     Protocol(u8),
     /// A checksum that does not match.
     Checksum {
-        /// As found in the header.
+        /// Value in the header.
         found: u32,
-        /// As computed over the bytes.
+        /// Value computed over the bytes.
         computed: u32,
     },
-    /// A fragment: reassembly is not done here.
+    /// A fragment: this crate does not reassemble.
     Fragment,
     /// A field whose value is forbidden.
     Value(u64),
@@ -84,16 +84,16 @@ impl ParseError {
     }
 }
 
-/// Why a value has no bytes: a mistake of whoever made the value.
+/// A value that has no encoding: a bug in the code that made the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodeError {
     /// Source and destination are of different families.
     MixedFamilies,
-    /// The packet is longer than a length field can say, bytes.
+    /// The packet is longer than a length field can express, bytes.
     PacketTooLong(u32),
     /// TCP options that need more than 40 bytes.
     OptionsTooLong(u32),
-    /// A field or combination of fields that no encoding has.
+    /// A field or combination of fields that has no encoding.
     Value(&'static str),
 }
 

@@ -1,7 +1,7 @@
-//! Bytes and values: IP, ICMP, UDP, TCP with the Multipath TCP options, SCTP chunks and pcapng.
+//! Wire formats as values: IP, ICMP, UDP, TCP with the Multipath TCP options, SCTP chunks and pcapng.
 //!
-//! Every header, option and chunk is a plain value with an exact `wire_len()` and a codec. Parsing never panics.
-//! Nothing here knows a connection, a clock or a simulator.
+//! Every header, option and chunk is a plain value with an exact `wire_len()` and a codec. Parsing never
+//! panics. This crate has no connections, clocks or simulators.
 //!
 //! ```
 //! use anabranch_wire::tcp::{Flags, Segment};
@@ -21,7 +21,7 @@
 //! packet.emit(&mut bytes);
 //! let parsed = Packet::parse(&bytes)?;
 //! let Body::Tcp(segment) = parsed.body else { panic!("TCP") };
-//! // No header tells where in the stream a payload belongs, but its bytes can be found.
+//! // No header contains the stream offset of a payload, but its bytes can be found.
 //! assert_eq!(Buffer(&bytes).bytes(segment.payload)[0], Payload::byte(7_000));
 //! # Ok::<(), anabranch_wire::ParseError>(())
 //! ```
@@ -51,4 +51,4 @@ pub use ecn::Ecn;
 pub use error::{EncodeError, Header, ParseError, Problem};
 pub use packet::{Body, Packet};
 pub use payload::Payload;
-pub use seldom::Seldom;
+pub use seldom::BoxedIfSet;

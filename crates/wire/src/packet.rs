@@ -8,7 +8,7 @@ use crate::{Content, Payload, icmp, sctp, tcp, udp};
 use core::net::IpAddr;
 use core::ops::Range;
 
-/// What an IP packet carries.
+/// Transport header and payload of an IP packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// A TCP segment.
@@ -35,14 +35,14 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Exact length of the IP packet in bytes: an IPv4 header of 20 or an IPv6 header of 40 bytes, neither with
-    /// options, and the transport's header and payload.
+    /// Exact length of the IP packet in bytes: an IPv4 header of 20 or an IPv6 header of 40 bytes (neither
+    /// with options), the transport header and the payload.
     pub fn wire_len(&self) -> u32 {
         let network = if self.source.is_ipv4() { ipv4::Header::LEN } else { ipv6::Header::LEN };
         network + self.body_len()
     }
 
-    /// Length of what is behind the IP header, bytes.
+    /// Length of the transport header and payload, bytes.
     pub(crate) fn body_len(&self) -> u32 {
         match &self.body {
             Body::Tcp(segment) => segment.wire_len(),
@@ -52,10 +52,11 @@ impl Packet {
         }
     }
 
-    /// Whether the packet can be written at all.
+    /// Checks that the packet has an encoding.
     ///
     /// # Errors
-    /// What is wrong with it.
+    ///
+    /// The field or value without an encoding.
     pub fn validate(&self) -> Result<(), EncodeError> {
         let longest = match (self.source, self.destination) {
             (IpAddr::V4(_), IpAddr::V4(_)) => ipv4::Header::MAX_PAYLOAD,
@@ -72,20 +73,23 @@ impl Packet {
         }
     }
 
-    /// Appends the packet with all checksums, the payload being the pattern of [`Payload::fill`]: exactly
-    /// [`wire_len`](Self::wire_len) bytes. The IP header is as [`ipv4::Header::new`] and [`ipv6::Header::new`] make it.
+    /// Appends the packet with all checksums; payloads have the pattern of [`Payload::fill`]. Appends exactly
+    /// [`wire_len`](Self::wire_len) bytes. The IP header is that of [`ipv4::Header::new`] or
+    /// [`ipv6::Header::new`].
     ///
     /// # Panics
-    /// If the packet does not [`validate`](Self::validate): it is then a mistake of the core that made it.
+    ///
+    /// If the packet does not [`validate`](Self::validate): a bug in the core that made it.
     pub fn emit(&self, out: &mut Vec<u8>) {
         self.emit_with(out, |payload, bytes| payload.fill(bytes));
     }
 
-    /// Appends the packet with payload bytes from elsewhere: `fill` is called with each payload and the room for its
-    /// bytes.
+    /// Appends the packet with payload bytes from the caller: `fill` is called with each payload and the
+    /// slice for its bytes.
     ///
     /// # Panics
-    /// As [`emit`](Self::emit).
+    ///
+    /// Like [`emit`](Self::emit).
     pub fn emit_with(&self, out: &mut Vec<u8>, mut fill: impl FnMut(Payload, &mut [u8])) {
         if let Err(error) = self.validate() {
             panic!("{error}");
@@ -126,7 +130,7 @@ impl Packet {
                 let header = ipv4::Header::new(source, destination, protocol, len);
                 let mut header = ipv4::Header { ecn: self.ecn, ..header };
                 if let Body::Sctp(sctp::Packet { may_fragment: true, chunks, .. }) = &self.body {
-                    // Fragments of different packets must not be taken for each other (RFC 6864 §4.1).
+                    // Fragments of different packets must differ in their identification (RFC 6864 §4.1).
                     header.identification =
                         chunks.iter().find_map(sctp::Chunk::tsn).unwrap_or_default().0 as u16;
                     header.dont_fragment = false;
@@ -141,26 +145,27 @@ impl Packet {
         }
     }
 
-    /// Whether routers may cut the packet into IP fragments.
+    /// Whether routers may split the packet into IP fragments.
     pub const fn may_fragment(&self) -> bool {
         matches!(self.body, Body::Sctp(sctp::Packet { may_fragment: true, .. }))
     }
 
-    /// Lets routers cut the packet into IP fragments, if it is an SCTP packet over IPv4.
+    /// Allows routers to split the packet into IP fragments, if it is an SCTP packet over IPv4.
     pub fn let_routers_fragment(&mut self) {
         if let (IpAddr::V4(_), Body::Sctp(packet)) = (self.source, &mut self.body) {
             packet.may_fragment = true;
         }
     }
 
-    /// Reads an IP packet, checking every checksum. Bytes behind the length that the IP header gives are link-layer
-    /// padding and ignored. What a `Packet` has no place for (DSCP, hop limit, identification, IPv4 options, unknown
-    /// TCP options) is dropped. No header tells where a payload belongs: its offset is the place of its bytes in `bytes`,
-    /// where [`Buffer`](crate::Buffer) finds them.
+    /// Reads an IP packet and verifies every checksum. Bytes behind the length in the IP header are
+    /// link-layer padding and ignored. Fields without a place in a `Packet` (DSCP, hop limit, identification,
+    /// IPv4 options, unknown TCP options) are dropped. No header contains the stream offset of a payload, so
+    /// the offset is set to the index of its bytes in `bytes`, where [`Buffer`](crate::Buffer) finds them.
     ///
     /// # Errors
-    /// What is wrong and at which byte: anything truncated, of impossible length or with a wrong checksum, fragments,
-    /// IPv6 extension headers, and transports other than TCP, UDP, SCTP and ICMP.
+    ///
+    /// The problem and its byte: truncated bytes, an impossible length, a wrong checksum, a fragment, an IPv6
+    /// extension header, or a transport other than TCP, UDP, SCTP and ICMP.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let network = Network::parse(bytes)?;
         let start = network.body.start;
@@ -170,9 +175,9 @@ impl Packet {
         Ok(packet)
     }
 
-    /// Gives every field that depends on the bytes of payloads its value: the checksum of a mapping of Multipath TCP, or the code
-    /// of SCTP's authentication, that a sender without the bytes left open. Writing a packet does this by itself; whoever takes a packet apart or changes its
-    /// payload without writing it does it first.
+    /// Computes every field that depends on payload bytes and that a sender without the bytes left open: the
+    /// checksum of a Multipath TCP mapping, or the code of SCTP's authentication. Writing a packet does this
+    /// too. Code that splits a packet or changes its payload without writing it has to call this first.
     pub fn settle(&mut self, content: &dyn Content) {
         match &mut self.body {
             Body::Tcp(segment) => segment.settle(content),
@@ -194,7 +199,7 @@ impl Packet {
     }
 }
 
-/// What either IP header says.
+/// The fields that IPv4 and IPv6 headers share.
 struct Network {
     addresses: Addresses,
     ecn: Ecn,
@@ -205,7 +210,7 @@ struct Network {
 }
 
 impl Network {
-    /// Reads the IP header; an upper-layer protocol that is not ours is an error at the field that names it.
+    /// Reads the IP header; an unsupported upper-layer protocol is an error at the field that contains it.
     fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let (network, header, protocol_at) = match bytes.first().map(|first| first >> 4) {
             Some(4) => {
@@ -238,7 +243,7 @@ impl Network {
         }
     }
 
-    /// Reads what is behind the IP header.
+    /// Reads the bytes behind the IP header.
     fn parse_body(&self, bytes: &[u8]) -> Result<Packet, ParseError> {
         let body = match self.protocol {
             protocol::TCP => Body::Tcp(tcp::Segment::parse(bytes, self.addresses)?),

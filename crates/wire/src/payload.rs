@@ -1,14 +1,15 @@
-//! Payload without bytes: a run of the sender's stream.
+//! Payload without bytes: a range of the sender's stream.
 
-/// A run of stream bytes with no bytes behind it.
+/// A range of stream bytes, without storing the bytes.
 ///
-/// Where bytes are needed (a capture, the checking mode, a test of contents), the byte at offset `o` of stream `s`
-/// is [`Payload::byte`], a fixed pattern, so that a byte delivered to the wrong place shows. Its bytes are the sixteen from
-/// 0x60 (`` ` ``) to 0x6f (`o`), with which no protocol begins that tshark looks for in payloads: a capture reads as data.
+/// Where bytes are needed (a capture, the checking mode, a test of contents), the byte at offset `o` of
+/// stream `s` is [`Payload::byte`]: a fixed pattern, so that a byte delivered to the wrong place is detected.
+/// The pattern consists of the sixteen bytes from 0x60 (`` ` ``) to 0x6f (`o`). No protocol that tshark looks
+/// for in payloads begins with one of them, so tshark shows a capture as data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
-    /// Offset of the first byte in the sender's stream. A parser cannot know it: a parsed payload has the place of its
-    /// bytes in the buffer that it was parsed from, where [`Buffer`](crate::Buffer) finds them.
+    /// Offset of the first byte in the sender's stream. A parser cannot know it: in a parsed payload it is
+    /// the index of its bytes in the parsed buffer, where [`Buffer`](crate::Buffer) finds them.
     pub offset: u64,
     /// Length in bytes.
     pub len: u32,
@@ -23,15 +24,16 @@ impl Payload {
         Self { offset, len }
     }
 
-    /// True without a byte.
+    /// True if it has no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// `len` bytes of it, from the one at `skip` on.
+    /// The part of `len` bytes that begins `skip` bytes after its start.
     ///
     /// # Panics
-    /// If it has fewer.
+    ///
+    /// If the payload is shorter.
     #[must_use]
     pub const fn part(&self, skip: u32, len: u32) -> Self {
         assert!(skip <= self.len && len <= self.len - skip, "a part is not longer than the whole");
@@ -60,8 +62,8 @@ impl Payload {
         rest.copy_from_slice(&eight(hash)[..rest.len()]);
     }
 
-    /// Where `bytes` first differ from the pattern, or from this payload's length; `None` if they are what
-    /// [`fill`](Self::fill) writes.
+    /// The first index at which `bytes` differ from the pattern, or the length where the lengths differ;
+    /// `None` if they are equal to the output of [`fill`](Self::fill).
     pub fn first_difference(&self, bytes: &[u8]) -> Option<usize> {
         let mut hash = self.first_hash();
         let (words, rest) = bytes.as_chunks();
@@ -82,7 +84,7 @@ impl Payload {
         differs.map(|at| words.len() * 8 + at).or(length_differs)
     }
 
-    /// The hash of the first offset; that of the next is one [`STEP`] further.
+    /// The hash of the first offset; the hash of the next offset is [`STEP`] larger.
     const fn first_hash(&self) -> u64 {
         self.offset.wrapping_add(1).wrapping_mul(STEP)
     }
@@ -91,8 +93,8 @@ impl Payload {
 /// The golden ratio in 64 bits: the multiplier of the hash, and so the step between neighbours.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The pattern bytes of eight offsets in a row, from the hash of the first. A whole word at once, so that the compiler
-/// computes them side by side.
+/// The pattern bytes of eight consecutive offsets, from the hash of the first. A whole word, so that the
+/// compiler vectorises it.
 fn eight(hash: u64) -> [u8; 8] {
     core::array::from_fn(|at| letter(hash.wrapping_add(STEP.wrapping_mul(at as u64))))
 }
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filling_agrees_with_single_bytes_across_the_end_of_the_offset() {
+    fn fill_equals_single_bytes_across_offset_wrap() {
         let payload = Payload::new(u64::MAX - 20, 50);
         let mut bytes = [0; 50];
         payload.fill(&mut bytes);
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_found_where_it_is() {
+    fn first_difference_returns_its_index() {
         let payload = Payload::new(1_000, 100);
         let mut bytes = [0; 101];
         payload.fill(&mut bytes);

@@ -1,7 +1,8 @@
 //! Writing captures in pcapng (draft-ietf-opsawg-pcapng), which tshark and Wireshark read.
 //!
-//! One section in little-endian order; an interface a link end, all of raw IP with nanosecond timestamps; one
-//! enhanced packet block a packet. Every block is padded to whole 32-bit words and has its length at both ends.
+//! One section in little-endian order; one interface per link end, with raw IP and timestamps in nanoseconds;
+//! one enhanced packet block per packet. Every block is padded to whole 32-bit words and has its length at
+//! both ends.
 
 use crate::packet::Packet;
 use std::io::{self, Write};
@@ -28,14 +29,14 @@ const NANOSECONDS: u8 = 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Interface(u32);
 
-/// What is written beside a packet's bytes.
+/// Metadata of a captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp<'a> {
-    /// Where the packet was seen.
+    /// The interface that saw the packet.
     pub interface: Interface,
-    /// When, in nanoseconds since the capture's epoch; in a simulation, since its beginning.
+    /// Time in nanoseconds since the capture's epoch; in a simulation, since its beginning.
     pub nanoseconds: u64,
-    /// A remark to be shown with the packet.
+    /// A comment that readers show with the packet.
     pub comment: Option<&'a str>,
 }
 
@@ -63,7 +64,8 @@ impl<W: Write> Writer<W> {
     /// Begins a capture that keeps packets whole.
     ///
     /// # Errors
-    /// What the output answers.
+    ///
+    /// Errors of the output.
     pub fn new(out: W) -> io::Result<Self> {
         Self::with_snaplen(out, 0)
     }
@@ -71,7 +73,8 @@ impl<W: Write> Writer<W> {
     /// Begins a capture that keeps the first `snaplen` bytes of each packet; 0 keeps all.
     ///
     /// # Errors
-    /// What the output answers.
+    ///
+    /// Errors of the output.
     pub fn with_snaplen(out: W, snaplen: u32) -> io::Result<Self> {
         let mut writer = Self { out, snaplen, interfaces: 0, block: Vec::new(), packet: Vec::new() };
         writer.begin(SECTION_HEADER);
@@ -88,7 +91,8 @@ impl<W: Write> Writer<W> {
     /// Adds an interface. Names are cut at 65,535 bytes, the most an option holds.
     ///
     /// # Errors
-    /// What the output answers.
+    ///
+    /// Errors of the output.
     pub fn add_interface(&mut self, name: &str) -> io::Result<Interface> {
         self.begin(INTERFACE_DESCRIPTION);
         self.block.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
@@ -105,10 +109,12 @@ impl<W: Write> Writer<W> {
     /// Writes a packet, encoding it.
     ///
     /// # Errors
-    /// What the output answers.
+    ///
+    /// Errors of the output.
     ///
     /// # Panics
-    /// As [`Packet::emit`], and if the interface is another writer's.
+    ///
+    /// Like [`Packet::emit`], and if the interface belongs to another writer.
     pub fn packet(&mut self, stamp: Stamp<'_>, packet: &Packet) -> io::Result<()> {
         let mut bytes = core::mem::take(&mut self.packet);
         bytes.clear();
@@ -121,10 +127,12 @@ impl<W: Write> Writer<W> {
     /// Writes the bytes of an IP packet.
     ///
     /// # Errors
-    /// What the output answers.
+    ///
+    /// Errors of the output.
     ///
     /// # Panics
-    /// If the interface is another writer's.
+    ///
+    /// If the interface belongs to another writer.
     pub fn bytes(&mut self, stamp: Stamp<'_>, bytes: &[u8]) -> io::Result<()> {
         assert!(stamp.interface.0 < self.interfaces, "an interface of this capture");
         let kept = if self.snaplen == 0 { bytes.len() } else { bytes.len().min(self.snaplen as usize) };
@@ -146,7 +154,8 @@ impl<W: Write> Writer<W> {
     /// Flushes the output and returns it.
     ///
     /// # Errors
-    /// What the output answers.
+    ///
+    /// Errors of the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

@@ -47,13 +47,13 @@ impl Datagram {
         out.resize(start + usize::from(len), 0);
         fill(&mut out[start + Self::HEADER_LEN as usize..]);
         let sum = addresses.pseudo_header(protocol::UDP, len.into()).bytes(&out[start..]).finish();
-        // Zero would say that there is no checksum; all ones is the same number (RFC 768).
+        // Zero means no checksum, so it is sent as all ones, which is the same number (RFC 768).
         let sum = if sum == 0 { 0xffff } else { sum };
         out[start + 6..start + 8].copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// Reads a datagram. The payload's offset is the place of its bytes in `bytes`; what is behind the length it gives is
-    /// ignored, as is the absence of a checksum with IPv4.
+    /// Reads a datagram. The payload's offset is the index of its bytes in `bytes`. Bytes behind the
+    /// datagram's length are ignored, as is the absence of a checksum with IPv4.
     ///
     /// # Errors
     /// Truncated bytes, impossible lengths, a wrong checksum, or none with IPv6 (RFC 8200 §8.1).

@@ -1,4 +1,5 @@
-//! Packets that Linux sent: they parse, they are laid out as we lay them out, and they mean what Linux meant.
+//! Packets that Linux sent: they parse, our encoding has the same layout, and the values are those that Linux
+//! meant.
 
 mod linux;
 
@@ -17,10 +18,10 @@ fn segment(bytes: &[u8]) -> (Segment, &[u8]) {
     }
 }
 
-/// Options in another order than Linux's, with other padding, or with anything lost would show here: the transport's
-/// bytes are the same, checksum included. (IP headers differ in identification, flow label and service class.)
+/// Detects options in another order than Linux's, with other padding, or lost: the transport's bytes are the
+/// same, checksum included. (IP headers differ in identification, flow label and service class.)
 #[test]
-fn we_write_what_linux_writes() {
+fn encoding_equals_that_of_linux() {
     let packets = linux::packets();
     assert!(packets.len() > 40);
     for (name, bytes) in packets {
@@ -30,7 +31,7 @@ fn we_write_what_linux_writes() {
         let body = if parsed.source.is_ipv4() { 20 } else { 40 };
         assert_eq!(ours.len(), bytes.len(), "{name}");
         if name == "udp4-unchecked" {
-            // We always compute a checksum, and a wrong one would not parse.
+            // We always compute a checksum, and parsing refuses a wrong one.
             Packet::parse(&ours).expect("a right checksum");
         } else {
             assert_eq!(ours[body..], bytes[body..], "{name}");
@@ -39,7 +40,7 @@ fn we_write_what_linux_writes() {
 }
 
 #[test]
-fn a_syn_is_understood() {
+fn syn_is_parsed() {
     let bytes = linux::packet("tcp4-S-mss-sackok-ts-ws-capable4");
     let (syn, payload) = segment(&bytes);
     assert_eq!((syn.flags, payload), (Flags::SYN, &[][..]));
@@ -52,7 +53,7 @@ fn a_syn_is_understood() {
 }
 
 #[test]
-fn data_with_mp_capable_is_understood() {
+fn data_with_mp_capable_is_parsed() {
     let bytes = linux::packet("tcp4-A-ts-capable22-data");
     let (first, payload) = segment(&bytes);
     assert_eq!(payload, b"hello multipath");
@@ -62,7 +63,7 @@ fn data_with_mp_capable_is_understood() {
 }
 
 #[test]
-fn a_mapping_and_its_checksum_are_understood() {
+fn mapping_and_its_checksum_are_parsed() {
     for (name, len, ack) in [("tcp4-A-ts-dss24-data", 15, true), ("tcp4-A-ts-dss28-data", 6, true)] {
         let bytes = linux::packet(name);
         let (data, payload) = segment(&bytes);
@@ -76,7 +77,7 @@ fn a_mapping_and_its_checksum_are_understood() {
 }
 
 #[test]
-fn joining_is_understood() {
+fn mp_join_is_parsed() {
     let bytes = linux::packet("tcp4-S-mss-sackok-ts-ws-join12");
     let [Control::Join(Join::Syn { backup: false, .. })] = segment(&bytes).0.options.mptcp.others[..] else {
         panic!("MP_JOIN on a SYN");
@@ -93,7 +94,7 @@ fn joining_is_understood() {
 }
 
 #[test]
-fn addresses_are_understood() {
+fn address_options_are_parsed() {
     let add = |name: &str| match segment(&linux::packet(name)).0.options.mptcp.others[..] {
         [Control::AddAddress(add)] => add,
         ref other => panic!("{name}: {other:?}"),
@@ -115,7 +116,7 @@ fn addresses_are_understood() {
 }
 
 #[test]
-fn signals_are_understood() {
+fn signals_are_parsed() {
     let (priority, _) = segment(&linux::packet("tcp4-A-ts-dss12-prio3"));
     assert_eq!(priority.options.mptcp.others, [Control::Priority { backup: true }]);
     let (closing, _) = segment(&linux::packet("tcp6-RA-ts-fastclose12-tcprst4"));
@@ -129,12 +130,12 @@ fn signals_are_understood() {
 }
 
 #[test]
-fn sack_and_ecn_are_understood() {
+fn sack_and_ecn_are_parsed() {
     let (ack, _) = segment(&linux::packet("tcp4-A-ts-sack3"));
     let blocks = ack.options.sack.as_slice();
     assert_eq!(blocks.len(), 3);
     assert!(blocks.iter().all(|(left, right)| ack.ack.before(*left) && left.before(*right)));
-    assert_eq!(ack.options.wire_len(), 40, "no more fit");
+    assert_eq!(ack.options.wire_len(), 40, "the option space is full");
 
     let (syn, _) = segment(&linux::packet("tcp4-SEC-mss-sackok-ts-ws"));
     assert!(syn.flags.contains(Flags::ECE | Flags::CWR));

@@ -1,4 +1,4 @@
-//! Captures block by block, read by a reader that knows only the format's description.
+//! Captures block by block, parsed independently by the format's description.
 
 use anabranch_wire::pcapng::{Stamp, Writer};
 use anabranch_wire::{Body, Ecn, Packet, Payload, udp};
@@ -29,7 +29,7 @@ fn blocks(mut bytes: &[u8]) -> Vec<Block<'_>> {
     blocks
 }
 
-/// Codes and values of an option list that ends with an end.
+/// Codes and values of an option list that ends with an end-of-options entry.
 fn options(mut bytes: &[u8]) -> Vec<(usize, &[u8])> {
     let mut options = Vec::new();
     loop {
@@ -57,7 +57,7 @@ fn a_capture_block_by_block() {
     let mut writer = Writer::new(Vec::new()).unwrap();
     let first = writer.add_interface("S0:eth0").unwrap();
     writer.packet(first.at(1), &packet(1)).unwrap();
-    // Interfaces may come when they are first needed.
+    // Interfaces may be added later than packets.
     let second = writer.add_interface("R1:eth1").unwrap();
     let nanoseconds = 0x0000_0001_0000_0002;
     let comment = Some("dropped: queue full");
@@ -91,7 +91,7 @@ fn a_capture_block_by_block() {
 }
 
 #[test]
-fn a_snaplen_cuts_packets_and_says_so() {
+fn snaplen_truncates_packets() {
     let mut writer = Writer::with_snaplen(Vec::new(), 64).unwrap();
     let interface = writer.add_interface("").unwrap();
     for len in [35, 36, 37, 1_000] {
@@ -106,7 +106,7 @@ fn a_snaplen_cuts_packets_and_says_so() {
 }
 
 #[test]
-fn an_output_that_fails_is_an_error() {
+fn failing_output_is_an_error() {
     #[derive(Debug)]
     struct Full;
     impl std::io::Write for Full {
@@ -122,7 +122,7 @@ fn an_output_that_fails_is_an_error() {
 
 #[test]
 #[should_panic(expected = "an interface of this capture")]
-fn an_interface_of_another_capture_is_a_bug() {
+fn interface_of_another_capture_panics() {
     let mut one = Writer::new(Vec::new()).unwrap();
     let interface = one.add_interface("one").unwrap();
     Writer::new(Vec::new()).unwrap().bytes(interface.at(0), &[]).unwrap();

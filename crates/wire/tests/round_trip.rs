@@ -1,4 +1,4 @@
-//! Values to bytes and back, and bytes that nobody should send.
+//! Values to bytes and back, and adversarial bytes.
 
 mod fuzz_bodies;
 mod strategies;
@@ -11,12 +11,12 @@ use proptest::prelude::*;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Every field and every payload byte comes back, from as many bytes as `wire_len()` says.
+    /// Every field and payload byte is read back, and the encoding has `wire_len()` bytes.
     #[test]
-    fn packets_come_back(packet in strategies::packet(2_000)) {
+    fn packets_round_trip(packet in strategies::packet(2_000)) {
         let mut scratch = Vec::new();
         prop_assert_eq!(anabranch_wire::check(&packet, &mut scratch), Ok(()));
-        // What was written is canonical: writing what was read gives the same bytes.
+        // The encoding is canonical: writing the parsed packet gives the same bytes.
         let parsed = Packet::parse(&scratch).expect("checked");
         let mut again = Vec::new();
         parsed.emit_with(&mut again, |payload, out| out.copy_from_slice(Buffer(&scratch).bytes(payload)));
@@ -24,7 +24,7 @@ proptest! {
     }
 
     #[test]
-    fn icmp_comes_back_and_survives_no_change(packet in strategies::icmp(), at in any::<usize>()) {
+    fn icmp_round_trips_and_changes_are_detected(packet in strategies::icmp(), at in any::<usize>()) {
         let mut bytes = Vec::new();
         prop_assert_eq!(anabranch_wire::check(&packet, &mut bytes), Ok(()));
         let body = if packet.source.is_ipv4() { 20 } else { 40 };
@@ -36,16 +36,16 @@ proptest! {
     }
 
     #[test]
-    fn options_come_back(options in strategies::options()) {
+    fn options_round_trip(options in strategies::options()) {
         let mut bytes = Vec::new();
         options.emit(&mut bytes);
         prop_assert_eq!(bytes.len(), options.wire_len() as usize);
-        prop_assert_eq!(Options::parse(&bytes).expect("what was written parses"), options);
+        prop_assert_eq!(Options::parse(&bytes).expect("written options parse"), options);
     }
 
-    /// What fits in whole words is laid out in whole words, however many SACK blocks there are.
+    /// Options that fit in whole words are laid out in whole words, for any number of SACK blocks.
     #[test]
-    fn what_fits_in_whole_words_is_aligned(options in strategies::options()) {
+    fn options_that_fit_are_aligned(options in strategies::options()) {
         let mut full = options;
         loop {
             let aligned = aligned_len(&full);
@@ -58,14 +58,14 @@ proptest! {
         }
     }
 
-    /// A packet cut short anywhere is an error, never a panic and never another packet.
+    /// A truncated packet is an error, never a panic and never another packet.
     #[test]
     fn a_truncated_packet_is_an_error(packet in strategies::packet(40)) {
         let mut bytes = Vec::new();
         packet.emit(&mut bytes);
         for len in 0..bytes.len() {
             prop_assert!(Packet::parse(&bytes[..len]).is_err(), "{} of {} bytes", len, bytes.len());
-            // The same, but with lengths and checksums that make the cut believable.
+            // The same with lengths and checksums that match the truncation.
             let mut believable = bytes[..len].to_vec();
             fuzz_bodies::repair_checksums(&mut believable);
             fuzz_bodies::packet(&believable);
@@ -108,7 +108,7 @@ proptest! {
     }
 }
 
-/// The length in whole words, computed the long way round: by writing each group alone.
+/// The length in whole words, computed independently: by writing each group alone.
 fn aligned_len(options: &Options) -> u32 {
     let alone = |options: Options| options.wire_len();
     let plain = Options {
@@ -140,7 +140,7 @@ fn tcp(options: Options, len: u32) -> Packet {
 }
 
 #[test]
-fn what_cannot_be_written_is_said_by_the_check() {
+fn check_reports_unwritable_packets() {
     let mut scratch = Vec::new();
     let mut check = |packet: &Packet| match anabranch_wire::check(packet, &mut scratch) {
         Err(CheckError::Encode(error)) => Some(error),
@@ -171,7 +171,7 @@ fn what_cannot_be_written_is_said_by_the_check() {
 
 #[test]
 #[should_panic(expected = "TCP options need 48 bytes, there are 40")]
-fn writing_what_cannot_be_written_is_a_bug_that_says_so() {
+fn writing_an_unwritable_packet_panics() {
     let mptcp = MultipathOptions { dss: None, others: vec![Control::Fail { dsn: 1 }; 4] };
     tcp(Options { mptcp: mptcp.into(), ..Options::default() }, 0).emit(&mut Vec::new());
 }

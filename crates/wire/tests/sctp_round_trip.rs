@@ -1,4 +1,4 @@
-//! SCTP values to bytes and back, and bytes that nobody should send.
+//! SCTP values to bytes and back, and adversarial bytes.
 
 mod sctp_strategies;
 
@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use sctp_strategies as strategies;
 
-/// The packet's bytes, as many as `wire_len()` says.
+/// The packet's encoding, which has `wire_len()` bytes.
 fn emitted(packet: &Packet) -> Vec<u8> {
     let mut bytes = Vec::new();
     packet.emit(&mut bytes);
@@ -18,10 +18,11 @@ fn emitted(packet: &Packet) -> Vec<u8> {
     bytes
 }
 
-/// What comes back is the packet, every payload byte in its place, and writing it again gives the same bytes.
-fn comes_back(packet: &Packet) -> Result<(), TestCaseError> {
+/// Checks that the encoding is parsed as the same packet, with every payload byte in its place, and is
+/// encoded to the same bytes again.
+fn round_trips(packet: &Packet) -> Result<(), TestCaseError> {
     let bytes = emitted(packet);
-    let mut read = Packet::parse(&bytes).expect("what was written parses");
+    let mut read = Packet::parse(&bytes).expect("a written packet parses");
 
     let mut again = Vec::new();
     read.emit_with(&mut again, &mut |payload, out| out.copy_from_slice(Buffer(&bytes).bytes(payload)));
@@ -48,8 +49,8 @@ fn alone(chunk: Chunk) -> Packet {
     }
 }
 
-/// Puts the checksum right: the error about a wrong one tells it.
-fn seal(bytes: &mut [u8]) {
+/// Repairs the checksum: the parser's error contains the correct one.
+fn repair_checksum(bytes: &mut [u8]) {
     if let Err(anabranch_wire::ParseError { problem: Problem::Checksum { computed, .. }, .. }) =
         Packet::parse(bytes)
     {
@@ -57,13 +58,13 @@ fn seal(bytes: &mut [u8]) {
     }
 }
 
-/// Whatever parses is canonical once it has been written: reading that gives the same value again.
-fn settles(bytes: &[u8]) -> Result<(), TestCaseError> {
+/// Checks that a parsed packet, once written, is parsed as the same value.
+fn is_canonical_when_written(bytes: &[u8]) -> Result<(), TestCaseError> {
     let Ok(mut first) = Packet::parse(bytes) else { return Ok(()) };
     let mut again = Vec::new();
     first.emit_with(&mut again, &mut |payload, out| out.copy_from_slice(Buffer(bytes).bytes(payload)));
     prop_assert!(again.len() <= bytes.len());
-    let mut second = Packet::parse(&again).expect("what was written parses");
+    let mut second = Packet::parse(&again).expect("a written packet parses");
     let payloads = first.chunks.iter_mut().filter_map(Chunk::payload_mut);
     for (first, second) in payloads.zip(second.chunks.iter_mut().filter_map(Chunk::payload_mut)) {
         prop_assert_eq!(Buffer(bytes).bytes(*first), Buffer(&again).bytes(*second));
@@ -78,43 +79,43 @@ proptest! {
 
     #[test]
     fn data(data in strategies::data(3_000)) {
-        comes_back(&alone(Chunk::Data(data)))?;
+        round_trips(&alone(Chunk::Data(data)))?;
     }
 
     #[test]
     fn i_data(data in strategies::i_data(3_000)) {
-        comes_back(&alone(Chunk::IData(data)))?;
+        round_trips(&alone(Chunk::IData(data)))?;
     }
 
     #[test]
     fn init(init in strategies::init(), ack in any::<bool>()) {
-        comes_back(&alone(if ack { Chunk::InitAck(init) } else { Chunk::Init(init) }))?;
+        round_trips(&alone(if ack { Chunk::InitAck(init) } else { Chunk::Init(init) }))?;
     }
 
     #[test]
     fn sack(sack in strategies::sack()) {
-        comes_back(&alone(Chunk::Sack(sack)))?;
+        round_trips(&alone(Chunk::Sack(sack)))?;
     }
 
     #[test]
     fn nr_sack(nr_sack in strategies::nr_sack()) {
-        comes_back(&alone(Chunk::NrSack(Box::new(nr_sack))))?;
+        round_trips(&alone(Chunk::NrSack(Box::new(nr_sack))))?;
     }
 
     #[test]
     fn unknown(unknown in strategies::unknown_chunk()) {
-        comes_back(&alone(Chunk::Unknown(unknown)))?;
+        round_trips(&alone(Chunk::Unknown(unknown)))?;
     }
 
-    /// The other kinds, every one of which the strategy gives in a test of thousands.
+    /// All other chunk types; thousands of cases contain each of them.
     #[test]
     fn other_chunks(chunk in prop_oneof![strategies::control(), strategies::first_or_last()]) {
-        comes_back(&alone(chunk))?;
+        round_trips(&alone(chunk))?;
     }
 
     #[test]
     fn packets(packet in strategies::packet(1_500)) {
-        comes_back(&packet)?;
+        round_trips(&packet)?;
     }
 
     /// The checking mode agrees, over IPv4 and IPv6.
@@ -135,7 +136,7 @@ proptest! {
         prop_assert_eq!(anabranch_wire::check(&packet, &mut Vec::new()), Ok(()));
     }
 
-    /// A packet cut short has the chunks that are whole, and never panics (RFC 9260 §6.10).
+    /// Of a truncated packet the complete chunks are parsed, without a panic (RFC 9260 §6.10).
     #[test]
     fn truncated_packets(packet in strategies::packet(40)) {
         let bytes = emitted(&packet);
@@ -147,14 +148,14 @@ proptest! {
         for len in 0..bytes.len() {
             prop_assert!(Packet::parse(&bytes[..len]).is_err());
             let mut believable = bytes[..len].to_vec();
-            seal(&mut believable);
+            repair_checksum(&mut believable);
             let whole = ends.iter().filter(|end| (13..=len).contains(*end)).count();
             let read = Packet::parse(&believable).map(|read| read.chunks.len());
             prop_assert_eq!(read.ok(), (len >= 12).then_some(whole), "cut at {}", len);
         }
     }
 
-    /// A packet changed in some places and made believable by a right checksum.
+    /// A packet with some changed bytes and a correct checksum.
     #[test]
     fn damaged_packets(packet in strategies::packet(40), damage in proptest::collection::vec(any::<(usize, u8)>(), 1..6)) {
         let mut bytes = emitted(&packet);
@@ -163,15 +164,15 @@ proptest! {
             bytes[at] = byte;
         }
         prop_assert!(bytes == emitted(&packet) || Packet::parse(&bytes).is_err());
-        seal(&mut bytes);
-        settles(&bytes)?;
+        repair_checksum(&mut bytes);
+        is_canonical_when_written(&bytes)?;
     }
 
     #[test]
     fn random_bytes(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        settles(&bytes)?;
-        seal(&mut bytes);
-        settles(&bytes)?;
+        is_canonical_when_written(&bytes)?;
+        repair_checksum(&mut bytes);
+        is_canonical_when_written(&bytes)?;
     }
 
     /// Random bytes that begin like a chunk of each type, with a length that fits.
@@ -183,7 +184,7 @@ proptest! {
         bytes.extend_from_slice(&length.to_be_bytes());
         value.resize(value.len().next_multiple_of(4), 0);
         bytes.extend_from_slice(&value);
-        seal(&mut bytes);
-        settles(&bytes)?;
+        repair_checksum(&mut bytes);
+        is_canonical_when_written(&bytes)?;
     }
 }

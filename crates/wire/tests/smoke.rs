@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets on many mutated inputs, on any toolchain and always the same.
+//! The bodies of the fuzz targets on many mutated inputs, the same on every run and on any toolchain.
 
 mod fuzz_bodies;
 mod linux;
@@ -20,7 +20,7 @@ impl Rng {
     }
 }
 
-/// Inputs to start from: what Linux sent and what we write.
+/// Seed inputs: packets of Linux and of the strategies.
 fn seeds(runner: &mut TestRunner) -> Vec<Vec<u8>> {
     let mut seeds: Vec<_> = linux::packets().into_iter().map(|(_, bytes)| bytes).collect();
     for _ in 0..200 {
@@ -65,7 +65,7 @@ fn fuzz_bodies_survive_mutated_packets() {
         let mut bytes = seeds[round % seeds.len()].clone();
         mutate(&mut bytes, &mut rng);
         parsed[0] += usize::from(fuzz_bodies::packet(&bytes));
-        // From where the options, or the first Multipath TCP option of most, begin.
+        // Offset of the TCP options, or in most packets of the first Multipath TCP option.
         let options = bytes.get(40..).unwrap_or_default();
         parsed[1] += usize::from(fuzz_bodies::tcp_options(&options[..options.len().min(40)]));
         parsed[2] += usize::from(fuzz_bodies::mptcp_option(bytes.get(54..).unwrap_or_default()));

@@ -1,4 +1,4 @@
-//! What tshark reads in our captures: nothing malformed, every checksum right, and every field the value we meant.
+//! tshark reads our captures: nothing malformed, every checksum correct, and every field as intended.
 
 mod strategies;
 
@@ -17,7 +17,7 @@ use std::process::Command;
 
 const PACKETS: usize = 6_000;
 
-/// What is asked of tshark for each packet, in this order. The first four tell what is wrong.
+/// The fields that tshark prints for each packet, in this order. The first four contain errors.
 const FIELDS: [&str; 25] = [
     "_ws.malformed",
     "ip.checksum.status",
@@ -46,7 +46,7 @@ const FIELDS: [&str; 25] = [
     "tcp.options.mptcp.ipv6",
 ];
 
-/// Places of the four.
+/// Indices of the first four fields.
 const MALFORMED: usize = 0;
 const CHECKSUMS: core::ops::Range<usize> = 1..4;
 const SUBTYPES: usize = 16;
@@ -76,7 +76,7 @@ fn subtype_of(control: &Control) -> u8 {
     }
 }
 
-/// What tshark should say of a segment, from the sequence number on.
+/// Expected output of tshark for a segment, from the sequence number on.
 fn expected_of_segment(segment: &Segment) -> Vec<String> {
     let Options { mss, window_scale, timestamps, sack, mptcp, .. } = &segment.options;
     let dss = mptcp.dss.as_ref();
@@ -126,7 +126,7 @@ fn expected_of_segment(segment: &Segment) -> Vec<String> {
     ]
 }
 
-/// What tshark should print for a packet.
+/// Expected output of tshark for a packet.
 fn expected(at: usize, packet: &Packet) -> Vec<String> {
     let good = |present: bool| String::from(if present { "1" } else { "" });
     let mut line = vec![
@@ -146,8 +146,8 @@ fn expected(at: usize, packet: &Packet) -> Vec<String> {
     line
 }
 
-/// Makes a segment one that can be: tshark takes the form of `MP_CAPABLE` and `MP_JOIN` from the control bits, and fails
-/// an assertion of its own when another Multipath TCP option stands before them.
+/// Changes a segment so that tshark can dissect it: tshark takes the form of `MP_CAPABLE` and `MP_JOIN` from
+/// the control bits, and fails an assertion of its own if another Multipath TCP option precedes them.
 fn make_plausible(segment: &mut Segment) {
     let opening = segment.options.mptcp.others.iter().find_map(|control| {
         let flags = match control {
@@ -228,7 +228,7 @@ fn dissect(path: &Path, fields: &[&str]) -> Option<Vec<Vec<String>>> {
 }
 
 #[test]
-fn tshark_reads_what_we_meant() {
+fn tshark_reads_our_packets_as_intended() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tcp_udp.pcapng");
     let packets = packets();
     capture(&path, &packets);
@@ -239,7 +239,7 @@ fn tshark_reads_what_we_meant() {
     assert_eq!(lines.len(), packets.len());
 
     let malformed = lines.iter().filter(|line| !line[MALFORMED].is_empty()).count();
-    // Of the states of a checksum, 0 is bad, 1 good; 2 (unverified) and 3 (absent) would be failures of this test.
+    // States of a checksum: 0 is bad, 1 good; 2 (unverified) and 3 (absent) would be failures of this test.
     let bad =
         lines.iter().flat_map(|line| &line[CHECKSUMS]).filter(|state| *state != "1" && !state.is_empty());
     assert_eq!((malformed, bad.count()), (0, 0), "malformed packets and bad checksums");
@@ -284,8 +284,9 @@ fn tshark_reads_icmp() {
     }
 }
 
-/// Packets between dynamic ports with payload from anywhere in a stream, of any length, in all that carries one. Each is the
-/// first of its conversation, which is when tshark looks into payloads for protocols that it knows.
+/// Packets between dynamic ports with payload from anywhere in a stream, of any length, in all packet types
+/// with a payload. Each is the first of its conversation, since tshark then looks for known protocols in the
+/// payload.
 fn payloads() -> Vec<Packet> {
     let mut runner = TestRunner::deterministic();
     let places = prop_oneof![
@@ -337,7 +338,7 @@ fn payloads() -> Vec<Packet> {
 }
 
 #[test]
-fn tshark_takes_payload_for_data() {
+fn tshark_reads_payload_as_data() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("payload.pcapng");
     let packets = payloads();
     capture(&path, &packets);

@@ -1,4 +1,4 @@
-//! What tshark reads in our SCTP packets, plain and over UDP.
+//! tshark reads our SCTP packets, plain and over UDP.
 
 mod sctp_strategies;
 
@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Packets of each form.
+/// Number of packets per form.
 const PACKETS: usize = 5_000;
 
-/// Fields that are compared, one line a packet.
+/// Fields that are compared, one line per packet.
 const FIELDS: [&str; 13] = [
     "udp.dstport",
     "sctp.chunk_type",
@@ -40,10 +40,10 @@ fn tshark(arguments: &[&str]) -> Option<Output> {
     }
 }
 
-/// Chunk types that we do not read but tshark does: `AUTH`, `PKTDROP`, `PAD`. Ours have random contents.
+/// Chunk types that tshark reads and we do not: `AUTH`, `PKTDROP`, `PAD`. Ours have random contents.
 const ONLY_TSHARK_READS: [u8; 3] = [0x0f, 0x81, 0x84];
 
-/// Packets of any contents in both families.
+/// Packets with random contents in both families.
 fn packets() -> Vec<anabranch_wire::Packet> {
     let mut runner = TestRunner::deterministic();
     let strategy = (sctp_strategies::packet(200), any::<bool>());
@@ -82,7 +82,7 @@ fn capture(path: &Path, packets: &[anabranch_wire::Packet]) {
     writer.finish().expect("the end");
 }
 
-/// What tshark should print for a field with several values.
+/// Expected output of tshark for a field with several values.
 fn list<T: ToString>(values: impl IntoIterator<Item = T>) -> String {
     values.into_iter().map(|value| value.to_string()).collect::<Vec<_>>().join(",")
 }
@@ -103,7 +103,7 @@ fn causes(chunk: &Chunk) -> Vec<&Cause> {
     }
 }
 
-/// The type of a chunk, and those of chunks that its causes return to their sender: tshark shows both.
+/// The type of a chunk, and those of the chunks that its causes contain: tshark shows both.
 fn kinds(chunk: &Chunk) -> Vec<u8> {
     let nested = causes(chunk).into_iter().filter_map(|cause| match cause {
         Cause::UnrecognizedChunk(bytes) => Some(bytes[0]),
@@ -112,7 +112,7 @@ fn kinds(chunk: &Chunk) -> Vec<u8> {
     [chunk.kind()].into_iter().chain(nested).collect()
 }
 
-/// The line that tshark should print.
+/// The expected line of tshark.
 fn expected(packet: &anabranch_wire::Packet, over_udp: bool) -> Vec<String> {
     let Body::Sctp(Packet { chunks, .. }) = &packet.body else { panic!("SCTP") };
     let v6 = packet.source.is_ipv6();

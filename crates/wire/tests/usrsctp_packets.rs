@@ -1,4 +1,5 @@
-//! Packets that usrsctp sent: they parse, they are laid out as we lay them out, and they mean what usrsctp meant.
+//! Packets that usrsctp sent: they parse, our encoding has the same layout, and the values are those that
+//! usrsctp meant.
 
 mod fuzz_bodies;
 
@@ -36,7 +37,7 @@ fn chunks(name: &str) -> Vec<Chunk> {
     }
 }
 
-/// The chunk type that a vector's name begins with or adds.
+/// The chunk type in the name of a vector, or in a part of it after `+`.
 fn named(name: &str) -> u8 {
     match name {
         "data" => kind::DATA,
@@ -63,7 +64,7 @@ fn named(name: &str) -> u8 {
 }
 
 #[test]
-fn we_write_what_usrsctp_writes() {
+fn encoding_equals_that_of_usrsctp() {
     let vectors = vectors();
     assert!(vectors.len() > 40);
     for (name, bytes) in vectors {
@@ -74,13 +75,14 @@ fn we_write_what_usrsctp_writes() {
 
         let mut ours = Vec::new();
         packet.emit_with(&mut ours, |payload, out| out.copy_from_slice(Buffer(&bytes).bytes(payload)));
-        // All but the IP header (it has an identification) and the UDP checksum, which parsing has verified.
+        // All but the IP header (its identification differs) and the UDP checksum, which parsing has
+        // verified.
         assert_eq!(ours[20..], bytes[20..], "{name}");
     }
 }
 
 #[test]
-fn an_init_is_understood() {
+fn init_is_parsed() {
     let [Chunk::Init(init)] = &chunks("init")[..] else { panic!("INIT") };
     assert_eq!((init.outbound_streams, init.inbound_streams, init.a_rwnd), (10, 2048, 131_072));
     assert!(init.initiate_tag != 0);
@@ -104,13 +106,13 @@ fn an_init_is_understood() {
 }
 
 #[test]
-fn acknowledgements_are_understood() {
+fn acknowledgements_are_parsed() {
     let [Chunk::NrSack(nr_sack)] = &chunks("nr-sack:gaps,nr-gaps,duplicates,answers-2")[..] else {
         panic!("NR-SACK")
     };
     assert_eq!(nr_sack.sack.flags.packets_answered(), 2);
     assert!(!nr_sack.sack.duplicates.is_empty());
-    // The two lists tell different TSNs, each in ascending order.
+    // The two lists contain different TSNs, each in ascending order.
     for blocks in [&nr_sack.sack.gaps, &nr_sack.nr_gaps] {
         assert!(!blocks.is_empty());
         assert!(blocks.iter().all(|block| block.start >= 2 && block.start <= block.end));
@@ -123,7 +125,7 @@ fn acknowledgements_are_understood() {
 }
 
 #[test]
-fn data_of_both_kinds_is_understood() {
+fn data_of_both_kinds_is_parsed() {
     let [Chunk::Data(data)] = &chunks("data:whole-immediate")[..] else { panic!("DATA") };
     assert_eq!((data.flags, data.stream, data.payload.len), (DataFlags::WHOLE | DataFlags::IMMEDIATE, 0, 1));
     assert_eq!(data.ppid, 51);
@@ -135,7 +137,7 @@ fn data_of_both_kinds_is_understood() {
 }
 
 #[test]
-fn messages_given_up_are_understood() {
+fn abandoned_messages_are_parsed() {
     let [Chunk::ForwardTsn(forward)] = &chunks("forward-tsn:streams")[..] else { panic!("FORWARD TSN") };
     assert!(forward.skipped.iter().all(|skipped| skipped.stream < 4));
     let [Chunk::IForwardTsn(forward)] = &chunks("i-forward-tsn:streams")[..] else { panic!("I-FORWARD-TSN") };
@@ -143,7 +145,7 @@ fn messages_given_up_are_understood() {
 }
 
 #[test]
-fn address_reconfiguration_is_understood() {
+fn address_reconfiguration_is_parsed() {
     let [Chunk::Auth(auth), Chunk::Asconf(asconf)] = &chunks("auth+asconf")[..] else { panic!("ASCONF") };
     assert_eq!((auth.key, auth.algorithm, auth.code.len()), (0, HmacId::SHA1, 20));
     let address = Ipv4Addr::new(10, 7, 1, 1);
@@ -158,7 +160,7 @@ fn address_reconfiguration_is_understood() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-    /// Real packets with a few bytes changed, cut or repeated, and a checksum that makes them believable.
+    /// Real packets with a few bytes changed, cut or repeated, and a correct checksum.
     #[test]
     fn damaged_packets_never_panic(
         which in any::<prop::sample::Index>(),

@@ -6,7 +6,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::mptcp::{DataNumber, Dss};
 use anabranch_wire::tcp::{Flags, Segment};
-use anabranch_wire::{Body, Packet, Payload, Seldom};
+use anabranch_wire::{Body, BoxedIfSet, Packet, Payload};
 
 /// Packets that are lost of all there are, where some are not, and it goes on like that.
 const MOST_LOSS: f64 = 0.5;
@@ -115,7 +115,7 @@ impl Rule {
         let syn = piece.flags.contains(Flags::SYN);
         let options = &mut piece.options.mptcp;
         match self.action {
-            Action::Strip { syns } if syns || !syn => *options = Seldom::default(),
+            Action::Strip { syns } if syns || !syn => *options = BoxedIfSet::default(),
             Action::StripDss if options.dss.is_some() => options.dss = None,
             Action::StripMapping => {
                 options.dss = options.dss.map(|dss| Dss { mapping: None, data_fin: false, ..dss });

@@ -1,4 +1,4 @@
-//! What happens to connections: at random, or as the shared vectors have it.
+//! Events of connections: random ones, or those of the shared vectors.
 
 use crate::pair::{Event, Kind, MSS, Pair};
 use anabranch_base::rng::Rng;
@@ -10,11 +10,12 @@ struct Life {
     base: u64,
     srtt: u64,
     recovering: u32,
-    /// One in so many acknowledgements tells of a loss.
+    /// One in this number of acknowledgements reports a loss.
     loss: u64,
 }
 
-/// A random connection: paths that come and go, round-trip times from 0.2 ms to 0.6 s, losses, marks and timeouts.
+/// A random connection: paths that join and leave, round-trip times from 0.2 ms to 0.6 s, losses, marks and
+/// timeouts.
 pub struct Random {
     rng: Rng,
     length: usize,
@@ -34,7 +35,7 @@ impl Random {
             self.now += self.rng.between(100, 4_000);
             let at = self.rng.below(most as u64) as usize;
             if self.paths[at].is_none() {
-                // Now and then a path joins, and sooner in a connection of few.
+                // Occasionally a path joins, more often in a connection with few paths.
                 if self.rng.below(60) == 0 || at == 0 {
                     self.join(pair, at);
                 }
@@ -49,14 +50,14 @@ impl Random {
         Event { kind, path: at as u8, number, srtt, rtt: 0, limited: false, now: self.now }
     }
 
-    /// A path joins; its handshake brings a sample.
+    /// Adds a path; its handshake provides a sample.
     fn join(&mut self, pair: &mut Pair, at: usize) {
         let scale = [200, 5_000, 40_000, 300_000][self.rng.below(4) as usize];
         let base = self.rng.between(scale, 2 * scale);
         let loss = [30, 200, 2_000][self.rng.below(3) as usize];
         self.paths[at] = Some(Life { base, srtt: base, recovering: 0, loss });
-        pair.tell(self.event(at, Kind::Add, 10));
-        pair.tell(Event { rtt: base, ..self.event(at, Kind::Ack, 0) });
+        pair.apply(self.event(at, Kind::Add, 10));
+        pair.apply(Event { rtt: base, ..self.event(at, Kind::Ack, 0) });
     }
 
     fn live(&mut self, pair: &mut Pair, at: usize) {
@@ -65,17 +66,17 @@ impl Random {
         if life.recovering > 0 {
             life.recovering -= 1;
             if life.recovering == 0 {
-                pair.tell(self.event(at, Kind::Recovered, 0));
+                pair.apply(self.event(at, Kind::Recovered, 0));
                 return;
             }
         } else if self.rng.below(life.loss) == 0 {
             return self.suffer(pair, at, window);
         }
         match self.rng.below(4_000) {
-            0 => pair.tell(self.event(at, Kind::Usable, 0)),
-            1..=9 => pair.tell(self.event(at, Kind::Usable, 1)),
+            0 => pair.apply(self.event(at, Kind::Usable, 0)),
+            1..=9 => pair.apply(self.event(at, Kind::Usable, 1)),
             10 if at > 0 => {
-                pair.tell(self.event(at, Kind::Remove, 0));
+                pair.apply(self.event(at, Kind::Remove, 0));
                 self.paths[at] = None;
             }
             _ => self.acknowledge(pair, at, window < threshold),
@@ -87,14 +88,14 @@ impl Random {
         let in_flight = if self.rng.chance(0.8) { window } else { (window / 2).max(1) };
         match self.rng.below(20) {
             0 => {
-                pair.tell(self.event(at, Kind::TimedOut, in_flight));
+                pair.apply(self.event(at, Kind::TimedOut, in_flight));
                 if self.rng.chance(0.3) {
-                    pair.tell(self.event(at, Kind::TimedOutAgain, in_flight));
+                    pair.apply(self.event(at, Kind::TimedOutAgain, in_flight));
                 }
             }
-            1 => pair.tell(self.event(at, Kind::Ecn, in_flight)),
+            1 => pair.apply(self.event(at, Kind::Ecn, in_flight)),
             _ => {
-                pair.tell(self.event(at, Kind::Lost, in_flight));
+                pair.apply(self.event(at, Kind::Lost, in_flight));
                 if let Some(life) = self.paths[at].as_mut() {
                     life.recovering = 5;
                 }
@@ -107,18 +108,20 @@ impl Random {
         let sample = life.base + self.rng.below(life.base);
         life.srtt = (7 * life.srtt + sample) / 8;
         let rtt = if self.rng.chance(0.9) { sample } else { 0 };
-        // Slow starts differ on purpose in what an acknowledgement of several packets counts for: path.h, acknowledgements().
+        // Slow starts intentionally count an acknowledgement of several packets differently: path.h,
+        // acknowledgements().
         let packets = match self.rng.below(10) {
             _ if starting => 1,
             0 => self.rng.between(3, 20),
             _ => self.rng.between(1, 2),
         };
         let limited = self.rng.chance(0.95);
-        pair.tell(Event { rtt, limited, ..self.event(at, Kind::Ack, packets as u32) });
+        pair.apply(Event { rtt, limited, ..self.event(at, Kind::Ack, packets as u32) });
     }
 }
 
-/// What happens in a file of vectors, in whole packets; without idle times and penalties, of which the kernel tells no control.
+/// The events in a file of vectors, in whole packets; without idle times and penalties, which the kernel does
+/// not report to controls.
 pub fn recorded(text: &str, pair: &mut Pair) {
     let mut rest = [0_u64; 8];
     let mut srtts = [0_u64; 8];
@@ -139,24 +142,24 @@ pub fn recorded(text: &str, pair: &mut Pair) {
         };
         match event["event"].as_str().expect("every line has one") {
             "add_path" => {
-                // Linux knows a round-trip time when a path has joined.
+                // In Linux the round-trip time is known when a path has joined.
                 srtts[at] = 30_000;
-                pair.tell(Event { kind: Kind::Add, number: packets(number("initial_window")), ..base });
-                pair.tell(Event { srtt: srtts[at], rtt: srtts[at], ..base });
+                pair.apply(Event { kind: Kind::Add, number: packets(number("initial_window")), ..base });
+                pair.apply(Event { srtt: srtts[at], rtt: srtts[at], ..base });
             }
-            "remove_path" => pair.tell(Event { kind: Kind::Remove, ..base }),
+            "remove_path" => pair.apply(Event { kind: Kind::Remove, ..base }),
             "set_usable" => {
                 let usable = u32::from(event["usable"] == true);
-                pair.tell(Event { kind: Kind::Usable, number: usable, ..base });
+                pair.apply(Event { kind: Kind::Usable, number: usable, ..base });
             }
-            "recovered" => pair.tell(Event { kind: Kind::Recovered, ..base }),
+            "recovered" => pair.apply(Event { kind: Kind::Recovered, ..base }),
             "loss" => {
                 let kind = if event["kind"] == "ecn" { Kind::Ecn } else { Kind::Lost };
-                pair.tell(Event { kind, number: packets(number("in_flight")), ..base });
+                pair.apply(Event { kind, number: packets(number("in_flight")), ..base });
             }
             "timeout" => {
                 let kind = if event["repeated"] == true { Kind::TimedOutAgain } else { Kind::TimedOut };
-                pair.tell(Event { kind, number: packets(number("in_flight")), ..base });
+                pair.apply(Event { kind, number: packets(number("in_flight")), ..base });
             }
             "ack" => {
                 let (window, threshold) = pair.window(at as u8);
@@ -164,7 +167,7 @@ pub fn recorded(text: &str, pair: &mut Pair) {
                 rest[at] = acked % MSS;
                 srtts[at] = if event["srtt_ns"].is_null() { srtts[at] } else { number("srtt_ns") / 1_000 };
                 let most = if window < threshold { 2 } else { u32::MAX };
-                pair.tell(Event {
+                pair.apply(Event {
                     number: packets(acked).min(most),
                     srtt: srtts[at],
                     rtt: number("rtt_ns") / 1_000,
@@ -173,7 +176,7 @@ pub fn recorded(text: &str, pair: &mut Pair) {
                 });
             }
             "idle" | "penalise" => {}
-            other => panic!("an event that the vectors' page does not know: {other}"),
+            other => panic!("unknown event in the vectors: {other}"),
         }
     }
 }

@@ -1,8 +1,9 @@
-//! The controls for the kernel are compared with their Rust twins: both see the same events, one after another, and the windows
-//! that follow may differ by what fixed point takes, a packet or 1 %.
+//! Compares the controls for the kernel with their Rust counterparts: both get the same sequence of events,
+//! and the resulting windows may differ by the error of fixed-point numbers, a packet or 1 %.
 //!
-//! After each event the C control goes on from the Rust control's window, with the difference kept as a fraction that has not
-//! moved the window yet: a difference of rounding would otherwise decide, some losses later, who has the largest window.
+//! After each event the C control continues from the Rust control's window, and the difference is added to
+//! its fraction. Otherwise, rounding differences would decide, some losses later, which path has the largest
+//! window.
 #![cfg(target_os = "linux")]
 
 mod events;
@@ -18,7 +19,7 @@ use std::path::Path;
 
 const CONTROLS: [&str; 6] = ["lia", "olia", "balia", "cmt-rpv1", "cmt-rpv2", "wvegas"];
 
-/// Runs events of so many random connections, each so long, through a control and its twin.
+/// Runs events of several random connections of equal length through a control and its counterpart.
 fn compared(
     control: &str,
     slow_start: SlowStart,
@@ -37,7 +38,7 @@ fn compared(
 }
 
 #[test]
-fn random_connections_have_the_same_windows() {
+fn random_connections_have_equal_windows() {
     for control in CONTROLS {
         let Some(all) = compared(control, SlowStart::Rfc, 0..40, 2_000) else { return };
         println!("{control}: {all}");
@@ -46,7 +47,7 @@ fn random_connections_have_the_same_windows() {
 }
 
 #[test]
-fn coupled_slow_starts_have_the_same_windows() {
+fn coupled_slow_starts_have_equal_windows() {
     let Some(all) = compared("lia", SlowStart::Coupled, 0..40, 2_000) else { return };
     println!("lia: {all}");
     assert!(all.events > 70_000);
@@ -54,7 +55,7 @@ fn coupled_slow_starts_have_the_same_windows() {
 
 #[test]
 #[ignore = "ten million events of each control take minutes"]
-fn ten_million_events_have_the_same_windows() {
+fn ten_million_events_have_equal_windows() {
     for control in CONTROLS {
         let Some(all) = compared(control, SlowStart::Rfc, 1_000..3_100, 5_000) else { return };
         println!("{control}: {all}");
@@ -63,7 +64,7 @@ fn ten_million_events_have_the_same_windows() {
 }
 
 #[test]
-fn the_shared_vectors_have_the_same_windows() {
+fn shared_vectors_have_equal_windows() {
     for control in CONTROLS {
         let Some(program) = program::compiled(control) else { return };
         let file =
@@ -80,7 +81,7 @@ fn the_shared_vectors_have_the_same_windows() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
-    fn any_connection_has_the_same_windows(seed: u64, length in 10_usize..400, control in 0..CONTROLS.len()) {
+    fn any_connection_has_equal_windows(seed: u64, length in 10_usize..400, control in 0..CONTROLS.len()) {
         compared(CONTROLS[control], SlowStart::Rfc, std::iter::once(seed), length);
     }
 }

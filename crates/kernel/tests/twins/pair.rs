@@ -1,4 +1,4 @@
-//! A Rust control that is told events, and what its C twin has to say to the same.
+//! A Rust control with its events, and the comparison with its C counterpart.
 
 use crate::program;
 use anabranch_base::time::{Duration, Time};
@@ -13,8 +13,8 @@ pub const MSS: u64 = 1_448;
 /// `NO_THRESHOLD` of path.h.
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 /// Bytes of `struct event` and `struct answer` of twin.c.
-const EVENT: usize = 48;
-const ANSWER: usize = 8;
+const EVENT_BYTES: usize = 48;
+const ANSWER_BYTES: usize = 8;
 
 /// The kinds of events, numbered as in twin.c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +30,14 @@ pub enum Kind {
     TimedOutAgain,
 }
 
-/// An event as both get it.
+/// An event for both controls.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     pub kind: Kind,
     pub path: u8,
-    /// Packets that are acknowledged, in flight or the initial window; whether a path is usable.
+    /// Acknowledged packets, packets in flight, or the initial window; whether a path is usable.
     pub number: u32,
-    /// Smoothed round-trip time, and a sample or 0, us.
+    /// Smoothed round-trip time, and a sample or 0, µs.
     pub srtt: u64,
     pub rtt: u64,
     pub limited: bool,
@@ -45,14 +45,15 @@ pub struct Event {
     pub now: u64,
 }
 
-/// How far the windows were apart.
+/// Differences of the windows.
 #[derive(Debug, Default)]
 pub struct Comparison {
     pub events: u64,
-    /// Windows and thresholds that were not the same, and those that were more than a packet and 1 % apart.
+    /// Number of different windows and thresholds, and of those that differ by more than a packet and 1 %.
     pub apart: u64,
     pub far: u64,
-    /// The largest difference, packets, and as a share of the window, of differences of more than a packet.
+    /// The largest difference, in packets, and relative to the window among differences of more than a
+    /// packet.
     pub packets: u32,
     pub share: f64,
 }
@@ -78,13 +79,13 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// The Rust control, and what it was told and said.
+/// The Rust control, with its events and results.
 pub struct Pair {
     control: Box<dyn CongestionControl>,
     slow_start: SlowStart,
     told: Vec<u8>,
     said: Vec<(Event, u32, u32)>,
-    /// Paths that are there, and usable.
+    /// Paths that exist, and usable ones.
     usable: [bool; 8],
 }
 
@@ -102,8 +103,8 @@ impl Pair {
         (packets(self.control.window(PathId(path))), packets(self.control.ssthresh(PathId(path))))
     }
 
-    /// Tells the Rust control, and notes for the other what it was and what followed.
-    pub fn tell(&mut self, event: Event) {
+    /// Applies an event to the Rust control, and records event and result for the other.
+    pub fn apply(&mut self, event: Event) {
         let path = PathId(event.path);
         let (now, in_flight) = (Time::ZERO + Duration::from_micros(event.now), u64::from(event.number) * MSS);
         match event.kind {
@@ -132,7 +133,8 @@ impl Pair {
             Kind::Usable => self.usable[usize::from(event.path)] = event.number != 0,
             _ => {}
         }
-        // After a timeout the Rust controls open by a packet an acknowledgement, as RFC 3465 has it, until they are told.
+        // After a timeout the Rust controls open by a packet per acknowledgement (RFC 3465), until recovery
+        // is reported.
         if matches!(event.kind, Kind::TimedOut | Kind::TimedOutAgain) {
             self.control.on_recovered(now, path);
         }
@@ -154,29 +156,30 @@ impl Pair {
             self.told.extend(word.to_ne_bytes());
         }
         self.said.push((event, cwnd, ssthresh));
-        assert_eq!(self.told.len(), self.said.len() * EVENT);
+        assert_eq!(self.told.len(), self.said.len() * EVENT_BYTES);
     }
 
-    /// Windows of whole packets keep two after a loss; but CMT/RPv1 leaves its only path four, where the kernel's does as reno.
+    /// Windows of whole packets keep two after a loss; but CMT/RPv1 sets four on its only path, where the
+    /// kernel's acts as reno.
     fn floor(&self, own: u8) -> u32 {
         let others = self.usable.iter().enumerate().any(|(i, &usable)| usable && i != usize::from(own));
         if self.control.name() == "cmt-rpv1" && !others { 4 } else { 2 }
     }
 
-    /// What the C twin has to say to all of it.
+    /// Compares the results of the C counterpart.
     ///
     /// # Panics
     ///
-    /// If it is more than a packet and 1 % away, unless it decides between such steps.
+    /// If a result differs by more than a packet and 1 %, except at the decisions of wVegas.
     pub fn compare(self, program: &Path, what: &str) -> Comparison {
         let answers = program::answers(program, self.told);
-        assert_eq!(answers.len(), self.said.len() * ANSWER);
+        assert_eq!(answers.len(), self.said.len() * ANSWER_BYTES);
         let mut all = Comparison::default();
-        // It goes up, down or drains once a round. Where what it compares is the same but for rounding, here of floating
-        // point, one may do this and the other that; the caller sees that this is rare.
+        // wVegas goes up, down or drains once per round. If the compared values differ only by rounding, here
+        // of floating point, the decisions may differ; the caller checks that this is rare.
         let decides = self.control.name() == "wvegas";
         for (i, (&(event, cwnd, ssthresh), answer)) in
-            self.said.iter().zip(answers.chunks_exact(ANSWER)).enumerate()
+            self.said.iter().zip(answers.chunks_exact(ANSWER_BYTES)).enumerate()
         {
             if event.kind == Kind::Remove {
                 continue;

@@ -1,14 +1,14 @@
-//! The C arithmetic as a program of this machine.
+//! The C arithmetic as a program for this machine.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-/// One compiler at a time, and nobody runs what another has not finished.
+/// Compiles one program at a time, so that no test runs an unfinished one.
 static COMPILING: Mutex<()> = Mutex::new(());
 
-/// Compiles the arithmetic of a control; nothing, with a word, where there is no compiler.
+/// Compiles the arithmetic of a control; `None`, with a message, without a compiler.
 pub fn compiled(control: &str) -> Option<PathBuf> {
     let _alone = COMPILING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf");
@@ -46,18 +46,18 @@ pub fn compiled(control: &str) -> Option<PathBuf> {
     }
 }
 
-/// Hands bytes to a program and gives what it answers.
+/// Passes bytes to a program and returns its output.
 pub fn answers(program: &Path, bytes: Vec<u8>) -> Vec<u8> {
     let mut child = Command::new(program)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("it was just compiled");
+        .expect("the program was just compiled");
     let mut stdin = child.stdin.take().expect("piped");
     let writer = std::thread::spawn(move || stdin.write_all(&bytes));
     let mut answers = Vec::new();
-    child.stdout.take().expect("piped").read_to_end(&mut answers).expect("it writes");
-    writer.join().expect("no panic").expect("it reads everything");
-    assert!(child.wait().expect("it ends").success());
+    child.stdout.take().expect("piped").read_to_end(&mut answers).expect("the program writes");
+    writer.join().expect("no panic").expect("the program reads everything");
+    assert!(child.wait().expect("the program ends").success());
     answers
 }

@@ -1,8 +1,9 @@
-//! Network address translation: packets from the links of its inside leave with the address of the interface by which they do, and a
-//! port of its own. Mappings do not depend on the destination (RFC 4787 REQ-1), and only those come back through one that it has
-//! sent to (address and port-dependent filtering, as Linux has it). What comes unasked, or is addressed to somebody inside, is
-//! dropped. SCTP without UDP around it is dropped too, as by most (RFC 6951 §1); errors about translated packets are translated
-//! (RFC 5508 §4).
+//! Network address translation: packets from inside leave with the address of the interface by which they
+//! leave, and with a port of that address. Mappings do not depend on the destination (RFC 4787 REQ-1), but
+//! only addresses and ports to which the mapping has sent may send back through it (address and
+//! port-dependent filtering, as in Linux). Unsolicited packets, and packets addressed to inside addresses,
+//! are dropped. SCTP without UDP is dropped too, as by most translators (RFC 6951 §1); errors about
+//! translated packets are translated (RFC 5508 §4).
 
 use crate::{Acts, FlowKey, Onward, Outcome, Transit};
 use anabranch_base::time::{Duration, Time};
@@ -12,26 +13,27 @@ use anabranch_wire::{Body, Packet};
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "nat",
-    summary: "translates addresses and ports of what comes by its links `from`; nobody outside reaches anybody inside unasked",
+    summary: "translates addresses and ports of packets from its links `from`; unsolicited packets from outside are dropped",
     source: "RFC 4787, RFC 5382, RFC 5508",
     keys: &[Key {
         name: "timeout",
         takes: Takes::Time,
         default: Default::Is("\"7440 s\""),
-        doc: "How long a mapping lives without a packet from inside. RFC 5382 asks for 2 h 4 min with TCP; many keep them for minutes.",
+        doc: "Lifetime of a mapping without a packet from inside. RFC 5382 requires 2 h 4 min for TCP; many translators keep mappings for minutes.",
     }],
 };
 
-/// The first port that is given where the own one is taken: those before belong to services (RFC 6335 §6).
+/// The first port that is assigned if the original one is taken: lower ports belong to services (RFC 6335
+/// §6).
 const FIRST_PORT: u16 = 1_024;
 
-/// How long mappings live.
+/// Lifetime of mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Without a packet from inside.
+    /// Lifetime without a packet from inside.
     pub timeout: Duration,
 }
 
@@ -45,18 +47,18 @@ impl Keyed for Settings {
     }
 }
 
-/// Who is behind an address and port of the outside.
+/// The inside end and state of an outside address and port.
 #[derive(Clone, Debug)]
 struct Mapping<R> {
     inner: SocketAddr,
-    /// Whom it has sent to.
+    /// Destinations to which it has sent.
     peers: BTreeSet<SocketAddr>,
-    /// Where packets from there go on.
+    /// Route of packets from these destinations.
     onward: R,
     until: Time,
 }
 
-/// Transport and end of what is translated.
+/// Transport, address and port of one end.
 type End = (u8, SocketAddr);
 
 /// The mappings.
@@ -64,7 +66,7 @@ type End = (u8, SocketAddr);
 pub struct State<R> {
     settings: Settings,
     by_outer: BTreeMap<End, Mapping<R>>,
-    /// The outer end for an inner one, by each address of the outside.
+    /// The outside end of an inside one, per outside address.
     by_inner: BTreeMap<(End, IpAddr), SocketAddr>,
     next_port: u16,
 }
@@ -74,12 +76,12 @@ impl<R> State<R> {
         Self { settings, by_outer: BTreeMap::new(), by_inner: BTreeMap::new(), next_port: FIRST_PORT }
     }
 
-    /// The inner end of an outer one.
+    /// The inside end of an outside one.
     pub(crate) fn behind(&self, transport: u8, outer: SocketAddr) -> Option<SocketAddr> {
         self.by_outer.get(&(transport, outer)).map(|mapping| mapping.inner)
     }
 
-    /// The outer end of an inner one, if it has one that still lives.
+    /// The outside end of an inside one, if its mapping is still alive.
     fn outer(&mut self, now: Time, (inner, address): (End, IpAddr)) -> Option<SocketAddr> {
         let outer = *self.by_inner.get(&(inner, address))?;
         if self.by_outer.get(&(inner.0, outer)).is_some_and(|mapping| mapping.until >= now) {
@@ -90,7 +92,7 @@ impl<R> State<R> {
         None
     }
 
-    /// An end of the outside that nobody has: with the same port, if it is free.
+    /// An unused outside end: with the same port, if it is free.
     fn free(&mut self, now: Time, (transport, inner): End, address: IpAddr) -> Option<SocketAddr> {
         let is_free = |port: u16| {
             let held = self.by_outer.get(&(transport, SocketAddr::new(address, port)));
@@ -110,7 +112,7 @@ impl<R> State<R> {
 }
 
 impl<R: Copy> State<R> {
-    /// The outer end for a packet that leaves, made if there is none.
+    /// The outside end of a leaving packet; creates the mapping if there is none.
     fn mapped(&mut self, now: Time, key: FlowKey, (address, onward): (IpAddr, R)) -> Option<SocketAddr> {
         let inner = (key.protocol, key.source);
         let outer = match self.outer(now, (inner, address)) {
@@ -125,10 +127,10 @@ impl<R: Copy> State<R> {
         Some(outer)
     }
 
-    /// What leaves, with the outer address.
+    /// Translates a leaving packet to its outside address.
     fn outward(&mut self, now: Time, packet: &mut Packet, (address, onward): (IpAddr, R)) -> Option<()> {
         if let Body::Icmp(message) = &mut packet.body {
-            // An error of somebody inside, about a packet that came in.
+            // An error from inside, about a packet that had entered.
             let quote = message.quote_mut()?;
             let quoted = quote.parse()?;
             let outer = self.outer(now, ((quoted.protocol, quoted.destination), address))?;
@@ -143,7 +145,7 @@ impl<R: Copy> State<R> {
         Some(())
     }
 
-    /// What is addressed to the translator, to whom it is for; where it goes on.
+    /// Translates a packet that is addressed to the translator to its inside destination; returns its route.
     fn inward(&mut self, now: Time, packet: &mut Packet) -> Option<R> {
         let alive = |mapping: &&Mapping<R>| mapping.until >= now;
         if let Body::Icmp(message) = &mut packet.body {
@@ -170,7 +172,7 @@ impl<R: Copy> Acts<R> for State<R> {
     fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>) {
         let Transit { mut packet, inside, crosses, leaves_from, onward } = transit;
         match (inside, leaves_from) {
-            // From one link of the same side to another.
+            // From one link to another of the same side.
             (_, Some(_)) if !crosses => outcome.send(packet, onward),
             (true, Some(address)) => match self.outward(now, &mut packet, (address, onward)) {
                 Some(()) => {
@@ -186,7 +188,7 @@ impl<R: Copy> Acts<R> for State<R> {
                 }
                 None => outcome.drop(packet, onward),
             },
-            // To somebody inside from outside, or to itself from inside.
+            // From outside to an inside address, or from inside to the translator itself.
             _ => outcome.drop(packet, onward),
         }
     }

@@ -10,13 +10,13 @@ fn nat(timeout_ms: u64) -> Middlebox<u32> {
     Middlebox::new(&crate::Settings::Nat(Settings { timeout: Duration::from_millis(timeout_ms) }))
 }
 
-/// The packet that one packet becomes, and where it goes on.
+/// The only packet of an outcome, and its destination.
 fn one(outcome: &Outcome<u32>) -> (&Packet, Onward<u32>) {
     let [(packet, onward)] = &outcome.sent[..] else { panic!("{outcome:?}") };
     (packet, *onward)
 }
 
-/// The answer of the server to a packet that left.
+/// The server's answer to a packet that left.
 fn answer(packet: &Packet) -> Packet {
     let mut answer = packet.clone();
     (answer.source, answer.destination) = (packet.destination, packet.source);
@@ -26,7 +26,7 @@ fn answer(packet: &Packet) -> Packet {
 }
 
 #[test]
-fn what_leaves_has_the_outer_address_and_its_answer_comes_back() {
+fn leaving_packet_is_translated_and_answered() {
     let mut nat = nat(1_000);
     let outcome = pass(&mut nat, at(0), out(data(0, 100), 7));
     let (left, onward) = one(&outcome);
@@ -41,12 +41,12 @@ fn what_leaves_has_the_outer_address_and_its_answer_comes_back() {
     let (returned, onward) = one(&outcome);
     assert_eq!((returned.source, returned.destination, onward), (SERVER, CLIENT, Onward::Back(7)));
     assert_eq!(segment_of(returned).destination_port, 1000);
-    // With a new checksum over a mapping's pseudo-header nothing else changes: options are left alone.
+    // With a new checksum over a mapping's pseudo-header all other options are unchanged.
     assert_eq!(segment_of(returned).options, segment_of(&answer(left)).options);
 }
 
 #[test]
-fn two_hosts_with_one_port_get_two() {
+fn two_hosts_with_equal_port_get_two_ports() {
     let mut nat = nat(1_000);
     let mut second = data(0, 100);
     second.source = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9));
@@ -59,22 +59,26 @@ fn two_hosts_with_one_port_get_two() {
 }
 
 #[test]
-fn nobody_comes_in_unasked() {
+fn unsolicited_packets_are_dropped() {
     let mut nat = nat(1_000);
     let mut stranger = answer(&data(0, 10));
-    assert_eq!(pass(&mut nat, at(0), back(stranger.clone(), 0)).dropped.len(), 1, "to somebody inside");
+    assert_eq!(pass(&mut nat, at(0), back(stranger.clone(), 0)).dropped.len(), 1, "to an inside address");
     let outcome = pass(&mut nat, at(0), out(data(0, 100), 7));
     stranger = answer(one(&outcome).0);
     stranger.source = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 30));
-    assert_eq!(pass(&mut nat, at(1), back(stranger, 0)).dropped.len(), 1, "from whom nothing was sent to");
+    assert_eq!(
+        pass(&mut nat, at(1), back(stranger, 0)).dropped.len(),
+        1,
+        "from a host to which nothing was sent"
+    );
     let mut elsewhere = answer(one(&outcome).0);
     let Body::Tcp(segment) = &mut elsewhere.body else { panic!("{elsewhere:?}") };
     segment.destination_port = 4_000;
-    assert_eq!(pass(&mut nat, at(1), back(elsewhere, 0)).dropped.len(), 1, "to a port that nobody has");
+    assert_eq!(pass(&mut nat, at(1), back(elsewhere, 0)).dropped.len(), 1, "to an unused port");
 }
 
 #[test]
-fn a_mapping_ends_if_nothing_leaves_through_it() {
+fn mapping_expires_without_leaving_packets() {
     let mut nat = nat(100);
     let outcome = pass(&mut nat, at(0), out(join(), 7));
     let reply = answer(one(&outcome).0);
@@ -82,14 +86,14 @@ fn a_mapping_ends_if_nothing_leaves_through_it() {
     assert_eq!(
         pass(&mut nat, at(101), back(reply.clone(), 0)).dropped.len(),
         1,
-        "what comes in does not keep it"
+        "packets from outside do not keep it"
     );
     pass(&mut nat, at(200), out(join(), 8));
     assert_eq!(one(&pass(&mut nat, at(201), back(reply, 0))).1, Onward::Back(8));
 }
 
 #[test]
-fn errors_are_translated_with_what_they_quote() {
+fn errors_are_translated_with_their_quotes() {
     let mut nat = nat(1_000);
     let outcome = pass(&mut nat, at(0), out(data(0, 100), 7));
     let left = one(&outcome).0.clone();
@@ -104,7 +108,7 @@ fn errors_are_translated_with_what_they_quote() {
     assert_eq!((packet.destination, onward), (CLIENT, Onward::Back(7)));
     let Body::Icmp(message) = &packet.body else { panic!("{packet:?}") };
     assert_eq!(message.quote(), Some(&Quote::of(&data(0, 100))), "as if it had never been translated");
-    // The other way: the client's network cannot carry what came in.
+    // The opposite direction: the client's network cannot carry a packet that entered.
     let came = answer(&data(0, 100));
     let mut inner = error(&came, SERVER);
     inner.source = CLIENT;
@@ -115,7 +119,7 @@ fn errors_are_translated_with_what_they_quote() {
 }
 
 #[test]
-fn sctp_needs_udp_around_it() {
+fn plain_sctp_is_dropped() {
     let mut nat = nat(1_000);
     let body = |udp| {
         Body::Sctp(sctp::Packet {
@@ -141,7 +145,7 @@ fn sctp_needs_udp_around_it() {
 }
 
 #[test]
-fn within_one_side_nothing_is_translated() {
+fn packets_within_one_side_are_not_translated() {
     let mut nat = nat(1_000);
     let inner = Transit { crosses: false, ..out(data(0, 10), 4) };
     let outcome = pass(&mut nat, at(0), inner);

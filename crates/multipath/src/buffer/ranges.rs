@@ -1,18 +1,19 @@
 //! A set of disjoint, non-adjacent half-open ranges of stream offsets. Every operation costs O(log n) plus
-//! the ranges it merges or splits, whatever the order in which they arrive.
+//! the ranges that it merges or splits, in any order of arrival.
 //!
-//! As long as there are few, which is nearly always, they lie one behind the other in memory: to move some of them there is
-//! cheaper than the nodes of a tree. Who sends in small pieces what never joins gets the tree, in which that costs no more.
+//! A small set, which is the usual case, is a sorted vector: moving some of its elements is cheaper than the
+//! nodes of a tree. A set of more than [`MAX_SORTED_RANGES`] ranges (many small pieces that never join) moves to a tree,
+//! where an operation stays O(log n).
 
 use std::collections::BTreeMap;
 
-/// The ranges that lie one behind the other are this many at most.
-const FEW: usize = 64;
+/// Maximum number of ranges that are kept in a sorted vector.
+const MAX_SORTED_RANGES: usize = 64;
 
 /// Half-open ranges `[start, end)` over `u64`, kept merged.
 #[derive(Clone, Debug, Default)]
 pub struct RangeSet {
-    /// All ranges in ascending order, unless there have been more than [`FEW`] since the set was empty.
+    /// All ranges in ascending order, unless there have been more than [`MAX_SORTED_RANGES`] since the set was last empty.
     few: Vec<(u64, u64)>,
     /// All ranges otherwise, from start to end.
     many: BTreeMap<u64, u64>,
@@ -25,12 +26,12 @@ impl RangeSet {
         Self::default()
     }
 
-    /// True without any range.
+    /// True if it has no ranges.
     pub fn is_empty(&self) -> bool {
         self.few.is_empty() && self.many.is_empty()
     }
 
-    /// How many disjoint ranges there are.
+    /// Number of disjoint ranges.
     pub fn count(&self) -> usize {
         self.few.len() + self.many.len()
     }
@@ -50,7 +51,7 @@ impl RangeSet {
         self.few.last().copied().or_else(|| self.many.last_key_value().map(|(&s, &e)| (s, e)))
     }
 
-    /// All ranges in ascending order (and, reversed, in descending order).
+    /// All ranges in ascending order; `rev()` gives descending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         self.few.iter().copied().chain(self.many.iter().map(|(&s, &e)| (s, e)))
     }
@@ -104,14 +105,14 @@ impl RangeSet {
         self.many.range(..at).next_back().map(|(&s, &e)| (s, e))
     }
 
-    /// Adds `[start, end)`; returns how many of its bytes were new.
+    /// Adds `[start, end)`; returns the number of bytes that were new.
     pub fn insert(&mut self, start: u64, end: u64) -> u64 {
         if start >= end {
             return 0;
         }
         let new = if self.many.is_empty() {
             let new = insert_into_few(&mut self.few, start, end);
-            if self.few.len() > FEW {
+            if self.few.len() > MAX_SORTED_RANGES {
                 self.many.extend(self.few.drain(..));
             }
             new
@@ -122,7 +123,7 @@ impl RangeSet {
         new
     }
 
-    /// Takes `[start, end)` out; returns how many bytes of it were in the set.
+    /// Removes `[start, end)`; returns the number of bytes of it that were in the set.
     pub fn remove(&mut self, start: u64, end: u64) -> u64 {
         if start >= end {
             return 0;
@@ -136,7 +137,7 @@ impl RangeSet {
         gone
     }
 
-    /// Forgets the ranges that end at `at` or before. One that goes on beyond remains whole.
+    /// Removes the ranges that end at `at` or before. A range that extends beyond `at` remains whole.
     pub fn forget_below(&mut self, at: u64) {
         if self.first().is_none_or(|(_, end)| end > at) {
             return;
@@ -151,8 +152,9 @@ impl RangeSet {
         }
     }
 
-    /// An in-order part that ended at `at`, below all that waits here, now reaches `end`, and takes in what touches it.
-    /// Returns how far it reaches then, and how many bytes up to `end` had not been waiting here.
+    /// Extends the in-order data, which ended at `at` (below all ranges of the set), to `end`, and removes
+    /// all ranges that it reaches. Returns the new end of the in-order data, and the number of bytes up to
+    /// `end` that were not in the set.
     pub fn absorb(&mut self, at: u64, end: u64) -> (u64, u64) {
         let (mut reached, mut known) = (end, 0);
         let mut take = |(s, e): (u64, u64)| {
@@ -197,7 +199,7 @@ impl RangeSet {
         })
     }
 
-    /// Forgets everything.
+    /// Removes all ranges.
     pub fn clear(&mut self) {
         if !self.is_empty() {
             self.few.clear();
@@ -207,7 +209,7 @@ impl RangeSet {
     }
 }
 
-/// Two sets are the same if they hold the same.
+/// Two sets are equal if they contain the same ranges, in either representation.
 impl PartialEq for RangeSet {
     fn eq(&self, other: &Self) -> bool {
         self.covered == other.covered && self.iter().eq(other.iter())
@@ -218,7 +220,7 @@ impl Eq for RangeSet {}
 
 /// See [`RangeSet::insert`].
 fn insert_into_few(few: &mut Vec<(u64, u64)>, start: u64, end: u64) -> u64 {
-    // Mostly what comes is behind all that is there, or the next part of the last.
+    // The usual case: a range behind all others, or one that extends the last.
     match few.last_mut() {
         Some((first, last)) if *first <= start && start <= *last => {
             let new = end.saturating_sub(*last);
@@ -284,7 +286,7 @@ fn insert_into_many(many: &mut BTreeMap<u64, u64>, start: u64, end: u64) -> u64 
             return end - start;
         }
     }
-    // Or the next part of some range, which does not reach the one that follows.
+    // Or the continuation of some range that does not reach the following one.
     let following = many.range(start + 1..).next().map(|(&s, _)| s);
     if let Some((_, before)) = many.range_mut(..=start).next_back()
         && start <= *before
@@ -365,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_joins_the_part_that_reaches_it() {
+    fn absorb_removes_reached_ranges() {
         let mut set = RangeSet::new();
         assert_eq!(set.absorb(0, 10), (10, 10));
         set.insert(15, 18);
@@ -376,7 +378,7 @@ mod tests {
         assert_eq!(set.absorb(30, 35), (35, 5));
     }
 
-    /// Does one step with a set and with the bytes that it stands for, which is to give the same.
+    /// Applies one operation to a set and to the equivalent set of bytes, and compares the results.
     fn step(
         (set, model): (&mut RangeSet, &mut BTreeSet<u64>),
         (add, start, len): (bool, u64, u64),
@@ -395,7 +397,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_set_of_bytes(
+        fn ranges_equal_a_set_of_bytes(
             steps in prop::collection::vec((any::<bool>(), 0_u64..200, 0_u64..40), 0..60),
             window in (0_u64..250, 0_u64..250),
         ) {
@@ -413,9 +415,9 @@ mod tests {
             prop_assert_eq!(gaps, missing);
         }
 
-        /// More ranges than lie one behind the other, and fewer again.
+        /// A set with more ranges than a sorted vector takes, and with fewer afterwards.
         #[test]
-        fn many_ranges_behave_like_few(
+        fn tree_equals_sorted_vector(
             steps in prop::collection::vec((0_u64..10, 0_u64..2000, 1_u64..4), 150..400),
             (window, below) in ((0_u64..2000, 0_u64..2000), 0_u64..2000),
         ) {
@@ -446,7 +448,8 @@ mod tests {
             let gaps: Vec<u64> = set.gaps(window.0, window.1).flat_map(|(s, e)| s..e).collect();
             prop_assert_eq!(gaps, (window.0..window.1).filter(|b| !model.contains(b)).collect::<Vec<_>>());
 
-            // The same again, put in descending, is the same set; and what lies below goes from both.
+            // Inserting the ranges in descending order gives an equal set, and both forget the ranges below
+            // an offset.
             let mut again = RangeSet::new();
             set.iter().rev().for_each(|(start, end)| assert_eq!(again.insert(start, end), end - start));
             prop_assert_eq!(&again, &set);
@@ -455,7 +458,7 @@ mod tests {
             prop_assert_eq!(set.covered(), kept.iter().map(|(start, end)| end - start).sum::<u64>());
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), kept);
 
-            // What reaches far takes in all that it touches.
+            // An extension that reaches far removes all ranges that it touches.
             let waiting: Vec<_> = again.iter().collect();
             let absorbed = again.absorb(0, below + 1);
             let mut reached = below + 1;

@@ -1,16 +1,17 @@
-//! How the paths of a connection share its buffers, so that a slow one cannot fill them: buffer splitting
+//! Shares of the paths in a connection's buffers, so that a slow path cannot fill them: buffer splitting
 //! (Adhari2011), applied by the sender for both ends, and the trigger of chunk rescheduling (Dreibholz et al.
 //! 2010).
 //!
-//! With n paths, o_P the bytes outstanding on P, and x_P either the same or, as the other choice, the bytes that the
-//! send buffer keeps for P: new data goes out on P only if x_P + MTU_P ≤ B_send/n and
-//! x_P + MTU_P ≤ (a_rwnd + Σ o_j)/n.
+//! With n paths, o_P the bytes outstanding on P, and x_P either o_P or, as the other choice, the bytes that
+//! the send buffer keeps for P: new data goes out on P only if x_P + MTU_P ≤ B_send/n and x_P + MTU_P ≤
+//! (a_rwnd + Σ o_j)/n.
 //!
-//! The sum a_rwnd + Σ o_j is what the receiver has given to this connection: what is free, and what is promised to data
-//! on its way. What it holds behind a gap is taken from a_rwnd already, or has been delivered; counted once more, as
-//! buffered bytes, it would let a slow path grow with every chunk that overtakes it.
+//! The sum a_rwnd + Σ o_j is the part of the receive buffer that is available to this connection: the free
+//! bytes and those promised to data in flight. Out-of-order data at the receiver is subtracted from a_rwnd
+//! already, or has been delivered. If the sender counted it once more, as buffered bytes, each chunk that
+//! overtakes a slow path would enlarge that path's share.
 
-/// Which ends' buffers are split.
+/// The ends whose buffers are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sides {
     /// Neither.
@@ -25,29 +26,29 @@ pub enum Sides {
 }
 
 impl Sides {
-    /// Whether the send buffer is meant.
+    /// Whether the send buffer is split.
     pub const fn sender(self) -> bool {
         matches!(self, Self::Sender | Self::Both)
     }
 
-    /// Whether the receive buffer is meant.
+    /// Whether the receive buffer is split.
     pub const fn receiver(self) -> bool {
         matches!(self, Self::Receiver | Self::Both)
     }
 }
 
-/// Which bytes count against a path's share.
+/// The bytes that count against a path's share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SplittingOn {
     /// Sent and not acknowledged, not even by a gap block.
     #[default]
     Outstanding,
-    /// Kept in the send buffer for the path: also those that a gap block acknowledges but that may be
-    /// reneged.
+    /// Bytes that the send buffer keeps for the path, including those that a gap block acknowledges but that
+    /// may be reneged.
     Buffered,
 }
 
-/// What a path, or all paths together, occupy, in bytes.
+/// Bytes that a path, or all paths together, occupy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Occupancy {
     /// Sent and not acknowledged, not even by a gap block.
@@ -64,7 +65,7 @@ impl Occupancy {
         }
     }
 
-    /// Bytes that a gap block acknowledges and that stay, because data before them is missing.
+    /// Bytes that a gap block acknowledges and that stay buffered, because data before them is missing.
     fn blocked(self) -> u64 {
         self.buffered.saturating_sub(self.outstanding)
     }
@@ -73,13 +74,13 @@ impl Occupancy {
 /// The buffers that a connection's paths share.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared {
-    /// How many paths share them, n; those that may carry data now.
+    /// Number of paths that share the buffers, n: those that may carry data now.
     pub paths: u32,
     /// All paths together.
     pub total: Occupancy,
     /// Size of the send buffer, B_send, bytes; `u64::MAX` for no limit.
     pub send_buffer: u64,
-    /// What the sender believes free in the receive buffer, a_rwnd less what is on its way (RFC 9260 §6.2.1),
+    /// The sender's estimate of the free receive buffer, a_rwnd less the data in flight (RFC 9260 §6.2.1),
     /// bytes.
     pub peer_window: u64,
 }
@@ -91,72 +92,73 @@ impl Shared {
     }
 }
 
-/// Whether new data may go out on a path.
+/// Whether new data may be sent on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It may.
+pub enum SendPermission {
+    /// The packet may be sent.
     Admitted,
-    /// The path has its share of the send buffer.
+    /// The path has used up its share of the send buffer.
     SendBufferShare,
-    /// The path has its share of the receive buffer.
+    /// The path has used up its share of the receive buffer.
     ReceiveBufferShare,
 }
 
 /// The buffer splitting of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Splitting {
-    /// Which buffers are split.
+    /// The split buffers.
     pub sides: Sides,
-    /// Which bytes count.
+    /// The bytes that count.
     pub on: SplittingOn,
 }
 
 impl Splitting {
-    /// Whether a packet of new data, of up to `mtu` bytes, may go out on a path that occupies `path`.
-    /// Retransmissions are not asked for: they take no new room.
+    /// Whether a packet of new data, of up to `mtu` bytes, may be sent on a path that occupies `path`.
+    /// Retransmissions are not checked: they need no additional room.
     ///
-    /// A connection that occupies nothing may always send: a buffer smaller than n packets would never carry
-    /// one.
-    pub fn judge(self, path: Occupancy, mtu: u32, shared: &Shared) -> Verdict {
+    /// A connection that occupies nothing may always send: otherwise, a buffer of fewer than n packets would
+    /// never carry one.
+    pub fn judge(self, path: Occupancy, mtu: u32, shared: &Shared) -> SendPermission {
         let taken = shared.total.of(self.on);
         if taken == 0 {
-            return Verdict::Admitted;
+            return SendPermission::Admitted;
         }
         let wanted = path.of(self.on).saturating_add(u64::from(mtu));
         let received = shared.peer_window.saturating_add(shared.total.outstanding);
         if self.sides.sender() && shared.exceeds_share(wanted, shared.send_buffer) {
-            Verdict::SendBufferShare
+            SendPermission::SendBufferShare
         } else if self.sides.receiver() && shared.exceeds_share(wanted, received) {
-            Verdict::ReceiveBufferShare
+            SendPermission::ReceiveBufferShare
         } else {
-            Verdict::Admitted
+            SendPermission::Admitted
         }
     }
 }
 
-/// Chunk rescheduling: when a path's acknowledged chunks clog its share of a buffer because an earlier chunk,
-/// sent on another path, is missing, that chunk is sent again on this path, whose acknowledgements come back.
+/// Chunk rescheduling: if acknowledged chunks of a path fill its share of a buffer because an earlier chunk,
+/// sent on another path, is missing, the missing chunk is retransmitted on this path, whose acknowledgements
+/// arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rescheduling {
-    /// Which buffers are watched.
+    /// The buffers that are monitored.
     pub sides: Sides,
-    /// The part of its share that a path may have clogged, 0 to 1.
+    /// The part of its share that a path may have blocked, 0 to 1.
     pub threshold: f64,
 }
 
 impl Default for Rescheduling {
-    /// Off; half of the share once it is on.
+    /// Off; the threshold is half of the share once rescheduling is on.
     fn default() -> Self {
         Self { sides: Sides::None, threshold: 0.5 }
     }
 }
 
 impl Rescheduling {
-    /// Whether the chunk that blocks the cumulative acknowledgement is to be sent again on the path that
-    /// occupies `path`. A path's share is the n-th part where buffers are `split`, else the whole.
+    /// Whether the chunk that blocks the cumulative acknowledgement has to be retransmitted on the path that
+    /// occupies `path`. A path's share is the n-th part where buffers are `split`, else the whole buffer.
     ///
-    /// The caller sees to the rest: the chunk is outstanding, was sent on another path and not moved before,
-    /// and this path is not in recovery itself.
+    /// The caller checks the remaining conditions: the chunk is outstanding, was sent on another path and not
+    /// rescheduled before, and this path is not in recovery.
     pub fn triggers(self, path: Occupancy, shared: &Shared, split: Sides) -> bool {
         let parts = if split == Sides::None { 1 } else { shared.paths.max(1) };
         let clogged = path.blocked();
@@ -172,7 +174,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Two paths, 100 kB to send from, 50 kB believed free at the receiver; 20 kB outstanding, 30 kB
+    /// Two paths, a send buffer of 100 kB, 50 kB estimated free at the receiver; 20 kB outstanding, 30 kB
     /// buffered.
     const SHARED: Shared = Shared {
         paths: 2,
@@ -181,51 +183,54 @@ mod tests {
         peer_window: 50_000,
     };
 
-    fn judge(sides: Sides, on: SplittingOn, outstanding: u64, buffered: u64) -> Verdict {
+    fn judge(sides: Sides, on: SplittingOn, outstanding: u64, buffered: u64) -> SendPermission {
         Splitting { sides, on }.judge(Occupancy { outstanding, buffered }, 1_500, &SHARED)
     }
 
     #[test]
-    fn the_send_buffer_is_halved_between_two_paths() {
+    fn two_paths_halve_the_send_buffer() {
         // 50,000 B each.
         let (sender, on) = (Sides::Sender, SplittingOn::Outstanding);
-        assert_eq!(judge(sender, on, 48_500, 90_000), Verdict::Admitted);
-        assert_eq!(judge(sender, on, 48_501, 90_000), Verdict::SendBufferShare);
+        assert_eq!(judge(sender, on, 48_500, 90_000), SendPermission::Admitted);
+        assert_eq!(judge(sender, on, 48_501, 90_000), SendPermission::SendBufferShare);
         let on = SplittingOn::Buffered;
-        assert_eq!(judge(sender, on, 0, 48_500), Verdict::Admitted);
-        assert_eq!(judge(sender, on, 0, 48_501), Verdict::SendBufferShare);
+        assert_eq!(judge(sender, on, 0, 48_500), SendPermission::Admitted);
+        assert_eq!(judge(sender, on, 0, 48_501), SendPermission::SendBufferShare);
     }
 
     #[test]
-    fn the_receive_buffer_is_what_is_free_and_what_is_on_its_way() {
+    fn receive_buffer_is_free_plus_in_flight_bytes() {
         // (50,000 + 20,000)/2 = 35,000 B each, whichever bytes count: the 10,000 B behind a gap are not on their way.
         let receiver = Sides::Receiver;
-        assert_eq!(judge(receiver, SplittingOn::Outstanding, 33_500, 0), Verdict::Admitted);
-        assert_eq!(judge(receiver, SplittingOn::Outstanding, 33_501, 0), Verdict::ReceiveBufferShare);
-        assert_eq!(judge(receiver, SplittingOn::Buffered, 0, 33_500), Verdict::Admitted);
-        assert_eq!(judge(receiver, SplittingOn::Buffered, 0, 33_501), Verdict::ReceiveBufferShare);
+        assert_eq!(judge(receiver, SplittingOn::Outstanding, 33_500, 0), SendPermission::Admitted);
+        assert_eq!(judge(receiver, SplittingOn::Outstanding, 33_501, 0), SendPermission::ReceiveBufferShare);
+        assert_eq!(judge(receiver, SplittingOn::Buffered, 0, 33_500), SendPermission::Admitted);
+        assert_eq!(judge(receiver, SplittingOn::Buffered, 0, 33_501), SendPermission::ReceiveBufferShare);
     }
 
     #[test]
-    fn none_admits_all_and_both_needs_both() {
-        assert_eq!(judge(Sides::None, SplittingOn::Buffered, 1 << 40, 1 << 40), Verdict::Admitted);
-        assert_eq!(judge(Sides::Both, SplittingOn::Outstanding, 33_500, 0), Verdict::Admitted);
-        assert_eq!(judge(Sides::Both, SplittingOn::Outstanding, 33_501, 0), Verdict::ReceiveBufferShare);
-        assert_eq!(judge(Sides::Both, SplittingOn::Outstanding, 48_501, 0), Verdict::SendBufferShare);
+    fn no_split_admits_all_and_both_checks_both() {
+        assert_eq!(judge(Sides::None, SplittingOn::Buffered, 1 << 40, 1 << 40), SendPermission::Admitted);
+        assert_eq!(judge(Sides::Both, SplittingOn::Outstanding, 33_500, 0), SendPermission::Admitted);
+        assert_eq!(
+            judge(Sides::Both, SplittingOn::Outstanding, 33_501, 0),
+            SendPermission::ReceiveBufferShare
+        );
+        assert_eq!(judge(Sides::Both, SplittingOn::Outstanding, 48_501, 0), SendPermission::SendBufferShare);
     }
 
     #[test]
-    fn a_share_is_a_real_number() {
+    fn share_is_a_real_number() {
         // 100,000/3 = 33,333⅓: 33,333 fit, 33,334 do not.
         let shared = Shared { paths: 3, peer_window: u64::MAX, ..SHARED };
         let splitting = Splitting { sides: Sides::Both, on: SplittingOn::Outstanding };
         let at = |outstanding| splitting.judge(Occupancy { outstanding, buffered: 0 }, 1_333, &shared);
-        assert_eq!(at(32_000), Verdict::Admitted);
-        assert_eq!(at(32_001), Verdict::SendBufferShare);
+        assert_eq!(at(32_000), SendPermission::Admitted);
+        assert_eq!(at(32_001), SendPermission::SendBufferShare);
     }
 
     #[test]
-    fn rescheduling_waits_for_half_of_the_share_to_be_clogged() {
+    fn rescheduling_starts_at_half_of_the_share() {
         let sender = Rescheduling { sides: Sides::Sender, ..Rescheduling::default() };
         let path = |blocked: u64| Occupancy { outstanding: 7_000, buffered: 7_000 + blocked };
         // Unsplit: half of 100,000 B. Split: half of 50,000 B.
@@ -239,12 +244,12 @@ mod tests {
         assert!(receiver.triggers(path(20_000), &SHARED, Sides::Both));
         assert!(!Rescheduling::default().triggers(path(1 << 40), &SHARED, Sides::Both), "off by default");
         let full = Shared { peer_window: 0, total: Occupancy::default(), ..SHARED };
-        assert!(!receiver.triggers(path(0), &full, Sides::Both), "nothing clogged is nothing to do");
+        assert!(!receiver.triggers(path(0), &full, Sides::Both), "nothing is blocked");
     }
 
     proptest! {
-        /// However small the buffers: if every path is refused, something is on its way whose acknowledgement
-        /// will ask again. And no number overflows.
+        /// For any buffer size: if every path is refused, data is in flight whose acknowledgement triggers
+        /// the next attempt. And no number overflows.
         #[test]
         fn splitting_never_stalls_an_idle_connection(
             loads in prop::collection::vec(0_u64..3_000, 1..9),
@@ -260,7 +265,7 @@ mod tests {
             let shared = Shared { paths: loads.len() as u32, total, send_buffer, peer_window };
             let admits = |&x: &u64| {
                 let path = Occupancy { outstanding: x, buffered: x };
-                splitting.judge(path, mtu, &shared) == Verdict::Admitted
+                splitting.judge(path, mtu, &shared) == SendPermission::Admitted
             };
             prop_assert!(sum > 0 || loads.iter().all(admits));
             prop_assert!(splitting.sides != Sides::None || loads.iter().all(admits));

@@ -4,8 +4,8 @@
 //! packets, w_r += x_r / (RTT_r · (Σ x_k)²) · (1 + a_r)/2 · (4 + a_r)/5. Loss: w_r −= (w_r/2) · min(a_r,
 //! 1.5), not below one packet.
 //!
-//! Slow start as in TCP. A path whose round-trip time is not known yet does not count in the sum; for itself
-//! it is one of n equal paths.
+//! Slow start as in TCP. A path without a known round-trip time is left out of the sum; its own growth is
+//! that of one of n equal paths.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};
@@ -25,7 +25,7 @@ pub(super) const ENTRY: Entry = Entry {
 #[derive(Debug)]
 struct Balia;
 
-/// (Σ x_k, a_r) with rates in packets per second; nothing while the path's own rate is unknown.
+/// (Σ x_k, a_r) with rates in packets per second; `None` while the path's own rate is unknown.
 fn rates(group: &Group<()>, at: usize) -> Option<(f64, f64)> {
     let own = group.path(at);
     if !own.measured() {
@@ -48,8 +48,7 @@ impl Algorithm for Balia {
     fn avoidance(&mut self, group: &mut Group<()>, at: usize, ack: &Ack) -> f64 {
         let path = group.path(at);
         let window = path.packets();
-        // A packet's worth of acknowledgements moves the window by so many packets; bytes move it by as many
-        // bytes.
+        // The increase is per acknowledged packet in packets, so it is per acknowledged byte in bytes.
         let acked = ack.acked as f64;
         let Some((total, a)) = rates(group, at) else {
             let n = group.count(at);

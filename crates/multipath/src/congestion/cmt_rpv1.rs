@@ -3,8 +3,8 @@
 //! With the share ŝ_P = s_P / Σ s_i: slow start c += ⌈ŝ_P · min(α, MSS)⌉; avoidance c += ⌈ŝ_P · MSS⌉ per full
 //! window; loss s = max(c − ½ Σ c_i, ⌈ŝ_P · 4 · MSS⌉, MSS).
 //!
-//! A path that has not lost yet has no threshold; it takes part as an average path, with the mean of the
-//! known thresholds. While none is known all shares are equal.
+//! A path that has not lost yet has no threshold; it counts as an average path, with the mean of the known
+//! thresholds. While none is known all shares are equal.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};

@@ -3,8 +3,7 @@
 //! With the share î_P = (c_P/RTT_P) / Σ (c_i/RTT_i): slow start c += ⌈î_P · min(α, MSS)⌉; avoidance c += ⌈î_P
 //! · MSS⌉ per full window; loss s = max(c − ⌈d̂_P · c⌉, MSS) with d̂_P = max(½, ½ / î_P).
 //!
-//! A path whose round-trip time is not known yet does not count in the sum; for itself it takes an average
-//! share.
+//! A path without a known round-trip time is left out of the sum; its own share is the average one.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};
@@ -51,7 +50,7 @@ impl Algorithm for CmtRpV2 {
     fn threshold(&self, group: &Group<()>, at: usize) -> u64 {
         let (own, total) = rates(group, at);
         let cwnd = group.path(at).cwnd;
-        // own ≤ total: the path is in the sum. So ½ · total/own is at least ½, as the definition wants.
+        // own ≤ total: the path is in the sum. So ½ · total/own is at least ½, as defined.
         let loss = ceil_bytes(cwnd as f64 * (0.5 * total / own));
         cwnd.saturating_sub(loss)
     }

@@ -1,6 +1,6 @@
 //! The phases that all algorithms share: slow start and congestion avoidance, byte counting, recovery,
-//! timeouts, idle restarts, penalties, and paths that come, fail and go. What is left to an [`Algorithm`] is
-//! arithmetic.
+//! timeouts, idle restarts, penalties, and paths that are added, fail and are removed. An [`Algorithm`]
+//! contains only the arithmetic.
 
 use super::group::{Group, Path, ceil_bytes};
 use super::{Ack, CongestionControl, Idle, Loss, LossKind, PathSetup, PenaltyInSlowStart, Rules, Timeout};
@@ -8,7 +8,7 @@ use crate::PathId;
 use anabranch_base::time::Time;
 use core::fmt::Debug;
 
-/// What made a window shrink.
+/// The cause of a window reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reaction {
     /// Loss seen through acknowledgements.
@@ -17,64 +17,64 @@ pub(super) enum Reaction {
     Ecn,
     /// The first expiry of the retransmission timer for its data.
     Timeout,
-    /// A restart after an idle time (RFC 5681 §4.1) or a penalty: no loss, but a window that is no longer the
-    /// algorithm's own doing.
+    /// A restart after an idle time (RFC 5681 §4.1) or a penalty: no loss, but the window no longer results
+    /// from the algorithm.
     Reset,
 }
 
 /// The arithmetic of one congestion control.
 ///
-/// Every method gets the whole connection and the index of the path in question; the path exists.
+/// Every method gets the whole connection and the index of the affected path; the path exists.
 pub(super) trait Algorithm: Debug + Send {
     /// The name used in scenarios.
     const NAME: &'static str;
 
-    /// Whether congestion avoidance opens the window once per full window of acknowledged data, by a
-    /// rounded-up number of bytes, or with each acknowledgement, by a real number of bytes.
+    /// True if congestion avoidance opens the window once per full window of acknowledged data, by a
+    /// rounded-up number of bytes; false if it does with each acknowledgement, by a real number of bytes.
     const PER_WINDOW: bool;
 
-    /// Whether its implementation in Linux counts towards the next increase by itself, and goes on counting through a loss;
-    /// what asks for whole packets asks for that too.
+    /// True if the algorithm's implementation in Linux has its own counter towards the next increase, which a
+    /// loss does not reset. Used with `whole_packets`, which imitates Linux.
     const OWN_COUNT: bool = false;
 
-    /// What the algorithm keeps for each path.
+    /// State of the algorithm for each path.
     type State: Clone + Debug + Send + Default;
 
-    /// Sees every acknowledgement of new data before the window reacts, also those that do not move the
-    /// window.
+    /// Called for every acknowledgement of new data before the window reacts, even if the window does not
+    /// change.
     fn observe(&mut self, group: &mut Group<Self::State>, at: usize, ack: &Ack) {
         let _ = (group, at, ack);
     }
 
-    /// Slow start: by how many bytes the window grows.
+    /// Slow start: the growth of the window, bytes.
     fn slow_start(&self, group: &Group<Self::State>, at: usize, acked: u64) -> u64 {
         group.path(at).slow_start_step(acked)
     }
 
-    /// Congestion avoidance: by how many bytes the window moves for `ack`; a full window is acknowledged if
-    /// [`PER_WINDOW`](Self::PER_WINDOW) says so.
+    /// Congestion avoidance: the change of the window for `ack`, bytes. With
+    /// [`PER_WINDOW`](Self::PER_WINDOW), a full window has been acknowledged.
     fn avoidance(&mut self, group: &mut Group<Self::State>, at: usize, ack: &Ack) -> f64;
 
-    /// Loss: the threshold to leave, bytes; never mind the floor of one packet.
+    /// Loss: the new threshold, bytes; the caller applies the floor of one packet.
     fn threshold(&self, group: &Group<Self::State>, at: usize) -> u64;
 
-    /// Sees a reaction before window and threshold change.
+    /// Called for a reaction before window and threshold change.
     fn react(&mut self, group: &mut Group<Self::State>, at: usize, reaction: Reaction) {
         let _ = (group, at, reaction);
     }
 
-    /// A reaction was spurious: makes of the state as it is now what it would be without it. `before` is what it was
-    /// right before the reaction.
+    /// A reaction was spurious: changes the present state to the one that it would be without the reaction.
+    /// `before` is the state right before the reaction.
     fn undo(state: &mut Self::State, before: Self::State) {
         *state = before;
     }
 
-    /// The packet size changed: what the state has in packets is to be multiplied by `factor`.
+    /// The packet size changed: multiplies the packet counts of the state by `factor`.
     fn rescale(state: &mut Self::State, factor: f64) {
         let _ = (state, factor);
     }
 
-    /// Lets the window of a path that may grow answer an acknowledgement.
+    /// Updates the window of a path, which may grow, for an acknowledgement.
     fn grow(&mut self, group: &mut Group<Self::State>, at: usize, ack: &Ack) {
         if group.path(at).slow_starts() {
             let bytes = self.slow_start(group, at, ack.acked);
@@ -89,7 +89,7 @@ pub(super) trait Algorithm: Debug + Send {
     }
 }
 
-/// An algorithm with the phases around it: a complete congestion control.
+/// A complete congestion control: an algorithm with the common phases.
 #[derive(Debug)]
 pub(super) struct Controller<A: Algorithm> {
     algorithm: A,
@@ -101,7 +101,7 @@ impl<A: Algorithm> Controller<A> {
         Self { algorithm, group: Group::new() }
     }
 
-    /// Lowers the threshold as the algorithm says, and the window with it.
+    /// Lowers the threshold according to the algorithm, and the window with it.
     fn reduce(&mut self, at: usize, reaction: Reaction, in_flight: u64) {
         let path = self.group.path_mut(at);
         match reaction {
@@ -176,7 +176,7 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
     fn on_loss(&mut self, loss: &Loss) {
         let at = loss.path.index();
         match self.group.get(at) {
-            // The window has already answered for the data in flight.
+            // The window was already reduced for the data in flight.
             None | Some(Path { recovering: true, .. }) => return,
             Some(_) => {}
         }

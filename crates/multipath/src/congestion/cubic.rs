@@ -1,12 +1,12 @@
-//! CUBIC on each path by itself (RFC 9438), with its Reno-friendly region and fast convergence.
+//! CUBIC on each path independently (RFC 9438), with its Reno-friendly region and fast convergence.
 //!
 //! Windows in packets. After a loss at W_max the window follows W(t) = C·(t − K)³ + W_max with K = ∛((W_max −
-//! w)/C), t counted from the start of the congestion avoidance stage; per packet acknowledged it takes the
-//! step (W(t + RTT) − w)/w, where W(t + RTT) is held within [w, 1.5·w]. It is never below what Reno with the
-//! same reduction would have: W_est += α/w per packet acknowledged. Loss: s = max(β·c, floor), β = 0.7; a
-//! loss below the last W_max leaves W_max = w·(1 + β)/2, so that a newcomer gets room.
+//! w)/C), t counted from the start of the congestion avoidance stage. Per packet acknowledged the window
+//! grows by (W(t + RTT) − w)/w, where W(t + RTT) is limited to [w, 1.5·w]. It is never below the window of
+//! Reno with the same reduction: W_est += α/w per packet acknowledged. Loss: s = max(β·c, floor), β = 0.7; a
+//! loss below the last W_max leaves W_max = w·(1 + β)/2, so that new flows get capacity.
 //!
-//! Without a round-trip time W(t) itself is the target. Time during which the window was not used does not
+//! Without a round-trip time the target is W(t). Time during which the window was not fully used does not
 //! count.
 
 use super::controller::{Algorithm, Controller, Reaction};
@@ -27,7 +27,7 @@ pub(super) const ENTRY: Entry = Entry {
 
 /// Packets per second cubed (RFC 9438 §5.1).
 const C: f64 = 0.4;
-/// What a loss leaves of the window, as a fraction of integers (RFC 9438 §4.6).
+/// The factor by which a loss reduces the window, as a fraction of integers (RFC 9438 §4.6).
 const BETA: (u64, u64) = (7, 10);
 /// The same as a real number.
 const BETA_REAL: f64 = 0.7;
@@ -40,13 +40,13 @@ struct Cubic;
 /// One congestion avoidance stage.
 #[derive(Clone, Debug)]
 struct Epoch {
-    /// When it began, moved on by the time in which the window was not used.
+    /// The start of the stage, moved on by the time in which the window was not fully used.
     start: Time,
     /// Seconds from the start to the plateau.
     k: f64,
     /// Height of the plateau, packets.
     plateau: f64,
-    /// What Reno's window would be, packets.
+    /// Window of Reno, packets.
     reno: f64,
 }
 
@@ -64,8 +64,8 @@ struct State {
     w_max: f64,
     /// Window before the last loss, packets.
     prior: f64,
-    /// The stage is to start level at the window as it is: there was no loss, or it was a timeout (RFC 9438
-    /// §4.8).
+    /// The next stage starts at the present window without a reduction: there was no loss, or it was a
+    /// timeout (RFC 9438 §4.8).
     level: bool,
     epoch: Option<Epoch>,
     /// When the last acknowledgement came.
@@ -73,7 +73,7 @@ struct State {
 }
 
 impl State {
-    /// Starts the stage at window `w`, or goes on with it.
+    /// Starts the stage at window `w`, or continues it.
     fn stage(&mut self, now: Time, w: f64) -> &mut Epoch {
         let (level, w_max) = (self.level, self.w_max);
         self.epoch.get_or_insert_with(|| {
@@ -94,7 +94,7 @@ impl Algorithm for Cubic {
     fn observe(&mut self, group: &mut Group<State>, at: usize, ack: &Ack) {
         let state = &mut group.path_mut(at).state;
         if let Some(epoch) = state.epoch.as_mut().filter(|_| !ack.cwnd_limited) {
-            // RFC 9438 §5.8: else the window would jump when the application has something to send again.
+            // RFC 9438 §5.8: otherwise the window would jump when the application resumes sending.
             epoch.start += ack.now.since(state.last_ack);
         }
         state.last_ack = ack.now;
@@ -104,7 +104,7 @@ impl Algorithm for Cubic {
         let path = group.path_mut(at);
         let (w, mss) = (path.packets(), path.mss as f64);
         let rtt = if path.measured() { 1.0 / path.per_rtt } else { 0.0 };
-        // Packets acknowledged, as a part of the window. Divisions are what this function costs: there are
+        // Packets acknowledged, relative to the window. The function's cost is its divisions: there are
         // three.
         let part = ack.acked as f64 / path.window();
         let prior = path.state.prior;
@@ -136,8 +136,8 @@ impl Algorithm for Cubic {
         }
     }
 
-    /// The stage goes on as if there had been no loss; time in which the window was held down counts towards it, as the
-    /// cubic function is one of time.
+    /// The stage continues as if there had been no loss. The time in which the window was reduced counts,
+    /// since the cubic function is one of time.
     fn undo(state: &mut State, before: State) {
         let last_ack = state.last_ack;
         *state = State { last_ack, ..before };
@@ -146,7 +146,7 @@ impl Algorithm for Cubic {
     fn rescale(state: &mut State, factor: f64) {
         state.w_max *= factor;
         state.prior *= factor;
-        // A new stage begins at the window as it is: the one at hand measures time in packets of the other size.
+        // A new stage starts at the present window: the old one is in packets of another size.
         state.epoch = None;
     }
 }

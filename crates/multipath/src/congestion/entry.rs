@@ -1,30 +1,30 @@
-//! What the table of congestion controls says of one.
+//! Entries of the table of congestion controls.
 
 use super::CongestionControl;
 
-/// How a coupled control starts, where publications differ.
+/// Slow start of a coupled control, on which publications differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SlowStart {
-    /// Each path by itself, as in TCP (RFC 6356 §3).
+    /// Each path independently, as in TCP (RFC 6356 §3).
     #[default]
     Rfc,
     /// Coupled like congestion avoidance (Becke2014 eq. 6.11).
     Coupled,
 }
 
-/// Which paths of a connection a coupled control counts as one.
+/// The paths of a connection that a coupled control couples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Couple {
-    /// All of them (RFC 6356 §2: whether they share a bottleneck is not known).
+    /// All of them (RFC 6356 §2: shared bottlenecks are not known).
     #[default]
     All,
-    /// Those that share a bottleneck, as far as their delays tell (RFC 8382); all of them until they do. A path that shares
-    /// none is a connection of its own (Ferlin et al.: Revisiting Congestion Control for Multipath TCP with Shared Bottleneck
-    /// Detection, INFOCOM 2016).
+    /// Those that share a bottleneck according to their delays (RFC 8382); all of them until a result is
+    /// known. A path that shares no bottleneck is treated like a connection of its own (Ferlin et al.:
+    /// Revisiting Congestion Control for Multipath TCP with Shared Bottleneck Detection, INFOCOM 2016).
     Shared,
 }
 
-/// What a control takes as the sign of congestion.
+/// The congestion signal of a control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Losses and ECN echoes.
@@ -35,12 +35,12 @@ pub enum Signal {
     Model,
 }
 
-/// What a scenario may choose about an algorithm, beside its name.
+/// Options of an algorithm in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Slow start of `lia`; the others have one only.
+    /// Slow start of `lia`; the others have only one variant.
     pub slow_start: SlowStart,
-    /// Which paths a coupled one couples.
+    /// The paths that a coupled control couples.
     pub couple: Couple,
 }
 
@@ -49,15 +49,15 @@ pub struct Options {
 pub struct Entry {
     /// The name used in scenarios.
     pub name: &'static str,
-    /// Other names that publications use for it and scenarios may, too.
+    /// Other names in publications, accepted in scenarios.
     pub aliases: &'static [&'static str],
-    /// What it does, in one line.
+    /// Description in one line.
     pub summary: &'static str,
-    /// Where it is defined.
+    /// The defining publication.
     pub source: &'static str,
     /// Whether the paths of a connection share their growth.
     pub coupled: bool,
-    /// What it goes by.
+    /// Its congestion signal.
     pub signal: Signal,
     /// Makes one for a connection without paths.
     pub build: fn(&Options) -> Box<dyn CongestionControl>,

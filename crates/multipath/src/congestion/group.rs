@@ -1,34 +1,33 @@
-//! The paths of one connection, as every algorithm sees them.
+//! The paths of one connection, in the form that every algorithm sees.
 
 use super::{Ack, PathSetup, Rules};
 use crate::shared_bottleneck::UNKNOWN;
 use anabranch_base::time::Duration;
 
-/// No window or finite threshold exceeds this, bytes: sums over 256 paths fit 64 bits, and an `f64` holds
-/// each exactly.
+/// Upper bound of windows and finite thresholds, bytes: sums over 256 paths fit 64 bits, and an `f64`
+/// represents each exactly.
 pub(super) const MAX_WINDOW: u64 = 1 << 48;
 
-/// A round-trip time below this counts as this, so that a quotient by it stays finite: one tick of a
-/// microsecond clock.
+/// Lower bound of round-trip times, so that quotients stay finite: one tick of a microsecond clock.
 const MIN_RTT: Duration = Duration::from_micros(1);
 
-/// A fraction of a byte below this is rounding noise of `f64` and not a reason to round up.
+/// A fraction of a byte below this is a rounding error of `f64` and not rounded up.
 const NOISE: f64 = 1e-6;
 
 /// `bytes` rounded up to a whole byte, at least one: the ⌈·⌉ of the formulas.
 pub(super) fn ceil_bytes(bytes: f64) -> u64 {
     let bytes = (bytes - NOISE).min(MAX_WINDOW as f64);
-    // A cast from f64 truncates, and takes what is below zero to zero.
+    // A cast from f64 truncates, and maps negative numbers to zero.
     let whole = bytes as u64;
     (whole + u64::from(bytes > whole as f64)).max(1)
 }
 
-/// What of so many bytes counts: all, or whole packets of `mss` bytes.
+/// Rounds down to whole packets of `mss` bytes if `whole_packets`.
 const fn countable(bytes: u64, mss: u64, whole_packets: bool) -> u64 {
     if whole_packets { bytes - bytes % mss } else { bytes }
 }
 
-/// What a path was before its last reaction to a loss.
+/// State of a path before its last reaction to a loss.
 #[derive(Clone, Debug)]
 pub(super) struct Undo<S> {
     pub cwnd: u64,
@@ -38,7 +37,7 @@ pub(super) struct Undo<S> {
     pub state: S,
 }
 
-/// One path: the state that all algorithms share, and `state`, what its own algorithm adds.
+/// One path: the common state of all algorithms, and `state`, which belongs to its own algorithm.
 #[derive(Clone, Debug)]
 pub(super) struct Path<S> {
     /// Congestion window c, bytes.
@@ -49,7 +48,7 @@ pub(super) struct Path<S> {
     pub mss: u64,
     /// Window before the first acknowledgement, bytes.
     pub initial_window: u64,
-    /// Whose rules it follows.
+    /// The standard that it follows.
     pub rules: Rules,
     /// Lowest threshold of an uncoupled loss reaction, packets.
     floor: u64,
@@ -57,26 +56,26 @@ pub(super) struct Path<S> {
     abc_limit: u64,
     /// Window and threshold are multiples of a packet.
     whole_packets: bool,
-    /// What was outstanding at a timeout is being repaired.
+    /// Data outstanding at a timeout is being repaired.
     pub repairing: bool,
     /// 1/RTT of the smoothed round-trip time, per second; 0 before it is known, so that the path's rate is 0
     /// too.
     pub per_rtt: f64,
     /// Partially acknowledged bytes p: they count towards the next full window.
     pub partial: u64,
-    /// The part of a byte, or of a packet where those count, by which the window should have grown (or shrunk) but could not
-    /// yet; in bytes.
+    /// The part of a byte (or of a packet, with `whole_packets`) by which the window has yet to change, in
+    /// bytes.
     pub fraction: f64,
     /// Counts in sums and may grow.
     pub usable: bool,
-    /// Which bottleneck it passes.
+    /// Identifier of its bottleneck.
     pub bottleneck: u16,
     /// Between a fast retransmission and its success.
     pub recovering: bool,
-    /// What a spurious reaction is undone with. Behind a pointer: losses are rare, and paths are read with every
+    /// State to restore after a spurious reaction. Boxed: losses are rare, and paths are read with every
     /// acknowledgement.
     pub undo: Option<Box<Undo<S>>>,
-    /// What the algorithm keeps for itself.
+    /// State of the algorithm.
     pub state: S,
 }
 
@@ -112,7 +111,7 @@ impl<S: Default> Path<S> {
 }
 
 impl<S: Clone> Path<S> {
-    /// Remembers how things stand, in case the reaction that follows proves spurious.
+    /// Saves the state, in case the following reaction proves spurious.
     pub fn keep_for_undo(&mut self) {
         self.undo = Some(Box::new(Undo {
             cwnd: self.cwnd,
@@ -125,7 +124,7 @@ impl<S: Clone> Path<S> {
 }
 
 impl<S> Path<S> {
-    /// Takes over the smoothed round-trip time that an acknowledgement carries.
+    /// Stores the smoothed round-trip time of an acknowledgement.
     pub fn measure(&mut self, ack: &Ack) {
         if let Some(srtt) = ack.srtt {
             self.per_rtt = 1e9 / srtt.max(MIN_RTT).as_nanos() as f64;
@@ -162,8 +161,8 @@ impl<S> Path<S> {
         self.cwnd < self.ssthresh
     }
 
-    /// By how many bytes slow start opens the window for `acked` bytes: byte counting with a limit (RFC 3465 §2.2), and
-    /// beyond the threshold by one packet at most.
+    /// Growth in slow start for `acked` bytes: byte counting with a limit (RFC 3465 §2.2), and beyond the
+    /// threshold by one packet at most.
     pub fn slow_start_step(&self, acked: u64) -> u64 {
         let packets = if self.repairing { 1 } else { self.abc_limit };
         let room = self.ssthresh.saturating_sub(self.cwnd).max(self.mss);
@@ -193,9 +192,9 @@ impl<S> Path<S> {
         self.cwnd = self.cwnd.saturating_add(bytes).min(self.countable(MAX_WINDOW));
     }
 
-    /// Moves the window by a real number of bytes; what is less than a byte, or than a packet where those count, waits for
-    /// the next call. A window that shrinks in congestion avoidance takes the threshold along: it has not become a slow
-    /// start by that.
+    /// Changes the window by a real number of bytes; a remainder of less than a byte (or of a packet, with
+    /// `whole_packets`) is kept for the next call. A window that shrinks in congestion avoidance lowers the
+    /// threshold too, so that no slow start results.
     pub fn shift(&mut self, bytes: f64) {
         let limit = MAX_WINDOW as f64;
         self.fraction = (self.fraction + bytes).clamp(-limit, limit);
@@ -226,16 +225,16 @@ impl<S> Path<S> {
         self.ssthresh = self.countable(bytes.clamp(floor, MAX_WINDOW));
     }
 
-    /// Takes from the window what nothing in flight uses, before a loss takes its part of the rest: FlightSize in RFC 5681
-    /// eq. 4 and RFC 9438 §4.6. RFC 9260 §7.2.3 goes by the window.
+    /// Lowers the window to the data in flight before a loss reduces it: FlightSize in RFC 5681 eq. 4 and RFC
+    /// 9438 §4.6. RFC 9260 §7.2.3 uses the window.
     pub fn leave_unused(&mut self, in_flight: u64) {
         if self.rules == Rules::Tcp {
             self.set_window(self.cwnd.min(in_flight));
         }
     }
 
-    /// Forgets what has been counted towards the next increase, unless Linux would not: `own` where a control there counts by
-    /// itself, and not in `snd_cwnd_cnt`, which begins anew with every reaction.
+    /// Resets the count towards the next increase, unless Linux would not: `own` is true if the control there
+    /// has its own counter. Linux resets only `snd_cwnd_cnt` with every reaction.
     pub fn restart_count(&mut self, own: bool) {
         if !(own && self.whole_packets) {
             (self.partial, self.fraction) = (0, 0.0);
@@ -275,18 +274,18 @@ impl<S> Group<S> {
         self.paths.get_mut(at)?.as_mut()
     }
 
-    /// The path at `at`, which an event has just named.
+    /// The path at `at`, which an event has just mentioned.
     pub fn path(&self, at: usize) -> &Path<S> {
-        self.get(at).expect("the controller hands out identifiers of existing paths only")
+        self.get(at).expect("the controller passes identifiers of existing paths only")
     }
 
-    /// The path at `at`, to change it.
+    /// The path at `at`, mutable.
     pub fn path_mut(&mut self, at: usize) -> &mut Path<S> {
-        self.get_mut(at).expect("the controller hands out identifiers of existing paths only")
+        self.get_mut(at).expect("the controller passes identifiers of existing paths only")
     }
 
-    /// The paths over which the sums for `at` run: the usable ones that may share its bottleneck and, whatever its state, `at`
-    /// itself, so that no share exceeds one.
+    /// The paths that the sums for `at` include: the usable ones that may share its bottleneck and, in any
+    /// state, `at` itself, so that no share exceeds one.
     pub fn counted(&self, at: usize) -> impl Iterator<Item = &Path<S>> {
         let bottleneck = self.get(at).map_or(UNKNOWN, |path| path.bottleneck);
         let together = move |other: u16| other == bottleneck || other == UNKNOWN || bottleneck == UNKNOWN;
@@ -295,7 +294,7 @@ impl<S> Group<S> {
         })
     }
 
-    /// How many paths count for `at`; at least one.
+    /// Number of paths in the sums for `at`; at least one.
     pub fn count(&self, at: usize) -> f64 {
         self.counted(at).count() as f64
     }

@@ -5,16 +5,16 @@
 //!
 //! Avoidance, per acknowledgement: c += min(a·α·MSS/Σc, α·MSS/c_P) with a = Σc · max(c_i/RTT_i²) / (Σ
 //! c_i/RTT_i)². The form of Becke2014, min(⌈â·c_P⌉, MSS) once per full window, opens the window by the same
-//! amount over a window's worth of acknowledgements; the finer form follows a changing total more closely and
-//! is the one that TCP's implementations and the RFC share, so it serves both protocols here. Fractions of a
-//! byte are carried over, not rounded up: at a large window rounding up with every acknowledgement would be a
-//! growth of its own.
+//! amount over a window's worth of acknowledgements. The finer form follows a changing total more closely,
+//! and TCP's implementations and the RFC share it, so it serves both protocols here. Fractions of a byte are
+//! carried over, not rounded up: at a large window, rounding up with every acknowledgement would add
+//! considerable growth.
 //!
 //! Slow start: as in TCP, or coupled: c += min(⌈c_P/MSS_P · â · min(α, MSS)⌉, min(α, MSS)), with windows in
 //! packets in â = max((c_i/MSS_i)/RTT_i²) / (Σ (c_i/MSS_i)/RTT_i)² (Becke2014 eq. 6.11).
 //!
-//! Loss: s = max(c − c/2, MSS). A path whose round-trip time is not known yet does not count in the sums; for
-//! itself it grows like one of n equal paths.
+//! Loss: s = max(c − c/2, MSS). A path without a known round-trip time is left out of the sums; its own
+//! growth is that of one of n equal paths.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path, ceil_bytes};
@@ -37,11 +37,11 @@ struct Lia {
     slow_start: SlowStart,
 }
 
-/// max(w_i/RTT_i²) / (Σ w_i/RTT_i)², with windows as `window` measures them.
+/// max(w_i/RTT_i²) / (Σ w_i/RTT_i)², where `window` gives w_i.
 pub(super) fn aggressiveness(group: &Group<()>, at: usize, window: impl Fn(&Path<()>) -> f64) -> f64 {
     let own = group.path(at);
     if !own.measured() {
-        // As many paths like this one.
+        // Treats all paths as equal to this one.
         let n = group.count(at);
         return 1.0 / (n * n * window(own));
     }

@@ -1,13 +1,14 @@
-//! MPTCP-like congestion control as it was first printed for SCTP (Dreibholz2011 §III-C), in the reading that gives the
-//! formula its units.
+//! MPTCP-like congestion control in its first publication for SCTP (Dreibholz2011 §III-C), in the
+//! interpretation with consistent units.
 //!
 //! â = Σ c_i · max(c_i/RTT_i²) / (Σ c_i/RTT_i)², a number without unit: 1 for one path, 1/n for n equal ones.
 //! Slow start: c += min(⌈â · min(α, MSS)⌉, min(α, MSS)). Avoidance: c += min(⌈â · MSS⌉, MSS) per full window.
 //! Loss: as [`lia`](super::lia).
 //!
-//! RFC 6356 has each path grow by its share of the total window, c_P/Σ c_i, of what is here. Without this factor a path
-//! with a small window grows as fast as one with a large one, and n equal paths together as fast as one flow instead of
-//! 1/n of that: closer to uncoupled paths than LIA, and not fair to TCP by design.
+//! In RFC 6356, the growth of each path is this growth times its share of the total window, c_P/Σ c_i.
+//! Without this factor a path with a small window grows as fast as one with a large window, and n equal paths
+//! together as fast as one flow instead of 1/n of that. This is closer to uncoupled paths than LIA, and not
+//! fair to TCP by design.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path, ceil_bytes};
@@ -19,8 +20,8 @@ use super::{Ack, Entry, Signal};
 pub(super) const ENTRY: Entry = Entry {
     name: Lia2011::NAME,
     aliases: &[],
-    summary: "linked increases as first printed for SCTP: every path grows by the same factor",
-    source: "Dreibholz2011 §III-C, in one reading",
+    summary: "linked increases in their first publication for SCTP: every path grows by the same factor",
+    source: "Dreibholz2011 §III-C, in one interpretation",
     coupled: true,
     signal: Signal::Loss,
     build: |_| Box::new(Controller::new(Lia2011)),

@@ -1,8 +1,8 @@
 //! Congestion control of a whole connection.
 //!
-//! A control owns the windows of all the paths of one connection, because a coupled one reads every path to
-//! grow one of them. It receives small event values and answers [`CongestionControl::window`]; it cannot name
-//! a connection. Windows are bytes.
+//! A control owns the windows of all the paths of one connection, because a coupled control reads every path
+//! to grow one of them. It receives small event values and returns [`CongestionControl::window`]; it has no
+//! access to connections. Windows are in bytes.
 
 mod balia;
 mod bbr;
@@ -31,25 +31,26 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use core::fmt::Debug;
 
-/// Whose rules a path's window follows, where the standards differ.
+/// The standard that a path's window follows, where the standards differ.
 ///
-/// Both begin congestion avoidance when the window reaches the threshold, which RFC 5681 §3.1 leaves open. RFC 9260
-/// §7.2.1 counts the moment of equality to slow start, which would bring SCTP a packet more after every loss, and 5 %
-/// more than TCP beside it.
+/// Both begin congestion avoidance when the window reaches the threshold, which RFC 5681 §3.1 leaves open.
+/// RFC 9260 §7.2.1 stays in slow start while both are equal, which would give SCTP one more packet after
+/// every loss, and 5 % more throughput than a competing TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
-    /// RFC 5681: a loss takes its part of what is in flight, not of a window that the application does not fill (eq. 4), a
-    /// timeout repeated for the same data leaves the threshold alone (§3.1 after eq. 4), and a path restarts from the
-    /// initial window after an idle time (§4.1).
+    /// RFC 5681: a loss halves the data in flight, not a window that the application does not fill (eq. 4), a
+    /// timeout repeated for the same data does not change the threshold (§3.1 after eq. 4), and a path
+    /// restarts from the initial window after an idle time (§4.1).
     Tcp,
-    /// RFC 9260 §7.2: the threshold follows the window at every loss and timeout (§7.2.3), and the window is halved for each
-    /// timeout's length of idle time, not below the floor of the threshold, which keeps what the window was (§7.2.1).
+    /// RFC 9260 §7.2: every loss and timeout sets the threshold from the window (§7.2.3), and the window is
+    /// halved for each timeout's length of idle time, down to the floor of the threshold, which is set to the
+    /// previous window (§7.2.1).
     Sctp,
 }
 
 impl Rules {
-    /// Lowest slow-start threshold that an uncoupled loss reaction leaves by the protocol's standard, in packets: 2 for TCP
-    /// (RFC 5681 eq. 4), 4 for SCTP (RFC 9260 §7.2.3).
+    /// Lowest slow-start threshold after an uncoupled loss reaction, in packets, by the protocol's standard:
+    /// 2 for TCP (RFC 5681 eq. 4), 4 for SCTP (RFC 9260 §7.2.3).
     pub const fn floor(self) -> u32 {
         match self {
             Self::Tcp => 2,
@@ -58,7 +59,7 @@ impl Rules {
     }
 }
 
-/// What a path brings with it when it joins a connection.
+/// Initial values of a path that joins a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct PathSetup {
     /// Largest payload of one packet on the path, bytes.
@@ -69,13 +70,14 @@ pub struct PathSetup {
     pub initial_ssthresh: u64,
     /// The rules of its protocol.
     pub rules: Rules,
-    /// Lowest threshold that an uncoupled loss reaction leaves, in packets; by the standards [`Rules::floor`]. Coupled controls
-    /// have floors of their own.
+    /// Lowest threshold after an uncoupled loss reaction, in packets; by the standards [`Rules::floor`].
+    /// Coupled controls have floors of their own.
     pub floor: u32,
-    /// By how many packets one acknowledgement may open the window in slow start (L of RFC 3465 §2.2); `None` for as many
-    /// as it acknowledges. After a timeout it is one all the same (§2.3).
+    /// Maximum growth of the window per acknowledgement in slow start, in packets (L of RFC 3465 §2.2);
+    /// `None` for the number that it acknowledges. After a timeout it is always one (§2.3).
     pub abc_limit: Option<u32>,
-    /// Window and threshold count whole packets: what is less than one waits until it is, as in Linux.
+    /// Window and threshold are multiples of a packet: smaller increments accumulate to a whole one, as in
+    /// Linux.
     pub whole_packets: bool,
 }
 
@@ -88,7 +90,7 @@ pub struct Ack {
     pub path: PathId,
     /// Newly acknowledged bytes, α.
     pub acked: u64,
-    /// The newest round-trip sample, if this acknowledgement brought one.
+    /// The newest round-trip sample, if this acknowledgement has one.
     pub rtt: Option<Duration>,
     /// Smoothed round-trip time of the path.
     pub srtt: Option<Duration>,
@@ -97,16 +99,16 @@ pub struct Ack {
     pub cwnd_limited: bool,
 }
 
-/// What penalisation makes of the threshold of a path that is in slow start.
+/// The threshold after penalisation of a path in slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PenaltyInSlowStart {
-    /// What it makes of any other: half, and none if there is none, as in the Linux of 2013.
+    /// As in avoidance: half the threshold, and none if there was none, as in the Linux of 2013.
     Unbounded,
-    /// The window as it was: it is enough to hold the others up.
+    /// The previous window, since that was enough to block the connection.
     Bounded,
 }
 
-/// What told the sender that a packet was lost.
+/// The signal by which the sender detected a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
     /// Duplicate acknowledgements or selective acknowledgements: a fast retransmission follows.
@@ -121,13 +123,13 @@ pub enum LossKind {
 pub struct Loss {
     /// When it was detected.
     pub now: Time,
-    /// On which path.
+    /// The path.
     pub path: PathId,
-    /// How it was detected.
+    /// The signal.
     pub kind: LossKind,
-    /// Bytes sent and not acknowledged when it happened (FlightSize of RFC 5681), or the whole window if what is in flight
-    /// used it fully when it was sent: that much is validated (RFC 7661 §4.4.1), although an application may have had
-    /// nothing more to send since.
+    /// Bytes sent and not acknowledged at the time of the loss (FlightSize of RFC 5681), or the whole window
+    /// if the data in flight filled it when it was sent: that amount is validated (RFC 7661 §4.4.1), although
+    /// the application may have had nothing more to send since.
     pub in_flight: u64,
 }
 
@@ -136,48 +138,49 @@ pub struct Loss {
 pub struct Timeout {
     /// When.
     pub now: Time,
-    /// On which path.
+    /// The path.
     pub path: PathId,
-    /// The timer had already run out for the same data: TCP's threshold stays (RFC 5681 §3.1 after eq. 4).
+    /// The timer has expired before for the same data: TCP's threshold stays (RFC 5681 §3.1 after eq. 4).
     pub repeated: bool,
     /// As in [`Loss`].
     pub in_flight: u64,
 }
 
-/// Data is about to leave on a path that was idle for longer than its retransmission timeout.
+/// Data is about to be sent on a path that was idle for longer than its retransmission timeout.
 #[derive(Clone, Copy, Debug)]
 pub struct Idle {
     /// When.
     pub now: Time,
-    /// Which path.
+    /// The path.
     pub path: PathId,
-    /// How many whole retransmission timeouts have passed since its last transmission; at least one.
+    /// Number of whole retransmission timeouts since its last transmission; at least one.
     pub timeouts: u32,
 }
 
 /// The congestion control of one connection, over all of its paths.
 ///
-/// The transport announces each path once, then reports events in the order in which they happen:
+/// The transport adds each path once, then reports events in the order in which they occur.
 /// [`on_loss`](Self::on_loss) with [`LossKind::FastRetransmit`] opens a recovery phase that
 /// [`on_recovered`](Self::on_recovered) or [`on_timeout`](Self::on_timeout) closes; acknowledgements within
 /// the phase are reported too and do not grow the window.
 ///
-/// A control that [`wants_rate_samples`](Self::wants_rate_samples) is told more: every packet with data that leaves
-/// ([`on_sent`](Self::on_sent)), every packet that is marked lost ([`on_lost`](Self::on_lost)), and, as the last event of
-/// each acknowledgement that reports something as delivered, a sample ([`on_sample`](Self::on_sample)). One that
-/// [`wants_delay_samples`](Self::wants_delay_samples) gets the path's delay before the acknowledgement that told it.
+/// A control that [`wants_rate_samples`](Self::wants_rate_samples) gets more events: every transmission of a
+/// data packet ([`on_sent`](Self::on_sent)), every packet that is marked lost ([`on_lost`](Self::on_lost)),
+/// and, as the last event of each acknowledgement of newly delivered data, a sample
+/// ([`on_sample`](Self::on_sample)). One that [`wants_delay_samples`](Self::wants_delay_samples) gets the
+/// path's delay before the acknowledgement that contained it.
 pub trait CongestionControl: Debug + Send {
     /// The name used in scenarios.
     fn name(&self) -> &'static str;
     /// A path joins.
     fn add_path(&mut self, path: PathId, setup: PathSetup);
-    /// A path leaves for good; it no longer counts in any sum.
+    /// A path is removed; it no longer counts in any sum.
     fn remove_path(&mut self, path: PathId);
-    /// A path becomes usable or unusable for the time being (failed, backup): an unusable one keeps its
-    /// window, which no acknowledgement opens, and does not count in sums.
+    /// A path becomes usable or temporarily unusable (failed, backup): an unusable one keeps its window,
+    /// which acknowledgements do not open, and does not count in sums.
     fn set_usable(&mut self, path: PathId, usable: bool);
-    /// The path's packet size changed. Windows stay as many bytes as they were, but not less than one packet; what an
-    /// algorithm keeps in packets is converted.
+    /// The path's packet size changed. Windows keep their number of bytes, but at least one packet; values in
+    /// packets are converted.
     fn set_mss(&mut self, path: PathId, mss: u32);
     /// Data was acknowledged.
     fn on_ack(&mut self, ack: &Ack);
@@ -187,26 +190,27 @@ pub trait CongestionControl: Debug + Send {
     fn on_recovered(&mut self, now: Time, path: PathId);
     /// The retransmission timer ran out.
     fn on_timeout(&mut self, timeout: &Timeout);
-    /// The path was idle for longer than its retransmission timeout: the window no longer says what the path can carry,
-    /// and shrinks as the path's [`Rules`] have it.
+    /// The path was idle for longer than its retransmission timeout: the window is no longer validated, and
+    /// shrinks according to the path's [`Rules`].
     fn on_idle(&mut self, idle: &Idle);
-    /// The last reaction to a loss or timeout was spurious: nothing had been lost. Window, threshold and the algorithm's
-    /// state are at least what they were before it, as after Linux's undo. Without a reaction to undo nothing happens;
-    /// an ECN echo, an idle restart and a penalty are not undone.
+    /// The last reaction to a loss or timeout was spurious: nothing had been lost. Window, threshold and the
+    /// algorithm's state become at least what they were before it, as after Linux's undo. Without a reaction
+    /// to undo nothing happens; an ECN echo, an idle restart and a penalty are not undone.
     fn on_spurious(&mut self, now: Time, path: PathId);
-    /// Halves window and threshold of a path that holds up the connection's buffers (Raiciu2012, penalisation).
+    /// Halves window and threshold of a path that blocks the connection's buffers (Raiciu2012, penalisation).
     fn penalise(&mut self, now: Time, path: PathId, slow_start: PenaltyInSlowStart);
-    /// Congestion window, bytes; never below one MSS. 0 for a path that is not there.
+    /// Congestion window, bytes; never below one MSS. 0 for an unknown path.
     fn window(&self, path: PathId) -> u64;
     /// Slow-start threshold, bytes; `u64::MAX` before the first loss.
     fn ssthresh(&self, path: PathId) -> u64;
-    /// The rate to pace at, if the control wants pacing; never zero.
+    /// The pacing rate, if the control uses pacing; never zero.
     fn pacing_rate(&self, path: PathId) -> Option<Rate> {
         let _ = path;
         None
     }
-    /// Whether transports have to report transmissions, lost packets and delivery-rate samples. Such a control sets its
-    /// window in recovery phases too, by what is delivered: transports add no rate reduction of their own (PRR).
+    /// Whether transports have to report transmissions, lost packets and delivery-rate samples. Such a
+    /// control also sets its window in recovery phases, from the delivered data: transports add no rate
+    /// reduction of their own (PRR).
     fn wants_rate_samples(&self) -> bool {
         false
     }
@@ -222,9 +226,9 @@ pub trait CongestionControl: Debug + Send {
     fn on_sample(&mut self, sample: &RateSample) {
         let _ = sample;
     }
-    /// The path passes this bottleneck. A coupled control counts as its connection's paths for it those with the same mark, and
-    /// those of which either is [`UNKNOWN`](crate::shared_bottleneck::UNKNOWN), which every path is at first. Windows, thresholds
-    /// and what an algorithm keeps for the path stay as they are.
+    /// Sets the bottleneck of a path. A coupled control couples a path with the paths of its connection that
+    /// have the same mark; [`UNKNOWN`](crate::shared_bottleneck::UNKNOWN), the initial mark of every path,
+    /// matches all. Windows, thresholds and the algorithm's state of the path do not change.
     fn set_bottleneck(&mut self, path: PathId, bottleneck: u16) {
         let _ = (path, bottleneck);
     }
@@ -232,17 +236,17 @@ pub trait CongestionControl: Debug + Send {
     fn wants_delay_samples(&self) -> bool {
         false
     }
-    /// An acknowledgement of new data told the path's delay.
+    /// The delay of a path, measured by an acknowledgement of new data.
     fn on_delay(&mut self, sample: &DelaySample) {
         let _ = sample;
     }
-    /// What the control found of the path's bottleneck, if it looks for that.
+    /// The result of bottleneck detection for a path, if the control has it.
     fn grouping(&self, path: PathId) -> Option<Grouping> {
         let _ = path;
         None
     }
-    /// The control holds the path's window down for a measurement: what is sent now says as little about the network's
-    /// limit as if the application had nothing to send.
+    /// The control holds the path's window down for a measurement: as in an application-limited phase, the
+    /// data sent now gives no information about the network's limit.
     fn measures_at_rest(&self, path: PathId) -> bool {
         let _ = path;
         false

@@ -9,9 +9,9 @@
 //! and −1/(n·|largest|) on the largest: window moves from the largest to the best. Otherwise α = 0. All
 //! quotients are real numbers.
 //!
-//! Slow start as in TCP. Loss: s = max(c − c/2, MSS). During recovery a path counts with its threshold: that
-//! is the window which the common phases keep. A path whose round-trip time is not known yet counts in no set
-//! and no sum; for itself it grows like one of n equal paths.
+//! Slow start as in TCP. Loss: s = max(c − c/2, MSS). During recovery a path counts with its threshold, which
+//! is the window that the common phases maintain. A path without a known round-trip time is in no set and no
+//! sum; its own growth is that of one of n equal paths.
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
@@ -32,7 +32,7 @@ pub(super) const ENTRY: Entry = Entry {
 #[derive(Debug)]
 struct Olia;
 
-/// What a path has carried.
+/// Bytes that a path has carried.
 #[derive(Clone, Debug, Default)]
 struct Carried {
     /// Bytes acknowledged since the last loss.
@@ -53,11 +53,11 @@ impl Path<Carried> {
     }
 }
 
-/// The measured paths of the connection, compared.
+/// Comparison of the connection's measured paths.
 struct Comparison {
     /// Σ w/RTT, packets per second.
     total: f64,
-    /// How many paths share the total.
+    /// Number of paths that share the total.
     paths: u32,
     /// The largest ℓ/RTT².
     quality: f64,
@@ -120,8 +120,7 @@ impl Algorithm for Olia {
     fn avoidance(&mut self, group: &mut Group<Carried>, at: usize, ack: &Ack) -> f64 {
         let path = group.path(at);
         let window = path.packets();
-        // A packet's worth of acknowledgements moves the window by so many packets; bytes move it by as many
-        // bytes.
+        // The increase is per acknowledged packet in packets, so it is per acknowledged byte in bytes.
         let acked = ack.acked as f64;
         if !path.measured() {
             let n = group.count(at);
@@ -145,7 +144,7 @@ impl Algorithm for Olia {
         }
     }
 
-    /// What was acknowledged since the loss that was none counts to the interval that it did not end.
+    /// Bytes acknowledged since the spurious loss belong to the interval that the loss should not have ended.
     fn undo(state: &mut Carried, before: Carried) {
         state.since = state.since.saturating_add(before.since);
         state.between = before.between;

@@ -1,5 +1,5 @@
-//! What a control that models the path is told beside the events of all controls: transmissions, delivery-rate
-//! samples and lost packets, as [`DeliveryRate`](crate::delivery::DeliveryRate) makes them.
+//! Additional events for controls that model the path: transmissions, delivery-rate samples and lost packets,
+//! as [`DeliveryRate`](crate::delivery::DeliveryRate) creates them.
 
 use crate::PathId;
 use anabranch_base::time::{Duration, Time};
@@ -10,29 +10,29 @@ use anabranch_base::units::Rate;
 pub struct Sent {
     /// When.
     pub now: Time,
-    /// On which path.
+    /// The path.
     pub path: PathId,
     /// Its bytes of data.
     pub bytes: u64,
-    /// Bytes in flight on the path, this packet's among them.
+    /// Bytes in flight on the path, including this packet.
     pub in_flight: u64,
-    /// The application had run out of data before, and what was in flight then is not all delivered.
+    /// The application had run out of data, and the data in flight at that time is not all delivered.
     pub app_limited: bool,
 }
 
-/// What an acknowledgement tells of the path's delivery rate (draft-ietf-ccwg-bbr, "Rate Sample Output"). *The packet*
-/// is the most recently sent one that it newly reports as delivered.
+/// A sample of the path's delivery rate, from one acknowledgement (draft-ietf-ccwg-bbr, "Rate Sample
+/// Output"). *The packet* is the most recently sent one that it newly reports as delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct RateSample {
     /// When the acknowledgement arrived.
     pub now: Time,
-    /// The path whose data it reports.
+    /// The path whose data was acknowledged.
     pub path: PathId,
-    /// Time since the packet was sent; `None` if that is ambiguous because it was sent more than once.
+    /// Time since the packet was sent; `None` if ambiguous because it was sent more than once.
     pub rtt: Option<Duration>,
-    /// Bytes delivered since the packet was sent, its own among them.
+    /// Bytes delivered since the packet was sent, including it.
     pub delivered: u64,
-    /// Bytes that had been delivered when the packet was sent, over the life of the path.
+    /// Bytes delivered before the packet was sent, over the life of the path.
     pub prior_delivered: u64,
     /// Bytes delivered over the life of the path.
     pub total_delivered: u64,
@@ -42,7 +42,7 @@ pub struct RateSample {
     pub ack_elapsed: Duration,
     /// `delivered` over the longer of the two intervals; `None` if that is shorter than any round trip was.
     pub rate: Option<Rate>,
-    /// The packet was sent in an application-limited phase: the rate may be less than what the network could do.
+    /// The packet was sent in an application-limited phase: the network may be faster than the rate.
     pub app_limited: bool,
     /// Bytes newly acknowledged, cumulatively or selectively.
     pub newly_acked: u64,
@@ -63,13 +63,13 @@ pub struct RateSample {
 pub struct LostPacket {
     /// When.
     pub now: Time,
-    /// On which path.
+    /// The path.
     pub path: PathId,
     /// Its bytes of data.
     pub bytes: u64,
     /// Bytes in flight right after it was sent.
     pub tx_in_flight: u64,
-    /// Bytes marked lost since it was sent, its own among them.
+    /// Bytes marked lost since it was sent, including it.
     pub lost: u64,
     /// Bytes delivered over the life of the path.
     pub total_delivered: u64,

@@ -1,20 +1,20 @@
 //! The table of congestion controls. It feeds the scenario parser, the command line, the Python package and
-//! the conformance test: to list an algorithm is to test it.
+//! the conformance test, so that every listed algorithm is tested.
 
 use super::shared::Shared;
 use super::{CongestionControl, Couple, Entry, Options};
 
-/// A congestion control as a setting: which one, and with which options.
+/// A congestion control as a setting: the entry and its options.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     /// The line of the table.
     pub entry: &'static Entry,
-    /// What it is set to.
+    /// Its options.
     pub options: Options,
 }
 
 impl Choice {
-    /// The control called `name`, or known by it as an alias, with the usual options.
+    /// The control with this name or alias, with default options.
     pub fn find(name: &str) -> Option<Self> {
         find(name).map(|entry| Self { entry, options: Options::default() })
     }
@@ -35,7 +35,7 @@ impl PartialEq for Choice {
     }
 }
 
-/// Every congestion control there is.
+/// All congestion controls.
 pub static ALGORITHMS: &[Entry] = &[
     super::reno::ENTRY,
     super::cubic::ENTRY,
@@ -49,7 +49,7 @@ pub static ALGORITHMS: &[Entry] = &[
     super::bbr::ENTRY,
 ];
 
-/// The congestion control called `name`, or known by it as an alias.
+/// The congestion control with this name or alias.
 pub fn find(name: &str) -> Option<&'static Entry> {
     ALGORITHMS.iter().find(|entry| entry.name == name || entry.aliases.contains(&name))
 }

@@ -1,8 +1,8 @@
-//! New Reno on each path by itself: what TCP does (RFC 5681, RFC 6582), what SCTP does (RFC 9260 §7.2), and
-//! what CMT without coupling does (Dreibholz2011 §III-A).
+//! New Reno on each path independently: the control of TCP (RFC 5681, RFC 6582), of SCTP (RFC 9260 §7.2), and
+//! of CMT without coupling (Dreibholz2011 §III-A).
 //!
-//! Slow start: c += min(α, MSS). Avoidance: c += MSS per full window. Loss: s = max(c − c/2, floor), where c is what of the window
-//! is in use, for TCP.
+//! Slow start: c += min(α, MSS). Avoidance: c += MSS per full window. Loss: s = max(c − c/2, floor), where c
+//! is, for TCP, the part of the window that is in use.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path};

@@ -1,8 +1,9 @@
-//! A coupled control that counts as its connection's paths only those that share a bottleneck (RFC 8382).
+//! A coupled control that couples only paths that share a bottleneck (RFC 8382).
 //!
-//! It is the control itself with a [`Detector`] beside it. Whenever that decides, each path of the control gets the mark of its
-//! bottleneck, by which the control's sums go. A path that changes its group keeps its window and all that the control knows of
-//! it: what it is counted with changes, and with that how its window moves from then on.
+//! A wrapper of the control with a [`Detector`]. After each decision of the detector, each path of the
+//! control gets the mark of its bottleneck, which the control's sums use. A path that changes its group keeps
+//! its window and all of its state; only the set of paths that it is coupled with changes, and with it its
+//! further growth.
 
 use super::{
     Ack, CongestionControl, Idle, Loss, LostPacket, PathSetup, PenaltyInSlowStart, RateSample, Sent, Timeout,

@@ -4,19 +4,21 @@
 //! per round trip, with RTT the mean of the round's samples and windows in packets, diff = w·(1 − base/RTT)
 //! estimates the backlog of the path.
 //!
-//! Slow start ends when the queue that persists holds more than a packet, w·(1 − base/smallest) > 1 with the smallest
-//! RTT of the round, with w = min(w, w·base/RTT + 1) and s = min(s, w − 1). In avoidance, when diff ≥ α: rate = w/RTT, α = max(2, 10·rate/Σ rate_i); then w += 1 if diff < α, w −= 1 if diff > α.
-//! Draining: with q = smallest − base in a round whose diff ≥ α, and the smallest q since the last drain, q ≥ 2·smallest
-//! makes w ·= base/(2·RTT) and forgets the smallest. Floor of 2 packets. A round with fewer than 3 samples grows as Reno
-//! does. Loss as Reno; a timeout forgets the rate.
+//! Slow start ends when the persistent queue holds more than a packet, w·(1 − base/smallest) > 1 with the
+//! smallest RTT of the round, with w = min(w, w·base/RTT + 1) and s = min(s, w − 1). In avoidance, when diff
+//! ≥ α: rate = w/RTT, α = max(2, 10·rate/Σ rate_i); then w += 1 if diff < α, w −= 1 if diff > α. Draining:
+//! with q = smallest − base in a round with diff ≥ α, and the smallest q since the last drain, q ≥ 2·smallest
+//! makes w ·= base/(2·RTT) and resets the smallest. Floor of 2 packets. A round with fewer than 3 samples
+//! grows as Reno does. Loss as Reno; a timeout resets the rate.
 //!
-//! The paper, and its authors' code, end slow start and drain by the mean of a round. With a clock of a nanosecond that
-//! takes the bursts of a sender that has no backlog yet, a fraction of a packet each, for a queue that has doubled, and
-//! leaves a long path alone on a link at a tenth of it. Hence the smallest sample, and no drain before the backlog is there.
+//! The paper, and its authors' code, use the mean of a round to end slow start and to drain. With a clock of
+//! a nanosecond, a sender without a backlog then mistakes its own bursts, a fraction of a packet each, for a
+//! queue that has doubled, and a single flow uses a long path at a tenth of its rate. Therefore, this
+//! implementation uses the smallest sample, and drains only once the backlog exists.
 //!
-//! Where the paper is silent, this does as its authors' Linux code: a step down takes the threshold along (s
-//! ≤ w − 1), and a round leaves s ≥ ¾·w, so that a path climbs back from a drain in slow start. A round trip
-//! here lasts from the round's first acknowledgement for as long as its newest sample says.
+//! Where the paper leaves a choice, this follows its authors' Linux code: a decrease lowers the threshold too
+//! (s ≤ w − 1), and a round leaves s ≥ ¾·w, so that a path returns from a drain in slow start. A round here
+//! lasts from its first acknowledgement for the duration of its newest round-trip sample.
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
@@ -41,7 +43,7 @@ const TOTAL_ALPHA: f64 = 10.0;
 const MIN_ALPHA: f64 = 2.0;
 /// Backlog that ends slow start, packets.
 const GAMMA: f64 = 1.0;
-/// Round-trip samples that make a round worth a decision.
+/// Minimum number of round-trip samples of a round for a decision.
 const MIN_SAMPLES: u32 = 3;
 /// Smallest window after a decision, packets.
 const MIN_PACKETS: u64 = 2;
@@ -63,7 +65,7 @@ struct State {
     round_end: Time,
     /// Backlog of this path, packets.
     alpha: f64,
-    /// Packets per second when the backlog was last reached; 0 if it was not.
+    /// Packets per second when the backlog was last reached; 0 if it was never reached.
     rate: f64,
     /// Smallest queueing delay since the last drain, seconds; 0 for none.
     least_queue: f64,
@@ -93,7 +95,7 @@ impl State {
         self.acked = 0;
     }
 
-    /// Whether a queueing delay of `queue` seconds is twice the smallest since the last drain; if so, forgets
+    /// Whether a queueing delay of `queue` seconds is twice the smallest since the last drain; if so, resets
     /// it.
     fn drains(&mut self, queue: f64) -> bool {
         if self.least_queue == 0.0 || queue < self.least_queue {
@@ -118,8 +120,8 @@ impl Path<State> {
         self.set_ssthresh(self.ssthresh.min(self.cwnd - self.mss));
     }
 
-    /// One step by the backlog `diff`, then a drain of the queue if it is due: one that persisted through the round, in
-    /// which the path had its backlog.
+    /// One step by the backlog `diff`, then a drain of the queue if it is due: the queue persisted through a
+    /// round with a full backlog.
     fn step(&mut self, diff: f64, rtt: f64) {
         let settled = diff >= self.state.alpha;
         if diff < self.state.alpha {
@@ -135,7 +137,7 @@ impl Path<State> {
     }
 }
 
-/// diff ≥ α: the path knows its rate now, and by it its share of the backlog.
+/// diff ≥ α: the path's rate is known now, and with it its share of the backlog.
 fn reweigh(group: &mut Group<State>, at: usize, rtt: f64) {
     let path = group.path_mut(at);
     let rate = path.packets() / rtt;
@@ -151,7 +153,7 @@ fn decide(group: &mut Group<State>, at: usize, acked: u64) {
     let base = path.state.base;
     let backlog = |rtt: f64| path.packets() * (1.0 - base / rtt);
     let diff = backlog(rtt);
-    // The queue that persists; a sender in slow start is never without one that its own bursts make.
+    // The persistent queue; a sender in slow start always has a short queue of its own bursts.
     let standing = backlog(path.state.smallest);
     if !path.slow_starts() {
         if diff >= path.state.alpha {
@@ -208,7 +210,7 @@ impl Algorithm for WVegas {
         }
     }
 
-    /// All growth is in [`grow`](Self::grow): the window moves once per round trip.
+    /// All growth is in [`grow`](Self::grow): the window changes once per round trip.
     fn avoidance(&mut self, _group: &mut Group<State>, _at: usize, _ack: &Ack) -> f64 {
         0.0
     }
@@ -235,7 +237,7 @@ impl Algorithm for WVegas {
     }
 
     fn rescale(state: &mut State, factor: f64) {
-        // The backlogs are meant in packets, whatever their size.
+        // The backlogs are in packets, of any size.
         state.rate *= factor;
     }
 }

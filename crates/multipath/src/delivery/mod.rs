@@ -1,27 +1,29 @@
 //! Delivery-rate estimation (draft-ietf-ccwg-bbr §"Delivery Rate Samples", formerly
-//! draft-cheng-iccrg-delivery-rate-estimation): how fast the network has carried what was sent on one path.
+//! draft-cheng-iccrg-delivery-rate-estimation): the rate at which the network has delivered the data of one
+//! path.
 //!
-//! A sample covers the time from a packet's transmission to its acknowledgement: what was delivered meanwhile,
-//! divided by the longer of two intervals, that in which the packets left and that in which the acknowledgements
-//! came. The first bounds what acknowledgements that arrive in a bunch would pretend, the second what a burst
-//! into a buffer would.
+//! A sample covers the time from a packet's transmission to its acknowledgement: the data delivered
+//! meanwhile, divided by the longer of two intervals, that of the transmissions and that of the
+//! acknowledgements. The first limits the overestimation by aggregated acknowledgements, the second that by a
+//! burst into a buffer.
 //!
-//! The transport keeps a [`Snapshot`] with each packet in flight: [`DeliveryRate::sent`] hands it out,
-//! [`DeliveryRate::delivered`] and [`DeliveryRate::lost`] take it back, and [`DeliveryRate::sample`] closes the
-//! handling of one acknowledgement.
+//! The transport keeps a [`Snapshot`] with each packet in flight: [`DeliveryRate::sent`] returns it,
+//! [`DeliveryRate::delivered`] and [`DeliveryRate::lost`] take it, and [`DeliveryRate::sample`] ends the
+//! processing of one acknowledgement.
 
 use crate::PathId;
 use crate::congestion::{LostPacket, RateSample};
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 
-/// What the estimator knew when a packet left; the transport keeps it until the packet's fate is known.
+/// State of the estimator when a packet was sent; the transport keeps it until the packet is delivered or
+/// lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Ascending over all transmissions of the path.
     number: u64,
     sent_at: Time,
-    /// When the packet left whose delivery began the send interval.
+    /// The transmission time of the packet whose delivery started the send interval.
     first_sent: Time,
     /// When data was last delivered.
     delivered_at: Time,
@@ -32,11 +34,12 @@ pub struct Snapshot {
     /// Bytes in flight right after this packet left.
     in_flight: u64,
     app_limited: bool,
-    /// A retransmission: which transmission an acknowledgement means is not known (Karn).
+    /// A retransmission: an acknowledgement is ambiguous between its transmissions (Karn).
     again: bool,
 }
 
-/// The newest packet that the acknowledgement at hand reports, and when its data came before it.
+/// The newest packet that the present acknowledgement reports, and the time of the delivery before it was
+/// sent.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
     snapshot: Snapshot,
@@ -51,11 +54,11 @@ pub struct DeliveryRate {
     /// Bytes delivered over the life of the path.
     delivered: u64,
     delivered_at: Time,
-    /// When the packet left that was delivered last, or, after silence, the first one after it.
+    /// Transmission time of the packet delivered last or, after an idle time, of the first packet after it.
     first_sent: Time,
     /// Bytes marked lost over the life of the path.
     lost: u64,
-    /// Samples are limited by the application until so many bytes are delivered; 0 while they are not.
+    /// Samples are application-limited until this number of bytes is delivered; 0 if they are not.
     app_limited_until: u64,
     /// Smallest unambiguous round-trip time.
     min_rtt: Option<Duration>,
@@ -65,13 +68,13 @@ pub struct DeliveryRate {
 }
 
 impl DeliveryRate {
-    /// An estimator that has seen nothing.
+    /// An estimator without samples.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A packet leaves. `in_flight` counts the bytes in flight with it, `bytes` its own; `again` says that it was
-    /// sent before and that an acknowledgement will not tell which transmission it means.
+    /// A packet is sent. `in_flight` are the bytes in flight including it, `bytes` its own; `again`: it was
+    /// sent before, so that an acknowledgement is ambiguous.
     pub fn sent(&mut self, now: Time, bytes: u64, in_flight: u64, again: bool) -> Snapshot {
         if in_flight <= bytes {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -120,9 +123,9 @@ impl DeliveryRate {
         }
     }
 
-    /// Closes the handling of an acknowledgement: the sample, if it reported anything new as delivered.
-    /// `in_flight` is what is in flight now, and `cwnd_limited` says that the window was fully used at some time in
-    /// the last round trip.
+    /// Ends the processing of an acknowledgement: returns the sample, if it reported newly delivered data.
+    /// `in_flight` are the bytes in flight now; `cwnd_limited`: the window was fully used at some time in the
+    /// last round trip.
     pub fn sample(
         &mut self,
         (now, path): (Time, PathId),
@@ -141,7 +144,7 @@ impl DeliveryRate {
         }
         let interval = send_elapsed.max(ack_elapsed);
         let delivered = self.delivered - snapshot.delivered;
-        // A shorter interval is that of a retransmission whose original arrived after all.
+        // A shorter interval belongs to a retransmission whose original arrived after all.
         let plausible = interval > Duration::ZERO && self.min_rtt.is_none_or(|min| interval >= min);
         Some(RateSample {
             now,
@@ -163,8 +166,8 @@ impl DeliveryRate {
         })
     }
 
-    /// There is room to send and nothing to send: what is sent until all that is in flight now is delivered says
-    /// nothing about the network's limit.
+    /// There is room to send but no data: packets sent until the data now in flight is delivered give no
+    /// information about the network's limit.
     pub fn set_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = (self.delivered + in_flight).max(1);
     }

@@ -1,4 +1,4 @@
-//! Samples worked by hand: packets of 1,000 bytes, times in milliseconds.
+//! Samples computed by hand: packets of 1,000 bytes, times in milliseconds.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn bits(sample: &RateSample) -> u64 {
     sample.rate.map_or(0, Rate::bits_per_second)
 }
 
-/// A path with what is in flight on it.
+/// A path and its bytes in flight.
 #[derive(Default)]
 struct Line {
     estimator: DeliveryRate,
@@ -50,15 +50,15 @@ impl Line {
 }
 
 #[test]
-fn the_rate_is_what_arrives_between_a_packet_and_its_acknowledgement() {
+fn rate_is_delivery_during_a_round_trip() {
     // One packet every 10 ms, a round trip of 50 ms.
     let mut line = Line::default();
     let packets: Vec<_> = (0..6).map(|i| line.send(10 * i)).collect();
     for (i, packet) in packets.iter().enumerate().take(5) {
         line.ack(50 + 10 * i as u64, &[*packet]);
     }
-    // The sixth left at 50, after the acknowledgement of the first (here: before it). 100 ms: all six are delivered,
-    // in 100 ms since the flight began.
+    // The sixth left at 50, after the acknowledgement of the first (here: before it). 100 ms: all six are
+    // delivered, in 100 ms since the flight began.
     let sample = line.ack(100, &[packets[5]]);
     assert_eq!((sample.delivered, sample.prior_delivered, sample.total_delivered), (6_000, 0, 6_000));
     assert_eq!((sample.send_elapsed, sample.ack_elapsed), (ms(50), ms(100)));
@@ -67,8 +67,8 @@ fn the_rate_is_what_arrives_between_a_packet_and_its_acknowledgement() {
 }
 
 #[test]
-fn in_the_steady_state_the_sample_is_the_rate_of_the_bottleneck() {
-    // A packet every 10 ms, each acknowledged after 50 ms, one out for one in.
+fn steady_sample_is_the_bottleneck_rate() {
+    // A packet every 10 ms, each acknowledged after 50 ms, with five in flight.
     let mut line = Line::default();
     let mut flying: std::collections::VecDeque<_> = (0..5).map(|i| line.send(10 * i)).collect();
     let mut last = None;
@@ -84,7 +84,7 @@ fn in_the_steady_state_the_sample_is_the_rate_of_the_bottleneck() {
 }
 
 #[test]
-fn acknowledgements_that_come_in_a_bunch_are_bounded_by_the_time_of_sending() {
+fn send_interval_limits_aggregated_acknowledgements() {
     // Ten packets leave over 90 ms; the first nine acknowledgements come 50 ms after their packets, then the last four
     // of the next ten come at once.
     let mut line = Line::default();
@@ -95,8 +95,8 @@ fn acknowledgements_that_come_in_a_bunch_are_bounded_by_the_time_of_sending() {
         line.ack(now, &[*packet]);
         second.push(line.send(now));
     }
-    // The five of the second round would be acknowledged at 100, 110, … 140. They are held until 140 and come
-    // together, the newest sent at 90: 5,000 bytes since it left.
+    // The five of the second round would be acknowledged at 100, 110, … 140. They are held until 140 and
+    // arrive together, the newest sent at 90: 5,000 bytes since it left.
     let sample = line.ack(140, &second);
     assert_eq!((sample.delivered, sample.newly_acked), (5_000, 5_000));
     // It left 10 ms after the one before it was delivered; the acknowledgements took 50 ms.
@@ -105,7 +105,7 @@ fn acknowledgements_that_come_in_a_bunch_are_bounded_by_the_time_of_sending() {
 }
 
 #[test]
-fn a_bunch_after_silence_is_no_higher_than_the_sending_rate() {
+fn sending_rate_limits_sample_after_idle_time() {
     let mut line = Line::default();
     // Four packets leave 10 ms apart, all acknowledged at 80. The newest has a round trip of 50.
     let packets: Vec<_> = (0..4).map(|i| line.send(10 * i)).collect();
@@ -113,12 +113,12 @@ fn a_bunch_after_silence_is_no_higher_than_the_sending_rate() {
     assert_eq!((sample.send_elapsed, sample.ack_elapsed), (ms(30), ms(80)));
     assert_eq!(bits(&sample), 4_000 * 8 * 1_000 / 80);
     // Four more leave over 60 ms from 80 on, and are acknowledged at 150, 10 ms after the last one left: the
-    // acknowledgements alone would pretend 4,000 bytes in 70 ms.
+    // acknowledgements alone would suggest 4,000 bytes in 70 ms.
     let packets: Vec<_> = (0..4).map(|i| line.send(80 + 20 * i)).collect();
     line.ack(145, &packets[..3]);
     let sample = line.ack(150, &packets[3..]);
-    // The send interval begins with the transmission of the packet delivered last before it left: the first of the
-    // flight, at 80, as nothing of this flight had been delivered when it left.
+    // The send interval begins with the transmission of the packet that was delivered last before: the first
+    // of the flight, at 80, since nothing of this flight had been delivered when it left.
     assert_eq!((sample.send_elapsed, sample.ack_elapsed), (ms(60), ms(70)));
     assert_eq!(
         (sample.rtt, sample.rate),
@@ -127,8 +127,8 @@ fn a_bunch_after_silence_is_no_higher_than_the_sending_rate() {
 }
 
 #[test]
-fn slow_sending_bounds_a_fast_network() {
-    // A network that holds back what comes and then lets all through at once.
+fn slow_sending_limits_the_sample() {
+    // A network that holds packets back and then releases all at once.
     let mut line = Line::default();
     let a = line.send(0);
     line.ack(10, &[a]);
@@ -142,7 +142,7 @@ fn slow_sending_bounds_a_fast_network() {
 }
 
 #[test]
-fn samples_are_application_limited_until_the_bubble_is_gone() {
+fn samples_are_app_limited_until_bubble_is_gone() {
     let mut line = Line::default();
     let a = line.send(0);
     assert!(!line.estimator.is_app_limited());
@@ -162,7 +162,7 @@ fn samples_are_application_limited_until_the_bubble_is_gone() {
 }
 
 #[test]
-fn nothing_in_flight_and_nothing_delivered_still_marks_a_phase() {
+fn empty_path_can_be_application_limited() {
     let mut estimator = DeliveryRate::new();
     estimator.set_app_limited(0);
     assert!(estimator.is_app_limited());
@@ -170,7 +170,7 @@ fn nothing_in_flight_and_nothing_delivered_still_marks_a_phase() {
 }
 
 #[test]
-fn a_retransmission_whose_original_arrived_gives_no_rate_and_no_round_trip() {
+fn ambiguous_retransmission_gives_no_rate_or_rtt() {
     let mut line = Line::default();
     let a = line.send(0);
     let b = line.send(1);
@@ -185,7 +185,7 @@ fn a_retransmission_whose_original_arrived_gives_no_rate_and_no_round_trip() {
 }
 
 #[test]
-fn losses_are_counted_from_a_packets_transmission() {
+fn losses_count_from_the_packet_transmission() {
     let mut line = Line::default();
     let packets: Vec<_> = (0..5).map(|i| line.send(i)).collect();
     let lost = line.lose(50, &packets[0]);
@@ -196,12 +196,12 @@ fn losses_are_counted_from_a_packets_transmission() {
     let sample = line.ack(52, &[packets[4]]);
     assert_eq!((sample.lost, sample.newly_lost, sample.tx_in_flight), (2_000, 2_000, 5_000));
     let sample = line.ack(100, &[again]);
-    // One was lost after the retransmission left.
+    // One packet was lost after the retransmission left.
     assert_eq!((sample.lost, sample.newly_lost, sample.tx_in_flight), (1_000, 0, 5_000));
 }
 
 #[test]
-fn the_newest_packet_makes_the_sample_whatever_the_order_of_reports() {
+fn newest_packet_determines_the_sample() {
     let mut line = Line::default();
     let (a, b) = (line.send(0), line.send(7));
     let sample = line.ack(57, &[b, a]);

@@ -1,4 +1,4 @@
-//! The path managers of the table: each is a rule from two lists of addresses to pairs.
+//! The path managers of the table: each derives pairs from two lists of addresses.
 
 use super::{AddressId, Pair, PathManager};
 
@@ -53,7 +53,7 @@ impl PathManager for Disjoint {
 /// Several subflows between the first two addresses, each with a port of its own.
 #[derive(Debug)]
 pub(super) struct DiffPorts {
-    /// How many, the initial one included.
+    /// Number of subflows, the initial one included.
     pub subflows: u8,
 }
 

@@ -1,4 +1,4 @@
-//! Path managers: which pairs of addresses (and how many ports on each) a connection uses.
+//! Path managers: the pairs of addresses (and the number of ports of each) that a connection uses.
 
 mod managers;
 mod registry;
@@ -12,14 +12,14 @@ use core::fmt::Debug;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AddressId(pub u8);
 
-/// One subflow that a path manager wants.
+/// One subflow that a path manager requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Pair {
     /// Address of the connecting host.
     pub local: AddressId,
     /// Address of the other host.
     pub remote: AddressId,
-    /// Which of several subflows between the two addresses, from 0: each has a port of its own.
+    /// Index of a subflow between the two addresses, from 0: each has a port of its own.
     pub port: u8,
 }
 
@@ -27,7 +27,7 @@ pub struct Pair {
 pub trait PathManager: Debug + Send {
     /// The name used in scenarios.
     fn name(&self) -> &'static str;
-    /// Every subflow that should exist, given the addresses known now, initial subflow first. Addresses come
-    /// in the order in which their hosts list them. The transport opens those that are missing.
+    /// Every subflow that should exist, given the addresses known now, initial subflow first. Addresses are
+    /// in the order in which their hosts list them. The transport opens the missing ones.
     fn wanted(&self, local: &[AddressId], remote: &[AddressId]) -> Vec<Pair>;
 }

@@ -1,8 +1,8 @@
-//! The table of path managers, and how a scenario spells them.
+//! The table of path managers, and their notation in scenarios.
 
 use super::PathManager;
 use super::managers::{Default, DiffPorts, Disjoint, FullMesh};
-use crate::MOST_PATHS;
+use crate::MAX_PATHS;
 use core::fmt;
 
 /// One path manager of the table.
@@ -10,36 +10,36 @@ use core::fmt;
 pub struct Entry {
     /// The name used in scenarios, without a parameter.
     pub name: &'static str,
-    /// How it is spelt with its parameter, if it has one.
+    /// Its notation with the parameter, if it has one.
     pub usage: &'static str,
-    /// What it does, in one line.
+    /// Description in one line.
     pub summary: &'static str,
-    /// What its parameter is, if it takes one.
+    /// Its parameter, if it has one.
     pub parameter: Option<Parameter>,
-    /// Makes one, with the parameter where it takes one.
+    /// Creates one, with the parameter if it has one.
     build: fn(u8) -> Box<dyn PathManager>,
 }
 
 /// The parameter of a path manager: a whole number.
 #[derive(Debug)]
 pub struct Parameter {
-    /// What it counts, as in "subflows".
+    /// Its meaning, for example "subflows".
     pub what: &'static str,
     /// The smallest and the largest.
     pub bounds: [u8; 2],
 }
 
-/// A path manager as a setting: which one, and with which parameter.
+/// A path manager as a setting: the entry and its parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     /// The line of the table.
     pub entry: &'static Entry,
-    /// The parameter of one that takes a parameter; 0 otherwise.
+    /// The parameter; 0 if the path manager has none.
     parameter: u8,
 }
 
 impl Choice {
-    /// Makes one for a connection.
+    /// Creates one for a connection.
     pub fn build(&self) -> Box<dyn PathManager> {
         (self.entry.build)(self.parameter)
     }
@@ -51,7 +51,7 @@ impl PartialEq for Choice {
     }
 }
 
-/// As a scenario spells it: what [`parse`] reads.
+/// The notation in scenarios, which [`parse`] reads.
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.entry.parameter {
@@ -61,7 +61,7 @@ impl fmt::Display for Choice {
     }
 }
 
-/// Every path manager there is.
+/// All path managers.
 pub static PATH_MANAGERS: &[Entry] = &[
     Entry {
         name: "default",
@@ -88,15 +88,16 @@ pub static PATH_MANAGERS: &[Entry] = &[
         name: "ndiffports",
         usage: "ndiffports:N",
         summary: "N subflows between the first two addresses, on different ports",
-        parameter: Some(Parameter { what: "subflows", bounds: [1, MOST_PATHS as u8] }),
+        parameter: Some(Parameter { what: "subflows", bounds: [1, MAX_PATHS as u8] }),
         build: |subflows| Box::new(DiffPorts { subflows }),
     },
 ];
 
-/// The path manager that a scenario spells as `text`: a name of the table, with its parameter after a colon.
+/// The path manager that a scenario writes as `text`: a name of the table, and its parameter after a colon.
 ///
 /// # Errors
-/// A sentence for the author of the scenario, if there is no such path manager or its parameter is wrong.
+///
+/// A message for the author of the scenario, if there is no such path manager or its parameter is wrong.
 pub fn parse(text: &str) -> Result<Choice, String> {
     let (name, given) = match text.split_once(':') {
         Some((name, given)) => (name, Some(given)),
@@ -104,7 +105,7 @@ pub fn parse(text: &str) -> Result<Choice, String> {
     };
     let Some(entry) = PATH_MANAGERS.iter().find(|entry| entry.name == name) else {
         let usages: Vec<_> = PATH_MANAGERS.iter().map(|entry| entry.usage).collect();
-        return Err(format!("there is no path manager \"{text}\"; there are {}", usages.join(", ")));
+        return Err(format!("unknown path manager \"{text}\"; the path managers are {}", usages.join(", ")));
     };
     let parameter = parameter(entry, given).map_err(|reason| format!("path manager \"{text}\": {reason}"))?;
     Ok(Choice { entry, parameter })
@@ -114,12 +115,12 @@ fn parameter(entry: &Entry, given: Option<&str>) -> Result<u8, String> {
     let Some(Parameter { what, bounds: [least, most] }) = entry.parameter else {
         return match given {
             None => Ok(0),
-            Some(text) => Err(format!("it takes no parameter, but \":{text}\" follows its name")),
+            Some(text) => Err(format!("it has no parameter; remove \":{text}\"")),
         };
     };
     let number = given.and_then(|text| text.parse().ok()).filter(|number| (least..=most).contains(number));
     let name = entry.name;
-    number.ok_or_else(|| format!("it needs a number of {what} from {least} to {most}, as in \"{name}:2\""))
+    number.ok_or_else(|| format!("the number of {what} must be from {least} to {most}, as in \"{name}:2\""))
 }
 
 #[cfg(test)]
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_by_hand() {
+    fn managers_return_expected_pairs() {
         assert_eq!(wanted("default", &[0, 7], &[0, 4]), [(0, 0, 0)]);
         assert_eq!(wanted("fullmesh", &[0, 7], &[0, 4]), [(0, 0, 0), (0, 4, 0), (7, 0, 0), (7, 4, 0)]);
         assert_eq!(wanted("disjoint", &[0, 7, 9], &[0, 4]), [(0, 0, 0), (7, 4, 0)]);
@@ -142,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn every_manager_starts_with_the_initial_subflow_and_survives_empty_lists() {
+    fn managers_start_with_the_initial_subflow() {
         for entry in PATH_MANAGERS {
             let text = entry.usage.replace('N', "4");
             let choice = parse(&text).unwrap();
             assert_eq!((choice.entry.name, choice.build().name()), (entry.name, entry.name));
-            assert_eq!(choice.to_string(), text, "it is written as it is read");
+            assert_eq!(choice.to_string(), text, "its notation round-trips");
             assert!(!entry.summary.is_empty());
             assert_eq!(wanted(&text, &[0, 3, 5], &[0, 1])[0], (0, 0, 0), "{text}");
             assert_eq!(wanted(&text, &[], &[0]), [], "{text}");
@@ -156,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_answered_with_a_remedy() {
+    fn errors_contain_a_remedy() {
         for text in
             ["ndiffports", "ndiffports:", "ndiffports:0", "ndiffports:65", "ndiffports:256", "ndiffports:-1"]
         {
             assert!(parse(text).unwrap_err().contains("from 1 to 64"), "{text}");
         }
-        assert_eq!(wanted("ndiffports:64", &[0], &[0]).len(), MOST_PATHS);
+        assert_eq!(wanted("ndiffports:64", &[0], &[0]).len(), MAX_PATHS);
         assert!(parse("fullmesh:2").unwrap_err().contains("no parameter"));
         assert!(parse("full-mesh").unwrap_err().contains("default, fullmesh, disjoint, ndiffports:N"));
     }

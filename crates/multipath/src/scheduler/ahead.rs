@@ -1,5 +1,5 @@
-//! Data that paths have been given ahead of their windows: it waits for the path that has it, and nobody else sends it as long as
-//! that path lives.
+//! Data assigned to paths ahead of their windows: it waits for its path, and no other path sends it while
+//! that path is usable.
 
 use super::{Data, PathState, Piece};
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ impl Queue {
 
     /// All below `una` is acknowledged.
     fn forget_below(&mut self, una: u64) {
-        // A range that was sent again over another path stands anywhere in the queue of the one that has it next.
+        // A range that was reinjected over another path can be anywhere in that path's queue.
         if self.ranges.iter().any(|(start, _)| *start < una) {
             self.ranges.retain(|(_, end)| *end > una);
             self.ranges.iter_mut().for_each(|(start, _)| *start = (*start).max(una));
@@ -43,20 +43,20 @@ impl Queue {
     }
 }
 
-/// What has been given to the paths of a connection.
+/// Data assigned to the paths of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// What each path has been given and has not sent, by identifier.
+    /// Data that each path was assigned and has not sent, by path index.
     queues: Vec<Queue>,
-    /// What a path had been given that has failed since.
+    /// Data that was assigned to paths that have failed since.
     orphans: Queue,
-    /// All below has been given to a path once.
+    /// All data below has been assigned to a path once.
     given: u64,
     una: u64,
 }
 
 impl Ahead {
-    /// Forgets what is acknowledged, and takes back what failed paths were to send.
+    /// Removes acknowledged data, and takes back the data assigned to failed paths.
     pub fn follow(&mut self, data: &Data<'_>, paths: &[PathState]) {
         if self.queues.len() < paths.len() {
             self.queues.resize_with(paths.len(), Queue::default);
@@ -75,12 +75,13 @@ impl Ahead {
         }
     }
 
-    /// Bytes that a path has been given and has not sent.
+    /// Bytes that a path was assigned and has not sent.
     pub fn waiting(&self, path: &PathState) -> u64 {
         self.queues.get(path.id.index()).map_or(0, |queue| queue.bytes)
     }
 
-    /// Takes the next data that no path has, at most `most` bytes; only whole packets of what the window cuts off.
+    /// Takes the next unassigned data, at most `most` bytes; if the window ends within it, only whole
+    /// packets.
     pub fn take(&mut self, data: &Data<'_>, most: u64, packet: u64) -> Option<(u64, u64)> {
         if let Some(orphan) = self.orphans.take(most) {
             return Some(orphan);
@@ -94,12 +95,12 @@ impl Ahead {
         (len > 0).then_some((start, start + len))
     }
 
-    /// What has been [taken](Self::take) is a path's.
+    /// Assigns data that was [taken](Self::take) to a path.
     pub fn give(&mut self, path: &PathState, range: (u64, u64)) {
         self.queues[path.id.index()].push(range);
     }
 
-    /// The next packet of a path that has room, of those that it has been given.
+    /// The next packet of a path that has room, from its assigned data.
     pub fn piece(&mut self, paths: &[PathState]) -> Option<Piece> {
         paths.iter().filter(|path| path.usable && path.queueable > 0).find_map(|path| {
             let packet = u64::from(path.mss).min(path.queueable);

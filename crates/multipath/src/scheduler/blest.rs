@@ -1,11 +1,12 @@
-//! BLEST, blocking estimation: a slower path gets a packet only if the faster one could use its window to the full while that
-//! packet, and what the slower path has on its way, take their place in the send window (Ferlin et al. 2016, §III).
+//! BLEST, blocking estimation: a slower path gets a packet only if that packet, and the data in flight on the
+//! slower path, leave enough of the send window for the faster path to use its congestion window fully
+//! meanwhile (Ferlin et al. 2016, §III).
 //!
-//! While a packet travels over the slower path S, for RTT_S, the fastest path F sends
-//! X = MSS_F · (CWND_F + (r − 1)/2) · r bytes, with r = RTT_S/RTT_F and a window that grows by a packet each of its round
-//! trips. S is used if λ·X fits into what S leaves of the send window; otherwise the packet waits for F. λ corrects the
-//! estimate: it grows if the window was full all the same, and shrinks otherwise, once per RTT_S. Its bounds and steps are
-//! those of the authors' implementation for Linux.
+//! While a packet travels over the slower path S, for RTT_S, the fastest path F sends X = MSS_F · (CWND_F +
+//! (r − 1)/2) · r bytes, with r = RTT_S/RTT_F and a window that grows by a packet in each of its round trips.
+//! S is used if λ·X fits into the part of the send window that S leaves free; otherwise the packet waits for
+//! F. λ corrects the estimate once per RTT_S: it grows if the send window was full nevertheless, and shrinks
+//! otherwise. Its bounds and steps are those of the authors' implementation for Linux.
 
 use super::lowest_rtt::fastest_with_room;
 use super::{Decision, Entry, Offer, PathState, Scheduler, fastest_of_all};
@@ -23,7 +24,7 @@ pub(super) const ENTRY: Entry = Entry {
 
 /// Bounds of λ.
 const LAMBDA: (f64, f64) = (1.0, 1.3);
-/// What λ gains after a round trip in which the window was full, and loses after another.
+/// Increase of λ after a round trip in which the send window was full, and decrease after another.
 const STEPS: (f64, f64) = (0.04, 0.01);
 
 #[derive(Debug)]
@@ -32,12 +33,12 @@ struct Blest {
     lambda: f64,
     /// When it was corrected last.
     updated: Time,
-    /// The window was full since then.
+    /// The send window has been full since then.
     blocked: bool,
 }
 
 impl Blest {
-    /// Corrects λ, once in a round trip of the slower path.
+    /// Corrects λ, once per round trip of the slower path.
     fn correct(&mut self, now: Time, round_trip: Duration) {
         if now.since(self.updated) < round_trip {
             return;

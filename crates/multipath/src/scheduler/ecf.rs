@@ -1,11 +1,11 @@
-//! ECF, earliest completion first: where what is left to send would be through sooner by waiting for the fastest path, it waits
-//! (Lim et al. 2017, algorithm 1).
+//! ECF, earliest completion first: waits for the fastest path if the remaining data would then be complete
+//! sooner (Lim et al. 2017, algorithm 1).
 //!
-//! With k bytes to send, the fastest path f needs about n = 1 + k/CWND_f round trips for them and the packet. The best other
-//! path s takes RTT_s at least. While n·RTT_f < (1 + β)(RTT_s + δ), and s would need at least 2·RTT_f + δ for the same,
-//! nothing is given to s. δ, the larger of both deviations, is a margin against jitter; β counts only once it waits, so that it
-//! does not go to and fro. k counts for a whole window at least, as in the authors' implementation for Linux: a round trip is
-//! the shortest that anything takes.
+//! With k bytes to send, the fastest path f needs about n = 1 + k/CWND_f round trips for them and the packet.
+//! The best other path s needs at least RTT_s. While n·RTT_f < (1 + β)(RTT_s + δ), and s would need at least
+//! 2·RTT_f + δ for the same, s gets nothing. δ, the larger of both deviations, is a margin against jitter; β
+//! is zero until the scheduler waits, which avoids oscillation. k is at least a whole window, as in the
+//! authors' implementation for Linux: the minimum duration is a round trip.
 
 use super::lowest_rtt::fastest_with_room;
 use super::{Decision, Entry, Offer, PathState, Scheduler, fastest_of_all};

@@ -1,9 +1,9 @@
-//! The scheduler of the Linux kernel (`mptcp_subflow_get_send` of net/mptcp/protocol.c, since version 5.11): the path that
-//! would be through first with what it has, at the rate that it is paced at, gets up to 64 kB at once.
+//! The scheduler of the Linux kernel (`mptcp_subflow_get_send` of net/mptcp/protocol.c, since version 5.11):
+//! the path that would first complete its queued data at its pacing rate gets up to 64 kB at once.
 //!
-//! The kernel puts such a burst into the queue of a subflow beyond its window. Here a path is given only what it can send
-//! now, so that what waits can go anywhere: among the paths with room the one with the shortest time left is chosen. With the
-//! queues it is [`linux-ahead`](super::linux_ahead).
+//! The kernel adds such a burst to the queue of a subflow even beyond its window. Here a path gets only data
+//! that it can send now, so that waiting data can go to any path: among the paths with room, the one with the
+//! shortest remaining time is chosen. [`linux-ahead`](super::linux_ahead) is the variant with queues.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 use crate::PathId;
@@ -11,7 +11,7 @@ use crate::PathId;
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
     name: "linux",
-    summary: "bursts for the path that is through first with what it has, by its pacing rate",
+    summary: "bursts for the path that would first complete its queued data at its pacing rate",
     source: "Linux, net/mptcp/protocol.c",
     wants_rates: true,
     places: false,
@@ -28,12 +28,12 @@ pub(super) struct Pace(Vec<u64>);
 #[derive(Debug)]
 struct Linux {
     pace: Pace,
-    /// The path that has the burst, and what is left of it.
+    /// The path of the current burst, and the remaining bytes of it.
     burst: Option<(PathId, u64)>,
 }
 
-/// What Linux would pace the path at, in bytes per second: twice c/RTT in slow start and 1.2 times later
-/// (`tcp_update_pacing_rate`), but for a control that has its own rate. Without a round-trip time nobody knows.
+/// The pacing rate in Linux, bytes per second: twice c/RTT in slow start and 1.2 times later
+/// (`tcp_update_pacing_rate`), unless the control has its own rate. `None` without a round-trip time.
 fn pacing_rate(path: &PathState) -> Option<u64> {
     if let Some(rate) = path.pacing_rate {
         return Some((rate.bits_per_second() / 8).max(1));
@@ -45,7 +45,7 @@ fn pacing_rate(path: &PathState) -> Option<u64> {
 }
 
 impl Pace {
-    /// The average rate of a path, which begins with the first that is known.
+    /// The average rate of a path, which starts with the first known rate.
     fn rate(&mut self, path: &PathState) -> Option<&mut u64> {
         let index = path.id.index();
         if self.0.len() <= index {
@@ -58,14 +58,14 @@ impl Pace {
         Some(rate)
     }
 
-    /// Nanoseconds until the path is through with the `queued` bytes that it has; none where nothing limits its rate yet, as in
-    /// Linux.
+    /// Nanoseconds until the path has sent its `queued` bytes; 0 if its rate is not limited yet, as in Linux.
     pub(super) fn linger(&mut self, path: &PathState, queued: u64) -> u128 {
         let queued = u128::from(queued) * 1_000_000_000;
         self.rate(path).map_or(0, |rate| queued / u128::from(*rate))
     }
 
-    /// The average moves towards the rate at hand by the share that a burst has of the `queued` bytes that the path has then.
+    /// Moves the average towards the present rate; the weight is the burst's share of the path's `queued`
+    /// bytes.
     pub(super) fn average(&mut self, path: &PathState, queued: u64, burst: u64) {
         let (queued, burst) = (u128::from(queued), u128::from(burst));
         if let (Some(rate), Some(new)) = (self.rate(path), pacing_rate(path)) {

@@ -1,9 +1,10 @@
-//! The scheduler of the Linux kernel with its queues: data is given to a subflow long before its window admits it, as far as the
-//! send buffer goes (`__mptcp_push_pending` of net/mptcp/protocol.c), and stays there.
+//! The scheduler of the Linux kernel with its queues: data is assigned to a subflow long before its window
+//! admits it, as far as the send buffer allows (`__mptcp_push_pending` of net/mptcp/protocol.c), and stays
+//! there.
 //!
-//! As long as rates do not change, all subflows are through with theirs at the same time. But where the window of one collapses,
-//! all the rest waits for what it was given before: up to a send buffer, at its new rate. Its siblings fill the receive buffer, run
-//! dry, and begin anew as idle connections do.
+//! While rates do not change, all subflows complete their queues at the same time. But if the window of one
+//! collapses, the data assigned to it before, up to a send buffer, takes much longer at its new rate. The
+//! other subflows then fill the receive buffer, have nothing to send, and restart as idle connections.
 
 use super::ahead::Ahead;
 use super::linux::{BURST, Pace};
@@ -12,7 +13,7 @@ use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible,
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
     name: "linux-ahead",
-    summary: "as linux, and paths have data ahead of their windows, which waits for them, as in the kernel",
+    summary: "like linux, but data is assigned to paths ahead of their windows and waits there, as in the kernel",
     source: "Linux, net/mptcp/protocol.c",
     wants_rates: true,
     places: true,
@@ -26,7 +27,7 @@ struct LinuxAhead {
 }
 
 impl LinuxAhead {
-    /// Gives all that there is to paths: each burst to the one that would be through first.
+    /// Assigns all available data: each burst to the path that would complete it first.
     fn give(&mut self, data: &Data<'_>, paths: &[PathState]) {
         loop {
             let mut best: Option<(u128, u64, &PathState)> = None;
@@ -51,7 +52,7 @@ impl Scheduler for LinuxAhead {
         ENTRY.name
     }
 
-    /// Who gets what may have been lost: again the path that would be through first.
+    /// Selects the path of a reinjection: again the path that would complete it first.
     fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
         if offer.is_empty() {
             return Decision::Wait;

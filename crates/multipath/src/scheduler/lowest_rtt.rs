@@ -1,4 +1,4 @@
-//! Fill the path with the smallest round-trip time first, then the next: the default of Linux's first MPTCP.
+//! Fills the path with the smallest round-trip time first, then the next: the default of Linux's first MPTCP.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 use anabranch_base::time::Duration;

@@ -1,16 +1,17 @@
-//! OTIAS, out-of-order transmission for in-order arrival: each packet is given to the path on which it would arrive first, whether
-//! or not that has room for it now (Yang, Wang, Amer 2014).
+//! OTIAS, out-of-order transmission for in-order arrival: each packet is assigned to the path on which it
+//! would arrive first, even if that path has no room for it now (Yang, Wang, Amer 2014).
 //!
-//! A path j has cwnd_j packets of window, of which some are free, and n_j packets that it was given before and has not sent. If the
-//! free part holds those and one more, the packet leaves now and arrives after half a round trip; otherwise it waits for whole
-//! round trips, each of which takes a window:
+//! A path j has a window of cwnd_j packets, some of them free, and n_j packets that were assigned to it and
+//! are not sent. If the free part admits those and one more, the packet leaves now and arrives after half a
+//! round trip; otherwise it waits for whole round trips, each of which carries a window:
 //!
 //! - T_j = (w_j + 1/2) · SRTT_j, w_j = ⌈(n_j + 1 − free_j) / cwnd_j⌉, or 0 without a wait.
 //!
-//! So the path with the long round trip gets what comes later in the data as soon as the other one's queue is as long as that,
-//! and both are received at the same time. What a path has been given stays there: where its window shrinks, everything waits for
-//! it. Packets of all paths count as equally large, as there. That a wait is whole round trips is as in the module for Linux of Ferlin et
-//! al. (2016); half of the round-trip time stands for the delay to the receiver, which a sender does not know.
+//! So the path with the longer round trip gets later data as soon as the other path's queue is equally long,
+//! and both arrive at the same time. Data assigned to a path stays there: if its window shrinks, everything
+//! waits for it. Packets of all paths count as equally large, as in the publication. Waiting whole round
+//! trips is as in the module for Linux of Ferlin et al. (2016); half of the round-trip time stands for the
+//! delay to the receiver, which a sender does not know.
 
 use super::ahead::Ahead;
 use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible, takes_part};
@@ -18,7 +19,7 @@ use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible,
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
     name: "otias",
-    summary: "each packet for the path on which it would arrive first, though it may have to wait for that one's window",
+    summary: "each packet on the path on which it would arrive first, even if it has to wait for that path's window",
     source: "Yang et al., Out-of-order Transmission for In-order Arrival Scheduling for Multipath TCP, WAINA 2014",
     wants_rates: false,
     places: true,
@@ -31,7 +32,7 @@ struct Otias {
 }
 
 impl Otias {
-    /// When a packet that `path` is given now would arrive, in halves of a nanosecond; later than any other where nobody knows.
+    /// Arrival time of a packet that is assigned to `path` now, in half nanoseconds; the maximum if unknown.
     fn arrival(&self, path: &PathState) -> u128 {
         let Some(srtt) = path.srtt else { return u128::MAX };
         let packet = u64::from(path.mss).max(1);
@@ -42,7 +43,7 @@ impl Otias {
         u128::from(2 * rounds + 1) * u128::from(srtt.as_nanos())
     }
 
-    /// Gives all that there is to paths, a packet at a time.
+    /// Assigns all available data, one packet at a time.
     fn give(&mut self, data: &Data<'_>, paths: &[PathState]) {
         while let Some(path) =
             paths.iter().filter(|path| takes_part(path, paths)).min_by_key(|path| self.arrival(path))
@@ -59,7 +60,8 @@ impl Scheduler for Otias {
         ENTRY.name
     }
 
-    /// Who gets what may have been lost: of the paths that can send it now the one on which it would arrive first.
+    /// Selects the path of a reinjection: of the paths that can send it now the one on which it would arrive
+    /// first.
     fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
         if offer.is_empty() {
             return Decision::Wait;

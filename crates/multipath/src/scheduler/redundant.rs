@@ -1,4 +1,4 @@
-//! All the data on every path: the first copy to arrive counts.
+//! Sends all the data on every path: the first copy to arrive counts.
 
 use super::lowest_rtt::fastest;
 use super::{Decision, Entry, Offer, PathState, Scheduler};

@@ -2,8 +2,8 @@
 
 use super::Entry;
 
-/// Every scheduler there is; the first is the default.
-#[rustfmt::skip] // A line each.
+/// All schedulers; the first is the default.
+#[rustfmt::skip] // One line per entry.
 pub static SCHEDULERS: &[Entry] = &[
     super::lowest_rtt::ENTRY,
     super::round_robin::ENTRY,

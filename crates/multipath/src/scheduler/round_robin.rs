@@ -1,5 +1,5 @@
-//! One packet on each path in turn. A path without room is passed over, so the paths' windows decide how much
-//! each carries once they are full.
+//! One packet on each path in turn. A path without room is skipped, so once the paths' windows are full, they
+//! determine each path's share.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 use crate::PathId;
@@ -7,7 +7,7 @@ use crate::PathId;
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
     name: "round-robin",
-    summary: "one packet on each path in turn, passing over paths without room",
+    summary: "one packet on each path in turn, skipping paths without room",
     source: "Dreibholz2011",
     wants_rates: false,
     places: false,

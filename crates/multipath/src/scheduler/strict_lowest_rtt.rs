@@ -1,5 +1,5 @@
-//! The path with the smallest round-trip time, and the next one only if a loss or a window that has shrunk keeps that from
-//! sending. A window that is merely filled does not block a path yet: an acknowledgement is on its way to it
+//! The path with the smallest round-trip time; the next one only if a loss or a reduced window keeps the
+//! first from sending. A path whose window is only full is waited for: an acknowledgement is on its way
 //! (Becke2014 §7.4).
 
 use super::lowest_rtt::fastest;
@@ -9,7 +9,7 @@ use anabranch_base::time::Duration;
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
     name: "strict-lowest-rtt",
-    summary: "the fastest path; a slower one only while a loss or a shrunken window keeps that from sending",
+    summary: "the fastest path; a slower one only while a loss or a reduced window keeps the fastest from sending",
     source: "Becke2014 §7.4",
     wants_rates: false,
     places: false,

@@ -1,5 +1,5 @@
-//! One packet on each path in turn. A path whose window is merely filled keeps its turn, and the others wait for it; one that
-//! a loss or a shrunken window keeps from sending is passed over (Becke2014 §7.4).
+//! One packet on each path in turn. A path whose window is only full keeps its turn, and the others wait for
+//! it; one that a loss or a reduced window keeps from sending is skipped (Becke2014 §7.4).
 
 use super::round_robin::after;
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible, is_merely_filled, takes_part};
@@ -8,7 +8,7 @@ use crate::PathId;
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
     name: "strict-round-robin",
-    summary: "one packet on each path in turn; a path whose window is filled keeps its turn",
+    summary: "one packet on each path in turn; a path whose window is full keeps its turn",
     source: "Becke2014 §7.4",
     wants_rates: false,
     places: false,

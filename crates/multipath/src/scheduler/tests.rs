@@ -26,7 +26,7 @@ fn filled(path: PathState) -> PathState {
 const OFFER: Offer =
     Offer { now: Time::ZERO, bytes: 1000, window: 64_000, send_window: 64_000, repeated: false };
 
-/// What a scheduler says to an offer, as the number of the path or -1.
+/// A scheduler's decision about an offer, as the number of the path or -1.
 fn choice(scheduler: &mut dyn Scheduler, offer: &Offer, paths: &[PathState]) -> i32 {
     match scheduler.select(offer, paths) {
         Decision::Send(id) => i32::from(id.0),
@@ -40,7 +40,7 @@ fn choices(name: &str, paths: &[PathState], n: usize) -> Vec<i32> {
 }
 
 #[test]
-fn every_scheduler_waits_without_room_data_or_window_and_never_picks_an_ineligible_path() {
+fn schedulers_never_select_an_ineligible_path() {
     for entry in SCHEDULERS {
         let mut scheduler = (entry.build)();
         assert_eq!(scheduler.name(), entry.name);
@@ -50,7 +50,7 @@ fn every_scheduler_waits_without_room_data_or_window_and_never_picks_an_ineligib
         let failed = PathState { usable: false, ..path(1, 9000, 1) };
         let backup = PathState { backup: true, ..path(2, 9000, 1) };
         assert_eq!(scheduler.select(&OFFER, &[full, failed]), Decision::Wait, "{}", entry.name);
-        // A regular path lives, even if it is full: the backup stays out.
+        // A regular path is usable, even if it is full: the backup stays unused.
         assert_eq!(scheduler.select(&OFFER, &[full, failed, backup]), Decision::Wait, "{}", entry.name);
         assert_eq!(scheduler.select(&OFFER, &[failed, backup]), Decision::Send(PathId(2)), "{}", entry.name);
         let open = [path(3, 9000, 1)];
@@ -61,7 +61,7 @@ fn every_scheduler_waits_without_room_data_or_window_and_never_picks_an_ineligib
 }
 
 #[test]
-fn names_are_unique_and_found() {
+fn names_are_unique_and_are_found() {
     for (i, entry) in SCHEDULERS.iter().enumerate() {
         assert!(core::ptr::eq(find(entry.name).unwrap(), &raw const SCHEDULERS[i]));
     }
@@ -69,7 +69,7 @@ fn names_are_unique_and_found() {
 }
 
 #[test]
-fn lowest_rtt_prefers_the_fast_path_and_a_measured_one() {
+fn lowest_rtt_prefers_fast_and_measured_paths() {
     let unmeasured = PathState { srtt: None, ..path(2, 9000, 1) };
     assert_eq!(choices("lowest-rtt", &[unmeasured, path(0, 9000, 30), path(1, 9000, 20)], 2), [1, 1]);
     let full = PathState { queueable: 0, ..path(1, 9000, 20) };
@@ -83,7 +83,7 @@ fn lowest_rtt_prefers_the_fast_path_and_a_measured_one() {
 }
 
 #[test]
-fn round_robin_takes_turns_and_passes_over() {
+fn round_robin_alternates_and_skips_full_paths() {
     assert_eq!(choices("round-robin", &[path(0, 1, 1), path(2, 1, 1), path(5, 1, 9)], 5), [0, 2, 5, 0, 2]);
     let full = PathState { queueable: 0, ..path(2, 1, 1) };
     assert_eq!(choices("round-robin", &[path(0, 1, 1), full, path(5, 1, 9)], 4), [0, 5, 0, 5]);
@@ -112,7 +112,7 @@ fn only_redundant_duplicates() {
 }
 
 #[test]
-fn what_has_been_sent_before_never_waits_for_a_better_path() {
+fn repeated_data_does_not_wait_for_better_path() {
     let paths = [filled(path(0, 9000, 1)), path(1, 9000, 200)];
     for entry in SCHEDULERS {
         let offer = Offer { repeated: true, ..OFFER };
@@ -121,8 +121,8 @@ fn what_has_been_sent_before_never_waits_for_a_better_path() {
 }
 
 #[test]
-fn nobody_waits_for_a_path_that_nothing_will_come_back_from() {
-    // A buffer's share may keep a path from sending while nothing is on its way there.
+fn no_scheduler_waits_for_path_with_nothing_in_flight() {
+    // A buffer's share may block a path that has nothing in flight.
     let paths = [PathState { queueable: 0, ..path(0, 9000, 1) }, path(1, 9000, 200)];
     for entry in SCHEDULERS {
         assert_eq!(choice(&mut *(entry.build)(), &OFFER, &paths), 1, "{}", entry.name);
@@ -130,17 +130,18 @@ fn nobody_waits_for_a_path_that_nothing_will_come_back_from() {
 }
 
 #[test]
-fn blest_uses_the_slow_path_if_the_fast_one_can_fill_the_window_meanwhile() {
-    // r = 5, so that the fast path sends (10 + 4/2) * 5 = 60 packets meanwhile, and 72 with a λ of 1.2. The slow one would have
-    // 3 of the send window.
+fn blest_uses_slow_path_if_window_suffices() {
+    // r = 5, so that the fast path sends (10 + 4/2) * 5 = 60 packets meanwhile, and 72 with a λ of 1.2. The
+    // slow path would occupy 3 of the send window.
     let slow = PathState { outstanding: 2000, queueable: 8000, ..path(1, 10_000, 100) };
     let paths = [filled(path(0, 10_000, 20)), slow];
     let (just, short) = (Offer { send_window: 75_000, ..OFFER }, Offer { send_window: 74_999, ..OFFER });
     let mut blest = (find("blest").unwrap().build)();
     assert_eq!((choice(&mut *blest, &just, &paths), choice(&mut *blest, &short, &paths)), (1, -1));
-    // With room on the fast path there is no question.
+    // With room on the fast path, it is used.
     assert_eq!(choice(&mut *blest, &short, &[path(0, 10_000, 20), slow]), 0);
-    // A window that was full raises λ to 1.24 after a round trip of the slow path, and the next without lowers it to 1.23.
+    // A full send window raises λ to 1.24 after a round trip of the slow path, and the next round trip
+    // without one lowers it to 1.23.
     blest.on_blocked();
     let at =
         |millis, send_window| Offer { now: Time::ZERO + Duration::from_millis(millis), send_window, ..OFFER };
@@ -149,7 +150,7 @@ fn blest_uses_the_slow_path_if_the_fast_one_can_fill_the_window_meanwhile() {
     assert_eq!(choice(&mut *blest, &at(100, 77_401), &paths), 1);
     assert_eq!(choice(&mut *blest, &at(200, 76_799), &paths), -1);
     assert_eq!(choice(&mut *blest, &at(200, 76_801), &paths), 1);
-    // λ stays within 1.0 and 1.3, whatever happens.
+    // λ stays within 1.0 and 1.3 in any case.
     for second in 1..100 {
         choice(&mut *blest, &at(1000 * second, 0), &paths);
     }
@@ -162,14 +163,15 @@ fn blest_uses_the_slow_path_if_the_fast_one_can_fill_the_window_meanwhile() {
 }
 
 #[test]
-fn ecf_waits_where_the_fastest_path_is_through_first() {
+fn ecf_waits_if_fastest_path_completes_first() {
     let offer = |bytes| Offer { bytes, ..OFFER };
     let ecf = || (find("ecf").unwrap().build)();
-    // The publication's example: 10 and 100 ms, windows of ten, and the eleventh packet. Over the slow path it would arrive
-    // when the fast one could have been through with ten windows.
+    // The publication's example: 10 and 100 ms, windows of ten, and the eleventh packet. Over the slow path
+    // it would arrive when the fast path could have completed ten windows.
     let paths = [filled(path(0, 10_000, 10)), path(1, 10_000, 100)];
     assert_eq!(choice(&mut *ecf(), &offer(1000), &paths), -1);
-    // Of 100 packets the fast path has 11 rounds left, which takes longer than the slow path's one: that is used.
+    // Of 100 packets the fast path needs 11 more rounds, longer than the one round of the slow path, which is
+    // therefore used.
     assert_eq!(choice(&mut *ecf(), &offer(100_000), &paths), 1);
 
     let paths = [filled(path(0, 10_000, 20)), path(1, 10_000, 100)];
@@ -190,8 +192,8 @@ fn ecf_waits_where_the_fastest_path_is_through_first() {
 }
 
 #[test]
-fn linux_gives_bursts_to_the_path_that_is_through_first() {
-    // 1.2 * 20 kB / 20 ms are 1.2 MB/s, and a fifth of that on the second path: 12 and 2.4 kB take 10 ms.
+fn linux_gives_bursts_to_earliest_completing_path() {
+    // 1.2 * 20 kB / 20 ms is 1.2 MB/s, and a fifth of that on the second path: 12 and 2.4 kB take 10 ms.
     let state = |id, rtt, queued| PathState { queued, ssthresh: 10_000, ..path(id, 20_000, rtt) };
     let linux = || (find("linux").unwrap().build)();
     assert_eq!(choice(&mut *linux(), &OFFER, &[state(0, 20, 12_001), state(1, 100, 2400)]), 1);
@@ -200,12 +202,13 @@ fn linux_gives_bursts_to_the_path_that_is_through_first() {
     let starting = |queued| PathState { ssthresh: u64::MAX, ..state(0, 20, queued) };
     assert_eq!(choice(&mut *linux(), &OFFER, &[state(1, 100, 2400), starting(19_999)]), 0);
     assert_eq!(choice(&mut *linux(), &OFFER, &[state(1, 100, 2400), starting(20_001)]), 1);
-    // A control's own rate counts.
+    // A control's own rate is used.
     let paced =
         PathState { pacing_rate: Some(Rate::from_bits_per_second(8_000_000)), ..state(0, 20, 10_001) };
     assert_eq!(choice(&mut *linux(), &OFFER, &[paced, state(1, 100, 2400)]), 1);
 
-    // 65 packets and 428 bytes are a burst, whatever the others have by then; a path without room ends it.
+    // 65 packets and 428 bytes are a burst, whatever the other paths have queued; a path without room ends
+    // it.
     let offer = Offer { bytes: 1_000_000, window: 1_000_000, ..OFFER };
     let mut scheduler = linux();
     assert_eq!(choice(&mut *scheduler, &offer, &[state(0, 20, 0), state(1, 100, 1)]), 0);
@@ -215,8 +218,9 @@ fn linux_gives_bursts_to_the_path_that_is_through_first() {
     assert_eq!(choice(&mut *scheduler, &offer, &[state(0, 20, 20_000), state(1, 100, 0)]), 1);
     assert_eq!(choice(&mut *scheduler, &offer, &[state(0, 20, 0), filled(state(1, 100, 0))]), 0);
 
-    // The average moves by the share that the burst has: from 1 MB/s (1.2 * 10 kB / 12 ms) with 21809 bytes queued three
-    // quarters of the way to 2 MB/s, so that 17.5 kB take 10 ms. The other path's 240 bytes do so at 24 kB/s.
+    // The average moves by the burst's share: from 1 MB/s (1.2 * 10 kB / 12 ms) with 21809 bytes queued,
+    // three quarters of the way to 2 MB/s, so that 17.5 kB take 10 ms. The other path's 240 bytes do so at 24
+    // kB/s.
     let state = |queued, cwnd| PathState { queued, ssthresh: 0, ..path(0, cwnd, 12) };
     let other = PathState { queued: 240, ssthresh: 0, ..path(1, 2000, 100) };
     let offer = Offer { window: 65_428, ..OFFER };
@@ -233,17 +237,18 @@ fn linux_gives_bursts_to_the_path_that_is_through_first() {
 }
 
 #[test]
-fn linux_keeps_no_rate_of_a_path_that_has_not_been_measured() {
+fn linux_keeps_no_rate_of_an_unmeasured_path() {
     let state = |id, rtt, queued| PathState { queued, ssthresh: 10_000, ..path(id, 20_000, rtt) };
     let unmeasured = PathState { srtt: None, ..state(0, 20, 0) };
     let mut linux = (find("linux").unwrap().build)();
     let offer = Offer { bytes: 1000, window: 1000, ..OFFER };
     assert_eq!(choice(&mut *linux, &offer, &[unmeasured, state(1, 100, 1)]), 0);
-    // 1.2 MB/s from the first round-trip time on, for 12 kB as long as the other path's fifth of that for 2.4.
+    // 1.2 MB/s from the first round-trip time on: 12 kB take as long as 2.4 kB at a fifth of that rate on the
+    // other path.
     assert_eq!(choice(&mut *linux, &offer, &[state(0, 20, 12_001), state(1, 100, 2400)]), 1);
 }
 
-/// Where a scheduler that places data puts the next packet, of 400 kB of which nothing is acknowledged.
+/// The next piece of a scheduler that places data, of 400 kB of which nothing is acknowledged.
 fn placed(scheduler: &mut dyn Scheduler, paths: &[PathState]) -> Option<(u8, u64, u64)> {
     let arrived = RangeSet::default();
     let data = Data { now: Time::ZERO, una: 0, end: 400_000, more: false, arrived: &arrived };
@@ -251,15 +256,15 @@ fn placed(scheduler: &mut dyn Scheduler, paths: &[PathState]) -> Option<(u8, u64
 }
 
 #[test]
-fn linux_ahead_gives_data_to_paths_before_they_can_send_it() {
-    // 1.2 and 0.24 MB/s: bursts of 66 packets take 55 and 275 ms. The first is for the first path, the second for the other, and
-    // all that is left for the first again, which is through after 275 ms as well.
+fn linux_ahead_assigns_data_beyond_windows() {
+    // 1.2 and 0.24 MB/s: bursts of 66 packets take 55 and 275 ms. The first is for the first path, the second
+    // for the other, and all the rest for the first again, which completes after 275 ms as well.
     let state = |id, rtt| PathState { ssthresh: 10_000, ..path(id, 20_000, rtt) };
     let (near, far) = (state(0, 20), state(1, 100));
     let mut scheduler = (find("linux-ahead").unwrap().build)();
     assert_eq!(placed(&mut *scheduler, &[near, far]), Some((0, 0, 1000)));
     assert_eq!(placed(&mut *scheduler, &[filled(near), far]), Some((1, 66_000, 67_000)));
-    // A window collapses: nobody else sends what waits there.
+    // A window collapses: no other path sends the data that waits there.
     let collapsed = PathState { cwnd: 2000, ..filled(far) };
     let mut next = 1000;
     while let Some((id, start, end)) = placed(&mut *scheduler, &[near, collapsed]) {
@@ -271,7 +276,7 @@ fn linux_ahead_gives_data_to_paths_before_they_can_send_it() {
     // Unless the path fails.
     let failed = PathState { usable: false, ..collapsed };
     assert_eq!(placed(&mut *scheduler, &[near, failed]), Some((0, 67_000, 68_000)));
-    // What is acknowledged by then does not go out at all.
+    // Data acknowledged by then is not sent at all.
     let arrived = RangeSet::default();
     let data = Data { now: Time::ZERO, una: 131_500, end: 400_000, more: false, arrived: &arrived };
     let last = Piece { path: PathId(0), start: 131_500, end: 132_000, repeated: false };
@@ -280,7 +285,7 @@ fn linux_ahead_gives_data_to_paths_before_they_can_send_it() {
 }
 
 #[test]
-fn linux_ahead_keeps_what_the_window_cuts_off_until_it_is_a_packet() {
+fn linux_ahead_keeps_partial_packets_at_window_end() {
     let arrived = RangeSet::default();
     let mut scheduler = (find("linux-ahead").unwrap().build)();
     let mut end_of = |end, more| {
@@ -293,10 +298,10 @@ fn linux_ahead_keeps_what_the_window_cuts_off_until_it_is_a_packet() {
 }
 
 #[test]
-fn otias_gives_packets_to_paths_so_that_they_arrive_in_order() {
-    // A window of ten packets each 20 ms arrives after 10, 30, 50 ms and so on, and of the other path after 50, 150, 250 ms. So the
-    // first three windows are for the first path (which is listed first), the fourth is for the other; and of each six that
-    // follow the sixth.
+fn otias_assigns_packets_for_in_order_arrival() {
+    // A window of ten packets on the near path arrives after 10, 30, 50 ms and so on, and on the far path
+    // after 50, 150, 250 ms. So the first three windows are for the near path (which is listed first), the
+    // fourth is for the far path, and so is the sixth of each following six.
     let (near, far) = (path(0, 10_000, 20), path(1, 10_000, 100));
     let mut scheduler = (find("otias").unwrap().build)();
     assert_eq!(placed(&mut *scheduler, &[near, far]), Some((0, 0, 1000)));
@@ -319,21 +324,22 @@ fn otias_gives_packets_to_paths_so_that_they_arrive_in_order() {
 }
 
 #[test]
-fn otias_counts_what_a_window_has_free_and_the_round_trips_that_a_packet_has_to_wait() {
+fn otias_counts_free_window_and_waiting_round_trips() {
     let far = path(1, 10_000, 100);
     let first_of_far = |near: PathState| {
         let mut scheduler = (find("otias").unwrap().build)();
         placed(&mut *scheduler, &[near, far]);
         placed(&mut *scheduler, &[filled(near), far]).map(|(_, start, _)| start)
     };
-    // Two packets are free, and twenty more arrive no later than after two round trips and a half.
+    // Two packets are free, and twenty more arrive no later than after two and a half round trips.
     let state = |outstanding, rtt| PathState { outstanding, ..path(0, 10_000, rtt) };
     assert_eq!(first_of_far(state(8000, 20)), Some(22_000));
     assert_eq!(first_of_far(state(7001, 20)), Some(22_000), "half a packet is one");
     assert_eq!(first_of_far(state(10_000, 20)), Some(20_000));
     // With 33 ms one round trip and a half are less than 50 ms, with 34 ms they are more.
     assert_eq!((first_of_far(state(0, 33)), first_of_far(state(0, 34))), (Some(20_000), Some(10_000)));
-    // A window that is smaller than a packet counts as one. Who has not been measured gets nothing beside who has.
+    // A window that is smaller than a packet counts as one. An unmeasured path gets nothing while there is a
+    // measured one.
     assert_eq!(first_of_far(PathState { cwnd: 10, queueable: 1000, ..state(0, 20) }), Some(3000));
     assert_eq!(
         first_of_far(PathState { srtt: None, ..state(0, 20) }),
@@ -343,7 +349,7 @@ fn otias_counts_what_a_window_has_free_and_the_round_trips_that_a_packet_has_to_
 }
 
 #[test]
-fn otias_leaves_to_a_path_what_it_was_given_while_that_lives() {
+fn otias_keeps_assignments_while_path_is_usable() {
     let (near, far) = (path(0, 10_000, 20), path(1, 10_000, 100));
     let mut scheduler = (find("otias").unwrap().build)();
     assert_eq!(placed(&mut *scheduler, &[near, far]), Some((0, 0, 1000)));
@@ -352,7 +358,7 @@ fn otias_leaves_to_a_path_what_it_was_given_while_that_lives() {
     assert_eq!(starts.last(), Some(389_000), "the last ten packets are the other path's");
     let failed = PathState { usable: false, ..collapsed };
     assert_eq!(placed(&mut *scheduler, &[near, failed]), Some((0, 30_000, 31_000)));
-    // Repetitions go to who would bring them first, of those with room, whatever waits there counts.
+    // Reinjections go to the path with room that would deliver them first; its queued data does not count.
     let offer = Offer { repeated: true, ..OFFER };
     let mut scheduler = (find("otias").unwrap().build)();
     assert_eq!(choice(&mut *scheduler, &offer, &[far, near]), 0);
@@ -362,7 +368,7 @@ fn otias_leaves_to_a_path_what_it_was_given_while_that_lives() {
 }
 
 #[test]
-fn the_strict_readings_wait_for_a_window_that_is_merely_filled() {
+fn strict_variants_wait_for_a_full_window() {
     let slow = path(1, 10_000, 100);
     let fast = filled(path(0, 10_000, 20));
     let recovering = PathState { recovering: true, ..fast };
@@ -372,22 +378,22 @@ fn the_strict_readings_wait_for_a_window_that_is_merely_filled() {
         assert_eq!(state(path(0, 10_000, 20)), 0);
         assert_eq!((state(fast), state(recovering), state(shrunken)), (-1, 1, 1), "{name}");
     }
-    // 8000 of 10,000 bytes leave room for two packets: what refuses the path is a mechanism, and the next one is asked. 9001
-    // leave none.
+    // 8000 of 10,000 bytes leave room for two packets: another mechanism refuses the path, and the next one
+    // is used. 9001 leave none.
     let refused = PathState { outstanding: 8000, ..fast };
     let almost = PathState { outstanding: 9001, ..fast };
     for name in ["strict-lowest-rtt", "strict-round-robin"] {
         let state = |fast| choice(&mut *(find(name).unwrap().build)(), &OFFER, &[fast, slow]);
         assert_eq!((state(refused), state(almost)), (1, -1), "{name} skips");
     }
-    // The turn stays where it is until there is room.
+    // The turn does not change until there is room.
     let mut scheduler = (find("strict-round-robin").unwrap().build)();
     let both = [path(0, 10_000, 20), slow];
     assert_eq!(choice(&mut *scheduler, &OFFER, &both), 0);
     assert_eq!(choice(&mut *scheduler, &OFFER, &[path(0, 10_000, 20), filled(slow)]), -1);
     assert_eq!(choice(&mut *scheduler, &OFFER, &both), 1);
     assert_eq!(choice(&mut *scheduler, &OFFER, &both), 0);
-    // The slower path being filled keeps nobody from the fastest.
+    // A full window on the slower path does not affect the fastest.
     let mut scheduler = (find("strict-lowest-rtt").unwrap().build)();
     assert_eq!(choice(&mut *scheduler, &OFFER, &[path(0, 10_000, 20), filled(slow)]), 0);
 }

@@ -1,7 +1,7 @@
 //! Packets in proportion to the rate c/RTT of each path, evenly interleaved.
 //!
-//! With every decision each path with room earns its share of one packet; the richest path sends and pays a
-//! whole one ("smooth" weighted round-robin). Shares may change from packet to packet.
+//! With every decision each path with room earns its share of one packet; the path with the highest credit
+//! sends and pays for one packet ("smooth" weighted round-robin). Shares may change from packet to packet.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 

@@ -1,14 +1,15 @@
-//! Paths that look alike (RFC 8382 §3.3.1).
+//! Groups paths by similar statistics (RFC 8382 §3.3.1).
 
 use super::statistics::Summary;
 use super::{P_D, P_F, P_L, P_MAD, P_S};
 use crate::PathId;
 
-/// The paths that pass a bottleneck, in groups that pass the same one: successively divided by oscillation, variability,
-/// skewness, and losses where there are many (§3.3.1, steps 2 to 5). A path that passes none is in no group.
+/// Groups the paths that pass a bottleneck by bottleneck: divides them successively by oscillation,
+/// variability, skewness, and losses if they are frequent (§3.3.1, steps 2 to 5). A path without a bottleneck
+/// is in no group.
 ///
-/// A division sorts, and cuts between neighbours that differ too much, so that members at the two ends of a group may differ by
-/// more than the threshold.
+/// A division sorts the paths and cuts between neighbours that differ too much, so the extremes of a group
+/// may differ by more than the threshold.
 pub fn group(paths: &[(PathId, Summary)]) -> Vec<Vec<PathId>> {
     let at_bottleneck: Vec<_> = paths.iter().filter(|(_, summary)| summary.bottleneck).copied().collect();
     let mut groups = vec![at_bottleneck];
@@ -21,8 +22,8 @@ pub fn group(paths: &[(PathId, Summary)]) -> Vec<Vec<PathId>> {
     groups.into_iter().filter(|group| !group.is_empty()).map(names).collect()
 }
 
-/// Divides each group where two neighbours, from the highest value to the lowest, differ by `threshold` of the higher one or
-/// more.
+/// Divides each group between neighbours, from the highest value to the lowest, that differ by at least
+/// `threshold` of the higher one.
 fn divide(
     groups: Vec<Vec<(PathId, Summary)>>,
     value: impl Fn(&Summary) -> f64,

@@ -1,21 +1,24 @@
-//! Which paths of a connection share a bottleneck, found by what their delays look like (RFC 8382).
+//! Detects which paths of a connection share a bottleneck from the statistics of their delays (RFC 8382).
 //!
-//! Each path has summary statistics of its one-way delay over base intervals of 350 ms (§3.2): how skewed it is, how variable,
-//! how often its mean oscillates, and how much is lost. A path whose delay lies above its mean more often than not, or that
-//! loses much, passes a bottleneck (§3.3.1, first test); those that look alike pass the same one (further tests). The sender
-//! does all of it (§3.1.1).
+//! Each path has summary statistics of its one-way delay over base intervals of 350 ms (§3.2): skewness,
+//! variability, frequency of oscillation of its mean, and losses. A path whose delay lies above its mean more
+//! often than not, or that has many losses, passes a bottleneck (§3.3.1, first test); paths with similar
+//! statistics pass the same one (further tests). The sender does all of it (§3.1.1).
 //!
-//! Only differences of delays count, so that clocks need not agree. What the method assumes may fail:
+//! Only differences of delays count, so that clocks need not agree. Violated assumptions of the method:
 //!
-//! - *No queue, or none most of the time*: the delay is at its floor and its skewness positive. The path passes no bottleneck.
-//! - *Few samples* (an idle path, or one whose application has little to send): below one sample an interval on average the
-//!   path passes no bottleneck. Intervals without a sample count in nothing but losses.
-//! - *A clock that runs faster than the other*: 100 ppm are 1 ms in ten seconds, the length of the mean; §4.2 calls that too
-//!   little to matter, and nothing is done about it.
-//! - *Coarse timestamps*: means are `f64`, so that no rounding of theirs biases the skewness (§3.2.2). A clock of a
-//!   millisecond wants delays that vary by a hundred of them (§4.1); with less the variabilities of two bottlenecks look alike.
-//! - *Two bottlenecks that look alike* are taken for one, and two paths whose delays differ by more than the thresholds for
-//!   paths of different bottlenecks. `docs/shared-bottlenecks.md` says how often.
+//! - *No queue, or none most of the time*: the delay is at its minimum and its skewness positive. The path
+//!   passes no bottleneck.
+//! - *Few samples* (an idle path, or one whose application has little to send): below one sample per interval
+//!   on average the path passes no bottleneck. Intervals without a sample count only for losses.
+//! - *Clock drift*: 100 ppm are 1 ms in ten seconds, the length of the mean; §4.2 considers that too little
+//!   to matter, so there is no correction.
+//! - *Coarse timestamps*: means are `f64`, so that their rounding does not bias the skewness (§3.2.2). A
+//!   clock of a millisecond needs delays that vary by a hundred milliseconds (§4.1); with less, the
+//!   variabilities of two bottlenecks look alike.
+//! - *Two bottlenecks with similar statistics* are taken for one, and two paths whose delays differ by more
+//!   than the thresholds for paths of different bottlenecks. `docs/shared-bottlenecks.md` gives the
+//!   frequencies.
 
 mod grouping;
 mod statistics;
@@ -30,15 +33,15 @@ use anabranch_base::time::{Duration, Time};
 
 /// T: the base interval (§2.2).
 pub const BASE_INTERVAL: Duration = Duration::from_millis(350);
-/// N: over how many intervals oscillations and losses are counted (§2.2).
+/// N: number of intervals over which oscillations and losses are counted (§2.2).
 pub const N: usize = 50;
-/// M: over how many intervals means, skewness and variability go (§2.2).
+/// M: number of intervals for means, skewness and variability (§2.2).
 pub const M: usize = 30;
-/// F: how many of these count in full; the weight of older ones falls (§3.4.1).
+/// F: number of these with full weight; the weight of older ones falls (§3.4.1).
 pub const F: usize = 20;
 /// c_s: skewness below which a path passes a bottleneck (§2.2, §3.3.1).
 pub const C_S: f64 = 0.1;
-/// c_h: the same for one that did at the last decision.
+/// c_h: the same for a path that passed one at the last decision.
 pub const C_H: f64 = 0.3;
 /// p_s: largest difference of skewness within a group.
 pub const P_S: f64 = 0.15;
@@ -48,61 +51,62 @@ pub const P_F: f64 = 0.1;
 pub const P_MAD: f64 = 0.1;
 /// p_d: largest relative difference of losses within a group.
 pub const P_D: f64 = 0.1;
-/// p_l: losses from which on they say something.
+/// p_l: ratio of losses from which on they are significant.
 pub const P_L: f64 = 0.1;
-/// p_v: how many times the variability a mean has to cross the long-term mean by, to count as a crossing (§3.2.4).
+/// p_v: distance, in multiples of the variability, that a mean must have from the long-term mean to count as
+/// a crossing (§3.2.4).
 pub const P_V: f64 = 0.7;
-/// After how many intervals a path is judged: §3.3.2 recommends 2 M.
+/// Number of intervals after which a path is judged: §3.3.2 recommends 2 M.
 pub const JUDGED_AFTER: u32 = 2 * M as u32;
 
-/// The mark of a path that is not judged yet: it may share a bottleneck with any other.
+/// The mark of a path that is not judged yet: it may share a bottleneck with any other path.
 pub const UNKNOWN: u16 = 0;
 
-/// What an acknowledgement tells of a path's delay.
+/// A sample of a path's delay from an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct DelaySample {
     /// When it arrived.
     pub now: Time,
     /// The path.
     pub path: PathId,
-    /// The delay, less anything that does not change.
+    /// The delay, apart from a constant.
     pub delay: RelativeDelay,
     /// Data packets sent on the path so far, retransmissions included.
     pub sent: u64,
-    /// Of these, those that were sent again because an earlier one was held to be lost.
+    /// Of these, retransmissions after an assumed loss.
     pub lost: u64,
 }
 
-/// A delay of which only differences mean something.
+/// A delay of which only differences are meaningful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelativeDelay {
-    /// One way: the peer's clock when it acknowledged (TSval of RFC 7323) less the own one when the data left, milliseconds
-    /// modulo 2³².
+    /// One way: the peer's clock at the acknowledgement (TSval of RFC 7323) less the local one at the
+    /// transmission, milliseconds modulo 2³².
     OneWay(u32),
-    /// There and back, where there are no timestamps: what is queued on the way back counts, too.
+    /// Round trip, if there are no timestamps: queues on the reverse path count, too.
     RoundTrip(Duration),
 }
 
-/// What became of a path, for reports.
+/// The results for a path, for reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grouping {
     /// The mark of its bottleneck: paths with the same one share it. [`UNKNOWN`] before the first decision.
     pub bottleneck: u16,
-    /// Base intervals since it was judged first.
+    /// Number of base intervals since it was first judged.
     pub decisions: u64,
-    /// Those at whose end it shared its bottleneck with another path.
+    /// Of these, the number after which it shared its bottleneck with another path.
     pub shared: u64,
-    /// Those at whose end it passed a bottleneck at all.
+    /// Of these, the number after which it passed a bottleneck.
     pub bottlenecked: u64,
 }
 
 impl Grouping {
-    /// Share of the decisions that found it to share its bottleneck with another path, if there were any.
+    /// Share of the decisions by which it shared its bottleneck with another path; `None` without a decision.
     pub fn shared_share(&self) -> Option<f64> {
         self.share(self.shared)
     }
 
-    /// Share of the decisions that found it to pass a bottleneck.
+    /// Share of the decisions by which it passed a bottleneck.
     pub fn bottleneck_share(&self) -> Option<f64> {
         self.share(self.bottlenecked)
     }
@@ -116,16 +120,16 @@ impl Grouping {
 struct Watched {
     statistics: Statistics,
     grouping: Grouping,
-    /// Base intervals that it has been watched for.
+    /// Base intervals since monitoring began.
     age: u32,
 }
 
-/// Watches the paths of a connection and groups them at the end of each base interval.
+/// Monitors the paths of a connection and groups them at the end of each base interval.
 #[derive(Debug, Default)]
 pub struct Detector {
-    /// By path.
+    /// Statistics by path.
     paths: Vec<Option<Watched>>,
-    /// When the interval ends; none before the first sample.
+    /// The end of the interval; `None` before the first sample.
     end: Option<Time>,
 }
 
@@ -138,14 +142,14 @@ impl Detector {
         self.paths[path.index()] = Some(Watched::default());
     }
 
-    /// A path leaves for good.
+    /// Removes a path.
     pub fn remove(&mut self, path: PathId) {
         if let Some(slot) = self.paths.get_mut(path.index()) {
             *slot = None;
         }
     }
 
-    /// Takes a sample; true if base intervals have ended with it, so that paths may have moved.
+    /// Adds a sample; true if this ended base intervals, so that groups may have changed.
     pub fn sample(&mut self, sample: &DelaySample) -> bool {
         let ended = self.advance(sample.now);
         if let Some(Some(watched)) = self.paths.get_mut(sample.path.index()) {
@@ -154,7 +158,7 @@ impl Detector {
         ended
     }
 
-    /// What is known of a path.
+    /// The results for a path.
     pub fn grouping(&self, path: PathId) -> Option<Grouping> {
         Some(self.paths.get(path.index())?.as_ref()?.grouping)
     }
@@ -179,7 +183,7 @@ impl Detector {
         if now < end {
             return false;
         }
-        // After N intervals without a sample nothing is left of what came before.
+        // After N intervals without a sample all earlier data has expired.
         let over = 1 + now.since(end).as_nanos() / BASE_INTERVAL.as_nanos();
         for _ in 0..over.min(N as u64) {
             self.decide();
@@ -188,7 +192,7 @@ impl Detector {
         true
     }
 
-    /// An interval ends: paths are grouped anew (§3.3.1).
+    /// An interval ends: groups the paths again (§3.3.1).
     fn decide(&mut self) {
         let mut judged = Vec::new();
         for (at, slot) in self.paths.iter_mut().enumerate() {
@@ -219,7 +223,7 @@ fn id(at: usize) -> PathId {
     PathId(at as u8)
 }
 
-/// A group is called by its first path.
+/// The mark of a group is derived from its first path.
 fn mark(first: PathId) -> u16 {
     u16::from(first.0) + 1
 }

@@ -3,11 +3,11 @@
 use super::{C_H, C_S, DelaySample, F, M, N, P_L, P_V, RelativeDelay};
 use std::collections::VecDeque;
 
-/// What a path's delay looks like.
+/// Statistics of a path's delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// skew_est (§3.2.2): the samples below the mean less those above it, as a share of all; between −1 and 1. A queue that
-    /// is there most of the time makes it zero or less.
+    /// skew_est (§3.2.2): the samples below the mean less those above it, relative to all; between −1 and 1.
+    /// With a queue most of the time, it is zero or less.
     pub skewness: f64,
     /// var_est (§3.2.3): mean distance of the samples from the mean of the interval before, milliseconds.
     pub variability: f64,
@@ -25,15 +25,15 @@ struct Interval {
     /// Number of samples, and their sum in milliseconds.
     samples: u32,
     sum: f64,
-    /// Samples that there was a mean for to compare with.
+    /// Number of samples that could be compared with a mean.
     compared: u32,
     /// skew_base_T.
     skew: i32,
     /// var_base_T, milliseconds.
     deviation: f64,
-    /// `deviation` is a bottleneck's, and not the noise of a path without one (§3.4.2).
+    /// `deviation` is that of a bottleneck, and not the noise of a path without one (§3.4.2).
     valid: bool,
-    /// Its mean crosses the long-term one significantly.
+    /// Its mean crosses the long-term mean significantly.
     crosses: bool,
     sent: u64,
     lost: u64,
@@ -46,7 +46,7 @@ impl Interval {
     }
 }
 
-/// The side of the long-term mean to which an interval's mean was last significantly off.
+/// The side of the long-term mean on which an interval's mean was last significantly off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Above,
@@ -59,12 +59,12 @@ pub struct Statistics {
     current: Interval,
     /// The last N, the newest first.
     past: VecDeque<Interval>,
-    /// The first sample, from which all are counted: their differences are small, and wrapping clocks do not matter.
+    /// The first sample, to which all are relative: differences are small, and wrapping clocks do not matter.
     origin: Option<RelativeDelay>,
-    /// mean_delay (§3.2.1) and the mean of the last interval that had samples, milliseconds.
+    /// mean_delay (§3.2.1) and the mean of the last interval with samples, milliseconds.
     means: Option<(f64, f64)>,
     side: Option<Side>,
-    /// Packets sent and lost until the interval began, and until now.
+    /// Packets sent and lost until the start of the interval, and until now.
     counted: (u64, u64),
     counts: (u64, u64),
     summary: Summary,
@@ -85,7 +85,8 @@ impl Statistics {
         }
     }
 
-    /// The delay beyond that of the first sample; nothing for one of the other kind, which cannot be compared.
+    /// The delay relative to the first sample; `None` for a sample of the other kind, which cannot be
+    /// compared.
     fn milliseconds(&mut self, delay: RelativeDelay) -> Option<f64> {
         match (*self.origin.get_or_insert(delay), delay) {
             (RelativeDelay::OneWay(origin), RelativeDelay::OneWay(ticks)) => {
@@ -122,7 +123,7 @@ impl Statistics {
         self.summary.frequency = crossings as f64 / N as f64;
     }
 
-    /// What the path's delay looks like as of the end of the last interval.
+    /// Statistics of the path's delay at the end of the last interval.
     pub fn summary(&self) -> Summary {
         self.summary
     }
@@ -132,8 +133,8 @@ impl Statistics {
         self.past.iter().take(M)
     }
 
-    /// A value summed over the last M intervals that `counts` names, and the samples compared in them; the newest F weigh
-    /// M − F + 1, those before M − F and so on to 1 (§3.4.1).
+    /// A value summed over those of the last M intervals for which `counts` is true, and the number of
+    /// compared samples in them; the newest F have the weight M − F + 1, older ones M − F down to 1 (§3.4.1).
     fn weighted(&self, counts: impl Fn(&Interval) -> bool, value: impl Fn(&Interval) -> f64) -> (f64, f64) {
         let (mut total, mut compared) = (0.0, 0.0);
         for (at, interval) in self.recent().enumerate().filter(|(_, interval)| counts(interval)) {
@@ -151,13 +152,13 @@ impl Statistics {
         if sent > 0.0 { lost / sent } else { 0.0 }
     }
 
-    /// §3.3.1, step 1: with hysteresis for one that did at the last decision.
+    /// §3.3.1, step 1: with hysteresis for a path that passed a bottleneck at the last decision.
     fn passes_bottleneck(&self) -> bool {
         let Summary { skewness, loss, bottleneck, .. } = self.summary;
         skewness < C_S || (skewness < C_H && bottleneck) || loss > P_L
     }
 
-    /// The means, the new interval's among them (§3.2.1).
+    /// Updates the means with the new interval (§3.2.1).
     fn update_means(&mut self) {
         let (mut sum, mut count) = (0.0, 0.0);
         for mean in self.recent().filter_map(Interval::mean) {
@@ -171,8 +172,9 @@ impl Statistics {
         };
     }
 
-    /// Whether the newest interval's mean lies significantly on the other side of the long-term mean than the last that was
-    /// significantly off (§3.2.4). Only a path that passes a bottleneck has crossings (§3.4.2).
+    /// Whether the newest interval's mean lies significantly on the other side of the long-term mean than the
+    /// last mean that was significantly off (§3.2.4). Only a path that passes a bottleneck has crossings
+    /// (§3.4.2).
     fn crosses(&mut self) -> bool {
         let (Some(mean), Some((mean_delay, _))) = (self.past[0].mean(), self.means) else { return false };
         if !self.summary.bottleneck {

@@ -6,7 +6,7 @@ fn one_way(path: u8, now: Time, ticks: u32) -> DelaySample {
     DelaySample { now, path: PathId(path), delay: RelativeDelay::OneWay(ticks), sent: 0, lost: 0 }
 }
 
-/// An interval with these delays, milliseconds, each so many times.
+/// An interval with these delays, each with its number of samples and milliseconds.
 fn interval(statistics: &mut Statistics, delays: &[(u32, u32)]) {
     for &(times, delay) in delays {
         for _ in 0..times {
@@ -20,7 +20,7 @@ fn interval(statistics: &mut Statistics, delays: &[(u32, u32)]) {
 fn begun() -> Statistics {
     let mut statistics = Statistics::default();
     interval(&mut statistics, &[(40, 100)]);
-    assert_eq!(statistics.summary(), Summary::default(), "there was nothing to compare with");
+    assert_eq!(statistics.summary(), Summary::default(), "no mean to compare with");
     statistics
 }
 
@@ -30,20 +30,21 @@ fn near(value: f64, by_hand: f64) {
 }
 
 #[test]
-fn skewness_is_what_lies_below_the_mean_less_what_lies_above() {
+fn skewness_is_samples_below_minus_above_mean() {
     let mut statistics = begun();
     // 20 equal the mean of 100 ms, 6 lie above and 14 below: (14 − 6) / 40.
     interval(&mut statistics, &[(20, 100), (6, 103), (14, 99)]);
     near(statistics.summary().skewness, 0.2);
     assert!(!statistics.summary().bottleneck);
-    // This interval's mean is 100.1, the long-term one 100.05: 10 more above, both intervals weigh the same. (8 − 10) / 50.
+    // This interval's mean is 100.1, the long-term one 100.05: 10 more above, both intervals have the same
+    // weight. (8 − 10) / 50.
     interval(&mut statistics, &[(10, 101)]);
     near(statistics.summary().skewness, -2.0 / 50.0);
     assert!(statistics.summary().bottleneck);
 }
 
 #[test]
-fn old_intervals_weigh_less() {
+fn old_intervals_have_less_weight() {
     let mut statistics = begun();
     interval(&mut statistics, &[(40, 101)]);
     near(statistics.summary().skewness, -1.0);
@@ -51,12 +52,12 @@ fn old_intervals_weigh_less() {
     for _ in 0..19 {
         interval(&mut statistics, &[]);
     }
-    // The long-term mean is still 100.5, of the two intervals that had samples, and the last 101.
+    // The long-term mean is still 100.5, of the two intervals with samples, and the last 101.
     interval(&mut statistics, &[(40, 100)]);
-    // The newest of the 30 weighs 11, the one 20 before it 10: (11 · 40 − 10 · 40) / (21 · 40).
+    // The newest of the 30 has the weight 11, the one 20 before it 10: (11 · 40 − 10 · 40) / (21 · 40).
     near(statistics.summary().skewness, 1.0 / 21.0);
     near(statistics.summary().variability, 1.0);
-    // 29 later only the newest is left, with a weight of 1; and one later nothing.
+    // 29 intervals later only the newest is left, with a weight of 1; one interval later nothing.
     for _ in 0..29 {
         interval(&mut statistics, &[]);
     }
@@ -66,7 +67,7 @@ fn old_intervals_weigh_less() {
 }
 
 #[test]
-fn variability_is_the_distance_from_the_mean_before() {
+fn variability_is_distance_from_previous_mean() {
     let mut statistics = begun();
     // |104 − 100| · 10 + |102 − 100| · 30 = 100, over 40 samples.
     interval(&mut statistics, &[(10, 104), (30, 102)]);
@@ -77,10 +78,10 @@ fn variability_is_the_distance_from_the_mean_before() {
 }
 
 #[test]
-fn a_path_without_a_bottleneck_has_neither_variability_nor_oscillation() {
+fn path_without_bottleneck_has_no_variability() {
     let mut statistics = begun();
     for _ in 0..50 {
-        // Most of the time at the floor, now and then far above.
+        // Usually at the minimum, sometimes far above.
         interval(&mut statistics, &[(35, 100), (5, 150)]);
     }
     let summary = statistics.summary();
@@ -89,20 +90,20 @@ fn a_path_without_a_bottleneck_has_neither_variability_nor_oscillation() {
 }
 
 #[test]
-fn oscillation_counts_significant_crossings_of_the_mean() {
+fn oscillation_counts_significant_crossings() {
     let mut statistics = begun();
     for _ in 0..10 {
         for delay in [110, 110, 110, 110, 110, 100, 100, 100, 100, 100] {
             interval(&mut statistics, &[(40, delay)]);
         }
     }
-    // The mean is 105 and the variability 2, 10 in every fifth interval: each half period is significantly on its side, and 50
-    // intervals have ten.
+    // The mean is 105 and the variability 2, 10 in every fifth interval: each half period is significantly on
+    // its side, and 50 intervals have ten.
     let summary = statistics.summary();
     assert!(summary.bottleneck && (1.5..2.5).contains(&summary.variability), "{summary:?}");
     near(summary.frequency, 10.0 / 50.0);
-    // What goes up and down with each interval is as variable as it is high, and no crossing is significant, once that
-    // is all that the last 30 intervals were.
+    // A delay that alternates with each interval varies as much as its amplitude, and no crossing is
+    // significant once the last 30 intervals contain nothing else.
     for _ in 0..45 {
         interval(&mut statistics, &[(40, 110)]);
         interval(&mut statistics, &[(40, 100)]);
@@ -112,11 +113,11 @@ fn oscillation_counts_significant_crossings_of_the_mean() {
 }
 
 #[test]
-fn what_passed_a_bottleneck_does_so_up_to_a_higher_skewness() {
+fn bottleneck_test_has_hysteresis() {
     let mut statistics = begun();
     interval(&mut statistics, &[(40, 101)]);
     assert!(statistics.summary().bottleneck);
-    // (60 − 40) / 100: too much for a path that passed none, as above.
+    // (60 − 40) / 100: too high for a path that passed none, as above.
     interval(&mut statistics, &[(60, 100)]);
     near(statistics.summary().skewness, 0.2);
     assert!(statistics.summary().bottleneck);
@@ -127,7 +128,7 @@ fn what_passed_a_bottleneck_does_so_up_to_a_higher_skewness() {
 }
 
 #[test]
-fn losses_are_counted_over_fifty_intervals_and_tell_a_bottleneck_by_themselves() {
+fn frequent_losses_indicate_a_bottleneck() {
     let mut statistics = begun();
     let count = |statistics: &mut Statistics, sent, lost| {
         for _ in 0..40 {
@@ -150,7 +151,7 @@ fn losses_are_counted_over_fifty_intervals_and_tell_a_bottleneck_by_themselves()
 }
 
 #[test]
-fn a_path_with_few_samples_passes_no_bottleneck() {
+fn path_with_few_samples_passes_no_bottleneck() {
     let mut statistics = begun();
     for at in 0..60 {
         interval(&mut statistics, if at % 3 == 0 { &[(1, 110)] } else { &[] });
@@ -160,7 +161,7 @@ fn a_path_with_few_samples_passes_no_bottleneck() {
 }
 
 #[test]
-fn clocks_wrap_and_round_trips_stand_in_for_what_there_is_no_clock_for() {
+fn clocks_wrap_and_round_trips_are_accepted() {
     let mut wrapping = Statistics::default();
     interval(&mut wrapping, &[(40, u32::MAX)]);
     interval(&mut wrapping, &[(40, 1)]);
@@ -172,7 +173,7 @@ fn clocks_wrap_and_round_trips_stand_in_for_what_there_is_no_clock_for() {
         for _ in 0..40 {
             round_trips.sample(&DelaySample { delay: micros(delay), ..one_way(0, Time::ZERO, 0) });
         }
-        // A sample of the other kind is not taken.
+        // A sample of the other kind is ignored.
         round_trips.sample(&one_way(0, Time::ZERO, 1_000));
         round_trips.end_interval();
     }
@@ -195,8 +196,8 @@ fn groups(summaries: &[Summary]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn paths_are_divided_by_oscillation_then_variability_then_skewness_then_losses() {
-    // Neighbours closer than 0.1 stay together, although the outer ones differ by more.
+fn paths_are_divided_by_each_statistic_in_order() {
+    // Neighbours closer than 0.1 stay together, although the extremes differ by more.
     let oscillating = [0.30, 0.10, 0.22, 0.16].map(|frequency| summary(frequency, 10.0, 0.0, 0.0));
     assert_eq!(groups(&oscillating), [[0, 1, 2, 3]]);
     assert_eq!(groups(&oscillating[..2]), [[0], [1]]);
@@ -207,7 +208,7 @@ fn paths_are_divided_by_oscillation_then_variability_then_skewness_then_losses()
     let skewed = |of: [f64; 2]| groups(&of.map(|skewness| summary(0.1, 10.0, skewness, 0.0)));
     assert_eq!(skewed([-0.1, 0.04]), [[0, 1]]);
     assert_eq!(skewed([-0.1, 0.06]), [[0], [1]]);
-    // Few losses say nothing; of many a tenth of the higher ones.
+    // Few losses are ignored; of many, a tenth of the higher ones is the limit.
     let lossy = |of: [f64; 2]| groups(&of.map(|loss| summary(0.1, 10.0, 0.0, loss)));
     assert_eq!(lossy([0.0, 0.1]), [[0, 1]]);
     assert_eq!(lossy([0.19, 0.2]), [[0, 1]]);
@@ -215,21 +216,21 @@ fn paths_are_divided_by_oscillation_then_variability_then_skewness_then_losses()
 }
 
 #[test]
-fn a_path_that_passes_no_bottleneck_is_in_no_group() {
+fn path_without_bottleneck_is_in_no_group() {
     let idle = Summary { bottleneck: false, ..summary(0.1, 10.0, 0.0, 0.0) };
     assert_eq!(groups(&[summary(0.1, 10.0, 0.0, 0.0), idle, summary(0.1, 10.0, 0.0, 0.0)]), [[0, 2]]);
     assert_eq!(groups(&[idle, idle]), Vec::<Vec<u8>>::new());
     assert_eq!(groups(&[]), Vec::<Vec<u8>>::new());
 }
 
-/// Lets so many intervals pass in which each path has the delay that `delay` says of path and interval.
+/// Simulates intervals in which each path has the delay that `delay` returns for path and interval.
 fn watch(detector: &mut Detector, from: u64, intervals: u64, delay: impl Fn(u8, u64) -> Option<u32>) {
     for at in from..from + intervals {
         for sample in 0..10 {
             let now = Time::ZERO + BASE_INTERVAL.saturating_mul(at) + Duration::from_millis(30 * sample);
             for path in 0..3 {
                 if let Some(delay) = delay(path, at) {
-                    // A queue that grows through the interval, so that its mean is crossed.
+                    // A queue that grows through the interval, so that the delay crosses its mean.
                     let ticks = delay + sample as u32;
                     detector.sample(&one_way(path, now, ticks));
                 }
@@ -243,24 +244,24 @@ fn bottlenecks(detector: &Detector) -> Vec<u16> {
 }
 
 #[test]
-fn paths_are_judged_after_sixty_intervals_and_those_alike_together() {
+fn paths_are_grouped_after_sixty_intervals() {
     let mut detector = Detector::default();
     (0..3).for_each(|path| detector.add(PathId(path)));
-    // The first two go up and down with a period of 16 intervals, the third with one of 6.
+    // The first two oscillate with a period of 16 intervals, the third with one of 6.
     let delay = |path: u8, at: u64| {
         let half = if path < 2 { 8 } else { 3 };
         Some(100 + u32::from(path) * 1_000 + if (at / half).is_multiple_of(2) { 0 } else { 60 })
     };
     watch(&mut detector, 0, u64::from(JUDGED_AFTER), delay);
-    assert_eq!(bottlenecks(&detector), [UNKNOWN; 3], "59 intervals are over");
+    assert_eq!(bottlenecks(&detector), [UNKNOWN; 3], "after 59 intervals");
     watch(&mut detector, 60, 1, delay);
     assert_eq!(bottlenecks(&detector), [1, 1, 3]);
     watch(&mut detector, 61, 9, delay);
-    let grouping = detector.grouping(PathId(1)).expect("it is watched");
+    let grouping = detector.grouping(PathId(1)).expect("it is monitored");
     assert_eq!((grouping.decisions, grouping.shared, grouping.bottlenecked), (10, 10, 10));
     assert_eq!((grouping.shared_share(), grouping.bottleneck_share()), (Some(1.0), Some(1.0)));
     assert_eq!(detector.grouping(PathId(2)).and_then(|third| third.shared_share()), Some(0.0));
-    // One that joins later is not judged yet; one that has gone is not there.
+    // A path that joins later is not judged yet; a removed one has no result.
     detector.add(PathId(2));
     detector.remove(PathId(0));
     watch(&mut detector, 70, 2, delay);
@@ -270,7 +271,7 @@ fn paths_are_judged_after_sixty_intervals_and_those_alike_together() {
 }
 
 #[test]
-fn a_path_that_falls_silent_leaves_its_group() {
+fn idle_path_leaves_its_group() {
     let mut detector = Detector::default();
     (0..2).for_each(|path| detector.add(PathId(path)));
     let saw = |at: u64| 100 + if (at / 8).is_multiple_of(2) { 0 } else { 60 };
@@ -282,7 +283,7 @@ fn a_path_that_falls_silent_leaves_its_group() {
 }
 
 #[test]
-fn after_a_long_silence_nothing_is_known() {
+fn long_idle_time_resets_the_detector() {
     let mut detector = Detector::default();
     (0..2).for_each(|path| detector.add(PathId(path)));
     watch(&mut detector, 0, 80, |path, at| {
@@ -295,7 +296,7 @@ fn after_a_long_silence_nothing_is_known() {
     assert_eq!(
         detector.grouping(PathId(0)).map(|grouping| grouping.decisions),
         decisions.map(|decisions| decisions + N as u64),
-        "a day of intervals is not worked off one by one"
+        "a day of intervals is not processed one by one"
     );
     assert!(!detector.sample(&one_way(0, Time::ZERO + Duration::from_secs(86_400), 100)));
 }

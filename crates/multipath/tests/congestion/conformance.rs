@@ -1,4 +1,4 @@
-//! What holds for every entry of the table, whatever happens.
+//! Properties of every entry of the table under any sequence of events.
 
 use crate::rig::{MSS, NONE, Rig};
 use anabranch_base::time::{Duration, Time};
@@ -11,7 +11,7 @@ use anabranch_multipath::congestion::{
 use anabranch_multipath::shared_bottleneck::{DelaySample, RelativeDelay};
 use proptest::prelude::*;
 
-/// Anything that a transport can tell a control, sensible or not.
+/// Any event that a transport can report to a control, sensible or not.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Add(u8, PathSetup),
@@ -195,7 +195,7 @@ fn apply(control: &mut dyn CongestionControl, now: &mut Time, event: Event) {
     }
 }
 
-/// What the test remembers of a path, to tell what may happen to its window.
+/// State of a path in the test, which determines how its window may change.
 #[derive(Clone, Copy, Default)]
 struct Known {
     present: bool,
@@ -274,7 +274,7 @@ fn check(entry: &'static Entry, options: Options, events: &[Event]) -> Result<()
             }
         }
     }
-    // The same events lead to the same windows.
+    // The same events give the same windows.
     let mut again = Choice { entry, options }.build();
     let mut then = Time::ZERO;
     for &event in events {
@@ -288,7 +288,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn windows_stay_in_bounds_whatever_happens(
+    fn windows_stay_within_bounds(
         events in prop::collection::vec(event(), 0..150),
         coupled in any::<bool>(),
         shared in any::<bool>(),
@@ -304,7 +304,7 @@ proptest! {
 }
 
 #[test]
-fn the_table_is_complete_and_unambiguous() {
+fn table_is_complete_and_unambiguous() {
     let all: Vec<_> = ALGORITHMS.iter().flat_map(|e| e.aliases.iter().chain([&e.name])).collect();
     for (i, name) in all.iter().enumerate() {
         assert!(!all[..i].contains(name), "{name} names two algorithms");
@@ -319,7 +319,7 @@ fn the_table_is_complete_and_unambiguous() {
     assert!(find("Reno").is_none() && find("").is_none());
 }
 
-/// The controls that react to losses and to nothing else.
+/// The controls that react only to losses.
 fn loss_based() -> impl Iterator<Item = &'static Entry> {
     ALGORITHMS.iter().filter(|entry| entry.signal == Signal::Loss)
 }
@@ -327,7 +327,7 @@ fn loss_based() -> impl Iterator<Item = &'static Entry> {
 /// With one path there is nothing to couple: growth is a packet per window, and a loss takes half, as in
 /// Reno.
 #[test]
-fn on_one_path_every_loss_based_coupled_control_is_reno() {
+fn coupled_controls_equal_reno_on_one_path() {
     for entry in loss_based().filter(|entry| entry.coupled) {
         let mut rig = Rig::new(entry.name).path(0, 10_000, NONE);
         let mut reno = Rig::new("reno").path(0, 10_000, NONE);
@@ -351,10 +351,10 @@ fn on_one_path_every_loss_based_coupled_control_is_reno() {
     }
 }
 
-/// Slow start opens the window by as much as is acknowledged, up to L packets (RFC 3465 §2.2), by one packet after a
-/// timeout (§2.3), and stops at the threshold.
+/// Slow start opens the window by the acknowledged bytes, up to L packets (RFC 3465 §2.2), by one packet
+/// after a timeout (§2.3), and stops at the threshold.
 #[test]
-fn slow_start_counts_bytes_up_to_its_limit() {
+fn slow_start_counts_bytes_up_to_a_limit() {
     for name in ["reno", "cubic", "lia", "olia", "balia"] {
         for (limit, expected) in [(Some(1), 11), (Some(2), 12), (None, 18)] {
             let mut rig = Rig::new(name);
@@ -380,9 +380,9 @@ fn slow_start_counts_bytes_up_to_its_limit() {
     }
 }
 
-/// A coupled control takes no more than half of what two uncoupled ones take, and something.
+/// Coupled paths grow at most half as fast as two uncoupled ones, but they do grow.
 #[test]
-fn coupling_restrains_growth_and_uncoupled_paths_ignore_each_other() {
+fn coupling_limits_growth() {
     for entry in loss_based() {
         let grown = |others: u8| {
             let mut rig = Rig::new(entry.name).path(0, 50_000, MSS);
@@ -401,9 +401,9 @@ fn coupling_restrains_growth_and_uncoupled_paths_ignore_each_other() {
     }
 }
 
-/// A spurious reaction leaves nothing behind: window and threshold are as before it, and growth goes on as it would have.
+/// A spurious reaction has no lasting effect: window, threshold and further growth are as without it.
 #[test]
-fn a_spurious_loss_is_undone() {
+fn spurious_loss_is_undone() {
     for entry in loss_based() {
         let grown = |rig: &mut Rig| {
             for _ in 0..60 {
@@ -423,7 +423,7 @@ fn a_spurious_loss_is_undone() {
         rig.control.on_spurious(rig.now, PathId(0));
         rig.recover(0);
         assert_eq!((rig.window(0), rig.ssthresh(0)), before, "{}", entry.name);
-        // The same life without the loss.
+        // The same events without the loss.
         let mut twin = Rig::pair(entry.name, [40, 30], [100, 100]);
         twin.lose(0);
         twin.recover(0);
@@ -438,7 +438,7 @@ fn a_spurious_loss_is_undone() {
 }
 
 #[test]
-fn a_timeout_in_recovery_is_undone_to_before_both_and_marks_and_silence_are_not_undone() {
+fn timeout_in_recovery_is_undone_with_the_loss() {
     for entry in loss_based() {
         let mut rig = Rig::pair(entry.name, [40, 30], [100, 100]);
         rig.lose(0);
@@ -458,9 +458,9 @@ fn a_timeout_in_recovery_is_undone_to_before_both_and_marks_and_silence_are_not_
     }
 }
 
-/// A change of the packet size leaves the window as many bytes as it was, and CUBIC's plateau too.
+/// A change of the packet size keeps the window's number of bytes, and CUBIC's plateau too.
 #[test]
-fn the_packet_size_changes_and_the_windows_bytes_do_not() {
+fn packet_size_change_keeps_window_bytes() {
     for entry in ALGORITHMS {
         let mut rig = Rig::pair(entry.name, [40, 30], [100, 100]);
         rig.control.set_mss(PathId(0), 500);

@@ -1,4 +1,4 @@
-//! wVegas against a queue: what a delay-based control is for.
+//! wVegas with a queue: the purpose of a delay-based control.
 
 use crate::rig::MSS;
 use anabranch_base::time::{Duration, Time};
@@ -7,18 +7,18 @@ use anabranch_multipath::congestion::{Ack, CongestionControl, Options, PathSetup
 use anabranch_multipath::rtt::{RtoBounds, RttEstimator};
 use std::collections::VecDeque;
 
-/// A path with a bottleneck of its own; an unbounded queue, for nobody should fill it.
+/// A path with a bottleneck of its own; the queue is unbounded, since no control here should fill it.
 struct Bottleneck {
     path: PathId,
     /// Time to send one packet.
     service: Duration,
     base: Duration,
-    /// When the bottleneck will have sent all it has.
+    /// The time at which the bottleneck will have sent its queue.
     free_at: Time,
-    /// Packets on their way: sent when, acknowledged when.
+    /// Packets in flight: times of transmission and of acknowledgement.
     flying: VecDeque<(Time, Time)>,
     rtt: RttEstimator,
-    /// Acknowledged packets, and the sum over them of the time they waited, ns.
+    /// Number of acknowledged packets, and the sum of their queueing delays, ns.
     delivered: u64,
     waited: u64,
 }
@@ -46,7 +46,7 @@ impl Bottleneck {
     }
 
     fn acknowledge(&mut self, control: &mut dyn CongestionControl) {
-        let (sent, now) = self.flying.pop_front().expect("the window is never closed");
+        let (sent, now) = self.flying.pop_front().expect("the window is never zero");
         let sample = now.since(sent);
         self.rtt.sample(sample);
         self.delivered += 1;
@@ -106,9 +106,9 @@ fn run(paths: &mut [Bottleneck]) -> Vec<(f64, f64)> {
     }
 }
 
-/// Base round-trip times of 2 ms: the bandwidth-delay product is 3 packets, and the backlog rules.
+/// Base round-trip times of 2 ms: the bandwidth-delay product is 3 packets, and the backlog dominates.
 #[test]
-fn the_backlog_is_ten_packets_shared_by_rate() {
+fn backlog_is_ten_packets_shared_by_rate() {
     let check = |rates: &[u64], backlogs: &[f64]| {
         let mut paths: Vec<_> = (0_u8..).zip(rates).map(|(id, &rate)| Bottleneck::new(id, rate, 2)).collect();
         for ((used, backlog), &expected) in run(&mut paths).into_iter().zip(backlogs) {
@@ -123,21 +123,22 @@ fn the_backlog_is_ten_packets_shared_by_rate() {
     check(&[2_000, 1_000], &[20.0 / 3.0, 10.0 / 3.0]);
 }
 
-/// Long paths of one's own: neither the end of slow start nor the drain mistakes the sender's own bursts for a queue.
+/// Single flows on long paths: neither the end of slow start nor the drain mistakes the sender's own bursts
+/// for a queue.
 #[test]
-fn a_long_path_alone_is_filled() {
+fn single_flow_fills_a_long_path() {
     for (rate, base) in [(1_667, 12), (1_667, 20), (1_667, 100), (8_333, 20), (833, 200)] {
         let (used, backlog) = run(&mut [Bottleneck::new(0, rate, base)])[0];
         println!("{rate} packets/s, {base} ms: used {used:.3}, backlog {backlog:.2} packets");
-        // A packet a round trip is how fast a path comes down from where slow start left it.
+        // The window falls from the end of slow start by one packet per round trip.
         let most = if base > 20 { 100.0 } else { 15.0 };
         assert!(used > 0.95 && backlog < most, "{rate} packets/s, {base} ms: {used} {backlog}");
     }
 }
 
-/// The publication's two paths, of 20 and 100 ms and 30 Mbit/s together, carried 27.6 Mbit/s.
+/// The publication's two paths, of 20 and 100 ms and together 30 Mbit/s, carried 27.6 Mbit/s.
 #[test]
-fn two_paths_of_unlike_length_are_filled() {
+fn two_paths_of_different_length_are_filled() {
     let mut paths = [Bottleneck::new(0, 1_250, 20), Bottleneck::new(1, 1_250, 100)];
     for (used, backlog) in run(&mut paths) {
         println!("used {used:.3}, backlog {backlog:.2} packets");

@@ -1,24 +1,25 @@
-//! Mean windows under fixed loss rates against the closed forms of the publications.
+//! Compares mean windows under fixed loss rates with the closed forms of the publications.
 //!
-//! The world: path i sends w_i packets per RTT_i, evenly spaced; each is acknowledged by itself or lost. A
-//! loss opens a recovery phase of one round trip, in which the window stands still and no further loss
+//! The model: path i sends w_i packets per RTT_i, evenly spaced; each is acknowledged individually or lost. A
+//! loss opens a recovery phase of one round trip, in which the window does not change and no further loss
 //! counts.
 //!
-//! The closed forms are those of a fluid, whose windows do not move. Real ones do, in two ways, and two kinds
-//! of loss keep them apart:
+//! The closed forms are those of a fluid with constant windows. Real windows vary in two ways, and two kinds
+//! of loss separate them:
 //!
-//! - *Spaced*: every 1/p-th packet is lost, give or take a tenth. Windows are regular sawteeth; nothing else
-//!   is random. A sawtooth that loses the part d at its peak, grows by a/w per packet and loses 1/p packets
-//!   apart has the mean √(1 − d/2) · √(a/(p·d)), and the second factor is the fluid's window. So the mean
-//!   over time, divided by √(1 − d/2), is what compares with the closed form: √(2/p) of the fluid is the
-//!   well-known √(3/2p) of the sawtooth.
+//! - *Spaced*: every 1/p-th packet is lost, with a variation of a tenth. Windows are regular sawteeth without
+//!   further randomness. A sawtooth that loses the part d at its peak, grows by a/w per packet and has 1/p
+//!   packets between losses has the mean √(1 − d/2) · √(a/(p·d)), and the second factor is the fluid's
+//!   window. So the mean over time, divided by √(1 − d/2), is compared with the closed form: √(2/p) of the
+//!   fluid is the well-known √(3/2p) of the sawtooth.
 //! - *Random*: each packet is lost with probability p. For Reno the mean square over time is 2/p exactly (a
 //!   gain of 1/w against a loss of p·w/2 per packet), so the root mean square has the closed form; the
 //!   arithmetic mean is 1.31/√p, 7.4 % below √(2/p).
 //!
-//! Coupled controls under random loss also see fluctuating siblings, which the fluid does not know: LIA's
-//! maximum over paths is larger than the maximum of means, and OLIA takes a path with a lucky interval for a
-//! good one. Those deviations are properties of the algorithms; the last test pins the measured ones.
+//! Under random loss, coupled controls also depend on the fluctuations of the other paths, which the fluid
+//! does not have: LIA's maximum over paths is larger than the maximum of means, and OLIA takes a path with a
+//! lucky interval for a good one. These deviations are properties of the algorithms; the last test fixes the
+//! measured ones.
 
 use crate::rig::MSS;
 use anabranch_base::rng::Rng;
@@ -28,14 +29,14 @@ use anabranch_multipath::congestion::{
     Ack, CongestionControl, Loss, LossKind, Options, PathSetup, Rules, find,
 };
 
-/// How losses are placed.
+/// Placement of losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Losses {
     Spaced,
     Random,
 }
 
-/// A path of the world: loss rate, and round-trip time in seconds.
+/// A simulated path: loss rate, and round-trip time in seconds.
 #[derive(Clone, Copy, Debug)]
 struct World {
     loss: f64,
@@ -46,7 +47,7 @@ const fn world(loss: f64, rtt: f64) -> World {
     World { loss, rtt }
 }
 
-/// What was seen of one path's window, in packets, weighted by time.
+/// Statistics of one path's window, in packets, weighted by time.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     time: f64,
@@ -64,13 +65,13 @@ impl Seen {
     }
 }
 
-/// One path in motion.
+/// State of one simulated path.
 struct Flight {
     path: PathId,
     world: World,
     losses: Losses,
     rng: Rng,
-    /// When the next packet is judged, seconds.
+    /// When the next packet is processed, seconds.
     next: f64,
     recovers_at: Option<f64>,
     /// Packets until the next spaced loss.
@@ -127,7 +128,7 @@ impl Flight {
     }
 }
 
-/// Runs until `packets` packets have been sent after a warm-up of a tenth of that; returns what was seen, by
+/// Runs until `packets` packets have been sent after a warm-up of a tenth of that; returns statistics by
 /// path.
 fn run(name: &str, losses: Losses, worlds: &[World], packets: u64) -> Vec<Seen> {
     let mut control = (find(name).expect("a name of the table").build)(&Options::default());
@@ -154,7 +155,7 @@ fn run(name: &str, losses: Losses, worlds: &[World], packets: u64) -> Vec<Seen> 
     flights.iter().map(|flight| flight.seen).collect()
 }
 
-/// Prints the line of a table and checks a deviation.
+/// Prints a table line and checks a deviation.
 fn compare(what: &str, expected: f64, measured: f64, tolerance: f64) {
     let deviation = measured / expected - 1.0;
     println!(
@@ -169,19 +170,19 @@ fn tcp(loss: f64) -> f64 {
     (2.0 / loss).sqrt()
 }
 
-/// A path's window in the fluid, packets, and the part d that it loses.
+/// A path's window in the fluid model, packets, and the part d that a loss takes.
 type Fixed = (f64, f64);
 
-/// LIA: w_r = (1/p_r) · max_k(√(2/p_k)/RTT_k) / Σ_k 1/(RTT_k·p_k) (Khalili et al. 2012, eq. 2), where no path
-/// is capped by the uncoupled increase.
+/// LIA: w_r = (1/p_r) · max_k(√(2/p_k)/RTT_k) / Σ_k 1/(RTT_k·p_k) (Khalili et al. 2012, eq. 2), if the
+/// uncoupled increase limits no path.
 fn lia(worlds: &[World; 2]) -> [Fixed; 2] {
     let best = worlds.iter().map(|w| tcp(w.loss) / w.rtt).fold(0.0, f64::max);
     let sum: f64 = worlds.iter().map(|w| 1.0 / (w.rtt * w.loss)).sum();
     worlds.map(|w| (best / sum / w.loss, 0.5))
 }
 
-/// OLIA: all on the best paths, together as much as TCP on one of them (Khalili et al. 2012, theorem 1).
-/// Equal paths share equally. What is not best keeps its floor of one packet.
+/// OLIA: all traffic is on the best paths, together as much as TCP on one of them (Khalili et al. 2012,
+/// theorem 1). Equal paths share equally. Other paths keep their floor of one packet.
 fn olia(worlds: &[World; 2]) -> [Fixed; 2] {
     let rates = worlds.map(|w| tcp(w.loss) / w.rtt);
     match rates[0].partial_cmp(&rates[1]).expect("rates are numbers") {
@@ -213,15 +214,16 @@ const WORLDS: [[World; 2]; 4] = [
 ];
 
 #[test]
-fn reno_has_the_window_of_the_square_root_law() {
+fn reno_window_follows_the_square_root_law() {
     for p in [1e-4, 1e-3, 1e-2] {
         let spaced = run("reno", Losses::Spaced, &[world(p, 0.1)], 1_000_000)[0];
         compare(&format!("reno, spaced loss {p}"), tcp(p), spaced.mean() / 0.75_f64.sqrt(), 0.10);
         // 4,000 losses, so that their number is certain to 2 %.
         let random = run("reno", Losses::Random, &[world(p, 0.1)], (4_000.0 / p) as u64)[0];
         compare(&format!("reno, random loss {p}, root mean square"), tcp(p), random.rms(), 0.10);
-        // Its own law. Against √(2/p) it is at −9.1, −9.6 and −14.9 %; at a loss of 1 % the window stands
-        // still in recovery, at its lowest, for an eighth of the time, which no closed form counts.
+        // The exact law of Reno under random loss. Against √(2/p) it is at −9.1, −9.6 and −14.9 %; at a loss
+        // of 1 % the window is in recovery, at its lowest, for an eighth of the time, which no closed form
+        // includes.
         compare(&format!("reno, random loss {p}, mean"), 1.31 / p.sqrt(), random.mean(), 0.10);
     }
 }
@@ -231,8 +233,8 @@ fn compare_spaced(name: &str, closed_form: fn(&[World; 2]) -> [Fixed; 2]) {
         let seen = run(name, Losses::Spaced, &worlds, 1_000_000);
         for (i, (expected, loss)) in closed_form(&worlds).into_iter().enumerate() {
             let measured = seen[i].mean() / (1.0 - loss / 2.0).sqrt();
-            // A path left at its floor is occasionally probed: a packet and a quarter is as near to none as
-            // it gets.
+            // A path at its floor is occasionally probed: a packet and a quarter is the closest approximation
+            // of zero.
             let tolerance = if loss == 0.0 { 0.25 } else { 0.10 };
             compare(&format!("{name} {worlds:?} path {i}"), expected, measured, tolerance);
         }
@@ -259,7 +261,7 @@ fn balia_has_its_published_windows() {
 /// %), but does not empty the worse path: its intervals between losses are exponentially distributed, so the
 /// worse path often looks best, and holds up to 0.38 of the better one's window.
 #[test]
-fn random_loss_moves_the_equilibria_by_as_much_as_measured() {
+fn random_loss_shifts_equilibria_as_measured() {
     let tcp_mean = 1.31 / 2.0_f64.sqrt();
     for (name, closed_form) in [("lia", lia as fn(&_) -> _), ("balia", balia), ("olia", olia)] {
         for worlds in WORLDS {

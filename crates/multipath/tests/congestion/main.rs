@@ -1,5 +1,5 @@
-//! Congestion control through its public seam: numbers worked by hand, properties of every entry of the
-//! table, the equilibria of the publications, and the shared vectors.
+//! Congestion control through its public interface: numbers computed by hand, properties of every entry of
+//! the table, the equilibria of the publications, and the shared vectors.
 
 #![allow(clippy::doc_markdown, reason = "subscripts of formulas are not code")]
 

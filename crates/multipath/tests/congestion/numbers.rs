@@ -1,4 +1,4 @@
-//! Every algorithm against numbers worked by hand. MSS is 1,000 B; the working is in the comments.
+//! Every algorithm against numbers computed by hand. MSS is 1,000 B; the calculations are in the comments.
 
 use crate::rig::{MSS, NONE, Rig, setup};
 use anabranch_base::time::Duration;
@@ -6,7 +6,7 @@ use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{Ack, Options, PathSetup, PenaltyInSlowStart, Rules, SlowStart};
 
 #[test]
-fn reno_slow_start_counts_at_most_one_packet_an_ack() {
+fn reno_slow_start_counts_one_packet_per_ack() {
     let mut rig = Rig::new("reno").path(0, 10_000, NONE);
     assert_eq!(rig.ack(0, 500), 10_500);
     assert_eq!(rig.ack(0, 3_000), 11_500);
@@ -34,7 +34,7 @@ fn reno_halves_rounding_up_and_freezes_in_recovery() {
 }
 
 #[test]
-fn windows_of_whole_packets_wait_for_one_and_give_the_rest_away() {
+fn whole_packet_windows_accumulate_to_a_packet() {
     let mut rig = Rig::new("reno").path_in_packets(0, 10_000, 12_000);
     assert_eq!(rig.ack(0, 500), 10_000, "half a packet waits in slow start");
     assert_eq!(rig.ack(0, 500), 11_000);
@@ -52,9 +52,9 @@ fn windows_of_whole_packets_wait_for_one_and_give_the_rest_away() {
     assert_eq!(first, Some(39), "alpha is 1/2: 40 packets of 25 bytes each");
 }
 
-/// As `tcp_reno_ssthresh` leaves them; and a control that counts in a place of its own is not told to begin anew.
+/// As `tcp_reno_ssthresh` sets them; a control with a counter of its own keeps its count.
 #[test]
-fn windows_of_whole_packets_have_two_at_least_and_a_count_of_their_own_goes_on() {
+fn whole_packet_windows_follow_linux() {
     for name in ["reno", "lia", "olia", "cmt-rpv2"] {
         let mut rig = Rig::new(name).path_in_packets(0, 3_000, MSS).path_in_packets(1, 12_000, MSS);
         rig.measure(0, 100);
@@ -74,14 +74,14 @@ fn windows_of_whole_packets_have_two_at_least_and_a_count_of_their_own_goes_on()
 }
 
 #[test]
-fn reno_floors_are_the_protocol_s_own() {
+fn reno_floors_depend_on_the_protocol() {
     assert_eq!(Rig::new("reno").path_by(Rules::Sctp, 0, 5_000, NONE).lose(0), 4_000);
     assert_eq!(Rig::new("reno").path_by(Rules::Tcp, 0, 3_000, NONE).lose(0), 2_000);
 }
 
 /// 4 packets for TCP too, as in Becke2014 §2.2.4.1; coupled controls keep their own.
 #[test]
-fn a_floor_may_be_another_than_the_standard_s() {
+fn floor_is_configurable() {
     let left = |name, window| {
         let setup = PathSetup { floor: 4, ..setup(Rules::Tcp, window, NONE) };
         Rig::new(name).path_of(0, setup).lose(0)
@@ -91,8 +91,9 @@ fn a_floor_may_be_another_than_the_standard_s() {
 }
 
 #[test]
-fn tcp_s_threshold_follows_what_is_in_flight_and_sctp_s_the_window() {
-    // An application that fills 6 of 20 packets keeps no threshold of what it does not fill (RFC 5681 eq. 4).
+fn tcp_threshold_uses_flight_sctp_uses_window() {
+    // An application that fills 6 of 20 packets: the unfilled part of the window gives no threshold (RFC 5681
+    // eq. 4).
     for (name, left) in [("reno", 3_000), ("cubic", 4_200), ("lia", 3_000), ("olia", 3_000), ("balia", 3_000)]
     {
         let mut rig = Rig::new(name).path(0, 20_000, MSS);
@@ -100,16 +101,16 @@ fn tcp_s_threshold_follows_what_is_in_flight_and_sctp_s_the_window() {
         assert_eq!(rig.lose_of(0, 6_000), left, "{name}");
         assert_eq!(rig.ssthresh(0), left, "{name}");
         rig.control.on_spurious(rig.now, PathId(0));
-        assert_eq!(rig.window(0), 20_000, "{name}: what was no loss takes nothing");
+        assert_eq!(rig.window(0), 20_000, "{name}: a spurious loss changes nothing");
     }
     assert_eq!(Rig::new("reno").path(0, 20_000, MSS).lose_of(0, 23_000), 10_000, "not more than the window");
     assert_eq!(Rig::new("reno").path(0, 20_000, MSS).lose_of(0, 500), 2_000, "not below the floor");
     let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 20_000, MSS);
-    assert_eq!(rig.lose_of(0, 6_000), 10_000, "RFC 9260 §7.2.3 goes by the window");
+    assert_eq!(rig.lose_of(0, 6_000), 10_000, "RFC 9260 §7.2.3 uses the window");
 }
 
 #[test]
-fn timeouts_collapse_the_window_and_a_repeated_one_keeps_the_threshold() {
+fn repeated_timeout_keeps_the_threshold() {
     let mut rig = Rig::new("reno").path(0, 20_000, NONE);
     assert_eq!(rig.time_out(0, false), 10_000);
     assert_eq!(rig.window(0), MSS);
@@ -119,7 +120,7 @@ fn timeouts_collapse_the_window_and_a_repeated_one_keeps_the_threshold() {
 }
 
 #[test]
-fn a_timeout_ends_recovery_and_an_echo_does_not_begin_one() {
+fn timeout_ends_recovery_and_echo_starts_none() {
     let mut rig = Rig::new("reno").path(0, 20_000, NONE);
     assert_eq!(rig.mark(0), 10_000);
     assert_eq!(rig.ack(0, 10_000), 11_000);
@@ -129,7 +130,7 @@ fn a_timeout_ends_recovery_and_an_echo_does_not_begin_one() {
 }
 
 #[test]
-fn idle_restarts_from_the_initial_window_and_never_opens_one() {
+fn idle_restart_uses_initial_window() {
     let mut rig = Rig::new("reno").path(0, 10_000, NONE);
     rig.ack(0, 1_000);
     assert_eq!(rig.idle(0, 1), 10_000);
@@ -140,26 +141,26 @@ fn idle_restarts_from_the_initial_window_and_never_opens_one() {
 }
 
 #[test]
-fn sctp_halves_an_idle_window_once_per_timeout() {
+fn sctp_halves_idle_window_once_per_timeout() {
     let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 40_000, NONE);
     assert_eq!(rig.idle(0, 1), 20_000);
-    assert_eq!(rig.ssthresh(0), 40_000, "what the window was before it shrank");
+    assert_eq!(rig.ssthresh(0), 40_000, "the window before it shrank");
     assert_eq!(rig.idle(0, 2), 5_000);
     assert_eq!(rig.ssthresh(0), 20_000);
-    assert_eq!(rig.idle(0, 100), 4_000, "the floor");
+    assert_eq!(rig.idle(0, 100), 4_000, "not below the floor");
     rig.time_out(0, false);
-    assert_eq!(rig.idle(0, 1), 1_000, "never opens");
+    assert_eq!(rig.idle(0, 1), 1_000, "the window never grows");
 }
 
 #[test]
-fn sctp_cuts_the_threshold_at_every_timeout() {
+fn sctp_sets_the_threshold_at_every_timeout() {
     let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 20_000, NONE);
     assert_eq!(rig.time_out(0, false), 10_000);
     assert_eq!(rig.time_out(0, true), 4_000, "half of one packet, and the floor");
 }
 
 #[test]
-fn a_penalty_halves_window_and_threshold() {
+fn penalty_halves_window_and_threshold() {
     let mut rig = Rig::new("reno").path(0, 12_000, 8_000).path(1, 12_000, NONE);
     rig.control.penalise(rig.now, PathId(0), PenaltyInSlowStart::Unbounded);
     assert_eq!((rig.window(0), rig.ssthresh(0)), (6_000, 4_000));
@@ -170,7 +171,7 @@ fn a_penalty_halves_window_and_threshold() {
 }
 
 #[test]
-fn a_penalty_may_bound_slow_start() {
+fn penalty_bounds_slow_start() {
     let mut rig = Rig::new("reno").path(0, 12_000, 8_000).path(1, 12_000, NONE);
     for (path, left) in [(0, (6_000, 4_000)), (1, (6_000, 12_000)), (1, (3_000, 6_000))] {
         rig.control.penalise(rig.now, PathId(path), PenaltyInSlowStart::Bounded);
@@ -179,7 +180,7 @@ fn a_penalty_may_bound_slow_start() {
 }
 
 #[test]
-fn a_larger_packet_lifts_window_threshold_and_floor() {
+fn larger_packet_raises_window_threshold_and_floor() {
     let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 3_000, 3_000);
     rig.control.set_mss(PathId(0), 8_000);
     assert_eq!((rig.window(0), rig.ssthresh(0)), (8_000, 8_000));
@@ -187,8 +188,8 @@ fn a_larger_packet_lifts_window_threshold_and_floor() {
 }
 
 #[test]
-fn an_unusable_path_keeps_its_window_and_leaves_the_sums() {
-    // Shares by threshold 2:1; alone the second path has all.
+fn unusable_path_keeps_window_and_leaves_sums() {
+    // Shares by threshold 2:1; alone the second path has the whole share.
     let mut rig = Rig::new("cmt-rpv1").path(0, 10_000, 8_000).path(1, 10_000, 4_000);
     rig.control.set_usable(PathId(0), false);
     assert_eq!(rig.ack(0, 10_000), 10_000);
@@ -219,11 +220,11 @@ fn rpv1_shares_by_threshold() {
 }
 
 #[test]
-fn rpv1_counts_a_path_without_threshold_as_an_average_one() {
+fn rpv1_counts_path_without_threshold_as_average() {
     // No threshold known: a half each.
     let mut rig = Rig::new("cmt-rpv1").path(0, 4_000, NONE).path(1, 4_000, NONE);
     assert_eq!(rig.ack(0, 1_000), 4_500);
-    // 9,000, 3,000 and unknown, so 6,000: of 18,000 a half, a sixth, a third.
+    // 9,000, 3,000 and unknown, so 6,000: of 18,000 one half, one sixth, one third.
     let rig = || Rig::new("cmt-rpv1").path(0, 9_000, 9_000).path(1, 3_000, 3_000).path(2, 3_000, NONE);
     assert_eq!(rig().ack(0, 9_000), 9_500);
     assert_eq!(rig().ack(1, 3_000), 3_167);
@@ -243,7 +244,7 @@ fn rpv2_shares_by_rate() {
     // 10/12 and 2/12 of a packet.
     assert_eq!(ten_and_two().ack(0, 125_000), 125_834);
     assert_eq!(ten_and_two().ack(1, 12_500), 12_667);
-    // d̂ = 0.6: 125,000 − 75,000; d̂ = 3.0: nothing left but a packet.
+    // d̂ = 0.6: 125,000 − 75,000; d̂ = 3.0: only one packet is left.
     assert_eq!(ten_and_two().lose(0), 50_000);
     assert_eq!(ten_and_two().lose(1), MSS);
     let mut slow = Rig::new("cmt-rpv2").path(0, 125_000, NONE).path(1, 12_500, NONE);
@@ -254,11 +255,11 @@ fn rpv2_shares_by_rate() {
 }
 
 #[test]
-fn rpv2_takes_unmeasured_paths_as_average_ones() {
+fn rpv2_counts_unmeasured_paths_as_average() {
     // Two paths, none measured: a half.
     let mut rig = Rig::new("cmt-rpv2").path(0, 10_000, NONE).path(1, 20_000, NONE);
     assert_eq!(rig.ack(0, 1_000), 10_500);
-    // The other is measured: it counts alone in its own sum.
+    // The other path is measured: it is the only one in its own sum.
     rig.measure(1, 100);
     assert_eq!(rig.ack(1, 1_000), 21_000);
     assert_eq!(rig.ack(0, 1_000), 11_000);
@@ -267,7 +268,7 @@ fn rpv2_takes_unmeasured_paths_as_average_ones() {
 }
 
 #[test]
-fn lia_links_increases() {
+fn lia_increases_match_numbers_by_hand() {
     // 20 and 10 packets at one RTT: a/Σc = 20,000/30,000². A window of 20,000 B brings 444.4 B, one of 10,000
     // B half.
     assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).ack(0, 20_000), 20_444);
@@ -334,14 +335,14 @@ fn olia_moves_window_to_the_best_path() {
     // The small path has carried more: it is collected, α = ½: 1,000 · (10/30² + ½/10) = 61.1 B.
     let mut rig = Rig::pair("olia", [20, 10], [100, 100]);
     assert_eq!(rig.ack(1, 1_000), 10_061);
-    // And the largest pays: 500 · (20/30.061² − ½/20) = −1.43 B; the threshold does not turn that into slow
-    // start.
+    // The largest path decreases: 500 · (20/30.061² − ½/20) = −1.43 B; the threshold follows, so that this
+    // starts no slow start.
     assert_eq!(rig.ack(0, 500), 19_999);
     assert!(rig.ssthresh(0) <= rig.window(0));
 }
 
 #[test]
-fn olia_s_alpha_is_shared_among_collected_and_largest_paths() {
+fn olia_shares_alpha_among_collected_and_largest() {
     // Four paths of 20, 20, 10, 10 packets; both small ones have carried as much: |collected| = |largest| =
     // 2, n = 4.
     let mut rig = Rig::pair("olia", [20, 20], [100, 100]).path(2, 10_000, MSS).path(3, 10_000, MSS);
@@ -353,7 +354,7 @@ fn olia_s_alpha_is_shared_among_collected_and_largest_paths() {
     rig.ack(3, 5_000);
     rig.recover(2);
     rig.recover(3);
-    // Σw = 50 packets. Largest: 1,000 · (20/50² − ⅛/20) = 1.75 B. Twice, to see the fraction.
+    // Σw = 50 packets. Largest: 1,000 · (20/50² − ⅛/20) = 1.75 B. Twice, to include the fraction.
     assert_eq!(rig.ack(0, 1_000), 20_001);
     assert_eq!(rig.ack(1, 1_000), 20_001);
     // Collected, with as much carried by both: 1,000 · (5/50² + ⅛/5) = 27 B, less a little for the larger
@@ -383,7 +384,7 @@ fn olia_remembers_the_interval_before_the_last_loss() {
 }
 
 #[test]
-fn balia_balances() {
+fn balia_matches_numbers_by_hand() {
     // x = 200 and 100 packets/s, a = 1 and 2: 1,000 · 20/30² · 1 = 22.2 B; 1,025 · 10/30² · 3/2 · 6/5 = 20.5
     // B.
     assert_eq!(Rig::pair("balia", [20, 10], [100, 100]).ack(0, 1_000), 20_022);
@@ -421,9 +422,9 @@ fn cubic_returns_to_the_plateau_in_k_seconds() {
 }
 
 #[test]
-fn cubic_is_never_slower_than_reno_with_its_reduction() {
-    // RTT 1 ms: W(t) hardly moves in 100 round trips; W_est gains 3·0.3/1.7 = 0.529 packets in each, up to
-    // the window before the loss, then one.
+fn cubic_is_at_least_as_fast_as_reno() {
+    // RTT 1 ms: W(t) hardly changes in 100 round trips; W_est grows by 3·0.3/1.7 = 0.529 packets in each, up
+    // to the window before the loss, then by one.
     let mut rig = Rig::new("cubic").path(0, 100_000, NONE);
     rig.measure(0, 1);
     rig.lose(0);
@@ -439,7 +440,7 @@ fn cubic_is_never_slower_than_reno_with_its_reduction() {
 }
 
 #[test]
-fn cubic_converges_fast_and_starts_level_after_a_timeout() {
+fn cubic_converges_fast_and_restarts_after_timeout() {
     let mut rig = Rig::new("cubic").path(0, 100_000, NONE);
     rig.measure(0, 100);
     rig.lose(0);
@@ -457,14 +458,14 @@ fn cubic_converges_fast_and_starts_level_after_a_timeout() {
         rig.ack_with(0, MSS, Some(100));
     }
     // Level: after 1 s W(t) = w + 0.4, Reno's line is at + 5.3. With K for the old plateau it would be far
-    // above.
+    // higher.
     let before = rig.window(0) as f64 / MSS as f64;
     let after = run(&mut rig, 10);
     assert!((after - before - 5.3).abs() < 0.7, "{before} {after}");
 }
 
 #[test]
-fn cubic_does_not_count_time_without_use() {
+fn cubic_does_not_count_unused_time() {
     let used = |idle_first: bool| {
         let mut rig = Rig::new("cubic").path(0, 100_000, NONE);
         rig.measure(0, 100);
@@ -485,7 +486,7 @@ fn cubic_does_not_count_time_without_use() {
     assert!((used(true) - used(false)).abs() < 1.0, "{} {}", used(true), used(false));
 }
 
-/// One round of wVegas: three samples that move nothing, then the deciding ack.
+/// One round of wVegas: three samples without an effect, then the acknowledgement that decides.
 fn vegas_round(rig: &mut Rig, id: u8, rtt_ms: u64) -> u64 {
     for _ in 0..3 {
         rig.wait(1);
@@ -514,7 +515,7 @@ fn wvegas_holds_its_share_of_ten_packets() {
     // One path, so α = 10 once diff ≥ 2.
     let mut rig = Rig::new("wvegas").path(0, 40_000, MSS);
     rig.ack_with(0, 1, Some(100));
-    // 120 ms: diff = 40/6 = 6.7 < 10: up. Before the backlog is there no queue counts.
+    // 120 ms: diff = 40/6 = 6.7 < 10: up. Before the backlog is reached, queues do not count.
     assert_eq!(vegas_round(&mut rig, 0, 120), 41_000);
     // 139 ms: diff = 11.5: down; the queue of 39 ms is the smallest seen.
     assert_eq!(vegas_round(&mut rig, 0, 139), 40_000);
@@ -532,8 +533,8 @@ fn wvegas_shares_the_backlog_by_rate() {
     // down.
     assert_eq!(vegas_round(&mut rig, 0, 120), 41_000);
     assert_eq!(vegas_round(&mut rig, 1, 120), 39_000);
-    // The first learns of the second when it reaches its α of 10: 41 · (1 − 100/138) = 11.3; rates 297 and
-    // 333 packets a second: α = 4.7.
+    // The first path takes the second into account when it reaches its α of 10: 41 · (1 − 100/138) = 11.3;
+    // rates 297 and 333 packets a second: α = 4.7.
     assert_eq!(vegas_round(&mut rig, 0, 138), 40_000);
     assert_eq!(vegas_round(&mut rig, 0, 120), 39_000);
 }
@@ -570,7 +571,7 @@ fn wvegas_forgets_the_rate_of_a_path_that_timed_out() {
 }
 
 #[test]
-fn what_does_not_use_its_window_does_not_open_it() {
+fn unused_window_does_not_grow() {
     for entry in anabranch_multipath::congestion::ALGORITHMS {
         let mut rig = Rig::new(entry.name).path(0, 10_000, NONE);
         let srtt = Some(Duration::from_millis(100));

@@ -1,17 +1,17 @@
-//! Tests that would have caught defects known from other implementations.
+//! Tests for defects known from other implementations.
 
 use crate::rig::{MSS, Rig};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{ALGORITHMS, Signal};
 
-/// A peer computes group totals when a path changes state and not with each acknowledgement: its LIA then
-/// grows one byte per update and its CMT/RPv2 stalls.
+/// Defect: group totals are computed only when a path changes state and not with each acknowledgement. LIA
+/// then grows one byte per update and CMT/RPv2 stalls.
 #[test]
-fn totals_are_fresh_with_every_acknowledgement() {
+fn totals_are_current_with_every_acknowledgement() {
     // Two windows of 20 packets: 20,000 · 1,000 · 20,000/40,000² = 250 B.
     let grown = |rig: &mut Rig| rig.ack(0, 20_000) - 20_000;
     assert_eq!(grown(&mut Rig::pair("lia", [20, 20], [100, 100])), 250);
-    // The other path halves: 20,000/30,000² brings 444 B, at once.
+    // The other path halves its window: 20,000/30,000² gives 444 B immediately.
     let mut rig = Rig::pair("lia", [20, 20], [100, 100]);
     rig.lose(1);
     assert_eq!(grown(&mut rig), 444);
@@ -27,7 +27,7 @@ fn totals_are_fresh_with_every_acknowledgement() {
     assert_eq!(rig.ack(0, 20_500), 21_168);
 }
 
-/// The symptom of the same defect: over many windows a coupled pair must open by more than a byte per update.
+/// The symptom of the same defect: over many windows a coupled pair must grow by more than a byte per update.
 #[test]
 fn every_coupled_control_grows_in_avoidance() {
     let coupled = ALGORITHMS.iter().filter(|entry| entry.coupled && entry.signal == Signal::Loss);
@@ -42,23 +42,23 @@ fn every_coupled_control_grows_in_avoidance() {
     }
 }
 
-/// A peer never counts OLIA's bytes, so that no path is ever better than another, and divides 1 by n in
-/// integers, so that α is always 0.
+/// Defect: OLIA's bytes are never counted, so that no path is ever better than another, and 1 is divided by n
+/// in integers, so that α is always 0.
 #[test]
 fn olia_counts_bytes_and_divides_as_real_numbers() {
     let mut with_alpha = Rig::pair("olia", [20, 10], [100, 100]);
     let gain = with_alpha.ack(1, 10_000) - 10_000;
     // 10,000 · (10/30² + ½/10) = 611 B; without α 111 B.
     assert_eq!(gain, 611);
-    // What arrives in recovery or from an unused window counts as carried, too.
+    // Data acknowledged in recovery or from an unused window counts as carried, too.
     let mut rig = Rig::pair("olia", [20, 10], [100, 100]);
     rig.lose(1);
     rig.ack(1, 9_000);
-    // Path 1 is best: path 0 pays. 5,100 · (20/25² − ½/20) = 35.7 B; without counting 163 B.
+    // Path 1 is best: path 0 decreases. 5,100 · (20/25² − ½/20) = 35.7 B; without counting 163 B.
     assert_eq!(rig.ack(0, 5_100) - 20_000, 35);
 }
 
-/// A peer truncates BALIA's ratio to an integer before it scales it.
+/// Defect: BALIA's ratio is truncated to an integer before it is scaled.
 #[test]
 fn balia_s_ratio_is_a_real_number() {
     // 20 against 16 packets: a = 1.25. 16,000 − 8,000 · 1.25; a truncated ratio leaves 8,000.

@@ -1,4 +1,4 @@
-//! One connection on the bench: short words for events.
+//! One connection under test, with short methods for events.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
@@ -44,7 +44,7 @@ impl Rig {
         self.path_by(Rules::Tcp, id, cwnd, ssthresh)
     }
 
-    /// The same by the rules of a protocol.
+    /// The same with the rules of a protocol.
     pub fn path_by(self, rules: Rules, id: u8, cwnd: u64, ssthresh: u64) -> Self {
         self.path_of(id, setup(rules, cwnd, ssthresh))
     }
@@ -70,7 +70,7 @@ impl Rig {
         rig
     }
 
-    /// Tells the smoothed round-trip time of a path and nothing else.
+    /// Sets only the smoothed round-trip time of a path.
     pub fn measure(&mut self, id: u8, rtt_ms: u64) {
         let srtt = Some(Duration::from_millis(rtt_ms));
         let ack = Ack { now: self.now, path: PathId(id), acked: 0, rtt: None, srtt, cwnd_limited: true };
@@ -82,7 +82,7 @@ impl Rig {
         self.ack_with(id, bytes, None)
     }
 
-    /// The same with a round-trip sample, which becomes the smoothed time, too.
+    /// The same with a round-trip sample, which is the smoothed time, too.
     pub fn ack_with(&mut self, id: u8, bytes: u64, rtt_ms: Option<u64>) -> u64 {
         let rtt = rtt_ms.map(Duration::from_millis);
         let ack = Ack { now: self.now, path: PathId(id), acked: bytes, rtt, srtt: rtt, cwnd_limited: true };
@@ -90,7 +90,7 @@ impl Rig {
         self.window(id)
     }
 
-    /// Data after an idle time of so many retransmission timeouts; returns the window.
+    /// Data after an idle time of `timeouts` retransmission timeouts; returns the window.
     pub fn idle(&mut self, id: u8, timeouts: u32) -> u64 {
         self.control.on_idle(&Idle { now: self.now, path: PathId(id), timeouts });
         self.window(id)
@@ -101,7 +101,7 @@ impl Rig {
         self.lose_of(id, self.window(id))
     }
 
-    /// A fast retransmission while so much is in flight; returns the window.
+    /// A fast retransmission with `in_flight` bytes in flight; returns the window.
     pub fn lose_of(&mut self, id: u8, in_flight: u64) -> u64 {
         let kind = LossKind::FastRetransmit;
         self.control.on_loss(&Loss { now: self.now, path: PathId(id), kind, in_flight });
@@ -119,7 +119,7 @@ impl Rig {
         self.control.on_recovered(self.now, PathId(id));
     }
 
-    /// A timeout; returns the threshold, for the window is known.
+    /// A timeout; returns the threshold, since the window is known.
     pub fn time_out(&mut self, id: u8, repeated: bool) -> u64 {
         let in_flight = self.window(id);
         self.control.on_timeout(&Timeout { now: self.now, path: PathId(id), repeated, in_flight });

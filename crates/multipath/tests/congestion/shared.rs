@@ -1,4 +1,4 @@
-//! Coupling only what shares a bottleneck.
+//! Coupling of only those paths that share a bottleneck.
 
 use crate::rig::{MSS, Rig};
 use anabranch_base::time::{Duration, Time};
@@ -8,7 +8,7 @@ use anabranch_multipath::shared_bottleneck::{
     BASE_INTERVAL, DelaySample, JUDGED_AFTER, RelativeDelay, UNKNOWN,
 };
 
-/// A while of acknowledgements and losses on a path, with round-trip times that vary.
+/// Some rounds of acknowledgements and losses on a path, with varying round-trip times.
 fn live(rig: &mut Rig, path: u8, rounds: u64) {
     for round in 0..rounds {
         rig.now += Duration::from_millis(10);
@@ -29,7 +29,7 @@ fn coupled() -> impl Iterator<Item = &'static str> {
 }
 
 #[test]
-fn a_path_of_another_bottleneck_is_a_connection_of_its_own() {
+fn path_of_other_bottleneck_is_not_coupled() {
     for name in coupled() {
         let mut both = pair(name);
         both.control.set_bottleneck(PathId(0), 1);
@@ -52,7 +52,7 @@ fn a_path_of_another_bottleneck_is_a_connection_of_its_own() {
 }
 
 #[test]
-fn paths_of_one_bottleneck_and_of_an_unknown_one_are_coupled() {
+fn paths_of_same_or_unknown_bottleneck_are_coupled() {
     for name in coupled() {
         for marks in [[1, 1], [UNKNOWN, 2], [1, UNKNOWN]] {
             let (mut marked, mut plain) = (pair(name), pair(name));
@@ -69,7 +69,7 @@ fn paths_of_one_bottleneck_and_of_an_unknown_one_are_coupled() {
 }
 
 #[test]
-fn a_path_that_changes_its_group_keeps_its_window() {
+fn path_that_changes_its_group_keeps_its_window() {
     let mut rig = Rig::pair("lia", [10, 10], [100, 100]);
     // Two equal paths: a quarter of TCP's growth, 1000² / 40,000 bytes an acknowledgement.
     assert_eq!(rig.ack(0, MSS), 10_025);
@@ -81,13 +81,13 @@ fn a_path_that_changes_its_group_keeps_its_window() {
     rig.control.set_bottleneck(PathId(1), 1);
     // 1000² · 10,124 / (10,124 + 10,000)² = 25.
     assert_eq!(rig.ack(0, MSS), 10_149);
-    // One that is not there is no matter.
+    // An unknown path has no effect.
     rig.control.set_bottleneck(PathId(5), 1);
     assert_eq!(rig.window(5), 0);
 }
 
-/// Tells a control of delays for so many base intervals: each path has a queue that fills and empties with its own period, in
-/// intervals.
+/// Reports delays to a control for `intervals` base intervals: each path has a queue that fills and empties
+/// with its own period, in intervals.
 fn watch(rig: &mut Rig, intervals: u64, periods: [u64; 2]) {
     for at in 0..intervals {
         for sample in 0..10 {
@@ -108,7 +108,7 @@ fn watch(rig: &mut Rig, intervals: u64, periods: [u64; 2]) {
 }
 
 #[test]
-fn a_control_separates_what_its_delays_tell_apart() {
+fn control_separates_paths_by_their_delays() {
     let options = Options { couple: Couple::Shared, ..Options::default() };
     for (periods, grown, marks) in [([16, 16], 10_025, [1, 1]), ([16, 6], 10_100, [1, 2])] {
         let entry = anabranch_multipath::congestion::find("lia").expect("it is in the table");

@@ -1,9 +1,9 @@
-//! The shared vectors in vectors/congestion: what happens to a connection, and the windows that follow. Other
-//! implementations of the same controls replay them. This test writes them anew in memory and compares; with
-//! `ANABRANCH_GENERATE=1` in the environment, as `make generate` has it, it writes the files.
+//! The shared vectors in vectors/congestion: events of a connection, and the resulting windows. Other
+//! implementations of the same controls replay them. This test regenerates them in memory and compares; with
+//! `ANABRANCH_GENERATE=1` in the environment, as in `make generate`, it writes the files.
 //!
-//! The form is that of acknowledgements and windows. A control that goes by delivery-rate samples has no file: its state is
-//! a model of the path, of which window and threshold show little.
+//! The vectors contain acknowledgements and windows. A control that uses delivery-rate samples has no file:
+//! its state is a model of the path, of which window and threshold show little.
 
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -19,21 +19,21 @@ use std::path::PathBuf;
 const MSS: u32 = 1_448;
 /// Base round-trip times of the paths, ms.
 const RTTS: [u64; 3] = [20, 50, 35];
-/// How many events a file has, about.
+/// Approximate number of events per file.
 const EVENTS: usize = 240;
 
-/// One connection, and the text about it.
+/// One connection, and the text of its vector.
 struct Recorder {
     control: Box<dyn CongestionControl>,
     now: Time,
     paths: Vec<PathId>,
-    /// Where what is in flight is drawn from.
+    /// Random stream of the bytes in flight.
     flights: Rng,
     text: String,
 }
 
 impl Recorder {
-    /// Writes the line of an event: its name, its own members, and the windows after it.
+    /// Writes the line of an event: its name, its own members, and the resulting windows.
     fn line(&mut self, event: &str, members: &str) {
         let now = self.now.as_nanos();
         let _ = write!(self.text, "{{\"event\":\"{event}\",\"now_ns\":{now}{members},\"after\":[");
@@ -96,8 +96,8 @@ impl Recorder {
         self.line("timeout", &members);
     }
 
-    /// What is in flight: more than the window as often as not, because of what the loss itself lets leave, or the half of
-    /// it that an application has filled.
+    /// Bytes in flight: usually more than the window, as the loss itself admits further packets,
+    /// otherwise half of it, as if the application did not fill it.
     fn in_flight(&mut self, path: PathId) -> u64 {
         let window = self.control.window(path);
         if self.flights.chance(0.7) { window + 3 * u64::from(MSS) } else { window / 2 }
@@ -108,7 +108,7 @@ impl Recorder {
         self.line("set_usable", &format!(",\"path\":{},\"usable\":{usable}", path.0));
     }
 
-    /// An event that names its path and nothing else.
+    /// An event with only a path.
     fn simple(&mut self, event: &str, path: PathId) {
         match event {
             "recovered" => self.control.on_recovered(self.now, path),
@@ -118,7 +118,7 @@ impl Recorder {
                 self.control.remove_path(path);
                 self.paths.retain(|&other| other != path);
             }
-            _ => unreachable!("{event} has members of its own"),
+            _ => unreachable!("{event} has additional members"),
         }
         self.line(event, &format!(",\"path\":{}", path.0));
     }
@@ -133,7 +133,7 @@ fn estimator() -> RttEstimator {
     RttEstimator::new(RtoBounds { initial: second, min: Duration::from_millis(200), max: minute })
 }
 
-/// The file of one algorithm: a life with everything in it that a transport reports.
+/// The file of one algorithm: a sequence with every event that a transport reports.
 fn record(name: &str, slow_start: SlowStart) -> String {
     let entry = find(name).expect("a name of the table");
     let start = if slow_start == SlowStart::Coupled { "coupled" } else { "rfc" };
@@ -177,7 +177,7 @@ fn record(name: &str, slow_start: SlowStart) -> String {
                 r.simple("recovered", path);
             }
         }
-        // Delayed acknowledgements, now and then one for many packets; a sample with most of them.
+        // Delayed acknowledgements, sometimes one for many packets; a sample with most of them.
         let packets = if rng.chance(0.1) { rng.between(3, 20) } else { rng.between(1, 2) };
         let sample = Duration::from_micros(RTTS[path.index()] * 1_000 + rng.below(8_000));
         let rtt = rng.chance(0.9).then_some(sample);
@@ -198,7 +198,7 @@ fn record(name: &str, slow_start: SlowStart) -> String {
 }
 
 #[test]
-fn generated_vectors_are_what_the_controls_do() {
+fn generated_vectors_match_the_controls() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/congestion");
     let update = std::env::var_os("ANABRANCH_GENERATE").is_some();
     let plain = (anabranch_multipath::congestion::ALGORITHMS.iter())
@@ -217,7 +217,7 @@ fn generated_vectors_are_what_the_controls_do() {
         let (file, line) = (file.display(), differs.map_or(0, |line| line + 1));
         assert!(
             same,
-            "{file} (line {line}) is not what the control does; run `make generate` if it should be"
+            "{file} (line {line}) differs from the control; run `make generate` if the change is intended"
         );
     }
 }

@@ -1,7 +1,7 @@
-//! The interfaces by which hosts reach the emulated network.
+//! The interfaces by which hosts are attached to the emulated network.
 
 use super::packet::RawPacket;
-use super::segments::{NOTE, Train, cut};
+use super::segments::{Train, VNET_HEADER_BYTES, cut};
 use crate::device::unless_lost;
 use crate::namespace::Namespace;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -10,23 +10,24 @@ use std::io::{self, IoSlice};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// Longest IP packet, bytes.
-const LONGEST: usize = 65_535;
+const MAX_PACKET_BYTES: usize = 65_535;
 
 /// A TUN interface in the network namespace of a host.
 pub struct Port {
     device: SyncDevice,
-    /// The kernel leaves checksums and the cutting of long packets to the other end.
+    /// The kernel leaves checksums and the segmentation of long packets to this end.
     offloads: bool,
 }
 
 impl Port {
-    /// Makes an interface in a namespace. It has no address and is down, until somebody sees to that. Whoever does should
-    /// make its transmit queue longer than any burst of the host: a packet that finds no room there is lost before the
-    /// network begins.
+    /// Creates an interface in a namespace. It has no address and is down, until configured. Its transmit
+    /// queue should be longer than any burst of the host: a packet that does not fit is lost before it enters
+    /// the network.
     ///
     /// # Errors
-    /// Without the right to do so, without `/dev/net/tun`, if the name is taken, or if the kernel has no offloads and they
-    /// are asked for.
+    ///
+    /// Without the right to do so, without `/dev/net/tun`, if the name is taken, or if offloads are requested
+    /// and the kernel has none.
     pub fn open(namespace: &Namespace, name: &str, mtu: u16, offloads: bool) -> io::Result<Self> {
         let device = namespace.run(|| {
             let builder = DeviceBuilder::new().name(name).mtu(mtu).enable(false);
@@ -37,15 +38,16 @@ impl Port {
         Ok(Self { device, offloads })
     }
 
-    /// What becomes readable when a packet has come.
+    /// The file descriptor that becomes readable when a packet has arrived.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.device.as_fd()
     }
 
-    /// Takes what the host sends next, if it has sent anything, and hands on each of its packets, made in a `buffer`;
-    /// `scratch` has room for the longest.
+    /// Reads the next output of the host, if there is any, and passes on each of its packets, created in a
+    /// `buffer`; `scratch` has room for the longest.
     ///
     /// # Errors
+    ///
     /// If the interface is gone.
     pub fn receive(
         &self,
@@ -60,16 +62,17 @@ impl Port {
         } else {
             let mut bytes = buffer();
             bytes.extend_from_slice(handed);
-            // What is no packet of IP goes nowhere.
+            // Other data than IP packets is dropped.
             RawPacket::new(bytes).map_or_else(drop, &mut packet);
         }
         Ok(true)
     }
 
-    /// Hands a train of packets to the host, which may be down or have no room for it. Without offloads a train is one
-    /// packet.
+    /// Passes a train of packets to the host; it is lost if the host is down or has no room. Without offloads
+    /// a train is one packet.
     ///
     /// # Errors
+    ///
     /// If the interface is gone.
     pub fn send(&self, train: &mut Train) -> io::Result<()> {
         let Some((note, parts)) = train.parts() else { return Ok(()) };
@@ -87,8 +90,8 @@ impl Port {
 pub struct Scratch(Box<[u8]>);
 
 impl Scratch {
-    /// Such room.
+    /// A new buffer.
     pub fn new() -> Self {
-        Self(vec![0; NOTE + LONGEST].into())
+        Self(vec![0; VNET_HEADER_BYTES + MAX_PACKET_BYTES].into())
     }
 }

@@ -1,4 +1,4 @@
-//! The emulated network by the machine's clock.
+//! Runs the emulated network by the machine's clock.
 
 use super::device::{Port, Scratch};
 use super::lateness::Lateness;
@@ -21,48 +21,48 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Packets that are taken from a host before the others have their turn.
-const BATCH: usize = 64;
+/// Maximum number of packets read from a host before the others get their turn.
+const MAX_BATCH: usize = 64;
 
-/// Packets that arrive within this time are handed to a host as one: as long as network cards usually wait before they
-/// interrupt.
-const TOGETHER: Duration = Duration::from_micros(50);
+/// Packets that arrive within this time are passed to a host as one: the usual interrupt moderation of
+/// network cards.
+const COALESCE_TIME: Duration = Duration::from_micros(50);
 
-/// The priority of processes that come first (`nice`).
-const FIRST: i32 = -20;
+/// The highest scheduling priority (`nice`).
+const HIGHEST_PRIORITY: i32 = -20;
 
-/// How long the emulator sleeps at most, so that it sees that it is to stop.
-const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// Maximum duration of a sleep, so that the emulator notices a stop.
+const MAX_SLEEP: Duration = Duration::from_millis(50);
 
-/// Where the emulator reaches a host, and under which name.
+/// The interface between the emulator and a host.
 #[derive(Clone, Debug)]
 pub struct Attachment {
     /// The host's interface.
     pub interface: Interface,
     /// The network namespace of the host.
     pub namespace: Namespace,
-    /// What the interface is called there.
+    /// The name of the interface there.
     pub device: String,
 }
 
-/// How the emulator goes about it.
+/// Settings of the emulator.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// For so long before something is due the emulator looks at the clock again and again instead of sleeping: more
-    /// exact, and nothing is left of a core.
+    /// Before an event is due, the emulator polls the clock for this long instead of sleeping: more exact,
+    /// but it uses a whole core.
     pub spin: Duration,
     /// Folder for the lengths of the queues over time.
     pub trace: Option<PathBuf>,
 }
 
-/// What the emulator saw.
+/// Results of the emulator.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Directions of links, in the order of the scenario.
     pub links: Vec<LinkResult>,
-    /// How far behind the clock it was.
+    /// Its delay behind the clock.
     pub lateness: LatenessResult,
-    /// Packets to addresses that no route leads to.
+    /// Packets to addresses without a route.
     pub unreachable: u64,
 }
 
@@ -72,25 +72,26 @@ pub struct Emulator {
     network: EmulatedNetwork,
     attachments: Vec<Attachment>,
     ports: Vec<Port>,
-    /// What each port's host gets next, and when the first packet of it arrived.
+    /// The next train for each port's host, and when its first packet arrived.
     trains: Vec<(Time, Train)>,
-    /// The port of each interface, if it is a host's.
+    /// The port of each interface that belongs to a host.
     port_of: Vec<Option<usize>>,
     settings: Settings,
     lateness: Lateness,
     trace: Option<Trace>,
-    /// Room for what comes from a host at once, and for what arrives.
+    /// Buffers for packets read from a host, and for arrivals.
     packets: Vec<RawPacket>,
     arrived: Vec<Arrived>,
-    /// Packets that found no room on their way here before it began.
+    /// Packets lost before the start, for lack of room.
     lost_before: u64,
 }
 
 impl Emulator {
-    /// Makes the interfaces. They are down and have no addresses, until somebody sees to that.
+    /// Creates the interfaces. They are down and have no addresses, until configured.
     ///
     /// # Errors
-    /// Which interface cannot be made, or which file not be written, and why.
+    ///
+    /// The interface that cannot be created, or the file that cannot be written, and the reason.
     pub fn open(
         scenario: Arc<Scenario>,
         seed: u64,
@@ -140,13 +141,13 @@ impl Emulator {
         Ok(emulator)
     }
 
-    /// Runs in a thread of its own until `until`, or until it is told to stop.
+    /// Runs in a separate thread until `until`, or until it is stopped.
     pub fn start(mut self, clock: Clock, until: Time) -> Running {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let (tell, id) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            // Whoever started it waits for this.
+            // The thread that started it waits for this.
             let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
             let result = self.run(clock, until, &told);
             let outcome = self.outcome(clock.now().min(until));
@@ -159,7 +160,7 @@ impl Emulator {
     fn run(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
         prefer_this_thread();
         let mut scratch = Scratch::new();
-        // What is due at the very end comes after it.
+        // Events at the very end come after it.
         let last = Time::from_nanos(until.as_nanos().saturating_sub(1));
         loop {
             let now = clock.now();
@@ -177,7 +178,7 @@ impl Emulator {
         }
     }
 
-    /// What a host sends enters the network.
+    /// Passes the output of a host to the network.
     fn take_in(
         &mut self,
         port: usize,
@@ -186,7 +187,7 @@ impl Emulator {
     ) -> io::Result<()> {
         let from = self.attachments[port].interface;
         let mut packets = core::mem::take(&mut self.packets);
-        for _ in 0..BATCH {
+        for _ in 0..MAX_BATCH {
             let Self { ports, network, .. } = self;
             let received =
                 ports[port].receive(scratch, || network.buffer(), |packet| packets.push(packet))?;
@@ -203,7 +204,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Does what is due until `now`, and hands out what has arrived.
+    /// Processes events until `now`, and delivers arrivals.
     fn hand_out(&mut self, clock: Clock, now: Time) -> io::Result<()> {
         if self.network.next_timeout().is_none_or(|due| due > now) {
             return Ok(());
@@ -225,10 +226,10 @@ impl Emulator {
         Ok(())
     }
 
-    /// Puts a packet behind those for the same host, which go ahead if it does not belong to them.
+    /// Adds a packet to the train for its host; if it does not belong to the train, the train is sent first.
     fn board(&mut self, port: usize, at: Time, packet: RawPacket) -> io::Result<()> {
         let (since, train) = &mut self.trains[port];
-        let refused = if train.is_empty() || at.since(*since) <= TOGETHER {
+        let refused = if train.is_empty() || at.since(*since) <= COALESCE_TIME {
             if train.is_empty() {
                 *since = at;
             }
@@ -241,7 +242,7 @@ impl Emulator {
         self.board(port, at, packet)
     }
 
-    /// Hands a host what there is for it.
+    /// Sends a host its train.
     fn depart(&mut self, port: usize) -> io::Result<()> {
         let Self { trains, ports, network, .. } = self;
         let (_, train) = &mut trains[port];
@@ -253,10 +254,10 @@ impl Emulator {
         sent
     }
 
-    /// Waits until a host has sent something or something is due; which hosts may have.
+    /// Waits until a host has sent something or an event is due; returns the hosts that may have sent.
     fn wait(&self, clock: Clock, until: Time) -> io::Result<Vec<usize>> {
         let due = self.network.next_timeout().map_or(until, |due| due.min(until));
-        let sleep = due.since(clock.now()).saturating_sub(self.settings.spin).min(LONGEST_SLEEP);
+        let sleep = due.since(clock.now()).saturating_sub(self.settings.spin).min(MAX_SLEEP);
         let mut fds: Vec<_> =
             self.ports.iter().map(|port| PollFd::from_borrowed_fd(port.fd(), PollFlags::IN)).collect();
         match poll(&mut fds, Some(&timespec(sleep))) {
@@ -289,14 +290,14 @@ impl Emulator {
         })
     }
 
-    /// Packets that hosts sent and that found no room on the way to the emulator.
+    /// Packets of hosts that were lost before the emulator read them, for lack of room.
     fn lost(&self) -> u64 {
         let mut by_namespace: BTreeMap<&Path, (&Namespace, Vec<&str>)> = BTreeMap::new();
         for Attachment { namespace, device, .. } in &self.attachments {
             by_namespace.entry(namespace.path()).or_insert((namespace, Vec::new())).1.push(device);
         }
         let lost = by_namespace.values().map(|(namespace, devices)| {
-            // A namespace that has gone has no counters any more.
+            // A removed namespace has no counters.
             let text = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
             transmit_drops(&text.unwrap_or_default(), devices)
         });
@@ -304,16 +305,17 @@ impl Emulator {
     }
 }
 
-/// A mistake with the name of its file.
+/// An error with the name of its file.
 fn named((path, error): (PathBuf, io::Error)) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Has the calling thread run when it should: its sleeps end in time and not up to 50 µs later, and it comes before other
-/// programs. A kernel that refuses, as it does without root, makes packets later, which is seen.
+/// Gives the calling thread precise timing: its sleeps end in time and not up to 50 µs later, and it has
+/// precedence over other programs. If the kernel refuses, as it does without root, packets are later, which
+/// is measured.
 fn prefer_this_thread() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), FIRST);
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), HIGHEST_PRIORITY);
 }
 
 /// The sum of the transmit drops of some devices in `/proc/net/dev`.
@@ -334,19 +336,20 @@ pub struct Running {
 }
 
 impl Running {
-    /// The number of its thread, for whoever may give it another priority.
+    /// The number of its thread, for setting its priority.
     pub const fn thread_id(&self) -> i32 {
         self.id
     }
 
-    /// Whether it has come to its end, or a host has gone.
+    /// Whether it has ended, or a host has gone.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Tells it to stop, if it has not come to its end, and waits for it.
+    /// Stops it, if it has not ended, and waits for it.
     ///
     /// # Errors
+    ///
     /// If an interface has gone meanwhile.
     ///
     /// # Panics
@@ -387,7 +390,7 @@ mod tests {
     use super::transmit_drops;
 
     #[test]
-    fn drops_are_read_from_the_column_for_them() {
+    fn drops_are_read_from_their_column() {
         let text = "Inter-|   Receive  | Transmit\n face |bytes packets errs drop fifo frame compressed multicast|\
                     bytes packets errs drop fifo colls carrier compressed\n\
                     \x20   lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  alpha: 1 2 3 4 5 6 7 8 9 10 11 70 13 14 15 16\n";

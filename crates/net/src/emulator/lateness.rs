@@ -1,16 +1,17 @@
-//! How late packets came out, and whether that was too late.
+//! Lateness of packets, and detection of overload.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_scenario::measure::Histogram;
 use anabranch_scenario::result::LatenessResult;
 
-/// A packet that comes out later than this is late: what a link of 12 Mbit/s takes for a packet of 1500 bytes.
+/// A packet that is delivered later than this counts as late: the transmission time of 1500 bytes at 12
+/// Mbit/s.
 pub const LATE: Duration = Duration::from_millis(1);
 
-/// The share of late packets above which the machine did not keep up.
-const MOST_LATE: f64 = 0.01;
+/// Maximum share of late packets; with more, the machine was overloaded.
+const MAX_LATE_SHARE: f64 = 0.01;
 
-/// How much later than due packets were handed out.
+/// Delays of packets after their due time.
 #[derive(Clone, Debug, Default)]
 pub struct Lateness {
     histogram: Histogram,
@@ -20,7 +21,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// A packet that was due at one moment is handed out at another.
+    /// Adds a packet that was due at `due` and is delivered at `now`.
     pub fn add(&mut self, due: Time, now: Time) {
         let lateness = now.since(due);
         self.histogram.add(lateness, 1);
@@ -29,7 +30,7 @@ impl Lateness {
         self.max = self.max.max(lateness);
     }
 
-    /// What it comes to; `lost` packets had no room before the emulator took them.
+    /// The result; `lost` packets had no room before the emulator read them.
     pub fn result(&self, lost: u64) -> LatenessResult {
         let quantile = |q| self.histogram.quantile_s(q).unwrap_or_default();
         let late = self.late as f64 / self.packets.max(1) as f64;
@@ -41,7 +42,7 @@ impl Lateness {
             max_s: self.max.as_secs_f64(),
             late_share: late,
             lost,
-            overloaded: late > MOST_LATE || lost > 0,
+            overloaded: late > MAX_LATE_SHARE || lost > 0,
         }
     }
 }
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_one_late_packet_in_a_hundred_is_an_overload_and_so_is_a_lost_one() {
+    fn late_or_lost_packets_are_an_overload() {
         let mut lateness = Lateness::default();
         let at = |micros| Time::ZERO + Duration::from_micros(micros);
         for packet in 0..199 {

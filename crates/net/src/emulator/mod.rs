@@ -1,8 +1,9 @@
 //! The emulator: a scenario's network for packets of any hosts, by the machine's clock.
 //!
-//! The links, queues, losses and events are the simulator's own ([`netem`]). Of a packet nothing is read but its IP header
-//! and, for queues that tell flows apart, its ports. Hosts reach it by TUN interfaces in their network namespaces; what their
-//! kernels hand over as one long packet is cut into those of a wire before the network sees it ([`segments`]).
+//! The links, queues, losses and events are those of the simulator ([`netem`]). Of a packet, only the IP
+//! header and, for queues that separate flows, the ports are read. Hosts are attached by TUN interfaces in
+//! their network namespaces; long packets of their kernels are split into wire packets before they enter the
+//! network ([`segments`]).
 
 mod device;
 mod drive;

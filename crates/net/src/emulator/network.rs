@@ -1,4 +1,4 @@
-//! The emulated network without a clock: packets are handed in with the time, and come out with theirs.
+//! The emulated network without a clock: packets are passed in with the time, and delivered with theirs.
 
 use super::packet::RawPacket;
 use anabranch_base::rng::Rng;
@@ -14,16 +14,16 @@ use anabranch_wire::{Body, Ecn, Packet};
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Behind the last hop of a route.
+/// Marks the end of a route.
 const DELIVERY: u32 = u32::MAX;
 
-/// Buffers of packets that are gone, kept for those to come: what a large bandwidth-delay product holds.
-const SPARE_BUFFERS: usize = 4096;
+/// Maximum number of unused packet buffers that are kept: enough for a large bandwidth-delay product.
+const MAX_SPARE_BUFFERS: usize = 4096;
 
-/// A packet at the end of its way.
+/// A packet that has reached its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// When it arrived, which may have passed by now.
+    /// Time of arrival, which may be in the past.
     pub at: Time,
     /// The host's interface.
     pub to: Interface,
@@ -35,32 +35,33 @@ pub struct Arrived {
 #[derive(Debug)]
 struct Direction {
     link: Link<RawPacket>,
-    /// Its event in the queue, if there is one; others of it there are stale.
+    /// The time of its event in the queue, if there is one; its other events are stale.
     due: Option<Time>,
-    /// Packets that are too large for it are answered.
+    /// Packets that are too large for it are answered with errors.
     answers: bool,
     baseline: Totals,
 }
 
 /// A scenario's links, routers and events over packets of any hosts.
 ///
-/// Driven in this order: [`advance`](Self::advance) to the time, hand in what the hosts [`send`](Self::send), sleep until
-/// [`next_timeout`](Self::next_timeout). What is due is done as of its own moment, in the order of the moments and, at one
-/// moment, of what the scenario orders and then of the links, as in a simulation: being called late delays what comes out,
-/// and no decision of a queue or a link. So the same packets at the same times have the same fate as in a simulation of the
+/// The driver calls [`advance`](Self::advance) up to the present time, passes in the hosts' packets by
+/// [`send`](Self::send), and sleeps until [`next_timeout`](Self::next_timeout). Due events are processed with
+/// their own time, in order of time and, at equal times, events of the scenario before the links in their
+/// order, as in a simulation. A late call delays deliveries, but does not change any decision of a queue or a
+/// link. So the same packets at the same times are delivered, marked and dropped as in a simulation of the
 /// same seed.
 #[derive(Debug)]
 pub struct EmulatedNetwork {
     network: Network,
     version: IpVersion,
     directions: Vec<Direction>,
-    /// When directions have something to do.
+    /// Events of directions.
     queue: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Where the route between two interfaces begins in `hops`, if there is one.
+    /// Index of the first hop of the route between two interfaces, if there is one.
     routes: BTreeMap<(Interface, Interface), Option<u32>>,
-    /// Where the way of a direction's errors to an interface begins, if there is one.
+    /// Index of the first hop of the route of a direction's errors to an interface, if there is one.
     error_routes: BTreeMap<(u32, Interface), Option<u32>>,
-    /// Routes one after the other, each with [`DELIVERY`] behind it.
+    /// Concatenated routes, each followed by [`DELIVERY`].
     hops: Vec<u32>,
     events: Vec<Event>,
     /// Index of the next event.
@@ -72,10 +73,11 @@ pub struct EmulatedNetwork {
 }
 
 impl EmulatedNetwork {
-    /// The network of a scenario, whose random streams come from `seed`.
+    /// The network of a scenario, whose random streams derive from `seed`.
     ///
     /// # Errors
-    /// If links and flows do not make a network.
+    ///
+    /// If links and flows do not form a network.
     pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, BuildError> {
         let rng = Rng::new(seed);
         let network = scenario.real_network()?;
@@ -115,15 +117,16 @@ impl EmulatedNetwork {
         &mut self.network
     }
 
-    /// Packets sent to addresses that no route leads to.
+    /// Packets sent to addresses without a route.
     pub const fn unreachable(&self) -> u64 {
         self.unreachable
     }
 
-    /// A host sends a packet from one of its interfaces. What is not an IP packet goes nowhere.
+    /// Sends a packet of a host from one of its interfaces. Other data than IP packets is dropped.
     ///
     /// # Panics
-    /// In tests, if what is due before `now` has not been done.
+    ///
+    /// In tests, if events before `now` have not been processed.
     pub fn send(&mut self, now: Time, from: Interface, bytes: Vec<u8>) {
         match RawPacket::new(bytes) {
             Ok(packet) => self.send_packet(now, from, packet),
@@ -131,14 +134,15 @@ impl EmulatedNetwork {
         }
     }
 
-    /// As [`send`](Self::send), for what is a packet already.
+    /// Like [`send`](Self::send), for a parsed packet.
     ///
     /// # Panics
-    /// In tests, if what is due before `now` has not been done.
+    ///
+    /// In tests, if events before `now` have not been processed.
     pub fn send_packet(&mut self, now: Time, from: Interface, packet: RawPacket) {
-        debug_assert!(self.next_timeout().is_none_or(|due| due > now), "advance comes first");
+        debug_assert!(self.next_timeout().is_none_or(|due| due > now), "advance() must be called first");
         let destination = packet.destination();
-        // A host's stack looks for routers and neighbours, of which there are none.
+        // A host's stack searches for routers and neighbours, which do not exist.
         if destination.is_multicast() {
             return self.recycle(packet.into_bytes());
         }
@@ -151,13 +155,13 @@ impl EmulatedNetwork {
         }
     }
 
-    /// When there is next something to do.
+    /// The time of the next event.
     pub fn next_timeout(&self) -> Option<Time> {
         let links = self.queue.peek().map(|&Reverse((due, _))| due);
         [links, self.next_order()].into_iter().flatten().min()
     }
 
-    /// Does all that is due until `now`; what arrives at hosts goes to `deliver`.
+    /// Processes all events until `now`, and passes arrivals at hosts to `deliver`.
     pub fn advance(&mut self, now: Time, deliver: &mut impl FnMut(Arrived)) {
         while let Some(due) = self.next_timeout().filter(|&due| due <= now) {
             if self.next_order() == Some(due) {
@@ -177,21 +181,21 @@ impl EmulatedNetwork {
         }
     }
 
-    /// A buffer for the next packet, empty.
+    /// An empty buffer for the next packet.
     pub fn buffer(&mut self) -> Vec<u8> {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();
         buffer
     }
 
-    /// Takes a buffer back for packets to come.
+    /// Takes a buffer back for further packets.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
-        if self.spare.len() < SPARE_BUFFERS {
+        if self.spare.len() < MAX_SPARE_BUFFERS {
             self.spare.push(buffer);
         }
     }
 
-    /// What the links have carried until `now`, in the order of the scenario.
+    /// Results of the links until `now`, in the order of the scenario.
     pub fn links(&mut self, now: Time, scenario: &Scenario) -> Vec<LinkResult> {
         let measured = Measured { since: self.measured_since, until: now };
         let results = self.directions.iter_mut().enumerate().map(|(index, direction)| {
@@ -206,13 +210,13 @@ impl EmulatedNetwork {
         self.directions.iter_mut().map(move |direction| direction.link.queued(now))
     }
 
-    /// When the scenario next orders something, or measuring begins.
+    /// The time of the scenario's next event or of the start of measuring.
     fn next_order(&self) -> Option<Time> {
         let event = self.events.get(self.next_event).map(|event| event.at);
         [event, self.warmup].into_iter().flatten().min()
     }
 
-    /// Does the next thing that the scenario orders.
+    /// Processes the next event of the scenario.
     fn obey(&mut self, now: Time) {
         let Some(event) = self.events.get(self.next_event).filter(|event| event.at <= now) else {
             self.warmup = None;
@@ -238,7 +242,7 @@ impl EmulatedNetwork {
         }
     }
 
-    /// A packet has come to the end of a direction.
+    /// Processes a packet that has reached the end of a direction.
     fn forward(&mut self, now: Time, direction: u32, packet: RawPacket, deliver: &mut impl FnMut(Arrived)) {
         if self.hops[packet.next as usize] == DELIVERY {
             let to = Interface(direction).opposite();
@@ -249,7 +253,7 @@ impl EmulatedNetwork {
         }
     }
 
-    /// Hands a packet to the direction at this place of its route.
+    /// Offers a packet to the direction at this index of its route.
     fn offer(&mut self, now: Time, place: u32, mut packet: RawPacket) {
         let direction = self.hops[place as usize];
         packet.next = place + 1;
@@ -257,7 +261,7 @@ impl EmulatedNetwork {
         self.settle(direction);
     }
 
-    /// Schedules what a direction has to do and disposes of what it dropped.
+    /// Schedules the next event of a direction and disposes of its drops.
     fn settle(&mut self, direction: u32) {
         let state = &mut self.directions[direction as usize];
         if let Some(next) = state.link.next_event()
@@ -274,8 +278,9 @@ impl EmulatedNetwork {
         }
     }
 
-    /// Tells the sender of a packet that it is too large for a direction (RFC 1191 §4, RFC 4443 §3.2). The error is a
-    /// packet like any other, from the router's interface there. No ICMP message is answered with one.
+    /// Sends an error to the sender of a packet that is too large for a direction (RFC 1191 §4, RFC 4443
+    /// §3.2). The error is sent like any packet, from the router's interface at that link. ICMP messages are
+    /// not answered.
     fn answer_too_big(&mut self, at: Time, direction: u32, packet: &RawPacket) {
         let source = packet.source();
         if matches!(packet.protocol(), protocol::ICMP | protocol::ICMPV6) || !may_be_answered(source) {
@@ -303,7 +308,7 @@ impl EmulatedNetwork {
         }
     }
 
-    /// Where the route between two interfaces begins. By which of them a packet leaves its host has said.
+    /// Index of the first hop of the route between two interfaces. The host has selected the first of them.
     fn route(&mut self, from: Interface, to: Interface) -> Option<u32> {
         if let Some(&start) = self.routes.get(&(from, to)) {
             return start;
@@ -313,7 +318,7 @@ impl EmulatedNetwork {
         start
     }
 
-    /// Where the way of a direction's errors to an interface begins.
+    /// Index of the first hop of the route of a direction's errors to an interface.
     fn error_route(&mut self, direction: u32, to: Interface) -> Option<u32> {
         if let Some(&start) = self.error_routes.get(&(direction, to)) {
             return start;
@@ -324,7 +329,7 @@ impl EmulatedNetwork {
         start
     }
 
-    /// Keeps a route; where it begins.
+    /// Stores a route; returns the index of its first hop.
     fn keep(&mut self, route: &[Interface]) -> u32 {
         let start = self.hops.len() as u32;
         self.hops.extend(route.iter().map(|hop| hop.0));

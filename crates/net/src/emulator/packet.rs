@@ -1,4 +1,4 @@
-//! A packet as the emulator sees it: bytes, of which it reads the IP header and, where a queue asks, the ports.
+//! A packet in the emulator: bytes, of which it reads the IP header and, for some queues, the ports.
 
 use anabranch_netem::Frame;
 use anabranch_wire::ip::protocol;
@@ -11,24 +11,24 @@ const IPV4_LEN: usize = 20;
 /// Length of an IPv6 header, bytes.
 const IPV6_LEN: usize = 40;
 
-/// An IP packet on its way through the emulated network.
+/// An IP packet in the emulated network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawPacket {
     /// At least a whole IP header without options.
     bytes: Vec<u8>,
-    /// Where it goes next, by whoever forwards it.
+    /// Its next hop; used by the forwarding component.
     pub(super) next: u32,
-    /// Its transport's checksum, if that is still to be finished.
+    /// Its transport's checksum, if that is unfinished.
     unfinished: Option<Unfinished>,
 }
 
-/// A checksum that holds the sum over addresses, protocol and length alone: whoever takes the packet off the emulated network
-/// finishes it or knows that nothing can have happened to it.
+/// A checksum that contains only the sum over addresses, protocol and length. The receiver from the emulated
+/// network finishes it, or need not, since no wire can have damaged the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Where what it is about begins.
+    /// Offset of the data that it covers.
     pub start: u16,
-    /// Where it stands from there.
+    /// Its offset from there.
     pub offset: u16,
 }
 
@@ -54,24 +54,24 @@ impl RawPacket {
         &self.bytes
     }
 
-    /// The packet, with a checksum that is still to be finished.
+    /// The packet, marked as having an unfinished checksum.
     #[must_use]
     pub fn with_unfinished(mut self, unfinished: Unfinished) -> Self {
         self.unfinished = Some(unfinished);
         self
     }
 
-    /// The checksum that is still to be finished, if there is one.
+    /// The unfinished checksum, if there is one.
     pub const fn unfinished(&self) -> Option<Unfinished> {
         self.unfinished
     }
 
-    /// Changes the bytes, but for their beginning with an IP header.
+    /// Changes the bytes, except the IP header at their beginning.
     pub(super) fn edit(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
         change(&mut self.bytes);
     }
 
-    /// The bytes, of a packet that goes no further.
+    /// The bytes of a packet that is not forwarded any more.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -91,7 +91,7 @@ impl RawPacket {
         Ecn::from_bits(if self.is_ipv4() { self.bytes[1] } else { self.bytes[1] >> 4 })
     }
 
-    /// The number of what it carries, see [`protocol`].
+    /// The number of its transport, see [`protocol`].
     pub fn protocol(&self) -> u8 {
         if self.is_ipv4() { self.bytes[9] } else { self.bytes[6] }
     }
@@ -120,7 +120,7 @@ impl RawPacket {
         }
     }
 
-    /// The ports behind the header as one number, if it carries a transport that has ports.
+    /// The ports behind the header as one number, if the transport has ports.
     fn ports(&self) -> Option<u32> {
         let has_ports = matches!(self.protocol(), protocol::TCP | protocol::UDP | protocol::SCTP);
         let transport = self.bytes.get(self.header_len()..)?;
@@ -143,8 +143,8 @@ impl Frame for RawPacket {
         self.ecn() != Ecn::NotEct
     }
 
-    /// Sets both bits, in the header's second octet of IPv4, whose checksum follows, or in the middle of it in IPv6
-    /// (RFC 3168 §5, RFC 8200 §7).
+    /// Sets both bits: in the second octet of an IPv4 header, whose checksum is updated, or in the traffic
+    /// class of an IPv6 header (RFC 3168 §5, RFC 8200 §7).
     fn mark(&mut self) {
         if !self.is_ipv4() {
             self.bytes[1] |= 0x30;
@@ -157,7 +157,8 @@ impl Frame for RawPacket {
         self.bytes[10..12].copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// A hash of addresses, protocol and ports. All fragments of a packet have the same, which has no ports in it.
+    /// A hash of addresses, protocol and ports. It does not include ports for fragments, so that all
+    /// fragments of a packet have the same.
     fn flow(&self) -> u32 {
         let addresses = if self.is_ipv4() { &self.bytes[12..20] } else { &self.bytes[8..40] };
         let words =
@@ -197,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_all_that_changes_and_every_checksum_holds() {
+    fn marking_keeps_checksums_correct() {
         for ipv6 in [false, true] {
             let mut packet = RawPacket::new(bytes(ipv6, 7, Ecn::Ect0)).unwrap();
             assert!(packet.ecn_capable());
             packet.mark();
-            let parsed = Packet::parse(packet.bytes()).expect("the checksums are right");
+            let parsed = Packet::parse(packet.bytes()).expect("the checksums are correct");
             assert_eq!(parsed.ecn, Ecn::Ce);
             assert_eq!(packet.bytes(), bytes(ipv6, 7, Ecn::Ce));
             assert!(!RawPacket::new(bytes(ipv6, 7, Ecn::NotEct)).unwrap().ecn_capable());
@@ -221,20 +222,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_refused() {
+    fn invalid_packets_are_refused() {
         let whole = bytes(false, 7, Ecn::NotEct);
         for len in 0..20 {
             assert_eq!(RawPacket::new(whole[..len].to_vec()), Err(whole[..len].to_vec()));
         }
         let mut options = whole[..24].to_vec();
         options[0] = 0x4f;
-        assert!(RawPacket::new(options).is_err(), "options that are not there");
-        assert!(RawPacket::new(vec![0x50; 60]).is_err(), "no version of IP");
+        assert!(RawPacket::new(options).is_err(), "the options are missing");
+        assert!(RawPacket::new(vec![0x50; 60]).is_err(), "unknown version of IP");
         assert!(RawPacket::new(bytes(true, 7, Ecn::NotEct)[..39].to_vec()).is_err());
     }
 
     #[test]
-    fn only_ipv4_without_the_flag_may_be_fragmented_and_fragments_share_a_flow() {
+    fn only_ipv4_without_df_may_be_fragmented() {
         let mut whole = bytes(false, 7, Ecn::NotEct);
         whole[6] &= !0x40;
         assert!(RawPacket::new(whole.clone()).unwrap().may_fragment());

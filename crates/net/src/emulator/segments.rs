@@ -1,50 +1,51 @@
-//! Many packets as one on the way to and from a host's kernel: it hands over what TCP or UDP sends as one long packet with a
-//! note of how it is to be cut, and takes packets of one connection that follow each other in the same form (segmentation
-//! offload). What is cut here are the packets that a network card would put on the wire, but for checksums that no wire
-//! disturbs: the sum over addresses and lengths stands in their place, and the kernel that gets such a packet knows.
+//! Segmentation offload to and from a host's kernel: the kernel passes the output of TCP or UDP as one long
+//! packet with a header that describes the segmentation, and accepts consecutive packets of one connection in
+//! the same form. The packets that result here are those that a network card would put on the wire, except
+//! for checksums, since no wire damages them: they contain the sum over addresses and lengths, and the
+//! receiving kernel is informed.
 //!
-//! The note is `struct virtio_net_hdr` (`linux/virtio_net.h`, Virtual I/O Device Version 1.2 §5.1.6).
+//! The header is `struct virtio_net_hdr` (`linux/virtio_net.h`, Virtual I/O Device Version 1.2 §5.1.6).
 
 use super::packet::{RawPacket, Unfinished};
 use anabranch_wire::Checksum;
 use anabranch_wire::ip::protocol;
 
 /// Length of the note, bytes.
-pub const NOTE: usize = 10;
+pub const VNET_HEADER_BYTES: usize = 10;
 
-/// The most packets that become one.
-const MOST: usize = 64;
+/// Maximum number of packets in a train.
+const MAX_TRAIN_PACKETS: usize = 64;
 
 /// The longest IP packet, bytes.
-const LONGEST: usize = 65_535;
+const MAX_TRAIN_BYTES: usize = 65_535;
 
 /// Flag: a checksum is unfinished (`VIRTIO_NET_HDR_F_NEEDS_CSUM`).
 const NEEDS_CHECKSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_GSO_*`.
-const WHOLE: u8 = 0;
+const UNSEGMENTED: u8 = 0;
 const TCP_V4: u8 = 1;
 const TCP_V6: u8 = 4;
 
-/// Flags of TCP (RFC 9293 §3.1): of the first segment alone, and of the last one alone.
+/// Flags of TCP (RFC 9293 §3.1): of the first segment only, and of the last one only.
 const CWR: u8 = 0x80;
 const FIN_PSH: u8 = 0x09;
-/// The only flags with which a segment becomes one with others.
+/// The only flags with which a segment may be merged with others.
 const ACK_PSH: u8 = 0x18;
 const PSH: u8 = 0x08;
 
-/// Where TCP and UDP have their checksums in their headers.
+/// Offsets of the checksum in the headers of TCP and UDP.
 const TCP_CHECKSUM: u16 = 16;
 const UDP_CHECKSUM: u16 = 6;
 
-/// Cuts what a kernel has handed over, the note before it, into packets. What is none is left out.
-pub fn cut(handed: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut packet: impl FnMut(RawPacket)) {
-    let Some((note, bytes)) = handed.split_first_chunk::<NOTE>() else { return };
+/// Splits the output of a kernel, which begins with the header, into packets. Invalid output is dropped.
+pub fn cut(output: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut packet: impl FnMut(RawPacket)) {
+    let Some((note, bytes)) = output.split_first_chunk::<VNET_HEADER_BYTES>() else { return };
     let [flags, kind, ..] = *note;
     let word = |at: usize| u16::from_ne_bytes([note[at], note[at + 1]]);
     let (segment, start, offset) = (usize::from(word(4)), word(6), word(8));
     let unfinished = (flags & NEEDS_CHECKSUM != 0).then_some(Unfinished { start, offset });
     let mut emit = |bytes: Vec<u8>| {
-        // What is no packet of IP goes nowhere.
+        // Other data than IP packets is dropped.
         let Ok(made) = RawPacket::new(bytes) else { return };
         packet(match unfinished {
             Some(unfinished) if usize::from(start + offset) + 2 <= made.bytes().len() => {
@@ -53,7 +54,7 @@ pub fn cut(handed: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut packet: impl 
             _ => made,
         });
     };
-    let header = header_len(bytes, start, offset).filter(|_| kind != WHOLE && segment > 0);
+    let header = header_len(bytes, start, offset).filter(|_| kind != UNSEGMENTED && segment > 0);
     let Some(header) = header else {
         let mut whole = buffer();
         whole.extend_from_slice(bytes);
@@ -74,7 +75,7 @@ pub fn cut(handed: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut packet: impl 
     }
 }
 
-/// The length of the headers of IP and transport, if they are there.
+/// The length of the headers of IP and transport; `None` if they are incomplete.
 fn header_len(bytes: &[u8], start: u16, offset: u16) -> Option<usize> {
     let start = usize::from(start);
     let transport = bytes.get(start..)?;
@@ -87,8 +88,8 @@ fn header_len(bytes: &[u8], start: u16, offset: u16) -> Option<usize> {
     (start >= 20 && len >= least && bytes.len() > start + len).then_some(start + len)
 }
 
-/// Makes a packet of a segment whose headers are those of the whole: its lengths, identification, sequence number and the
-/// unfinished checksum.
+/// Makes a packet from a segment with the original headers: sets its lengths, identification, sequence number
+/// and unfinished checksum.
 fn number_segment(packet: &mut [u8], (start, offset): (u16, u16), number: usize, skipped: usize) {
     let at = usize::from(start);
     if packet[0] >> 4 == 4 {
@@ -105,7 +106,7 @@ fn number_segment(packet: &mut [u8], (start, offset): (u16, u16), number: usize,
     finish_lengths(packet, (start, offset));
 }
 
-/// Writes the lengths that the IP header and the unfinished checksum of a packet depend on.
+/// Sets the lengths in the IP header and the unfinished checksum of a packet.
 fn finish_lengths(packet: &mut [u8], (start, offset): (u16, u16)) {
     let at = usize::from(start);
     let total = packet.len();
@@ -128,15 +129,15 @@ fn finish_lengths(packet: &mut [u8], (start, offset): (u16, u16)) {
     packet[field..field + 2].copy_from_slice(&(!pseudo.finish()).to_be_bytes());
 }
 
-/// Packets for a host, in order, of which those that belong together are handed over as one.
+/// Packets for a host, in order, that are passed as one.
 #[derive(Debug, Default)]
 pub struct Train {
     packets: Vec<RawPacket>,
-    /// Bytes of the packet that they become.
+    /// Bytes of the merged packet.
     bytes: usize,
 }
 
-/// What is common to the segments of a train.
+/// The common properties of a train's segments.
 struct Shape<'a> {
     head: &'a [u8],
     start: usize,
@@ -146,7 +147,7 @@ struct Shape<'a> {
 }
 
 impl Train {
-    /// Appends a packet, or hands it back if it does not belong behind those that are there.
+    /// Appends a packet, or returns it if it does not belong to the train.
     ///
     /// # Errors
     /// The packet.
@@ -157,7 +158,9 @@ impl Train {
             [only] => follows(only, only, &packet),
         };
         let more = shape(&packet).map_or(packet.bytes().len(), |shape| shape.payload);
-        if !fits || (!self.packets.is_empty() && (self.packets.len() >= MOST || self.bytes + more > LONGEST))
+        if !fits
+            || (!self.packets.is_empty()
+                && (self.packets.len() >= MAX_TRAIN_PACKETS || self.bytes + more > MAX_TRAIN_BYTES))
         {
             return Err(packet);
         }
@@ -166,13 +169,13 @@ impl Train {
         Ok(())
     }
 
-    /// What is to be written in this order, the note first.
-    pub fn parts(&mut self) -> Option<([u8; NOTE], Vec<&[u8]>)> {
+    /// The data to write, in this order, beginning with the header.
+    pub fn parts(&mut self) -> Option<([u8; VNET_HEADER_BYTES], Vec<&[u8]>)> {
         let count = self.packets.len();
         let last_flags = self.packets.last().and_then(|last| shape(last).map(|shape| shape.flags));
         let total = self.bytes;
         let (first, rest) = self.packets.split_first_mut()?;
-        let mut note = [0; NOTE];
+        let mut note = [0; VNET_HEADER_BYTES];
         let Some(unfinished) = first.unfinished() else { return Some((note, vec![first.bytes()])) };
         note[0] = NEEDS_CHECKSUM;
         note[6..8].copy_from_slice(&unfinished.start.to_ne_bytes());
@@ -191,19 +194,19 @@ impl Train {
         Some((note, parts.collect()))
     }
 
-    /// Takes the packets out.
+    /// Removes and returns the packets.
     pub fn drain(&mut self) -> impl Iterator<Item = RawPacket> + '_ {
         self.bytes = 0;
         self.packets.drain(..)
     }
 
-    /// Nothing is in it.
+    /// True if it has no packets.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 }
 
-/// What a packet is like that may become one with others: a segment of TCP with payload whose checksum is unfinished.
+/// The properties of a packet that may be merged: a TCP segment with payload and an unfinished checksum.
 fn shape(packet: &RawPacket) -> Option<Shape<'_>> {
     let unfinished = packet.unfinished().filter(|unfinished| unfinished.offset == TCP_CHECKSUM)?;
     let bytes = packet.bytes();
@@ -219,19 +222,19 @@ fn shape(packet: &RawPacket) -> Option<Shape<'_>> {
     })
 }
 
-/// Whether a packet continues what begins with `first` and ends with `last`.
+/// Whether a packet continues a train that begins with `first` and ends with `last`.
 fn follows(first: &RawPacket, last: &RawPacket, next: &RawPacket) -> bool {
     let (Some(first), Some(last), Some(next)) = (shape(first), shape(last), shape(next)) else {
         return false;
     };
     let plain = |shape: &Shape<'_>| shape.flags & !ACK_PSH == 0;
     let continues = last.sequence.wrapping_add(last.payload as u32) == next.sequence;
-    // All but the last are of one length, and the last one alone may push.
+    // All but the last segment have equal lengths, and only the last one may have PSH.
     let even = last.payload == first.payload && next.payload <= first.payload && last.flags & PSH == 0;
     continues && even && plain(&first) && plain(&next) && same_headers(&first, &next)
 }
 
-/// Whether two segments have the same headers, but for what their places and lengths make different.
+/// Whether two segments have the same headers, apart from fields that depend on their places and lengths.
 fn same_headers(one: &Shape<'_>, other: &Shape<'_>) -> bool {
     if one.head.len() != other.head.len() || one.start != other.start {
         return false;
@@ -248,7 +251,7 @@ fn same_headers(one: &Shape<'_>, other: &Shape<'_>) -> bool {
 }
 
 impl RawPacket {
-    /// Has its headers speak of `total` bytes, and adds flags.
+    /// Sets the headers for `total` bytes, and adds flags.
     fn lengthen(&mut self, total: usize, unfinished: Unfinished, flags: u8) {
         let at = usize::from(unfinished.start);
         let len = self.bytes().len();
@@ -267,7 +270,7 @@ mod tests {
     use anabranch_wire::{Body, Ecn, Packet, Payload, tcp};
     use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-    /// A packet as it is on a wire.
+    /// A packet in its form on a wire.
     fn whole(ipv6: bool, offset: u64, len: u32) -> Vec<u8> {
         let address = |host: u8| -> IpAddr {
             if ipv6 {
@@ -289,33 +292,33 @@ mod tests {
         bytes
     }
 
-    /// What a kernel hands over for a packet that is to be cut into segments of so many bytes.
-    fn handed(bytes: &[u8], segment: u16) -> Vec<u8> {
+    /// The output of a kernel for a packet that is to be split into segments of `segment` bytes.
+    fn output(bytes: &[u8], segment: u16) -> Vec<u8> {
         let start = if bytes[0] >> 4 == 4 { 20_u16 } else { 40 };
         let kind = if segment == 0 {
-            WHOLE
+            UNSEGMENTED
         } else if start == 20 {
             TCP_V4
         } else {
             TCP_V6
         };
-        let mut handed = vec![NEEDS_CHECKSUM, kind, 0, 0];
+        let mut output = vec![NEEDS_CHECKSUM, kind, 0, 0];
         for word in [segment, start, TCP_CHECKSUM] {
-            handed.extend_from_slice(&word.to_ne_bytes());
+            output.extend_from_slice(&word.to_ne_bytes());
         }
         let mut bytes = bytes.to_vec();
         finish_lengths(&mut bytes, (start, TCP_CHECKSUM));
-        handed.extend_from_slice(&bytes);
-        handed
+        output.extend_from_slice(&bytes);
+        output
     }
 
-    fn cut_up(handed: &[u8]) -> Vec<RawPacket> {
+    fn cut_up(output: &[u8]) -> Vec<RawPacket> {
         let mut packets = Vec::new();
-        cut(handed, Vec::new, |packet| packets.push(packet));
+        cut(output, Vec::new, |packet| packets.push(packet));
         packets
     }
 
-    /// The bytes with the checksum finished, as the next kernel would.
+    /// The bytes with a finished checksum, as the next kernel would compute it.
     fn finished(packet: &RawPacket) -> Vec<u8> {
         let Unfinished { start, offset } = packet.unfinished().expect("an unfinished checksum");
         let mut bytes = packet.bytes().to_vec();
@@ -326,15 +329,16 @@ mod tests {
     }
 
     #[test]
-    fn a_long_packet_is_cut_into_those_of_the_wire() {
+    fn long_packet_is_split_into_wire_packets() {
         for ipv6 in [false, true] {
-            let packets = cut_up(&handed(&whole(ipv6, 0, 3500), 1448));
+            let packets = cut_up(&output(&whole(ipv6, 0, 3500), 1448));
             let lens: Vec<u32> = [1448, 1448, 604].to_vec();
             assert_eq!(packets.len(), 3);
             let mut offset = 0;
             for (packet, len) in packets.iter().zip(lens) {
-                let parsed = Packet::parse(&finished(packet)).expect("every length and checksum is right");
-                let expected = Packet::parse(&whole(ipv6, offset, len)).expect("as the sender would");
+                let parsed = Packet::parse(&finished(packet)).expect("every length and checksum is correct");
+                let expected =
+                    Packet::parse(&whole(ipv6, offset, len)).expect("the same packet from the sender");
                 let (Body::Tcp(ours), Body::Tcp(theirs)) = (&parsed.body, &expected.body) else {
                     panic!("tcp")
                 };
@@ -347,61 +351,58 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_becomes_one_again_in_order_and_in_no_other() {
+    fn split_packets_are_merged_only_in_order() {
         for ipv6 in [false, true] {
-            let original = handed(&whole(ipv6, 0, 3500), 1448);
+            let original = output(&whole(ipv6, 0, 3500), 1448);
             let packets = cut_up(&original);
             let mut train = Train::default();
             for packet in packets.clone() {
-                train.push(packet).expect("they belong together");
+                train.push(packet).expect("the packets are consecutive");
             }
-            let (note, parts) = train.parts().expect("something is in it");
+            let (note, parts) = train.parts().expect("the train is not empty");
             let again: Vec<u8> = note.iter().chain(parts.into_iter().flatten()).copied().collect();
-            // The note says in addition how long the headers are.
+            // The header of a train also contains the length of the headers.
             assert_eq!(again[4..], original[4..]);
             assert_eq!(again[..2], original[..2]);
             let mut other = Train::default();
-            other.push(packets[1].clone()).expect("anything may be first");
+            other.push(packets[1].clone()).expect("any packet may be the first");
             assert!(other.push(packets[0].clone()).is_err(), "backwards");
             assert!(other.push(packets[2].clone()).is_ok());
-            assert!(other.push(packets[2].clone()).is_err(), "twice, and behind a short one");
+            assert!(other.push(packets[2].clone()).is_err(), "a repetition, behind a short packet");
         }
     }
 
     #[test]
-    fn marks_flags_and_gaps_keep_packets_apart() {
+    fn marks_flags_and_gaps_prevent_merging() {
         use anabranch_netem::Frame;
-        let packets = cut_up(&handed(&whole(false, 0, 3500), 1448));
+        let packets = cut_up(&output(&whole(false, 0, 3500), 1448));
         let refused = |change: &dyn Fn(&mut RawPacket)| {
             let mut train = Train::default();
-            train.push(packets[0].clone()).expect("anything may be first");
+            train.push(packets[0].clone()).expect("any packet may be the first");
             let mut second = packets[1].clone();
             change(&mut second);
             train.push(second).is_err()
         };
         assert!(!refused(&|_| {}));
-        assert!(refused(&|packet| packet.mark()), "congestion was experienced");
-        assert!(refused(&|packet| packet.edit(|bytes| bytes[33] |= 1)), "it is the last");
-        assert!(refused(&|packet| packet.edit(|bytes| bytes[31] ^= 1)), "it acknowledges more");
-        assert!(
-            refused(&|packet| packet.edit(|bytes| bytes[27] ^= 1)),
-            "it comes from elsewhere in the stream"
-        );
+        assert!(refused(&|packet| packet.mark()), "a different ECN field");
+        assert!(refused(&|packet| packet.edit(|bytes| bytes[33] |= 1)), "FIN");
+        assert!(refused(&|packet| packet.edit(|bytes| bytes[31] ^= 1)), "a different acknowledgement");
+        assert!(refused(&|packet| packet.edit(|bytes| bytes[27] ^= 1)), "a gap in the stream");
         let complete = RawPacket::new(finished(&packets[1])).expect("a packet");
         let mut train = Train::default();
-        train.push(packets[0].clone()).expect("anything may be first");
-        assert!(train.push(complete).is_err(), "its checksum is finished");
+        train.push(packets[0].clone()).expect("any packet may be the first");
+        assert!(train.push(complete).is_err(), "a finished checksum");
     }
 
     #[test]
-    fn what_makes_no_sense_is_no_packet() {
+    fn invalid_headers_give_no_packets() {
         assert_eq!(cut_up(&[0; 5]), []);
-        assert_eq!(cut_up(&[0; NOTE]), []);
-        let sensible = handed(&whole(false, 0, 3000), 1000);
+        assert_eq!(cut_up(&[0; VNET_HEADER_BYTES]), []);
+        let sensible = output(&whole(false, 0, 3000), 1000);
         for (at, value) in [(4, 0), (6, 255), (8, 200)] {
             let mut strange = sensible.clone();
             strange[at] = value;
-            // One packet at most, and no panic.
+            // At most one packet, and no panic.
             assert!(cut_up(&strange).len() <= 4, "{at}");
         }
         for len in 0..sensible.len().min(80) {

@@ -1,4 +1,4 @@
-//! The kernel's state of TCP connections and Multipath TCP subflows, by `sock_diag(7)`.
+//! The kernel's state of TCP connections and Multipath TCP subflows, from `sock_diag(7)`.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustix::net::netlink::{self, SocketAddrNetlink};
@@ -6,52 +6,52 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Message type of requests and answers (`SOCK_DIAG_BY_FAMILY`).
+/// Message type of requests and replies (`SOCK_DIAG_BY_FAMILY`).
 const BY_FAMILY: u16 = 20;
-/// The last message of an answer (`NLMSG_DONE`).
+/// The last message of a reply (`NLMSG_DONE`).
 const DONE: u16 = 3;
 /// The kernel refuses (`NLMSG_ERROR`).
 const ERROR: u16 = 2;
 /// `NLM_F_REQUEST | NLM_F_DUMP`.
 const DUMP: u16 = 0x301;
 /// Length of `struct nlmsghdr`.
-const HEADER: usize = 16;
+const HEADER_BYTES: usize = 16;
 /// Length of `struct inet_diag_req_v2`.
-const REQUEST: usize = 56;
+const REQUEST_BYTES: usize = 56;
 /// Length of `struct inet_diag_msg`.
-const MESSAGE: usize = 72;
-/// The attribute with `struct tcp_info` or `struct mptcp_info`, and the bit that asks for it.
+const MESSAGE_BYTES: usize = 72;
+/// The attribute with `struct tcp_info` or `struct mptcp_info`, and the bit that requests it.
 const INFO: u16 = 2;
 const INFO_BIT: u8 = 1 << (INFO - 1);
-/// The attribute of a request with a protocol that has no 8-bit number (`INET_DIAG_REQ_PROTOCOL`).
+/// The attribute of a request for a protocol without an 8-bit number (`INET_DIAG_REQ_PROTOCOL`).
 const REQUEST_PROTOCOL: u16 = 3;
 const TCP: u8 = 6;
-/// `IPPROTO_RAW` stands for the protocol in the attribute.
+/// `IPPROTO_RAW` means that the protocol is in the attribute.
 const RAW: u8 = 255;
 const MPTCP: u32 = 262;
 
-/// Which states are asked for: of connections that were established.
+/// The requested states: those of established connections.
 const STATES: u32 = 1 << ESTABLISHED | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 const ESTABLISHED: u8 = 1;
 
-/// Room for an answer of the kernel; it takes as much as is offered, up to this.
-const ROOM: usize = 1 << 15;
+/// Size of the buffer for a reply; the kernel uses at most this.
+const REPLY_BUFFER_BYTES: usize = 1 << 15;
 
 /// A socket of the kernel.
 #[derive(Clone, Debug)]
 pub struct Socket {
-    /// Its own end.
+    /// Local address and port.
     pub local: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
-    /// Whether it is established, rather than about to close.
+    /// Whether it is established, rather than closing.
     pub established: bool,
-    /// `struct tcp_info` or `struct mptcp_info`, as long as this kernel has it.
+    /// `struct tcp_info` or `struct mptcp_info`, in this kernel's length.
     info: Vec<u8>,
 }
 
 impl Socket {
-    /// A field of the information: of `N` bytes at an offset, if this kernel has it.
+    /// A field of `N` bytes at an offset of the information, if this kernel has it.
     fn field<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
         self.info.get(at..at + N)?.try_into().ok()
     }
@@ -64,14 +64,14 @@ impl Socket {
         self.field(at).map_or(0, u64::from_ne_bytes)
     }
 
-    /// What `struct tcp_info` of `linux/tcp.h` says.
+    /// The fields of `struct tcp_info` of `linux/tcp.h`.
     pub fn tcp(&self) -> TcpInfo {
         let mss = u64::from(self.word(16));
         let [unacked, sacked, lost, retransmitted] = [24, 28, 32, 36].map(|at| i64::from(self.word(at)));
         TcpInfo {
             rto_us: self.word(8),
             in_flight: (unacked - sacked - lost + retransmitted).max(0) as u64 * mss,
-            // Before the first sample the kernel says zero.
+            // Before the first sample the kernel reports zero.
             srtt_us: Some(self.word(68)).filter(|&srtt| srtt > 0),
             // "Infinite" (`TCP_INFINITE_SSTHRESH`) before the first loss.
             ssthresh: Some(self.word(76))
@@ -87,7 +87,7 @@ impl Socket {
         }
     }
 
-    /// What `struct mptcp_info` of `linux/mptcp.h` says.
+    /// The fields of `struct mptcp_info` of `linux/mptcp.h`.
     pub fn mptcp(&self) -> MptcpInfo {
         MptcpInfo {
             fallback: self.word(8) & 1 != 0,
@@ -104,13 +104,13 @@ pub struct TcpInfo {
     pub rto_us: u32,
     /// Bytes in flight (RFC 6675, "pipe").
     pub in_flight: u64,
-    /// Smoothed round-trip time, microseconds, once there is one.
+    /// Smoothed round-trip time, microseconds; `None` before the first sample.
     pub srtt_us: Option<u32>,
-    /// Slow-start threshold, bytes, after the first loss.
+    /// Slow-start threshold, bytes; `None` before the first loss.
     pub ssthresh: Option<u64>,
     /// Congestion window, bytes.
     pub cwnd: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmissions: u64,
     /// Payload bytes received in order.
     pub bytes_received: u64,
@@ -129,13 +129,13 @@ pub struct TcpInfo {
 pub struct MptcpInfo {
     /// It fell back to TCP.
     pub fallback: bool,
-    /// Segments that went out once more on the level of the connection.
+    /// Segments that the connection has reinjected.
     pub retransmissions: u64,
     /// Their bytes.
     pub bytes_retransmitted: u64,
 }
 
-/// Asks the kernel about the sockets of the network namespace of the thread that opened it.
+/// Queries the kernel for the sockets in the network namespace of the thread that opened this.
 pub struct Diagnostics {
     socket: OwnedFd,
     family: u8,
@@ -143,9 +143,10 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// For sockets of IPv4 or of IPv6.
+    /// Opens it for IPv4 or for IPv6 sockets.
     ///
     /// # Errors
+    ///
     /// If the kernel has no socket diagnostics.
     pub fn open(ipv6: bool) -> io::Result<Self> {
         let socket = rustix::net::socket_with(
@@ -156,7 +157,7 @@ impl Diagnostics {
         )?;
         rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
         let family = if ipv6 { AddressFamily::INET6 } else { AddressFamily::INET };
-        Ok(Self { socket, family: family.as_raw() as u8, room: vec![0; ROOM] })
+        Ok(Self { socket, family: family.as_raw() as u8, room: vec![0; REPLY_BUFFER_BYTES] })
     }
 
     /// All established TCP connections and subflows.
@@ -182,7 +183,7 @@ impl Diagnostics {
     }
 
     fn request(&self, protocol: u8, attributes: &[u8]) -> Vec<u8> {
-        let len = HEADER + REQUEST + attributes.len();
+        let len = HEADER_BYTES + REQUEST_BYTES + attributes.len();
         let mut request = Vec::with_capacity(len);
         request.extend_from_slice(&(len as u32).to_ne_bytes());
         request.extend_from_slice(&BY_FAMILY.to_ne_bytes());
@@ -190,7 +191,7 @@ impl Diagnostics {
         request.extend_from_slice(&[0; 8]);
         request.extend_from_slice(&[self.family, protocol, INFO_BIT, 0]);
         request.extend_from_slice(&STATES.to_ne_bytes());
-        request.resize(HEADER + REQUEST, 0);
+        request.resize(HEADER_BYTES + REQUEST_BYTES, 0);
         request.extend_from_slice(attributes);
         request
     }
@@ -207,11 +208,11 @@ impl Diagnostics {
     }
 }
 
-/// Reads the messages of an answer; whether there are more to come.
+/// Reads the messages of a reply; returns whether more follow.
 fn parse(mut bytes: &[u8], found: &mut Vec<Socket>) -> io::Result<bool> {
-    while let Some((header, _)) = bytes.split_first_chunk::<HEADER>() {
+    while let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() {
         let len = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
-        let Some(message) = bytes.get(HEADER..len.max(HEADER)) else { break };
+        let Some(message) = bytes.get(HEADER_BYTES..len.max(HEADER_BYTES)) else { break };
         match u16::from_ne_bytes([header[4], header[5]]) {
             DONE => return Ok(false),
             ERROR => {
@@ -231,9 +232,9 @@ const fn aligned(len: usize) -> usize {
     (len + 3) & !3
 }
 
-/// The socket that a message is about, if it says something of its state.
+/// The socket of a message, if it contains information about its state.
 fn socket(message: &[u8]) -> Option<Socket> {
-    let (head, mut attributes) = message.split_at_checked(MESSAGE)?;
+    let (head, mut attributes) = message.split_at_checked(MESSAGE_BYTES)?;
     let end = |port: usize, address: usize| {
         let octets: [u8; 16] = core::array::from_fn(|at| head[address + at]);
         let address: IpAddr = if i32::from(head[0]) == i32::from(AddressFamily::INET.as_raw()) {

@@ -1,10 +1,10 @@
-//! An end of a flow: how it comes to its connection, and who writes and reads there.
+//! An end of a flow: establishes its connection, and runs the application there.
 
 use super::flow::{Flow, Transport};
 use super::reader::Reader;
 use super::record::{Record, State, state_of};
 use super::socket;
-use super::span::{LONGEST_SLEEP, Span};
+use super::span::{MAX_SLEEP, Span};
 use super::speaker::Speaker;
 use super::writer::Writer;
 use anabranch_scenario::workload::Client;
@@ -14,31 +14,32 @@ use rustix::net::{RecvFlags, SocketFlags};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The end that connects.
+/// The connecting end.
 pub const CONNECTS: usize = 0;
-/// The end that is connected to.
+/// The listening end.
 pub const ACCEPTS: usize = 1;
 
-/// The PROXY protocol's longest header in text, with the end of its line (proxy-protocol.txt of `HAProxy`, 2.1).
-const LONGEST_HEADER: usize = 107;
+/// Maximum length of a PROXY protocol header in text, with the end of its line (proxy-protocol.txt of
+/// `HAProxy`, 2.1).
+const MAX_PROXY_HEADER_BYTES: usize = 107;
 
 /// An end of a flow in a run.
 #[derive(Clone, Debug)]
 pub struct End {
     /// The flow.
     pub flow: Flow,
-    /// What each end writes.
+    /// The record of each end's data.
     pub records: [Arc<Record>; 2],
     /// The run.
     pub span: Arc<Span>,
 }
 
-/// What is left of an end.
+/// The state that remains of an end.
 #[derive(Debug, Default)]
 pub struct Left {
-    /// Open sockets, so that the kernel still knows their state.
+    /// Open sockets, so that the kernel keeps their state.
     sockets: Vec<OwnedFd>,
-    /// What it learnt as one that asks, if it is one.
+    /// Its results as a requesting application; `None` for others.
     client: Option<Client>,
 }
 
@@ -51,7 +52,7 @@ impl Left {
 }
 
 impl End {
-    /// Connects when the flow starts, and does what the application wants until the end of the run.
+    /// Connects when the flow starts, and runs the application until the end of the run.
     pub fn connect(&self) -> Left {
         prefer_exact_sleeps();
         let opened = socket::connecting(&self.flow);
@@ -67,7 +68,7 @@ impl End {
         Left { sockets: vec![socket], client }
     }
 
-    /// Waits for the other end at a socket of [`socket::listening`], and does what the application wants.
+    /// Waits for the other end at a socket of [`socket::listening`], and runs the application.
     pub fn accept(&self, socket: OwnedFd) -> Left {
         prefer_exact_sleeps();
         if self.flow.transport == Transport::Udp {
@@ -82,17 +83,17 @@ impl End {
         Left { sockets: [Some(socket), accepted].into_iter().flatten().collect(), client }
     }
 
-    /// The record of the data that the flow is there for.
+    /// The record of the flow's main data.
     fn main(&self) -> &Record {
         &self.records[self.flow.source]
     }
 
-    /// Every record that something is written down in.
+    /// Sets the state in all records of the flow.
     fn reached(&self, state: State) {
         self.records.iter().for_each(|record| record.reached(state));
     }
 
-    /// Connects; false, with the reason in the record, if that comes to nothing.
+    /// Connects; on failure, returns false and puts the reason into the record.
     fn connected(&self, socket: &OwnedFd) -> bool {
         match rustix::net::connect(socket, &self.flow.remote) {
             Ok(()) => {}
@@ -114,7 +115,7 @@ impl End {
         true
     }
 
-    /// Waits until a connection is there.
+    /// Waits until a connection is established.
     fn established(&self, socket: &OwnedFd) -> bool {
         while !self.span.is_over() {
             match rustix::net::getpeername(socket) {
@@ -126,7 +127,7 @@ impl End {
                     }
                 }
             }
-            if socket::wait(socket, PollFlags::OUT, LONGEST_SLEEP).is_err() {
+            if socket::wait(socket, PollFlags::OUT, MAX_SLEEP).is_err() {
                 return false;
             }
         }
@@ -150,7 +151,7 @@ impl End {
                 }
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => self.wait_for_input(socket),
                 Err(error) => {
-                    self.main().fault(format!("nothing can be accepted: {error}"));
+                    self.main().fault(format!("cannot accept a connection: {error}"));
                     return None;
                 }
             }
@@ -158,11 +159,11 @@ impl End {
         None
     }
 
-    /// Whether a connection from a proxy is a client's: takes the header off that comes before its stream. The proxy comes
-    /// without one to see whether anybody is there, and leaves at once.
+    /// Whether a connection from a proxy is that of a client: removes the header that precedes its stream.
+    /// The proxy also probes the port with a connection without a header, which it closes at once.
     fn introduced(&self, connection: &OwnedFd) -> bool {
         while !self.span.is_over() {
-            let mut header = [0; LONGEST_HEADER];
+            let mut header = [0; MAX_PROXY_HEADER_BYTES];
             match rustix::net::recv(connection, header.as_mut_slice(), RecvFlags::PEEK) {
                 Ok((0, _)) => return false,
                 Ok((len, _)) => match header[..len].windows(2).position(|two| two == b"\r\n") {
@@ -170,7 +171,7 @@ impl End {
                         let taken = rustix::net::recv(connection, &mut header[..at + 2], RecvFlags::empty());
                         return taken.is_ok_and(|(taken, _)| taken == at + 2);
                     }
-                    None if len == LONGEST_HEADER => return false,
+                    None if len == MAX_PROXY_HEADER_BYTES => return false,
                     None => self.wait_for_input(connection),
                 },
                 Err(Errno::AGAIN | Errno::INTR) => self.wait_for_input(connection),
@@ -180,7 +181,8 @@ impl End {
         false
     }
 
-    /// An end of datagrams that writes learns from the first one whom to write to. That one is left to be read.
+    /// An end that writes datagrams learns its destination from the first one that it receives, which it
+    /// leaves in the socket.
     fn meet(&self, socket: &OwnedFd) -> bool {
         while !self.span.is_over() {
             match rustix::net::recvfrom(socket, [0; 0].as_mut_slice(), RecvFlags::PEEK) {
@@ -202,12 +204,12 @@ impl End {
     }
 
     fn wait_for_input(&self, socket: &OwnedFd) {
-        if let Err(error) = socket::wait(socket, PollFlags::IN, LONGEST_SLEEP) {
-            self.main().fault(format!("waiting for the socket: {error}"));
+        if let Err(error) = socket::wait(socket, PollFlags::IN, MAX_SLEEP) {
+            self.main().fault(format!("cannot wait for the socket: {error}"));
         }
     }
 
-    /// Writes and reads at this side until the end; what its application learnt as one that asks.
+    /// Writes and reads at this side until the end; returns the results of a requesting application.
     fn talk(&self, side: usize, socket: &OwnedFd) -> Option<Client> {
         let speaker = self.flow.applications[side]
             .clone()

@@ -1,4 +1,4 @@
-//! A flow of a scenario as sockets see it.
+//! A flow of a scenario on sockets.
 
 use crate::layout::{FIRST_PORT, port};
 use anabranch_base::rng::Rng;
@@ -11,17 +11,17 @@ use core::fmt;
 use core::net::SocketAddr;
 
 /// Longest UDP payload in IPv4, bytes.
-pub const LONGEST_DATAGRAM: u64 = 65_507;
+pub const MAX_DATAGRAM_BYTES: u64 = 65_507;
 
-/// Bytes of a datagram that say which it is and when it was made.
+/// Bytes of a datagram that contain its number and its time of creation.
 pub const DATAGRAM_HEADER: usize = 16;
 
-/// A flow that cannot be run on sockets.
+/// A flow that sockets cannot carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowError {
     /// Name of the flow.
     pub flow: String,
-    /// What is wrong, in one sentence.
+    /// The problem, in one sentence.
     pub reason: String,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for FlowError {
 
 impl core::error::Error for FlowError {}
 
-/// Which sockets a flow uses.
+/// The type of a flow's sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -47,7 +47,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// The word for it in scenarios and results.
+    /// The word in scenarios and results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -61,32 +61,32 @@ impl Transport {
 /// A flow.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Which sockets.
+    /// Type of its sockets.
     pub transport: Transport,
-    /// Where it comes from; the port is any.
+    /// Source address; the port is any.
     pub local: SocketAddr,
-    /// Where it goes: to the receiving host, or to its proxy.
+    /// Destination: the receiving host, or its proxy.
     pub remote: SocketAddr,
-    /// Its connection ends at a proxy, and what arrives is a TCP connection of that one.
+    /// Its connection ends at a proxy, which opens a TCP connection to the receiving host.
     pub proxied: bool,
-    /// The name of the congestion control in the kernel.
+    /// The kernel's name of the congestion control.
     pub congestion: &'static str,
-    /// Bytes; `None` leaves it to the kernel.
+    /// Bytes; `None` uses the kernel's default.
     pub send_buffer: Option<usize>,
-    /// Bytes; `None` leaves it to the kernel.
+    /// Bytes; `None` uses the kernel's default.
     pub receive_buffer: Option<usize>,
     /// Send small segments at once.
     pub no_delay: bool,
     /// When it starts.
     pub start: Time,
-    /// The end whose data the flow is there for; with requests, the one that asks.
+    /// The end with the main data of the flow; with requests, the requesting one.
     pub source: usize,
-    /// What writes, by ends.
+    /// The writing applications, by end.
     pub applications: [Option<Application>; 2],
 }
 
 impl Flow {
-    /// Which sockets its receiving host has.
+    /// Type of the receiving host's sockets.
     pub const fn arrives_by(&self) -> Transport {
         if self.proxied { Transport::Tcp } else { self.transport }
     }
@@ -100,7 +100,8 @@ impl Flow {
 /// The flows of a scenario.
 ///
 /// # Errors
-/// Which of them no socket can carry, and why.
+///
+/// A flow that sockets cannot carry, and the reason.
 pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Vec<Flow>, FlowError> {
     let rng = Rng::new(seed);
     let most = usize::from(u16::MAX - FIRST_PORT);
@@ -131,8 +132,8 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
     scenario.flows.iter().enumerate().map(flow).collect()
 }
 
-/// What each end of a flow writes: as in a simulation, the same messages at the same times. `whole` is the size of messages
-/// for workloads that do not say one.
+/// The applications that write at each end of a flow, with the same messages at the same times as in a
+/// simulation. `whole` is the message size of workloads without one.
 pub fn applications(declared: &model::Flow, rng: &Rng, whole: Option<u64>) -> [Option<Application>; 2] {
     let times = [declared.drawn_start(rng), declared.stop.unwrap_or(Time::MAX)];
     let own = rng.fork("application");
@@ -162,18 +163,18 @@ fn transport(declared: &model::Flow) -> Result<Transport, String> {
         Protocol::Tcp(_) => Ok(Transport::Tcp),
         Protocol::Mptcp { .. } => Ok(Transport::Mptcp),
         Protocol::Sctp(_) => {
-            Err("there is no SCTP over the kernel's sockets here; use tcp, mptcp or udp, or run it in the \
-             simulation"
+            Err("SCTP over the kernel's sockets is not supported here; use tcp, mptcp or udp, or the \
+                 simulation"
                 .to_owned())
         }
         Protocol::Udp => {
             let (smallest, largest) = sizes(&declared.workload);
             if smallest < DATAGRAM_HEADER as u64 {
                 Err(format!(
-                    "datagrams carry {DATAGRAM_HEADER} bytes of their own; make the smallest message at least that long"
+                    "a datagram needs a header of {DATAGRAM_HEADER} bytes; increase the smallest message to at least that"
                 ))
-            } else if largest > LONGEST_DATAGRAM {
-                Err(format!("no datagram is longer than {LONGEST_DATAGRAM} bytes; make the messages shorter"))
+            } else if largest > MAX_DATAGRAM_BYTES {
+                Err(format!("a datagram has at most {MAX_DATAGRAM_BYTES} bytes; shorten the messages"))
             } else {
                 Ok(Transport::Udp)
             }

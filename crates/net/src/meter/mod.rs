@@ -1,9 +1,9 @@
-//! Traffic over the kernel's own sockets: the applications of a scenario, and what came of them.
+//! Traffic over the kernel's own sockets: runs the applications of a scenario, and measures the results.
 //!
-//! Every flow has a thread at each end for each way of its data, in the network namespace of its host. All read the same
-//! clock, so that the age of what arrives is known; what arrives is compared with what was sent, byte by byte. A further
-//! thread for each namespace asks the kernel for the state of its TCP connections and subflows. Between machines, [`remote`]
-//! does the same by messages that say their own age.
+//! Every flow has a thread at each end for each direction of its data, in the network namespace of its host.
+//! All threads read the same clock, so that delays are known; received data is compared with sent data, byte
+//! by byte. A further thread per namespace queries the kernel for the state of its TCP connections and
+//! subflows. Between machines, [`remote`] does the same with messages that contain their time of creation.
 
 mod diag;
 mod end;

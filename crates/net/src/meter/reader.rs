@@ -3,7 +3,7 @@
 use super::flow::{DATAGRAM_HEADER, Transport};
 use super::record::{Record, State, state_of};
 use super::socket;
-use super::span::{LONGEST_SLEEP, Span};
+use super::span::{MAX_SLEEP, Span};
 use super::speaker::Speaker;
 use anabranch_base::time::Time;
 use anabranch_wire::Payload;
@@ -13,9 +13,9 @@ use rustix::net::RecvFlags;
 use std::os::fd::OwnedFd;
 
 /// Bytes that are read at once.
-const CHUNK: usize = 1 << 18;
+const CHUNK_BYTES: usize = 1 << 18;
 
-/// Who reads at an end, and compares what arrives with what was sent.
+/// Reads at an end, and compares received with sent data.
 pub struct Reader<'a> {
     socket: &'a OwnedFd,
     record: &'a Record,
@@ -26,10 +26,11 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// At this socket.
     pub fn new(socket: &'a OwnedFd, record: &'a Record, span: &'a Span) -> Self {
-        Self { socket, record, span, chunk: vec![0; CHUNK] }
+        Self { socket, record, span, chunk: vec![0; CHUNK_BYTES] }
     }
 
-    /// Reads until the other end closes or the run ends, and tells the application of this end, if there is one.
+    /// Reads until the other end closes or the run ends, and informs the application of this end, if there is
+    /// one.
     pub fn read(mut self, transport: Transport, application: Option<&Speaker>) {
         match transport {
             Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.stream(application),
@@ -41,8 +42,8 @@ impl<'a> Reader<'a> {
     }
 
     fn wait(&self) {
-        if let Err(error) = socket::wait(self.socket, PollFlags::IN, LONGEST_SLEEP) {
-            self.record.fault(format!("waiting for the socket: {error}"));
+        if let Err(error) = socket::wait(self.socket, PollFlags::IN, MAX_SLEEP) {
+            self.record.fault(format!("cannot wait for the socket: {error}"));
         }
     }
 
@@ -54,7 +55,7 @@ impl<'a> Reader<'a> {
                 Ok((0, _)) => {
                     let mut tally = self.record.tally();
                     if tally.finished_writing && tally.delivered == tally.written {
-                        // The other end may have closed later than it had written all.
+                        // The other end may close some time after its last write.
                         tally.completed = last.or_else(|| Some(self.span.now()));
                         tally.state = State::Closed;
                     }
@@ -83,7 +84,7 @@ impl<'a> Reader<'a> {
         while !self.span.is_over() {
             match rustix::net::recv(self.socket, self.chunk.as_mut_slice(), RecvFlags::empty()) {
                 Ok((len, _)) if len < DATAGRAM_HEADER => {
-                    self.record.fault(format!("a datagram of {len} bytes arrived that nobody sent"));
+                    self.record.fault(format!("a datagram of {len} bytes arrived that was not sent"));
                 }
                 Ok((len, _)) => {
                     let word =
@@ -100,11 +101,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What arrived has to be what was sent.
+    /// Compares received with sent data.
     fn check(&self, expected: Payload, bytes: &[u8]) {
         if let Some(at) = expected.first_difference(bytes) {
             let at = expected.offset + at as u64;
-            self.record.fault(format!("byte {at} arrived with another value than it was sent with"));
+            self.record.fault(format!("byte {at} differs from the sent one"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What both ends of a flow write down.
+//! Records of both ends of a flow.
 
 use anabranch_base::time::Time;
 use anabranch_scenario::measure::{Histogram, Outage, Pace};
@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How far a flow has come.
+/// State of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It has not begun, or waits for the other end.
@@ -17,11 +17,11 @@ pub enum State {
     Closed,
     /// The other end gave up.
     Reset,
-    /// Nobody answered.
+    /// There was no answer.
     TimedOut,
     /// No route.
     Unreachable,
-    /// Nobody listens.
+    /// There is no listener.
     Refused,
     /// Another error of the socket.
     Aborted,
@@ -43,7 +43,7 @@ impl State {
     }
 }
 
-/// What an error of a socket means for its flow.
+/// The state of a flow after an error of its socket.
 pub fn state_of(error: Errno) -> State {
     match error {
         Errno::CONNRESET | Errno::PIPE => State::Reset,
@@ -54,12 +54,12 @@ pub fn state_of(error: Errno) -> State {
     }
 }
 
-/// One way of a flow's data as its two ends see it.
+/// Record of one direction of a flow's data, from both ends.
 #[derive(Clone, Debug)]
-pub struct Tally {
-    /// How far it has come.
+pub struct TransferTally {
+    /// Its state.
     pub state: State,
-    /// Bytes that the sender's socket took of a stream, and of datagrams those that the application wrote.
+    /// Bytes of a stream that the sender's socket accepted, or of datagrams that the application wrote.
     pub written: u64,
     /// Bytes that the receiver read.
     pub delivered: u64,
@@ -69,31 +69,31 @@ pub struct Tally {
     pub datagrams: u64,
     /// Bytes written after the warm-up.
     pub written_measured: u64,
-    /// From write to read, after the warm-up: of each byte of a stream, of each datagram.
+    /// Delays from writing to reading, after the warm-up: of each byte of a stream, of each datagram.
     pub delays: Histogram,
-    /// What the receiver read over time, in a run with an outage.
+    /// Reads of the receiver over time, in a run with an outage.
     pub pace: Option<Pace>,
-    /// When the last byte of all arrived.
+    /// When the last byte arrived.
     pub completed: Option<Time>,
-    /// The sender writes nothing more.
+    /// The sender has closed.
     pub finished_writing: bool,
-    /// What arrived was not what was sent, or the socket failed: a sentence.
+    /// Received data that differs from sent data, or a failed socket: a sentence.
     pub fault: Option<String>,
-    /// What was written and not yet read of a stream: the offset behind it, and when the application had it.
+    /// Data of a stream that was written and not read: its end offset, and when the application had it ready.
     ages: VecDeque<(u64, Time)>,
 }
 
-/// The tally of one way of a flow's data, shared by both ends.
+/// The tally of one direction of a flow's data, shared by both ends.
 #[derive(Debug)]
 pub struct Record {
     warmup: Time,
-    tally: Mutex<Tally>,
+    tally: Mutex<TransferTally>,
 }
 
 impl Record {
-    /// In a run whose measured part begins at `warmup`, and in which there may be an outage.
+    /// For a run whose measured part begins at `warmup`, with or without an outage.
     pub fn new(warmup: Time, outage: Option<Outage>) -> Self {
-        let tally = Tally {
+        let tally = TransferTally {
             state: State::Opening,
             written: 0,
             delivered: 0,
@@ -110,13 +110,13 @@ impl Record {
         Self { warmup, tally: Mutex::new(tally) }
     }
 
-    /// The tally, for whoever needs more than the calls below.
-    pub fn tally(&self) -> MutexGuard<'_, Tally> {
-        // Whoever panicked while holding it ends the run anyway.
+    /// The tally, for uses beyond the methods below.
+    pub fn tally(&self) -> MutexGuard<'_, TransferTally> {
+        // A thread that panicked while holding it ends the run anyway.
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sender's socket took `len` bytes of a stream that the application had ready at `born`.
+    /// The sender's socket accepted `len` bytes of a stream that the application had ready at `born`.
     pub fn wrote(&self, now: Time, len: u64, born: Time) {
         let warm = now >= self.warmup;
         let mut tally = self.tally();
@@ -129,7 +129,8 @@ impl Record {
         }
     }
 
-    /// The application wrote a datagram, which the kernel took, or lost at once as it does while an interface is down.
+    /// The application wrote a datagram, which the kernel accepted, or lost at once, for example while an
+    /// interface is down.
     pub fn wrote_datagram(&self, now: Time, len: u64, taken: bool) {
         let warm = now >= self.warmup;
         let mut tally = self.tally();
@@ -151,7 +152,7 @@ impl Record {
         }
         let end = tally.delivered + len;
         while tally.delivered < end {
-            // Bytes may be read before their writer has come to writing them down.
+            // The reader may be faster than the record of the write.
             let (upto, born) = tally.ages.front().map_or((end, now), |&(upto, born)| (upto.min(end), born));
             let bytes = upto - tally.delivered;
             if warm {
@@ -179,12 +180,12 @@ impl Record {
         }
     }
 
-    /// The flow has come this far.
+    /// Sets the state of the flow.
     pub fn reached(&self, state: State) {
         self.tally().state = state;
     }
 
-    /// Something is wrong; the first sentence stays.
+    /// Records an error; only the first is kept.
     pub fn fault(&self, sentence: String) {
         self.tally().fault.get_or_insert(sentence);
     }
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_have_the_age_of_their_write_and_count_after_the_warm_up() {
+    fn bytes_have_delays_and_count_after_the_warm_up() {
         let record = Record::new(ms(100), None);
         record.wrote(ms(0), 50, ms(0));
         record.wrote(ms(90), 100, ms(90));
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_that_the_kernel_loses_was_written_and_not_sent() {
+    fn datagram_lost_by_the_kernel_is_not_sent() {
         let record = Record::new(ms(0), None);
         record.wrote_datagram(ms(1), 400, true);
         record.wrote_datagram(ms(2), 300, false);
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_before_it_was_written_down_has_no_age() {
+    fn data_read_before_its_record_has_no_delay() {
         let record = Record::new(ms(0), None);
         record.read(ms(5), 10);
         record.wrote(ms(5), 10, ms(1));

@@ -1,7 +1,7 @@
-//! From what was measured to the result document.
+//! Builds the result document from the measurements.
 
 use super::flow::{Flow, Transport};
-use super::record::{State, Tally};
+use super::record::{State, TransferTally};
 use super::sampler::{FlowSamples, PathSamples};
 use anabranch_base::time::Time;
 use anabranch_netem::Interface;
@@ -12,21 +12,21 @@ use anabranch_scenario::workload::Client;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-/// What the ends of a flow said to each other.
+/// The records of a flow's ends.
 #[derive(Clone, Copy, Debug)]
-pub struct Said<'a> {
-    /// The data that the flow is there for.
-    pub main: &'a Tally,
-    /// What went the other way, if anything was to.
-    pub back: Option<&'a Tally>,
-    /// What the source learnt as one that asks, if it is one.
+pub struct FlowRecords<'a> {
+    /// The main data of the flow.
+    pub main: &'a TransferTally,
+    /// The data in the opposite direction, if there is any.
+    pub back: Option<&'a TransferTally>,
+    /// The source's results as a requesting application; `None` for others.
     pub client: Option<&'a Client>,
 }
 
-/// A run that is over.
+/// A completed run.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
-    /// What was run.
+    /// The scenario of the run.
     pub scenario: &'a Scenario,
     /// When measuring began.
     pub since: Time,
@@ -35,10 +35,16 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// What came of a flow.
-    pub fn flow(&self, index: usize, flow: &Flow, said: &Said<'_>, samples: &FlowSamples) -> FlowResult {
+    /// The result of a flow.
+    pub fn flow(
+        &self,
+        index: usize,
+        flow: &Flow,
+        records: &FlowRecords<'_>,
+        samples: &FlowSamples,
+    ) -> FlowResult {
         let declared = &self.scenario.flows[index];
-        let Said { main: tally, back, client } = *said;
+        let FlowRecords { main: tally, back, client } = *records;
         let paths = match flow.transport {
             Transport::Udp => vec![self.datagrams(flow, tally)],
             Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.paths(index, samples, tally.state),
@@ -55,12 +61,12 @@ impl Report<'_> {
             fallback: flow.transport == Transport::Mptcp
                 && samples.mptcp.map_or(!samples.paths.is_empty(), |connection| connection.fallback),
             goodput_bps: self.measured().rate(tally.delivered_measured),
-            // The sum of nothing is minus zero.
+            // The sum of an empty iterator is minus zero.
             throughput_bps: paths.iter().fold(0.0, |sum, path| sum + path.throughput_bps),
             delivered_bytes: tally.delivered,
             written_bytes: tally.written,
             setup_s: None,
-            completion_s: completed(said).map(|at| at.since(flow.start).as_secs_f64()),
+            completion_s: completed(records).map(|at| at.since(flow.start).as_secs_f64()),
             delivery_delay_s: Quantiles::of(&tally.delays),
             direction: match declared.direction {
                 Directions::Forward => None,
@@ -87,7 +93,8 @@ impl Report<'_> {
         let mut names = PathNames::default();
         let path = |(at, path): (usize, &PathSamples)| {
             let name = names.of(at, self.scenario, [path.local.ip(), path.remote.ip()]).to_owned();
-            // Of a flow that is over no path is, whatever the kernel said of its connection last.
+            // The paths of an ended flow are unusable, whatever the kernel last reported about its
+            // connection.
             let usable = path.usable && matches!(state, State::Opening | State::Open);
             PathResult { usable, ..self.path(index, name, path) }
         };
@@ -131,8 +138,8 @@ impl Report<'_> {
         }
     }
 
-    /// The one path of datagrams, of which the kernel keeps no state.
-    fn datagrams(&self, flow: &Flow, tally: &Tally) -> PathResult {
+    /// The only path of datagrams, for which the kernel has no state.
+    fn datagrams(&self, flow: &Flow, tally: &TransferTally) -> PathResult {
         let mut names = PathNames::default();
         let ends = [flow.local.ip(), flow.remote.ip()];
         PathResult {
@@ -192,13 +199,13 @@ impl Report<'_> {
     }
 }
 
-/// When the last byte of all arrived, if all applications have closed and all has arrived.
-fn completed(said: &Said<'_>) -> Option<Time> {
-    let main = said.main.completed?;
-    said.back.map_or(Some(main), |back| Some(main.max(back.completed?)))
+/// When the last byte arrived, if all applications have closed and all data has arrived.
+fn completed(records: &FlowRecords<'_>) -> Option<Time> {
+    let main = records.main.completed?;
+    records.back.map_or(Some(main), |back| Some(main.max(back.completed?)))
 }
 
-/// What the kernel counts for a connection as a whole.
+/// The kernel's counters of a whole connection.
 fn counters(samples: &FlowSamples) -> BTreeMap<String, u64> {
     let of = |connection: &super::diag::MptcpInfo| {
         [

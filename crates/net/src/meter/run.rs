@@ -1,9 +1,9 @@
-//! A run: every flow's ends and who watches them, in threads.
+//! A run: the ends of all flows and the sampler, in threads.
 
 use super::end::{ACCEPTS, CONNECTS, End, Left};
 use super::flow::{Flow, FlowError, flows};
 use super::record::Record;
-use super::report::{self, Said};
+use super::report::{self, FlowRecords};
 use super::sampler::{FlowSamples, Sampler, Watched};
 use super::socket;
 use super::span::Span;
@@ -21,16 +21,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// What cannot be measured, and why.
+/// An error of a measurement.
 #[derive(Debug)]
 pub enum MeterError {
-    /// A flow that no socket can carry, or that went wrong.
+    /// A flow that sockets cannot carry, or that failed.
     Flow(FlowError),
-    /// The system refuses something.
+    /// The system refused an operation.
     System {
-        /// What.
+        /// The failed operation.
         what: String,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
 }
@@ -46,30 +46,32 @@ impl fmt::Display for MeterError {
 
 impl core::error::Error for MeterError {}
 
-/// How flows are measured.
+/// Settings of the measurement.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Folder for windows and round-trip times over time.
     pub trace: Option<PathBuf>,
 }
 
-/// The flows of a scenario, ready to start: everybody listens.
+/// The flows of a scenario, ready to start: all listeners are open.
 pub struct Meter {
     scenario: Arc<Scenario>,
     flows: Vec<Flow>,
-    /// Of the sending and of the receiving host of each flow.
+    /// Namespaces of the sending and of the receiving host of each flow.
     hosts: Vec<[Namespace; 2]>,
     listening: Vec<OwnedFd>,
     sampler: Sampler,
 }
 
 impl Meter {
-    /// Opens what listens, and what watches.
+    /// Opens the listeners and the sampler.
     ///
     /// # Errors
-    /// Which flow no socket can carry, or what the system refuses.
+    ///
+    /// A flow that sockets cannot carry, or a refusal of the system.
     ///
     /// # Panics
+    ///
     /// If a host has no namespace.
     pub fn new(
         scenario: Arc<Scenario>,
@@ -96,7 +98,7 @@ impl Meter {
                 error,
             })?);
             hosts.push(pair);
-            // What there is to be seen of paths is at the ends of the flow's own connection.
+            // The paths of a flow are those of its own connection.
             let hosts = [&*declared.from, declared.meets()].map(place);
             watched.push(Watched { hosts, port: flow.remote.port(), source: flow.source });
         }
@@ -131,37 +133,38 @@ impl Meter {
     }
 }
 
-/// Flows under way.
+/// Running flows.
 pub struct Measuring {
     scenario: Arc<Scenario>,
     span: Arc<Span>,
     flows: Vec<Flow>,
-    /// Of what each end of a flow writes.
+    /// Records of the data of each end of each flow.
     records: Vec<[Arc<Record>; 2]>,
     ends: Vec<[JoinHandle<io::Result<Left>>; 2]>,
     watcher: JoinHandle<io::Result<Vec<FlowSamples>>>,
 }
 
 impl Measuring {
-    /// Which share of the run is over, 0 to 1.
+    /// The completed share of the run, 0 to 1.
     pub fn share(&self) -> f64 {
         (self.span.now().as_secs_f64() / self.span.until.as_secs_f64()).min(1.0)
     }
 
-    /// A flow has gone wrong: there is nothing to wait for.
+    /// A flow has failed, so that the run need not continue.
     pub fn has_failed(&self) -> bool {
         self.records.iter().flatten().any(|record| record.tally().fault.is_some())
     }
 
-    /// Ends the run before its time.
+    /// Ends the run prematurely.
     pub fn stop(&self) {
         self.span.stop();
     }
 
-    /// Waits for the end of the run; what came of the flows.
+    /// Waits for the end of the run; returns the results of the flows.
     ///
     /// # Errors
-    /// Which flow went wrong, or what the system refused.
+    ///
+    /// A failed flow, or a refusal of the system.
     pub fn finish(self) -> Result<Vec<FlowResult>, MeterError> {
         let refused = |what: &str, error| MeterError::System { what: what.to_owned(), error };
         let mut open = Vec::new();
@@ -172,7 +175,7 @@ impl Measuring {
             open.push([connects.map_err(failed)?, accepts.map_err(failed)?]);
         }
         let samples = self.watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let samples = samples.map_err(|error| refused("watching the connections", error))?;
+        let samples = samples.map_err(|error| refused("sampling the connections", error))?;
         let clients: Vec<_> = open.into_iter().map(|ends| ends.map(Left::close)).collect();
         let report = report::Report {
             scenario: &self.scenario,
@@ -188,7 +191,7 @@ impl Measuring {
             }
             let client = clients[index][flow.source].as_ref();
             let [main, back] = [flow.source, 1 - flow.source].map(|end| &*ends[end]);
-            let said = Said { main, back: flow.is_mutual().then_some(back), client };
+            let said = FlowRecords { main, back: flow.is_mutual().then_some(back), client };
             results.push(report.flow(index, flow, &said, &samples[index]));
         }
         Ok(results)

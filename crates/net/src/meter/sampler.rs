@@ -1,4 +1,4 @@
-//! Watching the kernel's connections and subflows while a run is under way.
+//! Samples the kernel's connections and subflows during a run.
 
 use super::diag::{Diagnostics, MptcpInfo, Socket, TcpInfo};
 use super::span::Span;
@@ -11,42 +11,43 @@ use core::net::SocketAddr;
 use std::io;
 use std::path::Path;
 
-/// Paths that a flow can have: so far apart are the subjects of two flows in the trace.
+/// Maximum number of paths of a flow: the distance between the subjects of two flows in the trace.
 const PATHS: usize = 256;
 
-/// A flow's namespaces among those that are watched, and its port.
+/// A flow's namespaces among the sampled ones, and its port.
 #[derive(Clone, Copy, Debug)]
 pub struct Watched {
-    /// Of the host that connects and of the one that is connected to.
+    /// Of the connecting host and of the listening one.
     pub hosts: [usize; 2],
-    /// The port that is connected to.
+    /// The listening port.
     pub port: u16,
-    /// The place in `hosts` of the one whose data the flow is there for.
+    /// The index in `hosts` of the host with the main data of the flow.
     pub source: usize,
 }
 
 impl Watched {
-    /// The place in [`hosts`](Self::hosts) of the end that a host's socket is, if it is one of this flow's.
+    /// The index in [`hosts`](Self::hosts) of the end to which a host's socket belongs, if it belongs to this
+    /// flow.
     fn end(&self, host: usize, socket: &Socket) -> Option<usize> {
         let ports = [socket.remote.port(), socket.local.port()];
         (0..2).find(|&end| self.hosts[end] == host && ports[end] == self.port)
     }
 }
 
-/// A path of a flow, as the kernel described it.
+/// Samples of a path of a flow.
 #[derive(Clone, Debug)]
 pub struct PathSamples {
-    /// The end of the source.
+    /// Address and port of the source.
     pub local: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
-    /// It was established when it was last seen.
+    /// It was established at the last sample.
     pub usable: bool,
-    /// What the sender's kernel said last.
+    /// The sender's last sample.
     pub latest: TcpInfo,
-    /// What it had said when measuring began.
+    /// The sender's sample at the start of measuring.
     pub baseline: TcpInfo,
-    /// Bytes that the receiver's kernel had received, at the end and when measuring began.
+    /// Bytes received according to the receiver's kernel, at the end and at the start of measuring.
     pub received: [u64; 2],
     /// Bytes, over the measured part.
     pub cwnd: TimeMeans<1>,
@@ -56,16 +57,16 @@ pub struct PathSamples {
     pub in_flight: TimeMeans<1>,
 }
 
-/// All that was seen of a flow.
+/// All samples of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct FlowSamples {
-    /// Paths, in the order in which they were first seen.
+    /// Paths, in the order of their first sample.
     pub paths: Vec<PathSamples>,
-    /// What the sender's kernel said last of the Multipath TCP connection.
+    /// The sender's last sample of the Multipath TCP connection.
     pub mptcp: Option<MptcpInfo>,
 }
 
-/// Asks the kernel at regular intervals.
+/// Samples the kernel's connections at regular intervals.
 pub struct Sampler {
     namespaces: Vec<Diagnostics>,
     watched: Vec<Watched>,
@@ -76,10 +77,11 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Watches these flows in these namespaces, and writes their windows over time into a folder.
+    /// Samples these flows in these namespaces, and writes their windows over time into a folder.
     ///
     /// # Errors
-    /// If the kernel has no socket diagnostics or a file cannot be written: what, and why.
+    ///
+    /// If the kernel has no socket diagnostics or a file cannot be written: the operation and the reason.
     pub fn new(
         namespaces: &[Namespace],
         watched: Vec<Watched>,
@@ -100,9 +102,10 @@ impl Sampler {
         Ok(Self { namespaces, watched, flows, names, trace, measuring: false })
     }
 
-    /// Looks every [`INTERVAL`] until the end of the run.
+    /// Samples every [`INTERVAL`] until the end of the run.
     ///
     /// # Errors
+    ///
     /// If the kernel refuses or the trace cannot be written.
     pub fn run(mut self, scenario: &Scenario, span: &Span) -> io::Result<Vec<FlowSamples>> {
         let (mut next, mut answered) = (Time::ZERO, 0);
@@ -180,7 +183,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// What there is to know of Multipath TCP connections, at the end and before they close.
+    /// Samples Multipath TCP connections, at the end and before they close.
     fn ask_for_connections(&mut self) {
         for (flow, watched) in self.flows.iter_mut().zip(&self.watched) {
             // A kernel without Multipath TCP has none, and refuses.
@@ -196,7 +199,7 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// The path between two ends, new if need be.
+/// The path between two ends; adds a new one.
 fn path_of(paths: &mut Vec<PathSamples>, now: Time, [local, remote]: [SocketAddr; 2]) -> &mut PathSamples {
     let known = paths.iter().position(|path| path.local == local && path.remote == remote);
     let at = known.unwrap_or_else(|| {

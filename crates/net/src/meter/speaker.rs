@@ -1,11 +1,11 @@
-//! The application at an end of a flow, shared by the thread that writes for it and the one that reads for it.
+//! The application at an end of a flow, shared by its writing and its reading thread.
 
-use super::span::{LONGEST_SLEEP, Span};
+use super::span::{MAX_SLEEP, Span};
 use anabranch_base::time::{Duration, Time};
 use anabranch_scenario::workload::{Application, Client, Step};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// An application that writes, and that may learn from what is read what to write next.
+/// A writing application whose writes may depend on its reads.
 #[derive(Debug)]
 pub struct Speaker {
     state: Mutex<State>,
@@ -16,7 +16,7 @@ pub struct Speaker {
 #[derive(Debug)]
 struct State {
     application: Application,
-    /// The warm-up has not ended yet, as far as was seen.
+    /// The end of the warm-up has not been processed.
     cold: bool,
 }
 
@@ -27,11 +27,11 @@ impl Speaker {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked while holding it ends the run anyway.
+        // A thread that panicked while holding it ends the run anyway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it wants to do now. One that was ended closes.
+    /// Its next step. An ended application closes.
     pub fn poll(&self, now: Time) -> Step {
         let application = &mut self.state().application;
         match application.poll(now) {
@@ -40,12 +40,12 @@ impl Speaker {
         }
     }
 
-    /// The transport took so many bytes.
+    /// The transport accepted `bytes` bytes.
     pub fn accepted(&self, bytes: u64) {
         self.state().application.accepted(bytes);
     }
 
-    /// So many bytes of the other end have been read.
+    /// `bytes` bytes of the other end have been read.
     pub fn read(&self, now: Time, bytes: u64) {
         let mut state = self.state();
         state.warm(now, self.warmup);
@@ -54,7 +54,7 @@ impl Speaker {
         self.news.notify_one();
     }
 
-    /// The other end writes nothing more: one that answers has nothing to wait for.
+    /// The other end writes nothing more: an answering application has nothing to wait for.
     pub fn heard_all(&self) {
         let mut state = self.state();
         if state.application.answers() {
@@ -64,22 +64,22 @@ impl Speaker {
         self.news.notify_one();
     }
 
-    /// When it wants to be asked again.
+    /// The time of its next poll.
     pub fn wake(&self) -> Time {
         self.state().application.wake()
     }
 
-    /// Sleeps until it wants something, has learnt something, or for [`LONGEST_SLEEP`].
+    /// Sleeps until it is due, has read data, or for [`MAX_SLEEP`].
     pub fn sleep(&self, span: &Span) {
         let state = self.state();
-        let left = state.application.wake().min(span.until).since(span.now()).min(LONGEST_SLEEP);
+        let left = state.application.wake().min(span.until).since(span.now()).min(MAX_SLEEP);
         if left > Duration::ZERO {
             let left = std::time::Duration::from_nanos(left.as_nanos());
             drop(self.news.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner));
         }
     }
 
-    /// What it learnt by `now` as one that asks, if it is one.
+    /// Its results by `now` as a requesting application; `None` for others.
     pub fn client(&self, now: Time) -> Option<Client> {
         let mut state = self.state();
         state.warm(now, self.warmup);
@@ -88,7 +88,7 @@ impl Speaker {
 }
 
 impl State {
-    /// Forgets what came before the end of the warm-up, once that is over.
+    /// Discards the results of the warm-up, once that is over.
     fn warm(&mut self, now: Time, warmup: Time) {
         if self.cold && now >= warmup {
             self.cold = false;

@@ -3,7 +3,7 @@
 use super::flow::{DATAGRAM_HEADER, Transport};
 use super::record::{Record, State, state_of};
 use super::socket;
-use super::span::{LONGEST_SLEEP, Span};
+use super::span::{MAX_SLEEP, Span};
 use super::speaker::Speaker;
 use anabranch_base::time::Time;
 use anabranch_scenario::workload::Step;
@@ -13,19 +13,19 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 use std::os::fd::OwnedFd;
 
-/// Bytes that are handed to a socket at once.
-const CHUNK: usize = 1 << 16;
+/// Maximum number of bytes per system call.
+const CHUNK_BYTES: usize = 1 << 16;
 
-/// Who writes at an end.
+/// Writes at an end.
 pub struct Writer<'a> {
     socket: &'a OwnedFd,
     record: &'a Record,
     span: &'a Span,
-    /// Once this end has closed, too, the kernel forgets the connection.
+    /// The other end writes, too: once this end has also closed, the kernel discards the connection.
     mutual: bool,
     /// Bytes sent.
     offset: u64,
-    /// Which bytes of the stream `chunk` holds.
+    /// The range of the stream in `chunk`.
     filled: core::ops::Range<u64>,
     chunk: Vec<u8>,
 }
@@ -33,10 +33,10 @@ pub struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// At this socket; `mutual` if the other end writes, too.
     pub fn new(socket: &'a OwnedFd, record: &'a Record, span: &'a Span, mutual: bool) -> Self {
-        Self { socket, record, span, mutual, offset: 0, filled: 0..0, chunk: vec![0; CHUNK] }
+        Self { socket, record, span, mutual, offset: 0, filled: 0..0, chunk: vec![0; CHUNK_BYTES] }
     }
 
-    /// Writes what the application wants until it closes or the run ends.
+    /// Writes the application's data until it closes or the run ends.
     pub fn write(mut self, transport: Transport, application: &Speaker) {
         match transport {
             Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.stream(application),
@@ -71,7 +71,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Hands up to `len` bytes to the socket; how many it took, 0 if there is no room.
+    /// Passes up to `len` bytes to the socket; returns the number that it accepted, 0 if there is no room.
     fn push(&mut self, len: u64) -> Result<u64, Errno> {
         if self.filled.is_empty() {
             self.filled = self.offset..self.offset + self.chunk.len() as u64;
@@ -91,13 +91,13 @@ impl<'a> Writer<'a> {
     }
 
     fn wait_for_room(&self, wake: Time) {
-        let sleep = wake.since(self.span.now()).min(LONGEST_SLEEP);
+        let sleep = wake.since(self.span.now()).min(MAX_SLEEP);
         if let Err(error) = socket::wait(self.socket, PollFlags::OUT, sleep) {
-            self.record.fault(format!("waiting for the socket: {error}"));
+            self.record.fault(format!("cannot wait for the socket: {error}"));
         }
     }
 
-    /// A datagram begins with its place in all that is sent and with the moment at which it was made.
+    /// A datagram begins with its stream offset and its time of creation.
     fn datagrams(&mut self, application: &Speaker) {
         while !self.span.is_over() {
             let now = self.span.now();

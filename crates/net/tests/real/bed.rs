@@ -1,4 +1,4 @@
-//! The hosts of a scenario, each in a namespace of its own, with its network emulated between them.
+//! The hosts of a scenario, each in its own namespace, with its network emulated between them.
 
 use super::namespace::Named;
 use anabranch_net::Namespace;
@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 
-/// The hosts of a scenario, which are removed in the end.
+/// The hosts of a scenario, which are removed at the end.
 pub struct Hosts {
     pub layout: Layout,
     named: BTreeMap<String, Named>,
 }
 
 impl Hosts {
-    /// Makes hosts and network of a scenario. The path manager knows every address: of the first flow's sending host to open
-    /// subflows from, of others to announce.
+    /// Creates hosts and network of a scenario. The path manager gets every address: for subflows at the
+    /// first flow's sending host, for announcements at others.
     pub fn new(purpose: &str, scenario: &Arc<Scenario>) -> (Self, Emulator) {
         let layout = Layout::new(scenario).expect("a network");
         let name = |host: &str| format!("anabranch-{purpose}-{host}-{}", std::process::id());
@@ -41,10 +41,10 @@ impl Hosts {
 
     /// The namespace of a host.
     pub fn namespace(&self, host: &str) -> Namespace {
-        Namespace::open(self.named[host].path().as_ref()).expect("it was made")
+        Namespace::open(self.named[host].path().as_ref()).expect("the namespace exists")
     }
 
-    /// What the namespace of a host is called.
+    /// The name of a host's namespace.
     pub fn name(&self, host: &str) -> &str {
         self.named[host].name()
     }
@@ -62,7 +62,7 @@ impl Hosts {
         assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Gives the hosts their addresses and routes, and every address to the path manager.
+    /// Configures addresses and routes of the hosts, and adds every address to the path manager.
     fn configure(&self, opener: &str) {
         for host in &self.layout.hosts {
             let ip = |arguments: &str| self.ip(&host.name, arguments);
@@ -73,7 +73,7 @@ impl Hosts {
                 ip(&format!("address add {address}/32 dev {device}"));
                 ip(&format!("link set {device} up"));
                 ip(&format!("rule add from {address} lookup {table}"));
-                // Where this address leads nowhere, the other interface must not be taken instead.
+                // Without a route for this address, the other interface must not be used instead.
                 ip(&format!("route add unreachable default table {table}"));
                 for route in &interface.routes {
                     let to = &route.to;

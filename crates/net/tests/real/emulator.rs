@@ -1,4 +1,4 @@
-//! The kernel's sockets over an emulated network, each host in a namespace of its own.
+//! The kernel's sockets over an emulated network, each host in its own namespace.
 
 use super::bed::Hosts;
 use super::namespace::{Need, machine_has, within};
@@ -41,12 +41,12 @@ fn run(purpose: &str, flows: &str) -> (Vec<FlowResult>, Outcome) {
             .expect("sockets");
     let clock = Clock::new();
     let running = emulator.start(clock, Time::ZERO + scenario.duration);
-    let flows = meter.start(clock).finish().expect("what arrives is what was sent");
+    let flows = meter.start(clock).finish().expect("received data equals sent data");
     (flows, running.finish(false).expect("the interfaces stay"))
 }
 
 #[test]
-fn tcp_fills_a_link_and_a_file_arrives_whole() {
+fn tcp_fills_a_link_and_delivers_a_file() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -68,7 +68,8 @@ workload = { kind = "file", size = "200 kB" }
 "#,
     );
     let [all, file] = flows.as_slice() else { panic!("two flows") };
-    // A busy machine makes it less; more by what arrived before the measured time and was read in it, a late moment's worth.
+    // A busy machine reduces it; data that arrived before the measured time and was read within it may
+    // increase it slightly.
     assert!((3.0e6..6.5e6).contains(&all.goodput_bps), "{all:?}");
     assert_eq!((file.state.as_str(), file.delivered_bytes), ("closed", 200_000), "{file:?}");
     assert!(file.completion_s.is_some_and(|seconds| seconds > 0.27), "{file:?}");
@@ -81,7 +82,7 @@ workload = { kind = "file", size = "200 kB" }
 }
 
 #[test]
-fn multipath_tcp_uses_both_links_and_datagrams_keep_their_age() {
+fn mptcp_uses_both_links_and_datagrams_have_delays() {
     if !machine_has(&NEEDS) || !machine_has(&[Need::Mptcp]) {
         return;
     }
@@ -109,14 +110,14 @@ workload = { kind = "rate", rate = "200 kbit/s", message = "500 B" }
     let mut used: Vec<_> = used.map(|path| path.name.as_str()).collect();
     used.sort_unstable();
     assert_eq!(used, ["one", "two"], "{both:?}");
-    let delay = datagrams.delivery_delay_s.expect("some arrived");
+    let delay = datagrams.delivery_delay_s.expect("some datagrams arrived");
     assert!(delay.p50 > 0.01, "{delay:?}");
     assert!(datagrams.delivered_bytes > 20_000, "{datagrams:?}");
 }
 
-/// Before it connects, an MPTCP socket takes any name without a word.
+/// An unconnected MPTCP socket accepts any name silently.
 #[test]
-fn a_congestion_control_that_the_kernel_has_not_is_noticed() {
+fn missing_congestion_control_is_detected() {
     if !machine_has(&NEEDS) || !machine_has(&[Need::Mptcp]) {
         return;
     }
@@ -135,18 +136,18 @@ workload = { kind = "saturated" }
         )
     });
     let Err(panic) = error else { return eprintln!("skipped: this kernel has wvegas") };
-    let said = panic.downcast_ref::<String>().expect("a sentence");
-    assert!(said.contains("and not wvegas"), "{said}");
+    let message = panic.downcast_ref::<String>().expect("a sentence");
+    assert!(message.contains("and not wvegas"), "{message}");
 }
 
 #[test]
-fn a_namespace_without_the_right_file_is_an_error() {
+fn file_of_another_namespace_is_refused() {
     if !machine_has(&NEEDS) {
         return;
     }
     within("emulated-none", || {
         assert!(Namespace::open("/run/netns/anabranch-nobody-made-it".as_ref()).is_err());
-        let file = Namespace::open("/proc/self/ns/uts".as_ref()).expect("it is there");
-        assert!(file.run(|| Ok(())).is_err(), "that is no network");
+        let file = Namespace::open("/proc/self/ns/uts".as_ref()).expect("the file exists");
+        assert!(file.run(|| Ok(())).is_err(), "the file is not a network namespace");
     });
 }

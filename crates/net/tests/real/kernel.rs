@@ -12,20 +12,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What the peer did: what it wrote and what it read.
+/// Written and read data of the peer.
 pub type Done = JoinHandle<(Contents, Contents)>;
 
 /// A stream socket of TCP or Multipath TCP (`IPPROTO_MPTCP`).
 fn socket(address: IpAddr, multipath: bool) -> OwnedFd {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let protocol = multipath.then(|| Protocol::from_raw(NonZeroU32::new(262).expect("not zero")));
-    rustix::net::socket(family, SocketType::STREAM, protocol).expect("the kernel has it")
+    rustix::net::socket(family, SocketType::STREAM, protocol).expect("the kernel supports the protocol")
 }
 
-/// A listening socket that takes one connection and transfers both ways.
+/// A listening socket that accepts one connection and transfers in both directions.
 pub fn listen(multipath: bool, local: SocketAddr, bytes: u64) -> Done {
     let socket = socket(local.ip(), multipath);
-    rustix::net::bind(&socket, &local).expect("the address is the machine's");
+    rustix::net::bind(&socket, &local).expect("the address belongs to the machine");
     rustix::net::listen(&socket, 1).expect("a bound socket can listen");
     let listener = TcpListener::from(socket);
     std::thread::spawn(move || {
@@ -34,19 +34,20 @@ pub fn listen(multipath: bool, local: SocketAddr, bytes: u64) -> Done {
     })
 }
 
-/// A socket that connects and transfers both ways.
+/// A socket that connects and transfers in both directions.
 pub fn connect(multipath: bool, remote: SocketAddr, bytes: u64) -> Done {
     let socket = socket(remote.ip(), multipath);
     std::thread::spawn(move || {
-        rustix::net::connect(&socket, &remote).expect("somebody listens there");
+        rustix::net::connect(&socket, &remote).expect("the peer listens");
         transfer(&TcpStream::from(socket), bytes)
     })
 }
 
-/// Writes random bytes and reads until the end of the stream, at once.
+/// Writes random bytes and reads until the end of the stream, concurrently.
 ///
-/// So many bytes are written at least, and more until the other end's stream has ended: what it waits for may still need some.
-/// These come with pauses, so that the worker in which the kernel takes a `DATA_FIN` gets a turn on a busy machine.
+/// Writes at least `bytes` bytes, and more until the other end's stream has ended, since the other end may
+/// wait for further data. Those are written with pauses, so that the worker in which the kernel processes a
+/// `DATA_FIN` gets processor time on a busy machine.
 fn transfer(stream: &TcpStream, bytes: u64) -> (Contents, Contents) {
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -57,10 +58,10 @@ fn transfer(stream: &TcpStream, bytes: u64) -> (Contents, Contents) {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 let some: Vec<u8> = (0..1250).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
-                (&*stream).write_all(&some).expect("the peer takes it");
+                (&*stream).write_all(&some).expect("the peer accepts data");
                 written.take_bytes(&some);
             }
-            stream.shutdown(Shutdown::Write).expect("it is connected");
+            stream.shutdown(Shutdown::Write).expect("the stream is connected");
             written
         });
         let mut read = Contents::default();

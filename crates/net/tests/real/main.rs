@@ -1,6 +1,6 @@
-//! Real transfers: this stack and those of others, in network namespaces of the tests' own.
+//! Real transfers between this stack and others, in separate network namespaces.
 //!
-//! A test that finds something missing on the machine says so and passes.
+//! A test that misses a requirement of the machine prints it and passes.
 #![cfg(target_os = "linux")]
 
 #[path = "../../../host/tests/transfer/application.rs"]

@@ -30,7 +30,7 @@ fn protocol(checksum: bool) -> Protocol {
     })
 }
 
-/// The kernel sends what has an address of path `i` as source by interface `i`, and takes what comes from anywhere.
+/// The kernel sends packets with a source address of path `i` by interface `i`, and accepts packets from any.
 fn routes() {
     for path in 0..2 {
         ip(&format!("rule add from 10.0.{path}.1 table {}", 101 + path));
@@ -39,7 +39,7 @@ fn routes() {
     ip("mptcp limits set subflow 4 add_addr_accepted 4");
 }
 
-/// There is more to come until two paths have carried data both ways, however long the kernel takes to join.
+/// True until two paths have carried data in both directions, since the kernel may join late.
 fn lacks_a_path(socket: &mut Socket<'_>) -> bool {
     used(&ours::carried(&socket.endpoint.report())) < 2
 }
@@ -48,9 +48,10 @@ fn used(carried: &[(u64, u64)]) -> usize {
     carried.iter().filter(|&&(sent, received)| sent > BYTES / 100 && received > 0).count()
 }
 
-/// Both paths carried data, as we and the kernel count it, and neither end fell back to TCP.
+/// Checks that both paths carried data, by our counters and the kernel's, and that neither end fell back to
+/// TCP.
 fn check(done: &Done, peer: kernel::Done) {
-    done.check(&peer.join().expect("the peer is done"));
+    done.check(&peer.join().expect("the peer succeeds"));
     assert!(!done.report.fallback, "{:#?}", done.report);
     let carried = done.carried();
     assert!(used(&carried) >= 2, "two subflows: {carried:?}");
@@ -65,14 +66,14 @@ fn connects(checksum: bool) {
     }
     let network = ours::network(false, 2);
     routes();
-    // The kernel tells us of its second address.
+    // The kernel announces its second address.
     ip("mptcp endpoint add 10.0.1.1 dev tun1 signal");
     let machine = ours::address(false, 0, 1);
     let peer = kernel::listen(true, (machine, 5001).into(), BYTES);
     let role = (Role::Connect(machine, 5001), lacks_a_path as ours::Meanwhile);
     let done = ours::start_with(network, protocol(checksum), LOAD, role).finish();
     check(&done, peer);
-    assert!(counter("MPTcpExt", "MPJoinAckRx") >= 1, "the kernel has seen our joins");
+    assert!(counter("MPTcpExt", "MPJoinAckRx") >= 1, "the kernel received our joins");
     assert!(counter("MPTcpExt", "AddAddrTx") >= 1, "the kernel announced its second address");
 }
 
@@ -91,28 +92,28 @@ fn accepts(checksum: bool) {
 }
 
 #[test]
-fn we_connect() {
+fn mptcp_connects_to_linux() {
     if machine_has(&NEEDS) {
         within("mptcp-connects", || connects(false));
     }
 }
 
 #[test]
-fn we_accept() {
+fn mptcp_accepts_from_linux() {
     if machine_has(&NEEDS) {
         within("mptcp-accepts", || accepts(false));
     }
 }
 
 #[test]
-fn we_connect_with_checksums() {
+fn mptcp_connects_to_linux_with_checksums() {
     if machine_has(&NEEDS) {
         within("mptcp-sum-connects", || connects(true));
     }
 }
 
 #[test]
-fn we_accept_with_checksums() {
+fn mptcp_accepts_from_linux_with_checksums() {
     if machine_has(&NEEDS) {
         within("mptcp-sum-accepts", || accepts(true));
     }

@@ -1,4 +1,4 @@
-//! A network namespace of a test's own.
+//! Network namespaces of tests.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
@@ -6,32 +6,32 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// A namespace, which is removed whatever happens.
+/// A namespace, which is removed in any case.
 pub struct Named {
     name: String,
     capture: Option<Child>,
 }
 
 impl Named {
-    /// Makes it.
+    /// Creates the namespace.
     pub fn new(name: String) -> Self {
         ip(&format!("netns add {name}"));
         Self { name, capture: None }
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The file that keeps it.
+    /// The file that identifies it.
     pub fn path(&self) -> String {
         format!("/run/netns/{}", self.name)
     }
 
-    /// Puts the calling thread into it.
+    /// Moves the calling thread into it.
     fn enter(&mut self) {
-        let namespace = File::open(self.path()).expect("it was made");
+        let namespace = File::open(self.path()).expect("the namespace exists");
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
             .expect("root may enter");
         ip("link set lo up");
@@ -40,7 +40,7 @@ impl Named {
             let tcpdump =
                 Command::new("tcpdump").args(["-U", "-i", "any", "-B", "65536", "-w", &file]).spawn();
             self.capture = Some(tcpdump.expect("tcpdump can be run"));
-            // It says nothing when it has begun.
+            // tcpdump does not report its start.
             std::thread::sleep(Duration::from_millis(500));
         }
     }
@@ -54,14 +54,14 @@ impl Drop for Named {
         }
         let removed = Command::new("ip").args(["netns", "del", &self.name]).status();
         if !removed.is_ok_and(|status| status.success()) {
-            eprintln!("namespace {} is still there", self.name);
+            eprintln!("namespace {} was not removed", self.name);
         }
     }
 }
 
-/// Runs `body` in a thread whose network namespace is a new one with nothing but a loopback interface. Threads and
-/// processes that it starts are in there too. The namespace is gone afterwards, also if `body` panics. With
-/// `ANABRANCH_CAPTURE` in the environment, tcpdump leaves what passed there in that folder.
+/// Runs `body` in a thread with a new network namespace that has only a loopback interface, which threads and
+/// processes that it starts inherit. The namespace is removed afterwards, even if `body` panics. With
+/// `ANABRANCH_CAPTURE` in the environment, tcpdump writes its packets into that folder.
 pub fn within(purpose: &str, body: impl FnOnce() + Send + 'static) {
     let name = format!("anabranch-{purpose}-{}", std::process::id());
     let done = std::thread::spawn(move || {
@@ -75,11 +75,11 @@ pub fn within(purpose: &str, body: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Runs `ip` with these arguments in the namespace of the calling thread, and returns what it says.
+/// Runs `ip` with these arguments in the namespace of the calling thread, and returns its output.
 pub fn ip(arguments: &str) -> String {
     let output = Command::new("ip").args(arguments.split_whitespace()).output().expect("ip can be run");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "ip {arguments}: {said}");
+    let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "ip {arguments}: {output_text}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -89,7 +89,7 @@ pub fn set(parameter: &str, value: &str) {
     std::fs::write(&path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// A counter of the namespace of the calling thread, such as `MPTcpExt` and `MPJoinSynRx`.
+/// A counter of the namespace of the calling thread, for example `MPTcpExt` and `MPJoinSynRx`.
 pub fn counter(group: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/netstat").expect("procfs");
     let mut lines = text.lines().filter(|line| line.starts_with(&format!("{group}:")));
@@ -98,7 +98,7 @@ pub fn counter(group: &str, name: &str) -> u64 {
     found.and_then(|(_, value)| value.parse().ok()).unwrap_or_else(|| panic!("no counter {group} {name}"))
 }
 
-/// What a test of real transfers may need of the machine.
+/// A requirement of a test of real transfers.
 #[derive(Clone, Copy, Debug)]
 pub enum Need {
     /// Namespaces: root and the program `ip`.
@@ -107,12 +107,12 @@ pub enum Need {
     Tun,
     /// Multipath TCP in the kernel.
     Mptcp,
-    /// Something else: whether it is there, and what is said if not.
+    /// Another requirement: whether it is met, and the message if not.
     Other(fn() -> bool, &'static str),
 }
 
 impl Need {
-    /// Why it is not there, if it is not.
+    /// The message if it is not met.
     fn missing(self) -> Option<&'static str> {
         let (there, what) = match self {
             Self::Namespaces => {
@@ -132,7 +132,7 @@ impl Need {
     }
 }
 
-/// False, with the reason on standard error, if the machine lacks something that a test needs.
+/// Whether the machine meets a test's requirements; prints a missing one on standard error.
 pub fn machine_has(needs: &[Need]) -> bool {
     let missing = needs.iter().find_map(|need| need.missing());
     if let Some(reason) = missing {

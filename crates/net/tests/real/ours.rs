@@ -11,12 +11,13 @@ use core::net::IpAddr;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Bytes each way.
+/// Bytes in each direction.
 pub const BYTES: u64 = 10_000_000;
-/// Time that a transfer may take.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Maximum duration of a transfer.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The application that writes and reads. What it has done when the connection has ended is there for the test.
+/// The application that writes and reads. Its results are available to the test when the connection has
+/// ended.
 struct User {
     application: Application,
     closed: Option<Reason>,
@@ -24,9 +25,9 @@ struct User {
     meanwhile: Meanwhile,
 }
 
-/// What else is done at every turn of the application: true while there is more to come, for which the connection must last.
+/// An additional action at every turn of the application: true while the connection has to last for it.
 ///
-/// Losses decide how long such a thing takes, and a machine's speed how long the transfer beside it.
+/// Its duration depends on losses, and that of the concurrent transfer on the machine's speed.
 pub type Meanwhile = fn(&mut Socket<'_>) -> bool;
 
 impl anabranch_net::Application for User {
@@ -55,7 +56,7 @@ pub fn address(ipv6: bool, path: u8, host: u8) -> IpAddr {
     if ipv6 { [0xfd00, path.into(), 0, 0, 0, 0, 0, host.into()].into() } else { [10, 0, path, host].into() }
 }
 
-/// A network of so many TUN interfaces, in the namespace of the calling thread.
+/// A network of `paths` TUN interfaces, in the namespace of the calling thread.
 pub fn network(ipv6: bool, paths: u8) -> Network {
     let mut network = Network::new(Clock::new());
     for path in 0..paths {
@@ -67,7 +68,7 @@ pub fn network(ipv6: bool, paths: u8) -> Network {
     network
 }
 
-/// What this stack did.
+/// Results of this stack.
 pub struct Done {
     closed: Reason,
     written: Contents,
@@ -76,12 +77,12 @@ pub struct Done {
     seconds: f64,
 }
 
-/// Who opens a connection.
+/// The end that opens a connection.
 #[derive(Clone, Copy, Debug)]
 pub enum Role {
-    /// We do, to this address and port.
+    /// This stack, to this address and port.
     Connect(IpAddr, u16),
-    /// The peer does, to this port.
+    /// The peer, to this port.
     Accept(u16),
 }
 
@@ -91,12 +92,12 @@ pub struct Side {
     done: Rc<RefCell<Option<Done>>>,
 }
 
-/// A stack that will transfer `load` both ways over one connection.
+/// A stack that transfers `load` in both directions over one connection.
 pub fn start(network: Network, protocol: Protocol, load: Load, role: Role) -> Side {
     start_with(network, protocol, load, (role, |_| false))
 }
 
-/// The same, with something else to do meanwhile.
+/// The same, with an additional action.
 pub fn start_with(
     network: Network,
     protocol: Protocol,
@@ -119,7 +120,7 @@ pub fn start_with(
             stack.listen(listening, Box::new(move || Box::new(user())))
         }
     }
-    .expect("nobody else uses this stack");
+    .expect("the port is free");
     Side { stack, done }
 }
 
@@ -127,20 +128,27 @@ impl Side {
     /// Transfers until both ends have closed.
     ///
     /// # Panics
-    /// If that takes too long or ends badly.
+    ///
+    /// If it takes too long or fails.
     pub fn finish(mut self) -> Done {
         let done = self.done.clone();
-        let ended =
-            self.stack.run(Time::ZERO + LIMIT, |_| done.borrow().is_some()).expect("the devices work");
-        assert!(ended, "not in {LIMIT:?}: {:#?}", self.stack.reports().collect::<Vec<_>>());
-        let done = self.done.take().expect("it has ended");
+        let ended = self
+            .stack
+            .run(Time::ZERO + TRANSFER_TIMEOUT, |_| done.borrow().is_some())
+            .expect("the devices work");
+        assert!(
+            ended,
+            "not finished in {TRANSFER_TIMEOUT:?}: {:#?}",
+            self.stack.reports().collect::<Vec<_>>()
+        );
+        let done = self.done.take().expect("the connection has ended");
         assert_eq!(done.closed, Reason::Closed, "{:#?}", done.report);
         done
     }
 }
 
 impl Done {
-    /// What went in at either end came out at the other.
+    /// Checks that the data written at each end was read at the other.
     pub fn check(&self, (written, read): &(Contents, Contents)) {
         assert!(self.written.bytes >= BYTES && written.bytes >= BYTES);
         for (written, read) in [(&self.written, read), (written, &self.read)] {
@@ -151,7 +159,7 @@ impl Done {
         println!("{} MB in {:.2} s, by path {:?}", both / 1_000_000, self.seconds, self.carried());
     }
 
-    /// The same, but that up to `given_up` of our messages need not have arrived.
+    /// The same, except that up to `given_up` of our messages may be missing.
     pub fn check_partial(&self, (written, read): &(Contents, Contents), given_up: u64) {
         assert!(self.written.bytes >= BYTES && written.bytes >= BYTES);
         assert_eq!((written.bytes, written.messages), (self.read.bytes, self.read.messages));

@@ -14,10 +14,10 @@ use core::net::{IpAddr, Ipv4Addr};
 
 const NEEDS: [Need; 2] = [Need::Namespaces, usrsctp::NEED];
 
-/// usrsctp lives on the standard port at the address that it knows by itself, we beside it.
+/// usrsctp uses the standard port at its own address, and we another.
 const THEIRS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-/// Further addresses of both, which come and go.
+/// Additional addresses of both, which are added and removed.
 const OURS_TOO: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
 const THEIRS_TOO: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 4));
 const THEIR_UDP: u16 = 9899;
@@ -36,7 +36,7 @@ fn protocol(i_data: bool, theirs: u16) -> Protocol {
     Protocol::Sctp(Box::new(Config { i_data, ..config(theirs) }))
 }
 
-/// Whole and fragmented messages, ordered and not.
+/// Whole and fragmented messages, ordered and unordered.
 const LOAD: Load = Load::Messages {
     bytes: BYTES,
     lengths: (1, 20_000),
@@ -62,7 +62,7 @@ fn connects(i_data: bool) {
 }
 
 fn accepts(i_data: bool) {
-    // The port that the peer sends from is for us to learn: nobody is at port 1.
+    // We have to learn the peer's port from its packets: port 1 is unused.
     let side = ours::start(network(&[OURS]), protocol(i_data, 1), LOAD, Role::Accept(7));
     let arguments = format!("connect {} {THEIRS} 8 {THEIR_UDP} {OURS} 7 {OUR_UDP}", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
@@ -70,34 +70,34 @@ fn accepts(i_data: bool) {
 }
 
 #[test]
-fn we_connect() {
+fn sctp_connects_to_usrsctp() {
     if machine_has(&NEEDS) {
         within("sctp-connects", || connects(false));
     }
 }
 
 #[test]
-fn we_accept() {
+fn sctp_accepts_from_usrsctp() {
     if machine_has(&NEEDS) {
         within("sctp-accepts", || accepts(false));
     }
 }
 
 #[test]
-fn we_connect_with_i_data() {
+fn sctp_connects_to_usrsctp_with_i_data() {
     if machine_has(&NEEDS) {
         within("sctp-idata-connects", || connects(true));
     }
 }
 
 #[test]
-fn we_accept_with_i_data() {
+fn sctp_accepts_from_usrsctp_with_i_data() {
     if machine_has(&NEEDS) {
         within("sctp-idata-accepts", || accepts(true));
     }
 }
 
-/// RFC 4895: both take user data with authentication only, and usrsctp heartbeats, too.
+/// RFC 4895: both accept user data only with authentication, and usrsctp heartbeats, too.
 fn authenticates(i_data: bool, accepts: bool) {
     let features = 2 + u8::from(i_data);
     let settings = |theirs| Config { i_data, authenticate_data: true, ..config(theirs) };
@@ -125,10 +125,10 @@ fn user_data_is_authenticated() {
 }
 
 fn extra(report: &Report, name: &str) -> u64 {
-    report.extra.iter().find(|(known, _)| *known == name).expect("a known counter").1
+    report.extra.iter().find(|(known, _)| *known == name).expect("the counter exists").1
 }
 
-/// In the midst of the transfer one of our addresses goes, and is there again once the peer has let go of it.
+/// During the transfer one of our addresses is removed, and added again once the peer has removed it.
 fn change_addresses(socket: &mut Socket<'_>) -> bool {
     let report = socket.endpoint.report();
     let progress = (extra(&report, "asconf_requests"), extra(&report, "asconf_confirmed"));
@@ -141,7 +141,7 @@ fn change_addresses(socket: &mut Socket<'_>) -> bool {
     true
 }
 
-/// RFC 5061 with RFC 4895: usrsctp believes our codes, for either role, and we its.
+/// RFC 5061 with RFC 4895: usrsctp accepts our codes, for either role, and we accept its codes.
 fn addresses_change(role: Role) {
     let further = format!("{THEIRS_TOO}/8");
     ip(&format!("address add {further} dev lo"));
@@ -173,46 +173,48 @@ fn addresses_change(role: Role) {
 }
 
 #[test]
-fn addresses_change_where_we_have_connected() {
+fn addresses_change_on_the_connecting_side() {
     if machine_has(&NEEDS) {
         within("sctp-asconf-connects", || addresses_change(Role::Connect(THEIRS, 7)));
     }
 }
 
 #[test]
-fn addresses_change_where_we_have_accepted() {
+fn addresses_change_on_the_accepting_side() {
     if machine_has(&NEEDS) {
         within("sctp-asconf-accepts", || addresses_change(Role::Accept(7)));
     }
 }
 
-/// What changes in the midst of the transfer: our streams begin anew, then some.
+/// Changes during the transfer: all of our streams are reset, then some.
 fn resets() -> Vec<StreamChange> {
     vec![StreamChange::ResetOutgoing([].into()), StreamChange::ResetOutgoing([1, 3].into())]
 }
 
-/// After that, there are more streams of ours and of the peer's.
+/// Afterwards, our streams and the peer's increase in number.
 ///
-/// More of the peer's come with I-DATA only. As usrsctp (0.9.5, and its sources of October 2025) adds streams of its own, it
-/// forgets which message it was in the midst of (`sctp_send_str_reset_req` copies the streams, and then initialises their
-/// scheduler) and goes on with another. With DATA the fragments of one stand between those of another then, which no receiver
-/// can take apart (RFC 9260 §6.9): 9 of 20 transfers ended with our ABORT for that. And one of 40 transfers on a busy machine
-/// ended with an ABORT of usrsctp's while we added streams, for a reason not found.
+/// Streams of the peer are added only with I-DATA. When usrsctp (0.9.5, and its sources of October 2025) adds
+/// streams of its own, it loses track of the message that it was sending (`sctp_send_str_reset_req` copies
+/// the streams, and then initialises their scheduler) and continues with another. With DATA, the fragments of
+/// one message are then between those of another, which no receiver can separate (RFC 9260 §6.9): 9 of 20
+/// transfers ended with our ABORT for that reason. And one of 40 transfers on a busy machine ended with an
+/// ABORT of usrsctp while we added streams, for an unknown reason.
 ///
-/// The peer's streams do not begin anew at our wish, since it writes all the while: of 155 transfers with I-DATA in which they did,
-/// our ABORT ended one, and two did not end. usrsctp asks whether a stream is to begin anew before it queues a message, and numbers
-/// the message when it leaves: one that comes between with a number of before would explain that, but was not caught.
+/// We do not request a reset of the peer's streams, since it writes all the time: of 155 transfers with
+/// I-DATA and such resets, our ABORT ended one, and two did not end. usrsctp checks whether a stream is to be
+/// reset before it queues a message, and numbers the message when it is sent. A message in between, with a
+/// number from before the reset, would explain that, but was not observed.
 fn additions() -> Vec<StreamChange> {
     let added = [StreamChange::AddOutgoing(3), StreamChange::AddIncoming(2)];
     resets().into_iter().chain(added).collect()
 }
 
-/// How many changes were asked for and performed.
+/// Number of requested and of performed changes.
 fn progress(report: &Report) -> [u64; 2] {
     ["reconfigurations_asked", "reconfigurations_performed"].map(|name| extra(report, name))
 }
 
-/// Asks for another of these changes with every megabyte that has come.
+/// Requests another of these changes with every received megabyte.
 fn change_streams(socket: &mut Socket<'_>, changes: Vec<StreamChange>) -> bool {
     let report = socket.endpoint.report();
     let [asked, performed] = progress(&report);
@@ -226,7 +228,7 @@ fn change_streams(socket: &mut Socket<'_>, changes: Vec<StreamChange>) -> bool {
     more
 }
 
-/// RFC 6525: usrsctp follows our changes, and we follow its answers.
+/// RFC 6525: usrsctp applies our changes, and we process its responses.
 fn streams_change(i_data: bool, changes: fn() -> Vec<StreamChange>, meanwhile: ours::Meanwhile) {
     let arguments = format!("listen {} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
@@ -238,14 +240,14 @@ fn streams_change(i_data: bool, changes: fn() -> Vec<StreamChange>, meanwhile: o
 }
 
 #[test]
-fn streams_begin_anew() {
+fn streams_are_reset() {
     if machine_has(&NEEDS) {
         within("sctp-streams", || streams_change(false, resets, |socket| change_streams(socket, resets())));
     }
 }
 
 #[test]
-fn streams_begin_anew_with_i_data() {
+fn streams_are_reset_with_i_data() {
     if machine_has(&NEEDS) {
         within("sctp-idata-streams", || {
             streams_change(true, resets, |socket| change_streams(socket, resets()));
@@ -263,7 +265,8 @@ fn streams_are_added() {
     }
 }
 
-/// RFC 3758: what is less important makes room for what is more, also on its way, and usrsctp steps over it.
+/// RFC 3758: less important messages, also partly sent ones, are abandoned for more important ones, and
+/// usrsctp skips them.
 fn messages_are_given_up(i_data: bool, unordered: f64) {
     let arguments = format!("listen {} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
@@ -285,16 +288,16 @@ fn messages_are_given_up(i_data: bool, unordered: f64) {
 }
 
 #[test]
-fn the_peer_steps_over_what_is_given_up() {
+fn peer_skips_abandoned_messages() {
     if machine_has(&NEEDS) {
         within("sctp-partial", || messages_are_given_up(false, 0.5));
     }
 }
 
-/// Ordered and unordered messages by themselves: usrsctp 0.9.5 takes the number of an unordered one that is given up for that of
-/// an ordered one, and aborts when the next of these comes.
+/// Ordered and unordered messages in separate transfers: usrsctp 0.9.5 confuses the number of an abandoned
+/// unordered message with that of an ordered one, and aborts at the next ordered one.
 #[test]
-fn the_peer_steps_over_what_is_given_up_with_i_data() {
+fn peer_skips_abandoned_messages_with_i_data() {
     if machine_has(&NEEDS) {
         within("sctp-idata-ordered", || messages_are_given_up(true, 0.0));
         within("sctp-idata-unordered", || messages_are_given_up(true, 1.0));

@@ -12,8 +12,7 @@ const NEEDS: [Need; 2] = [Need::Namespaces, Need::Tun];
 
 const LOAD: Load = Load::Stream { bytes: BYTES };
 
-/// One interface, whose IPv6 address the kernel has found to be its own: nobody else on it could have the same, but it
-/// takes a moment.
+/// One interface; waits until the kernel has completed duplicate address detection for its IPv6 address.
 fn network(ipv6: bool) -> Network {
     for scope in ["all", "default"] {
         set(&format!("net.ipv6.conf.{scope}.accept_dad"), "0");
@@ -41,28 +40,28 @@ fn accepts(ipv6: bool) {
 }
 
 #[test]
-fn we_connect() {
+fn tcp_connects_to_linux() {
     if machine_has(&NEEDS) {
         within("tcp-connects", || connects(false));
     }
 }
 
 #[test]
-fn we_accept() {
+fn tcp_accepts_from_linux() {
     if machine_has(&NEEDS) {
         within("tcp-accepts", || accepts(false));
     }
 }
 
 #[test]
-fn we_connect_over_ipv6() {
+fn tcp_connects_to_linux_over_ipv6() {
     if machine_has(&NEEDS) {
         within("tcp6-connects", || connects(true));
     }
 }
 
 #[test]
-fn we_accept_over_ipv6() {
+fn tcp_accepts_from_linux_over_ipv6() {
     if machine_has(&NEEDS) {
         within("tcp6-accepts", || accepts(true));
     }

@@ -1,4 +1,4 @@
-//! usrsctp as a peer: a program of our own around Debian's library.
+//! usrsctp as a peer: a program around Debian's library.
 
 use super::contents::Contents;
 use super::namespace::Need;
@@ -9,16 +9,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::thread::JoinHandle;
 
-/// What its tests need beyond namespaces.
+/// Requirement of its tests in addition to namespaces.
 pub const NEED: Need =
     Need::Other(|| program().is_some(), "cc cannot build the peer: gcc and libusrsctp-dev are needed");
 
-/// The peer, built once; `None` if it cannot be.
+/// The peer, built once; `None` if it cannot be built.
 pub fn program() -> Option<&'static PathBuf> {
     static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/usrsctp.c");
         let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("usrsctp-peer");
-        // Under a name of its own first: another run of the tests may be using the program.
+        // Built under a separate name: another run of the tests may be using the program.
         let new = program.with_extension(std::process::id().to_string());
         let mut cc = Command::new("cc");
         cc.args(["-O2", "-Wall", "-Wextra", "-Werror", source, "-o"]).arg(&new);
@@ -29,12 +29,12 @@ pub fn program() -> Option<&'static PathBuf> {
     PROGRAM.as_ref()
 }
 
-/// A running program. It is stopped when this value goes.
+/// A running program. It is stopped when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
@@ -46,16 +46,16 @@ pub struct Peer {
     read: JoinHandle<Contents>,
 }
 
-/// A peer with these arguments that sends messages of at least so many bytes on four streams, every other one unordered,
-/// and receives.
+/// A peer with these arguments that sends messages of at least `bytes` bytes in total on four streams, every
+/// other one unordered, and receives.
 pub fn start(arguments: &str, bytes: u64) -> Peer {
-    let mut child = Command::new(program().expect("asked for before"))
+    let mut child = Command::new(program().expect("the program was built before"))
         .args(arguments.split_whitespace())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("it was just built");
+        .expect("the program was just built");
     let input = BufWriter::new(child.stdin.take().expect("piped"));
     let output = BufReader::new(child.stdout.take().expect("piped"));
     let mut said = BufReader::new(child.stderr.take().expect("piped"));
@@ -75,9 +75,9 @@ pub fn start(arguments: &str, bytes: u64) -> Peer {
 }
 
 impl Peer {
-    /// What it wrote and read, once it has ended.
+    /// Its written and read data, once it has ended.
     pub fn done(mut self) -> (Contents, Contents) {
-        let status = self.running.0.wait().expect("it runs");
+        let status = self.running.0.wait().expect("the process runs");
         assert!(status.success(), "the peer failed: {status}");
         (self.written.join().expect("written"), self.read.join().expect("read"))
     }

@@ -1,24 +1,24 @@
-//! Lengths of time to a part of a nanosecond.
+//! Durations to fractions of a nanosecond.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 
-/// A length of time in units of 2^-16 ns. At 100 Gbit/s an acknowledgement takes 3.2 ns: rounded to whole ones for each packet,
-/// it would take 4, and the link would carry 80 Gbit/s.
+/// A duration in units of 2^-16 ns. At 100 Gbit/s an acknowledgement takes 3.2 ns: rounded to whole
+/// nanoseconds for each packet, it would take 4, and the link would carry 80 Gbit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fine(u64);
 
-/// Bits of a part of a nanosecond.
+/// Bits of the fraction of a nanosecond.
 const BITS: u32 = 16;
 const UNIT: u64 = 1 << BITS;
 
 impl Fine {
     pub const ZERO: Self = Self(0);
 
-    /// So long takes what never ends; a nanosecond can be added to it.
+    /// The duration of a transmission that never ends; adding a nanosecond does not overflow.
     const FOREVER: u64 = u64::MAX >> 1;
 
-    /// How long so many bytes take to leave, rounded; at most two days.
+    /// The transmission time of `bytes`, rounded; at most two days.
     pub fn to_send(rate: Rate, bytes: u32) -> Self {
         let bits_per_second = u128::from(rate.bits_per_second());
         if bits_per_second == 0 {
@@ -29,12 +29,13 @@ impl Fine {
         Self(u64::try_from(units).unwrap_or(Self::FOREVER).min(Self::FOREVER))
     }
 
-    /// This much after a point of time that lies `early` before a moment: the next moment, and how much before it that is.
+    /// This duration after a time that lies `early` before `at`: the next whole nanosecond, and its distance
+    /// to the exact time.
     #[inline]
     pub fn after(self, at: Time, early: u16) -> (Time, u16) {
         let early = u64::from(early);
         let nanos = (self.0 + (UNIT - 1) - early) >> BITS;
-        // Modulo a nanosecond, the moment adds nothing.
+        // `at` is a whole number of nanoseconds and does not change the fraction.
         (at + Duration::from_nanos(nanos), early.wrapping_sub(self.0) as u16)
     }
 }
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_parts_of_nanoseconds_takes_as_long_in_a_row() {
+    fn fractions_of_nanoseconds_accumulate() {
         for (rate, bytes) in
             [(100_000_000_000, 40), (45_000_000, 1500), (7_000_000, 1), (999_999_999_999, 41)]
         {
@@ -60,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_nanoseconds_stay_whole() {
+    fn whole_nanoseconds_have_no_fraction() {
         let millisecond = Fine::to_send(Rate::from_bits_per_second(12_000_000), 1500);
         let moment = Time::from_nanos(5);
         assert_eq!(millisecond.after(moment, 0), (Time::from_nanos(1_000_005), 0));

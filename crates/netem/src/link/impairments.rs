@@ -1,4 +1,4 @@
-//! What makes frames arrive later than the delay says: jitter and reordering.
+//! Additional delays of frames: jitter and reordering.
 
 use crate::{LinkModel, Reorder};
 use anabranch_base::rng::Rng;
@@ -7,25 +7,27 @@ use std::collections::VecDeque;
 
 /// Random additions to the delay of a link.
 ///
-/// **Jitter.** Each frame draws a moment of arrival, uniform over the jitter; frames keep their order and share the moments
-/// out among themselves, the first frame taking the first moment. So none is earlier than its delay says or later than that
-/// and the jitter, and the mean delay is that of the draws, however close the frames follow each other. (Frames that each
-/// waited for the one before would be pushed towards the largest of many draws.)
+/// **Jitter.** Each frame draws a time of arrival, uniform over the jitter. Frames keep their order: the
+/// drawn times are sorted, and the first frame gets the earliest time. So no frame is earlier than its delay
+/// or later than delay and jitter, and the mean delay is that of the draws, for any distance between frames.
+/// (If each frame waited for the one before instead, delays would be pushed towards the largest of many
+/// draws.)
 ///
-/// **Reordering.** Some frames are held back for a fixed time, and those behind overtake them. They keep their own moments.
+/// **Reordering.** Some frames are held back for a fixed time, and those behind overtake them. They are not
+/// part of the sorting.
 #[derive(Clone, Debug)]
 pub struct Impairments {
     jitter: Duration,
     jitter_rng: Rng,
     reorder: Option<Reorder>,
     reorder_rng: Rng,
-    /// Where there is jitter: when the frames arrive that were held back, in this order; no other arrives at one of these
-    /// moments.
+    /// With jitter: arrival times of the frames that were held back, in order; no other frame arrives at one
+    /// of these times.
     held: VecDeque<Time>,
 }
 
 impl Impairments {
-    /// What the model asks for, if anything.
+    /// The impairments of the model, if it has any.
     pub fn new(model: &LinkModel, rng: &Rng) -> Option<Self> {
         let reorder = model.reorder.filter(|reorder| reorder.rate > 0.0);
         (model.jitter > Duration::ZERO || reorder.is_some()).then(|| Self {
@@ -37,14 +39,14 @@ impl Impairments {
         })
     }
 
-    /// Forgets which frames were held back that have arrived.
+    /// Removes held-back frames that have arrived.
     pub(super) fn forget_before(&mut self, now: Time) {
         while self.held.front().is_some_and(|&held| held < now) {
             self.held.pop_front();
         }
     }
 
-    /// When the next frame arrives if it is held back so that others overtake it; `arrival` is when it would otherwise.
+    /// The later arrival time of the next frame if it is to be held back; `arrival` is its regular one.
     pub(super) fn hold<F>(&mut self, arrival: Time, flight: &VecDeque<(Time, F)>) -> Option<Time> {
         let reorder = self.reorder?;
         if !self.reorder_rng.chance(reorder.rate) {
@@ -62,7 +64,7 @@ impl Impairments {
         Some(held)
     }
 
-    /// Puts a frame on the way behind all that are not held back, and a moment of arrival not before `earliest` among theirs.
+    /// Adds a frame behind all that are not held back, and an arrival time not before `earliest` to theirs.
     pub(super) fn send<F>(&mut self, earliest: Time, frame: F, flight: &mut VecDeque<(Time, F)>) {
         if self.jitter == Duration::ZERO {
             let place = flight.partition_point(|&(other, _)| other <= earliest);
@@ -73,7 +75,7 @@ impl Impairments {
         while self.is_held(moment) {
             moment = moment.just_after();
         }
-        // From the last one on, each gives its moment to the one behind it and takes the earlier one.
+        // From the last frame on, each passes its time to the next and takes the earlier one.
         let (mut latest, mut behind) = (moment, None);
         for at in (0..flight.len()).rev() {
             let own = flight[at].0;

@@ -1,13 +1,13 @@
-//! One direction of a link: a queue, a transmitter and the way to the other end.
+//! One direction of a link: a queue, a transmitter and the propagation to the other end.
 //!
-//! A link is sans-IO: [`Link::offer`] hands it a frame, [`Link::next_event`] says when something can come out,
-//! [`Link::take`] takes it out. It serves its queue *lazily*: whatever call comes first after the transmitter became free
-//! catches up with all the departures that are due, so that a frame costs one event at most, its arrival at the other end.
-//! At one and the same moment departures come before an offered frame, and no frame arrives at the moment at which it
-//! begins to leave: the order of what happens at one moment rests on that.
+//! A link is sans-IO: [`Link::offer`] passes it a frame, [`Link::next_event`] returns when a frame can come
+//! out, [`Link::take`] takes it out. It serves its queue *lazily*: the first call after the transmitter
+//! became free processes all departures that are due, so that a frame costs at most one event, its arrival at
+//! the other end. Events of equal time have a fixed order: departures precede an offered frame, and no frame
+//! arrives at the time at which it begins to leave.
 //!
-//! A simulator may take frames out before their moment, while they still wait in the queue, where their arrival is certain
-//! by then: it finds what it needs to know for that under *lookahead* below.
+//! A simulator may take frames out before their time, while they still wait in the queue, if their arrival is
+//! certain; see *lookahead* below.
 
 mod fine;
 mod impairments;
@@ -26,14 +26,14 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use std::collections::VecDeque;
 
-/// What passed a link since the start.
+/// Traffic of a link since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Packets transmitted, packets lost on the way included.
+    /// Packets transmitted, including packets lost on the way.
     pub packets: u64,
     /// Bytes of these IP packets.
     pub bytes: u64,
-    /// How long the transmitter was busy.
+    /// Total transmission time.
     pub busy: Duration,
     /// Bytes that could have been transmitted, framing included; only where the rate follows a trace.
     pub offered_bytes: Option<u64>,
@@ -43,11 +43,11 @@ pub struct Totals {
     pub drops: [u64; 5],
     /// Packets marked with "congestion experienced".
     pub marks: u64,
-    /// How full the queue was.
+    /// Occupancy of the queue.
     pub occupancy: Occupancy,
 }
 
-/// How fast frames leave.
+/// The service of the transmitter.
 #[derive(Clone, Debug)]
 enum Service {
     Constant(Rate),
@@ -56,13 +56,13 @@ enum Service {
 
 /// One direction of a link.
 ///
-/// What a frame needs that finds the link idle lies here, in less than two cache lines; in a network of many links most
-/// frames are of that kind, and most links are not in the cache when their next frame comes.
+/// The fields for a frame that finds the link idle come first, within two cache lines. In a network of many
+/// links most frames are of that kind, and most links are not in the cache when their next frame arrives.
 #[derive(Clone, Debug)]
 pub struct Link<F> {
-    /// The transmitter is free from then on. [`Time::MAX`] while the rate is zero.
+    /// The transmitter is free from this time on. [`Time::MAX`] while the rate is zero.
     busy_until: Time,
-    /// The latest arrival so far, of frames that keep the order.
+    /// The latest arrival of frames that keep the order.
     last_arrival: Time,
     delay: Duration,
     /// Transmission time of a frame of `memo_len` bytes: most frames of a direction have the same length.
@@ -70,7 +70,7 @@ pub struct Link<F> {
     packets: u64,
     bytes: u64,
     busy: Duration,
-    /// Frames on the way, by time of arrival.
+    /// Frames in propagation, by time of arrival.
     flight: VecDeque<(Time, F)>,
     rest: Box<Rest<F>>,
     /// Framing included.
@@ -79,28 +79,28 @@ pub struct Link<F> {
     waiting: u32,
     overhead: u16,
     mtu: u16,
-    /// By how much of a nanosecond the transmitter is free before `busy_until`, in units of [`Fine`].
+    /// The transmitter is free this fraction of a nanosecond before `busy_until`, in units of [`Fine`].
     early: u16,
     /// Of [`FAST_PATH`], [`DETERMINISTIC`] and [`HAS_DROPPED`].
     state: u8,
 }
 
 const _: () =
-    assert!(size_of::<Link<u128>>() <= 112, "a link leaves no room in two cache lines for who drives it");
+    assert!(size_of::<Link<u128>>() <= 112, "a link leaves no room in two cache lines for its driver");
 
-/// A frame that finds the link idle only takes its time: up, with a constant rate, no loss, in order, and a queue that it
-/// need not pass.
+/// A frame that finds the link idle has a known arrival: the link is up, with a constant rate, no loss, in
+/// order, and a queue that may be bypassed.
 const FAST_PATH: u8 = 1;
-/// What was let into the queue arrives, and when is known at once: up, with a constant rate, no loss, in order.
+/// Queued frames have a known arrival: the link is up, with a constant rate, no loss, in order.
 const DETERMINISTIC: u8 = 2;
-/// There is something to [`take_dropped`](Link::take_dropped).
+/// [`take_dropped`](Link::take_dropped) has frames to return.
 const HAS_DROPPED: u8 = 4;
 
-/// What only some frames need.
+/// State that only some frames need.
 #[derive(Clone, Debug)]
 struct Rest<F> {
     up: bool,
-    /// While the rate is zero: when the transmitter would have been free.
+    /// While the rate is zero: the end of the interrupted transmission.
     stopped: Option<Time>,
     service: Service,
     queue: AnyQueue<F>,
@@ -112,9 +112,10 @@ struct Rest<F> {
 }
 
 impl<F: Frame> Link<F> {
-    /// A direction of a link. Its random draws come from streams forked off `rng`.
+    /// Creates a direction of a link. Its random draws come from streams forked off `rng`.
     ///
     /// # Panics
+    ///
     /// If the MTU or the overhead of the model is more than 65,535 bytes.
     pub fn new(model: &LinkModel, rng: &Rng) -> Self {
         let service = match &model.rate {
@@ -158,17 +159,17 @@ impl<F: Frame> Link<F> {
         link
     }
 
-    /// Hands the link a frame. What is dropped shows in [`take_dropped`](Self::take_dropped).
+    /// Passes the link a frame. [`take_dropped`](Self::take_dropped) returns dropped frames.
     #[inline]
     pub fn offer(&mut self, now: Time, frame: F) {
         self.offer_beyond(now, frame, &mut 0);
     }
 
-    /// When [`take`](Self::take) can next have something to hand out, or to do.
+    /// The time of the next event that [`take`](Self::take) has to process.
     #[inline]
     pub fn next_event(&self) -> Option<Time> {
         let first = self.first_arrival();
-        // A frame in the queue can be the first: where frames overtake each other, or after one that was lost.
+        // A frame in the queue can arrive first if frames overtake each other, or if the one before is lost.
         if self.waiting == 0 || self.busy_until == Time::MAX || (first.is_some() && self.is_deterministic()) {
             return first;
         }
@@ -183,7 +184,7 @@ impl<F: Frame> Link<F> {
         self.take_before(now.just_after()).map(|(_, frame)| frame)
     }
 
-    /// The next frame that has left the queue and arrives before `limit`, and when.
+    /// The next frame that has left the queue and arrives before `limit`, and its time of arrival.
     #[inline]
     pub fn take_before(&mut self, limit: Time) -> Option<(Time, F)> {
         match self.flight.front() {
@@ -192,19 +193,19 @@ impl<F: Frame> Link<F> {
         }
     }
 
-    /// When the first frame on the way arrives, of those that have left the queue.
+    /// The earliest arrival of the frames that have left the queue.
     #[inline]
     pub fn first_arrival(&self) -> Option<Time> {
         self.flight.front().map(|&(arrival, _)| arrival)
     }
 
-    /// Catches up with the departures that are due. Nothing may be offered for an earlier moment afterwards.
+    /// Processes the departures that are due. No frame may be offered for an earlier time afterwards.
     #[inline]
     pub fn advance(&mut self, now: Time) {
         self.advance_beyond(now, &mut 0);
     }
 
-    /// What was dropped since the last call; the caller disposes of the packets.
+    /// Frames dropped since the last call; the caller disposes of the packets.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<Vec<Dropped<F>>> {
         if self.state & HAS_DROPPED != 0 {
@@ -214,7 +215,7 @@ impl<F: Frame> Link<F> {
         None
     }
 
-    /// A change of what the link is set to. The frame being transmitted leaves at the old rate.
+    /// Changes a setting of the link. The frame being transmitted leaves at the old rate.
     pub fn change(&mut self, now: Time, change: &Change) {
         self.advance(now);
         match *change {
@@ -225,7 +226,7 @@ impl<F: Frame> Link<F> {
             }
             Change::Delay(delay) => self.delay = delay,
             Change::Loss(ref loss) => {
-                // A stream of its own for each change, so that equal models do not repeat each other's draws.
+                // Each change has a random stream of its own, so that equal models do not repeat their draws.
                 self.rest.loss_rng = self.rest.loss_rng.fork("change");
                 self.rest.loss = Loss::new(loss, self.rest.loss_rng.clone());
             }
@@ -238,9 +239,9 @@ impl<F: Frame> Link<F> {
         self.rest.up
     }
 
-    /// Whether its queue asks frames for their [`flow`](Frame::flow).
-    pub fn asks_for_flows(&self) -> bool {
-        self.rest.queue.asks_for_flows()
+    /// Whether its queue uses the [`flow`](Frame::flow) of frames.
+    pub fn needs_flow_hash(&self) -> bool {
+        self.rest.queue.needs_flow_hash()
     }
 
     /// The largest IP packet it carries, bytes.
@@ -254,11 +255,11 @@ impl<F: Frame> Link<F> {
         (self.rest.queue.packets(), self.rest.queue.bytes())
     }
 
-    /// What passed the link until `now`. Asking changes nothing.
+    /// Traffic of the link until `now`. Does not affect the link.
     pub fn totals(&mut self, now: Time) -> Totals {
         self.advance(now);
         self.rest.occupancy.account(now);
-        // What is being transmitted has only been transmitted in part.
+        // The current transmission has only been made in part.
         let free = self.rest.stopped.unwrap_or(self.busy_until);
         Totals {
             packets: self.packets,
@@ -278,13 +279,13 @@ impl<F: Frame> Link<F> {
         }
     }
 
-    /// Forgets the maxima of the queue, at the end of the warm-up.
+    /// Resets the maxima of the queue, at the end of the warm-up.
     pub fn restart_maxima(&mut self, now: Time) {
         self.advance(now);
         self.rest.occupancy.restart_maxima();
     }
 
-    /// A frame that may be dropped or have to wait. Out of line: most frames need not be asked.
+    /// Processes a frame that may be dropped or has to wait. Not inlined: most frames do not need it.
     #[inline(never)]
     fn consider(&mut self, now: Time, frame: F) {
         let too_big = frame.wire_len() > u32::from(self.mtu) && !frame.may_fragment();
@@ -293,7 +294,7 @@ impl<F: Frame> Link<F> {
             self.drop_frame(now, frame, cause);
             return;
         }
-        // After catching up, a free transmitter has an empty queue.
+        // With all departures processed, a free transmitter has an empty queue.
         let idle = (self.busy_until <= now).then(|| now.since(self.busy_until));
         let Rest { queue, occupancy, drops, .. } = self.rest.as_mut();
         queue.enqueue(Arrival { now, idle }, frame, drops);
@@ -309,7 +310,8 @@ impl<F: Frame> Link<F> {
         self.note_drops();
     }
 
-    /// The next frame of the queue leaves. One that is already `beyond` this link does not go on the way again.
+    /// Transmits the next frame of the queue. A frame that was taken ahead of time (`beyond`) is not
+    /// propagated again.
     fn depart(&mut self, at: Time, beyond: &mut u32) {
         let Rest { queue, occupancy, drops, .. } = self.rest.as_mut();
         let frame = queue.dequeue(at, drops);
@@ -318,7 +320,7 @@ impl<F: Frame> Link<F> {
         self.waiting = packets as u32;
         self.note_drops();
         let Some(frame) = frame else { return };
-        // It begins where the last one ended, to a part of a nanosecond.
+        // It begins at the exact end of the previous transmission, including the fraction of a nanosecond.
         let end = self.begin(at, self.early, frame.wire_len());
         if *beyond > 0 {
             *beyond -= 1;
@@ -336,7 +338,7 @@ impl<F: Frame> Link<F> {
         self.launch(at, end, frame);
     }
 
-    /// Starts to transmit an IP packet of `len` bytes, `early` of a nanosecond before a moment; when its last bit leaves.
+    /// Starts to transmit an IP packet of `len` bytes, `early` before `at`; returns when its last bit leaves.
     #[inline]
     fn begin(&mut self, at: Time, early: u16, len: u32) -> Time {
         let (end, early) = self.transmitted((at, early), len);
@@ -347,16 +349,16 @@ impl<F: Frame> Link<F> {
         end
     }
 
-    /// Puts a frame on the way whose last bit leaves at `end`.
+    /// Starts the propagation of a frame whose last bit leaves at `end`.
     #[inline]
     fn launch(&mut self, at: Time, end: Time, frame: F) {
-        // An opportunity of a trace takes no time, and there may be no delay.
+        // A delivery opportunity of a trace takes no time, and the delay may be zero.
         let arrival = (end + self.delay).max(at.just_after());
         if self.is_deterministic() {
-            // A shorter delay than before does not let a frame overtake.
+            // A frame does not overtake others after the delay was reduced.
             self.last_arrival = self.last_arrival.max(arrival);
             if self.flight.is_empty() {
-                // Begins at its first place again, which is still in the caches.
+                // Start at the first slot of the buffer again, which is still in the caches.
                 self.flight.clear();
             }
             self.flight.push_back((self.last_arrival, frame));
@@ -376,7 +378,7 @@ impl<F: Frame> Link<F> {
         }
     }
 
-    /// A frame that left may be lost or take longer.
+    /// Applies loss and additional delay to a frame that left.
     #[inline(never)]
     fn apply_impairments(&mut self, at: Time, arrival: Time, frame: F) {
         let rest = self.rest.as_mut();
@@ -384,7 +386,7 @@ impl<F: Frame> Link<F> {
             self.drop_frame(at, frame, DropCause::Loss);
             return;
         }
-        // A shorter delay than before does not let a frame overtake.
+        // A frame does not overtake others after the delay was reduced.
         self.last_arrival = self.last_arrival.max(arrival);
         let Some(impairments) = &mut rest.impairments else {
             self.flight.push_back((self.last_arrival, frame));
@@ -405,7 +407,7 @@ impl<F: Frame> Link<F> {
         self.state |= HAS_DROPPED;
     }
 
-    /// Something may have been dropped.
+    /// Frames may have been dropped.
     #[inline]
     fn note_drops(&mut self) {
         if !self.rest.drops.is_empty() {
@@ -426,7 +428,7 @@ impl<F: Frame> Link<F> {
         if up {
             return;
         }
-        // The transmitter falls silent in the middle of a frame.
+        // The transmitter stops in the middle of a frame.
         if self.rest.stopped.is_none() && self.busy_until > now {
             self.busy = self.busy.saturating_sub(self.busy_until.since(now));
             (self.busy_until, self.early) = (now, 0);
@@ -463,27 +465,27 @@ impl<F: Frame> Link<F> {
         self.classify();
     }
 
-    /// Finds out what frames need.
+    /// Determines which of the flags apply.
     fn classify(&mut self) {
         let rest = self.rest.as_ref();
         let deterministic = rest.up
             && matches!(rest.service, Service::Constant(_))
             && rest.loss.never()
             && rest.impairments.is_none();
-        let fast_path = deterministic && rest.queue.lets_by();
+        let fast_path = deterministic && rest.queue.bypassed_when_idle();
         self.state &= HAS_DROPPED;
         self.state |= (u8::from(deterministic) * DETERMINISTIC) | (u8::from(fast_path) * FAST_PATH);
     }
 }
 
-/// Lookahead: what a simulator has to know that takes frames out of the queue before their moment.
+/// Lookahead: state that a simulator needs to take frames out of the queue before their time.
 ///
-/// It keeps count of the frames that it has taken while they wait. They still wait: they count for the queue, and
-/// [`advance_beyond`](Self::advance_beyond) has them leave it in their time, but not arrive. Before a [`change`](Self::change)
-/// every frame that was taken must have left the queue.
+/// The simulator counts the frames that it has taken while they wait. They still occupy the queue, and
+/// [`advance_beyond`](Self::advance_beyond) makes them leave it in time, but not arrive. Before a
+/// [`change`](Self::change) every frame that was taken must have left the queue.
 impl<F: Frame> Link<F> {
-    /// As [`advance`](Self::advance); the first frames that leave, as many as are `beyond` this link, have been taken
-    /// before, and the count is reduced by them.
+    /// Like [`advance`](Self::advance), but the first `beyond` frames that leave have been taken before;
+    /// reduces the count by those that leave.
     #[inline]
     pub fn advance_beyond(&mut self, now: Time, beyond: &mut u32) {
         while self.waiting > 0 && self.busy_until <= now {
@@ -491,8 +493,9 @@ impl<F: Frame> Link<F> {
         }
     }
 
-    /// As [`offer`](Self::offer); it has caught up as [`advance_beyond`](Self::advance_beyond) does.
-    #[expect(clippy::inline_always, reason = "most frames find the link idle, and are through at once")]
+    /// Like [`offer`](Self::offer), with the departures processed by
+    /// [`advance_beyond`](Self::advance_beyond).
+    #[expect(clippy::inline_always, reason = "most frames find the link idle and need no further processing")]
     #[inline(always)]
     pub fn offer_beyond(&mut self, now: Time, frame: F, beyond: &mut u32) {
         self.advance_beyond(now, beyond);
@@ -503,11 +506,11 @@ impl<F: Frame> Link<F> {
         }
     }
 
-    /// The frame in a place of the queue, if it is certain by now that it arrives, and when: the transmitter sends it when
-    /// it has sent those before it, and it is on the way for the [`delay`](Self::delay).
+    /// The frame at a place of the queue, if its arrival is certain by now. The transmitter sends it after
+    /// those before it, and its propagation takes the [`delay`](Self::delay).
     #[inline]
     pub fn certain(&self, place: usize) -> Option<&F> {
-        if self.is_deterministic() { self.rest.queue.committed(place) } else { None }
+        if self.is_deterministic() { self.rest.queue.peek_committed(place) } else { None }
     }
 
     /// Frames in the queue.
@@ -516,14 +519,15 @@ impl<F: Frame> Link<F> {
         self.waiting
     }
 
-    /// When the transmitter has sent the frame that it is at; [`Time::MAX`] while the rate is zero.
+    /// The end of the current transmission; [`Time::MAX`] while the rate is zero.
     #[inline]
     pub const fn busy_until(&self) -> Time {
         self.busy_until
     }
 
-    /// When the last bit of an IP packet of `len` bytes leaves if the first leaves that much of a nanosecond before a moment;
-    /// in the same form, so that packets that follow each other lose nothing to rounding.
+    /// The time at which the last bit of an IP packet of `len` bytes leaves, if the first leaves that
+    /// fraction of a nanosecond before `at`. The result has the same form, so that consecutive packets
+    /// accumulate no rounding errors.
     #[inline]
     pub fn transmitted(&mut self, (at, early): (Time, u16), len: u32) -> (Time, u16) {
         let framed = len + u32::from(self.overhead);
@@ -535,8 +539,8 @@ impl<F: Frame> Link<F> {
         }
     }
 
-    /// When the transmitter has sent the frame that it is at, to a part of a nanosecond, as [`transmitted`](Self::transmitted)
-    /// has it; [`Time::MAX`] while the rate is zero.
+    /// The end of the current transmission with the fraction of a nanosecond, as for
+    /// [`transmitted`](Self::transmitted); [`Time::MAX`] while the rate is zero.
     #[inline]
     pub const fn free(&self) -> (Time, u16) {
         (self.busy_until, self.early)
@@ -548,7 +552,7 @@ impl<F: Frame> Link<F> {
         self.delay
     }
 
-    /// The latest arrival so far: no frame that leaves from now on arrives earlier, where they keep their order.
+    /// The latest arrival: with order kept, no frame that leaves from now on arrives earlier.
     #[inline]
     pub const fn last_arrival(&self) -> Time {
         self.last_arrival

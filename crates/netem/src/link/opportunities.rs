@@ -1,49 +1,51 @@
-//! Trace-driven service, in the way of Mahimahi's link shell (R. Netravali et al.: Mahimahi: Accurate Record-and-Replay
-//! for HTTP, USENIX ATC 2015): a trace lists moments, in milliseconds, at which up to 1500 bytes may leave, and repeats.
+//! Trace-driven service, as in Mahimahi's link shell (R. Netravali et al.: Mahimahi: Accurate
+//! Record-and-Replay for HTTP, USENIX ATC 2015): a trace lists times, in milliseconds, at which up to 1500
+//! bytes may leave, and repeats.
 
 use anabranch_base::time::{Duration, Time};
 use std::sync::Arc;
 
-/// Bytes that one opportunity lets through.
+/// Bytes that one opportunity can carry.
 pub const BYTES: u64 = 1500;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// The opportunities of a trace, used up in order.
+/// The delivery opportunities of a trace, used in order.
 ///
-/// A packet may take several opportunities and several packets may share one; an opportunity that finds nothing to send is
-/// lost, and so is the rest of one once its moment has passed.
+/// A packet may take several opportunities and several packets may share one. An opportunity without data to
+/// send is lost, and so is the unused rest of one after its time.
 #[derive(Clone, Debug)]
 pub struct Opportunities {
     moments: Arc<[u64]>,
     /// Length of the trace, milliseconds.
     period: u64,
-    /// How far into the trace the run begins.
+    /// Offset within the trace at which the run begins.
     offset: Duration,
     /// Number of the first opportunity of the run.
     first: u64,
     /// Number of the current opportunity, counted over all rounds of the trace.
     current: u64,
-    /// Bytes that it still lets through.
+    /// Bytes that it can still carry.
     left: u64,
-    /// Bytes of all packets so far.
+    /// Bytes of all packets sent.
     used: u64,
     last: Last,
 }
 
-/// The last packet, which may still be leaving.
+/// The last packet, which may not have left completely.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
-    /// Its first opportunity, and what of it the packet took.
+    /// Its first opportunity, and the bytes that it took of it.
     first: (u64, u64),
     len: u64,
 }
 
 impl Opportunities {
-    /// A trace of ascending milliseconds, the last of which is its period; the run begins `offset` into it, or into a later
-    /// round.
+    /// A trace of ascending milliseconds, the last of which is its period; the run begins `offset` into it,
+    /// or into a later round.
     ///
     /// # Panics
+    ///
     /// Without an opportunity or with a period of zero; the scenario's parser rejects both.
     pub fn new(moments: Arc<[u64]>, offset: Duration) -> Self {
         let period = *moments.last().expect("a trace has at least one opportunity");
@@ -63,7 +65,7 @@ impl Opportunities {
         trace
     }
 
-    /// Sends `len` bytes from `at` on; returns when the last of them leaves.
+    /// Sends `len` bytes from `at` on; returns the departure of the last byte.
     pub fn send(&mut self, at: Time, len: u32) -> Time {
         if self.moment(self.current) < at {
             self.current = self.first_from(at);
@@ -86,14 +88,14 @@ impl Opportunities {
         end
     }
 
-    /// What has not left of the last packet by `now` does not leave.
+    /// The part of the last packet that has not left by `now` is lost.
     pub fn stop(&mut self, now: Time) {
         let unsent = self.unsent(now);
         self.used -= unsent;
         self.last.len -= unsent;
     }
 
-    /// Bytes that have been sent by `now`, this moment included.
+    /// Bytes that have been sent by `now`, inclusive.
     pub fn used_until(&self, now: Time) -> u64 {
         self.used - self.unsent(now)
     }
@@ -106,12 +108,12 @@ impl Opportunities {
         len.saturating_sub(sent)
     }
 
-    /// Bytes that could have been sent by `now`, this moment included.
+    /// Bytes that could have been sent by `now`, inclusive.
     pub fn offered_until(&self, now: Time) -> u64 {
         (self.first_from(now.just_after()) - self.first) * BYTES
     }
 
-    /// When opportunity `number` comes.
+    /// Time of opportunity `number`.
     fn moment(&self, number: u64) -> Time {
         let per_round = self.moments.len() as u64;
         let millis = number / per_round * self.period + self.moments[(number % per_round) as usize];
@@ -161,9 +163,9 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_used_than_is_offered() {
+    fn used_bytes_do_not_exceed_offered_bytes() {
         let mut trace = Opportunities::new(Arc::from([10].as_slice()), Duration::ZERO);
-        // Three opportunities, of which the first was at 10 ms.
+        // Three opportunities, the first of them at 10 ms.
         assert_eq!(trace.send(ms(5), 4000), ms(30));
         let used = [5, 10, 29, 30, 40].map(|at| trace.used_until(ms(at)));
         assert_eq!(used, [0, 1500, 3000, 4000, 4000]);
@@ -175,21 +177,21 @@ mod tests {
     }
 
     #[test]
-    fn a_run_may_begin_within_the_trace() {
+    fn run_begins_within_the_trace() {
         let mut trace = Opportunities::new(Arc::from([2, 5, 9].as_slice()), Duration::from_micros(4500));
         // 5 and 9 ms of the first round, 11 ms of the second.
         let moments = [0, 1, 5].map(|millis| trace.send(ms(millis), 1500));
         assert_eq!(moments.map(Time::as_nanos), [500_000, 4_500_000, 6_500_000]);
         assert_eq!(trace.offered_until(Time::from_nanos(499_999)), 0);
         assert_eq!(trace.offered_until(ms(7)), 3 * BYTES);
-        // A whole number of rounds on, everything is as at the beginning.
+        // After a whole number of rounds, the trace is as at the beginning.
         let mut trace = Opportunities::new(Arc::from([2, 5, 9].as_slice()), Duration::from_millis(18));
         assert_eq!([trace.send(ms(0), 1500), trace.send(ms(0), 1500)], [ms(2), ms(5)]);
         assert_eq!(trace.offered_until(ms(5)), 2 * BYTES);
     }
 
     #[test]
-    fn a_trace_may_begin_at_zero() {
+    fn trace_begins_at_zero() {
         let mut trace = Opportunities::new(Arc::from([0, 4].as_slice()), Duration::ZERO);
         assert_eq!(trace.send(ms(0), 1500), ms(0));
         // 4 ms is both the end of the first round and the 0 of the second.

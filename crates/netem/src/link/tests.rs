@@ -38,7 +38,7 @@ fn us(micros: u64) -> Time {
     Time::from_nanos(micros * 1000)
 }
 
-/// Runs the link dry; what arrives, and when.
+/// Runs the link until it is empty; returns arrivals and their times.
 fn drain(link: &mut Link<TestFrame>) -> Vec<(Time, u32)> {
     let mut arrived = Vec::new();
     while let Some(now) = link.next_event() {
@@ -50,7 +50,7 @@ fn drain(link: &mut Link<TestFrame>) -> Vec<(Time, u32)> {
 }
 
 #[test]
-fn serialisation_and_delay_by_hand() {
+fn arrivals_equal_times_computed_by_hand() {
     // 1500 bytes take 1 ms at 12 Mbit/s.
     let mut link = link(&model());
     for id in 0..6 {
@@ -71,7 +71,7 @@ fn serialisation_and_delay_by_hand() {
 }
 
 #[test]
-fn a_departure_comes_before_an_arrival_of_the_same_moment() {
+fn departure_precedes_arrival_of_the_same_time() {
     let mut link = link(&model());
     for id in 0..4 {
         link.offer(us(0), frame(id, 1500));
@@ -82,7 +82,7 @@ fn a_departure_comes_before_an_arrival_of_the_same_moment() {
 }
 
 #[test]
-fn framing_counts_for_the_rate_and_not_for_the_mtu() {
+fn framing_counts_for_rate_and_not_for_mtu() {
     let mut link = link(&LinkModel { overhead: 300, ..model() });
     link.offer(us(0), frame(0, 1500));
     link.offer(us(0), frame(1, 1501));
@@ -91,7 +91,7 @@ fn framing_counts_for_the_rate_and_not_for_the_mtu() {
 }
 
 #[test]
-fn busy_time_counts_only_what_has_passed() {
+fn busy_time_counts_only_elapsed_time() {
     let mut link = link(&model());
     link.offer(us(0), frame(0, 1500));
     link.offer(us(0), frame(1, 1500));
@@ -100,7 +100,7 @@ fn busy_time_counts_only_what_has_passed() {
 }
 
 #[test]
-fn down_loses_queue_and_flight() {
+fn down_link_drops_queue_and_flight() {
     let mut link = link(&model());
     for id in 0..3 {
         link.offer(us(0), frame(id, 1500));
@@ -118,7 +118,7 @@ fn down_loses_queue_and_flight() {
 }
 
 #[test]
-fn a_new_rate_holds_for_the_next_frame() {
+fn new_rate_applies_to_the_next_frame() {
     let mut link = link(&model());
     for id in 0..3 {
         link.offer(us(0), frame(id, 1500));
@@ -128,7 +128,7 @@ fn a_new_rate_holds_for_the_next_frame() {
 }
 
 #[test]
-fn a_rate_of_zero_stops_until_it_changes() {
+fn zero_rate_stops_the_link() {
     let mut link = link(&model());
     link.offer(us(0), frame(0, 1500));
     link.offer(us(0), frame(1, 1500));
@@ -142,7 +142,7 @@ fn a_rate_of_zero_stops_until_it_changes() {
 }
 
 #[test]
-fn a_shorter_delay_keeps_the_order() {
+fn shorter_delay_keeps_the_order() {
     let mut link = link(&model());
     link.offer(us(0), frame(0, 1500));
     link.change(us(1000), &Change::Delay(Duration::ZERO));
@@ -171,7 +171,7 @@ fn jitter_is_bounded_and_keeps_the_order() {
     assert!((mean - 2e6).abs() < 1e5, "{mean}");
 }
 
-/// What arrives of so many frames offered at once, of which a fifth is held back for `delay`.
+/// Arrivals of `frames` frames offered at once, of which a fifth is held back for `delay`.
 fn reordered(frames: u32, delay: Duration) -> Vec<(Time, u32)> {
     let mut link =
         link(&LinkModel { reorder: Some(Reorder { rate: 0.2, delay }), queue: fifo(10_000), ..model() });
@@ -182,7 +182,7 @@ fn reordered(frames: u32, delay: Duration) -> Vec<(Time, u32)> {
 }
 
 #[test]
-fn a_frame_held_back_is_overtaken() {
+fn held_back_frame_is_overtaken() {
     let arrived = reordered(5000, Duration::from_micros(1500));
     assert!(arrived.windows(2).all(|w| w[0].0 <= w[1].0));
     let held = arrived.iter().filter(|&&(at, id)| at == us(u64::from(id) * 1000 + 7500)).count();
@@ -192,7 +192,7 @@ fn a_frame_held_back_is_overtaken() {
 }
 
 #[test]
-fn a_frame_held_back_for_long_holds_nobody_else_back() {
+fn held_back_frame_does_not_delay_others() {
     for (at, id) in reordered(500, Duration::from_millis(50)) {
         let on_time = us(u64::from(id) * 1000 + 6000);
         assert!(at == on_time || at == on_time + Duration::from_millis(50), "{id} at {at:?}");
@@ -200,12 +200,12 @@ fn a_frame_held_back_for_long_holds_nobody_else_back() {
 }
 
 #[test]
-fn a_lost_frame_takes_its_time_and_the_queue_goes_on() {
+fn lost_frame_takes_transmission_time() {
     let model = LinkModel { loss: loss::Settings::Bernoulli(Bernoulli { rate: 1.0 }), ..model() };
     let mut link = link(&model);
     link.offer(us(0), frame(0, 1500));
     link.offer(us(0), frame(1, 1500));
-    // The second leaves when the first has, and could be there 5 ms later.
+    // The second leaves when the first has, and could arrive 5 ms later.
     assert_eq!(link.next_event(), Some(us(6000)));
     assert_eq!(drain(&mut link), []);
     let dropped = link.take_dropped().unwrap();
@@ -217,7 +217,7 @@ fn a_lost_frame_takes_its_time_and_the_queue_goes_on() {
 }
 
 #[test]
-fn a_trace_serves_the_queue() {
+fn trace_serves_the_queue() {
     let rate = LinkRate::Trace {
         file: "t".into(),
         opportunities_ms: Arc::from([10, 20].as_slice()),
@@ -228,13 +228,13 @@ fn a_trace_serves_the_queue() {
     for id in 0..3 {
         link.offer(us(0), frame(id, 1000));
     }
-    // 1500 bytes at 10 ms: the first whole; 500 of the second; at 20 ms its rest and the third.
+    // 1500 bytes at 10 ms: the first frame and 500 bytes of the second; at 20 ms its rest and the third.
     assert_eq!(drain(&mut link), [(us(15_000), 0), (us(25_000), 1), (us(25_000), 2)]);
     assert_eq!(link.totals(us(20_000)).offered_bytes, Some(3000));
 }
 
 #[test]
-fn congestion_is_marked_on_the_frame() {
+fn queue_marks_the_frame() {
     let queue = queue::Settings::Red(red::Settings {
         limit: QueueLimit::Packets(50),
         min: 1.0,
@@ -256,10 +256,10 @@ fn congestion_is_marked_on_the_frame() {
 }
 
 proptest! {
-    /// Whatever is offered when, looking at the link in between changes nothing; no frame appears from nowhere or twice, and
-    /// each arrives or is dropped.
+    /// For any frames and times, additional calls in between change nothing; no frame appears unoffered or
+    /// twice, and each arrives or is dropped.
     #[test]
-    fn looking_changes_nothing(
+    fn observation_changes_nothing(
         offers in prop::collection::vec((0_u64..3000, 40_u32..1600, 0_u8..8), 1..120),
         looks in prop::collection::vec(0_u64..200_000, 0..40),
         loss in prop_oneof![Just(0.0), Just(0.3)],
@@ -314,7 +314,7 @@ proptest! {
 }
 
 #[test]
-fn jitter_has_its_mean_however_close_frames_follow_each_other() {
+fn jitter_mean_is_independent_of_frame_distance() {
     // A frame each millisecond, and jitter over forty of them.
     let model = LinkModel { jitter: Duration::from_millis(40), queue: fifo(10), ..model() };
     let mut link = link(&model);
@@ -336,7 +336,7 @@ fn jitter_has_its_mean_however_close_frames_follow_each_other() {
 }
 
 #[test]
-fn frames_that_are_held_back_take_no_part_in_jitter() {
+fn held_back_frames_take_no_part_in_jitter() {
     let reorder = Some(Reorder { rate: 0.2, delay: Duration::from_millis(90) });
     let model = LinkModel { jitter: Duration::from_millis(10), reorder, queue: fifo(10_000), ..model() };
     let mut link = link(&model);
@@ -350,14 +350,14 @@ fn frames_that_are_held_back_take_no_part_in_jitter() {
     assert!((900..1100).contains(&held.len()), "{}", held.len());
     assert!(
         held.iter().all(|frame| extra(frame) < 90_000_100),
-        "to the delay, or a moment that was free behind it"
+        "exactly the delay, or the next free time after it"
     );
     assert!(others.iter().all(|frame| extra(frame) <= 10_000_000));
     assert!(others.windows(2).all(|pair| pair[0].1 < pair[1].1), "in order");
 }
 
 #[test]
-fn a_fast_link_carries_what_it_says() {
+fn fast_link_carries_its_rate() {
     // Acknowledgements of 40 bytes at 100 Gbit/s take 3.2 ns each.
     let rate = LinkRate::Constant(Rate::from_bits_per_second(100_000_000_000));
     let mut link = link(&LinkModel { rate, queue: fifo(20_000), ..model() });
@@ -370,7 +370,7 @@ fn a_fast_link_carries_what_it_says() {
 }
 
 #[test]
-fn a_trace_is_never_used_beyond_what_it_offers() {
+fn trace_usage_does_not_exceed_its_offer() {
     let rate = LinkRate::Trace {
         file: String::new(),
         opportunities_ms: Arc::from([10].as_slice()),
@@ -384,7 +384,7 @@ fn a_trace_is_never_used_beyond_what_it_offers() {
     for millis in 0..1500 {
         let totals = link.totals(us(millis * 1000));
         let (used, offered) = (totals.used_bytes.unwrap(), totals.offered_bytes.unwrap());
-        // Saturated: every byte of every opportunity, until nothing is left.
+        // Saturated: every byte of every opportunity, until the queue is empty.
         assert_eq!(used, offered.min(50 * 4000), "at {millis} ms");
     }
 }

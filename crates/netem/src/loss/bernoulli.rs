@@ -4,7 +4,7 @@ use super::LossModel;
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Value, Values};
 use anabranch_base::rng::Rng;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "bernoulli",
     summary: "each packet is lost independently with probability `rate`",
@@ -34,7 +34,7 @@ impl Keyed for Bernoulli {
     }
 }
 
-/// Each packet is lost with the same probability.
+/// State of independent loss with a constant probability.
 #[derive(Clone, Debug)]
 pub struct State {
     rate: f64,
@@ -42,7 +42,7 @@ pub struct State {
 }
 
 impl State {
-    /// Loses packets as the settings say.
+    /// A model with these settings.
     pub fn new(settings: Bernoulli, rng: Rng) -> Self {
         Self { rate: settings.rate, rng }
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loses_its_share_independently() {
+    fn packets_are_lost_independently_at_the_rate() {
         let mut model = State::new(Bernoulli { rate: 0.1 }, Rng::new(1));
         let n = 200_000;
         let draws: Vec<bool> = (0..n).map(|_| model.loses()).collect();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes() {
+    fn rates_zero_and_one_are_exact() {
         let mut never = State::new(Bernoulli { rate: 0.0 }, Rng::new(1));
         let mut always = State::new(Bernoulli { rate: 1.0 }, Rng::new(1));
         assert!((0..1000).all(|_| !never.loses() && always.loses()));

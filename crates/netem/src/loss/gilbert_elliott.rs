@@ -4,7 +4,7 @@ use super::LossModel;
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Value, Values};
 use anabranch_base::rng::Rng;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "gilbert-elliott",
     summary: "a good and a bad state (`to_bad`, `to_good`) with their own loss (`loss_good`, `loss_bad`)",
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stationary_loss_and_burst_length() {
+    fn loss_and_burst_length_are_stationary() {
         // Stationary share of the bad state: 0.01 / (0.01 + 0.25) = 1/26; mean sojourn in it: 4 packets.
         let mut model = State::new(
             GilbertElliott { to_bad: 0.01, to_good: 0.25, loss_good: 0.0, loss_bad: 1.0 },
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_states_by_hand() {
+    fn states_alternate_with_certain_transitions() {
         // Leaving is certain in both states: bad, good, bad, good, …
         let mut model = State::new(
             GilbertElliott { to_bad: 1.0, to_good: 1.0, loss_good: 0.0, loss_bad: 1.0 },

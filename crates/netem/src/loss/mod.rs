@@ -1,6 +1,6 @@
-//! Loss on a link: a draw for every packet, in the order in which packets leave.
+//! Loss on a link: a random draw for every packet, in the order of departure.
 //!
-//! A model is one file: its settings, the keys they are read from, and the draw. It is listed once, below.
+//! A model is one file: its settings, the keys of its settings, and the draw. The list of models is below.
 
 pub mod bernoulli;
 pub mod gilbert_elliott;
@@ -15,19 +15,19 @@ pub trait LossModel {
     /// Whether the next packet is lost.
     fn loses(&mut self) -> bool;
 
-    /// True if no packet ever is.
+    /// True if no packet is ever lost.
     fn never(&self) -> bool {
         false
     }
 }
 
-/// Makes what depends on which models there are from the list of them.
+/// Generates from the list of models all items that depend on it.
 macro_rules! models {
     ($($Model:ident in $module:ident),+ $(,)?) => {
-        /// Every loss model, in the order in which lists show them.
+        /// Every loss model, in the order of lists for users.
         pub static KINDS: &[&Kind] = &[$(&$module::KIND),+];
 
-        /// What a loss model is set to.
+        /// The settings of a loss model.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub enum Settings {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Model($module::$Model),)+
@@ -39,9 +39,10 @@ macro_rules! models {
                 match self { $(Self::$Model(_) => &$module::KIND,)+ }
             }
 
-            /// The model called `kind` with the values of its keys.
+            /// The settings of the model `kind` with these values of its keys.
             ///
             /// # Errors
+            ///
             /// If there is no such kind.
             pub fn read(kind: &str, values: Values<'_>) -> Result<Self, Mistake> {
                 $(if kind == $module::KIND.name {

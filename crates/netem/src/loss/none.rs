@@ -4,8 +4,8 @@ use super::LossModel;
 use crate::keys::{Keyed, Kind, Mistake, Value, Values};
 use anabranch_base::rng::Rng;
 
-/// As scenarios know it.
-pub static KIND: Kind = Kind { name: "none", summary: "nothing is lost on the way", source: "", keys: &[] };
+/// The kind in scenarios.
+pub static KIND: Kind = Kind { name: "none", summary: "no packet is lost", source: "", keys: &[] };
 
 /// Settings of no loss: there are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Keyed for None {
     }
 }
 
-/// Loses nothing.
+/// A model without loss.
 #[derive(Clone, Debug)]
 pub struct State;
 

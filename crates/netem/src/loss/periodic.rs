@@ -1,24 +1,24 @@
-//! Loss in even distances: the deterministic loss of the closed forms of congestion control (Mathis, Semke, Mahdavi, Ott
-//! 1997; RFC 9438 §5.1), which a window that answers to each loss can be compared with.
+//! Loss at equal distances: the deterministic loss in the closed forms of congestion control (Mathis, Semke,
+//! Mahdavi, Ott 1997; RFC 9438 §5.1), for comparison with a window that reacts to each loss.
 
 use super::LossModel;
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
 use anabranch_base::rng::Rng;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "periodic",
-    summary: "every so-and-so-many-th packet (`every`) is lost, the deterministic loss of response functions",
+    summary: "one in `every` packets is lost, the deterministic loss of response functions",
     source: "RFC 9438 §5.1",
     keys: &[Key {
         name: "every",
         takes: Takes::Integer { min: 1, max: 1_000_000_000 },
         default: Default::Required("1000"),
-        doc: "How many packets from one loss to the next, the lost one included.",
+        doc: "Number of packets from one loss to the next, the lost one included.",
     }],
 };
 
-/// Settings of loss in even distances.
+/// Settings of loss at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Periodic {
     /// Packets from one loss to the next, at least one.
@@ -44,7 +44,7 @@ pub struct State {
 }
 
 impl State {
-    /// Loses packets as the settings say; nothing of it is random.
+    /// A model with these settings; it has no randomness.
     pub fn new(settings: Periodic, _rng: Rng) -> Self {
         Self { every: settings.every, left: settings.every }
     }

@@ -1,16 +1,16 @@
-//! What can be wrong with a network.
+//! Errors of networks.
 
 use core::fmt;
 
-/// Why links and flows do not make a network. Flows are given by their index.
+/// The reason why links and flows do not form a network. Flows are given by their index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildError {
     /// More links than there are addresses for.
     TooManyLinks {
-        /// How many there are.
+        /// Number of links.
         links: usize,
     },
-    /// A flow ends at a host that no link leads to.
+    /// A flow ends at a host without a link.
     NoLink {
         /// The flow.
         flow: usize,
@@ -31,7 +31,7 @@ pub enum BuildError {
         /// Sending and receiving host.
         hosts: Box<[String; 2]>,
     },
-    /// A link's addresses are good for that link only, and whoever sets the network up cannot say which link an address is on.
+    /// Link-local addresses of a link, which the driver of the network cannot distinguish by link.
     LinkLocal {
         /// The link.
         link: String,
@@ -42,12 +42,15 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyLinks { links } => {
-                write!(f, "{links} links are too many: there are addresses for {}", super::MAX_LINKS)
+                write!(f, "there are {links} links, but addresses for only {}", super::MAX_LINKS)
             }
-            Self::NoLink { host, .. } => write!(f, "no link leads to the host \"{host}\""),
+            Self::NoLink { host, .. } => write!(f, "no link connects the host \"{host}\""),
             Self::SameHost { host, .. } => write!(f, "the flow goes from the host \"{host}\" to itself"),
             Self::LinkLocal { link } => {
-                write!(f, "the addresses of link \"{link}\" are link-local, which the simulator alone has")
+                write!(
+                    f,
+                    "the addresses of link \"{link}\" are link-local, which only the simulator supports"
+                )
             }
             Self::Unreachable { hosts, .. } => {
                 let [from, to] = hosts.as_ref();

@@ -1,7 +1,7 @@
-//! Nodes, interfaces and addresses, made of links and flows.
+//! Nodes, interfaces and addresses, derived from links and flows.
 //!
-//! Every link has an interface at each end, with an address of its own that follows from the link's place among
-//! all links. A node at the end of a flow is a host; all others forward. Hosts never forward.
+//! Every link has an interface at each end, whose address follows from the link's index. A node at the end of
+//! a flow is a host; all others forward. Hosts never forward.
 
 mod error;
 mod node;
@@ -13,18 +13,20 @@ pub use node::{Interface, IpVersion, MAX_LINKS, Node, Scope};
 use routing::Routing;
 use std::collections::BTreeMap;
 
-/// The routing table of a host that has no other: what it sends leaves by these links, whatever address it is sent from.
+/// The routing table of a host, if it has one: its packets leave by these links, independent of their source
+/// address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table<'a> {
     /// The host.
     pub host: &'a str,
-    /// Index of the link by which everything leaves that has no route.
+    /// Index of the link for all destinations without a route.
     pub default: usize,
-    /// Routes to single addresses: index of the link at whose other end the address is, and of the host's own link.
+    /// Routes to single addresses: index of the link that has the address at its other end, and of the host's
+    /// own link.
     pub routes: Vec<[usize; 2]>,
 }
 
-/// Who is connected to whom, and how packets get there.
+/// The nodes and their connections, and routing between them.
 #[derive(Clone, Debug)]
 pub struct Network {
     nodes: Vec<Node>,
@@ -33,28 +35,30 @@ pub struct Network {
     /// Sending and receiving node of each flow.
     flows: Vec<[u32; 2]>,
     routing: Routing,
-    /// Of the nodes that have one.
+    /// Routing tables of the nodes that have one.
     tables: BTreeMap<u32, Leaving>,
 }
 
-/// The interfaces by which all leaves that a node sends.
+/// The interfaces by which a node's packets leave.
 #[derive(Clone, Debug)]
 struct Leaving {
     default: Interface,
-    /// Links of the addresses that are reached otherwise, and how.
+    /// Links whose addresses have a route of their own, and the interface for it.
     routes: BTreeMap<usize, Interface>,
 }
 
 impl Network {
-    /// The network of links between two nodes each, and of flows from one host to another; makes sure that the hosts of
-    /// each flow can reach each other. What a host sends leaves by the link of the address that it is sent from, unless
-    /// the host has one of the `tables`.
+    /// The network of links between two nodes each, and of flows from one host to another; checks that the
+    /// hosts of each flow can reach each other. The packets of a host leave by the link of their source
+    /// address, unless the host has one of the `tables`.
     ///
     /// # Errors
-    /// Hosts that have no link, or that no route connects.
+    ///
+    /// Hosts without a link, or not connected by a route.
     ///
     /// # Panics
-    /// If a table names a link that is not the host's.
+    ///
+    /// If a table names a link that does not belong to the host.
     pub fn new(links: &[[&str; 2]], flows: &[[&str; 2]], tables: &[Table<'_>]) -> Result<Self, BuildError> {
         if links.len() > MAX_LINKS {
             return Err(BuildError::TooManyLinks { links: links.len() });
@@ -127,17 +131,17 @@ impl Network {
         &self.nodes[self.ends(flow)[end]].interfaces
     }
 
-    /// The pairs of a flow's interfaces that routes connect both ways, the sending host's first.
+    /// The pairs of a flow's interfaces that routes connect in both directions, the sending host's first.
     pub fn connected_pairs(&mut self, flow: usize) -> impl Iterator<Item = (Interface, Interface)> + '_ {
         let [from, to] = self.ends(flow).map(|node| self.nodes[node].interfaces.clone());
         let pairs: Vec<_> = from.iter().flat_map(|&f| to.iter().map(move |&t| (f, t))).collect();
         pairs.into_iter().filter(move |&(f, t)| self.route(f, t).is_some() && self.route(t, f).is_some())
     }
 
-    /// The link directions, in order, that a packet from one interface's address to another's takes: out of the first
-    /// interface, or of the one that the table of its host has for the second; the shortest way through forwarding nodes
-    /// (the first link where several are equally short), and in through the second interface. `None` if there is no such
-    /// way.
+    /// The link directions, in order, of a packet from one interface's address to another's: out of the first
+    /// interface, or of the one in its host's table for the second; the shortest way through forwarding nodes
+    /// (the first link where several are equally short), and in through the second interface. `None` if there
+    /// is no such way.
     pub fn route(&mut self, from: Interface, to: Interface) -> Option<Vec<Interface>> {
         if from.index() >= self.owners.len() {
             return None;
@@ -145,8 +149,8 @@ impl Network {
         self.route_out(self.leaves_by(from, to), to)
     }
 
-    /// The link directions, in order, that a packet to an interface's address takes out of another interface, whatever
-    /// address it is sent from. `None` if there is no such way.
+    /// The link directions, in order, of a packet to an interface's address out of another interface, for any
+    /// source address. `None` if there is no such way.
     pub fn route_out(&mut self, from: Interface, to: Interface) -> Option<Vec<Interface>> {
         if from.index() >= self.owners.len() || to.index() >= self.owners.len() {
             return None;
@@ -171,8 +175,8 @@ impl Network {
             .map_or(from, |table| table.routes.get(&to.link()).copied().unwrap_or(table.default))
     }
 
-    /// The link directions, in order, that a packet of a forwarding node's own takes to an interface's address. `None` if
-    /// there is no such way, or the node is a host.
+    /// The link directions, in order, of a packet from a forwarding node itself to an interface's address.
+    /// `None` if there is no such way, or the node is a host.
     pub fn route_from(&mut self, node: usize, to: Interface) -> Option<Vec<Interface>> {
         let last = self.owner(to.opposite());
         if self.nodes[node].host || self.nodes[last].host {

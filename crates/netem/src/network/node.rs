@@ -1,23 +1,23 @@
-//! Nodes, the ends of their links, and the addresses there.
+//! Nodes, the ends of their links, and the addresses of these.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The most links that have addresses.
+/// Maximum number of links with addresses.
 pub const MAX_LINKS: usize = 1 << 22;
 
 /// The prefix `2001:db8::/32`.
 const DOCUMENTATION: u128 = 0x2001_0db8 << 96;
 
-/// The prefix `fe80::/64`, of addresses that are good for one link (RFC 4291 §2.5.6).
+/// The prefix `fe80::/64`, of addresses that are valid on one link (RFC 4291 §2.5.6).
 const LINK_LOCAL: u128 = 0xfe80 << 112;
 
-/// How far the addresses of a link reach (RFC 4007).
+/// Scope of the addresses of a link (RFC 4007).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// Everywhere.
     #[default]
     Global,
-    /// From one end of the link to the other, with IPv6.
+    /// Valid from one end of the link to the other; IPv6 only.
     Link,
 }
 
@@ -68,13 +68,13 @@ impl Interface {
         self.0 as usize % 2
     }
 
-    /// The number as an index: of the interface, and of the direction that leaves from it.
+    /// The index of the interface, and of the direction that leaves from it.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Its address: each link is a network of four addresses within 10.0.0.0/8, or one of its own within `2001:db8::/32`,
-    /// the prefix for documentation (RFC 3849).
+    /// Its address: each link is a network of four addresses within 10.0.0.0/8, or one of its own within
+    /// `2001:db8::/32`, the prefix for documentation (RFC 3849).
     pub const fn address(self, version: IpVersion) -> IpAddr {
         let (link, host) = (self.link() as u32, self.end() as u32 + 1);
         match version {
@@ -85,12 +85,12 @@ impl Interface {
         }
     }
 
-    /// Its address that is good for its own link only: within `fe80::/64`, the link's number and the end's behind it.
+    /// Its link-local address: `fe80::/64`, followed by the numbers of the link and of its end.
     pub const fn link_local_address(self) -> IpAddr {
         IpAddr::V6(Ipv6Addr::from_bits(LINK_LOCAL | (self.link() as u128) << 32 | (self.end() + 1) as u128))
     }
 
-    /// The interface that has this address, of either scope, if it can be one.
+    /// The interface with this address, of either scope; `None` if no interface has it.
     #[inline]
     pub const fn of_address(address: IpAddr) -> Option<Self> {
         let (link, host) = match address {
@@ -123,8 +123,8 @@ impl Interface {
 pub struct Node {
     /// Name.
     pub name: String,
-    /// At the end of a flow: does not forward.
+    /// It is at the end of a flow and does not forward.
     pub host: bool,
-    /// Its ends of links, in the order of the links.
+    /// Its interfaces, in the order of the links.
     pub interfaces: Vec<Interface>,
 }

@@ -3,10 +3,10 @@
 use super::{Interface, Node};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Next hops towards the nodes that have been asked for so far.
+/// Next hops towards the nodes for which they were computed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Routing {
-    /// Per target node: the way out of each node, by index of the node.
+    /// Per target node: the outgoing interface of each node, by index of the node.
     towards: BTreeMap<usize, Vec<Option<Interface>>>,
 }
 
@@ -30,7 +30,8 @@ impl Routing {
     }
 }
 
-/// The way out of each node towards `target`: breadth first, and the first link of several that are equally short.
+/// The outgoing interface of each node towards `target`: breadth first, with the first link of equally short
+/// ones.
 fn next_hops(nodes: &[Node], owners: &[u32], target: usize) -> Vec<Option<Interface>> {
     let neighbour = |interface: &Interface| owners[interface.opposite().index()] as usize;
     let mut hops = vec![usize::MAX; nodes.len()];

@@ -39,7 +39,7 @@ fn addresses_and_interfaces_are_one_to_one() {
 }
 
 #[test]
-fn the_shortest_way_and_then_the_first_link() {
+fn route_is_shortest_way_with_first_link() {
     let links =
         [("S", "A"), ("A", "B"), ("B", "C"), ("A", "X"), ("X", "C"), ("A", "Y"), ("Y", "C"), ("C", "D")];
     let mut network = network(&links, &[("S", "D")]).unwrap();
@@ -59,15 +59,16 @@ fn routers_reach_the_interfaces_of_hosts() {
 }
 
 #[test]
-fn a_longer_way_is_not_taken() {
+fn longer_way_is_not_taken() {
     let links = [("S", "A"), ("A", "B"), ("B", "C"), ("A", "C"), ("C", "D")];
     let mut network = network(&links, &[("S", "D")]).unwrap();
     assert_eq!(names(&mut network, Interface::new(0, 0), Interface::new(4, 1)).unwrap(), "S A C D");
 }
 
 #[test]
-fn a_packet_arrives_by_the_link_of_its_destination() {
-    // Both of D's links hang off routers that know each other: four pairs, each with a route of its own.
+fn packet_arrives_by_link_of_its_destination() {
+    // Both of D's links are connected to routers that have a link between them: four pairs, each with a route
+    // of its own.
     let links = [("S", "R1"), ("S", "R2"), ("R1", "R2"), ("R1", "D"), ("R2", "D")];
     let mut network = network(&links, &[("S", "D")]).unwrap();
     let (s1, s2) = (Interface::new(0, 0), Interface::new(1, 0));
@@ -91,7 +92,7 @@ fn disjoint_paths_do_not_cross() {
 }
 
 #[test]
-fn parallel_links_are_routes_of_their_own() {
+fn parallel_links_are_separate_routes() {
     let mut network = network(&[("S", "D"), ("S", "D")], &[("S", "D")]).unwrap();
     let pairs: Vec<_> = network.connected_pairs(0).collect();
     assert_eq!(
@@ -110,10 +111,10 @@ fn hosts_do_not_forward() {
 }
 
 #[test]
-fn what_cannot_be_is_named() {
+fn errors_name_the_problem() {
     let error = network(&[("S", "D")], &[("S", "D"), ("S", "Q")]).unwrap_err();
     assert_eq!(error, BuildError::NoLink { flow: 1, host: "Q".into() });
-    assert_eq!(error.to_string(), "no link leads to the host \"Q\"");
+    assert_eq!(error.to_string(), "no link connects the host \"Q\"");
     let error = network(&[("S", "D")], &[("S", "S")]).unwrap_err();
     assert_eq!(error, BuildError::SameHost { flow: 0, host: "S".into() });
     let error = network(&[("S", "A"), ("B", "D")], &[("S", "D")]).unwrap_err();

@@ -1,10 +1,10 @@
-//! Frames that wait, and how many there were over time.
+//! Waiting frames, and statistics of their number over time.
 
 use crate::Frame;
 use anabranch_base::time::Time;
 use std::collections::VecDeque;
 
-/// Frames that wait, first in, first out.
+/// Waiting frames, first in, first out.
 #[derive(Clone, Debug)]
 pub struct Backlog<F> {
     frames: VecDeque<F>,
@@ -30,7 +30,7 @@ impl<F: Frame> Backlog<F> {
         self.bytes
     }
 
-    /// The frame in a place, counted from the oldest.
+    /// The frame at a place, counted from the oldest.
     #[inline]
     pub fn get(&self, place: usize) -> Option<&F> {
         self.frames.get(place)
@@ -58,37 +58,37 @@ impl<F: Frame> Backlog<F> {
     }
 }
 
-/// How full a queue was over time: integer sums, so that asking does not change the answer.
+/// Occupancy of a queue over time: integer sums, so that reading them does not change the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Occupancy {
     /// Sum of packets · nanoseconds.
     pub packet_nanos: u128,
     /// Sum of bytes · nanoseconds.
     pub byte_nanos: u128,
-    /// Most packets.
+    /// Maximum number of packets.
     pub max_packets: u64,
-    /// Most bytes.
+    /// Maximum number of bytes.
     pub max_bytes: u64,
-    /// What waits since then is not in the sums yet.
+    /// The time up to which waiting frames are in the sums.
     since: Time,
     packets: u64,
     bytes: u64,
 }
 
 impl Occupancy {
-    /// What waits has waited until now.
+    /// Adds the waiting time of the present frames up to now.
     #[inline]
     pub fn account(&mut self, now: Time) {
         if self.packets > 0 {
             let nanos = u128::from(now.since(self.since).as_nanos());
-            // A product of 64 bits overflows for 4 GB queued for 5 s: widen first.
+            // A product of 64 bits overflows for 4 GB queued for 5 s, so it is widened first.
             self.packet_nanos += u128::from(self.packets) * nanos;
             self.byte_nanos += u128::from(self.bytes) * nanos;
         }
         self.since = now;
     }
 
-    /// So many packets and bytes wait from now on.
+    /// Sets the number of waiting packets and bytes.
     #[inline]
     pub fn set(&mut self, now: Time, packets: u64, bytes: u64) {
         self.account(now);
@@ -97,7 +97,7 @@ impl Occupancy {
         self.max_bytes = self.max_bytes.max(bytes);
     }
 
-    /// Forgets the maxima but for what waits now.
+    /// Resets the maxima to the present occupancy.
     pub fn restart_maxima(&mut self) {
         (self.max_packets, self.max_bytes) = (self.packets, self.bytes);
     }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn occupancy_is_a_mean_over_time() {
+    fn occupancy_is_mean_over_time() {
         let mut seen = Occupancy::default();
         seen.set(Time::from_nanos(10), 1, 100);
         seen.set(Time::from_nanos(20), 2, 150);

@@ -1,8 +1,8 @@
 //! CoDel: K. Nichols, V. Jacobson, A. McGregor, J. Iyengar: Controlled Delay Active Queue Management, RFC 8289.
 //!
-//! Every packet carries the moment at which it was let in. When packets have waited for longer than `target` for a whole
-//! `interval`, one is dropped at the head of the queue, and more, at intervals that shrink with the square root of their
-//! number, until one has waited for less.
+//! Every packet carries its time of admission. When packets have waited for longer than `target` for a whole
+//! `interval`, one is dropped at the head of the queue. More are dropped at intervals that shrink with the
+//! square root of their number, until a packet has waited for less than `target`.
 
 use super::{Arrival, Queue, QueueLimit};
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
@@ -16,7 +16,7 @@ pub(super) const TARGET: Key = Key {
     name: "target",
     takes: Takes::Time,
     default: Default::Is("\"5 ms\""),
-    doc: "How long packets may wait for longer than `interval` at a time; RFC 8289 §4.2 advises 5 to 10 % of `interval`.",
+    doc: "Acceptable waiting time; longer waits are tolerated for up to `interval`. RFC 8289 §4.2 advises 5 to 10 % of `interval`.",
 };
 
 /// The key `interval`.
@@ -24,10 +24,10 @@ pub(super) const INTERVAL: Key = Key {
     name: "interval",
     takes: Takes::Time,
     default: Default::Is("\"100 ms\""),
-    doc: "How long packets must have waited too long before one is dropped: about the longest usual round-trip time.",
+    doc: "Time for which packets must have exceeded `target` before one is dropped: about the longest usual round-trip time.",
 };
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "codel",
     summary: "drops (or marks, `ecn`) at the head while packets wait longer than `target` for an `interval`",
@@ -48,9 +48,9 @@ pub static KIND: Kind = Kind {
 /// Settings of the control law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Law {
-    /// How long packets may wait.
+    /// Acceptable waiting time of packets.
     pub target: Duration,
-    /// For how long they must have waited longer.
+    /// Time for which packets must have exceeded it.
     pub interval: Duration,
     /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
@@ -101,21 +101,21 @@ impl Keyed for Settings {
     }
 }
 
-/// Frames that wait, each with the moment at which it was let in, under the control law.
+/// Waiting frames with their time of admission, under the control law.
 #[derive(Clone, Debug)]
 pub(super) struct Controlled<F> {
     law: Law,
-    /// A queue of no more bytes than this is left alone: the largest packet.
+    /// A queue of at most this many bytes is left alone: the largest packet.
     enough: u64,
     frames: VecDeque<(Time, F)>,
     bytes: u64,
-    /// When the packets will have waited too long for an interval, if they do now.
+    /// When packets will have exceeded the target for an interval; `None` if they do not exceed it now.
     first_above: Option<Time>,
     /// Packets are being dropped.
     dropping: bool,
-    /// When the next packet is dropped, while dropping; when it would have been, later.
+    /// The next drop in a dropping phase; after it, the time at which the next drop would have been.
     drop_next: Time,
-    /// Packets dropped in this phase of dropping, and as it began.
+    /// Packets dropped in this phase, and the count at its start.
     count: u32,
     last_count: u32,
 }
@@ -148,7 +148,7 @@ impl<F: Frame> Controlled<F> {
         self.frames.push_back((now, frame));
     }
 
-    /// The frame at the head, without a word of the control law, and when it was let in.
+    /// The frame at the head and its time of admission, without the control law.
     pub(super) fn pop(&mut self) -> Option<(Time, F)> {
         let (since, frame) = self.frames.pop_front()?;
         self.bytes -= u64::from(frame.wire_len());
@@ -159,7 +159,7 @@ impl<F: Frame> Controlled<F> {
     pub(super) fn dequeue(&mut self, now: Time, drops: &mut Drops<F>) -> Option<F> {
         let (mut frame, mut may_drop) = self.look(now)?;
         if self.dropping {
-            // Waiting for less than the target ends the phase.
+            // A wait below the target ends the phase.
             self.dropping = may_drop;
             while self.dropping && now >= self.drop_next {
                 self.count += 1;
@@ -187,7 +187,7 @@ impl<F: Frame> Controlled<F> {
         Some(frame)
     }
 
-    /// Begins a phase of dropping: where the last one ended not long ago, at the rate that controlled the queue then.
+    /// Begins a dropping phase: soon after the previous one, at the rate that controlled the queue then.
     fn begin_dropping(&mut self, now: Time) {
         self.dropping = true;
         let delta = self.count.saturating_sub(self.last_count);
@@ -197,13 +197,13 @@ impl<F: Frame> Controlled<F> {
         self.last_count = self.count;
     }
 
-    /// The control law: an interval divided by the square root of the count after `moment`.
+    /// The control law: `moment` plus the interval divided by the square root of the count.
     fn after(&self, moment: Time) -> Time {
         let nanos = self.law.interval.as_nanos() as f64 / libm::sqrt(f64::from(self.count.max(1)));
         moment + Duration::from_nanos(nanos as u64)
     }
 
-    /// Takes the frame at the head out; whether it may be dropped (`dodequeue`).
+    /// Takes out the frame at the head, and returns whether it may be dropped (`dodequeue`).
     fn look(&mut self, now: Time) -> Option<(F, bool)> {
         let Some((since, frame)) = self.pop() else {
             self.first_above = None;
@@ -273,7 +273,8 @@ mod tests {
         Time::from_nanos(millis * 1_000_000)
     }
 
-    /// A queue with the usual target and interval in which so many packets of 1000 bytes have waited since the start.
+    /// A queue with the default target and interval in which `packets` packets of 1000 bytes have waited
+    /// since the start.
     fn queue(packets: u32, ecn: bool) -> Codel<TestFrame> {
         let law = Law { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn };
         let mut queue = Codel::new(&Settings { limit: LIMIT, law }, 1500, Rng::new(1));
@@ -286,7 +287,8 @@ mod tests {
         queue
     }
 
-    /// Takes a packet out every millisecond from `from` until before `to`; when packets were dropped or marked.
+    /// Takes out a packet every millisecond from `from` until before `to`; returns the times of drops or
+    /// marks.
     fn serve(queue: &mut Codel<TestFrame>, from: u64, to: u64) -> Vec<u64> {
         let mut drops = Drops::default();
         let mut times = Vec::new();
@@ -300,24 +302,25 @@ mod tests {
     }
 
     #[test]
-    fn drop_times_by_hand() {
-        // Packets wait too long from 5 ms on, for an interval by 105 ms: the first drop. The next ones come 100/√1 ms,
-        // 100/√2 = 70.71 ms, 57.74 ms, 50 ms, 44.72 ms and 40.82 ms later: at 205, 275.71, 333.45, 383.45, 428.17 and
-        // 468.99 ms, each at the first packet of the grid of milliseconds that leaves then or later.
+    fn drop_times_equal_times_computed_by_hand() {
+        // Packets exceed the target from 5 ms on, for an interval by 105 ms: the first drop. The next ones
+        // are 100/√1 ms, 100/√2 = 70.71 ms, 57.74 ms, 50 ms, 44.72 ms and 40.82 ms later: at 205, 275.71,
+        // 333.45, 383.45, 428.17 and 468.99 ms, each at the first packet of the millisecond grid that leaves
+        // then or later.
         let mut queue = queue(1000, false);
         assert_eq!(serve(&mut queue, 1, 470), [105, 205, 276, 334, 384, 429, 469]);
     }
 
     #[test]
-    fn marks_come_at_the_times_of_drops() {
+    fn mark_times_equal_drop_times() {
         let mut marking = queue(1000, true);
         assert_eq!(serve(&mut marking, 1, 470), [105, 205, 276, 334, 384, 429, 469]);
         assert_eq!(marking.packets(), 1000 - 469, "nothing was dropped");
     }
 
     #[test]
-    fn several_are_dropped_at_once_where_the_law_is_late() {
-        // Nobody asks between 206 and 400 ms: what was due at 275.71, 333.45 and 383.45 ms goes together.
+    fn overdue_drops_happen_together() {
+        // No dequeue between 206 and 400 ms: the drops of 275.71, 333.45 and 383.45 ms happen together.
         let mut queue = queue(1000, false);
         assert_eq!(serve(&mut queue, 1, 206), [105, 205]);
         assert_eq!(serve(&mut queue, 400, 401), [400, 400, 400]);
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_wait_ends_the_phase_and_a_new_one_goes_on_at_its_rate() {
+    fn new_dropping_phase_continues_at_earlier_rate() {
         let mut queue = queue(470, false);
         // Six drops by 461 ms; then the last three packets leave, and less than a packet waits behind the second.
         assert_eq!(serve(&mut queue, 1, 462).len(), 6);
@@ -336,13 +339,14 @@ mod tests {
         for id in 0..200 {
             queue.enqueue(Arrival { now: ms(700), idle: None }, TestFrame::new(id, 1000), &mut drops);
         }
-        // They wait too long at 705 ms, and for an interval by 805 ms. The phase before went from a count of 1 to 6: this
-        // one begins with 5, and goes on 100/√5 = 44.72 ms and then 100/√6 = 40.82 ms later.
+        // They exceed the target at 705 ms, and for an interval by 805 ms. The earlier phase went from a
+        // count of 1 to 6: this one begins with 5, and continues 100/√5 = 44.72 ms and then 100/√6 = 40.82 ms
+        // later.
         assert_eq!(serve(&mut queue, 701, 892), [805, 850, 891]);
     }
 
     #[test]
-    fn less_than_a_packet_waiting_is_left_alone() {
+    fn queue_below_one_packet_is_left_alone() {
         // 2 packets: behind the first there is one of 1000 bytes, less than the MTU.
         let mut queue = queue(2, false);
         let mut drops = Drops::default();
@@ -353,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_drops_what_arrives() {
+    fn full_queue_drops_arriving_packets() {
         let mut queue = queue(1000, false);
         let mut drops = Drops::default();
         queue.enqueue(Arrival { now: ms(1), idle: None }, TestFrame::new(1000, 1000), &mut drops);
@@ -362,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_above_the_interval_is_a_mistake() {
+    fn target_above_interval_is_refused() {
         let time = |millis| Value::Time(Duration::from_millis(millis));
         let values = [("target", time(100)), ("interval", time(100)), ("ecn", Value::Flag(false))];
         assert_eq!(Law::read(Values(&values)).unwrap_err().keys, ["target", "interval"]);

@@ -6,10 +6,10 @@ use crate::{DropCause, Drops, Frame};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "fifo",
-    summary: "first in, first out; what exceeds `limit` (packets or bytes) is dropped",
+    summary: "first in, first out; packets beyond `limit` (packets or bytes) are dropped",
     source: "",
     keys: &[QueueLimit::key("\"100 packets\"")],
 };
@@ -31,7 +31,7 @@ impl Keyed for Settings {
     }
 }
 
-/// Drops what does not fit.
+/// A queue that drops arriving frames when full.
 #[derive(Clone, Debug)]
 pub struct Fifo<F> {
     limit: QueueLimit,
@@ -74,12 +74,12 @@ impl<F: Frame> Queue<F> for Fifo<F> {
         self.backlog.clear(frames);
     }
 
-    fn lets_by(&self) -> bool {
+    fn bypassed_when_idle(&self) -> bool {
         true
     }
 
     #[inline]
-    fn committed(&self, place: usize) -> Option<&F> {
+    fn peek_committed(&self, place: usize) -> Option<&F> {
         self.backlog.get(place)
     }
 }
@@ -90,7 +90,7 @@ mod tests {
     use crate::frame::testing::TestFrame;
     use anabranch_base::time::Duration;
 
-    /// How many of these frames, offered one after the other, a queue of this limit takes.
+    /// Number of these frames, offered consecutively, that a queue of this limit admits.
     fn taken(limit: QueueLimit, idle: Option<Duration>, lengths: &[u32]) -> u64 {
         let mut queue = Fifo::new(&Settings { limit }, 1500, Rng::new(1));
         let mut drops = Drops::default();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_by_hand() {
+    fn limits_admit_expected_frames() {
         assert_eq!(taken(QueueLimit::Packets(2), None, &[40, 40, 500]), 2);
         assert_eq!(taken(QueueLimit::Bytes(1000), None, &[500, 500]), 2);
         assert_eq!(taken(QueueLimit::Bytes(1000), None, &[501, 500]), 1);

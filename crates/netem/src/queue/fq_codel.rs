@@ -1,8 +1,9 @@
 //! FlowQueue-CoDel: T. Høiland-Jørgensen, P. McKenney, D. Täht, J. Gettys, E. Dumazet: The Flow Queue CoDel Packet Scheduler
 //! and Active Queue Management Algorithm, RFC 8290.
 //!
-//! Flows are hashed to queues, each with a CoDel of its own, which are served in turn by a deficit round robin over bytes
-//! (DRR++). Queues that have just become active go first: a flow that sends less than its share hardly waits.
+//! Flows are hashed to queues, each with a CoDel of its own, which are served in turn by a deficit round
+//! robin over bytes (DRR++). Queues that have just become active go first: a flow that sends less than its
+//! share hardly waits.
 
 use super::codel::{Controlled, INTERVAL, Law, TARGET};
 use super::{Arrival, Queue, QueueLimit};
@@ -12,10 +13,10 @@ use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use std::collections::VecDeque;
 
-/// Packets dropped at once, at most, where the limit is exceeded (RFC 8290 §4.1).
-const BATCH: u64 = 64;
+/// Maximum number of packets dropped at once if the limit is exceeded (RFC 8290 §4.1).
+const MAX_DROP_BATCH: u64 = 64;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "fq-codel",
     summary: "a queue for each flow, served in turn, new ones first (`flows`, `quantum`), each with CoDel",
@@ -34,13 +35,13 @@ pub static KIND: Kind = Kind {
             name: "flows",
             takes: Takes::Integer { min: 1, max: 65_536 },
             default: Default::Is("1024"),
-            doc: "How many queues flows are hashed to, by addresses, protocol and ports.",
+            doc: "Number of queues to which flows are hashed, by addresses, protocol and ports.",
         },
         Key {
             name: "quantum",
             takes: Takes::Octets { min: 256, max: 65_535 },
             default: Default::Is("1514"),
-            doc: "Bytes that a queue may send in its turn.",
+            doc: "Bytes that a queue may send per turn.",
         },
     ],
 };
@@ -52,9 +53,9 @@ pub struct Settings {
     pub limit: QueueLimit,
     /// The control law of each.
     pub law: Law,
-    /// How many queues there are.
+    /// Number of queues.
     pub flows: u32,
-    /// Bytes that one may send in its turn.
+    /// Bytes that a queue may send per turn.
     pub quantum: u32,
 }
 
@@ -94,9 +95,9 @@ pub struct FqCodel<F> {
     mtu: u32,
     /// Perturbs the hash.
     salt: u32,
-    /// By hash; those that no flow has used yet are not there.
+    /// By hash; unused queues are not allocated.
     buckets: Vec<Option<Box<Bucket<F>>>>,
-    /// The queues to serve, by number: those that became active a short while ago, and the others.
+    /// The queues to serve, by number: those that became active recently, and the others.
     new: VecDeque<u32>,
     old: VecDeque<u32>,
     packets: u64,
@@ -124,18 +125,17 @@ impl<F: Frame> FqCodel<F> {
         (((mixed >> 32) * self.buckets.len() as u64) >> 32) as u32
     }
 
-    /// Where a queue holds more bytes than every other, half of its packets are dropped at its head, but not more than
-    /// [`BATCH`].
-    fn drop_from_the_fattest(&mut self, now: Time, drops: &mut Drops<F>) {
+    /// Drops half of the packets of the queue with the most bytes at its head, but at most [`MAX_DROP_BATCH`].
+    fn drop_from_the_longest(&mut self, now: Time, drops: &mut Drops<F>) {
         let waiting =
             |number: &u32| self.buckets[*number as usize].as_ref().map_or(0, |bucket| bucket.frames.bytes());
-        // The first of several, in the order of their numbers.
+        // The first of equally long ones, by number.
         let active = self.new.iter().chain(&self.old).copied();
-        let Some(fattest) = active.max_by_key(|number| (waiting(number), core::cmp::Reverse(*number))) else {
+        let Some(longest) = active.max_by_key(|number| (waiting(number), core::cmp::Reverse(*number))) else {
             return;
         };
-        let bucket = self.buckets[fattest as usize].as_mut().expect("a queue on a list is there");
-        for _ in 0..bucket.frames.packets().div_ceil(2).min(BATCH) {
+        let bucket = self.buckets[longest as usize].as_mut().expect("a listed queue is allocated");
+        for _ in 0..bucket.frames.packets().div_ceil(2).min(MAX_DROP_BATCH) {
             if let Some((_, frame)) = bucket.frames.pop() {
                 self.packets -= 1;
                 self.bytes -= u64::from(frame.wire_len());
@@ -161,7 +161,7 @@ impl<F: Frame> Queue<F> for FqCodel<F> {
             self.new.push_back(number);
         }
         if arrival.idle.is_none() && self.settings.limit.exceeded_by(self.packets, self.bytes) {
-            self.drop_from_the_fattest(arrival.now, drops);
+            self.drop_from_the_longest(arrival.now, drops);
         }
     }
 
@@ -170,7 +170,7 @@ impl<F: Frame> Queue<F> for FqCodel<F> {
         loop {
             let is_new = !self.new.is_empty();
             let number = *if is_new { self.new.front() } else { self.old.front() }?;
-            let bucket = self.buckets[number as usize].as_mut().expect("a queue on a list is there");
+            let bucket = self.buckets[number as usize].as_mut().expect("a listed queue is allocated");
             if bucket.credits <= 0 {
                 bucket.credits += i64::from(self.settings.quantum);
                 if is_new {
@@ -189,8 +189,8 @@ impl<F: Frame> Queue<F> for FqCodel<F> {
                 bucket.credits -= i64::from(frame.wire_len());
                 return Some(frame);
             }
-            // An empty queue goes round once more before it may be new again, lest a flow that sends a packet now and then
-            // starve the old ones (RFC 8290 §4.2).
+            // An empty queue stays on the old list for another round before it may be new again. Otherwise, a
+            // flow that sends a packet now and then would starve the old ones (RFC 8290 §4.2).
             if is_new {
                 self.new.pop_front();
                 self.old.push_back(number);
@@ -209,7 +209,7 @@ impl<F: Frame> Queue<F> for FqCodel<F> {
         self.bytes
     }
 
-    fn asks_for_flows(&self) -> bool {
+    fn needs_flow_hash(&self) -> bool {
         true
     }
 
@@ -265,21 +265,21 @@ mod tests {
     }
 
     #[test]
-    fn turns_by_hand() {
+    fn turns_equal_sequence_computed_by_hand() {
         let mut queue = queue(100);
         for id in 0..4 {
             offer(&mut queue, ms(0), (1, 1500), id);
             offer(&mut queue, ms(0), (2, 500), id);
         }
-        // Of 1514 bytes, 1500 leave 14, and another packet leaves a debt of 1486: two packets of the first flow. Of the
-        // second, three of 500 leave 14 and a fourth a debt. Then the turns go by quanta: the first has 28 credits again,
-        // sends one and owes 1472; the second is empty; the first has 42.
+        // Of 1514 bytes, 1500 leave 14, and another packet leaves a debt of 1486: two packets of the first
+        // flow. Of the second, three of 500 leave 14 and a fourth a debt. Then each turn adds a quantum: the
+        // first has 28 credits again, sends one and owes 1472; the second is empty; the first has 42.
         assert_eq!(order(&mut queue, ms(1), 8), [1, 1, 2, 2, 2, 2, 1, 1]);
         assert_eq!((queue.packets(), queue.bytes()), (0, 0));
     }
 
     #[test]
-    fn a_flow_that_has_just_begun_goes_first() {
+    fn new_flow_is_served_first() {
         let mut queue = queue(100);
         for id in 0..9 {
             offer(&mut queue, ms(0), (1, 500), id);
@@ -287,14 +287,14 @@ mod tests {
         assert_eq!(order(&mut queue, ms(1), 4), [1, 1, 1, 1]);
         offer(&mut queue, ms(1), (2, 100), 0);
         assert_eq!(order(&mut queue, ms(1), 2), [2, 1]);
-        // Its queue is empty and on the old list, behind the other: it must go round before it is new again. The other has
-        // 528 of its 1514 bytes left, enough for two packets.
+        // Its queue is empty and on the old list, behind the other: it stays there for a round before it is
+        // new again. The other has 528 of its 1514 bytes left, enough for two packets.
         offer(&mut queue, ms(1), (2, 100), 1);
         assert_eq!(order(&mut queue, ms(1), 3), [1, 1, 2]);
     }
 
     #[test]
-    fn the_fattest_queue_pays_for_an_overload_at_its_head() {
+    fn overload_drops_at_the_head_of_the_longest_queue() {
         let mut queue = queue(12);
         for id in 0..10 {
             assert!(offer(&mut queue, ms(0), (1, 1000), id).is_empty());
@@ -302,7 +302,7 @@ mod tests {
         for id in 0..2 {
             assert!(offer(&mut queue, ms(0), (2, 1500), id).is_empty());
         }
-        // The third packet of the second flow is one too many: half of the first flow's ten go.
+        // The third packet of the second flow exceeds the limit: half of the first flow's ten are dropped.
         let dropped = offer(&mut queue, ms(0), (2, 1500), 2).take();
         let dropped: Vec<_> = dropped.iter().map(|d| (d.frame.flow, d.frame.id, d.cause)).collect();
         assert_eq!(dropped, (0..5).map(|id| (1, id, DropCause::Queue)).collect::<Vec<_>>());
@@ -310,14 +310,14 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_64_packets_at_most() {
+    fn drop_batch_is_at_most_64_packets() {
         let mut queue = queue(300);
         let dropped: u64 = (0..301).map(|id| offer(&mut queue, ms(0), (1, 100), id).counts()[0]).sum();
         assert_eq!((dropped, queue.packets()), (64, 237));
     }
 
     #[test]
-    fn each_flow_has_a_control_law_of_its_own() {
+    fn each_flow_has_its_own_control_law() {
         let mut queue = queue(10_000);
         for id in 0..1000 {
             offer(&mut queue, ms(0), (1, 1500), id);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_spread_over_the_queues() {
+    fn flows_are_spread_over_the_queues() {
         let queue = queue(1);
         let mut used = vec![0_u32; 1024];
         (0..10_240).for_each(|flow| used[queue.bucket_of(flow) as usize] += 1);
@@ -347,9 +347,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and goes, what was let in leaves or is dropped, once, and the sums are right.
+        /// For any traffic, each admitted frame leaves or is dropped exactly once, and the sums are correct.
         #[test]
-        fn nothing_is_lost_or_doubled(
+        fn frames_leave_or_drop_exactly_once(
             steps in prop::collection::vec((0_u64..30, 0_u32..6, 40_u32..1500, any::<bool>()), 1..400)
         ) {
             let mut queue = queue(40);

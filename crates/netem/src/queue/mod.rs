@@ -1,6 +1,7 @@
-//! The queue in front of a link. The frame being transmitted has left it.
+//! The queue in front of a link, without the frame being transmitted.
 //!
-//! A queue is one file: its settings, the keys they are read from, and what it does with frames. It is listed once, below.
+//! A queue is one file: its settings, the keys of its settings, and its treatment of frames. The list of
+//! queues is below.
 
 mod backlog;
 pub mod codel;
@@ -17,23 +18,23 @@ use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 
-/// When a frame arrives, and at what kind of link.
+/// Time of a frame's arrival, and state of the link.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Now.
     pub now: Time,
-    /// How long the link has had nothing to do; `None` while it is transmitting. An idle link has an empty queue, and
-    /// takes the frame out again at once: it must be let in however large it is.
+    /// The time for which the link has been idle; `None` while it is transmitting. An idle link has an empty
+    /// queue, and takes the frame out again at once: it must be admitted at any size.
     pub idle: Option<Duration>,
 }
 
-/// A queue. Whoever drives it calls [`enqueue`](Self::enqueue) for every frame that arrives and
-/// [`dequeue`](Self::dequeue) whenever the link can transmit; time never goes back between calls.
+/// A queue. Its driver calls [`enqueue`](Self::enqueue) for every frame that arrives and
+/// [`dequeue`](Self::dequeue) whenever the link can transmit; the time never decreases between calls.
 pub trait Queue<F: Frame> {
     /// A frame arrives. The queue may mark it, drop it, or drop others.
     fn enqueue(&mut self, arrival: Arrival, frame: F, drops: &mut Drops<F>);
 
-    /// The frame to transmit next. The queue may mark it, or drop others; it answers `None` only once it is empty.
+    /// The frame to transmit next. The queue may mark it, or drop others; it returns `None` only when empty.
     fn dequeue(&mut self, now: Time, drops: &mut Drops<F>) -> Option<F>;
 
     /// Packets in the queue.
@@ -42,37 +43,37 @@ pub trait Queue<F: Frame> {
     /// Bytes in the queue.
     fn bytes(&self) -> u64;
 
-    /// Empties the queue without deciding anything, as when the link goes down.
+    /// Empties the queue without decisions, for example when the link goes down.
     fn clear(&mut self, frames: &mut Vec<F>);
 
-    /// The link's rate is now this; `None` if it follows a trace.
+    /// Sets the link's rate; `None` if it follows a trace.
     fn rate_changed(&mut self, _: Option<Rate>) {}
 
-    /// Whether a frame that finds the link idle may pass by the queue, which neither draws nor remembers anything for it.
-    fn lets_by(&self) -> bool {
+    /// Whether a frame that finds the link idle may bypass the queue, which neither draws nor records
+    /// anything for it.
+    fn bypassed_when_idle(&self) -> bool {
         false
     }
 
-    /// Whether it asks frames for their [`flow`](Frame::flow).
-    fn asks_for_flows(&self) -> bool {
+    /// Whether it uses the [`flow`](Frame::flow) of frames.
+    fn needs_flow_hash(&self) -> bool {
         false
     }
 
-    /// The frame that `place` others leave before, if admission commits: a frame that was let in leaves as it is, after
-    /// those before it and before those behind it, whatever comes. `None` always where a frame may still be dropped,
-    /// marked or overtaken.
-    fn committed(&self, _: usize) -> Option<&F> {
+    /// The frame at `place`, if admission is final: an admitted frame leaves unchanged, after those before it
+    /// and before those behind it. Always `None` if a frame may still be dropped, marked or overtaken.
+    fn peek_committed(&self, _: usize) -> Option<&F> {
         None
     }
 }
 
-/// Makes what depends on which queues there are from the list of them.
+/// Generates from the list of queues all items that depend on it.
 macro_rules! queues {
     ($($Queue:ident in $module:ident),+ $(,)?) => {
-        /// Every kind of queue, in the order in which lists show them.
+        /// Every kind of queue, in the order of lists for users.
         pub static KINDS: &[&Kind] = &[$(&$module::KIND),+];
 
-        /// What a queue is set to.
+        /// The settings of a queue.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Settings {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Queue($module::Settings),)+
@@ -84,10 +85,11 @@ macro_rules! queues {
                 match self { $(Self::$Queue(_) => &$module::KIND,)+ }
             }
 
-            /// The queue called `kind` with the values of its keys, for a link with this MTU.
+            /// The settings of the queue `kind` with these values of its keys, for a link with this MTU.
             ///
             /// # Errors
-            /// If there is no such kind, or the values do not go together.
+            ///
+            /// If there is no such kind, or the values are inconsistent.
             pub fn read(kind: &str, values: Values<'_>, mtu: u32) -> Result<Self, Mistake> {
                 room_for(values, mtu)?;
                 $(if kind == $module::KIND.name {
@@ -146,17 +148,17 @@ macro_rules! queues {
                 match self { $(Self::$Queue(queue) => queue.rate_changed(rate),)+ }
             }
 
-            fn lets_by(&self) -> bool {
-                match self { $(Self::$Queue(queue) => queue.lets_by(),)+ }
+            fn bypassed_when_idle(&self) -> bool {
+                match self { $(Self::$Queue(queue) => queue.bypassed_when_idle(),)+ }
             }
 
-            fn asks_for_flows(&self) -> bool {
-                match self { $(Self::$Queue(queue) => queue.asks_for_flows(),)+ }
+            fn needs_flow_hash(&self) -> bool {
+                match self { $(Self::$Queue(queue) => queue.needs_flow_hash(),)+ }
             }
 
             #[inline]
-            fn committed(&self, place: usize) -> Option<&F> {
-                match self { $(Self::$Queue(queue) => queue.committed(place),)+ }
+            fn peek_committed(&self, place: usize) -> Option<&F> {
+                match self { $(Self::$Queue(queue) => queue.peek_committed(place),)+ }
             }
         }
     };
@@ -175,8 +177,7 @@ fn room_for(values: Values<'_>, mtu: u32) -> Result<(), Mistake> {
     if let Some(&(_, Value::Limit(QueueLimit::Bytes(bytes)))) = limit
         && bytes < u64::from(mtu)
     {
-        let problem =
-            format!("is {bytes} bytes, less than one packet of its mtu ({mtu} bytes); make it larger");
+        let problem = format!("is {bytes} bytes, less than one packet of its mtu ({mtu} bytes); increase it");
         return Err(Mistake { keys: &["limit"], problem });
     }
     Ok(())

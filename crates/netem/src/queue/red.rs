@@ -11,7 +11,7 @@ use anabranch_base::units::Rate;
 /// A threshold: a share of the limit, or a length in its unit.
 const THRESHOLD: Takes = Takes::Either(&[PROBABILITY, Takes::Limit]);
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "red",
     summary: "random early detection on the average length (`min`, `max`, `max_p`, `w_q`), dropping or marking (`ecn`)",
@@ -22,19 +22,19 @@ pub static KIND: Kind = Kind {
             name: "min",
             takes: THRESHOLD,
             default: Default::Is("0.3"),
-            doc: "Average length below which nothing is dropped: a share of the limit, or a length in its unit.",
+            doc: "Average length below which no packet is dropped: a share of the limit, or a length in its unit.",
         },
         Key {
             name: "max",
             takes: THRESHOLD,
             default: Default::Is("0.9"),
-            doc: "Average length from which everything is dropped: a share of the limit, or a length in its unit.",
+            doc: "Average length from which on all packets are dropped: a share of the limit, or a length in its unit.",
         },
         Key {
             name: "max_p",
             takes: PROBABILITY,
             default: Default::Is("0.1"),
-            doc: "Drop probability as the average reaches `max`.",
+            doc: "Drop probability when the average reaches `max`.",
         },
         Key {
             name: "w_q",
@@ -52,7 +52,7 @@ pub static KIND: Kind = Kind {
 };
 
 /// While a link is idle the average decays as if packets of this size had passed, bytes.
-const MEAN_PACKET: u64 = 1000;
+const MEAN_PACKET_BYTES: u64 = 1000;
 
 /// Settings of random early detection.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,7 +96,7 @@ impl Keyed for Settings {
     }
 }
 
-/// A threshold in the unit of the limit: given in it, or as a share of it.
+/// A threshold in the unit of the limit; it is given in that unit, or as a share of the limit.
 fn length(value: Value, limit: QueueLimit) -> Result<f64, String> {
     let capacity = limit.amount();
     match (value, limit) {
@@ -112,7 +112,8 @@ fn length(value: Value, limit: QueueLimit) -> Result<f64, String> {
     }
 }
 
-/// The value that a threshold is read from: a length where it is whole, else the share of the limit that gives it exactly.
+/// The value from which a threshold is read: a length if it is whole, else the share of the limit that gives
+/// it exactly.
 fn threshold(length: f64, limit: QueueLimit) -> Value {
     if length.fract() == 0.0 && length >= 1.0 {
         let whole = length as u64;
@@ -129,9 +130,9 @@ fn threshold(length: f64, limit: QueueLimit) -> Value {
     Value::Number(exact.unwrap_or(share))
 }
 
-/// What random early detection decides about an arriving packet.
+/// The decision of random early detection about an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum RedVerdict {
     Accept,
     Mark,
     Drop(DropCause),
@@ -141,9 +142,10 @@ enum Verdict {
 #[derive(Clone, Debug)]
 pub struct Red<F> {
     settings: Settings,
-    /// Largest packet, bytes: with a limit in bytes, smaller packets are dropped in proportion less often.
+    /// Largest packet, bytes: with a limit in bytes, the drop probability of smaller packets is reduced in
+    /// proportion.
     mtu: u32,
-    /// How long a packet of [`MEAN_PACKET`] bytes takes to leave.
+    /// Transmission time of a packet of [`MEAN_PACKET_BYTES`] bytes.
     typical: Duration,
     average: f64,
     /// Packets since the last drop while the average is between the thresholds; −1 while it is below.
@@ -165,30 +167,30 @@ impl<F: Frame> Red<F> {
         }
     }
 
-    fn admit(&mut self, arrival: Arrival, frame: &F) -> Verdict {
+    fn admit(&mut self, arrival: Arrival, frame: &F) -> RedVerdict {
         self.update_average(arrival.idle);
         let len = frame.wire_len();
         let (packets, bytes) = (self.packets() + 1, self.bytes() + u64::from(len));
         if arrival.idle.is_none() && self.settings.limit.exceeded_by(packets, bytes) {
             self.count = 0;
-            return Verdict::Drop(DropCause::Queue);
+            return RedVerdict::Drop(DropCause::Queue);
         }
         let Settings { min, max, ecn, .. } = self.settings;
         if self.average < min {
             self.count = -1;
-            return Verdict::Accept;
+            return RedVerdict::Accept;
         }
         if self.average >= max {
             self.count = 0;
             // RFC 3168 §7: above the upper threshold packets are dropped even if they could be marked.
-            return Verdict::Drop(DropCause::Aqm);
+            return RedVerdict::Drop(DropCause::Aqm);
         }
         self.count += 1;
         if !self.picks(len) {
-            return Verdict::Accept;
+            return RedVerdict::Accept;
         }
         self.count = 0;
-        if ecn && frame.ecn_capable() { Verdict::Mark } else { Verdict::Drop(DropCause::Aqm) }
+        if ecn && frame.ecn_capable() { RedVerdict::Mark } else { RedVerdict::Drop(DropCause::Aqm) }
     }
 
     fn update_average(&mut self, idle: Option<Duration>) {
@@ -205,7 +207,8 @@ impl<F: Frame> Red<F> {
         self.average += weight * (length as f64 - self.average);
     }
 
-    /// Whether the packet is picked, so that the gaps between picked packets are uniform (the paper's method 2).
+    /// Whether the packet is selected, so that the gaps between selected packets are uniform (the paper's
+    /// method 2).
     fn picks(&mut self, len: u32) -> bool {
         let Settings { min, max, max_p, limit, .. } = self.settings;
         let mut p = max_p * (self.average - min) / (max - min);
@@ -224,12 +227,12 @@ impl<F: Frame> Queue<F> for Red<F> {
     #[inline(never)]
     fn enqueue(&mut self, arrival: Arrival, mut frame: F, drops: &mut Drops<F>) {
         match self.admit(arrival, &frame) {
-            Verdict::Accept => self.backlog.push(frame),
-            Verdict::Mark => {
+            RedVerdict::Accept => self.backlog.push(frame),
+            RedVerdict::Mark => {
                 drops.mark(&mut frame);
                 self.backlog.push(frame);
             }
-            Verdict::Drop(cause) => drops.drop(arrival.now, frame, cause),
+            RedVerdict::Drop(cause) => drops.drop(arrival.now, frame, cause),
         }
     }
 
@@ -251,11 +254,11 @@ impl<F: Frame> Queue<F> for Red<F> {
     }
 
     fn rate_changed(&mut self, rate: Option<Rate>) {
-        // A trace has no rate to speak of; idle time then counts one opportunity as a packet.
-        self.typical = rate.map_or(Duration::from_millis(1), |rate| rate.time_to_send(MEAN_PACKET));
+        // A trace has no constant rate; idle time then counts one opportunity as a packet.
+        self.typical = rate.map_or(Duration::from_millis(1), |rate| rate.time_to_send(MEAN_PACKET_BYTES));
     }
 
-    fn committed(&self, place: usize) -> Option<&F> {
+    fn peek_committed(&self, place: usize) -> Option<&F> {
         self.backlog.get(place)
     }
 }
@@ -265,7 +268,7 @@ mod tests {
     use super::*;
     use crate::frame::testing::TestFrame;
 
-    /// A queue that 1000 bytes take 1 ms to leave.
+    /// A queue whose link transmits 1000 bytes in 1 ms.
     fn red(weight: f64, ecn: bool) -> Red<TestFrame> {
         let limit = QueueLimit::Packets(100);
         let settings = Settings { limit, min: 30.0, max: 90.0, max_p: 0.1, weight, ecn };
@@ -274,8 +277,8 @@ mod tests {
         red
     }
 
-    /// What is decided about a packet that finds so many in the queue.
-    fn verdict(red: &mut Red<TestFrame>, packets: u64, idle: Option<Duration>, ecn: bool) -> Verdict {
+    /// The decision about a packet that finds `packets` in the queue.
+    fn verdict(red: &mut Red<TestFrame>, packets: u64, idle: Option<Duration>, ecn: bool) -> RedVerdict {
         while red.packets() < packets {
             red.backlog.push(TestFrame::new(0, 1500));
         }
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_by_hand() {
+    fn average_equals_value_computed_by_hand() {
         let mut red = red(0.5, false);
         verdict(&mut red, 8, None, false);
         assert!((red.average - 4.0).abs() < 1e-12);
@@ -298,23 +301,23 @@ mod tests {
     }
 
     #[test]
-    fn below_min_everything_passes_and_above_max_nothing() {
+    fn min_passes_all_and_max_passes_none() {
         let mut red = red(1.0, true);
-        assert!((0..1000).all(|_| verdict(&mut red, 29, None, true) == Verdict::Accept));
-        assert!((0..1000).all(|_| verdict(&mut red, 90, None, true) == Verdict::Drop(DropCause::Aqm)));
-        assert_eq!(verdict(&mut red, 100, None, true), Verdict::Drop(DropCause::Queue));
+        assert!((0..1000).all(|_| verdict(&mut red, 29, None, true) == RedVerdict::Accept));
+        assert!((0..1000).all(|_| verdict(&mut red, 90, None, true) == RedVerdict::Drop(DropCause::Aqm)));
+        assert_eq!(verdict(&mut red, 100, None, true), RedVerdict::Drop(DropCause::Queue));
     }
 
     #[test]
-    fn gaps_between_drops_are_uniform() {
-        // At an average of 60, p = 0.05. The paper counts the first packet after a drop as 1, so that it goes with
-        // p/(1 − p) = 1/19, and the gaps are uniform on 1..=19 with a mean of 10.
+    fn drop_gaps_are_uniform() {
+        // At an average of 60, p = 0.05. The paper counts the first packet after a drop as 1, so that its
+        // probability is p/(1 − p) = 1/19, and the gaps are uniform on 1..=19 with a mean of 10.
         let mut red = red(1.0, false);
         let mut gaps = Vec::new();
         let mut gap = 0_u32;
         for _ in 0..200_000 {
             gap += 1;
-            if verdict(&mut red, 60, None, true) != Verdict::Accept {
+            if verdict(&mut red, 60, None, true) != RedVerdict::Accept {
                 gaps.push(gap);
                 gap = 0;
             }
@@ -330,15 +333,17 @@ mod tests {
     }
 
     #[test]
-    fn marks_where_it_may() {
+    fn ecn_capable_packets_are_marked() {
         let mut red = red(1.0, true);
-        let verdicts: Vec<Verdict> = (0..1000).map(|_| verdict(&mut red, 60, None, true)).collect();
-        assert!(verdicts.contains(&Verdict::Mark) && !verdicts.contains(&Verdict::Drop(DropCause::Aqm)));
-        assert!((0..1000).any(|_| verdict(&mut red, 60, None, false) == Verdict::Drop(DropCause::Aqm)));
+        let verdicts: Vec<RedVerdict> = (0..1000).map(|_| verdict(&mut red, 60, None, true)).collect();
+        assert!(
+            verdicts.contains(&RedVerdict::Mark) && !verdicts.contains(&RedVerdict::Drop(DropCause::Aqm))
+        );
+        assert!((0..1000).any(|_| verdict(&mut red, 60, None, false) == RedVerdict::Drop(DropCause::Aqm)));
     }
 
     #[test]
-    fn thresholds_are_read_from_what_they_are_written_as() {
+    fn thresholds_round_trip() {
         let packets = QueueLimit::Packets(100);
         for (length, value) in [(30.0, Value::Limit(QueueLimit::Packets(30))), (0.5, Value::Number(0.005))] {
             assert_eq!(threshold(length, packets), value);

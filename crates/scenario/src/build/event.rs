@@ -1,4 +1,4 @@
-//! What happens on the way.
+//! Events: changes of links during the run.
 
 use super::{Element, LinkIndex, find_link, link, seconds};
 use crate::check::{self, Context};
@@ -10,10 +10,10 @@ use crate::values::Values;
 use anabranch_base::time::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// More than a run can have any use for.
-const MOST_REPETITIONS: u64 = 1_000_000;
+/// More repetitions than any run needs.
+const MAX_REPETITIONS: u64 = 1_000_000;
 
-/// All events in order of time, repetitions spelt out.
+/// All events in order of time, with each repetition as an event of its own.
 pub(super) fn events(
     elements: &[Element<'_>],
     links: &[Link],
@@ -21,7 +21,7 @@ pub(super) fn events(
 ) -> Result<Vec<Event>, Fault> {
     let index = LinkIndex::of(links);
     let mut events = Vec::new();
-    let mut said = Said::default();
+    let mut said = ChangesByTime::default();
     for (number, element) in elements.iter().enumerate() {
         let owner = format!("[[event]] number {}", number + 1);
         let context = Context { owner: &owner, protocol: None, complete: true };
@@ -34,18 +34,21 @@ pub(super) fn events(
         no_rate_of_a_trace(&owner, &links[link], directions, &changes)?;
         for at in moments(&values, &owner, duration)? {
             for (key, change, origin) in &changes {
-                said.check(&Saying { at, link, directions, key, change: *change, origin: *origin }, links)?;
+                said.check(
+                    &EventChange { at, link, directions, key, change: *change, origin: *origin },
+                    links,
+                )?;
             }
             let changes = changes.iter().map(|(_, change, _)| *change).collect();
             events.push(Event { at, link, directions, changes });
         }
     }
-    // Stable: file order where the moments are equal.
+    // Stable: events of equal time keep the order of the file.
     events.sort_by_key(|event| event.at);
     Ok(events)
 }
 
-/// A link that follows a trace has no rate that could change.
+/// A link that follows a trace has no rate to change.
 fn no_rate_of_a_trace(
     owner: &str,
     link: &Link,
@@ -61,14 +64,14 @@ fn no_rate_of_a_trace(
     let changed = changes.iter().find(|(_, change, _)| follows && matches!(change, Change::Rate(_)));
     changed.map_or(Ok(()), |(_, _, origin)| {
         let message = format!(
-            "{owner} sets the rate of link {}, which follows a trace; take the event away, or give the link a constant rate",
+            "{owner} sets the rate of link {}, which follows a trace; remove the event, or give the link a constant rate",
             quoted(&link.name)
         );
         Err(Fault::new(*origin, message))
     })
 }
 
-/// What changes, under which key and where that was written, in the order of the table of keys.
+/// The changes, each with its key and the place of that, in the order of the table of keys.
 fn changes(values: &Values, owner: &str) -> Result<Vec<(&'static str, Change, Origin)>, Fault> {
     let entry = values.get("set");
     let set = entry.value.table();
@@ -80,7 +83,7 @@ fn changes(values: &Values, owner: &str) -> Result<Vec<(&'static str, Change, Or
             "rate" => Change::Rate(entry.value.rate()),
             "delay" => Change::Delay(entry.value.time()),
             "loss" => Change::Loss(link::loss(entry.value.table())),
-            other => panic!("the table of keys has a change {other} that nothing is made of"),
+            other => panic!("the table of keys has an unknown change {other}"),
         };
         changes.push((key, change, entry.origin));
     }
@@ -94,13 +97,13 @@ fn changes(values: &Values, owner: &str) -> Result<Vec<(&'static str, Change, Or
     Ok(changes)
 }
 
-/// When an event happens: once, or again and again until the end.
+/// The times of an event: once, or repeatedly until the end.
 fn moments(values: &Values, owner: &str, duration: Duration) -> Result<Vec<Time>, Fault> {
     let at = values.get("at");
     let first = at.value.time();
     if first >= duration {
         let message = format!(
-            "{owner} happens at {}, when the run of {} is over; move it forward or make duration longer",
+            "{owner} happens at {}, when the run of {} is over; move it to an earlier time or increase duration",
             seconds(first),
             seconds(duration)
         );
@@ -111,17 +114,17 @@ fn moments(values: &Values, owner: &str, duration: Duration) -> Result<Vec<Time>
     };
     let period = every.value.time();
     let times = duration.saturating_sub(first).as_nanos().div_ceil(period.as_nanos());
-    if times > MOST_REPETITIONS {
+    if times > MAX_REPETITIONS {
         let message = format!(
-            "{owner} would happen {times} times; make every longer (at most {MOST_REPETITIONS} times)"
+            "{owner} would happen {times} times; increase every (at most {MAX_REPETITIONS} times are allowed)"
         );
         return Err(Fault::new(every.origin, message));
     }
     Ok((0..times).map(|number| Time::ZERO + first + period.saturating_mul(number)).collect())
 }
 
-/// One thing that an event says.
-struct Saying<'a> {
+/// One change of an event.
+struct EventChange<'a> {
     at: Time,
     link: usize,
     directions: Directions,
@@ -130,17 +133,17 @@ struct Saying<'a> {
     origin: Origin,
 }
 
-/// What was said about a key of a link at a moment.
-type Already = Vec<(Directions, Change, Origin)>;
+/// Earlier changes of a link's key at the same time.
+type EarlierChanges = Vec<(Directions, Change, Origin)>;
 
-/// Everything said so far.
+/// All changes read so far.
 #[derive(Default)]
-struct Said(BTreeMap<(Time, usize, &'static str), Already>);
+struct ChangesByTime(BTreeMap<(Time, usize, &'static str), EarlierChanges>);
 
-impl Said {
-    /// Two events that say something about the same key at the same moment contradict or repeat each other; their
-    /// order in the file must not decide which one holds.
-    fn check(&mut self, new: &Saying<'_>, links: &[Link]) -> Result<(), Fault> {
+impl ChangesByTime {
+    /// Two events that set the same key at the same time contradict or repeat each other; their order in the
+    /// file must not decide between them.
+    fn check(&mut self, new: &EventChange<'_>, links: &[Link]) -> Result<(), Fault> {
         let before = self.0.entry((new.at, new.link, new.key)).or_default();
         let overlaps = |other: Directions| {
             new.directions == other || new.directions == Directions::Both || other == Directions::Both

@@ -1,5 +1,5 @@
-//! Whether packets and messages fit where they must: what does not fit would wait for ever and look like a path that
-//! carries nothing.
+//! Checks that packets and messages fit into links and buffers: data that does not fit would wait forever,
+//! and the path would seem dead.
 
 use super::flow::Placed;
 use super::seconds;
@@ -20,17 +20,17 @@ pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
 }
 
 /// RFC 8200 §5: every link carries packets of this size, bytes.
-const LEAST_MTU_OF_IPV6: u32 = 1280;
+const MIN_IPV6_MTU: u32 = 1280;
 
-/// IPv6 does not run over links of any MTU.
+/// IPv6 needs a minimum MTU.
 pub(super) fn links(version: IpVersion, links: &[Link]) -> Result<(), Fault> {
     let least = |link: &Link| link.forward.mtu.min(link.reverse.mtu);
-    match links.iter().find(|link| version == IpVersion::V6 && least(link) < LEAST_MTU_OF_IPV6) {
+    match links.iter().find(|link| version == IpVersion::V6 && least(link) < MIN_IPV6_MTU) {
         None => Ok(()),
         Some(link) => {
             let (name, mtu) = (quoted(&link.name), least(link));
             let message = format!(
-                "mtu of link {name} is {mtu} bytes; IPv6 needs at least {LEAST_MTU_OF_IPV6} (RFC 8200), so make it larger \
+                "mtu of link {name} is {mtu} bytes; IPv6 needs at least {MIN_IPV6_MTU} (RFC 8200), so increase it \
                  or set ip = \"v4\""
             );
             Err(Fault::new(Origin::Nowhere, message))
@@ -38,8 +38,8 @@ pub(super) fn links(version: IpVersion, links: &[Link]) -> Result<(), Fault> {
     }
 }
 
-/// Addresses that are good for one link are of IPv6, and of use between hosts only: routers do not forward what comes from
-/// there or goes there (RFC 4291 §2.5.6).
+/// Link-local addresses belong to IPv6, and only hosts use them: routers do not forward packets from or to
+/// such addresses (RFC 4291 §2.5.6).
 pub(super) fn scopes(version: IpVersion, links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
     let is_host = |node: &String| {
         flows.iter().any(|p| [&p.flow.from, &p.flow.to].contains(&node) || p.flow.meets() == node)
@@ -53,20 +53,20 @@ pub(super) fn scopes(version: IpVersion, links: &[Link], flows: &[Placed]) -> Re
     let message = match link.between.iter().find(|node| !is_host(node)) {
         _ if version == IpVersion::V4 => {
             format!(
-                "scope of link {name} is \"link-local\", which is for IPv6; set ip = \"v6\", or leave it out"
+                "scope of link {name} is \"link-local\", which needs IPv6; set ip = \"v6\", or remove scope"
             )
         }
         Some(node) => format!(
-            "scope of link {name} is \"link-local\", but {} forwards, and nothing of that scope is forwarded; leave it out, \
-             or join two hosts by that link",
+            "scope of link {name} is \"link-local\", but {} is a router, and routers do not forward such addresses; remove scope, \
+             or connect two hosts by that link",
             quoted(node)
         ),
-        None => unreachable!("one of the two is why it was found"),
+        None => unreachable!("one of the two nodes forwards"),
     };
     Err(Fault::new(Origin::Nowhere, message))
 }
 
-/// A flow's own packet size must pass the links at its ends.
+/// A flow's own packet size must fit the links at its ends.
 fn packets(links: &[Link], placed: &Placed) -> Result<(), Fault> {
     let flow = &placed.flow;
     let Some(mtu) = flow.common.mtu else {
@@ -78,7 +78,7 @@ fn packets(links: &[Link], placed: &Placed) -> Result<(), Fault> {
     let narrow = links.iter().filter(at_ends).find(|link| least(link).is_some_and(|least| least < mtu));
     if let Some(link) = narrow {
         let message = format!(
-            "mtu of flow {} is {mtu} bytes, but its link {} carries at most {}; lower it, or leave it out to have it \
+            "mtu of flow {} is {mtu} bytes, but its link {} carries at most {}; reduce it, or remove it to let it \
              follow the links",
             quoted(&flow.name),
             quoted(&link.name),
@@ -89,14 +89,14 @@ fn packets(links: &[Link], placed: &Placed) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Only a TCP connection knows by itself how large its buffers have to be.
+/// Only TCP connections adapt the size of their buffers.
 fn buffers(placed: &Placed) -> Result<(), Fault> {
     let Flow { name, common, protocol, .. } = &placed.flow;
     let both = [("send_buffer", common.send_buffer), ("receive_buffer", common.receive_buffer)];
     match both.into_iter().find(|(_, buffer)| buffer.is_auto()) {
         Some((key, _)) if !matches!(protocol, Protocol::Tcp(_)) => {
             let message = format!(
-                "{key} of flow {} is \"auto\", which only tcp has; write a size for {}",
+                "{key} of flow {} is \"auto\", which only tcp supports; write a size for {}",
                 quoted(name),
                 protocol.name()
             );
@@ -106,7 +106,7 @@ fn buffers(placed: &Placed) -> Result<(), Fault> {
     }
 }
 
-/// The upper bound of the retransmission timeout would cut off a smallest or an initial one above it.
+/// The initial and the minimum retransmission timeout must not exceed the maximum.
 fn timeouts(placed: &Placed) -> Result<(), Fault> {
     let Flow { name, common, .. } = &placed.flow;
     let others = [("rto_min", common.rto_min), ("rto_initial", common.rto_initial)];
@@ -114,7 +114,7 @@ fn timeouts(placed: &Placed) -> Result<(), Fault> {
         return Ok(());
     };
     let message = format!(
-        "{key} of flow {} is {}, above its rto_max of {}; make one smaller or the other larger",
+        "{key} of flow {} is {}, above its rto_max of {}; reduce the first or increase the second",
         quoted(name),
         seconds(other),
         seconds(common.rto_max)
@@ -122,15 +122,15 @@ fn timeouts(placed: &Placed) -> Result<(), Fault> {
     Err(Fault::new(placed.origin_of(key), message))
 }
 
-/// RFC 9260 §6: the smallest window that an association may start with.
-const LEAST_WINDOW: u64 = 1500;
+/// RFC 9260 §6: the smallest initial window of an association.
+const MIN_RECEIVE_WINDOW: u64 = 1500;
 
-/// SCTP takes a message as a whole, so the send buffer must hold the largest.
+/// SCTP accepts only whole messages, so the send buffer must hold the largest.
 fn association(placed: &Placed) -> Result<(), Fault> {
     let Flow { name, common, .. } = &placed.flow;
-    if common.receive_buffer.most() < LEAST_WINDOW {
+    if common.receive_buffer.most() < MIN_RECEIVE_WINDOW {
         let message = format!(
-            "receive_buffer of flow {} is {} bytes; SCTP needs at least {LEAST_WINDOW} bytes",
+            "receive_buffer of flow {} is {} bytes; SCTP needs at least {MIN_RECEIVE_WINDOW} bytes",
             quoted(name),
             common.receive_buffer.most()
         );
@@ -141,8 +141,8 @@ fn association(placed: &Placed) -> Result<(), Fault> {
     };
     if largest > common.send_buffer.most() {
         let message = format!(
-            "flow {} writes messages of up to {largest} bytes, and its send_buffer of {} bytes cannot hold one; make \
-             send_buffer larger or messages smaller",
+            "flow {} writes messages of up to {largest} bytes, and its send_buffer of {} bytes cannot hold \
+             one; increase send_buffer or reduce the messages",
             quoted(name),
             common.send_buffer.most()
         );
@@ -151,14 +151,14 @@ fn association(placed: &Placed) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The largest message of a workload, if it writes messages of its own choice.
+/// The largest message of a workload, if the workload determines it.
 fn largest_message(workload: &Workload) -> Option<u64> {
-    /// An exponential distribution exceeds this many times its mean once in 10^17 draws.
-    const TAIL: f64 = 40.0;
+    /// The probability that an exponential distribution exceeds this multiple of its mean is 10^-17.
+    const MAX_MEANS: f64 = 40.0;
     let of_distribution = |message| match message {
         MessageSize::Constant(bytes) => bytes,
         MessageSize::Uniform { high, .. } => high,
-        MessageSize::Exponential { mean } => (mean * TAIL) as u64,
+        MessageSize::Exponential { mean } => (mean * MAX_MEANS) as u64,
         MessageSize::Pareto { max, .. } => max,
     };
     let message = match *workload {

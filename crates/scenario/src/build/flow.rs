@@ -21,22 +21,22 @@ use anabranch_multipath::congestion::{Couple, Entry, Rules, Signal, SlowStart};
 use anabranch_multipath::policy::Penalisation;
 use anabranch_multipath::{congestion, path_manager, scheduler};
 
-/// A flow, and where its parts were written.
+/// A flow, and the places of its parts in the file.
 pub(super) struct Placed {
     pub flow: Flow,
-    /// Where the flow begins.
+    /// The place of the flow's header.
     header: Origin,
     origins: Vec<(&'static str, Origin)>,
 }
 
 impl Placed {
-    /// Where the value of a key was written, or else where the flow begins.
+    /// The place of a key's value, or else of the flow's header.
     pub fn origin_of(&self, key: &str) -> Origin {
         self.origins.iter().find(|(name, _)| *name == key).map_or(self.header, |(_, origin)| *origin)
     }
 }
 
-/// What flows refer to.
+/// Objects to which flows refer.
 struct Surroundings<'a> {
     links: &'a [Link],
     index: LinkIndex,
@@ -65,7 +65,7 @@ pub(super) fn flows(
         .collect()
 }
 
-/// A flow, and where its name was written.
+/// A flow, and the place of its name.
 fn flow(
     index: usize,
     element: &Element<'_>,
@@ -111,7 +111,7 @@ fn flow(
     Ok((placed, name.map(|name| name.origin)))
 }
 
-/// The host between the two where the connection ends.
+/// The proxy at which the connection ends.
 fn through(values: &Values, owner: &str) -> Result<Option<String>, Fault> {
     let Some(entry) = values.find("through") else {
         return Ok(None);
@@ -132,7 +132,7 @@ fn met(values: &Values) -> &str {
     values.find("through").map_or_else(|| values.text("to"), |entry| entry.value.text())
 }
 
-/// The protocol decides which keys a flow takes, so it is looked up before the others are checked.
+/// The protocol determines the keys that a flow takes, so it is read before the others are checked.
 fn protocol(element: &Element<'_>, defaults: &Table, owner: &str) -> Result<Protocols, Fault> {
     let list = choices::PROTOCOLS;
     let names: Vec<_> = list.iter().map(|entry| entry.name).collect();
@@ -186,7 +186,7 @@ fn lifetime(values: &Values, owner: &str, duration: Duration) -> Result<Lifetime
     Ok(Lifetime { start, start_spread, stop: Some(Time::ZERO + stop.value.time()) })
 }
 
-/// Which way the data goes, if it can.
+/// The direction of the data, checked against protocol and workload.
 fn direction(
     entry: &Checked,
     owner: &str,
@@ -196,10 +196,10 @@ fn direction(
     let direction = pick(FLOW_DIRECTIONS, entry.value.text());
     let problem = match direction {
         Directions::Reverse if protocol == Protocols::UDP => {
-            "a udp host learns from the first datagram whom to send to; exchange from and to"
+            "a udp host learns its destination from the first datagram that it receives; exchange from and to"
         }
         Directions::Both if matches!(workload, Workload::RequestResponse { .. }) => {
-            "one host asks and the other answers; say \"forward\" or \"reverse\" for the way of the requests"
+            "requests have one direction; write \"forward\" or \"reverse\" for it"
         }
         _ => return Ok(direction),
     };
@@ -207,7 +207,7 @@ fn direction(
     Err(Fault::new(origin, format!("direction of {owner} is {}, but {problem}", quoted(entry.value.text()))))
 }
 
-/// A protocol without connections has none of these settings; what stands in their place is never looked at.
+/// A protocol without connections has none of these settings; their values are never used.
 fn common(values: &Values, protocol: Protocols, own: &Table, owner: &str) -> Result<Common, Fault> {
     let mtu = values.find("mtu").map(|entry| entry.value.integer() as u32);
     if !Protocols::CONNECTED.contains(protocol) {
@@ -225,11 +225,11 @@ fn common(values: &Values, protocol: Protocols, own: &Table, owner: &str) -> Res
     })
 }
 
-/// The control with its options. A slow start that is inherited reaches the flows whose control has one of its own.
+/// The control with its options. An inherited slow start applies to flows whose control supports it.
 fn congestion(values: &Values, own: &Table, owner: &str) -> Result<congestion::Choice, Fault> {
     let mut choice = congestion::Choice::find(values.text("congestion")).expect(CHECKED);
     choice.options.couple = couple(values, own, choice.entry, owner)?;
-    heeds_floor(values, own, choice.entry, owner)?;
+    check_floor(values, own, choice.entry, owner)?;
     let Some(asked) = values.find("slow_start") else { return Ok(choice) };
     let slow_start = pick(SLOW_STARTS, asked.value.text());
     if choice.entry.name == "lia" {
@@ -240,36 +240,36 @@ fn congestion(values: &Values, own: &Table, owner: &str) -> Result<congestion::C
     Ok(choice)
 }
 
-/// Whether the floor of the threshold is a setting of a control; coupled ones and those that go by more than losses have
-/// their own.
+/// Whether a control uses the configured floor of the threshold. Coupled controls, and those with other
+/// signals than losses, have their own.
 fn has_floor(control: &Entry) -> bool {
     !control.coupled && control.signal == Signal::Loss
 }
 
-/// The floor of the threshold. One that is inherited reaches the flows whose control has none of its own.
+/// The floor of the threshold. An inherited floor applies to flows whose control uses it.
 fn ssthresh_floor(values: &Values, control: &Entry, rules: Rules) -> u32 {
     if has_floor(control) { values.integer("ssthresh_floor") as u32 } else { rules.floor() }
 }
 
-/// Whether a floor of the threshold that the flow gives itself means anything to its control.
-fn heeds_floor(values: &Values, own: &Table, control: &Entry, owner: &str) -> Result<(), Fault> {
+/// Checks that the control uses a floor that the flow itself sets.
+fn check_floor(values: &Values, own: &Table, control: &Entry, owner: &str) -> Result<(), Fault> {
     if has_floor(control) || own.get("ssthresh_floor").is_none() {
         return Ok(());
     }
     Err(misplaced(values.get("ssthresh_floor"), owner, "\"reno\" and \"cubic\"", control))
 }
 
-/// A flow itself asks for what its control does not have.
+/// The error for a key of the flow itself that its control does not support.
 fn misplaced(asked: &Checked, owner: &str, whom: &str, control: &Entry) -> Fault {
     let message = format!(
-        "{} of {owner} is for {whom}, but its congestion is {}; remove it, or move it to [flow_defaults]",
+        "{} of {owner} applies to {whom}, but the congestion of the flow is {}; remove it, or move it to [flow_defaults]",
         asked.key,
         quoted(control.name)
     );
     Fault::new(asked.origin, message)
 }
 
-/// Which paths the control couples. What is inherited reaches the flows whose control couples.
+/// The paths that the control couples. An inherited value applies to flows whose control couples paths.
 fn couple(values: &Values, own: &Table, control: &Entry, owner: &str) -> Result<Couple, Fault> {
     let Some(asked) = values.find("couple") else { return Ok(Couple::All) };
     let couple = pick(COUPLINGS, asked.value.text());
@@ -282,8 +282,8 @@ fn couple(values: &Values, own: &Table, control: &Entry, owner: &str) -> Result<
     Ok(Couple::All)
 }
 
-/// Why a name that passed the checks is in the table.
-const CHECKED: &str = "checked against the same table";
+/// Reason why a checked name is in the table.
+const CHECKED: &str = "the name was checked against the same table";
 
 fn settings(
     values: &Values,
@@ -330,7 +330,7 @@ fn tcp(values: &Values, control: &Entry, owner: &str, around: &Surroundings<'_>)
         nagle: values.flag("nagle"),
         keepalive: match values.get("keepalive").value {
             Value::Flag(false) => None,
-            Value::Flag(true) => Some(KEEPALIVE),
+            Value::Flag(true) => Some(KEEPALIVE_TIME),
             ref time => Some(time.time()),
         },
         user_timeout: values.find("user_timeout").map(|entry| entry.value.time()),
@@ -338,7 +338,7 @@ fn tcp(values: &Values, control: &Entry, owner: &str, around: &Surroundings<'_>)
     })
 }
 
-/// Whether windows count whole segments; those of a control that models its paths are what the model says.
+/// Whether windows count whole segments, which a control that models its paths does not support.
 fn whole_packets(values: &Values, control: &Entry, owner: &str) -> Result<bool, Fault> {
     let Some(asked) = values.find("whole_packets").filter(|entry| entry.value.flag()) else {
         return Ok(false);
@@ -346,14 +346,14 @@ fn whole_packets(values: &Values, control: &Entry, owner: &str) -> Result<bool, 
     if control.signal == Signal::Model {
         let control = quoted(control.name);
         let message = format!(
-            "whole_packets of {owner} is not for {control}, whose window follows a model; set it to false"
+            "whole_packets of {owner} is not supported by {control}, whose window follows a model; set it to false"
         );
         return Err(Fault::new(asked.origin, message));
     }
     Ok(true)
 }
 
-/// The links of the two hosts that a connection begins on.
+/// The links of the two hosts on which a connection begins.
 fn first_links(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Vec<usize>, Fault> {
     let Some(entry) = values.find("initial_path") else {
         return Ok(Vec::new());
@@ -379,7 +379,7 @@ fn first_links(values: &Values, owner: &str, around: &Surroundings<'_>) -> Resul
     Ok(links)
 }
 
-/// The links of these names, each of which is at an end of the flow; each once.
+/// The links with these names, each listed once; each must be at an end of the flow.
 fn at_the_ends(values: &Values, names: &[&str], around: &Surroundings<'_>) -> Result<Vec<usize>, String> {
     let ends = [values.text("from"), met(values)];
     let mut links: Vec<usize> = Vec::new();
@@ -421,7 +421,7 @@ fn mptcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Mptc
     })
 }
 
-/// Names of the links of any of these nodes.
+/// Names of the links of these nodes.
 fn links_at<'a>(links: &'a [Link], nodes: &[&str]) -> Vec<&'a str> {
     let touches = |link: &&Link| link.between.iter().any(|node| nodes.contains(&node.as_str()));
     links.iter().filter(touches).map(|link| link.name.as_str()).collect()
@@ -445,7 +445,7 @@ fn sctp(
         },
         chunk_rescheduling: match values.get("chunk_rescheduling").value {
             Value::Flag(false) => None,
-            Value::Flag(true) => Some(RESCHEDULING),
+            Value::Flag(true) => Some(RESCHEDULING_THRESHOLD),
             ref share => Some(share.number()),
         },
         penalisation: cmt && values.flag("penalisation"),
@@ -489,8 +489,8 @@ fn sctp(
     })
 }
 
-/// Silence after which a peer is asked whether it lives, if nothing else is said (RFC 1122 §4.2.3.6: two hours at least).
-const KEEPALIVE: Duration = Duration::from_secs(7200);
+/// Default idle time before a keepalive probe (RFC 1122 §4.2.3.6: at least two hours).
+const KEEPALIVE_TIME: Duration = Duration::from_secs(7200);
 
 /// HB.interval of RFC 9260 §16.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
@@ -501,11 +501,11 @@ const POTENTIALLY_FAILED_THRESHOLD: u32 = 0;
 /// Max.Burst of RFC 9260 §16.
 const MAX_BURST: u32 = 4;
 
-/// The share of a buffer from which chunks are rescheduled unless the scenario says otherwise.
-const RESCHEDULING: f64 = 0.5;
+/// Default share of a buffer from which on chunks are rescheduled.
+const RESCHEDULING_THRESHOLD: f64 = 0.5;
 
-/// The link of the receiving host whose address is the initial destination, and the one of the connecting host, if the pair
-/// is given.
+/// The link of the receiving host whose address is the initial destination, followed by that of the
+/// connecting host, if given.
 fn initial_path(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Vec<usize>, Fault> {
     let Some(entry) = values.find("initial_path") else {
         return Ok(Vec::new());
@@ -513,7 +513,7 @@ fn initial_path(values: &Values, owner: &str, around: &Surroundings<'_>) -> Resu
     if matches!(entry.value, Value::List(_)) {
         let mut pair = first_links(values, owner, around)?;
         let receiving = values.text("to");
-        // A link between the two hosts is at either end.
+        // A link between the two hosts is at both ends.
         if let [link] = pair[..] {
             pair.push(link);
         }
@@ -540,5 +540,5 @@ fn initial_path(values: &Values, owner: &str, around: &Surroundings<'_>) -> Resu
         return Ok(around.index.0.get(name).copied().into_iter().collect());
     }
     let remedy = remedy(name, &names, &format!("links of {}", quoted(host)));
-    Err(fault(format!("is {}, which is no link of the receiving host; {remedy}", quoted(name))))
+    Err(fault(format!("is {}, which is not a link of the receiving host; {remedy}", quoted(name))))
 }

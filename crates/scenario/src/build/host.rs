@@ -21,7 +21,7 @@ pub(super) fn hosts(elements: &[Element<'_>], links: &[Link], flows: &[Placed]) 
         let values = check::section(element.table, element.origin, &HOST, context)?;
         let name = values.get("name");
         let policy_routing = values.flag("policy_routing");
-        around.uses(name, &owner, policy_routing)?;
+        around.check_use(name, &owner, policy_routing)?;
         names.add(name.value.text(), Some(name.origin), element.origin)?;
         let name = name.value.text().to_owned();
         let mut host = Host { name, default_route: 0, routes: Vec::new(), policy_routing };
@@ -37,7 +37,8 @@ pub(super) fn hosts(elements: &[Element<'_>], links: &[Link], flows: &[Placed]) 
     elements.iter().enumerate().map(host).collect()
 }
 
-/// Routes connect the hosts of each connection where what a host sends leaves by its main table alone.
+/// Checks that routes connect the hosts of each connection, where all packets of a host leave by its main
+/// table.
 pub(super) fn check_reach(scenario: &Scenario, flows: &[Placed]) -> Result<(), Fault> {
     if scenario.hosts.iter().all(|host| host.policy_routing) {
         return Ok(());
@@ -50,8 +51,8 @@ pub(super) fn check_reach(scenario: &Scenario, flows: &[Placed]) -> Result<(), F
             .collect();
         let owners: Vec<_> = tables.iter().map(|host| quoted(&host.name)).collect();
         let message = format!(
-            "flow {}: no route connects {} with {} both ways, as all that {} sends leaves by its [[host]] table; add to its \
-             routes, name another default_route, or set policy_routing = true",
+            "flow {}: no route connects {} with {} in both directions, since all packets of {} leave by its \
+             [[host]] table; extend its routes, name another default_route, or set policy_routing = true",
             quoted(&placed.flow.name),
             quoted(from),
             quoted(to),
@@ -78,7 +79,7 @@ pub(super) fn check_reach(scenario: &Scenario, flows: &[Placed]) -> Result<(), F
     Ok(())
 }
 
-/// What routing tables refer to.
+/// Objects to which routing tables refer.
 struct Surroundings<'a> {
     links: &'a [Link],
     index: LinkIndex,
@@ -86,7 +87,7 @@ struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
-    /// The hosts that a host's packets go to.
+    /// The hosts to which a host sends packets.
     fn peers<'b>(&'b self, host: &'b str) -> impl Iterator<Item = &'b str> {
         let connections = self.flows.iter().flat_map(|Placed { flow, .. }| {
             let onward = flow.through.as_ref().map(|proxy| [proxy, &flow.to].map(String::as_str));
@@ -99,8 +100,8 @@ impl Surroundings<'_> {
         })
     }
 
-    /// The host has a use for its table: it sends, or connects over protocols that ask it.
-    fn uses(&self, name: &Checked, owner: &str, policy_routing: bool) -> Result<(), Fault> {
+    /// Checks that the host needs its table: it sends, or opens connections whose protocol uses it.
+    fn check_use(&self, name: &Checked, owner: &str, policy_routing: bool) -> Result<(), Fault> {
         if !policy_routing && self.peers(name.value.text()).next().is_some() {
             return Ok(());
         }
@@ -126,8 +127,8 @@ impl Surroundings<'_> {
         let sctp = |placed: &&&Placed| matches!(placed.flow.protocol, Protocol::Sctp(_));
         own.iter().find(sctp).map_or(Ok(()), |placed| {
             let message = format!(
-                "{owner}: flow {} is {}, whose associations choose their addresses themselves; take the table away, or give \
-                 the flow another protocol",
+                "{owner}: flow {} is {}, whose associations choose their addresses themselves; remove the \
+                 table, or give the flow another protocol",
                 quoted(&placed.flow.name),
                 placed.flow.protocol.name()
             );
@@ -147,26 +148,27 @@ impl Surroundings<'_> {
             return Ok(link);
         }
         let (owner, shown) = (quoted(&host.name), quoted(named.0));
-        let message =
-            format!("{key} of host {owner} is {shown}, which does not lead there; name a link of {owner}");
+        let message = format!(
+            "{key} of host {owner} is {shown}, which is not a link of {owner}; name one of its links"
+        );
         Err(Fault::new(named.1, message))
     }
 
-    /// A route to an address that a flow of the host may go to.
+    /// A route to an address to which a flow of the host may send.
     fn route(&self, host: &Host, pair: &Value, origin: Origin) -> Result<Route, Fault> {
-        let [to, by] = pair.list() else { unreachable!("two by the table of keys") };
+        let [to, by] = pair.list() else { unreachable!("the table of keys requires two") };
         let (shown, owner) = (quoted(to.text()), quoted(&host.name));
         let by = self.own(host, (by.text(), origin), "routes")?;
         let to = self.link(host, (to.text(), origin), "routes")?;
         if !self.peers(&host.name).any(|peer| self.links[to].between.iter().any(|node| node == peer)) {
             let message = format!(
-                "routes of host {owner} lead to {shown}, where no flow of its own has its other end; name a link of a host \
-                 that one does"
+                "routes of host {owner} lead to {shown}, where no flow of {owner} has its other end; name a \
+                 link of a host at the other end of such a flow"
             );
             return Err(Fault::new(origin, message));
         }
         if host.routes.iter().any(|route| route.to == to) {
-            let message = format!("routes of host {owner} lead to {shown} twice; keep one of them");
+            let message = format!("routes of host {owner} contain {shown} twice; keep one of them");
             return Err(Fault::new(origin, message));
         }
         Ok(Route { to, by })

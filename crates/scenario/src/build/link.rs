@@ -34,7 +34,7 @@ pub(super) fn links(
         .collect()
 }
 
-/// A link, and where its name was written.
+/// A link, and the place of its name.
 fn link(
     index: usize,
     element: &Element<'_>,
@@ -47,11 +47,11 @@ fn link(
     };
     let context = Context { owner: &owner, protocol: None, complete: true };
     let mut merged = inherit(element.table.clone(), defaults, &LINK, None);
-    // The other direction is checked with what it inherits from this one.
+    // The other direction is checked with the values that it inherits from this one.
     let reverse = merged.take("reverse").map(|node| reversed(node, &merged, &owner)).transpose()?;
     let values = check::section(&merged, element.origin, &LINK, context)?;
     let between = values.get("between");
-    let [first, second] = between.value.list() else { unreachable!("two by the table of keys") };
+    let [first, second] = between.value.list() else { unreachable!("the table of keys requires two") };
     let between_names = [first.text().to_owned(), second.text().to_owned()];
     if between_names[0] == between_names[1] {
         let message = format!("{owner} connects {} to itself; name two nodes", quoted(&between_names[0]));
@@ -73,7 +73,7 @@ fn link(
     Ok((link, name.map(|name| name.origin)))
 }
 
-/// The checked values of a link's other direction, and what to call it.
+/// The checked values of a link's other direction, and its name in messages.
 fn reversed(node: Node, forward: &Table, owner: &str) -> Result<(Values, String), Fault> {
     let Node { origin, data: Data::Table(own) } = node else {
         let message = format!("reverse of {owner} is {}; write a table: reverse = {{ … }}", node.described());
@@ -145,7 +145,7 @@ pub(super) fn declared(values: &Values) -> Vec<(&'static str, keys::Value)> {
     values.entries.iter().map(|entry| (entry.key, value(&entry.value))).collect()
 }
 
-/// No reordering is the same as reordering nothing.
+/// A reordering rate of zero means no reordering.
 fn reorder(values: &Values) -> Option<Reorder> {
     let reorder = Reorder { rate: values.number("rate"), delay: values.time("delay") };
     (reorder.rate > 0.0 && reorder.delay > Duration::ZERO).then_some(reorder)

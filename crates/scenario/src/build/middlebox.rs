@@ -1,4 +1,4 @@
-//! What nodes on the way do to packets.
+//! Middleboxes.
 
 use super::flow::Placed;
 use super::link::declared;
@@ -31,7 +31,7 @@ pub(super) fn middleboxes(
         let origin = values.get("node").origin;
         if let Some(first) = seen.insert(node.clone(), origin) {
             let message = format!(
-                "{} has a middlebox already (on {first}), and a node does one thing; put another node between",
+                "{} has a middlebox already (on {first}), and a node can have only one; insert another node",
                 quoted(&node)
             );
             return Err(Fault::new(origin, message));
@@ -46,26 +46,25 @@ pub(super) fn middleboxes(
                 let found = find_link(links, &index, link.text()).map_err(place)?;
                 if !links[found].between.contains(&node) {
                     return Err(place(format!(
-                        "the link {} does not lead to {}; name one that does",
+                        "the link {} is not a link of {}; name one of its links",
                         quoted(link.text()),
                         quoted(&node)
                     )));
                 }
                 if from.contains(&found) {
-                    return Err(place(format!("{} is there twice; keep one of them", quoted(link.text()))));
+                    return Err(place(format!("{} is listed twice; keep one of them", quoted(link.text()))));
                 }
                 from.push(found);
             }
         } else if does.has_an_inside() {
-            let message =
-                format!("{owner} is a {}, which has an inside; name its links: from = [..]", kind.kind());
+            let message = format!("{owner} is a {}; name the links of its inside: from = [..]", kind.kind());
             return Err(Fault::new(element.origin, message));
         }
         if does.has_an_inside()
             && links.iter().enumerate().all(|(at, link)| from.contains(&at) || !link.between.contains(&node))
         {
             let message = format!(
-                "from of {owner} names all links of {}, which then has no outside; leave one out",
+                "from of {owner} names all links of {}, so that none is outside; remove one",
                 quoted(&node)
             );
             return Err(Fault::new(values.get("from").origin, message));
@@ -75,7 +74,7 @@ pub(super) fn middleboxes(
     elements.iter().enumerate().map(middlebox).collect()
 }
 
-/// The node is there and forwards.
+/// Checks that the node exists and forwards.
 fn forwards(node: &Checked, owner: &str, (links, flows): (&[Link], &[Placed])) -> Result<(), Fault> {
     let hosts: BTreeSet<&str> = flows
         .iter()
@@ -85,7 +84,7 @@ fn forwards(node: &Checked, owner: &str, (links, flows): (&[Link], &[Placed])) -
     let name = node.value.text();
     if hosts.contains(name) {
         let message = format!(
-            "node of {owner} is {}, a host, which forwards nothing; put a node of its own between",
+            "node of {owner} is {}, a host, which does not forward; insert a separate node",
             quoted(name)
         );
         return Err(Fault::new(node.origin, message));

@@ -1,4 +1,4 @@
-//! From checked values to the model: what only the scenario as a whole can tell is checked here.
+//! Builds the model from checked values, and checks properties of the scenario as a whole.
 
 mod event;
 mod fit;
@@ -21,15 +21,15 @@ use super::values::{Checked, Value};
 use anabranch_base::time::Duration;
 use std::collections::BTreeMap;
 
-/// Where trace files are found.
+/// The source of trace files.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
-    /// The scenario file, as the caller named it.
+    /// The name of the scenario file, as given by the caller.
     pub file: &'a str,
     pub files: Files<'a>,
 }
 
-/// Makes a scenario of the tree of its file.
+/// Builds a scenario from the tree of its file.
 pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fault> {
     let link_defaults = table_of(root.get("link_defaults"), "link_defaults")?;
     let flow_defaults = table_of(root.get("flow_defaults"), "flow_defaults")?;
@@ -53,7 +53,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let duration = head.time("duration");
     let warmup = head.get("warmup");
     if warmup.value.time() >= duration {
-        let message = "warmup leaves nothing to measure; make it shorter than duration";
+        let message = "warmup is not shorter than duration, which leaves no time to measure; reduce it";
         return Err(Fault::new(warmup.origin, message));
     }
     let links = link::links(&links, &link_defaults, source)?;
@@ -94,7 +94,7 @@ fn table_of(node: Option<&Node>, key: &str) -> Result<Table, Fault> {
     }
 }
 
-/// One table of several, and where its header is.
+/// One table of an array, and the place of its header.
 struct Element<'a> {
     table: &'a Table,
     origin: Origin,
@@ -106,7 +106,7 @@ fn tables_of<'a>(root: &'a Table, key: &str) -> Result<Vec<Element<'a>>, Fault> 
     };
     let wrong = |node: &Node| {
         let message =
-            format!("{key} is {}; write each {key} under a header of its own: [[{key}]]", node.described());
+            format!("{key} is {}; write each {key} under its own header: [[{key}]]", node.described());
         Fault::new(node.origin, message)
     };
     let Data::List(items) = &node.data else {
@@ -119,7 +119,7 @@ fn tables_of<'a>(root: &'a Table, key: &str) -> Result<Vec<Element<'a>>, Fault> 
     items.iter().map(element).collect()
 }
 
-/// Names seen so far, each with its place, so that none is given twice.
+/// Names with their places, for the detection of duplicates.
 struct Names {
     what: &'static str,
     seen: BTreeMap<String, Origin>,
@@ -130,7 +130,7 @@ impl Names {
         Self { what, seen: BTreeMap::new() }
     }
 
-    /// Registers the name of an element, given or made of its ends.
+    /// Adds the name of an element, given or derived from its ends.
     fn add(&mut self, name: &str, given: Option<Origin>, header: Origin) -> Result<(), Fault> {
         let origin = given.unwrap_or(header);
         let Some(first) = self.seen.insert(name.to_owned(), origin) else {
@@ -139,17 +139,17 @@ impl Names {
         let (what, shown) = (self.what, quoted(name));
         let message = match given {
             Some(_) => {
-                format!("two {what}s are called {shown} (the first on {first}); give each its own name")
+                format!("two {what}s have the name {shown} (the first on {first}); give each its own name")
             }
             None => format!(
-                "a {what} without a name is called {shown} after its ends, like the one on {first}; give it a name"
+                "a {what} without a name is named after its ends, {shown}, like the one on {first}; give it a name"
             ),
         };
         Err(Fault::new(origin, message))
     }
 }
 
-/// The index of the link called `name`.
+/// The index of the link with this name.
 fn find_link(links: &[Link], index: &LinkIndex, name: &str) -> Result<usize, String> {
     index.0.get(name).copied().ok_or_else(|| {
         let names: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
@@ -166,13 +166,13 @@ impl LinkIndex {
     }
 }
 
-/// A length of time, or one of several: the least, and by how much it may be more.
+/// A duration, or a range: its minimum and its width.
 fn spread(entry: &Checked, key: &str, owner: &str) -> Result<(Duration, Duration), Fault> {
     let Value::Table(values) = &entry.value else {
         return Ok((entry.value.time(), Duration::ZERO));
     };
     let uniform = values.get("uniform");
-    let [low, high] = uniform.value.list() else { unreachable!("two by the table of keys") };
+    let [low, high] = uniform.value.list() else { unreachable!("the table of keys requires two") };
     let (low, high) = (low.time(), high.time());
     if low > high {
         let message = format!(

@@ -1,4 +1,4 @@
-//! Whether the hosts of every flow can reach each other.
+//! Checks that the hosts of every flow can reach each other.
 
 use super::flow::Placed;
 use crate::error::{Fault, Origin, quoted};
@@ -6,8 +6,8 @@ use crate::model::{Flow, Link};
 use crate::suggest::remedy;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every host is on a link, and a route connects the two of each connection: a link of their own, or through nodes that
-/// forward. Hosts do not forward.
+/// Checks that every host has a link, and that a route connects the two hosts of each connection: a link
+/// between them, or through forwarding nodes. Hosts do not forward.
 pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
     let network = Network::of(links);
     for placed in flows {
@@ -96,7 +96,8 @@ impl<'a> Network<'a> {
         Err(Fault::new(origin, message))
     }
 
-    /// For each node the smallest index of a node that it reaches through links between nodes that `counts` admits.
+    /// For each node the smallest index of a node that it reaches through links whose nodes all satisfy
+    /// `counts`.
     fn areas(&self, links: &[Link], counts: impl Fn(&str) -> bool) -> Vec<usize> {
         let mut parents: Vec<usize> = (0..self.neighbours.len()).collect();
         for link in links.iter().filter(|link| link.between.iter().all(|node| counts(node))) {
@@ -106,7 +107,7 @@ impl<'a> Network<'a> {
         (0..parents.len()).map(|node| root(&mut parents, node)).collect()
     }
 
-    /// Whether two hosts have a link of their own, or forwarding neighbours in the same area.
+    /// Whether two hosts have a common link, or forwarding neighbours in the same area.
     fn connected(&self, ends: [&str; 2], hosts: &BTreeSet<&str>, areas: &[usize]) -> bool {
         let [from, to] = ends.map(|node| self.indices[node]);
         let reach = |host: usize| {
@@ -116,15 +117,15 @@ impl<'a> Network<'a> {
         self.neighbours[from].contains(&to) || !reach(from).is_disjoint(&reach(to))
     }
 
-    /// The links by which a path between two hosts may leave and arrive: a link of their own, or two whose other ends
-    /// forward in the same area.
+    /// The pairs of links by which a path between two hosts may leave and arrive: a common link, or two links
+    /// whose other ends forward in the same area.
     fn pairs<'b>(
         &'b self,
         links: &'b [Link],
         ends: [&'b str; 2],
         (hosts, areas): (&'b BTreeSet<&str>, &'b [usize]),
     ) -> impl Iterator<Item = [usize; 2]> + 'b {
-        // Each link of a host, and the node that it leads to.
+        // Each link of a host, and the node at its other end.
         let of = |host: &'b str| {
             links.iter().enumerate().filter_map(move |(index, link)| {
                 let [a, b] = link.between.each_ref().map(String::as_str);

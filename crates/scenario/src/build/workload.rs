@@ -1,4 +1,4 @@
-//! What applications do.
+//! Workloads of applications.
 
 use crate::choices::{DISTRIBUTIONS, Protocols, pick};
 use crate::error::{Fault, Origin};
@@ -6,8 +6,8 @@ use crate::model::{MessageSize, Workload};
 use crate::values::{Checked, Value};
 use anabranch_multipath::policy::Reliability;
 
-/// A workload from its checked table.
-/// `header` is where the flow begins, for a mistake in what it does not say.
+/// A workload from its checked table. `header` is the place of the flow's header, for errors about missing
+/// keys.
 pub(super) fn workload(
     entry: &Checked,
     owner: &str,
@@ -44,7 +44,7 @@ pub(super) fn workload(
             exponential: pick(DISTRIBUTIONS, values.text("distribution")),
             count: values.find("count").map(|entry| entry.value.integer()),
         },
-        other => panic!("the table of keys has a workload {other} that nothing is made of"),
+        other => panic!("the table of keys has an unknown workload {other}"),
     };
     if protocol == Protocols::UDP
         && let Err(message) = without_feedback(&workload, owner)
@@ -55,7 +55,7 @@ pub(super) fn workload(
     Ok(workload)
 }
 
-/// How long each message is worth sending.
+/// Limits of the retransmission of each message.
 fn reliability(entry: &Checked, owner: &str, protocol: Protocols) -> Result<Reliability, Fault> {
     let values = entry.value.table();
     let (lifetime, most) = (values.find("lifetime"), values.find("max_retransmissions"));
@@ -63,7 +63,7 @@ fn reliability(entry: &Checked, owner: &str, protocol: Protocols) -> Result<Reli
         (None, None) => return Ok(Reliability::Full),
         (Some(_), Some(most)) => {
             let message = format!(
-                "the workload of {owner} has both lifetime and max_retransmissions; a message has one of them"
+                "the workload of {owner} has both lifetime and max_retransmissions; keep one of them"
             );
             return Err(Fault::new(most.origin, message));
         }
@@ -77,18 +77,18 @@ fn reliability(entry: &Checked, owner: &str, protocol: Protocols) -> Result<Reli
         return Ok(reliability);
     }
     let message = format!(
-        "{owner} has messages with {key}, which only sctp and cmt-sctp can give up; take it out or choose one of these"
+        "{owner} has messages with {key}, which only sctp and cmt-sctp support; remove it or use one of these protocols"
     );
     Err(Fault::new(limit.origin, message))
 }
 
-/// Nothing tells a UDP sender when there is room, so it needs a pace of its own.
+/// A UDP sender gets no feedback about room, so its workload needs a rate.
 fn without_feedback(workload: &Workload, owner: &str) -> Result<(), String> {
     let problem = match workload {
         Workload::Saturated { .. } => "a saturated sender needs",
         Workload::File { .. } => "sending a file needs",
         Workload::OnOff { rate: None, .. } => "an on-off workload without a rate needs",
-        Workload::RequestResponse { .. } => "asking again for a request or an answer that was lost needs",
+        Workload::RequestResponse { .. } => "the retransmission of lost requests and responses needs",
         _ => return Ok(()),
     };
     Err(format!(
@@ -101,7 +101,7 @@ fn message_size(entry: &Checked, key: &str, owner: &str) -> Result<MessageSize, 
     let values = match &entry.value {
         Value::Size(bytes) => return Ok(MessageSize::Constant(*bytes)),
         Value::Table(values) => values,
-        other => panic!("the table of keys promised another type than {other:?}"),
+        other => panic!("the table of keys declares another type than {other:?}"),
     };
     let [only] = values.entries.as_slice() else {
         let message = format!(
@@ -128,6 +128,6 @@ fn message_size(entry: &Checked, key: &str, owner: &str) -> Result<MessageSize, 
             let (min, max) = ordered(pareto.size("min"), pareto.size("max"))?;
             Ok(MessageSize::Pareto { min, shape: pareto.number("shape"), max })
         }
-        (other, _) => panic!("the table of keys has a distribution {other} that nothing is made of"),
+        (other, _) => panic!("the table of keys has an unknown distribution {other}"),
     }
 }

@@ -1,16 +1,18 @@
-//! Quantiles of delays in bounded memory: buckets whose width is at most 1/512 of their value, as in `HdrHistogram` (G. Tene).
+//! Quantiles of delays in bounded memory: buckets whose width is at most 1/512 of their value, as in
+//! `HdrHistogram` (G. Tene).
 
 use anabranch_base::time::Duration;
 
-/// Each octave has 2⁹ buckets: the middle of one is at most 1/1024 away from what it holds.
+/// Each octave has 2⁹ buckets: the middle of a bucket differs from its values by at most 1/1024.
 const BITS: u32 = 9;
 const PER_OCTAVE: u64 = 1 << BITS;
 
-/// A weighted histogram of durations. Its mean and its extremes are exact; a quantile is the value of the weight's rank
-/// (nearest rank, no interpolation) with a relative error below 0.1 %, and never beyond the extremes.
+/// A weighted histogram of durations. Its mean and extremes are exact. A quantile is the value of the
+/// weight's rank (nearest rank, no interpolation) with a relative error below 0.1 %, and never beyond the
+/// extremes.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    /// Bucket of the first counter: only the range that occurs is kept.
+    /// Bucket of the first counter: only the occurring range is stored.
     first: usize,
     weights: Vec<u64>,
     total: u64,
@@ -52,7 +54,7 @@ impl Histogram {
         }
     }
 
-    /// A counter for a bucket beyond those that there are.
+    /// The counter of a bucket outside of the stored range.
     #[cold]
     fn make_room(&mut self, bucket: usize) -> &mut u64 {
         if self.weights.is_empty() {
@@ -75,7 +77,8 @@ impl Histogram {
         (self.total > 0).then(|| self.weighted_nanos as f64 / self.total as f64 / 1e9)
     }
 
-    /// The smallest value that at least the share `q` of the weight does not exceed, in seconds; `None` without a value.
+    /// The smallest value that at least the share `q` of the weight does not exceed, in seconds; `None`
+    /// without a value.
     pub fn quantile_s(&self, q: f64) -> Option<f64> {
         let target = (q * self.total as f64).ceil().max(1.0) as u64;
         if self.total > 0 && target >= self.total {
@@ -136,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_of_a_uniform_distribution() {
+    fn quantiles_match_a_uniform_distribution() {
         let mut histogram = Histogram::new();
-        // Descending, so that the range grows downwards.
+        // In descending order, so that the stored range grows downwards.
         for millis in (1..=1000).rev() {
             histogram.add(Duration::from_millis(millis), 3);
         }
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_count() {
+    fn weights_affect_quantiles() {
         let mut histogram = Histogram::new();
         histogram.add(Duration::from_millis(1), 99);
         histogram.add(Duration::from_secs(100), 1);
@@ -161,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_is_itself_and_no_quantile_is_beyond_the_extremes() {
+    fn quantiles_stay_within_the_extremes() {
         let mut histogram = Histogram::new();
         histogram.add(Duration::from_micros(10_822), 7);
         assert_eq!([0.0, 0.5, 0.99].map(|q| histogram.quantile_s(q)), [Some(0.010_822); 3]);

@@ -1,9 +1,9 @@
-//! Means over time of values that change.
+//! Means of values over time.
 
 use anabranch_base::time::Time;
 
-/// The means over time of values that change together and hold until the next ones are seen, over the life of what has them.
-/// Integer sums, so that they do not depend on how the time is cut up.
+/// Means over time of values that change together and hold until the next update. Integer sums, so that the
+/// result does not depend on the number of updates.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeMeans<const N: usize> {
     begun: Time,
@@ -12,12 +12,12 @@ pub struct TimeMeans<const N: usize> {
     /// Value times nanoseconds.
     sums: [u128; N],
     max: [u64; N],
-    /// When they had their last values; nothing counts afterwards.
+    /// The end of the last values; later time does not count.
     ended: Option<Time>,
 }
 
 impl<const N: usize> TimeMeans<N> {
-    /// Begins at a moment, with values of zero until others are seen.
+    /// Starts at a time, with values of zero until the first update.
     pub const fn new(begin: Time) -> Self {
         Self { begun: begin, since: begin, values: [0; N], sums: [0; N], max: [0; N], ended: None }
     }
@@ -25,7 +25,7 @@ impl<const N: usize> TimeMeans<N> {
     /// The values from now on.
     #[inline]
     pub fn set(&mut self, now: Time, values: [u64; N]) {
-        // What stays as it is adds up when it changes.
+        // Unchanged values are added up at their next change.
         if values == self.values {
             return;
         }
@@ -44,18 +44,18 @@ impl<const N: usize> TimeMeans<N> {
         self.values
     }
 
-    /// There are no values any more; what comes later does not count.
+    /// Ends the values; later time does not count.
     pub fn end(&mut self, now: Time) {
         self.ended.get_or_insert(now);
     }
 
-    /// Forgets what was before now; the values stay. What begins later has nothing to forget.
+    /// Discards the time before now; the values stay. Has no effect before the start.
     pub fn restart(&mut self, now: Time) {
         let begun = self.begun.max(now);
         *self = Self { begun, since: begun, sums: [0; N], max: self.values, ..*self };
     }
 
-    /// The mean of the value at a place, from the beginning until now or the end; of no time at all, the value.
+    /// The mean of one value, from the start until now or the end; without any time, the value itself.
     pub fn mean(&self, at: usize, now: Time) -> f64 {
         let until = self.ended.map_or(now, |ended| ended.min(now));
         let span = until.since(self.begun).as_nanos();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn means_by_hand() {
+    fn means_equal_values_computed_by_hand() {
         let mut means = TimeMeans::new(at(100));
         means.set(at(100), [10, 1]);
         means.set(at(110), [40, 1]);
@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_before_the_beginning_and_after_the_end_counts() {
+    fn time_before_start_and_after_end_does_not_count() {
         let mut means = TimeMeans::new(at(100));
         means.restart(at(50));
         means.set(at(100), [8]);
         means.end(at(120));
         is(means.mean(0, at(1000)), 8.0);
         is(means.mean(0, at(110)), 8.0);
-        // A beginning of measurement after the end leaves the last value.
+        // A start of measurement after the end keeps the last value.
         means.restart(at(500));
         is(means.mean(0, at(1000)), 8.0);
         is(TimeMeans::<1>::new(at(100)).mean(0, at(50)), 0.0);

@@ -1,4 +1,4 @@
-//! What every world measures with: quantiles of delays, means over time, and recovery from outages.
+//! Measurement for every world: quantiles of delays, means over time, and recovery from outages.
 
 mod histogram;
 mod mean;

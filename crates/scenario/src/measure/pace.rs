@@ -1,22 +1,22 @@
-//! How fast a flow delivers around an outage: whether, and how soon, it is as fast again as before.
+//! Delivery of a flow around an outage: whether, and when, it is as fast again as before.
 
 use anabranch_base::time::{Duration, Time};
 
 /// Deliveries are counted in spans of this length.
 const SPAN: Duration = Duration::from_millis(100);
 
-/// A flow is as fast again once it delivers for so long (in spans) ...
-const LASTING: usize = 30;
-/// ... at least this share of what it delivered before. Data that an outage held back arrives in one go, at rates that no path
-/// has; over so long that does not pass for recovery.
-const AS_FAST: f64 = 0.9;
+/// A flow has recovered once it delivers during this number of spans ...
+const RECOVERY_SPANS: usize = 30;
+/// ... at least this share of its delivery before. Data held back by an outage arrives at once, at a rate
+/// that no path has; over this time it does not count as recovery.
+const RECOVERY_SHARE: f64 = 0.9;
 
-/// When the first link goes down in a run, and when the last one comes up after that.
+/// The time of the first link failure in a run, and of the last link recovery after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Something is down from here on.
+    /// The first link goes down.
     pub down: Time,
-    /// Everything is up again.
+    /// All links are up again.
     pub up: Time,
 }
 
@@ -29,12 +29,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Of a run with an outage, in which the time from `since` on counts.
+    /// For a run with an outage; deliveries from `since` on count.
     pub const fn new(outage: Outage, since: Time) -> Self {
         Self { outage, since, spans: Vec::new() }
     }
 
-    /// So many bytes are delivered.
+    /// Adds delivered bytes.
     pub fn add(&mut self, now: Time, bytes: u64) {
         let at = span(now);
         if at >= self.spans.len() {
@@ -43,21 +43,22 @@ impl Pace {
         self.spans[at] += bytes;
     }
 
-    /// From the end of the outage to the first three seconds in which the flow delivers at least nine tenths of what it
-    /// delivered in that time before; `None` if there are none until the end, or it delivered nothing before.
+    /// Time from the end of the outage to the first three seconds in which the flow delivers at least nine
+    /// tenths of its delivery in that time before. `None` if there are none until the end, or it delivered
+    /// nothing before.
     pub fn recovery(&self, until: Time) -> Option<Duration> {
-        let enough = self.before()? * AS_FAST * LASTING as f64;
+        let enough = self.before()? * RECOVERY_SHARE * RECOVERY_SPANS as f64;
         let (first, end) = (self.up(), span(until));
-        let at = (first..=end.checked_sub(LASTING)?)
-            .find(|&at| self.delivered(at, at + LASTING) as f64 >= enough)?;
+        let at = (first..=end.checked_sub(RECOVERY_SPANS)?)
+            .find(|&at| self.delivered(at, at + RECOVERY_SPANS) as f64 >= enough)?;
         Some(SPAN.saturating_mul((at - first) as u64))
     }
 
-    /// What the flow delivers in the last three seconds, as a share of what it delivered in that time before the outage.
+    /// Delivery of the flow in the last three seconds, relative to that in the same time before the outage.
     pub fn share(&self, until: Time) -> Option<f64> {
         let end = span(until);
-        let start = end.checked_sub(LASTING).filter(|&start| start >= self.up())?;
-        Some(self.delivered(start, end) as f64 / (self.before()? * LASTING as f64))
+        let start = end.checked_sub(RECOVERY_SPANS).filter(|&start| start >= self.up())?;
+        Some(self.delivered(start, end) as f64 / (self.before()? * RECOVERY_SPANS as f64))
     }
 
     /// Bytes a span, before the outage.
@@ -67,7 +68,7 @@ impl Pace {
         (since < down && bytes > 0).then(|| bytes as f64 / (down - since) as f64)
     }
 
-    /// The first span that is wholly after the outage.
+    /// The first span that is entirely after the outage.
     const fn up(&self) -> usize {
         self.outage.up.as_nanos().div_ceil(SPAN.as_nanos()) as usize
     }
@@ -79,7 +80,7 @@ impl Pace {
     }
 }
 
-/// The span that a moment is in.
+/// The span of a time.
 const fn span(at: Time) -> usize {
     (at.as_nanos() / SPAN.as_nanos()) as usize
 }
@@ -92,7 +93,8 @@ mod tests {
         Time::from_secs_f64(seconds)
     }
 
-    /// A hundred bytes a span, from 2 s to 5 s what `outage` says, then again from `back` on, until 15 s.
+    /// A hundred bytes per span, `outage` bytes from 2 s to 5 s, then a hundred again from `back` on, until
+    /// 15 s.
     fn pace(outage: u64, back: f64) -> Pace {
         let mut pace = Pace::new(Outage { down: at(2.0), up: at(5.0) }, at(1.0));
         for span in 0..150 {
@@ -104,8 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn recovery_begins_with_the_first_three_seconds_that_are_nearly_as_fast() {
-        // 2,700 bytes in 30 spans are as many as needed: 27 spans of 100, or with 40 a span meanwhile 25 of 100 and 5 of 40.
+    fn recovery_begins_with_three_fast_seconds() {
+        // 2,700 bytes in 30 spans are required: 27 spans of 100, or with 40 per span meanwhile 25 of 100 and
+        // 5 of 40.
         assert_eq!(pace(0, 9.0).recovery(at(15.0)), Some(Duration::from_millis(3700)));
         assert_eq!(pace(40, 9.0).recovery(at(15.0)), Some(Duration::from_millis(3500)));
         assert_eq!(pace(95, 9.0).recovery(at(15.0)), Some(Duration::ZERO), "it was never much slower");
@@ -115,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_one_go_is_no_recovery() {
+    fn burst_of_delayed_data_is_no_recovery() {
         let mut pace = pace(30, 9.0);
         pace.add(at(6.0), 1_500);
         // 30 spans of 30 and the 1,500 are 2,400.
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn without_anything_before_there_is_nothing_to_come_back_to() {
+    fn recovery_requires_earlier_delivery() {
         let outage = Outage { down: at(1.0), up: at(2.0) };
         let mut pace = Pace::new(outage, at(1.0));
         pace.add(at(0.5), 100);

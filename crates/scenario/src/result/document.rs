@@ -1,15 +1,15 @@
-//! The result document of a run, in whichever world it ran.
+//! The result document of a run, the same for every world.
 //!
-//! Counts are over the whole run. Rates, means, delays and blocked times are over the measured part, between the end of
-//! the warm-up and the end of the run. What only a simulation knows is absent elsewhere.
+//! Counts cover the whole run. Rates, means, delays and blocked times cover the measured part, between the
+//! end of the warm-up and the end of the run. Values that only a simulation has are absent in other worlds.
 
 use crate::measure::Histogram;
 use crate::model::Scenario;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The form of the document. It grows by one whenever a key goes or gets another meaning; keys that are added leave it as
-/// it is.
+/// The version of the document's format. It is increased when a key is removed or changes its meaning;
+/// additional keys do not change it.
 pub const FORMAT: u32 = 1;
 
 /// The directions of a link in [`LinkResult::direction`]: from the first of its nodes to the second, and back.
@@ -20,11 +20,12 @@ pub const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 pub struct Field {
     /// The key.
     pub name: &'static str,
-    /// What it holds.
+    /// Its meaning.
     pub doc: &'static str,
 }
 
-/// A part of the document together with the list of its keys, so that the page of the results says what the type says.
+/// A part of the document together with the list of its keys, so that the page about results is generated
+/// from the type.
 macro_rules! part {
     ($(#[doc = $about:literal])+ $name:ident {
         $($(#[doc = $doc:literal])+ $(#[serde($($serde:tt)+)])? $field:ident: $type:ty,)+
@@ -44,87 +45,90 @@ macro_rules! part {
 }
 
 part! {
-    /// What came out of a run.
+    /// The result of a run.
     RunResult {
-        /// The form of this document.
+        /// Version of the document's format.
         format: u32,
         /// Version of Anabranch.
         version: String,
-        /// Where it ran: `sim` for a simulation, `kernel` for the Linux kernel's protocols over an emulated network.
+        /// The world of the run: `sim` for a simulation, `kernel` for the Linux kernel's protocols over an
+        /// emulated network.
         world: String,
         /// Title of the scenario.
         title: String,
         /// Seed of every random stream.
         seed: u64,
-        /// How long the experiment ran, simulated or real, warm-up included, seconds.
+        /// Duration of the experiment, simulated or real, warm-up included, seconds.
         duration_s: f64,
-        /// What was cut off before measuring, seconds.
+        /// Duration of the warm-up, which is not measured, seconds.
         warmup_s: f64,
-        /// Fingerprint of every arrival and drop, in hexadecimal: equal digests mean equal runs, packet by packet. Only a
-        /// simulation has one.
+        /// Fingerprint of every arrival and drop, in hexadecimal: equal digests mean equal runs, packet by
+        /// packet. Only simulations have one.
         digest: Option<String>,
-        /// How often a packet reached the end of a link or an end looked at its timers. Only a simulation counts.
+        /// Number of arrivals of packets at the end of a link and of timer expiries at hosts. Only
+        /// simulations have it.
         events: Option<u64>,
-        /// How long the run took, seconds.
+        /// Duration of the run in real time, seconds.
         wall_s: f64,
-        /// Packets sent to addresses that no route leads to; absent where nobody sees them.
+        /// Packets sent to addresses without a route; absent where they are not observed.
         unreachable_packets: Option<u64>,
         /// Jain's fairness index over the goodputs of all flows; absent if nothing was delivered.
         jain: Option<f64>,
         /// Flows, in the order of the scenario.
         flows: Vec<FlowResult>,
-        /// Directions of links, in the order of the scenario; none where nobody watches the links.
+        /// Directions of links, in the order of the scenario; empty where links are not observed.
         links: Vec<LinkResult>,
         /// Middleboxes, in the order of the scenario.
         #[serde(default)]
         middleboxes: Vec<MiddleboxResult>,
-        /// The machine; absent in a simulation, which is the same on every machine.
+        /// The machine; absent in a simulation, whose result does not depend on it.
         host: Option<HostFacts>,
     }
 }
 
 part! {
-    /// What a middlebox did.
+    /// Counts of a middlebox.
     MiddleboxResult {
         /// Name of its node.
         node: String,
         /// Its kind.
         kind: String,
-        /// Packets that came to the node.
+        /// Packets that arrived at the node.
         packets: u64,
-        /// Those that were changed, cut up, or put together with another one.
+        /// Packets that were changed, split, or merged with another one.
         changed: u64,
-        /// Those that were kept from going on.
+        /// Packets that were dropped.
         dropped: u64,
     }
 }
 
 part! {
-    /// The machine on which a run took place, and how it went along.
+    /// The machine of a run, and its load during the run.
     HostFacts {
         /// Release of its kernel.
         kernel: String,
         /// Its processor.
         cpu: String,
-        /// How many of them.
+        /// Number of processors.
         cpus: u32,
-        /// Processes that ran or wanted to, mean over a minute, before the run and after it.
+        /// Runnable processes, mean over a minute, before and after the run.
         load: [f64; 2],
-        /// Share of its processors' time that it asked for and that its hypervisor gave to others meanwhile; 0 if it has none.
+        /// Share of its processors' time that its hypervisor gave to others although this machine requested
+        /// it; 0 without a hypervisor.
         stolen: f64,
-        /// Kernel parameters of each host that were set for the run.
+        /// Kernel parameters of each host, set for the run.
         sysctls: BTreeMap<String, BTreeMap<String, String>>,
-        /// Where the kernel does something else than the scenario says, a sentence each.
+        /// Differences between the kernel and the scenario, one sentence each.
         differences: Vec<String>,
-        /// How far behind the clock the emulated network was.
+        /// Delay of the emulated network behind the clock.
         lateness: LatenessResult,
     }
 }
 
 part! {
-    /// How far behind the clock an emulated network was when it handed packets out.
+    /// Delay of an emulated network behind the clock when it delivered packets.
     LatenessResult {
-        /// Packets handed out.
+        /// Packets delivered.
         packets: u64,
         /// Mean, seconds.
         mean_s: f64,
@@ -136,10 +140,11 @@ part! {
         max_s: f64,
         /// Share of the packets that were more than a millisecond late.
         late_share: f64,
-        /// Packets that hosts sent and that were lost before the network took them, because it did not keep up.
+        /// Packets that hosts sent and that were lost because the emulated network was too slow to accept
+        /// them.
         lost: u64,
-        /// The machine did not keep up: more than 1 % of the packets were late, or some were lost. The results are not those
-        /// of this network then.
+        /// The machine was too slow: more than 1 % of the packets were late, or some were lost. The results
+        /// are then not those of this network.
         overloaded: bool,
     }
 }
@@ -153,23 +158,24 @@ part! {
         from: String,
         /// Receiving host.
         to: String,
-        /// The host of its proxy, where its paths end; absent without one.
+        /// The host of its proxy, where its paths end; absent without a proxy.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         through: Option<String>,
         /// Protocol.
         protocol: String,
-        /// `reverse` if its data goes from the receiving host to the sending one, `both` if it goes both ways; absent
-        /// otherwise. What follows is of the data that the flow is there for: of `both` what goes forward, with requests
-        /// these.
+        /// `reverse` if its data goes from the receiving host to the sending one, `both` if it goes in both
+        /// directions; absent otherwise. The following keys concern the main data of the flow: with `both`
+        /// the forward direction, with requests the requests.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         direction: Option<String>,
         /// Congestion control; absent for UDP.
         congestion: Option<String>,
-        /// When it started, seconds: as the scenario says, or as was drawn for this seed.
+        /// Its start, seconds: from the scenario, or drawn for this seed.
         start_s: f64,
-        /// How far it came: `opening`, `open`, `closed`, `reset`, `aborted`, `timed-out`, `unreachable` or `refused`.
+        /// State at the end: `opening`, `open`, `closed`, `reset`, `aborted`, `timed-out`, `unreachable` or
+        /// `refused`.
         state: String,
-        /// It asked for more than plain TCP and did not get it.
+        /// It requested more than plain TCP and fell back to it.
         fallback: bool,
         /// Application bytes delivered in order, bit/s.
         goodput_bps: f64,
@@ -179,47 +185,47 @@ part! {
         delivered_bytes: u64,
         /// Application bytes written.
         written_bytes: u64,
-        /// From the start of the flow to the end of its first handshake at the host that connects, seconds; absent if it never
-        /// connected, or where nobody looks.
+        /// From the start of the flow to the end of its first handshake at the connecting host, seconds;
+        /// absent if it never connected, or where this is not observed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         setup_s: Option<f64>,
-        /// From the start of the flow until the last byte arrived, either way, seconds; absent if the applications did not
-        /// finish.
+        /// From the start of the flow until the last byte arrived, in either direction, seconds; absent if
+        /// the applications did not finish.
         completion_s: Option<f64>,
         /// From the application's write to the other application's read; absent if nothing was delivered.
         delivery_delay_s: Option<Quantiles>,
-        /// As `goodput_bps`, of the data that goes the other way: of `both` what goes backward, with requests the answers.
-        /// This key and the next three are absent if there is no such data.
+        /// As `goodput_bps`, for the opposite direction: with `both` the backward data, with requests the
+        /// responses. This key and the next three are absent if there is no such data.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reverse_goodput_bps: Option<f64>,
-        /// Application bytes delivered, the other way.
+        /// Application bytes delivered in the opposite direction.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reverse_delivered_bytes: Option<u64>,
-        /// Application bytes written, the other way.
+        /// Application bytes written in the opposite direction.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reverse_written_bytes: Option<u64>,
-        /// As `delivery_delay_s`, the other way.
+        /// As `delivery_delay_s`, in the opposite direction.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reverse_delivery_delay_s: Option<Quantiles>,
-        /// Requests that were answered; absent without requests.
+        /// Requests with a complete response; absent without requests.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answers: Option<u64>,
-        /// From writing a request to reading the last byte of its answer; absent without an answer.
+        /// From writing a request to reading the last byte of its response; absent without a response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response_time_s: Option<Quantiles>,
-        /// Where links go down and come up again: from the last one's coming up to the first three seconds in which the flow
-        /// delivered at least nine tenths of what it had delivered a second in the measured part before, seconds. Absent
-        /// without such three seconds.
+        /// If links fail and recover: time from the last link's recovery to the first three seconds in which
+        /// the flow delivered at least nine tenths of its rate in the measured part before the outage,
+        /// seconds. Absent without such three seconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         recovery_s: Option<f64>,
-        /// What it delivered in the last three seconds of the run, as a share of the same.
+        /// Delivery in the last three seconds of the run, relative to the same rate before the outage.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         recovered_share: Option<f64>,
-        /// Bytes at the receiver that waited for a gap to close; absent where the kernel does not tell.
+        /// Out-of-order bytes at the receiver; absent where the kernel does not report them.
         reordering_buffer_bytes: Option<MeanMax>,
-        /// Bytes at the receiver that were not read; absent where the kernel does not tell.
+        /// Unread bytes at the receiver; absent where the kernel does not report them.
         receive_buffer_bytes: Option<MeanMax>,
-        /// How long the sender had data and no path took it, by cause, seconds.
+        /// Time for which the sender had data and no path accepted it, by cause, seconds.
         blocked_s: BTreeMap<String, f64>,
         /// Counters of the protocol.
         counters: BTreeMap<String, u64>,
@@ -229,20 +235,20 @@ part! {
 }
 
 part! {
-    /// One path of a flow, as its sender sees it.
+    /// One path of a flow, from the sender's point of view.
     PathResult {
-        /// The link at the sender, and the one at the receiver if it is another: `left>right`; `#2` and so on marks further
-        /// paths over the same links.
+        /// The link at the sender, and, if different, that at the receiver: `left>right`; a suffix `#2` and
+        /// so on distinguishes further paths over the same links.
         name: String,
         /// Address and port of the sender.
         local: String,
         /// Address and port of the receiver.
         remote: String,
-        /// The links that packets take, in order.
+        /// The links of its packets, in order.
         links: Vec<String>,
         /// Usable at the end.
         usable: bool,
-        /// Used only when no other path is.
+        /// Used only if no other path is usable.
         backup: bool,
         /// Payload bytes that arrived on this path and were new to the connection, bit/s.
         goodput_bps: f64,
@@ -252,21 +258,22 @@ part! {
         packets: u64,
         /// Packets sent that carried data.
         data_packets: u64,
-        /// Data packets that this path sent again.
+        /// Data packets that this path retransmitted.
         retransmissions: u64,
         /// The same by cause: `fast`, `timeout`.
         retransmissions_by_cause: BTreeMap<String, u64>,
-        /// Data packets that another path had carried before; absent where the kernel does not tell.
+        /// Data packets that another path had carried before; absent where the kernel does not report them.
         reinjections: Option<u64>,
-        /// Tail-loss and zero-window probes; absent where the kernel does not tell.
+        /// Tail-loss and zero-window probes; absent where the kernel does not report them.
         probes: Option<u64>,
-        /// Recovery phases; absent where the kernel does not tell.
+        /// Recovery phases; absent where the kernel does not report them.
         recoveries: Option<u64>,
-        /// Timeouts; absent where the kernel does not tell.
+        /// Timeouts; absent where the kernel does not report them.
         timeouts: Option<u64>,
-        /// Reactions to losses and timeouts that proved spurious and were undone; absent where the kernel does not tell.
+        /// Reactions to spurious losses and timeouts that were undone; absent where the kernel does not
+        /// report them.
         undone: Option<u64>,
-        /// Window reductions because of ECN; absent where the kernel does not tell.
+        /// Window reductions because of ECN; absent where the kernel does not report them.
         ecn_reductions: Option<u64>,
         /// Smoothed round-trip time at the end, seconds.
         srtt_s: Option<f64>,
@@ -278,25 +285,27 @@ part! {
         cwnd_bytes: u64,
         /// Mean of the congestion window over time, from the beginning of the path to the end of the connection, bytes.
         cwnd_mean_bytes: f64,
-        /// Largest congestion window seen in the measured part, bytes.
+        /// Largest congestion window in the measured part, bytes.
         cwnd_max_bytes: u64,
         /// Slow-start threshold at the end, bytes; absent before the first loss.
         ssthresh_bytes: Option<u64>,
         /// Mean of the bytes in flight over the same time.
         outstanding_mean_bytes: f64,
-        /// The bottleneck that it was found to pass, at the end: paths with the same number share it. A path that shares none has
-        /// a number of its own; 0 before the first decision, 21 s into the path's life. This key and the next two are absent
-        /// unless the control couples what shares a bottleneck.
+        /// The detected bottleneck at the end: paths with the same number share it. A path with an unshared
+        /// bottleneck has its own number; 0 before the first decision, 21 s after the start of the path. This
+        /// key and the next two are absent unless the control couples paths by shared bottlenecks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bottleneck: Option<u16>,
-        /// Share of the decisions, one in 0.35 s, that found it to pass a bottleneck, whether shared or not; absent before the
-        /// first.
+        /// Share of the decisions, one every 0.35 s, by which the path passed a bottleneck, shared or not;
+        /// absent before the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bottleneck_share: Option<f64>,
-        /// Share of the decisions that found it to share its bottleneck with another path; absent before the first.
+        /// Share of the decisions by which the path shared its bottleneck with another path; absent before
+        /// the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         coupled_share: Option<f64>,
-        /// How long the sender had data and this path, although usable, did not take it, by cause, seconds.
+        /// Time for which the sender had data and this path, although usable, did not accept it, by cause,
+        /// seconds.
         blocked_s: BTreeMap<String, f64>,
     }
 }
@@ -308,9 +317,9 @@ part! {
         name: String,
         /// `forward` from the first of its nodes to the second, or `reverse`.
         direction: String,
-        /// The node that sends.
+        /// The sending node.
         from: String,
-        /// The node that receives.
+        /// The receiving node.
         to: String,
         /// Packets transmitted.
         packets: u64,
@@ -318,11 +327,12 @@ part! {
         bytes: u64,
         /// IP packets transmitted, bit/s.
         throughput_bps: f64,
-        /// Share of the time in which it transmitted; with a trace, share of the opportunities' bytes that were used.
+        /// Share of the time in which it transmitted; with a trace, share of the opportunities' bytes that
+        /// were used.
         utilisation: f64,
         /// Packets dropped.
         drops: u64,
-        /// The same by cause: `queue`, `aqm`, `loss`, `down`, `mtu`.
+        /// Drops by cause: `queue`, `aqm`, `loss`, `down`, `mtu`.
         drops_by_cause: BTreeMap<String, u64>,
         /// Packets marked with "congestion experienced".
         marks: u64,
@@ -347,7 +357,7 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of what was counted, if anything was.
+    /// Quantiles of a histogram; `None` if it is empty.
     pub fn of(histogram: &Histogram) -> Option<Self> {
         let quantile = |q| histogram.quantile_s(q).unwrap_or_default();
         let mean = histogram.mean_s()?;
@@ -360,17 +370,17 @@ impl Quantiles {
 pub struct MeanMax {
     /// Mean over time.
     pub mean: f64,
-    /// Largest value seen.
+    /// Largest value.
     pub max: u64,
 }
 
-/// A result with what exactly was run: the document that is written and kept.
+/// A result together with its exact scenario: the stored document.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Document {
-    /// What came out.
+    /// The result of the run.
     #[serde(flatten)]
     pub result: RunResult,
-    /// The scenario with every default and override spelt out, as [`to_json`](crate::to_json) gives it.
+    /// The scenario with every default and override, as returned by [`to_json`](crate::to_json).
     pub scenario: serde_json::Value,
 }
 
@@ -397,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jain_by_hand() {
+    fn jain_equals_values_computed_by_hand() {
         assert_eq!(jain([3.0, 3.0].into_iter()), Some(1.0));
         assert_eq!(jain([5.0, 0.0].into_iter()), Some(0.5));
         assert!((jain([1.0, 3.0].into_iter()).unwrap() - 0.8).abs() < 1e-12);

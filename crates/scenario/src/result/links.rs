@@ -1,4 +1,4 @@
-//! From what a link has carried to its result.
+//! Conversion of a link's counters to its result.
 
 use super::document::{DIRECTIONS, LinkResult, MeanMax};
 use crate::Scenario;
@@ -25,8 +25,8 @@ impl Measured {
         self.until.since(self.since).as_nanos().max(1) as f64
     }
 
-    /// The result of the direction of a link that leaves from an interface. `baseline` is what it had carried when measuring
-    /// began.
+    /// The result of the direction of a link that leaves from an interface. `baseline` are its counters at
+    /// the start of measuring.
     pub fn link(
         &self,
         scenario: &Scenario,

@@ -1,6 +1,6 @@
-//! Metrics: what a study can tabulate, draw and hold against publications, each with its place in a result document.
+//! Metrics for the tables, figures and claims of studies, each with its place in a result document.
 
-/// What a metric has a value for.
+/// Level of the objects for which a metric has values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// The whole run.
@@ -31,21 +31,21 @@ impl Level {
 /// A quantity of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// The word that studies use.
+    /// The name in studies.
     pub name: &'static str,
-    /// What it is called on axes and in tables.
+    /// Its label on axes and in tables.
     pub label: &'static str,
     /// Unit of the values; empty for numbers without one.
     pub unit: &'static str,
-    /// What it has a value for.
+    /// Level of the objects for which it has values.
     pub level: Level,
-    /// Key in that part of the document; a dot goes one table deeper.
+    /// Key in that part of the document; a dot leads one table deeper.
     pub field: &'static str,
-    /// What the document's value is multiplied with to be in `unit`.
+    /// Factor from the document's value to `unit`.
     pub scale: f64,
 }
 
-/// A metric; its last part is the unit and what the document's value is multiplied with to be in it.
+/// A metric; the last argument is its unit and the factor from the document's value to that.
 const fn metric(
     name: &'static str,
     label: &'static str,
@@ -64,7 +64,7 @@ const PERCENT: (&str, f64) = ("%", 1e2);
 const PACKETS: (&str, f64) = ("packets", 1.0);
 const COUNT: (&str, f64) = ("", 1.0);
 
-/// Every metric there is.
+/// All metrics.
 pub static METRICS: &[Metric] = &[
     metric("goodput", "Goodput", Level::Flow, "goodput_bps", MBIT),
     metric("throughput", "Throughput", Level::Flow, "throughput_bps", MBIT),
@@ -77,7 +77,7 @@ pub static METRICS: &[Metric] = &[
         MILLIS,
     ),
     metric("setup-time", "Time to connect", Level::Flow, "setup_s", SECONDS),
-    metric("reverse-goodput", "Goodput of what goes the other way", Level::Flow, "reverse_goodput_bps", MBIT),
+    metric("reverse-goodput", "Goodput of the opposite direction", Level::Flow, "reverse_goodput_bps", MBIT),
     metric("answers", "Requests answered", Level::Flow, "answers", COUNT),
     metric("response-time-mean", "Mean response time", Level::Flow, "response_time_s.mean", MILLIS),
     metric("response-time-p50", "Median of the response time", Level::Flow, "response_time_s.p50", MILLIS),
@@ -102,24 +102,24 @@ pub static METRICS: &[Metric] = &[
     metric("path-throughput", "Throughput of the path", Level::Path, "throughput_bps", MBIT),
     metric("path-retransmissions", "Retransmissions", Level::Path, "retransmissions", COUNT),
     metric("path-timeouts", "Timeouts", Level::Path, "timeouts", COUNT),
-    metric(
-        "path-reinjections",
-        "Packets that another path had carried before",
-        Level::Path,
-        "reinjections",
-        COUNT,
-    ),
+    metric("path-reinjections", "Packets carried by another path before", Level::Path, "reinjections", COUNT),
     metric("path-srtt", "Smoothed round-trip time", Level::Path, "srtt_mean_s", MILLIS),
     metric("path-cwnd", "Mean congestion window", Level::Path, "cwnd_mean_bytes", KILOBYTES),
     metric("path-cwnd-max", "Largest congestion window", Level::Path, "cwnd_max_bytes", KILOBYTES),
     metric(
         "path-bottleneck-share",
-        "Time found to pass a bottleneck",
+        "Time with a detected bottleneck",
         Level::Path,
         "bottleneck_share",
         PERCENT,
     ),
-    metric("path-coupled-share", "Time found to share a bottleneck", Level::Path, "coupled_share", PERCENT),
+    metric(
+        "path-coupled-share",
+        "Time with a detected shared bottleneck",
+        Level::Path,
+        "coupled_share",
+        PERCENT,
+    ),
     metric("path-outstanding", "Mean of bytes in flight", Level::Path, "outstanding_mean_bytes", KILOBYTES),
     metric("utilisation", "Utilisation", Level::Link, "utilisation", PERCENT),
     metric("queue-length", "Mean queue length", Level::Link, "occupancy.mean", PACKETS),
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_names_a_key_of_the_document() {
+    fn metrics_name_keys_of_the_document() {
         let fields = |level| match level {
             Level::Run => RunResult::FIELDS,
             Level::Flow => FlowResult::FIELDS,
@@ -145,7 +145,7 @@ mod tests {
             let (key, below) = metric.field.split_once('.').unwrap_or((metric.field, "mean"));
             let has = |field: &Field| field.name == key;
             assert!(fields(metric.level).iter().any(has), "{}: no key {key}", metric.name);
-            assert!(tables.contains(&below), "{}: nothing holds {below}", metric.name);
+            assert!(tables.contains(&below), "{}: no part contains {below}", metric.name);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What comes out of a run, the same for every world: the document, the metrics that read it, and traces.
+//! Results of a run, the same for every world: the document, the metrics that read it, and traces.
 
 mod document;
 mod links;

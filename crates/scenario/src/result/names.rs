@@ -1,12 +1,12 @@
-//! What the paths of a flow are called.
+//! Names of the paths of a flow.
 
 use crate::Scenario;
 use anabranch_netem::Interface;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-/// The names of a flow's paths, in the order of the paths: the link at the sender, and the one at the receiver if it is
-/// another. Further paths over the same links are numbered.
+/// The names of a flow's paths, in the order of the paths: the link at the sender, and, if different, the one
+/// at the receiver. Further paths over the same links are numbered.
 #[derive(Clone, Debug, Default)]
 pub struct PathNames {
     names: Vec<String>,
@@ -14,7 +14,7 @@ pub struct PathNames {
 }
 
 impl PathNames {
-    /// The name of the path at `at`, by its addresses at the sender and at the receiver; paths are asked for in order.
+    /// The name of the path `at`, from its addresses at sender and receiver; callers request paths in order.
     pub fn of(&mut self, at: usize, scenario: &Scenario, ends: [IpAddr; 2]) -> &str {
         if at == self.names.len() {
             let name = name(scenario, ends);

@@ -1,5 +1,5 @@
-//! The page about results and the table of metrics, made from the types and from the table of metrics: what is written by
-//! hand stands in `intro.md` and `outro.md`.
+//! The page about results and the table of metrics, generated from the types and the table; the hand-written
+//! parts are `intro.md` and `outro.md`.
 
 use super::{
     Field, FlowResult, HostFacts, LatenessResult, LinkResult, METRICS, MiddleboxResult, PathResult, RunResult,
@@ -12,9 +12,9 @@ pub fn results() -> String {
     let parts = [
         ("The run", RunResult::FIELDS),
         ("`flows[]`, in the order of the scenario", FlowResult::FIELDS),
-        ("`flows[].paths[]`, as the sender sees them", PathResult::FIELDS),
+        ("`flows[].paths[]`, from the sender's point of view", PathResult::FIELDS),
         ("`links[]`, one for each direction", LinkResult::FIELDS),
-        ("`host`, where it was a real one", HostFacts::FIELDS),
+        ("`host`, if it was a real machine", HostFacts::FIELDS),
         ("`host.lateness`", LatenessResult::FIELDS),
         ("`middleboxes[]`", MiddleboxResult::FIELDS),
     ];
@@ -32,7 +32,7 @@ pub fn results() -> String {
 
 /// The table of metrics, in Markdown.
 pub fn metrics() -> String {
-    let mut table = "| metric | what it is | unit | of a |\n|---|---|---|---|\n".to_owned();
+    let mut table = "| metric | meaning | unit | level |\n|---|---|---|---|\n".to_owned();
     for metric in METRICS {
         let level = metric.level.name();
         let _ = writeln!(table, "| `{}` | {} | {} | {level} |", metric.name, metric.label, metric.unit);

@@ -1,14 +1,14 @@
-//! A file of a trace: CSV rows that say what has changed since the row before.
+//! A file of a trace: CSV rows for changed values.
 
 use anabranch_base::time::{Duration, Time};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// How often a trace looks.
+/// Sampling interval of a trace.
 pub const INTERVAL: Duration = Duration::from_millis(10);
 
-/// What a row is about: its number among all subjects of the file, and the columns that name it.
+/// The subject of a row: its number among all subjects of the file, and the columns that identify it.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// Number.
@@ -17,8 +17,7 @@ pub struct Subject<'a> {
     pub names: &'a str,
 }
 
-/// A file whose rows belong to one of several subjects and are written when they change. A value that is not known is left
-/// empty.
+/// A file with rows for several subjects, written when their values change. Unknown values are empty.
 #[derive(Debug)]
 pub struct Table {
     path: PathBuf,
@@ -36,7 +35,8 @@ impl Table {
     /// Begins a file in a folder.
     ///
     /// # Errors
-    /// Which file cannot be written, and why.
+    ///
+    /// The path of the file and the reason.
     pub fn create(folder: &Path, name: &str, columns: &str) -> Result<Self, (PathBuf, io::Error)> {
         let path = folder.join(name);
         let create = || {
@@ -50,10 +50,11 @@ impl Table {
         }
     }
 
-    /// The values of a subject at a moment.
+    /// Writes the values of a subject at a time, if they have changed.
     ///
     /// # Errors
-    /// Which file cannot be written, and why.
+    ///
+    /// The path of the file and the reason.
     pub fn row(
         &mut self,
         now: Time,
@@ -79,7 +80,8 @@ impl Table {
     /// A whole row, whatever came before.
     ///
     /// # Errors
-    /// Which file cannot be written, and why.
+    ///
+    /// The path of the file and the reason.
     pub fn line(&mut self, row: &str) -> Result<(), (PathBuf, io::Error)> {
         writeln!(self.file, "{row}").map_err(|error| (self.path.clone(), error))
     }
@@ -87,7 +89,8 @@ impl Table {
     /// Ends the file.
     ///
     /// # Errors
-    /// Which file cannot be written, and why.
+    ///
+    /// The path of the file and the reason.
     pub fn finish(&mut self) -> Result<(), (PathBuf, io::Error)> {
         self.file.flush().map_err(|error| (self.path.clone(), error))
     }
@@ -98,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_written_when_something_changes() {
+    fn changed_values_are_written_as_a_row() {
         let folder = std::env::temp_dir().join(format!("anabranch-table-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut table = Table::create(&folder, "paths.csv", Table::PATHS).unwrap();

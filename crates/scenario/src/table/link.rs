@@ -11,12 +11,7 @@ pub(crate) static LINK: Section = Section {
           host, all others forward. A host has one address for each of its links.",
     keys: &[
         &[
-            Key::new(
-                "name",
-                Shape::Name,
-                JOINED,
-                "A unique name: results show it, events and overrides use it.",
-            ),
+            Key::new("name", Shape::Name, JOINED, "A unique name for results, events and overrides."),
             Key::new(
                 "between",
                 Shape::List { of: &Shape::Name, min: 2, max: 2 },
@@ -27,17 +22,18 @@ pub(crate) static LINK: Section = Section {
                 "scope",
                 Shape::OneOf(|| choices(SCOPES)),
                 Default::Is("\"global\""),
-                "How far its addresses reach. `\"link-local\"` is for links of IPv6 between two hosts, in the simulator: which link \
-                 such an address is on has to be said with it, so that CMT-SCTP with a path for each destination ignores all but \
-                 those that the association is opened on; paths that are pairs of addresses say it.",
+                "Scope of its addresses. `\"link-local\"` is for IPv6 links between two hosts, in the \
+                 simulator. Such an address is ambiguous without its link. Therefore, CMT-SCTP with one path \
+                 per destination uses only those on which the association is opened; with paths that are \
+                 pairs of addresses, all are used.",
             ),
         ],
         MODEL,
         &[Key::new(
             "reverse",
             Shape::Section(&REVERSE),
-            Default::Nothing("as forward"),
-            "Where the direction from the second node to the first differs.",
+            Default::Nothing("as the forward direction"),
+            "Differing values of the direction from the second node to the first.",
         )],
     ],
 };
@@ -45,14 +41,14 @@ pub(crate) static LINK: Section = Section {
 /// `[link_defaults]`.
 pub(crate) static LINK_DEFAULTS: Section = Section {
     title: "[link_defaults]",
-    doc: "Takes the keys of a link's directions. A table such as `queue` is completed key by key: a link may give \
-          its own `limit` and inherit the kind.",
+    doc: "Takes the keys of a link's directions. A table such as `queue` is completed key by key: a link may \
+          give its own `limit` and inherit the kind.",
     keys: &[MODEL],
 };
 
 static REVERSE: Section = Section {
     title: "reverse = { … } of a link",
-    doc: "Takes the keys of a link's directions; what it does not give is as in the forward direction.",
+    doc: "Takes the keys of a link's directions; missing keys are as in the forward direction.",
     keys: &[MODEL],
 };
 
@@ -62,15 +58,15 @@ static MODEL: &[Key] = &[
         "rate",
         Shape::Either(&[Shape::Rate, Shape::Section(&TRACE)]),
         Default::Required("\"10 Mbit/s\""),
-        "How fast packets leave: a constant rate, or a trace of delivery opportunities.",
+        "A constant rate, or a trace of delivery opportunities.",
     ),
-    Key::new("delay", Shape::Time { zero: true }, Default::Is("\"0 ms\""), "Propagation delay, one way."),
+    Key::new("delay", Shape::Time { zero: true }, Default::Is("\"0 ms\""), "One-way propagation delay."),
     Key::new(
         "jitter",
         Shape::Time { zero: true },
         Default::Is("\"0 ms\""),
-        "Each packet is delayed further by a uniform draw from 0 to this much. Packets that follow each other more closely keep \
-         their order: the first one takes the earliest of the moments that were drawn.",
+        "Each packet is delayed further by a uniform draw from 0 to this. Packets at shorter distances keep \
+         their order: the first one gets the earliest of the drawn times.",
     ),
     Key::new(
         "mtu",
@@ -82,14 +78,14 @@ static MODEL: &[Key] = &[
         "icmp",
         Shape::Flag,
         Default::Is("true"),
-        "A packet larger than `mtu` is answered with ICMP, \"fragmentation needed\" or \"packet too big\", 50 at once and \
-         1,000 a second at most. `false` makes a black hole of such packets.",
+        "Answer a packet larger than `mtu` with ICMP, \"fragmentation needed\" or \"packet too big\", at \
+         most 50 at once and 1,000 per second. `false` drops such packets silently.",
     ),
     Key::new(
         "overhead",
         Shape::Octets { min: 0, max: 1000 },
         Default::Is("0"),
-        "Bytes of framing that each packet costs on the wire: 38 for Ethernet with preamble and gap.",
+        "Bytes of framing per packet on the wire: 38 for Ethernet with preamble and gap.",
     ),
     Key::new(
         "queue",
@@ -97,55 +93,50 @@ static MODEL: &[Key] = &[
         Default::Is("{ kind = \"fifo\", limit = \"100 packets\" }"),
         "The queue in front of the link.",
     ),
-    Key::new(
-        "loss",
-        Shape::Kinds(loss),
-        Default::Is("{ model = \"none\" }"),
-        "How packets are lost on the way.",
-    ),
+    Key::new("loss", Shape::Kinds(loss), Default::Is("{ model = \"none\" }"), "Loss of packets on the link."),
     Key::new(
         "reorder",
         Shape::Section(&REORDER),
         Default::Nothing("no reordering"),
-        "Random packets are held back and overtaken by later ones.",
+        "Holds back random packets, which later ones overtake.",
     ),
     Key::new(
         "state",
         Shape::OneOf(|| choices(STATES)),
         Default::Is("\"up\""),
-        "State at the start; events change it.",
+        "State at the start, which events can change.",
     ),
 ];
 
 static TRACE: Section = Section {
     title: "rate = { trace = … }",
-    doc: "A link that follows a recording, as for cellular networks.",
+    doc: "A rate that follows a recording, for example of a cellular network.",
     keys: &[&[
         Key::new(
             "trace",
             Shape::Text,
             Default::Required("\"lte.mahi\""),
-            "A file in Mahimahi's format, its path relative to the scenario: on each line the moment, in milliseconds \
-             from the start, at which up to 1500 bytes may leave. The trace repeats with the period of its last line. No event \
-             changes the rate of such a link.",
+            "A file in Mahimahi's format, its path relative to the scenario: each line is a time, in \
+             milliseconds from the start, at which up to 1500 bytes may leave. The trace repeats with the \
+             period of its last line. Events cannot change the rate of such a link.",
         ),
         Key::new(
             "offset",
             Shape::Either(&[Shape::Time { zero: true }, Shape::Section(&OFFSET)]),
             Default::Is("\"0 s\""),
-            "How far into the trace the run begins.",
+            "Offset within the trace at which the run begins.",
         ),
     ]],
 };
 
 static OFFSET: Section = Section {
     title: "offset = { … } of a trace",
-    doc: "A random offset, another one for each seed; both directions of a link that have such an offset share the draw.",
+    doc: "A random offset, drawn for each seed; two directions of a link with such an offset share the draw.",
     keys: &[&[Key::new(
         "uniform",
         Shape::List { of: &Shape::Time { zero: true }, min: 2, max: 2 },
         Default::Required("[\"0 s\", \"60 s\"]"),
-        "Uniform from the first length of time to the second.",
+        "Uniform between the two durations.",
     )]],
 };
 
@@ -159,6 +150,11 @@ static REORDER: Section = Section {
             Default::Required("0.01"),
             "Probability that a packet is held back.",
         ),
-        Key::new("delay", Shape::Time { zero: false }, Default::Required("\"5 ms\""), "For how long."),
+        Key::new(
+            "delay",
+            Shape::Time { zero: false },
+            Default::Required("\"5 ms\""),
+            "Duration for which a packet is held back.",
+        ),
     ]],
 };

@@ -1,4 +1,5 @@
-//! Queues, loss models and middleboxes: the keys that these declare, in the words of this table. Made once, at the first use.
+//! Queues, loss models and middleboxes: converts their declared keys to this table's types, once, at the
+//! first use.
 
 use crate::keys::{Default, Key, Kind, Kinds, Section, Shape};
 use anabranch_netem::keys::{self, Takes};

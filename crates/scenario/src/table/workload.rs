@@ -3,7 +3,7 @@
 use crate::choices::{DISTRIBUTIONS, choices};
 use crate::keys::{Default, Key, Kind, Kinds, Section, Shape};
 
-/// What applications do.
+/// Workloads of applications.
 pub(crate) static WORKLOAD: Kinds = Kinds {
     tag: "kind",
     what: "workload",
@@ -14,7 +14,7 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
             source: "",
             section: Section {
                 title: "workload = { kind = \"saturated\", … }",
-                doc: "writes whenever there is room; not for udp, which has no feedback",
+                doc: "writes whenever the send buffer has room; not for udp, which has no feedback",
                 keys: &[&[STREAM_MESSAGE]],
             },
         },
@@ -23,9 +23,9 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
             source: "",
             section: Section {
                 title: "workload = { kind = \"file\", … }",
-                doc: "writes so many bytes, then closes; not for udp",
+                doc: "writes `size` bytes, then closes; not for udp",
                 keys: &[&[
-                    Key::new("size", Shape::Size, Default::Required("\"10 MB\""), "How much."),
+                    Key::new("size", Shape::Size, Default::Required("\"10 MB\""), "Number of bytes."),
                     STREAM_MESSAGE,
                 ]],
             },
@@ -41,7 +41,7 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
                         "rate",
                         Shape::Rate,
                         Default::Required("\"2 Mbit/s\""),
-                        "Application bytes offered, as a rate.",
+                        "Rate of application bytes.",
                     ),
                     SIZED_MESSAGE,
                 ]],
@@ -66,14 +66,14 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
                         Default::Required("\"1 s\""),
                         "Mean length of a silence.",
                     ),
-                    distribution("How the lengths of bursts and silences vary."),
+                    distribution("Distribution of the lengths of bursts and silences."),
                     Key::new(
                         "rate",
                         Shape::Rate,
                         Default::Nothing("saturated"),
-                        "Rate within a burst; udp needs one. Without it the application fills the send buffer whenever \
-                         there is room during a burst, and what is in there goes on leaving in the silence: a send buffer \
-                         that the connection empties in much less than `off` keeps the silences.",
+                        "Rate within a burst; required for udp. Without it the application fills the send \
+                         buffer during a burst, and buffered data continues to leave in the silence: for \
+                         real silences, the connection must empty the send buffer in much less than `off`.",
                     ),
                     SIZED_MESSAGE,
                 ]],
@@ -84,7 +84,7 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
             source: "",
             section: Section {
                 title: "workload = { kind = \"messages\", … }",
-                doc: "writes messages with gaps between them",
+                doc: "writes messages at intervals",
                 keys: &[&[
                     SIZED_MESSAGE,
                     Key::new(
@@ -93,26 +93,26 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
                         Default::Required("\"100 ms\""),
                         "Mean time from one message to the next.",
                     ),
-                    distribution("How the intervals vary."),
+                    distribution("Distribution of the intervals."),
                     Key::new(
                         "count",
                         Shape::Integer { min: 1, max: i64::MAX as u64 },
                         Default::Nothing("until the end"),
-                        "How many messages.",
+                        "Number of messages.",
                     ),
                     Key::new(
                         "lifetime",
                         Shape::Time { zero: false },
-                        Default::Nothing("until it has arrived"),
-                        "How old a message may get before it is given up: what has not left by then does not leave, and what \
-                         is lost is not sent again (sctp and cmt-sctp; RFC 3758).",
+                        Default::Nothing("no limit"),
+                        "Maximum age of a message: after it, data of the message is neither sent nor \
+                         retransmitted (sctp and cmt-sctp; RFC 3758).",
                     ),
                     Key::new(
                         "max_retransmissions",
                         Shape::Integer { min: 0, max: 250 },
-                        Default::Nothing("until it has arrived"),
-                        "How often a part of a message may be sent again before the message is given up, in place of \
-                         `lifetime` (sctp and cmt-sctp; RFC 7496).",
+                        Default::Nothing("no limit"),
+                        "Maximum number of retransmissions of a part of a message before the message is \
+                         abandoned, instead of `lifetime` (sctp and cmt-sctp; RFC 7496).",
                     ),
                 ]],
             },
@@ -122,33 +122,33 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
             source: "",
             section: Section {
                 title: "workload = { kind = \"request-response\", … }",
-                doc: "one host asks, the other answers, and the next request follows when the answer has been read; not \
-                      for udp, which may lose either",
+                doc: "one host sends requests, the other answers, and the next request follows when the \
+                      response has been read; not for udp, which may lose either",
                 keys: &[&[
                     Key::new(
                         "request",
                         MESSAGE_SIZE,
                         Default::Is("\"1 kB\""),
-                        "Sizes of the requests, one size or a distribution as `message` has.",
+                        "Sizes of the requests: one size, or a distribution as for `message`.",
                     ),
                     Key::new(
                         "response",
                         MESSAGE_SIZE,
                         Default::Required("\"10 kB\""),
-                        "Sizes of the answers, one size or a distribution.",
+                        "Sizes of the responses: one size, or a distribution.",
                     ),
                     Key::new(
                         "think",
                         Shape::Time { zero: true },
                         Default::Is("\"0 s\""),
-                        "Mean time from an answer to the next request.",
+                        "Mean time from a response to the next request.",
                     ),
-                    distribution("How these times vary."),
+                    distribution("Distribution of these times."),
                     Key::new(
                         "count",
                         Shape::Integer { min: 1, max: i64::MAX as u64 },
                         Default::Nothing("until the end"),
-                        "How many requests.",
+                        "Number of requests.",
                     ),
                 ]],
             },
@@ -165,7 +165,7 @@ const MESSAGE_SIZE: Shape = Shape::Either(&[Shape::Size, Shape::Section(&MESSAGE
 const STREAM_MESSAGE: Key = Key::new(
     "message",
     MESSAGE_SIZE,
-    Default::Nothing("a byte stream, cut as the protocol likes"),
+    Default::Nothing("a byte stream, with boundaries chosen by the protocol"),
     "Sizes of the messages that the application writes.",
 );
 
@@ -176,7 +176,7 @@ const SIZED_MESSAGE: Key = Key::new(
     "Sizes of the messages that the application writes.",
 );
 
-/// `message = { … }`, also of requests and answers.
+/// `message = { … }`, also for requests and responses.
 static MESSAGE: Section = Section {
     title: "message = { … }",
     doc: "A distribution of message sizes; exactly one key.",
@@ -211,13 +211,13 @@ static PARETO: Section = Section {
             "shape",
             Shape::Above { min: 0.0 },
             Default::Required("1.5"),
-            "Shape; the smaller, the heavier the tail.",
+            "Shape; a smaller value gives a heavier tail.",
         ),
         Key::new(
             "max",
             Shape::Size,
             Default::Required("\"10 MB\""),
-            "Largest message: the distribution is truncated there, without a heap of messages of that size.",
+            "Largest message: the distribution is truncated there, without a peak at that size.",
         ),
     ]],
 };

@@ -1,16 +1,16 @@
-//! Documents that are made from tables: what is checked in must be what the tables say.
+//! Generated documents: the files in the repository must equal the output of the tables.
 
 use crate::{reference, result, schema};
 use std::path::Path;
 
-/// Compares a file in `docs` with what it should be; `make generate` has it written.
+/// Compares a file in `docs` with its generated text; `make generate` writes it.
 fn up_to_date(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     if std::env::var_os("ANABRANCH_GENERATE").is_some() {
         std::fs::write(&path, text).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == text, "docs/{name} is not what the tables say; run `make generate`");
+    assert!(found == text, "docs/{name} differs from the tables; run `make generate`");
 }
 
 #[test]
@@ -34,8 +34,10 @@ fn generated_page_of_results() {
 fn generated_table_of_metrics() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies.md");
     let page = std::fs::read_to_string(path).unwrap();
-    let (before, rest) = page.split_once("<!-- metrics -->\n").expect("the page marks where the table goes");
-    let (_, after) = rest.split_once("<!-- end of metrics -->").expect("and where it ends");
+    let (before, rest) =
+        page.split_once("<!-- metrics -->\n").expect("the page has a marker before the table");
+    let (_, after) =
+        rest.split_once("<!-- end of metrics -->").expect("the page has a marker after the table");
     let table = result::metrics();
     up_to_date("studies.md", &format!("{before}<!-- metrics -->\n{table}<!-- end of metrics -->{after}"));
 }

@@ -1,4 +1,4 @@
-//! Scenarios as they should be, and what becomes of them.
+//! Valid scenarios and their models.
 
 use super::super::model::*;
 use super::super::{InputError, parse, parse_with};
@@ -26,7 +26,7 @@ fn mbit(rate: u64) -> LinkRate {
 }
 
 #[test]
-fn the_example_of_the_design_means_what_it_says() {
+fn design_example_has_the_expected_model() {
     let scenario = with(DESIGN, &[]).unwrap();
     assert_eq!(scenario.title, "Half bottleneck");
     assert_eq!(scenario.duration, Duration::from_secs(320));
@@ -63,7 +63,7 @@ fn the_example_of_the_design_means_what_it_says() {
 }
 
 #[test]
-fn the_smallest_scenario_of_the_reference_page_is_one() {
+fn smallest_scenario_of_the_reference_page_parses() {
     let page = include_str!("../reference_intro.md");
     let text = page.split("```").find_map(|block| block.strip_prefix("toml\n")).unwrap();
     let scenario = with(text, &[]).unwrap();
@@ -71,7 +71,7 @@ fn the_smallest_scenario_of_the_reference_page_is_one() {
 }
 
 #[test]
-fn what_is_left_out_is_the_default_of_the_model() {
+fn missing_keys_have_the_defaults_of_the_model() {
     let text = "duration = \"1 s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\n\
                 [[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp\"\n";
     let scenario = with(text, &[]).unwrap();
@@ -96,7 +96,7 @@ fn tables_inherit_key_by_key() {
         Queue::Red(red::Settings { limit, min, max, max_p: 0.05, weight: 0.002, ecn })
     };
     assert_eq!(first.forward.queue, red(60, 10.0, 0.77 * 60.0, true));
-    // Another kind inherits what the two have in common.
+    // A queue of another kind inherits the common keys.
     assert_eq!(first.reverse.queue, Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(60) }));
     assert_eq!((first.forward.up, first.reverse.up), (false, true));
     assert_eq!(first.reverse.reorder, None);
@@ -109,14 +109,14 @@ fn tables_inherit_key_by_key() {
 }
 
 #[test]
-fn defaults_of_flows_reach_those_that_take_them() {
+fn flow_defaults_apply_to_flows_with_the_key() {
     let scenario = super::everything();
     let [tcp, many, cmt, single, datagrams, asks, proxied] = scenario.flows.as_slice() else {
         panic!("seven flows")
     };
     assert_eq!((proxied.through.as_deref(), proxied.meets(), asks.meets()), (Some("P"), "P", "B"));
-    assert!(proxied.begins_on([1, 3]), "its path ends at its proxy");
-    assert_eq!(tcp.common.congestion.entry.name, "reno", "an alias becomes the name");
+    assert!(proxied.begins_on([1, 3]), "its first path ends at its proxy");
+    assert_eq!(tcp.common.congestion.entry.name, "reno", "an alias is replaced by the name");
     assert_eq!(tcp.common.rto_min, Duration::from_millis(300));
     let Protocol::Tcp(settings) = &tcp.protocol else { panic!("{tcp:?}") };
     assert_eq!(
@@ -170,7 +170,7 @@ fn events_repeat_and_are_sorted() {
 }
 
 #[test]
-fn traces_are_found_beside_the_scenario() {
+fn traces_are_found_relative_to_the_scenario() {
     let text = EVERYTHING;
     let asked = std::cell::RefCell::new(Vec::new());
     let files = |path: &Path| {
@@ -189,7 +189,7 @@ fn traces_are_found_beside_the_scenario() {
 }
 
 #[test]
-fn overrides_count_as_if_the_file_said_so() {
+fn overrides_equal_values_in_the_file() {
     let scenario = with(
         BASE,
         &[
@@ -224,7 +224,7 @@ fn overrides_count_as_if_the_file_said_so() {
 }
 
 #[test]
-fn hosts_with_a_common_router_reach_each_other_and_hosts_do_not_forward() {
+fn routers_forward_and_hosts_do_not() {
     let links = |list: &[(&str, &str)]| {
         let link =
             |(a, b): &(&str, &str)| format!("[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"1 Mbit/s\"\n");
@@ -240,7 +240,7 @@ fn hosts_with_a_common_router_reach_each_other_and_hosts_do_not_forward() {
 }
 
 #[test]
-fn large_scenarios_are_read_quickly_enough() {
+fn large_scenarios_are_parsed() {
     let head =
         "duration = \"1 s\"\n[link_defaults]\nrate = \"1 Gbit/s\"\n[[link]]\nbetween = [\"l\", \"r\"]\n";
     let pair = |host: usize| {
@@ -255,7 +255,7 @@ fn large_scenarios_are_read_quickly_enough() {
     assert_eq!((scenario.links.len(), scenario.flows.len()), (10_001, 5_000));
 }
 
-/// Every kind of queue and loss model that there is, each with its defaults or the examples of its table.
+/// Every kind of queue and loss model, each with its defaults or the examples of its table.
 #[test]
 fn every_queue_and_loss_model_can_be_written() {
     use anabranch_netem::keys::{Default, Kind};
@@ -281,7 +281,7 @@ fn every_queue_and_loss_model_can_be_written() {
 }
 
 #[test]
-fn starts_and_offsets_may_be_random() {
+fn random_starts_and_offsets_are_parsed() {
     let text =
         EVERYTHING.replace("start = \"0.25 s\"", "start = { uniform = [\"0.25 s\", \"2 s\"] }").replace(
             "{ trace = \"lte.mahi\" }",
@@ -292,15 +292,15 @@ fn starts_and_offsets_may_be_random() {
     let flow = &scenario.flows[0];
     assert_eq!((flow.start, flow.start_spread), (Time::from_secs_f64(0.25), Duration::from_millis(1750)));
     let LinkRate::Trace { offset, offset_spread, .. } = &scenario.links[1].forward.rate else {
-        panic!("it follows a trace")
+        panic!("the link follows a trace")
     };
     assert_eq!((*offset, *offset_spread), (Duration::from_secs(1), Duration::from_secs(8)));
     let again = parse_with(&crate::to_toml(&scenario), "scenario.toml", &[], &files).unwrap();
-    assert_eq!(again, scenario, "as it is written, it is read");
+    assert_eq!(again, scenario, "the canonical form round-trips");
 }
 
 #[test]
-fn no_event_changes_the_rate_of_a_trace() {
+fn event_cannot_change_the_rate_of_a_trace() {
     let event = |direction: &str| {
         format!(
             "{EVERYTHING}\n[[event]]\nat = \"5 s\"\nlink = \"A-R-2\"\n{direction}\nset = {{ rate = \"1 Mbit/s\" }}\n"
@@ -317,24 +317,24 @@ fn no_event_changes_the_rate_of_a_trace() {
 }
 
 #[test]
-fn an_outage_lasts_from_the_first_link_down_to_the_last_one_up() {
+fn outage_spans_first_down_to_last_up() {
     let event = |at: &str, link: &str, state: &str| {
         format!("\n[[event]]\nat = \"{at}\"\nlink = \"{link}\"\nset = {{ state = \"{state}\" }}\n")
     };
     let outage = |events: &[String]| {
-        // The base has "wifi" go down at 20 s.
+        // In the base scenario "wifi" goes down at 20 s.
         with(&format!("{BASE}{}", events.concat()), &[]).unwrap().outage()
     };
     let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
-    assert_eq!(outage(&[]), None, "what goes down stays down");
-    assert_eq!(outage(&[event("10 s", "core", "up")]), None, "that was before");
+    assert_eq!(outage(&[]), None, "the link stays down");
+    assert_eq!(outage(&[event("10 s", "core", "up")]), None, "the event precedes the outage");
     let events = [event("25 s", "wifi", "up"), event("22 s", "core", "down"), event("30 s", "core", "up")];
     let found = outage(&events).unwrap();
     assert_eq!((found.down, found.up), (at(20), at(30)));
 }
 
 #[test]
-fn a_flow_through_a_proxy_is_two_connections() {
+fn flow_through_a_proxy_has_two_connections() {
     let link = "\n[[link]]\nname = \"far\"\nbetween = [\"router\", \"P\"]\nrate = \"1 Mbit/s\"\n";
     let scenario = with(&format!("{BASE}{link}"), &[("flow.download.through", "P")]).unwrap();
     assert_eq!(scenario.flows[0].meets(), "P");

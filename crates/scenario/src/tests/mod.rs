@@ -8,10 +8,10 @@ mod round_trip;
 
 use super::{Scenario, parse_with};
 
-/// A scenario that gives every key there is.
+/// A scenario with every key.
 const EVERYTHING: &str = include_str!("everything.toml");
 
-/// The trace that it asks for.
+/// The trace in that scenario.
 const TRACE: &str = "0\n1\n1\n7\n";
 
 fn everything() -> Scenario {

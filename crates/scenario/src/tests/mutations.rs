@@ -1,18 +1,18 @@
-//! Whatever happens to a text, the parser answers with a scenario or with one sentence.
+//! For any text, the parser returns a scenario or one sentence.
 
 use super::super::parse_with;
 use super::{EVERYTHING, TRACE};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// One thing that may happen to a text.
+/// A mutation of a text.
 #[derive(Clone, Debug)]
 enum Edit {
-    /// A piece of it disappears.
+    /// Removes a part of the text.
     Cut { at: Index, length: usize },
-    /// A word takes the place of another.
+    /// Replaces a word by another.
     Replace { at: Index, word: String },
-    /// A line appears twice, the second time elsewhere.
+    /// Copies a line to another place.
     Copy { from: Index, to: Index },
 }
 
@@ -84,18 +84,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn mutated_scenarios_are_answered(edits in prop::collection::vec(edit(), 1..6)) {
+    fn mutated_scenarios_are_handled(edits in prop::collection::vec(edit(), 1..6)) {
         let text = edits.iter().fold(EVERYTHING.to_owned(), |text, edit| apply(&text, edit));
         answers(&text, &[]);
     }
 
     #[test]
-    fn any_override_is_answered(path in prop::collection::vec(select(words()), 0..5), value in select(words())) {
+    fn any_override_is_handled(path in prop::collection::vec(select(words()), 0..5), value in select(words())) {
         answers(EVERYTHING, &[(path.join("."), value)]);
     }
 
     #[test]
-    fn any_text_is_answered(text in "\\PC*") {
+    fn any_text_is_handled(text in "\\PC*") {
         answers(&text, &[]);
     }
 }

@@ -11,7 +11,7 @@ fn read_again(scenario: &Scenario) -> Scenario {
 }
 
 #[test]
-fn what_is_written_means_the_same() {
+fn canonical_form_round_trips() {
     for text in [include_str!("design.toml"), include_str!("base.toml")] {
         let scenario = parse(text, "s.toml", &[]).unwrap();
         assert_eq!(read_again(&scenario), scenario);
@@ -21,7 +21,7 @@ fn what_is_written_means_the_same() {
 }
 
 #[test]
-fn json_has_the_same_keys_and_values() {
+fn json_equals_toml() {
     let json = to_json(&everything());
     assert_eq!(json["duration"], "90 s");
     assert_eq!(json["link"][0]["reverse"]["queue"]["kind"], "fifo");
@@ -34,7 +34,7 @@ fn json_has_the_same_keys_and_values() {
 
 proptest! {
     #[test]
-    fn numbers_survive(
+    fn numbers_round_trip(
         duration in 1u64..1_000_000_000_000,
         rate in 1u64..1_000_000_000_000,
         packets in 2u64..10_000,

@@ -1,5 +1,5 @@
-//! Requests and answers. Both hosts know the lengths of both, as if each began with its own: they draw them from the same
-//! random streams.
+//! Requests and responses. Both hosts know the lengths of both, as if each message began with its length:
+//! they draw them from the same random streams.
 
 use super::sizes::Sizes;
 use super::timing::{Interval, Next};
@@ -16,33 +16,33 @@ pub struct Lengths {
 }
 
 impl Lengths {
-    /// Those of these distributions. Two that are made of the same `rng` are the same.
+    /// Sizes with these distributions. Two instances with the same `rng` are equal.
     pub fn new(request: MessageSize, response: MessageSize, rng: &Rng) -> Self {
         let sizes = |message, name| Sizes::new(message, rng.fork(name));
         Self { requests: sizes(request, "requests"), answers: sizes(response, "answers") }
     }
 }
 
-/// What the asking application is about.
+/// The state of the requesting application.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// It asks next at this moment.
+    /// The next request is sent at this time.
     Thinking(Time),
-    /// It asked at that moment, and so many bytes of the answer are left.
+    /// It has sent a request at `since`, and `left` bytes of the response are missing.
     Waiting { since: Time, left: u64 },
 }
 
-/// The application that asks, one request at a time.
+/// The requesting application, with one request at a time.
 #[derive(Clone, Debug)]
 pub struct Client {
     lengths: Lengths,
     think: Interval,
-    /// Requests to come, if they are counted.
+    /// Remaining requests; `None` for no limit.
     left: Option<u64>,
     stage: Stage,
-    /// Answers that were read to the end.
+    /// Completely read responses.
     pub answers: u64,
-    /// From a request's first byte written to its answer's last byte read.
+    /// From writing a request's first byte to reading its response's last byte.
     pub response_times: Histogram,
 }
 
@@ -83,7 +83,7 @@ impl Client {
 #[derive(Clone, Debug)]
 pub struct Server {
     lengths: Lengths,
-    /// Bytes left of the request that it is reading.
+    /// Bytes left of the request that is being read.
     left: u64,
     /// Requests read and not yet answered.
     owed: u64,

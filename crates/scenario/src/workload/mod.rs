@@ -1,8 +1,9 @@
-//! Applications: what a host of a flow writes, and when.
+//! Applications: the data that a host of a flow writes, and its timing.
 //!
-//! An application is a state machine. [`Application::poll`] says what it wants to do now; whoever drives it writes to the
-//! transport and reports with [`Application::accepted`] how much the transport took. While the transport takes nothing
-//! the application is not asked, so what it produces at a given rate piles up in it and goes out later.
+//! An application is a state machine. [`Application::poll`] returns its next step. The driver writes to the
+//! transport and reports with [`Application::accepted`] the number of bytes that the transport accepted.
+//! While the transport accepts nothing the application is not polled, so data produced at a given rate
+//! accumulates and is sent later.
 
 mod exchange;
 mod pattern;
@@ -20,14 +21,14 @@ use pattern::Pattern;
 use relay::Relay;
 use timing::Next;
 
-/// What an application wants to do now.
+/// The next step of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Write so many bytes of a message that was made at a moment not later than now.
+    /// Write `len` bytes of a message that was created at `born`, not later than now.
     Write {
-        /// Bytes; of an endless stream, more than any buffer holds.
+        /// Bytes; for an endless stream, more than any buffer holds.
         len: u64,
-        /// When the application had them ready.
+        /// When the application had the data ready.
         born: Time,
     },
     /// Write nothing more and close.
@@ -36,14 +37,14 @@ pub enum Step {
     Idle,
 }
 
-/// What is left of the message being written.
+/// The rest of the message being written.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     left: u64,
     born: Option<Time>,
 }
 
-/// The application at an end of a flow that writes.
+/// The writing application at an end of a flow.
 #[derive(Clone, Debug)]
 pub struct Application {
     pattern: Pattern,
@@ -51,34 +52,34 @@ pub struct Application {
     stop: Time,
     wake: Time,
     closed: bool,
-    /// It closed because it had no more to say, not because its time was up.
-    said_all: bool,
+    /// It closed because its workload was complete, not because it was stopped.
+    completed: bool,
 }
 
 impl Application {
-    /// The application that a workload asks for, from `start` until `stop`. `whole` is the message size of protocols
-    /// that have messages, for workloads that do not say one.
+    /// The application of a workload, from `start` until `stop`. `whole` is the default message size of
+    /// protocols with messages.
     pub fn new(workload: &Workload, [start, stop]: [Time; 2], whole: Option<u64>, rng: &Rng) -> Self {
         let pattern = Pattern::new(workload, start, whole, rng);
         Self::of(pattern, start, stop)
     }
 
-    /// The application that answers the requests of the one that `workload` asks for with the same `rng`, if that one has
-    /// any. It goes on until the other closes.
+    /// The application that answers the requests of the application of `workload` with the same `rng`; `None`
+    /// if the workload has no requests. It runs until the other end closes.
     pub fn answering(workload: &Workload, start: Time, rng: &Rng) -> Option<Self> {
         Pattern::answering(workload, rng).map(|pattern| Self::of(pattern, start, Time::MAX))
     }
 
-    /// The application of a proxy, which writes what it is [given](Self::give).
+    /// The application of a proxy, which writes the data [given](Self::give) to it.
     pub fn relaying() -> Self {
         Self::of(Pattern::Relay(Relay::default()), Time::MAX, Time::MAX)
     }
 
     const fn of(pattern: Pattern, start: Time, stop: Time) -> Self {
-        Self { pattern, current: None, stop, wake: start, closed: false, said_all: false }
+        Self { pattern, current: None, stop, wake: start, closed: false, completed: false }
     }
 
-    /// What it wants to do now.
+    /// Its next step.
     pub fn poll(&mut self, now: Time) -> Step {
         if self.closed {
             return Step::Idle;
@@ -94,7 +95,7 @@ impl Application {
                     return Step::Idle;
                 }
                 Next::End => {
-                    self.said_all = true;
+                    self.completed = true;
                     return self.close();
                 }
             }
@@ -106,7 +107,7 @@ impl Application {
         }
     }
 
-    /// The transport took so many bytes of what [`poll`](Self::poll) offered.
+    /// The transport accepted `bytes` of the data that [`poll`](Self::poll) offered.
     pub fn accepted(&mut self, bytes: u64) {
         if let Some(current) = &mut self.current {
             current.left -= bytes.min(current.left);
@@ -116,7 +117,7 @@ impl Application {
         }
     }
 
-    /// It read so many bytes of what the other end writes.
+    /// It read `bytes` of the data of the other end.
     pub fn read(&mut self, now: Time, bytes: u64) {
         match &mut self.pattern {
             Pattern::Client(client) => client.read(now, bytes),
@@ -126,7 +127,7 @@ impl Application {
         self.wake = self.wake.min(now);
     }
 
-    /// A proxy has read so many bytes, which were made at `born`.
+    /// A proxy has read `len` bytes, which were created at `born`.
     pub fn give(&mut self, now: Time, len: u64, born: Time) {
         if let Pattern::Relay(relay) = &mut self.pattern {
             relay.give(len, born);
@@ -134,7 +135,7 @@ impl Application {
         }
     }
 
-    /// A proxy has read all there will be; whether that is news.
+    /// A proxy has read all data; returns whether this was unknown before.
     pub fn give_end(&mut self, now: Time) -> bool {
         match &mut self.pattern {
             Pattern::Relay(relay) if !self.closed => {
@@ -145,7 +146,7 @@ impl Application {
         }
     }
 
-    /// Bytes that a proxy has been given and the transport has not taken.
+    /// Bytes that were given to a proxy and that the transport has not accepted.
     pub fn held(&self) -> u64 {
         match &self.pattern {
             Pattern::Relay(relay) => relay.held() + self.current.map_or(0, |current| current.left),
@@ -153,13 +154,13 @@ impl Application {
         }
     }
 
-    /// The other end has closed, and there is nobody to write for.
+    /// The other end has closed, so nothing more is written.
     pub const fn end(&mut self) {
         self.closed = true;
         self.wake = Time::MAX;
     }
 
-    /// What it learnt as one that asks, if it is one.
+    /// Its results as a requesting application; `None` for others.
     pub fn client(&self) -> Option<&Client> {
         match &self.pattern {
             Pattern::Client(client) => Some(client),
@@ -167,29 +168,29 @@ impl Application {
         }
     }
 
-    /// Whether it writes only what it is asked for.
+    /// Whether it only answers requests.
     pub const fn answers(&self) -> bool {
         matches!(self.pattern, Pattern::Server(_))
     }
 
-    /// Forgets the response times so far, at the end of the warm-up.
+    /// Discards the response times of the warm-up.
     pub fn restart_response_times(&mut self) {
         if let Pattern::Client(client) = &mut self.pattern {
             client.response_times.clear();
         }
     }
 
-    /// When it stops writing, whatever it has to write.
+    /// The time at which it stops writing in any case.
     pub const fn stop(&self) -> Time {
         self.stop
     }
 
-    /// Whether it closed because it had no more to say.
-    pub const fn said_all(&self) -> bool {
-        self.said_all
+    /// Whether it closed because its workload was complete.
+    pub const fn completed(&self) -> bool {
+        self.completed
     }
 
-    /// When to poll it again, if nothing else happens.
+    /// The time of its next poll, without other events.
     pub const fn wake(&self) -> Time {
         self.wake
     }

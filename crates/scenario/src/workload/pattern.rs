@@ -1,4 +1,4 @@
-//! When there is a message to write.
+//! Timing of messages.
 
 use super::Sizes;
 use super::exchange::{Client, Lengths, Server};
@@ -9,8 +9,8 @@ use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_base::units::Rate;
 
-/// More than any buffer holds, and than any run carries.
-const ENDLESS: u64 = u64::MAX / 2;
+/// More bytes than any buffer holds or any run carries.
+const ENDLESS_BYTES: u64 = u64::MAX / 2;
 
 /// The state of a workload.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub(super) enum Pattern {
     Relay(Relay),
 }
 
-/// Messages at moments of their own.
+/// Messages with their own timing.
 #[derive(Clone, Debug)]
 pub(super) struct Paced {
     sizes: Sizes,
@@ -33,10 +33,10 @@ pub(super) struct Paced {
     left: Option<u64>,
 }
 
-/// What comes between two messages.
+/// The gap between two messages.
 #[derive(Clone, Debug)]
 enum Gap {
-    /// So long as the message takes at this rate.
+    /// The transmission time of the message at this rate.
     Rate(Rate),
     /// A random or constant time.
     Interval(Interval),
@@ -84,7 +84,8 @@ impl Pattern {
         }
     }
 
-    /// What answers the requests of the pattern that is made of the same workload and `rng`; none if it asks for nothing.
+    /// The pattern that answers the requests of the pattern of the same workload and `rng`; `None` if it has
+    /// no requests.
     pub(super) fn answering(workload: &Workload, rng: &Rng) -> Option<Self> {
         let Workload::RequestResponse { request, response, .. } = *workload else { return None };
         Some(Self::Server(Box::new(Server::new(Lengths::new(request, response, rng)))))
@@ -93,7 +94,7 @@ impl Pattern {
     pub(super) fn next(&mut self, now: Time) -> Next {
         match self {
             Self::Saturated { sizes } => {
-                Next::Message { len: sizes.as_mut().map_or(ENDLESS, Sizes::draw), born: None }
+                Next::Message { len: sizes.as_mut().map_or(ENDLESS_BYTES, Sizes::draw), born: None }
             }
             Self::File { left: 0, .. } => Next::End,
             Self::File { left, sizes } => {
@@ -153,8 +154,8 @@ impl OnOff {
         Next::Message { len, born: Some(born) }
     }
 
-    /// On to the next burst. The part of a gap that the burst had no room for is waited for in the next one, so that the
-    /// long-term rate is the rate within bursts times their share of the time.
+    /// Moves to the next burst. The part of a gap that does not fit into the burst continues in the next one,
+    /// so that the long-term rate is the rate within bursts times their share of the time.
     fn turn(&mut self) {
         let rest = self.next.since(self.burst[1]);
         let start = self.burst[1] + self.off.draw();

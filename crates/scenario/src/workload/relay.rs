@@ -1,10 +1,10 @@
-//! What a proxy writes: what it has read from somebody else.
+//! The application of a proxy: writes the data that it has read on another connection.
 
 use super::timing::Next;
 use anabranch_base::time::Time;
 use std::collections::VecDeque;
 
-/// What has been read and not been written, by the moments at which it was made.
+/// Data that has been read and not written, by time of creation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Relay {
     runs: VecDeque<(u64, Time)>,
@@ -21,7 +21,7 @@ impl Relay {
         }
     }
 
-    /// There will be nothing more; whether that is news.
+    /// There will be no more data; returns whether this was unknown before.
     pub(super) const fn end(&mut self) -> bool {
         !core::mem::replace(&mut self.ended, true)
     }

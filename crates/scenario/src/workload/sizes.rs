@@ -23,8 +23,8 @@ impl Sizes {
             MessageSize::Uniform { low, high } => self.rng.between(low, high.max(low)),
             MessageSize::Exponential { mean } => self.rng.exponential(mean).ceil() as u64,
             MessageSize::Pareto { min, shape, max } => {
-                // The inverse of the distribution function, truncated at the maximum: what would lie beyond is spread over
-                // all sizes in proportion. libm computes the same number on every machine.
+                // The inverse of the distribution function, truncated at the maximum: the weight beyond is
+                // spread over all sizes in proportion. libm computes the same number on every machine.
                 let within = 1.0 - libm::pow(min as f64 / max as f64, shape);
                 let stretch = libm::pow(1.0 - self.rng.unit() * within, -1.0 / shape);
                 (libm::round(min as f64 * stretch) as u64).clamp(min, max)

@@ -12,7 +12,7 @@ fn application(workload: &Workload, stop: Time) -> Application {
     Application::new(workload, [Time::ZERO, stop], None, &Rng::new(4))
 }
 
-/// Runs an application over a transport that takes everything at once; what it writes until `until`.
+/// Runs an application over a transport that accepts everything at once; returns its writes until `until`.
 fn writes(app: &mut Application, until: Time) -> (Vec<(Time, u64)>, bool) {
     let (mut log, mut closed, mut now) = (Vec::new(), false, Time::ZERO);
     while now <= until {
@@ -34,14 +34,14 @@ fn writes(app: &mut Application, until: Time) -> (Vec<(Time, u64)>, bool) {
 }
 
 #[test]
-fn a_rate_by_hand() {
+fn rate_gives_times_computed_by_hand() {
     let rate = Rate::from_bits_per_second(8_000_000);
     let mut app = application(&Workload::Rate { rate, message: MessageSize::Constant(1000) }, ms(3));
     assert_eq!(writes(&mut app, ms(10)), (vec![(ms(0), 1000), (ms(1), 1000), (ms(2), 1000)], true));
 }
 
 #[test]
-fn what_could_not_be_written_goes_out_later_with_its_age() {
+fn unaccepted_message_is_sent_later_with_its_age() {
     let rate = Rate::from_bits_per_second(8_000_000);
     let mut app = application(&Workload::Rate { rate, message: MessageSize::Constant(1000) }, Time::MAX);
     assert_eq!(app.poll(ms(0)), Step::Write { len: 1000, born: ms(0) });
@@ -52,7 +52,7 @@ fn what_could_not_be_written_goes_out_later_with_its_age() {
 }
 
 #[test]
-fn a_file_ends() {
+fn file_workload_ends() {
     let mut app =
         application(&Workload::File { size: 2500, message: Some(MessageSize::Constant(1000)) }, Time::MAX);
     let sizes: Vec<u64> = writes(&mut app, ms(1)).0.iter().map(|w| w.1).collect();
@@ -63,7 +63,7 @@ fn a_file_ends() {
 }
 
 #[test]
-fn saturated_until_the_stop() {
+fn saturated_workload_stops_at_its_time() {
     let mut app = application(&Workload::Saturated { message: None }, ms(7));
     assert!(matches!(app.poll(ms(0)), Step::Write { len, .. } if len > 1 << 60));
     app.accepted(5000);
@@ -73,7 +73,7 @@ fn saturated_until_the_stop() {
 }
 
 #[test]
-fn bursts_and_silence() {
+fn on_off_workload_alternates() {
     let workload = Workload::OnOff {
         on: Duration::from_millis(2),
         off: Duration::from_millis(3),
@@ -109,7 +109,7 @@ fn offered(on: u64, off: u64, rate: u64, len: u64) -> f64 {
 }
 
 #[test]
-fn bursts_offer_their_share_of_the_rate_however_they_cut_the_gaps() {
+fn bursts_offer_their_share_of_the_rate() {
     // Half the time at 10 Mbit/s, where a message takes 1.16 ms; a tenth of it at 1 Mbit/s, where one takes 11.6 ms.
     for (offered, expected) in
         [(offered(10, 10, 10_000_000, 1452), 625_000.0), (offered(1, 9, 1_000_000, 1452), 12_500.0)]
@@ -119,7 +119,7 @@ fn bursts_offer_their_share_of_the_rate_however_they_cut_the_gaps() {
 }
 
 #[test]
-fn messages_are_counted_and_spaced() {
+fn message_workload_has_count_and_intervals() {
     let workload = |exponential| Workload::Messages {
         message: MessageSize::Uniform { low: 10, high: 20 },
         interval: Duration::from_millis(10),
@@ -144,17 +144,17 @@ fn sizes_have_their_means() {
     assert!((mean(MessageSize::Constant(7)) - 7.0).abs() < 1e-9);
     assert!((mean(MessageSize::Uniform { low: 500, high: 1500 }) - 1000.0).abs() < 5.0);
     assert!((mean(MessageSize::Exponential { mean: 1000.0 }) - 1000.0).abs() < 15.0);
-    // Pareto with shape 3: mean = 3/2 · min; the cut at 100·min takes next to nothing away.
+    // Pareto with shape 3: mean = 3/2 · min; the truncation at 100·min hardly changes it.
     assert!((mean(MessageSize::Pareto { min: 1000, shape: 3.0, max: 100_000 }) - 1500.0).abs() < 25.0);
 }
 
 #[test]
-fn a_bounded_pareto_is_truncated_not_clipped() {
+fn bounded_pareto_is_truncated_not_clipped() {
     let (min, shape, max) = (1000_u64, 1.2, 10_000_u64);
     let mut sizes = Sizes::new(MessageSize::Pareto { min, shape, max }, Rng::new(2));
     let drawn: Vec<u64> = (0..200_000).map(|_| sizes.draw()).collect();
     let share = |test: &dyn Fn(u64) -> bool| drawn.iter().filter(|&&size| test(size)).count() as f64 / 2e5;
-    assert!(share(&|size| size == max) < 0.001, "no mass at the maximum");
+    assert!(share(&|size| size == max) < 0.001, "there is no peak at the maximum");
     // F(x) = (1 - (min/x)^a) / (1 - (min/max)^a); the mean follows by integration.
     let (low, high) = (min as f64, max as f64);
     let within = 1.0 - (low / high).powf(shape);

@@ -1,19 +1,19 @@
-//! Moments and lengths of time of workloads.
+//! Times and durations of workloads.
 
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 
-/// An answer of a pattern.
+/// The next message of a pattern, or its time.
 pub(super) enum Next {
-    /// A message, and when it was made (`None` for when it is written).
+    /// A message and its time of creation (`None` for the time of writing).
     Message { len: u64, born: Option<Time> },
-    /// Nothing before that moment.
+    /// No message before that time.
     At(Time),
     /// Nothing any more.
     End,
 }
 
-/// A length of time, constant or exponentially distributed.
+/// A duration, constant or exponentially distributed.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
     mean: Duration,
@@ -26,12 +26,12 @@ impl Interval {
         Self { mean, exponential, rng }
     }
 
-    /// It is no time at all, whatever the distribution.
+    /// It is always zero.
     pub(super) fn is_zero(&self) -> bool {
         self.mean == Duration::ZERO
     }
 
-    /// At least a nanosecond, so that time goes on.
+    /// At least a nanosecond, so that time advances.
     pub(super) fn draw(&mut self) -> Duration {
         let drawn = if self.exponential {
             Duration::from_secs_f64(self.rng.exponential(self.mean.as_secs_f64()))

@@ -1,16 +1,16 @@
-//! An event as the queue keeps it: 16 bytes.
+//! An event in the queue: 16 bytes.
 
-/// A component and when it has something to do. Ordered by time and, at one moment, by component.
+/// A component and the time of its event. Ordered by time and, at equal times, by component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Nanoseconds since the start of the run.
     pub time: u64,
-    /// What has something to do.
+    /// The component.
     pub component: u32,
 }
 
 impl Entry {
-    /// What events are ordered by.
+    /// The sort key of events.
     #[inline]
     pub const fn key(self) -> u128 {
         ((self.time as u128) << 64) | self.component as u128

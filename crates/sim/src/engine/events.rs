@@ -1,15 +1,15 @@
 //! The event queue: a calendar queue (R. Brown: Calendar queues: a fast O(1) priority queue implementation for the simulation
 //! event set problem, Communications of the ACM 31(10), 1988).
 //!
-//! Events are ordered by time and, at one moment, by component. So a run depends neither on how the queue happens to be
-//! arranged nor on the order in which events were scheduled. Cancelling is not supported: whoever owns a component knows
-//! when its next event is due and ignores one that comes at another time.
+//! Events are ordered by time and, at equal times, by component. So a run depends neither on the queue's
+//! internal state nor on the order in which events were scheduled. Events cannot be cancelled: the owner of a
+//! component stores the time of its next event and ignores one that occurs at another time.
 //!
-//! Time is cut into intervals of equal width, a few events long, each with a bucket; a bucket is used again for later
-//! intervals, round and round. Only the events of the *current* interval are sorted. Those of the intervals that have a
-//! bucket lie there in no order, and what is due still later waits in an overflow heap. An event then costs a few steps
-//! however many there are; in a heap of thousands it costs a walk that the processor cannot foresee. A small queue is all
-//! current.
+//! Time is divided into intervals of equal width, each with a few events and a bucket; buckets are reused for
+//! later intervals in a circle. Only the events of the *current* interval are sorted. Those of the other
+//! intervals with a bucket lie there unsorted, and later events are in an overflow heap. An event then takes
+//! a few steps, for any number of events; in a heap of thousands it would take a chain of unpredictable
+//! memory accesses. In a small queue all events are current.
 
 use super::entry::Entry;
 use super::heap::Heap;
@@ -18,19 +18,19 @@ use anabranch_base::time::Time;
 /// Buckets of the calendar.
 const BUCKETS: usize = 2048;
 
-/// While there are no more events than this, all are current.
-const SMALL: usize = 32;
+/// Up to this number of events, all are current.
+const MAX_EVENTS_ALL_CURRENT: usize = 32;
 
-/// The current interval is split when it has more events than this.
-const LARGE: usize = 4 * SMALL;
+/// The current interval is split if it has more events than this.
+const MAX_CURRENT_EVENTS: usize = 4 * MAX_EVENTS_ALL_CURRENT;
 
-/// Intervals opened, at least, between two looks at their width.
-const RESIZE_AFTER: u64 = 1024;
+/// Minimum number of intervals between two updates of the width.
+const MIN_INTERVALS_PER_RESIZE: u64 = 1024;
 
 /// The end of a bucket.
 const NIL: u32 = u32::MAX;
 
-/// An event in a bucket, and where the next one is.
+/// An event in a bucket, and the index of the next one.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     entry: Entry,
@@ -48,25 +48,25 @@ pub struct EventQueue {
     width: u32,
     /// The first node of each bucket; the bucket of an interval is its remainder.
     buckets: Vec<u32>,
-    /// One bit a bucket: it has a node.
+    /// One bit per bucket: it is not empty.
     occupied: [u64; BUCKETS / 64],
     /// The nodes of all buckets, and those that are free.
     nodes: Vec<Node>,
     free: u32,
-    /// How many events are in buckets.
+    /// Number of events in buckets.
     stored: usize,
     /// Events of intervals that have no bucket yet.
     overflow: Heap,
     statistics: Statistics,
 }
 
-/// What was seen since the last look at the width of an interval.
+/// Counts since the last update of the width.
 #[derive(Clone, Copy, Debug, Default)]
 struct Statistics {
     /// Intervals that were opened, and the events in their buckets.
     intervals: u64,
     events: u64,
-    /// Events that were scheduled for an interval without a bucket.
+    /// Number of events that were scheduled for an interval without a bucket.
     overflow: u64,
 }
 
@@ -93,7 +93,7 @@ impl EventQueue {
         Self::default()
     }
 
-    /// How many events are pending.
+    /// Number of pending events.
     pub const fn len(&self) -> usize {
         self.current.len() + self.stored + self.overflow.len()
     }
@@ -118,7 +118,7 @@ impl EventQueue {
         }
     }
 
-    /// Takes the earliest event out.
+    /// Removes and returns the earliest event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, u32)> {
         let first = self.peek();
@@ -129,7 +129,7 @@ impl EventQueue {
         first
     }
 
-    /// Takes the earliest event out and schedules another one for the same component.
+    /// Removes the earliest event and schedules another one for the same component.
     #[inline]
     pub fn replace_top(&mut self, time: Time) {
         if let Some(Entry { component, .. }) = self.current.pop() {
@@ -137,11 +137,12 @@ impl EventQueue {
         }
     }
 
-    /// Puts an event where it belongs.
+    /// Stores an event in the current events, a bucket or the overflow heap.
     #[inline]
     fn place(&mut self, entry: Entry) {
         let interval = entry.time >> self.width;
-        let small = self.stored == 0 && self.overflow.len() == 0 && self.current.len() < SMALL;
+        let small =
+            self.stored == 0 && self.overflow.len() == 0 && self.current.len() < MAX_EVENTS_ALL_CURRENT;
         if interval < self.next_interval || small {
             self.next_interval = self.next_interval.max(interval + 1);
             self.insert(entry);
@@ -163,7 +164,7 @@ impl EventQueue {
             at -= 1;
         }
         self.current[at] = entry;
-        if self.current.len() > LARGE {
+        if self.current.len() > MAX_CURRENT_EVENTS {
             self.split_current();
         }
     }
@@ -186,7 +187,7 @@ impl EventQueue {
         self.stored += 1;
     }
 
-    /// Makes the next interval that has an event the current one, if there is one.
+    /// Makes the next interval with an event the current one.
     fn open_interval(&mut self) {
         while self.current.is_empty() && (self.stored > 0 || self.overflow.len() > 0) {
             let interval = match self.next_occupied() {
@@ -194,7 +195,7 @@ impl EventQueue {
                 None => self.overflow.first().map_or(self.next_interval, |first| first.time >> self.width),
             };
             self.next_interval = interval;
-            // Before the interval itself begins: it may be one that had no bucket.
+            // Before the interval itself begins, since it may have had no bucket.
             self.empty_overflow();
             self.next_interval = interval + 1;
             self.dequeue_bucket(interval);
@@ -202,13 +203,13 @@ impl EventQueue {
             self.statistics.intervals += 1;
             self.statistics.events += self.current.len() as u64;
         }
-        // Copying all events must not become a habit.
-        if self.statistics.intervals >= RESIZE_AFTER.max(self.len() as u64) {
+        // Copying all events is expensive, so it must be rare.
+        if self.statistics.intervals >= MIN_INTERVALS_PER_RESIZE.max(self.len() as u64) {
             self.resize();
         }
     }
 
-    /// The first interval from the next one on whose bucket has a node.
+    /// The first interval from the next one on whose bucket is not empty.
     #[inline]
     fn next_occupied(&self) -> Option<u64> {
         let first = self.next_interval as usize % BUCKETS;
@@ -218,7 +219,7 @@ impl EventQueue {
         let (steps, bits) = if rest != 0 {
             (0, rest)
         } else {
-            // The last step looks at the part of the first word that lies before its beginning.
+            // The last step examines the part of the first word before its beginning.
             (1..=words)
                 .map(|step| (step, self.occupied[(word + step) % words]))
                 .find(|&(_, bits)| bits != 0)?
@@ -226,8 +227,8 @@ impl EventQueue {
         Some(self.next_interval - bit as u64 + 64 * steps as u64 + u64::from(bits.trailing_zeros()))
     }
 
-    /// Moves the events of an interval from its bucket among the current ones. A bucket may also have nodes of an interval
-    /// one round later.
+    /// Moves the events of an interval from its bucket to the current ones. A bucket may also contain nodes
+    /// of an interval one circle later.
     fn dequeue_bucket(&mut self, interval: u64) {
         let bucket = interval as usize % BUCKETS;
         let mut place = core::mem::replace(&mut self.buckets[bucket], NIL);
@@ -245,7 +246,7 @@ impl EventQueue {
         }
     }
 
-    /// Moves events from the heap to the buckets that have come to their intervals.
+    /// Moves events from the heap to buckets whose intervals they now belong to.
     #[inline]
     fn empty_overflow(&mut self) {
         while let Some(first) = self.overflow.first() {
@@ -258,7 +259,8 @@ impl EventQueue {
         }
     }
 
-    /// Ends the current interval after the earlier half of its events; the others are for the intervals to come.
+    /// Ends the current interval after the earlier half of its events; the others go to the following
+    /// intervals.
     #[cold]
     fn split_current(&mut self) {
         let middle = self.current[self.current.len() / 2].time >> self.width;
@@ -272,7 +274,7 @@ impl EventQueue {
         }
     }
 
-    /// Makes intervals shorter or longer, so that one has a few events and nearly all of them a bucket.
+    /// Changes the width so that an interval has a few events and nearly all events have a bucket.
     #[cold]
     fn resize(&mut self) {
         let Statistics { intervals, events, overflow } = core::mem::take(&mut self.statistics);
@@ -283,7 +285,7 @@ impl EventQueue {
         } else {
             return;
         };
-        // The current interval ends where it ended, or a little later if that is within a longer interval.
+        // The current interval ends where it ended, or slightly later if that is within a wider interval.
         let end = self.next_interval << self.width;
         let mut all: Vec<Entry> = core::iter::from_fn(|| self.overflow.pop()).collect();
         for bucket in &mut self.buckets {
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_the_top_puts_it_among_its_equals() {
+    fn replaced_top_is_ordered_among_equal_times() {
         let mut queue = EventQueue::new();
         queue.push(Time::from_nanos(1), 2);
         queue.push(Time::from_nanos(2), 1);
@@ -332,14 +334,14 @@ mod tests {
         assert_eq!(order, [1, 2, 3]);
     }
 
-    /// Moments close together and far apart.
+    /// Times close together and far apart.
     fn times() -> impl Strategy<Value = u64> {
         prop_oneof![0_u64..50, 0_u64..1_000_000, 0_u64..10_000_000_000, 0..1_u64 << 60]
     }
 
-    /// Four thousand components, each of which mostly has its next event about a millisecond later.
+    /// Four thousand components, whose next event is usually about a millisecond later.
     #[test]
-    fn a_large_queue_stays_in_order_while_the_width_of_an_interval_is_found() {
+    fn large_queue_stays_in_order_while_width_adapts() {
         let mut queue = EventQueue::new();
         let mut model = BTreeSet::new();
         for component in 0..4000_u32 {
@@ -353,14 +355,18 @@ mod tests {
             let next = time + 900_000 + inserted * 7919 % 200_000 + inserted % 50 / 49 * 200_000_000;
             queue.replace_top(Time::from_nanos(next));
             model.insert((next, component, inserted));
-            assert!(queue.current.len() <= LARGE + 1, "{} events a interval", queue.current.len());
+            assert!(
+                queue.current.len() <= MAX_CURRENT_EVENTS + 1,
+                "{} events per interval",
+                queue.current.len()
+            );
         }
         assert!(queue.width < 16, "intervals of 2^{} ns", queue.width);
     }
 
     proptest! {
         #[test]
-        fn behaves_like_an_ordered_set(steps in prop::collection::vec((0_u8..6, times(), 0_u32..1000), 0..4000)) {
+        fn queue_equals_an_ordered_set(steps in prop::collection::vec((0_u8..6, times(), 0_u32..1000), 0..4000)) {
             let mut queue = EventQueue::new();
             let mut model = BTreeSet::new();
             for (inserted, (action, time, component)) in steps.into_iter().enumerate() {

@@ -1,19 +1,21 @@
-//! Who hands packets to whom: what may be worked out ahead of time.
+//! The forwarding graph, which decides where lookahead is possible.
 //!
-//! A component (the direction of a link, or an end of a flow) that is fed by one other alone sees its packets in the order
-//! in which that one lets them go. Nothing else can come between, so they need not wait for their moment.
+//! A component (a link direction, or an end of a flow) with a single source gets its packets in the order in
+//! which the source forwards them. No other packet can come between, so the packets need not wait for their
+//! time.
 //!
-//! The errors of routers do come between: a direction that is too narrow for some packets sends them when a packet is offered
-//! to it. So nothing is offered to such a direction ahead of its time, and where its errors go first, nothing else is.
+//! Errors of routers can come between: a direction that is too narrow for some packets sends them when a
+//! packet is offered to it. So nothing is offered to such a direction ahead of time, nor to the first
+//! direction of its errors.
 
 use anabranch_netem::Network;
 use core::ops::Range;
 
-/// An end with more ingress links than this takes its packets in the order of time. It would have to look at all of them
-/// for every packet, and that costs more than it saves.
-const MOST_INGRESS: usize = 4;
+/// An end with more ingress links takes its packets in order of time: checking all links for every packet
+/// would cost more than lookahead saves.
+const MAX_INGRESS_LINKS: usize = 4;
 
-/// What a direction or an end of a flow has before or behind it.
+/// Sources or destinations of a direction or an end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbour {
     Nobody,
@@ -31,10 +33,10 @@ impl Neighbour {
     }
 }
 
-/// What can be said of all packets that a direction carries.
+/// A property of all packets of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// They go on, in order, to directions that it alone feeds.
+    /// They continue, in order, to directions with no other source.
     Feeds,
     /// They are for an end of a flow that shares neither its first nor its last links.
     LeadsTo(u32),
@@ -42,42 +44,42 @@ pub enum Role {
     Plain,
 }
 
-/// Where the errors of a narrow direction go.
+/// Route of the errors of a narrow direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorRoute {
-    /// The direction that some packets are too large for.
+    /// The direction for which some packets are too large.
     pub narrow: u32,
-    /// The directions that the error takes, one at least.
+    /// The directions of the error's route, at least one.
     pub back: Vec<u32>,
-    /// The end of a flow that it goes to.
+    /// The end of a flow that is its destination.
     pub end: u32,
 }
 
-/// What there is beside the routes.
+/// Inputs of the graph in addition to the routes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Around<'a> {
-    /// Which directions keep the order of packets.
+    /// Whether each direction keeps the order of packets.
     pub keeps_order: &'a [bool],
-    /// Where else packets come from.
+    /// Other sources of packets.
     pub errors: &'a [ErrorRoute],
-    /// Ends of flows that others have to do with beside packets.
-    pub in_company: &'a [u32],
+    /// Ends of flows that interact with others not only by packets.
+    pub ordered_ends: &'a [u32],
 }
 
-/// The neighbours of every component, over all routes that the flows of a scenario can use.
+/// Sources and destinations of every component, over all routes that the flows of a scenario can use.
 #[derive(Debug)]
 pub struct ForwardingGraph {
     roles: Vec<Role>,
-    /// The direction that alone feeds a direction, where its role is to feed.
+    /// The only source of a direction, if that has the role of feeding.
     upstream: Vec<Option<u32>>,
-    /// The directions that lead to an end, one end after the other, and where those of each end begin. An end that shares
-    /// one of its first or last links has none here.
+    /// The directions that lead to each end, concatenated, and the index of each end's first. An end that
+    /// shares one of its first or last links has none here.
     ingress: Vec<u32>,
     begins: Vec<u32>,
 }
 
 impl ForwardingGraph {
-    /// Walks all routes between the hosts of each of the `flows`; `around` tells what else there is.
+    /// Follows all routes between the hosts of each of the `flows`; `around` contains the other inputs.
     pub fn new(network: &mut Network, flows: usize, around: &Around<'_>) -> Self {
         let keeps_order = around.keeps_order;
         let directions = keeps_order.len();
@@ -99,9 +101,9 @@ impl ForwardingGraph {
         Self::from_steps(steps, flows, around)
     }
 
-    /// From every pair of a component and one that it hands packets to.
+    /// Builds the graph from all pairs of a component and its next component.
     fn from_steps(mut steps: Vec<(u32, u32)>, flows: usize, around: &Around<'_>) -> Self {
-        let &Around { keeps_order, errors, in_company } = around;
+        let &Around { keeps_order, errors, ordered_ends } = around;
         let directions = keeps_order.len();
         let components = directions + 2 * flows;
         for ErrorRoute { back, end, .. } in errors {
@@ -137,7 +139,7 @@ impl ForwardingGraph {
             _ => None,
         };
         let mut shares = vec![false; 2 * flows];
-        for &end in in_company {
+        for &end in ordered_ends {
             shares[end as usize] = true;
         }
         let mut leading: Vec<(u32, u32)> = Vec::new();
@@ -154,7 +156,7 @@ impl ForwardingGraph {
         for &(end, _) in &leading {
             ingress[end as usize] += 1;
         }
-        leading.retain(|&(end, _)| !shares[end as usize] && ingress[end as usize] <= MOST_INGRESS);
+        leading.retain(|&(end, _)| !shares[end as usize] && ingress[end as usize] <= MAX_INGRESS_LINKS);
         leading.sort_unstable();
         let mut roles: Vec<_> =
             feeds.iter().map(|&feeds| if feeds { Role::Feeds } else { Role::Plain }).collect();
@@ -170,27 +172,27 @@ impl ForwardingGraph {
         }
     }
 
-    /// What can be said of all packets that a direction carries.
+    /// The property of all packets of a direction.
     #[inline]
     pub fn role(&self, direction: u32) -> Role {
         self.roles[direction as usize]
     }
 
-    /// The direction that alone feeds a direction, if feeding is its role.
+    /// The only source of a direction, if its role is to feed.
     #[inline]
     pub fn upstream(&self, direction: u32) -> Option<u32> {
         self.upstream[direction as usize]
     }
 
-    /// The places in [`ingress_link`](Self::ingress_link) of the directions that lead to an end, in order; none if it shares one of
-    /// these or of those that lead away from it, or has very many.
+    /// The indices in [`ingress_link`](Self::ingress_link) of the directions that lead to an end, in order;
+    /// empty if it shares a first or last link, or has too many.
     #[inline]
     pub fn ingress(&self, end: u32) -> Range<usize> {
         let end = end as usize;
         self.begins[end] as usize..self.begins[end + 1] as usize
     }
 
-    /// The direction in a place.
+    /// The direction at an index.
     #[inline]
     pub fn ingress_link(&self, at: usize) -> u32 {
         self.ingress[at]
@@ -201,8 +203,8 @@ impl ForwardingGraph {
 mod tests {
     use super::*;
 
-    /// Two flows with hosts of their own over a bottleneck: directions 0 and 1 are the bottleneck's, 2 to 5 lead from and
-    /// to the senders, 6 to 9 to and from the receivers.
+    /// Two flows with separate hosts over a bottleneck: directions 0 and 1 belong to the bottleneck, 2 to 5
+    /// lead from and to the senders, 6 to 9 to and from the receivers.
     fn dumbbell() -> Vec<(u32, u32)> {
         let routes = [[10, 2, 0, 6, 11], [11, 7, 1, 3, 10], [12, 4, 0, 8, 13], [13, 9, 1, 5, 12]];
         routes.iter().flat_map(|route| route.windows(2).map(|step| (step[0], step[1]))).collect()
@@ -218,11 +220,11 @@ mod tests {
     }
 
     const fn with(errors: &[ErrorRoute]) -> Around<'_> {
-        Around { keeps_order: &[true; 10], errors, in_company: &[] }
+        Around { keeps_order: &[true; 10], errors, ordered_ends: &[] }
     }
 
     #[test]
-    fn a_bottleneck_feeds_the_links_behind_it_and_is_fed_by_many() {
+    fn bottleneck_feeds_links_and_has_several_sources() {
         let graph = graph(&dumbbell(), [true; 10]);
         assert_eq!((graph.upstream(6), graph.upstream(8), graph.upstream(3)), (Some(0), Some(0), Some(1)));
         assert_eq!((graph.upstream(0), graph.upstream(1), graph.upstream(2)), (None, None, None));
@@ -232,42 +234,46 @@ mod tests {
     }
 
     #[test]
-    fn a_bottleneck_that_reorders_does_not_hand_over_early() {
+    fn reordering_bottleneck_has_no_lookahead() {
         let mut keeps_order = [true; 10];
         keeps_order[0] = false;
         let graph = graph(&dumbbell(), keeps_order);
         assert_eq!((graph.upstream(6), graph.upstream(3)), (None, Some(1)));
-        assert_eq!(ingress(&graph, 1), [6], "what it shares has not changed");
+        assert_eq!(ingress(&graph, 1), [6], "its ingress link is unaffected");
     }
 
     #[test]
-    fn only_what_is_before_a_narrow_link_and_where_its_errors_go_waits_for_its_moment() {
+    fn narrow_link_limits_lookahead_locally() {
         // The second flow's last link is narrow: errors go back over the bottleneck.
         let errors = [ErrorRoute { narrow: 8, back: vec![1, 5], end: 2 }];
         let graph = ForwardingGraph::from_steps(dumbbell(), 2, &with(&errors));
-        assert_eq!((graph.role(0), graph.upstream(6)), (Role::Plain, None), "what feeds it");
-        assert_eq!((graph.role(1), graph.upstream(3)), (Role::Feeds, Some(1)), "the other way");
+        assert_eq!(
+            (graph.role(0), graph.upstream(6)),
+            (Role::Plain, None),
+            "the directions before the narrow link"
+        );
+        assert_eq!((graph.role(1), graph.upstream(3)), (Role::Feeds, Some(1)), "the opposite direction");
         assert_eq!((0..4).map(|end| ingress(&graph, end)).collect::<Vec<_>>(), [[3], [6], [5], [8]]);
-        // The first flow's own first link: its sender waits, and nobody else.
+        // The first flow's own first link is narrow: only its sender is affected.
         let errors = [ErrorRoute { narrow: 2, back: vec![3], end: 0 }];
         let graph = ForwardingGraph::from_steps(dumbbell(), 2, &with(&errors));
-        assert_eq!((graph.role(1), graph.upstream(3)), (Role::Plain, None), "an error comes between");
+        assert_eq!((graph.role(1), graph.upstream(3)), (Role::Plain, None), "errors come between");
         let ingresses: Vec<_> = (0..4).map(|end| ingress(&graph, end)).collect();
         assert_eq!(ingresses, [vec![], vec![6], vec![5], vec![8]]);
     }
 
     #[test]
-    fn an_end_in_company_lives_in_the_order_of_time_and_its_other_end_does_not() {
-        let around = Around { in_company: &[1], ..with(&[]) };
+    fn ordered_end_has_no_lookahead() {
+        let around = Around { ordered_ends: &[1], ..with(&[]) };
         let graph = ForwardingGraph::from_steps(dumbbell(), 2, &around);
         assert_eq!((graph.role(6), graph.role(3)), (Role::Plain, Role::LeadsTo(0)));
         assert_eq!((0..4).map(|end| ingress(&graph, end).len()).collect::<Vec<_>>(), [1, 0, 1, 1]);
     }
 
     #[test]
-    fn a_link_that_two_flows_share_belongs_to_neither() {
+    fn shared_first_link_belongs_to_no_flow() {
         let mut steps = dumbbell();
-        // The second flow comes from the first one's host.
+        // The second flow has the first flow's host.
         steps.extend([(12, 2), (3, 12)]);
         let graph = graph(&steps, [true; 10]);
         assert_eq!(

@@ -1,17 +1,17 @@
 //! A 4-ary heap of events.
 //!
-//! Four children make one cache line, and a heap of depth ⌈log₄ n⌉ is half as deep as a binary one.
+//! Four children fill a cache line, and a heap of depth ⌈log₄ n⌉ is half as deep as a binary one.
 
 use super::entry::Entry;
 
-/// Events in an order that makes the earliest easy to find.
+/// Events in heap order, with the earliest at the root.
 #[derive(Debug, Default)]
 pub struct Heap {
     heap: Vec<Entry>,
 }
 
 impl Heap {
-    /// How many events there are.
+    /// Number of events.
     pub const fn len(&self) -> usize {
         self.heap.len()
     }
@@ -22,7 +22,7 @@ impl Heap {
         self.heap.first().copied()
     }
 
-    /// Puts an event in.
+    /// Adds an event.
     #[inline]
     pub fn push(&mut self, entry: Entry) {
         self.heap.push(entry);
@@ -53,7 +53,7 @@ impl Heap {
         self.heap[at] = entry;
     }
 
-    /// Puts `entry` where it belongs, starting from a hole at the root.
+    /// Moves a hole from the root down to the place of `entry`.
     #[inline]
     fn sift_down(&mut self, entry: Entry) {
         let heap = self.heap.as_mut_slice();

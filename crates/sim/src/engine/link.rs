@@ -1,4 +1,4 @@
-//! A link with lookahead: it hands out frames before their moment, while they still wait in the queue.
+//! A link with lookahead: it delivers frames ahead of time, while they still wait in the queue.
 
 use crate::measure::digest::Digest;
 use anabranch_base::rng::Rng;
@@ -8,19 +8,19 @@ use anabranch_wire::ip::protocol;
 use anabranch_wire::{Body, Ecn, Packet};
 use core::net::IpAddr;
 
-/// Packets are shorter than 2^29 bytes, so that their length leaves this bit alone.
+/// Packets are shorter than 2^29 bytes, so that their length does not use this bit.
 const MAY_FRAGMENT: u32 = 1 << 31;
 
-/// A packet as a link sees it: a handle.
+/// The handle of a packet that a link carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketRef {
     /// Handle of the packet.
     pub id: u32,
-    /// Where it goes next.
+    /// Index of its next hop.
     pub next: u32,
-    /// What all packets of its flow have in common; zero where no queue asks.
+    /// The flow hash; zero if no queue uses it.
     pub flow: u32,
-    /// Length of the IP packet in bytes, four times, plus the ECN field, and whether it may be fragmented.
+    /// Length of the IP packet in bytes, times four, plus the ECN field, and the fragmentation flag.
     len_ecn: u32,
 }
 
@@ -31,7 +31,7 @@ impl PacketRef {
         Self { id, next: 0, flow: 0, len_ecn: len << 2 | ecn as u32 }
     }
 
-    /// The same a hop further.
+    /// The handle for the next hop.
     #[inline]
     #[must_use]
     pub const fn onwards(mut self) -> Self {
@@ -39,7 +39,7 @@ impl PacketRef {
         self
     }
 
-    /// Routers may cut the packet into fragments.
+    /// Allows routers to fragment the packet.
     #[inline]
     #[must_use]
     pub const fn fragmentable(mut self) -> Self {
@@ -81,7 +81,7 @@ impl Frame for PacketRef {
     }
 }
 
-/// What all packets of a packet's flow have in common: a hash of addresses, protocol and ports.
+/// The hash of a packet's flow: its addresses, protocol and ports.
 pub fn flow_of(packet: &Packet) -> u32 {
     let (protocol, ports) = match &packet.body {
         Body::Tcp(segment) => (protocol::TCP, [segment.source_port, segment.destination_port]),
@@ -108,15 +108,15 @@ pub fn flow_of(packet: &Packet) -> u32 {
     (hash.value() >> 32) as u32
 }
 
-/// One direction of a link, two cache lines and what is behind them.
+/// One direction of a link: two cache lines, and further data behind a pointer.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub struct LookaheadLink {
     link: Link<PacketRef>,
-    /// When the last of the frames that were taken ahead has left; it has that much of a nanosecond earlier.
+    /// When the last frame taken ahead has left, and the fraction of a nanosecond by which it left earlier.
     reserved: Time,
     early: u16,
-    /// How many of the frames in the queue, from the first on, were taken ahead.
+    /// Number of frames in the queue, from the first on, that were taken ahead.
     ahead: u32,
 }
 
@@ -128,26 +128,26 @@ impl LookaheadLink {
         Self { link: Link::new(model, rng), reserved: Time::ZERO, early: 0, ahead: 0 }
     }
 
-    /// The link as it is at a moment, to look at.
+    /// The link with all departures until `now` processed, for reading.
     pub fn at(&mut self, now: Time) -> &mut Link<PacketRef> {
         self.advance(now);
         &mut self.link
     }
 
-    /// Hands the link a frame.
-    #[expect(clippy::inline_always, reason = "it only adds the count of those that are ahead")]
+    /// Offers a frame to the link.
+    #[expect(clippy::inline_always, reason = "it only adds the count of frames taken ahead")]
     #[inline(always)]
     pub fn offer(&mut self, now: Time, frame: PacketRef) {
         self.link.offer_beyond(now, frame, &mut self.ahead);
     }
 
-    /// Catches up with the departures that are due. Nothing may be offered for an earlier moment afterwards.
+    /// Processes the departures that are due. No frame may be offered for an earlier time afterwards.
     #[inline]
     pub fn advance(&mut self, now: Time) {
         self.link.advance_beyond(now, &mut self.ahead);
     }
 
-    /// When [`take`](Self::take) can next have something to hand out, or to do.
+    /// The time of the next event that [`take`](Self::take) has to process.
     #[inline]
     pub fn next_event(&self) -> Option<Time> {
         if self.ahead == 0 {
@@ -167,14 +167,14 @@ impl LookaheadLink {
         self.link.take(now)
     }
 
-    /// The next frame that has left the queue and arrives before `limit`, and when.
+    /// The next frame that has left the queue and arrives before `limit`, and its time of arrival.
     #[inline]
     pub fn take_before(&mut self, limit: Time) -> Option<(Time, PacketRef)> {
         self.link.take_before(limit)
     }
 
-    /// The next frame of which it is certain by now that it arrives, and when, if that is before `limit`: one may still be
-    /// in the queue.
+    /// The next frame whose arrival is certain and before `limit`, and its time of arrival; the frame may
+    /// still be in the queue.
     #[inline]
     pub fn take_ahead(&mut self, limit: Time) -> Option<(Time, PacketRef)> {
         if self.link.first_arrival().is_some() {
@@ -195,19 +195,20 @@ impl LookaheadLink {
         Some((arrival, frame))
     }
 
-    /// The lower bound on the arrival of a frame that has not left the queue, or is offered at `offered` or later.
+    /// The lower bound on the arrival of a frame that has not left the queue, or is offered at `offered` or
+    /// later.
     #[inline]
     pub fn lower_bound(&self, offered: Time) -> Time {
         offered.max(self.free()) + self.link.delay()
     }
 
-    /// When the transmitter has sent the frame that it is at, and those that were taken ahead.
+    /// When the transmitter has sent its present frame and those taken ahead.
     #[inline]
     fn free(&self) -> Time {
         if self.ahead > 0 { self.reserved } else { self.link.busy_until() }
     }
 
-    /// When the first frame on the way arrives, of those that have left the queue.
+    /// The earliest arrival of the frames that have left the queue.
     #[inline]
     pub fn first_arrival(&self) -> Option<Time> {
         self.link.first_arrival()
@@ -223,9 +224,9 @@ impl LookaheadLink {
         self.link.is_up()
     }
 
-    /// Whether its queue asks frames for their flow.
-    pub fn asks_for_flows(&self) -> bool {
-        self.link.asks_for_flows()
+    /// Whether its queue uses the flow hash of frames.
+    pub fn needs_flow_hash(&self) -> bool {
+        self.link.needs_flow_hash()
     }
 
     /// The largest IP packet it carries, bytes.
@@ -233,7 +234,7 @@ impl LookaheadLink {
         self.link.mtu()
     }
 
-    /// What was dropped since the last call; the caller disposes of the packets.
+    /// Frames dropped since the last call; the caller disposes of the packets.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<Vec<Dropped<PacketRef>>> {
         self.link.take_dropped()
@@ -242,10 +243,11 @@ impl LookaheadLink {
     /// A change ordered by the scenario.
     ///
     /// # Panics
-    /// If a frame was taken ahead that would leave the queue later than the change.
+    ///
+    /// If a frame was taken ahead that would leave the queue after the change.
     pub fn change(&mut self, now: Time, change: &Change) {
         self.advance(now);
-        assert!(self.ahead == 0, "a frame was handed on beyond a change at {now:?}");
+        assert!(self.ahead == 0, "a frame was taken ahead beyond a change at {now:?}");
         self.link.change(now, change);
     }
 }
@@ -260,7 +262,7 @@ mod tests {
     use anabranch_netem::{Totals, loss};
     use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 
-    /// A link at 12 Mbit/s, where 1500 bytes take 1 ms, of 5 ms, with a queue of three packets.
+    /// A link of 12 Mbit/s, where 1500 bytes take 1 ms, and 5 ms, with a queue of three packets.
     fn model() -> LinkModel {
         presets::wire(12, 5, 3)
     }
@@ -277,7 +279,7 @@ mod tests {
         Time::from_nanos(micros * 1000)
     }
 
-    /// Runs the link dry; what arrives, and when.
+    /// Runs the link until it is empty; returns arrivals and their times.
     fn drain(link: &mut LookaheadLink) -> Vec<(Time, u32)> {
         let mut arrived = Vec::new();
         while let Some(now) = link.next_event() {
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_knows_its_length_and_can_be_marked() {
+    fn handle_has_length_and_mark() {
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
             let mut frame = PacketRef::new(3, 65_575, ecn);
             assert_eq!((frame.wire_len(), frame.ecn()), (65_575, ecn));
@@ -303,15 +305,15 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_taken_ahead_while_their_arrival_is_certain() {
+    fn certain_frames_are_taken_ahead() {
         let mut link = link(&model());
         for id in 0..4 {
             link.offer(us(0), frame(id, 1500));
         }
-        // One is being transmitted, three wait. Nothing is certain beyond the limit.
+        // One is being transmitted, three wait. Nothing is taken beyond the limit.
         let mut taken = || link.take_ahead(us(8000)).map(|(at, frame)| (at, frame.id));
         assert_eq!([taken(), taken(), taken()], [Some((us(6000), 0)), Some((us(7000), 1)), None]);
-        // They wait all the same: the queue is full until the first has left.
+        // They still occupy the queue, which is full until the first has left.
         assert_eq!(link.at(us(500)).queued(us(500)), (3, 4500));
         link.offer(us(500), frame(4, 1500));
         assert_eq!(link.take_dropped().map(|dropped| dropped[0].frame.id), Some(4));
@@ -320,11 +322,11 @@ mod tests {
         assert_eq!(link.at(us(10_000)).totals(us(10_000)).packets, 5);
     }
 
-    /// What happens to frames: when, to which, and how it was dropped if it was.
+    /// Log of frames: time, identifier, and the cause of a drop.
     type Log = Vec<(Time, u32, Option<anabranch_netem::DropCause>)>;
 
-    /// What happens to frames that are offered with gaps in microseconds and of so many bytes, with changes at the third
-    /// number's word; ahead of its time or in its time.
+    /// The log of frames that are offered with these gaps in microseconds and these lengths, with a change of
+    /// the link if the third number selects one; with or without lookahead.
     fn run(model: &LinkModel, offers: &[(u64, u32, u8)], ahead: bool) -> (Log, Totals) {
         let mut link = link(model);
         let times: Vec<u64> =
@@ -359,7 +361,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is offered when, taking frames ahead of their time changes nothing.
+        /// For any offers, taking frames ahead changes nothing.
         #[test]
         fn taking_ahead_changes_nothing(
             offers in prop::collection::vec((0_u64..3000, 40_u32..1600, 0_u8..8), 1..120),

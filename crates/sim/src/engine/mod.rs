@@ -1,4 +1,4 @@
-//! The discrete-event engine: events, packets in flight, and the links that they move over.
+//! The discrete-event engine: events, packets in flight, and links.
 
 pub mod datapath;
 mod entry;

@@ -1,19 +1,19 @@
-//! Packets in flight: one pool of slots, moved around as 32-bit handles.
+//! Packets in flight: one pool of slots, referred to by 32-bit handles.
 //!
-//! A packet is written once when it is sent and read once when it arrives; routers and links touch only its handle, so
-//! that forwarding does not pull packets into the cache.
+//! A packet is written once when it is sent and read once when it arrives; routers and links use only its
+//! handle, so that forwarding does not load packets into the cache.
 //!
-//! Slots are given out in the order of their addresses, round and round. Packets that are sent one after the other
-//! arrive about one after the other, so that both writing and reading walk through memory in order, which the processor
-//! foresees. Taking the slot that was freed last, as pools usually do, scatters them: with many thousand packets on the
-//! way nearly every access then misses the cache.
+//! Slots are assigned in the order of their addresses, in a circle. Packets that are sent consecutively
+//! arrive almost consecutively, so that both writing and reading access memory sequentially, which the
+//! processor prefetches. Assigning the slot that was freed last, as pools usually do, scatters the packets:
+//! with many thousand packets in flight nearly every access then misses the cache.
 
 use anabranch_wire::{Ecn, Packet};
 
 /// Slots of a new pool.
 const INITIAL: usize = 256;
 
-/// A place for a packet: two cache lines of its own.
+/// Storage of a packet: two cache lines.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Slot(Option<Packet>);
@@ -24,9 +24,9 @@ const _: () = assert!(size_of::<Slot>() <= 128, "a packet has outgrown two cache
 #[derive(Debug, Default)]
 pub struct PacketSlab {
     slots: Vec<Slot>,
-    /// One bit a slot: free.
+    /// One bit per slot: it is free.
     free: Vec<u64>,
-    /// Where to look for a free slot next.
+    /// Start of the search for the next free slot.
     next: usize,
     used: usize,
     high_water: usize,
@@ -38,10 +38,10 @@ impl PacketSlab {
         Self::default()
     }
 
-    /// Puts a packet in; the handle stays valid until [`take`](Self::take).
+    /// Stores a packet; the handle stays valid until [`take`](Self::take).
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> u32 {
-        // With a quarter of the slots free the next one is hardly ever far.
+        // With a quarter of the slots free the next free one is usually close.
         if 4 * self.used >= 3 * self.slots.len() {
             self.grow();
         }
@@ -54,40 +54,40 @@ impl PacketSlab {
         slot as u32
     }
 
-    /// Takes a packet out.
+    /// Removes and returns a packet.
     #[inline]
     pub fn take(&mut self, id: u32) -> Packet {
         let slot = id as usize;
         self.free[slot / 64] |= 1 << (slot % 64);
         self.used -= 1;
-        self.slots[slot].0.take().expect("a handle is used until its packet is taken, and no longer")
+        self.slots[slot].0.take().expect("no handle is used after its packet was taken")
     }
 
-    /// Sets the ECN field of a packet, and looks at it.
+    /// Sets the ECN field of a packet, and returns the packet.
     #[inline]
     pub fn mark(&mut self, id: u32, ecn: Ecn) -> &Packet {
         let packet = &mut self.slots[id as usize].0;
-        let packet = packet.as_mut().expect("a handle is used until its packet is taken, and no longer");
+        let packet = packet.as_mut().expect("no handle is used after its packet was taken");
         packet.ecn = ecn;
         packet
     }
 
-    /// How many packets were in the pool at the same time, at most.
+    /// Maximum number of packets in the pool at the same time.
     pub const fn high_water(&self) -> usize {
         self.high_water
     }
 
-    /// How many packets are in the pool.
+    /// Number of packets in the pool.
     pub const fn len(&self) -> usize {
         self.used
     }
 
-    /// True without a packet.
+    /// True if it has no packets.
     pub const fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// The first free slot from [`next`](Self::next) on, in a circle. There is one.
+    /// The first free slot from [`next`](Self::next) on, in a circle; there always is one.
     #[inline]
     fn find_free(&self) -> usize {
         let (word, bit) = (self.next / 64, self.next % 64);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_go_round() {
+    fn slots_are_assigned_in_a_circle() {
         let mut slab = PacketSlab::new();
         let mut last = None;
         for number in 0..1000 {
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_handle_keeps_its_packet(steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 0..3000)) {
+        fn handles_keep_their_packets(steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 0..3000)) {
             let mut slab = PacketSlab::new();
             let mut model = BTreeMap::new();
             for (number, (insert, index)) in steps.into_iter().enumerate() {

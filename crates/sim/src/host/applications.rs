@@ -1,4 +1,4 @@
-//! The applications at both ends of a flow, and what is known of what they wrote and read.
+//! The applications at both ends of a flow, and the record of their writes and reads.
 
 use super::delivery::{Access, DeliveryChecker, Service};
 use super::side::SENDER;
@@ -8,14 +8,14 @@ use anabranch_scenario::measure::{Outage, Pace};
 use anabranch_scenario::workload::{Application, Step};
 use anabranch_wire::Payload;
 
-/// How far a flow has come.
+/// State of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Not started yet, or connecting.
     Opening,
     /// Established.
     Open,
-    /// Ended, and why.
+    /// Ended, with the reason.
     Ended(Reason),
 }
 
@@ -35,34 +35,34 @@ impl State {
     }
 }
 
-/// How a writing application uses the streams of its protocol.
+/// Use of the protocol's streams by a writing application.
 #[derive(Clone, Copy, Debug)]
 pub struct Streams {
-    /// How many, used in turn.
+    /// Number of streams, used in turn.
     pub count: u16,
     /// Messages may overtake each other.
     pub unordered: bool,
-    /// How long a message is worth sending.
+    /// Limits of the retransmission of a message.
     pub reliability: Reliability,
 }
 
-/// One direction of a flow's data: the application that writes it, and what becomes of it.
+/// One direction of a flow's data: the writing application, and the delivery.
 pub struct Transfer {
-    /// At the end that writes.
+    /// The application at the writing end.
     pub writer: Application,
-    /// Of what is delivered at the other end.
+    /// Checks the delivery at the other end.
     pub checker: DeliveryChecker,
     streams: Streams,
     next_stream: u16,
-    /// The transport takes what is written.
+    /// The transport accepts data.
     may_write: bool,
-    /// It has said so since the writer was last asked.
+    /// It has reported so since the writer was last polled.
     fresh: bool,
-    /// When the reader last got something, or learnt that there is nothing to get.
+    /// Time of the reader's last delivery, or of the report that no more data comes.
     delivered_at: Option<Time>,
-    /// The reader has learnt that there will be nothing more.
+    /// The reader knows that no more data comes.
     ended: bool,
-    /// The reader is a proxy, and has room for so much.
+    /// The reader is a proxy with this much room.
     room: Option<u64>,
 }
 
@@ -82,7 +82,8 @@ impl Transfer {
         }
     }
 
-    /// Has it read by a proxy, which holds so much, and hands on what [`take_run`](Self::take_run) answers.
+    /// Sets a proxy as the reader, with room for `room` bytes; it forwards the data of
+    /// [`take_run`](Self::take_run).
     #[must_use]
     pub fn read_by_proxy(mut self, room: u64) -> Self {
         self.room = Some(room);
@@ -90,18 +91,18 @@ impl Transfer {
         self
     }
 
-    /// The next bytes that a proxy has read: how many, and when they were made.
+    /// Number and time of creation of the next bytes that a proxy has read.
     pub fn take_run(&mut self) -> Option<(u64, Time)> {
         self.checker.take_run()
     }
 
-    /// A proxy has so much room now; whether it had none before, and has to look whether there is something to read.
+    /// Sets the room of a proxy; returns whether it had none before, and so has to try to read.
     pub fn set_room(&mut self, room: u64) -> bool {
         let before = self.room.replace(room);
         before == Some(0) && room > 0
     }
 
-    /// The reader has read all there is.
+    /// The reader has read all data.
     pub const fn has_ended(&self) -> bool {
         self.ended
     }
@@ -110,13 +111,13 @@ impl Transfer {
         (self.may_write, self.fresh) = (true, true);
     }
 
-    /// When the last byte was read, if the writer has closed and all it wrote has been read.
+    /// When the last byte was read, if the writer has closed and all its data has been read.
     fn completed(&self) -> Option<Time> {
         let all = self.writer.is_closed() && self.checker.is_settled();
         self.delivered_at.filter(|_| all)
     }
 
-    /// When the writer wants to be asked.
+    /// When to poll the writer.
     #[inline]
     const fn due(&self) -> Time {
         if self.writer.is_closed() {
@@ -128,10 +129,11 @@ impl Transfer {
         }
     }
 
-    /// Whether the writer has ended of its own accord and all that it wrote has been read. What an end learns of the other
-    /// here does not depend on how far ahead that one is: it ends in the turn in which it writes its last byte.
+    /// Whether the writer's workload is complete and all its data has been read. One end may read this about
+    /// the other independently of lookahead: the writer becomes complete in the turn in which it writes its
+    /// last byte.
     const fn is_whole(&self) -> bool {
-        self.writer.said_all() && self.checker.is_settled()
+        self.writer.completed() && self.checker.is_settled()
     }
 }
 
@@ -139,14 +141,14 @@ impl Transfer {
 pub struct Applications {
     /// Name of the flow, for messages.
     name: String,
-    /// What each end writes, if it does.
+    /// The transfer from each end that writes.
     transfers: [Option<Box<Transfer>>; 2],
-    /// An end that has written all closes when it has read all: the protocol knows no connection that is closed on one
-    /// side only (RFC 9260 §1.5.2).
+    /// An end that has written everything closes once it has read everything: the protocol has no half-closed
+    /// connections (RFC 9260 §1.5.2).
     closes_together: bool,
-    /// The end of a proxy that writes nothing: it closes when the connection of the proxy's other end has.
+    /// The end of a proxy that does not write: it closes when the proxy's other connection has closed.
     kept_open: Option<usize>,
-    /// How far the flow has come.
+    /// State of the flow.
     pub state: State,
     /// When each end had a connection.
     pub connected: [Option<Time>; 2],
@@ -155,7 +157,8 @@ pub struct Applications {
 }
 
 impl Applications {
-    /// Those of a flow with this name; each end writes what it has a transfer for, and one of them may be a proxy's.
+    /// The applications of a flow with this name; each end with a transfer writes, and one end may be a
+    /// proxy's.
     pub fn new(name: &str, transfers: [Option<Box<Transfer>>; 2], proxy: Option<usize>) -> Self {
         let writes_alone = |transfer: &Option<Box<Transfer>>| {
             let alone = |transfer: &Transfer| {
@@ -174,7 +177,7 @@ impl Applications {
         &self.name
     }
 
-    /// What an end writes, if it does.
+    /// The transfer from an end, if it writes.
     pub fn written_by(&self, side: usize) -> Option<&Transfer> {
         self.transfers[side].as_deref()
     }
@@ -184,13 +187,13 @@ impl Applications {
         self.transfers[side].as_deref_mut()
     }
 
-    /// Whether what an end writes may get lost for good, so that somebody has to say so.
+    /// Whether data from an end may be lost for good, so that losses have to be reported.
     #[inline]
     pub fn may_lose(&self, side: usize) -> bool {
         self.transfers[side].as_ref().is_some_and(|transfer| transfer.checker.may_lose())
     }
 
-    /// The network has dropped datagrams of an end.
+    /// Reports dropped datagrams of an end.
     #[inline(never)]
     pub fn note_lost(&mut self, side: usize, datagrams: Vec<Payload>) {
         let Some(transfer) = &mut self.transfers[side] else { return };
@@ -201,31 +204,31 @@ impl Applications {
         }
     }
 
-    /// Counts what is delivered over time, in a run with an outage whose measured part begins at `since`.
+    /// Starts to count deliveries over time, in a run with an outage whose measured part begins at `since`.
     pub fn keep_pace(&mut self, outage: Outage, since: Time) {
         for transfer in self.transfers.iter_mut().flatten() {
             transfer.checker.keep_pace(Pace::new(outage, since));
         }
     }
 
-    /// Keeps what is written and read from now on, for [`poll_access`](Self::poll_access).
+    /// Starts to record writes and reads, for [`poll_access`](Self::poll_access).
     pub fn keep_accesses(&mut self) {
         self.transfers.iter_mut().flatten().for_each(|transfer| transfer.checker.keep_accesses());
     }
 
-    /// The next access to what an end writes, oldest first.
+    /// The oldest recorded access to the data from an end.
     pub fn poll_access(&mut self, side: usize) -> Option<Access> {
         self.transfers[side].as_mut()?.checker.poll_access()
     }
 
-    /// When the last byte arrived, if all applications have closed and all has arrived.
+    /// When the last byte arrived, if all applications have closed and all data has arrived.
     pub fn completed(&self) -> Option<Time> {
         let completed: Option<Vec<_>> =
             self.transfers.iter().flatten().map(|transfer| transfer.completed()).collect();
         completed?.into_iter().max()
     }
 
-    /// Forgets the delays seen so far, at the end of the warm-up.
+    /// Discards the delays of the warm-up.
     pub fn restart_delays(&mut self) {
         for transfer in self.transfers.iter_mut().flatten() {
             transfer.checker.restart_delays();
@@ -233,13 +236,13 @@ impl Applications {
         }
     }
 
-    /// When the application at an end wants to be asked.
+    /// When to poll the application at an end.
     #[inline]
     pub fn due(&self, side: usize) -> Time {
         self.transfers[side].as_ref().map_or(Time::MAX, |transfer| transfer.due())
     }
 
-    /// A fragment of a message is kept at an end.
+    /// Records the placement of a message's fragment at an end.
     #[inline]
     pub fn place(&mut self, now: Time, side: usize, (key, payload): (u64, Payload)) {
         match &mut self.transfers[1 - side] {
@@ -248,29 +251,29 @@ impl Applications {
                     self.fail(now, &mistake);
                 }
             }
-            None => self.fail(now, "something was placed, and nothing was written"),
+            None => self.fail(now, "a fragment was placed although nothing was written"),
         }
     }
 
-    /// A protocol core has made a mistake.
+    /// Panics because of an error of a protocol core.
     #[cold]
     fn fail(&self, now: Time, mistake: &str) -> ! {
         panic!("flow \"{}\" at {now:?}: {mistake}", self.name)
     }
 
-    /// The transport of an end gives up fragments that it has placed: the key of the first, and how many.
+    /// Records that the transport of an end discards fragments: the key of the first, and their number.
     #[cold]
     pub fn forget(&mut self, now: Time, side: usize, run: (u64, u32)) {
         let mistake = match &mut self.transfers[1 - side] {
             Some(transfer) => transfer.checker.forget(run).err(),
-            None => Some(format!("{run:?} was given up, and nothing was written")),
+            None => Some(format!("{run:?} was discarded although nothing was written")),
         };
         if let Some(mistake) = mistake {
             panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
         }
     }
 
-    /// Something happened at an end.
+    /// Reports an event at an end.
     pub fn note(&mut self, now: Time, side: usize, event: Event) {
         match event {
             Event::Connected => {
@@ -292,7 +295,7 @@ impl Applications {
         }
     }
 
-    /// The transport of an end has given up a message that was written there.
+    /// The transport of an end has abandoned a message that was written there.
     #[cold]
     fn give_up(&mut self, now: Time, side: usize, (offset, len): (u64, u64)) {
         let given_up = self.transfers[side].as_mut().map(|transfer| transfer.checker.give_up(offset, len));
@@ -307,13 +310,13 @@ impl Applications {
         }
     }
 
-    /// An end's application has its turn; whether it did anything that the endpoint may have to say something about.
+    /// Runs an end's application; returns whether it did anything that may cause output of the endpoint.
     #[inline]
     pub fn act<E: Endpoint>(&mut self, now: Time, side: usize, news: News, endpoint: &mut E) -> bool {
         let mut acted = false;
         let written = self.transfers[1 - side].is_some();
         if news.readable && !written {
-            self.fail(now, "something can be read, and nothing was written");
+            self.fail(now, "data is readable although nothing was written");
         }
         if written && (news.readable || news.finished) {
             acted = self.read(now, side, endpoint);
@@ -325,14 +328,14 @@ impl Applications {
         self.write(now, side, endpoint) || acted
     }
 
-    /// The other side will send no more, and all it sent has been read.
+    /// The other side sends no more data, and all its data has been read.
     fn finish<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &mut E) {
         if let Some(incoming) = &mut self.transfers[1 - side] {
             incoming.delivered_at.get_or_insert(now);
             incoming.ended = true;
         }
         match &mut self.transfers[side] {
-            // Over a stream it may go on writing, unless it is there for the other's requests.
+            // Over a stream it may continue to write, unless it only answers requests.
             Some(own) if own.checker.service() != Service::Messages && !own.writer.answers() => {}
             Some(own) => {
                 own.writer.end();
@@ -343,12 +346,12 @@ impl Applications {
         }
     }
 
-    /// A proxy has no more reason to keep this end open; whether it had until now.
+    /// Allows this end of a proxy to close; returns whether it had to stay open until now.
     pub fn let_go(&mut self, side: usize) -> bool {
         self.kept_open.take_if(|end| *end == side).is_some()
     }
 
-    /// Lets the application at an end write; whether it did anything.
+    /// Lets the application at an end write; returns whether it did anything.
     #[inline]
     fn write<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &mut E) -> bool {
         let Some(transfer) = &mut self.transfers[side] else { return false };
@@ -386,25 +389,25 @@ impl Applications {
         }
     }
 
-    /// Whether an end that has written all has to stay open for what the other still sends. Of datagrams nobody knows which
-    /// one is the last.
+    /// Whether an end that has written everything has to stay open for the other's data. Among datagrams, the
+    /// last one is not recognisable.
     fn must_wait(&self, side: usize) -> bool {
         let [own, incoming] = [side, 1 - side].map(|at| self.transfers[at].as_deref());
         if incoming.is_some_and(|incoming| incoming.checker.service() == Service::Datagrams) {
             return true;
         }
         self.closes_together
-            && own.is_some_and(|own| own.writer.said_all())
+            && own.is_some_and(|own| own.writer.completed())
             && incoming.is_some_and(|incoming| !incoming.is_whole())
     }
 
-    /// Lets the application at an end read all there is; whether that gives the endpoint something to say.
+    /// Lets the application at an end read all data; returns whether that may cause output of the endpoint.
     fn read<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &mut E) -> bool {
         let mut acted = false;
         let [first, second] = &mut self.transfers;
         let (own, incoming) = if side == 0 { (first, second) } else { (second, first) };
         let Some(incoming) = incoming else { return false };
-        // By reference: to copy what was just written in smaller parts costs more than to write it.
+        // By reference: copying data that was just written in smaller parts would be slower than writing it.
         let most = incoming.room.unwrap_or(u64::MAX);
         while most > 0
             && let Some(delivery) = &endpoint.read(now, most)
@@ -417,7 +420,7 @@ impl Applications {
             if let Some(own) = own {
                 own.writer.read(now, delivery.len);
             }
-            // Of a stream that was all there is.
+            // Of a stream that was all data.
             if incoming.checker.service() == Service::Stream {
                 break;
             }
@@ -433,18 +436,18 @@ impl Applications {
         closes || endpoint.window_update_due()
     }
 
-    /// Whether an end that closes together with the other has nothing to wait for any more.
+    /// Whether an end that closes together with the other has nothing left to wait for.
     fn closes_whole(&self, side: usize) -> bool {
-        let said_all = self.transfers[side].as_ref().is_some_and(|own| own.writer.said_all());
-        said_all && !self.must_wait(side)
+        let completed = self.transfers[side].as_ref().is_some_and(|own| own.writer.completed());
+        completed && !self.must_wait(side)
     }
 }
 
-/// What an endpoint said that its application reads by.
+/// Reports of an endpoint that concern its application's reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct News {
-    /// There is something to read.
+    /// Data can be read.
     pub readable: bool,
-    /// There will be nothing more.
+    /// No more data will arrive.
     pub finished: bool,
 }

@@ -1,11 +1,11 @@
-//! From a scenario's flow to endpoints and applications.
+//! Builds endpoints and applications from a scenario's flow.
 
 use super::applications::{Applications, Streams, Transfer};
 use super::delivery::Service;
 use super::flow::{Flow, Parts};
 use super::hosts::Hosts;
 use super::ports::{self, Own, Services};
-use super::relay::{HELD, Relays};
+use super::relay::{BUFFER_BYTES, Relays};
 use super::side::{RECEIVER, SENDER};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Workload};
@@ -26,7 +26,7 @@ pub struct FlowError {
     pub flow: usize,
     /// Name of the flow.
     pub name: String,
-    /// What is wrong, in one sentence.
+    /// The problem, in one sentence.
     pub reason: String,
 }
 
@@ -38,10 +38,12 @@ impl fmt::Display for FlowError {
 
 impl core::error::Error for FlowError {}
 
-/// The flows of a scenario, ready to start, with those behind proxies, the proxies, and the hosts that listen for them.
+/// The flows of a scenario, ready to start, including the connections behind proxies, the proxies, and the
+/// listening hosts.
 ///
 /// # Errors
-/// A name that stands for nothing, or a workload that the protocol cannot serve.
+///
+/// An unknown name, or a workload that the protocol does not support.
 pub fn flows(
     scenario: &Scenario,
     network: &mut Network,
@@ -67,13 +69,13 @@ pub fn flows(
     Ok((flows, Relays::new(scenario.flows.len(), &fronts), hosts))
 }
 
-/// Which part of the way of a flow's data a connection is.
+/// The part of a flow's data path that a connection covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leg {
     Whole,
-    /// To its proxy.
+    /// The connection to the proxy.
     First,
-    /// From there.
+    /// The connection behind the proxy.
     Last,
 }
 
@@ -82,7 +84,7 @@ impl Leg {
         if flow.through.is_some() { Self::First } else { Self::Whole }
     }
 
-    /// The end where a proxy reads and writes.
+    /// The proxy's end of the connection.
     const fn proxy(self) -> Option<usize> {
         match self {
             Self::Whole => None,
@@ -92,31 +94,34 @@ impl Leg {
     }
 }
 
-/// One flow with the addresses that it can use.
+/// One flow with its usable addresses.
 pub struct Setup<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) declared: &'a model::Flow,
-    /// The pairs of interfaces that a route connects, and the largest packet that fits each both ways.
+    /// The pairs of interfaces with a route between them, and the largest packet that fits each in both
+    /// directions.
     pub(super) pairs: Vec<(Interface, Interface, u32)>,
-    /// The pair that the flow begins on: the first of these, or what the main table of its host makes of that.
+    /// The pair on which the flow begins: the first of these, unless the main table of its host requires
+    /// another.
     start: (Interface, Interface, u32),
     pub(super) rng: Rng,
 }
 
-/// What the protocol of a flow needs of its hosts, by their ends.
+/// Host properties that the protocol of a flow needs, by end.
 pub(super) struct Plan {
-    /// With the settings of the end that connects, and of the one that listens.
+    /// With the settings of the connecting end, and of the listening one.
     pub(super) protocols: [Protocol; 2],
-    /// Of the end that listens the first is the one that is connected to.
+    /// The first address of the listening end is the destination of the connection.
     pub(super) addresses: [Vec<Address>; 2],
     pub(super) service: Service,
     pub(super) streams: Streams,
-    /// Message size of protocols that have messages, where the workload does not say one.
+    /// Message size of protocols with messages, if the workload has none.
     pub(super) message: Option<u64>,
 }
 
 impl<'a> Setup<'a> {
-    /// Finds the addresses of a flow, or of one that a proxy sends on, with its place among the connections.
+    /// Determines the addresses of a flow, or of a connection behind a proxy, with its index among the
+    /// connections.
     pub fn new(
         scenario: &'a Scenario,
         network: &mut Network,
@@ -167,13 +172,14 @@ impl<'a> Setup<'a> {
             lap: own.lap,
         };
         let (port, first) =
-            services.port(service).ok_or("its receiving host has no port left to listen on")?;
+            services.port(service).ok_or("its receiving host has no free port for a listener")?;
         let remote_ips = remote.iter().map(|address| address.ip);
-        // An end of Multipath TCP knows one address of the other, and one of SCTP all of them, as if from DNS.
+        // With Multipath TCP the connecting end knows one address of the other, with SCTP all of them, as if
+        // from DNS.
         let known = if transport == Transport::Sctp { remote.len() } else { 1 };
         let ends =
             Ends { local, local_port: own.port, remote: remote_ips.take(known).collect(), remote_port: port };
-        // What cannot work shows now, and not when the flow starts.
+        // Impossible settings fail here, and not when the flow starts.
         connecting.connecting(&ends, Secrets::new([0; 32])).map_err(|error| error.to_string())?;
         if first {
             let backlog = Backlog { complete: usize::MAX, incomplete: usize::MAX };
@@ -194,12 +200,13 @@ impl<'a> Setup<'a> {
         })
     }
 
-    /// The end whose data the flow is there for; with requests, the one that asks.
+    /// The end with the main data of the flow; with requests, the requesting one.
     fn source(&self) -> usize {
         if self.declared.direction == Directions::Reverse { RECEIVER } else { SENDER }
     }
 
-    /// What each end writes, if anything: an application of the flow, or its proxy what the other connection brings.
+    /// The transfer from each end that writes: by an application of the flow, or by its proxy with the data
+    /// of the other connection.
     fn transfers(&self, leg: Leg, plan: &Plan) -> [Option<Box<Transfer>>; 2] {
         let mut writers = self.writers(plan.message);
         if let Some(proxy) = leg.proxy() {
@@ -207,13 +214,17 @@ impl<'a> Setup<'a> {
         }
         let transfer = |writer, reader| {
             let transfer = Transfer::new(writer, plan.service, plan.streams);
-            Box::new(if leg.proxy() == Some(reader) { transfer.read_by_proxy(HELD) } else { transfer })
+            Box::new(if leg.proxy() == Some(reader) {
+                transfer.read_by_proxy(BUFFER_BYTES)
+            } else {
+                transfer
+            })
         };
         let [first, second] = writers;
         [first.map(|writer| transfer(writer, RECEIVER)), second.map(|writer| transfer(writer, SENDER))]
     }
 
-    /// The applications that write, by their ends.
+    /// The writing applications, by end.
     fn writers(&self, message: Option<u64>) -> [Option<Application>; 2] {
         let (workload, rng) = (&self.declared.workload, self.rng.fork("application"));
         let writer = |rng: &Rng| Application::new(workload, self.times(), message, rng);
@@ -237,11 +248,11 @@ impl<'a> Setup<'a> {
         [from, to].map(|interface| Address::new(self.ip(interface), mtu))
     }
 
-    /// The interfaces of an end that a route connects to the other, the one that the flow begins on first and the others in the
-    /// order of the links, with the largest packet that fits every route from and to each.
+    /// The interfaces of an end with a route to the other, first the one on which the flow begins and then
+    /// the others in the order of the links, each with the largest packet that fits all its routes.
     pub(super) fn interfaces(&self, end: usize) -> Vec<(Interface, u32)> {
         let mut all = Vec::new();
-        // No route may connect what the main table says.
+        // There may be no route for the pair that the main table requires.
         if self.start != self.pairs[0] {
             let (from, to, mtu) = self.start;
             all.push(([from, to][end], self.declared.common.mtu.unwrap_or(mtu)));
@@ -265,7 +276,7 @@ impl<'a> Setup<'a> {
         match self.declared.workload {
             Workload::Rate { .. } | Workload::Messages { .. } | Workload::OnOff { rate: Some(_), .. } => {}
             _ => {
-                return Err("UDP sends whatever it is given, so its workload needs a rate: \
+                return Err("UDP gives no feedback, so its workload needs a rate: \
                             use \"rate\", \"messages\" or \"on-off\" with a rate"
                     .into());
             }

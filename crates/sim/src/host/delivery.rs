@@ -1,7 +1,7 @@
-//! Checks what a flow delivers: what was written when, and whether what is delivered is right.
+//! Checks the deliveries of a flow against its writes.
 //!
-//! Every delivery of every run is checked against them. Breaking a rule is a mistake of a protocol core, never of a
-//! scenario, so it ends the run with a panic that says where.
+//! Every delivery of every run is checked. A violation is an error of a protocol core, never of a scenario,
+//! so it ends the run with a panic that contains its place.
 
 use super::fragments::Fragments;
 use anabranch_base::time::Time;
@@ -10,72 +10,73 @@ use anabranch_scenario::measure::{Histogram, Pace};
 use anabranch_wire::Payload;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a protocol promises.
+/// Guarantees of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// A stream of bytes: every byte once, in order.
     Stream,
-    /// Messages: each whole, perhaps in parts, and once, in order within its stream unless sent unordered.
+    /// Messages: each whole, possibly in parts, and once, in order within its stream unless sent unordered.
     Messages,
     /// Datagrams: whole or not at all, in any order.
     Datagrams,
 }
 
-/// Records of datagrams are gone through for those that are settled when there are so many, and whenever there are twice as
-/// many as were left the last time.
-const FEW_RECORDS: usize = 1024;
+/// Records of settled datagrams are removed when there are this many records, and whenever their number has
+/// doubled since the last removal.
+const MIN_RECORDS_TO_PRUNE: usize = 1024;
 
-/// What was written at one moment: a run of bytes.
+/// A range of bytes that was written at one time.
 #[derive(Clone, Copy, Debug)]
 struct WriteRecord {
     start: u64,
     end: u64,
     born: Time,
-    /// Bytes of which it is not known yet whether they arrive; of streams, of which only the first may be delivered in part,
-    /// it stays as it was written.
+    /// Bytes whose delivery is not known yet. For streams, of which only the first record can be delivered in
+    /// part, it stays at the written length.
     open: u64,
 }
 
-/// What was written and not yet delivered or, of datagrams, lost.
+/// Written data that has not been delivered or, for datagrams, lost.
 #[derive(Clone, Debug)]
 pub struct DeliveryChecker {
     service: Service,
     written: u64,
     /// Ascending; without gaps, but for datagrams.
     records: VecDeque<WriteRecord>,
-    /// With so many records, those of settled datagrams are taken out.
+    /// Number of records at which those of settled datagrams are removed.
     many_records: usize,
-    /// Everything below was delivered (of a stream).
+    /// All stream data below was delivered.
     next: u64,
     delivered: u64,
-    /// Offset behind the last ordered message of each stream.
+    /// End offset of the last ordered message of each stream.
     streams: Vec<u64>,
     delays: Histogram,
-    /// Of messages that have not been read.
+    /// Fragments of messages that have not been read.
     fragments: Fragments,
-    /// What has been read of messages that come in parts, by stream and whether unordered.
+    /// Parts of incompletely read messages, by stream and order.
     parts: BTreeMap<(u16, bool), Delivery>,
-    /// Messages that their sender has given up and that have not been delivered all the same: length by offset.
+    /// Messages that their sender has abandoned and that have not been delivered nevertheless: length by
+    /// offset.
     given_up: BTreeMap<u64, u64>,
-    /// Their bytes, and those of parts of such messages that were delivered.
+    /// Their bytes, and those of delivered parts of such messages.
     given_up_bytes: u64,
     aborted_bytes: u64,
-    /// What was delivered over time, in a run with an outage.
+    /// Deliveries over time, in a run with an outage.
     pace: Option<Box<Pace>>,
-    /// What was written and read since somebody asked, if anybody does.
+    /// Writes and reads since the last query; `None` if not recorded.
     log: Option<VecDeque<Access>>,
-    /// What was delivered of a stream since somebody asked, if anybody does: so many bytes, and when they were written.
+    /// Deliveries of a stream since the last query: length and time of writing; `None` if not recorded.
     runs: Option<VecDeque<(u64, Time)>>,
 }
 
-/// Something that an application wrote or read.
+/// A write or read of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// When the sending application had it ready, or when the receiving one read it.
+    /// When the sending application had the data ready, or when the receiving one read it.
     pub at: Time,
-    /// It was read.
+    /// True for a read, false for a write.
     pub read: bool,
-    /// Offset in all that was written.
+    /// Offset in the written data.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
@@ -89,7 +90,7 @@ impl DeliveryChecker {
             service,
             written: 0,
             records,
-            many_records: FEW_RECORDS,
+            many_records: MIN_RECORDS_TO_PRUNE,
             next: 0,
             delivered: 0,
             streams: Vec::new(),
@@ -105,42 +106,42 @@ impl DeliveryChecker {
         }
     }
 
-    /// Counts what is delivered from now on over time.
+    /// Starts to count deliveries over time.
     pub fn keep_pace(&mut self, pace: Pace) {
         self.pace = Some(Box::new(pace));
     }
 
-    /// What was delivered over time, if that is counted.
+    /// Deliveries over time, if they are counted.
     pub fn pace(&self) -> Option<&Pace> {
         self.pace.as_deref()
     }
 
-    /// Keeps what is written and read from now on, for [`poll_access`](Self::poll_access).
+    /// Starts to record writes and reads, for [`poll_access`](Self::poll_access).
     pub fn keep_accesses(&mut self) {
         self.log.get_or_insert_default();
     }
 
-    /// The next of what was kept, oldest first.
+    /// The oldest recorded access.
     pub fn poll_access(&mut self) -> Option<Access> {
         self.log.as_mut()?.pop_front()
     }
 
-    /// Keeps what is delivered from now on, for [`take_run`](Self::take_run).
+    /// Starts to record deliveries, for [`take_run`](Self::take_run).
     pub fn keep_runs(&mut self) {
         self.runs.get_or_insert_default();
     }
 
-    /// The next bytes that were delivered, oldest first: how many, and when they were written.
+    /// Length and time of writing of the oldest recorded delivery.
     pub fn take_run(&mut self) -> Option<(u64, Time)> {
         self.runs.as_mut()?.pop_front()
     }
 
-    /// Whether what was written may get lost for good, and somebody has to say so.
+    /// Whether written data may be lost for good, so that losses have to be reported.
     pub const fn may_lose(&self) -> bool {
         matches!(self.service, Service::Datagrams)
     }
 
-    /// What the protocol promises.
+    /// The protocol's guarantees.
     pub const fn service(&self) -> Service {
         self.service
     }
@@ -155,22 +156,22 @@ impl DeliveryChecker {
         self.delivered
     }
 
-    /// Whether it is known of all that was written that it has been delivered, or given up.
+    /// Whether all written data has been delivered, lost or abandoned.
     pub const fn is_settled(&self) -> bool {
         self.delivered - self.aborted_bytes + self.given_up_bytes == self.written
     }
 
-    /// From writing to delivery: of each byte for streams, of each message otherwise.
+    /// Delays from writing to delivery: of each byte for streams, of each message otherwise.
     pub const fn delays(&self) -> &Histogram {
         &self.delays
     }
 
-    /// Forgets the delays seen so far, at the end of the warm-up.
+    /// Discards the delays of the warm-up.
     pub fn restart_delays(&mut self) {
         self.delays.clear();
     }
 
-    /// The application wrote `len` bytes that it had ready at `born`.
+    /// Records that the application wrote `len` bytes, ready at `born`.
     pub fn wrote(&mut self, len: u64, born: Time) {
         let (start, end) = (self.written, self.written + len);
         self.written = end;
@@ -183,28 +184,31 @@ impl DeliveryChecker {
         }
         if self.service == Service::Datagrams && self.records.len() > self.many_records {
             self.records.retain(|record| record.open > 0);
-            self.many_records = FEW_RECORDS.max(2 * self.records.len());
+            self.many_records = MIN_RECORDS_TO_PRUNE.max(2 * self.records.len());
         }
     }
 
-    /// The network has dropped a datagram: nobody has to remember when it was written.
+    /// Records that the network has dropped a datagram, so that its record can be removed.
     ///
     /// # Errors
-    /// What is wrong with it.
+    ///
+    /// A violation.
     pub fn lost(&mut self, datagram: Payload) -> Result<(), String> {
         self.settle(datagram.offset, u64::from(datagram.len)).map(drop)
     }
 
-    /// The transport has given up a message (partial reliability). It may be delivered all the same.
+    /// Records that the transport has abandoned a message (partial reliability). It may be delivered
+    /// nevertheless.
     ///
     /// # Errors
-    /// What is wrong with that.
+    ///
+    /// A violation.
     pub fn give_up(&mut self, offset: u64, len: u64) -> Result<(), String> {
         let place = self.records.binary_search_by_key(&offset, |record| record.start);
         if let Ok(at) = place {
             let record = &mut self.records[at];
             if record.end != offset + len {
-                return Err(format!("{len} bytes at {offset} were given up, which are no message"));
+                return Err(format!("{len} bytes at {offset} were abandoned, but are not a message"));
             }
             if core::mem::take(&mut record.open) > 0 {
                 self.given_up.insert(offset, len);
@@ -212,37 +216,43 @@ impl DeliveryChecker {
             }
             self.forget_settled();
         } else if offset + len > self.written {
-            return Err(format!("{len} bytes at {offset} were given up, and never written"));
+            return Err(format!("{len} bytes at {offset} were abandoned, but never written"));
         }
         Ok(())
     }
 
-    /// The transport keeps a fragment of a message, under this key.
+    /// Records that the transport stores a fragment of a message, under this key.
     ///
     /// # Errors
-    /// What is wrong with it.
+    ///
+    /// A violation.
     #[inline]
     pub fn place(&mut self, key: u64, payload: Payload) -> Result<(), String> {
         self.fragments.place(key, payload)
     }
 
-    /// The transport gives fragments up that it has placed: the key of the first, and how many.
+    /// Records that the transport discards stored fragments: the key of the first, and their number.
     ///
     /// # Errors
-    /// What is wrong with that.
+    ///
+    /// A violation.
     pub fn forget(&mut self, run: (u64, u32)) -> Result<(), String> {
         self.fragments.forget(run)
     }
 
-    /// The transport handed a delivery to the receiving application; of a message, with the keys of its fragments.
+    /// Records a delivery to the receiving application; of a message, with the keys of its fragments.
     ///
     /// # Errors
-    /// What is wrong with it.
+    ///
+    /// A violation.
     #[inline]
     pub fn deliver(&mut self, now: Time, delivery: &Delivery, keys: &[(u64, u32)]) -> Result<(), String> {
         if delivery.aborted {
             let key = (delivery.stream, delivery.unordered);
-            let begun = self.parts.remove(&key).ok_or_else(|| format!("{delivery:?} of nothing"))?;
+            let begun = self
+                .parts
+                .remove(&key)
+                .ok_or_else(|| format!("{delivery:?} ends a message without a beginning"))?;
             self.aborted_bytes += begun.len;
             return Ok(());
         }
@@ -261,7 +271,7 @@ impl DeliveryChecker {
         match self.service {
             Service::Stream => self.deliver_bytes(now, delivery)?,
             Service::Messages => {
-                // Most come whole.
+                // Most messages are delivered whole.
                 let joined;
                 let whole = if delivery.more || !self.parts.is_empty() {
                     joined = self.join(*delivery)?;
@@ -288,7 +298,7 @@ impl DeliveryChecker {
 
     fn deliver_bytes(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
         if delivery.offset != self.next {
-            return Err(format!("{delivery:?} came where byte {} was due", self.next));
+            return Err(format!("{delivery:?} was delivered, but byte {} was expected", self.next));
         }
         let end = delivery.offset + delivery.len;
         while self.next < end {
@@ -306,7 +316,7 @@ impl DeliveryChecker {
         Ok(())
     }
 
-    /// A message that comes in parts, once the last has come.
+    /// Joins the parts of a message; returns it with the last part.
     fn join(&mut self, part: Delivery) -> Result<Option<Delivery>, String> {
         let key = (part.stream, part.unordered);
         let message = match self.parts.remove(&key) {
@@ -314,7 +324,7 @@ impl DeliveryChecker {
             Some(begun) if begun.offset + begun.len == part.offset => {
                 Delivery { len: begun.len + part.len, more: part.more, ..begun }
             }
-            Some(begun) => return Err(format!("{part:?} is no part of {begun:?}")),
+            Some(begun) => return Err(format!("{part:?} is not a part of {begun:?}")),
         };
         if !message.more {
             return Ok(Some(message));
@@ -325,7 +335,7 @@ impl DeliveryChecker {
 
     #[inline]
     fn deliver_message(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
-        // Messages of one length, as most are, lie where their offset says.
+        // Messages of equal length, the usual case, are found directly by their offset.
         let first = self.records.front().map_or(0, |record| record.start);
         let guess = (delivery.offset.saturating_sub(first) / delivery.len.max(1)) as usize;
         let place = match self.records.get(guess) {
@@ -333,13 +343,13 @@ impl DeliveryChecker {
             _ => self.records.binary_search_by_key(&delivery.offset, |record| record.start),
         };
         if self.given_up.get(&delivery.offset) == Some(&delivery.len) {
-            // What was on its way has arrived after all.
+            // The abandoned message was in flight and has arrived.
             self.given_up.remove(&delivery.offset);
             self.given_up_bytes -= delivery.len;
             return Ok(());
         }
         let Some(record) = place.ok().and_then(|at| self.records.get_mut(at)) else {
-            return Err(format!("{delivery:?} is no message, or came before"));
+            return Err(format!("{delivery:?} is not a message, or was delivered before"));
         };
         if record.end != delivery.offset + delivery.len {
             return Err(format!(
@@ -348,7 +358,7 @@ impl DeliveryChecker {
             ));
         }
         if record.open == 0 {
-            return Err(format!("{delivery:?} came before"));
+            return Err(format!("{delivery:?} was delivered before"));
         }
         record.open = 0;
         self.delays.add(now.since(record.born), 1);
@@ -356,7 +366,7 @@ impl DeliveryChecker {
         Ok(())
     }
 
-    /// Takes away the first records, as far as nothing of them is open.
+    /// Removes the first records while they are settled.
     #[inline]
     fn forget_settled(&mut self) {
         while self.records.front().is_some_and(|record| record.open == 0) {
@@ -374,7 +384,7 @@ impl DeliveryChecker {
             self.streams.resize(stream + 1, 0);
         }
         if delivery.offset < self.streams[stream] {
-            return Err(format!("{delivery:?} came after a later message of its stream"));
+            return Err(format!("{delivery:?} was delivered after a later message of its stream"));
         }
         self.streams[stream] = delivery.offset + delivery.len;
         Ok(())
@@ -386,9 +396,9 @@ impl DeliveryChecker {
         Ok(())
     }
 
-    /// It is known what became of a datagram, which may be a part of a larger write; when that was made.
+    /// Settles a datagram, which may be a part of a larger write; returns its time of writing.
     fn settle(&mut self, offset: u64, len: u64) -> Result<Time, String> {
-        // Most are settled in order: then there are as few records as the way is long.
+        // Most are settled in order: then the number of records is proportional to the delay.
         let first = self.records.front().is_some_and(|record| (record.start..record.end).contains(&offset));
         let found = if first {
             Some(0)
@@ -397,7 +407,9 @@ impl DeliveryChecker {
         };
         let record = found.and_then(|at| self.records.get_mut(at)).filter(|record| len <= record.open);
         let Some(record) = record.filter(|record| offset + len <= record.end) else {
-            return Err(format!("{len} bytes at {offset} are no datagram, or were delivered or lost before"));
+            return Err(format!(
+                "{len} bytes at {offset} are not a datagram, or were delivered or lost before"
+            ));
         };
         record.open -= len;
         let born = record.born;
@@ -421,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_contiguous_and_its_bytes_have_ages() {
+    fn stream_is_contiguous_and_bytes_have_delays() {
         let mut checker = DeliveryChecker::new(Service::Stream);
         checker.wrote(100, ms(0));
         checker.wrote(300, ms(10));
@@ -434,16 +446,16 @@ mod tests {
     }
 
     #[test]
-    fn gaps_repeats_and_inventions_show() {
+    fn gaps_repeats_and_unwritten_data_are_detected() {
         let mut checker = DeliveryChecker::new(Service::Stream);
         checker.wrote(100, ms(0));
-        assert!(checker.deliver(ms(1), &delivery(10, 10), &[]).unwrap_err().contains("byte 0 was due"));
+        assert!(checker.deliver(ms(1), &delivery(10, 10), &[]).unwrap_err().contains("byte 0 was expected"));
         checker.deliver(ms(1), &delivery(0, 50), &[]).unwrap();
         assert!(checker.deliver(ms(1), &delivery(0, 50), &[]).is_err());
         assert!(checker.deliver(ms(1), &delivery(50, 51), &[]).unwrap_err().contains("never written"));
     }
 
-    /// A message that came as one fragment is read.
+    /// Reads a message of one fragment.
     fn read(checker: &mut DeliveryChecker, message: Delivery) -> Result<(), String> {
         let payload = Payload::new(message.offset, message.len as u32);
         checker.place(1, payload).unwrap();
@@ -451,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_whole_once_and_in_the_order_of_their_stream() {
+    fn messages_are_whole_unique_and_in_stream_order() {
         let mut checker = DeliveryChecker::new(Service::Messages);
         for _ in 0..5 {
             checker.wrote(10, ms(0));
@@ -462,13 +474,13 @@ mod tests {
         assert!(read(&mut checker, on(0, 0)).unwrap_err().contains("before"));
         assert!(read(&mut checker, on(1, 10)).unwrap_err().contains("later message"));
         assert!(read(&mut checker, delivery(30, 5)).unwrap_err().contains("whole"));
-        assert!(read(&mut checker, delivery(35, 5)).unwrap_err().contains("no message"));
+        assert!(read(&mut checker, delivery(35, 5)).unwrap_err().contains("not a message"));
         let unordered = Delivery { unordered: true, ..on(1, 40) };
         assert!(read(&mut checker, unordered).is_ok());
     }
 
     #[test]
-    fn a_message_may_come_in_parts_that_follow_each_other() {
+    fn message_parts_are_consecutive() {
         let mut checker = DeliveryChecker::new(Service::Messages);
         for _ in 0..3 {
             checker.wrote(10, ms(0));
@@ -481,11 +493,11 @@ mod tests {
         read(&mut checker, part(0, 7, 3, false)).unwrap();
         assert_eq!((checker.delivered(), checker.records.len()), (20, 1));
         read(&mut checker, part(0, 20, 5, true)).unwrap();
-        assert!(read(&mut checker, part(0, 26, 4, false)).unwrap_err().contains("no part"));
+        assert!(read(&mut checker, part(0, 26, 4, false)).unwrap_err().contains("not a part"));
     }
 
     #[test]
-    fn what_was_given_up_may_come_and_need_not() {
+    fn abandoned_messages_may_be_delivered() {
         let mut checker = DeliveryChecker::new(Service::Messages);
         for _ in 0..4 {
             checker.wrote(10, ms(0));
@@ -505,18 +517,18 @@ mod tests {
         checker.wrote(10, ms(0));
         read(&mut checker, delivery(40, 10)).unwrap();
         checker.give_up(40, 10).unwrap();
-        assert!(checker.is_settled(), "it had been delivered before the sender gave it up");
+        assert!(checker.is_settled(), "the delivery preceded the abandonment");
     }
 
     #[test]
-    fn datagrams_are_remembered_until_they_are_delivered_or_lost() {
+    fn datagram_records_last_until_settled() {
         let mut checker = DeliveryChecker::new(Service::Datagrams);
         for number in 0..70_000 {
             checker.wrote(10, ms(number));
         }
         assert!(checker.deliver(ms(70_000), &delivery(500_005, 10), &[]).is_err());
         assert!(checker.deliver(ms(70_000), &delivery(699_990, 10), &[]).is_ok());
-        // One that 69,999 others were written after and overtook.
+        // A datagram that 69,999 later ones overtook.
         checker.deliver(ms(70_000), &delivery(0, 10), &[]).unwrap();
         assert!((checker.delays().mean_s().unwrap() - 35.000_5).abs() < 1e-9);
         assert!(checker.deliver(ms(70_000), &delivery(0, 10), &[]).unwrap_err().contains("before"));
@@ -528,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_that_never_comes_keeps_no_others() {
+    fn missing_datagram_does_not_keep_other_records() {
         let mut checker = DeliveryChecker::new(Service::Datagrams);
         for number in 0..100_000 {
             checker.wrote(20, ms(number));
@@ -537,7 +549,7 @@ mod tests {
                 checker.lost(Payload::new(20 * number + 10, 10)).unwrap();
             }
         }
-        assert!(checker.records.len() <= FEW_RECORDS + 1, "{}", checker.records.len());
+        assert!(checker.records.len() <= MIN_RECORDS_TO_PRUNE + 1, "{}", checker.records.len());
         checker.deliver(ms(100_003), &delivery(60, 20), &[]).unwrap();
         assert!((checker.delays().mean_s().unwrap() - 100.0 / 100_000.0).abs() < 1e-12);
     }

@@ -1,4 +1,4 @@
-//! A flow: its ends at two hosts, the applications on them, and what is measured there.
+//! A flow: its ends at two hosts, their applications, and measurements.
 
 use super::applications::{Applications, News};
 use super::hosts::{HostId, Hosts, World};
@@ -17,31 +17,31 @@ use anabranch_wire::tcp::Flags;
 use anabranch_wire::{Body, Packet, Pattern};
 use core::net::{IpAddr, SocketAddr};
 
-/// Wake-ups of one end at one moment after which its timer is taken to be stuck.
-const WAKE_LIMIT: u32 = 100_000;
+/// Number of wake-ups of one end at the same time after which its timer is considered stuck.
+const MAX_WAKE_UPS: u32 = 100_000;
 
 /// An end of a flow at its host.
 pub struct End {
     host: HostId,
-    /// The connection of the host; none before it has begun.
+    /// The connection of the host; `None` before it has begun.
     connection: Option<ConnectionId>,
-    /// The same until it has ended: whose packets these are.
+    /// The same until it has ended: the connection of arriving packets.
     live: Option<ConnectionId>,
-    /// When it next looks at its timers. Those that move to a later time leave it where it is.
+    /// The time of its next timer event. A timer that moves to a later time does not change it.
     scheduled: Time,
-    /// When the earliest wake-up comes that the datapath knows of.
+    /// The earliest scheduled wake-up.
     queued: Time,
-    /// Over all that arrived.
+    /// Fingerprint of all arrivals.
     digest: Digest,
     routes: Routes,
-    /// The last wake-up and how often it came at that moment.
+    /// The last wake-up and the number of wake-ups at that time.
     woken: (Time, u32),
-    /// What its application is told at its next turn.
+    /// Reports for its application's next turn.
     news: News,
 }
 
 impl End {
-    /// An end without anything pending.
+    /// An end without pending work.
     pub fn new(host: HostId) -> Self {
         Self {
             host,
@@ -57,15 +57,15 @@ impl End {
     }
 }
 
-/// What a flow is made of.
+/// The parts of a flow.
 pub struct Parts {
-    /// The host that connects, and the one that listens.
+    /// The connecting host, and the listening one.
     pub hosts: [HostId; 2],
-    /// What the connecting one asks its host for.
+    /// Parameters of the connection.
     pub opening: Box<(Protocol, Ends)>,
-    /// What runs on them.
+    /// The applications.
     pub applications: Applications,
-    /// The end whose data the flow is there for.
+    /// The end with the main data of the flow.
     pub source: usize,
 }
 
@@ -73,22 +73,23 @@ pub struct Parts {
 pub struct Flow {
     /// Index of the flow in the scenario.
     index: u32,
-    /// The end that connects, and the one that listens.
+    /// The connecting end, and the listening one.
     ends: [End; 2],
-    /// What runs on them.
+    /// The applications.
     pub applications: Applications,
-    /// What is measured.
+    /// The measurements.
     pub meters: Meters,
-    /// The end whose data the flow is there for.
+    /// The end with the main data of the flow.
     source: usize,
     start: Time,
-    /// What the connecting end asks its host for when it starts.
+    /// Parameters of the connection, until it begins.
     opening: Option<Box<(Protocol, Ends)>>,
-    /// Its scheduler's decisions are wanted.
+    /// Its scheduler's decisions are recorded.
     keeps_decisions: bool,
 }
 
-/// One end of a flow at one moment: what comes out of its endpoint goes to the network and to its application.
+/// Processing of one end of a flow at one time: output of its endpoint goes to the network and to its
+/// application.
 struct Turn<'a> {
     now: Time,
     side: usize,
@@ -98,12 +99,12 @@ struct Turn<'a> {
     applications: &'a mut Applications,
     meters: &'a mut Meters,
     news: News,
-    /// When the endpoint wants to be asked again.
+    /// The endpoint's next timeout.
     timeout: Option<Time>,
 }
 
 impl Flow {
-    /// A flow that begins at `start`; it wakes up by itself.
+    /// A flow that begins at `start`, after [`arm`](Self::arm).
     pub fn new(index: u32, parts: Parts, start: Time) -> Self {
         let Parts { hosts, opening, applications, source } = parts;
         Self {
@@ -118,30 +119,30 @@ impl Flow {
         }
     }
 
-    /// Has the decisions of its data's scheduler kept.
+    /// Starts to record the decisions of the scheduler of its data.
     pub const fn keep_decisions(&mut self) {
         self.keeps_decisions = true;
     }
 
-    /// The endpoint at one of its ends; none before that has begun.
+    /// The endpoint at one of its ends; `None` before it has begun.
     pub fn endpoint<'a>(&self, side: usize, hosts: &'a Hosts) -> Option<&'a dyn Endpoint> {
         let End { host, connection, .. } = &self.ends[side];
         hosts.endpoint(*host, *connection)
     }
 
-    /// The next decision of its data's scheduler, oldest first.
+    /// The oldest recorded decision of the scheduler of its data.
     pub fn poll_decision(&self, hosts: &mut Hosts) -> Option<Scheduled> {
         let End { host, connection, .. } = &self.ends[self.source];
         hosts.get_mut(*host).endpoint_mut((*connection)?)?.poll_decision()
     }
 
-    /// The end whose data the flow is there for: whose goodput, paths and windows are the flow's.
+    /// The end with the main data of the flow, to which the flow's goodput, paths and windows belong.
     pub const fn source(&self) -> usize {
         self.source
     }
 
-    /// When the last byte arrived, if the applications have closed and all has arrived. For between events: while one end
-    /// lives on by itself, it is ahead of what the other has done.
+    /// When the last byte arrived, if the applications have closed and all data has arrived. Valid between
+    /// events only: while one end is processed ahead, it is in advance of the other.
     pub fn completed(&self) -> Option<Time> {
         self.applications.completed()
     }
@@ -151,23 +152,23 @@ impl Flow {
         self.start
     }
 
-    /// Whether the connection is over as one of its ends sees it.
+    /// Whether the connection has ended from the point of view of one end.
     pub const fn is_over(&self, side: usize) -> bool {
         self.applications.ended[side].is_some()
     }
 
-    /// The application of an end reads on, which has left something unread.
+    /// Resumes the reading of an end's application, which has left data unread.
     pub fn read_on(&mut self, now: Time, side: usize, world: &mut World) {
         self.ends[side].news.readable = true;
         self.turn(now, side, world);
     }
 
-    /// Whether its connection has been asked for.
+    /// Whether its connection has begun.
     pub const fn has_begun(&self) -> bool {
         self.opening.is_none()
     }
 
-    /// Its connection is asked for now, whatever its start was to be.
+    /// Begins its connection now, independently of its scheduled start.
     pub fn begin(&mut self, now: Time, world: &mut World) {
         if let Some(opening) = self.opening.take() {
             self.connect(now, &opening, world);
@@ -175,12 +176,12 @@ impl Flow {
         }
     }
 
-    /// One of its ends ends at once, whatever is under way; the other end is told.
+    /// Aborts one of its ends, with all data in flight; the other end is notified.
     pub fn abort(&mut self, now: Time, side: usize, world: &mut World) {
         self.end(now, side, world, |endpoint| endpoint.abort(now));
     }
 
-    /// One of its ends has nothing more to write.
+    /// Closes one of its ends, which has no more data to write.
     pub fn close(&mut self, now: Time, side: usize, world: &mut World) {
         self.end(now, side, world, |endpoint| endpoint.close(now));
     }
@@ -193,19 +194,20 @@ impl Flow {
         self.turn(now, side, world);
     }
 
-    /// Has the flow woken up at its start.
+    /// Schedules the start of the flow.
     pub fn arm(&mut self, datapath: &mut Datapath) {
         self.ends[SENDER].scheduled = self.start;
         self.rest(SENDER, datapath);
     }
 
-    /// A packet reached one of its ends.
+    /// Processes a packet that reached one of its ends.
     pub fn arrived(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut World) {
         self.receive(now, side, frame, world);
         self.rest(side, &mut world.datapath);
     }
 
-    /// One of its ends has something to do: it lives on as long as it can alone. How many times it looked at its timers.
+    /// Processes a wake-up of one of its ends, as far ahead as possible. Returns the number of its timer
+    /// events.
     pub fn woken(&mut self, now: Time, side: usize, world: &mut World) -> u64 {
         let id = self.id(side);
         if self.ends[side].queued == now {
@@ -218,7 +220,7 @@ impl Flow {
         let mut timer_events = 0;
         loop {
             let due = self.ends[side].scheduled;
-            // At one moment packets come first.
+            // At equal times packets precede timers.
             let limit = if due < until { due.just_after() } else { until };
             if let Some((at, frame)) = world.datapath.take_arrival(id, limit) {
                 self.receive(at, side, frame, world);
@@ -234,8 +236,9 @@ impl Flow {
         timer_events
     }
 
-    /// The engine knows whose a packet is, and the host need not search. It does for what may bring it a connection or a
-    /// subflow (a SYN), for errors, and for what comes when there is no connection.
+    /// The engine knows the connection of a packet, so the host need not search for it. The host does for
+    /// packets that may open a connection or a subflow (SYNs), for errors, and for packets without a
+    /// connection.
     #[inline]
     fn receive(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut World) {
         let end = &mut self.ends[side];
@@ -261,7 +264,7 @@ impl Flow {
         }
     }
 
-    /// The host finds out what becomes of a packet.
+    /// Passes a packet to the host, which finds its destination.
     #[cold]
     #[inline(never)]
     fn receive_as_host(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut World) {
@@ -272,7 +275,7 @@ impl Flow {
         if let Some(found) = host.handle_packet(now, packet, &Pattern) {
             let own = end.connection.filter(|own| host.endpoint(*own).is_some());
             if own.is_some_and(|own| own != found) {
-                // Who has had his connection wants no other: an old packet has begun it.
+                // The flow has had its connection; an old packet has opened another one, which is removed.
                 host.forget(now, found);
                 answers = last_words(now, found, host);
             } else {
@@ -291,14 +294,14 @@ impl Flow {
         }
     }
 
-    /// An end looks at its timers.
+    /// Processes the timers of an end.
     fn on_timer(&mut self, now: Time, side: usize, world: &mut World) {
         let end = &mut self.ends[side];
         end.scheduled = Time::MAX;
         end.woken = if end.woken.0 == now { (now, end.woken.1 + 1) } else { (now, 0) };
         assert!(
-            end.woken.1 < WAKE_LIMIT,
-            "flow \"{}\": its timer is due at {now:?} for ever",
+            end.woken.1 < MAX_WAKE_UPS,
+            "flow \"{}\": its timer is due at {now:?} repeatedly",
             self.applications.name()
         );
         if side == SENDER
@@ -320,11 +323,11 @@ impl Flow {
         }
     }
 
-    /// The connecting end asks its host for a connection.
+    /// Opens the connection of the connecting end.
     fn connect(&mut self, now: Time, (protocol, ends): &(Protocol, Ends), world: &mut World) {
         let end = &mut self.ends[SENDER];
         let begun = world.hosts.get_mut(end.host).connect_from(now, protocol, ends.clone());
-        // The port was kept for it, and its settings have been tried.
+        // The port was reserved for it, and its settings have been checked.
         let connection =
             begun.unwrap_or_else(|error| panic!("flow \"{}\": {error}", self.applications.name()));
         (end.connection, end.live) = (Some(connection), Some(connection));
@@ -332,7 +335,7 @@ impl Flow {
         self.drive(now, SENDER, world);
     }
 
-    /// An end has a connection.
+    /// Sets the connection of an end.
     fn begun(&self, side: usize, hosts: &mut Hosts) {
         let End { host, connection, .. } = &self.ends[side];
         if self.keeps_decisions
@@ -343,7 +346,7 @@ impl Flow {
         }
     }
 
-    /// Has the datapath wake an end in time.
+    /// Schedules the next wake-up of an end.
     fn rest(&mut self, side: usize, datapath: &mut Datapath) {
         let id = self.id(side);
         let end = &mut self.ends[side];
@@ -353,21 +356,21 @@ impl Flow {
         }
     }
 
-    /// Something else than a packet or a timer concerns an end: its host has been told something about the network and its
-    /// connections with it, or its application has something to do.
+    /// Processes an end after an event other than a packet or a timer: a change of the network, or pending
+    /// work of its application.
     pub fn turn(&mut self, now: Time, side: usize, world: &mut World) {
         self.drive(now, side, world);
         self.rest(side, &mut world.datapath);
     }
 
-    /// Adds what arrived at its ends.
+    /// Adds the arrivals at its ends.
     pub fn digest(&self, digest: &mut Digest) {
         for end in &self.ends {
             digest.word(end.digest.value());
         }
     }
 
-    /// The warm-up is over: forgets what was measured.
+    /// Ends the warm-up: discards the measurements so far.
     pub fn restart(&mut self, now: Time, hosts: &Hosts) {
         let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));
         let written_by = [SENDER, RECEIVER].map(|side| self.applications.written_by(side));
@@ -377,7 +380,7 @@ impl Flow {
         self.applications.restart_delays();
     }
 
-    /// Deals with all that comes out of the connection of an end at this moment, if it has one.
+    /// Processes all output of an end's connection at this time, if it has one.
     fn drive(&mut self, now: Time, side: usize, world: &mut World) {
         let End { host, connection, .. } = self.ends[side];
         let alone = connection.and_then(|id| world.hosts.get_mut(host).alone(id));
@@ -388,7 +391,7 @@ impl Flow {
         }
     }
 
-    /// Deals with all that comes out of a connection at this moment.
+    /// Processes all output of a connection at this time.
     fn drive_alone(&mut self, now: Time, side: usize, mut alone: Alone<'_>, datapath: &mut Datapath) -> Said {
         let id = self.id(side);
         let End { routes, news, .. } = &mut self.ends[side];
@@ -402,7 +405,7 @@ impl Flow {
         said
     }
 
-    /// The host learns what a connection of its has said.
+    /// Passes the output of a connection to its host.
     #[cold]
     #[inline(never)]
     fn note(&mut self, now: Time, side: usize, said: Said, hosts: &mut Hosts) {
@@ -429,7 +432,7 @@ impl Flow {
     }
 }
 
-/// What a connection that its host has let go of has to say.
+/// The last packets of a connection that its host has removed.
 fn last_words(now: Time, connection: ConnectionId, host: &mut Host) -> Vec<Packet> {
     let mut collected = Collected::default();
     if let Some(said) = host.alone(connection).map(|mut alone| alone.drive(now, &mut collected)) {
@@ -441,7 +444,7 @@ fn last_words(now: Time, connection: ConnectionId, host: &mut Host) -> Vec<Packe
 impl<E: Endpoint> Driver<E> for Turn<'_> {
     #[inline]
     fn place(&mut self, placement: Placement) {
-        // What a stream delivers is checked by its offset.
+        // Deliveries of a stream are checked by their offset.
         if let Place::Fragment { key } = placement.place {
             self.applications.place(self.now, self.side, (key, placement.payload));
         }
@@ -463,7 +466,7 @@ impl<E: Endpoint> Driver<E> for Turn<'_> {
         self.applications.note(self.now, self.side, event);
     }
 
-    /// The host gives ports itself.
+    /// The host assigns ports itself.
     fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
         None
     }

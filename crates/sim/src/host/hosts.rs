@@ -1,5 +1,5 @@
-//! The hosts at the ends of the flows: those of `transport`, with their listeners, their space of ports, and what they say to
-//! packets that belong to nobody.
+//! The hosts at the ends of the flows: those of `transport`, with their listeners, ports, and answers to
+//! packets without a connection.
 
 use crate::engine::Datapath;
 use crate::scenario::Scenario;
@@ -11,7 +11,7 @@ use anabranch_netem::{Interface, Network};
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-/// A place in [`Hosts`].
+/// An index in [`Hosts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostId(usize);
 
@@ -22,7 +22,7 @@ pub struct Hosts {
     of_node: BTreeMap<usize, HostId>,
 }
 
-/// What the flows of a run live in.
+/// The environment of a run's flows.
 #[derive(Debug)]
 pub struct World {
     /// The network.
@@ -32,10 +32,10 @@ pub struct World {
 }
 
 impl Hosts {
-    /// The nodes at the ends of flows.
+    /// The hosts at the ends of flows.
     pub fn new(scenario: &Scenario, network: &Network, rng: &Rng) -> Self {
-        // A scenario has the connections that it declares, and its hosts keep no order of time among those that do not share
-        // their addresses: what counts them, or the moments between them, is not limited.
+        // A scenario has only its declared connections. With lookahead, a host sees the connections of
+        // different addresses out of order, so limits that depend on their number or timing are off.
         let limits = Limits {
             connections: usize::MAX,
             time_wait: usize::MAX,
@@ -57,7 +57,7 @@ impl Hosts {
         Self { hosts, of_node }
     }
 
-    /// The host that a node is, if a flow ends there.
+    /// The host at a node, if a flow ends there.
     pub fn of_node(&self, node: usize) -> Option<HostId> {
         self.of_node.get(&node).copied()
     }
@@ -68,12 +68,12 @@ impl Hosts {
         &mut self.hosts[host.0]
     }
 
-    /// A connection of a host, to look at.
+    /// A connection of a host, for reading.
     pub fn endpoint(&self, host: HostId, connection: Option<ConnectionId>) -> Option<&dyn Endpoint> {
         self.hosts[host.0].endpoint(connection?)
     }
 
-    /// An address of a host came (`up`) or went; its connections are told.
+    /// An address of a host was added (`up`) or removed; its connections are notified.
     pub fn address_changed(&mut self, now: Time, host: HostId, (address, mtu): (IpAddr, u32), up: bool) {
         let host = self.get_mut(host);
         if up {

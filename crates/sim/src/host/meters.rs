@@ -1,29 +1,30 @@
-//! What is measured at the ends of a flow while it runs.
+//! Measurements at the ends of a flow during the run.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Endpoint, Gauge, Held, Report, Waits};
 use anabranch_scenario::measure::TimeMeans;
 
-/// Means over time of one path, from its beginning to the end of the connection.
+/// Means over time of one path, from its start to the end of the connection.
 #[derive(Clone, Copy, Debug)]
 pub struct PathMeter {
-    /// Congestion window, bytes in flight, smoothed round-trip time in nanoseconds, and one while there is such a time: there
-    /// is none before the first sample, nor after a path was begun again.
+    /// Congestion window, bytes in flight, smoothed round-trip time in nanoseconds, and the number one while
+    /// that is known: it is unknown before the first sample, and after a path was restarted.
     values: TimeMeans<4>,
 }
 
 impl PathMeter {
-    /// Of a path that begins now.
+    /// For a path that begins now.
     pub const fn new(now: Time) -> Self {
         Self { values: TimeMeans::new(now) }
     }
 
-    /// Means until now of the congestion window and the bytes in flight, and the largest congestion window, bytes.
+    /// Means until now of the congestion window and the bytes in flight, and the largest congestion window,
+    /// bytes.
     pub fn windows(&self, now: Time) -> (f64, f64, u64) {
         (self.values.mean(0, now), self.values.mean(1, now), self.values.max(0))
     }
 
-    /// Mean of the smoothed round-trip time while there was one, nanoseconds; none without any.
+    /// Mean of the smoothed round-trip time while it was known, nanoseconds; `None` if it never was.
     pub fn srtt(&self, now: Time) -> Option<f64> {
         let share = self.values.mean(3, now);
         (share > 0.0).then(|| self.values.mean(2, now) / share)
@@ -36,37 +37,38 @@ impl PathMeter {
     }
 }
 
-/// What is measured of one flow: values over time, each change of them, from its start to the end of the connection.
+/// Measurements of one flow: values over time, updated at each change, from its start to the end of the
+/// connection.
 #[derive(Clone, Debug)]
 pub struct Meters {
     /// The end whose data is measured.
     source: usize,
-    /// Per path of that end.
+    /// Means per path of that end.
     pub paths: Vec<PathMeter>,
-    /// Bytes at the other end that are not read, and those that wait for a gap to close.
+    /// Unread bytes at the other end, and out-of-order bytes there.
     pub held: TimeMeans<2>,
-    /// Both ends' reports, and the bytes delivered, at the end of the warm-up.
+    /// Both ends' reports, and the delivered bytes, at the end of the warm-up.
     pub baseline: Option<Box<Baseline>>,
 }
 
 /// The state of a flow at the end of the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
-    /// Of the connecting and the listening end.
+    /// Of the connecting and of the listening end.
     pub reports: [Report; 2],
-    /// How long data had waited at the end whose data is measured.
+    /// Times for which data had waited at the end whose data is measured.
     pub blocked: Waits,
-    /// Bytes delivered of what each end writes.
+    /// Delivered bytes of each end's data.
     pub delivered: [u64; 2],
 }
 
 impl Meters {
-    /// Of what the end `source` of a flow writes that starts at a moment.
+    /// For the data of the end `source` of a flow that starts at `start`.
     pub const fn new(source: usize, start: Time) -> Self {
         Self { source, paths: Vec::new(), held: TimeMeans::new(start), baseline: None }
     }
 
-    /// Looks at an end that has just done something.
+    /// Samples an end that has just been processed.
     #[inline]
     pub fn sample<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &E) {
         if side == self.source {
@@ -74,7 +76,7 @@ impl Meters {
         } else {
             let Held { bytes, reordering } = endpoint.held();
             let [before, ..] = self.held.values();
-            // Mostly, all that arrives is read at once. What waits is part of what is held.
+            // Usually, all arriving data is read at once. Out-of-order data is a part of the unread data.
             if bytes != 0 || before != 0 {
                 self.held.set(now, [bytes, reordering]);
             }
@@ -94,7 +96,7 @@ impl Meters {
         });
     }
 
-    /// The connection of an end is over, since now if it was not before: its values do not count any more.
+    /// The connection of an end has ended, now or before: its values no longer count.
     #[cold]
     pub fn end(&mut self, now: Time, side: usize) {
         if side == self.source {
@@ -104,7 +106,7 @@ impl Meters {
         }
     }
 
-    /// The warm-up is over: forgets the means so far and notes where the counters stand.
+    /// Ends the warm-up: discards the means so far and stores the present counters.
     pub fn restart(&mut self, now: Time, endpoints: [Option<&dyn Endpoint>; 2], delivered: [u64; 2]) {
         self.paths.iter_mut().for_each(|path| path.values.restart(now));
         self.held.restart(now);

@@ -1,4 +1,4 @@
-//! Hosts: the endpoints of each flow, their applications, and what is measured there.
+//! Hosts: the endpoints of each flow, their applications, and measurements.
 
 mod applications;
 mod build;

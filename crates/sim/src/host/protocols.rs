@@ -1,4 +1,4 @@
-//! From a scenario's words to the settings of each protocol.
+//! Conversion of a scenario's settings to those of each protocol.
 
 use super::applications::Streams;
 use super::build::{Plan, Setup};
@@ -6,7 +6,7 @@ use super::delivery::Service;
 use crate::scenario::model;
 use anabranch_endpoint::Address;
 use anabranch_host::Protocol;
-use anabranch_multipath::MOST_PATHS;
+use anabranch_multipath::MAX_PATHS;
 use anabranch_multipath::buffer::{Rescheduling, Sides};
 use anabranch_multipath::path_manager::{AddressId, Pair};
 use anabranch_multipath::policy::{Reliability, SctpPaths};
@@ -60,7 +60,7 @@ impl Setup<'_> {
             checksum: settings.dss_checksum,
             unroutable: Vec::new(),
         };
-        // Identifiers as the hosts give them: the place of an address in the list.
+        // Identifiers as assigned by the hosts: the index of an address in the list.
         let [local, remote] = [0, 1].map(|end| (0..=u8::MAX).take(self.interfaces(end).len()).map(AddressId));
         let wanted =
             config.path_manager.build().wanted(&local.collect::<Vec<_>>(), &remote.collect::<Vec<_>>());
@@ -85,7 +85,7 @@ impl Setup<'_> {
         self.pairs.iter().any(|&(near, far, _)| (near, far) == (from, to))
     }
 
-    /// The pairs of addresses that no route connects.
+    /// The pairs of addresses without a route.
     fn unroutable(&self) -> Vec<(IpAddr, IpAddr)> {
         let [near, far] = [0, 1].map(|end| self.interfaces(end));
         let pairs = near.iter().flat_map(|&(from, _)| far.iter().map(move |&(to, _)| (from, to)));
@@ -207,13 +207,13 @@ impl Setup<'_> {
     }
 }
 
-/// The cores open no more paths than they may, and would leave out the rest without a word.
+/// The cores open at most their maximum number of paths, and would silently omit the rest.
 fn paths_fit(paths: usize) -> Result<(), String> {
-    if paths <= MOST_PATHS {
+    if paths <= MAX_PATHS {
         return Ok(());
     }
     Err(format!(
-        "its hosts' addresses make {paths} paths, and a connection has at most {MOST_PATHS}; take away links or set \
-         paths to what needs fewer"
+        "its hosts' addresses make {paths} paths, and a connection has at most {MAX_PATHS}; remove links or \
+         set paths to a value with fewer"
     ))
 }

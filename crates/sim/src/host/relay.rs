@@ -1,4 +1,4 @@
-//! Proxies: where the connection of a flow ends, and what it carries goes on over another.
+//! Proxies: the connection of a flow ends there, and another connection carries its data on.
 
 use super::applications::Transfer;
 use super::delivery::Access;
@@ -9,15 +9,16 @@ use crate::engine::datapath::EndId;
 use anabranch_base::time::Time;
 use anabranch_endpoint::Reason;
 
-/// Bytes that a proxy holds of each way, which it has read and not written yet. That of the kernel's world holds as many.
-pub const HELD: u64 = 128 << 10;
+/// Bytes that a proxy can hold per direction, read and not written yet. The proxy of the kernel's world has
+/// the same limit.
+pub const BUFFER_BYTES: u64 = 128 << 10;
 
-/// A proxy of one flow: it listens at the end of one connection, and begins the other.
+/// A proxy of one flow: it listens for one connection, and opens the other.
 ///
-/// What reaches it is handed on in the same moment, so neither of its ends lives ahead of its time.
+/// Arriving data is forwarded at the same time, so its ends are not processed ahead.
 #[derive(Clone, Copy, Debug)]
 struct Relay {
-    /// The two connections, by their places among those of the simulation.
+    /// The two connections, by their indices in the simulation.
     front: usize,
     back: usize,
 }
@@ -27,30 +28,31 @@ struct Relay {
 pub struct Relays(Vec<Relay>);
 
 impl Relays {
-    /// The connections behind proxies come after `flows` others, which they go on from as `fronts` says.
+    /// The connections behind proxies come after the `flows` connections of the flows; `fronts` are the
+    /// corresponding indices of those.
     pub fn new(flows: usize, fronts: &[usize]) -> Self {
         let relays = fronts.iter().enumerate();
         Self(relays.map(|(at, &front)| Relay { front, back: flows + at }).collect())
     }
 
-    /// The ends of connections that are proxies'.
+    /// The ends of connections that belong to proxies.
     pub fn ends(&self) -> impl Iterator<Item = EndId> + '_ {
         self.0.iter().flat_map(|relay| [2 * relay.front as EndId + 1, 2 * relay.back as EndId])
     }
 
-    /// The place of the connection on which a flow goes on behind its proxy, if it has one.
+    /// The index of the connection behind a flow's proxy, if it has one.
     pub fn behind(&self, flow: usize) -> Option<usize> {
         let at = self.0.binary_search_by_key(&flow, |relay| relay.front).ok()?;
         Some(self.0[at].back)
     }
 
-    /// The flow of the scenario that a connection belongs to.
+    /// The flow of the scenario to which a connection belongs.
     pub fn flow_of(&self, connection: usize) -> usize {
         let behind = self.0.first().and_then(|first| connection.checked_sub(first.back));
         behind.map_or(connection, |at| self.0[at].front)
     }
 
-    /// Something has happened at an end of a flow: if it is a proxy's, that hands on what it has read.
+    /// Handles an event at an end of a flow: if it is a proxy's, forwards the data that it has read.
     #[inline]
     pub fn turn(&self, now: Time, end: EndId, flows: &mut [Flow], world: &mut World) {
         if !self.0.is_empty() {
@@ -65,22 +67,22 @@ impl Relays {
             _ => self.0.binary_search_by_key(&flow, |relay| relay.front).ok(),
         };
         let Some(Relay { front, back }) = at.map(|at| self.0[at]) else { return };
-        // Those behind proxies come last.
+        // The connections behind proxies come last.
         let (before, behind) = flows.split_at_mut(back);
         let (front, back) = (&mut before[front], &mut behind[0]);
         if front.applications.connected[RECEIVER].is_some() && !back.has_begun() {
             back.begin(now, world);
         }
-        while hand_on(now, (&mut *front, RECEIVER), (&mut *back, SENDER), world)
-            | hand_on(now, (&mut *back, SENDER), (&mut *front, RECEIVER), world)
+        while forward(now, (&mut *front, RECEIVER), (&mut *back, SENDER), world)
+            | forward(now, (&mut *back, SENDER), (&mut *front, RECEIVER), world)
         {}
         end_together(now, (front, RECEIVER), (back, SENDER), world);
         end_together(now, (back, SENDER), (front, RECEIVER), world);
     }
 }
 
-/// What has been read at one end is written at the other; whether that was anything.
-fn hand_on(
+/// Writes the data read at one end to the other; returns whether there was any.
+fn forward(
     now: Time,
     (from, reads): (&mut Flow, usize),
     (to, writes): (&mut Flow, usize),
@@ -101,14 +103,14 @@ fn hand_on(
     }
     let held = to.applications.written_by(writes).map_or(0, |outgoing| outgoing.writer.held());
     let incoming = from.applications.written_by_mut(1 - reads);
-    let reads_on = incoming.is_some_and(|incoming| incoming.set_room(HELD - held));
+    let reads_on = incoming.is_some_and(|incoming| incoming.set_room(BUFFER_BYTES - held));
     if reads_on {
         from.read_on(now, reads, world);
     }
     given || reads_on
 }
 
-/// A connection that has failed takes the other with it, and one that has closed lets the other close.
+/// A failed connection makes the other fail, and a closed one lets the other close.
 fn end_together(
     now: Time,
     (ended, side): (&Flow, usize),
@@ -126,15 +128,15 @@ fn end_together(
     }
 }
 
-/// The connections that a flow's data takes: one, or that to its proxy and the one behind it.
+/// The connections of a flow's data: one, or that to its proxy and the one behind it.
 pub struct Legs<'a> {
-    /// The one that the scenario tells of, and whose paths are the flow's.
+    /// The connection of the scenario, whose paths are the flow's.
     pub first: &'a mut Flow,
     behind: Option<&'a mut Flow>,
 }
 
 impl<'a> Legs<'a> {
-    /// Those of a flow.
+    /// The connections of a flow.
     pub fn of(flow: usize, flows: &'a mut [Flow], relays: &Relays) -> Self {
         match relays.behind(flow) {
             Some(behind) => {
@@ -153,29 +155,29 @@ impl<'a> Legs<'a> {
         }
     }
 
-    /// What an end of the flow writes, where it does so.
+    /// The transfer from an end of the flow, at the writing end.
     pub fn written_by(&self, end: usize) -> Option<&Transfer> {
         self.at(end).applications.written_by(end)
     }
 
-    /// What an end of the flow writes, where the other end reads it.
+    /// The transfer from an end of the flow, at the reading end.
     pub fn read_of(&self, end: usize) -> Option<&Transfer> {
         self.at(1 - end).applications.written_by(end)
     }
 
-    /// Bytes of what an end writes that the other has read since the end of the warm-up.
+    /// Bytes from an end that the other has read since the end of the warm-up.
     pub fn delivered(&self, end: usize) -> Option<u64> {
         let before = self.at(1 - end).meters.baseline.as_ref().map_or(0, |baseline| baseline.delivered[end]);
         Some(self.read_of(end)?.checker.delivered() - before)
     }
 
-    /// When the last byte arrived, as [`Flow::completed`].
+    /// When the last byte arrived, like [`Flow::completed`].
     pub fn completed(&self) -> Option<Time> {
         let first = self.first.completed()?;
         self.behind.as_ref().map_or(Some(first), |behind| Some(first.max(behind.completed()?)))
     }
 
-    /// Everything that applications of the flow have written and read of what an end writes since somebody asked, in order.
+    /// All writes and reads of the flow's applications in the data from an end since the last call, in order.
     pub fn take_accesses(&mut self, end: usize) -> Vec<Access> {
         let mut all = Vec::new();
         let Self { first, behind } = self;
@@ -184,7 +186,7 @@ impl<'a> Legs<'a> {
             all.extend(accesses.filter(|access| wanted(access.read)));
         };
         match behind {
-            // What the proxy in between reads and writes is its own.
+            // The reads and writes of the proxy are not the applications'.
             Some(behind) => {
                 take(first, &|read| read == (end == RECEIVER));
                 take(behind, &|read| read == (end == SENDER));

@@ -1,6 +1,6 @@
-//! The two ends of a flow, by their place in arrays of two.
+//! The two ends of a flow, by their index in arrays of two.
 
-/// The end that connects. Most flows' data comes from it.
+/// The connecting end. In most flows it sends the data.
 pub const SENDER: usize = 0;
-/// The end that listens.
+/// The listening end.
 pub const RECEIVER: usize = 1;

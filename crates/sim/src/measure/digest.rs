@@ -9,7 +9,8 @@ use anabranch_wire::{Body, Packet, Payload, icmp};
 /// An odd number with an even spread of bits: 2⁶⁴ divided by the golden ratio.
 const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15;
 
-/// A running hash over words of 64 bits: each is mixed by a full multiplication, as in wyhash. Not for adversaries.
+/// A running hash over words of 64 bits: each is mixed by a full multiplication, as in wyhash. Not secure
+/// against adversaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u64);
 
@@ -29,11 +30,11 @@ impl Digest {
     #[inline]
     pub fn word(&mut self, word: u64) {
         let product = u128::from(self.0 ^ word) * FACTOR;
-        // Adding the word again keeps a factor of zero from swallowing it.
+        // Adding the word again prevents a factor of zero from eliminating it.
         self.0 = ((product as u64) ^ ((product >> 64) as u64)).wrapping_add(word).rotate_left(23);
     }
 
-    /// Adds the header fields of a packet of `len` bytes, and the moment and the place at which something happened to it.
+    /// Adds the header fields of a packet of `len` bytes, and time and place of its event.
     pub fn packet(&mut self, at: Time, (place, len): (u32, u32), packet: &Packet) {
         debug_assert_eq!(len, packet.wire_len());
         self.word(at.as_nanos());
@@ -57,7 +58,7 @@ impl Digest {
         }
     }
 
-    /// Adds what an ICMP error is about; echoes are told apart by their numbers.
+    /// Adds the quoted packet of an ICMP error; echoes are distinguished by their numbers.
     fn message(&mut self, message: &icmp::Message) {
         if let icmp::Message::EchoRequest(echo) | icmp::Message::EchoReply(echo) = message {
             self.ports(echo.identifier, echo.sequence, 0);
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_and_every_word_matter() {
+    fn digest_depends_on_order_and_every_word() {
         let of = |words: &[u64]| {
             let mut digest = Digest::new();
             for &word in words {

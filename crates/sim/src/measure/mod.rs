@@ -1,3 +1,3 @@
-//! What is measured while a run is under way: the fingerprint of all that happens.
+//! Measurement during a run: its fingerprint.
 
 pub mod digest;

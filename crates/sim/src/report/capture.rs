@@ -1,8 +1,9 @@
-//! A capture of a run: an interface a link end, and one for what is dropped there.
+//! A capture of a run: two interfaces per link end, one of them for dropped packets.
 //!
-//! A packet shows at the end of a link from which it is sent when it is handed to the link's queue, also if the queue
-//! drops it, and at the other end when it arrives. One that is dropped shows once more at the interface for that, with the cause
-//! as a comment. A queue may find out late what it drops; the stamp says when it did.
+//! A packet appears at the sending end of a link when it is passed to the link's queue, even if the queue
+//! drops it, and at the other end when it arrives. A dropped packet appears once more at the interface for
+//! drops, with the cause as a comment. A queue may detect a drop late; the timestamp is that of the
+//! detection.
 
 use crate::scenario::Scenario;
 use anabranch_base::time::Time;
@@ -13,14 +14,14 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-/// What is captured, and into which file.
+/// Selection of packets, and the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The file, in pcapng.
     pub file: PathBuf,
-    /// Bytes kept of each packet; all if there is no number.
+    /// Bytes kept of each packet; `None` for all.
     pub snaplen: Option<u32>,
-    /// Link ends, as `node:link`, links, or nodes; all if there are none.
+    /// Link ends, as `node:link`, links, or nodes; empty for all.
     pub ends: Vec<String>,
     /// Flows; all if there are none.
     pub flows: Vec<String>,
@@ -33,10 +34,10 @@ impl From<PathBuf> for Settings {
     }
 }
 
-/// A capture cannot be begun.
+/// A capture cannot be started.
 #[derive(Debug)]
 pub enum Mistake {
-    /// There is no such link end or flow; a sentence.
+    /// There is no such link end or flow; the message.
     Unknown(String),
     /// The file cannot be written.
     File(io::Error),
@@ -51,9 +52,9 @@ impl From<io::Error> for Mistake {
 /// The interfaces of a link end.
 #[derive(Clone, Copy, Debug)]
 struct Ports {
-    /// What passes.
+    /// Interface of passing packets.
     passing: pcapng::Interface,
-    /// What is dropped of what it sends.
+    /// Interface of dropped outgoing packets.
     dropped: pcapng::Interface,
 }
 
@@ -61,16 +62,17 @@ struct Ports {
 #[derive(Debug)]
 pub struct Capture {
     writer: pcapng::Writer<BufWriter<File>>,
-    /// In the order of [`Interface`]; none where nobody asked.
+    /// In the order of [`Interface`]; `None` for ends that are not captured.
     ends: Vec<Option<Ports>>,
-    /// Which flows are captured, and which connections behind proxies.
+    /// Which flows are captured, followed by which connections behind proxies.
     flows: Vec<bool>,
 }
 
 impl Capture {
-    /// Begins a capture. The interfaces are named `node:link` and `node:link dropped`.
+    /// Starts a capture. The interfaces are named `node:link` and `node:link dropped`.
     ///
     /// # Errors
+    ///
     /// If there is no such link end or flow, or the file cannot be written.
     pub fn create(settings: &Settings, scenario: &Scenario) -> Result<Self, Mistake> {
         let known = |asked: &str| {
@@ -84,7 +86,7 @@ impl Capture {
         };
         if let Some(asked) = settings.ends.iter().find(|asked| !known(asked)) {
             let message = format!(
-                "there is no node, link or link end \"{asked}\" to capture; an end is written node:link"
+                "there is no node, link or link end \"{asked}\" to capture; write an end as node:link"
             );
             return Err(Mistake::Unknown(message));
         }
@@ -95,7 +97,7 @@ impl Capture {
             };
             flows[at] = true;
         }
-        // Behind proxies flows go on.
+        // The connections behind proxies follow.
         for (at, _) in scenario.proxied() {
             flows.push(flows[at]);
         }
@@ -123,9 +125,10 @@ impl Capture {
         Ok(Self { writer, ends, flows })
     }
 
-    /// A packet of a flow, if it is one's, passes a link end.
+    /// Records a packet that passes a link end, if it belongs to a captured flow.
     ///
     /// # Errors
+    ///
     /// If the file cannot be written.
     pub fn packet(
         &mut self,
@@ -140,9 +143,10 @@ impl Capture {
         }
     }
 
-    /// A packet that a link end was to send is dropped.
+    /// Records an outgoing packet of a link end that is dropped.
     ///
     /// # Errors
+    ///
     /// If the file cannot be written.
     pub fn dropped(
         &mut self,
@@ -167,6 +171,7 @@ impl Capture {
     /// Ends the capture.
     ///
     /// # Errors
+    ///
     /// If the file cannot be written.
     pub fn finish(self) -> io::Result<()> {
         self.writer.finish().map(drop)

@@ -1,7 +1,7 @@
-//! From what was measured to the result document.
+//! Builds the result document from the measurements.
 
 use crate::engine::Datapath;
-use crate::engine::datapath::{Middleboxes, Tally};
+use crate::engine::datapath::{MiddleboxCounts, Middleboxes};
 use crate::host::{Baseline, Flow, Legs, PathMeter, RECEIVER, Relays, SENDER, Transfer, World};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Protocol};
@@ -14,10 +14,10 @@ use anabranch_netem::{Interface, Network, Totals};
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
-/// A run that is over.
+/// A completed run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// What was run.
+    /// The scenario of the run.
     pub scenario: &'a Scenario,
     /// When it ended.
     pub now: Time,
@@ -32,7 +32,7 @@ impl Run<'_> {
         declared.map(|(at, declared)| self.flow(declared, &Legs::of(at, flows, relays), world)).collect()
     }
 
-    /// The links' results; `baselines` is what each direction had carried when measuring began.
+    /// The links' results; `baselines` are the counters of each direction at the start of measuring.
     pub fn links(&self, datapath: &mut Datapath, baselines: &[Totals]) -> Vec<LinkResult> {
         let mut results = Vec::with_capacity(baselines.len());
         for (direction, baseline) in baselines.iter().enumerate() {
@@ -45,15 +45,15 @@ impl Run<'_> {
 
     /// The middleboxes' results.
     pub fn middleboxes(&self, datapath: &Datapath) -> Vec<MiddleboxResult> {
-        let tallies = datapath.middleboxes().into_iter().flat_map(Middleboxes::tallies);
-        let result = |(declared, tally): (&model::Middlebox, Tally)| MiddleboxResult {
+        let counts = datapath.middleboxes().into_iter().flat_map(Middleboxes::counts);
+        let result = |(declared, counted): (&model::Middlebox, MiddleboxCounts)| MiddleboxResult {
             node: declared.node.clone(),
             kind: declared.does.kind().name.to_owned(),
-            packets: tally.packets,
-            changed: tally.changed,
-            dropped: tally.dropped,
+            packets: counted.packets,
+            changed: counted.changed,
+            dropped: counted.dropped,
         };
-        self.scenario.middleboxes.iter().zip(tallies).map(result).collect()
+        self.scenario.middleboxes.iter().zip(counts).map(result).collect()
     }
 
     fn flow(&self, declared: &model::Flow, legs: &Legs<'_>, world: &mut World) -> FlowResult {
@@ -74,7 +74,7 @@ impl Run<'_> {
         let delays = |transfer: Option<&Transfer>| Quantiles::of(transfer?.checker.delays());
         let pace = main.and_then(|transfer| transfer.checker.pace());
         let mut paths = self.paths(flow, &reports, baseline, &mut world.datapath);
-        // Paths that came later had not waited before.
+        // Paths that were added later had no waits before.
         let nothing = Spent::new();
         let before = baseline.blocked.paths.iter().chain(core::iter::repeat(&nothing));
         for ((path, spent), before) in paths.iter_mut().zip(&waits.paths).zip(before) {
@@ -142,7 +142,7 @@ impl Run<'_> {
             let sent = sent_since(path, &baseline.reports[source]);
             let way = Way::of(ends[at], &ends);
             let arrived = way.brought(&arrived) - way.brought(&arrived_before);
-            // A flow that has not started has none yet.
+            // A flow that has not started has no meters.
             let meter = flow.meters.paths.get(path.id.index()).copied().unwrap_or(PathMeter::new(self.now));
             let rates = [self.measured().rate(arrived), self.measured().rate(sent)];
             results.push(self.path(path, &meter, rates, (name, links)));
@@ -205,7 +205,7 @@ impl Run<'_> {
         Measured { since: self.since, until: self.now }
     }
 
-    /// A value of a flow's receiver, by its place among those.
+    /// A value of a flow's receiver, by its index.
     fn held(&self, flow: &Flow, at: usize) -> MeanMax {
         let held = &flow.meters.held;
         MeanMax { mean: held.mean(at, self.now), max: held.max(at) }
@@ -216,7 +216,7 @@ fn interface(address: SocketAddr) -> Option<Interface> {
     Interface::of_address(address.ip())
 }
 
-/// The word for the way of the data, where it is not the usual one.
+/// The word for the direction of the data, unless it is the default.
 fn direction(declared: &model::Flow) -> Option<String> {
     match declared.direction {
         Directions::Forward => None,
@@ -225,10 +225,11 @@ fn direction(declared: &model::Flow) -> Option<String> {
     }
 }
 
-/// What a receiver sees of one path of the sender.
+/// The receiver's view of one path of the sender.
 struct Way {
     to: SocketAddr,
-    /// From where, unless the path is alone with its destination: then it may have changed its source (RFC 9260 §6.4).
+    /// The source, unless the path is the only one with its destination: then the source may have changed
+    /// (RFC 9260 §6.4).
     from: Option<SocketAddr>,
 }
 
@@ -238,7 +239,7 @@ impl Way {
         Self { to: remote, from: several.then_some(local) }
     }
 
-    /// Payload bytes that it has brought.
+    /// Payload bytes that it has delivered.
     fn brought(&self, arrivals: &[Arrival]) -> u64 {
         let of_this = |arrival: &&Arrival| {
             arrival.local == self.to && self.from.is_none_or(|from| from == arrival.remote)
@@ -252,7 +253,7 @@ fn sent_since(path: &PathReport, baseline: &Report) -> u64 {
     path.counters.bytes_sent - before.map_or(0, |before| before.counters.bytes_sent)
 }
 
-/// Seconds by cause, less what had been spent `before`.
+/// Seconds by cause, since `before`.
 fn seconds_since(spent: &Spent, before: &Spent) -> BTreeMap<String, f64> {
     let before: BTreeMap<_, _> = before.iter().copied().collect();
     let since = |&(cause, length): &(&str, Duration)| {
@@ -262,7 +263,7 @@ fn seconds_since(spent: &Spent, before: &Spent) -> BTreeMap<String, f64> {
     spent.iter().map(since).collect()
 }
 
-/// The counters of both ends; what both count is added up.
+/// The counters of both ends; counters of both are added.
 fn counters(sender: &Report, receiver: &Report) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for &(name, count) in sender.extra.iter().chain(&receiver.extra) {

@@ -1,4 +1,4 @@
-//! What is told of a run: its result document, traces over time, and a capture of its packets.
+//! Output of a run: its result document, traces over time, and a capture of its packets.
 
 pub mod capture;
 pub mod collect;

@@ -1,9 +1,10 @@
-//! Traces: how windows, buffers and queues change over time, as CSV.
+//! Traces: windows, buffers and queues over time, as CSV.
 //!
-//! All is looked at every [`INTERVAL`](anabranch_scenario::result::INTERVAL), or what has changed after every event, and written where it
-//! has changed: `paths.csv` and `buffers.csv` hold what the flows' ends know, `queues.csv` what waits in front of the links. A
-//! value that is not known, or that nothing has any more, is left empty. `decisions.csv` has every single decision of the
-//! senders' schedulers, with its reason, and `transfers.csv` everything that applications wrote and read.
+//! Values are sampled every [`INTERVAL`](anabranch_scenario::result::INTERVAL), or after every event that may have
+//! changed them, and written if they changed: `paths.csv` and `buffers.csv` contain the state of the flows'
+//! ends, `queues.csv` that of the links' queues. Unknown values, and those of ended connections, are empty.
+//! `decisions.csv` has every decision of the senders' schedulers, with its reason, and `transfers.csv` every
+//! write and read of applications.
 
 use crate::host::{Access, Flow, Legs, Relays, World};
 use crate::scenario::Scenario;
@@ -28,14 +29,15 @@ pub struct Trace {
     links: Vec<String>,
 }
 
-/// Paths that a flow can have: so far apart are the subjects of two flows.
-const PATHS: usize = 256;
+/// Maximum number of paths of a flow: the distance between the subjects of two flows.
+const MAX_PATHS_PER_FLOW: usize = 256;
 
 impl Trace {
-    /// Begins the traces of a run in a folder, which is created if need be.
+    /// Starts the traces of a run in a folder, which is created if necessary.
     ///
     /// # Errors
-    /// Which file cannot be written, and why.
+    ///
+    /// The path of the file and the reason.
     pub fn create(folder: &Path, scenario: &Scenario) -> Result<Self, (PathBuf, io::Error)> {
         std::fs::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
         let directions = |link: &str| DIRECTIONS.map(|direction| format!("{link},{direction}"));
@@ -63,7 +65,8 @@ impl Trace {
     /// Looks at everything.
     ///
     /// # Errors
-    /// Which file cannot be written, and why.
+    ///
+    /// The path of the file and the reason.
     pub fn sample(
         &mut self,
         now: Time,
@@ -83,10 +86,11 @@ impl Trace {
         Ok(())
     }
 
-    /// Looks at one flow.
+    /// Samples one flow.
     ///
     /// # Errors
-    /// Which file cannot be written, and why.
+    ///
+    /// The path of the file and the reason.
     pub fn sample_flow(
         &mut self,
         now: Time,
@@ -105,7 +109,7 @@ impl Trace {
         let (sender, receiver) = (report(source), report(1 - source));
         let [sends, receives] = [source, 1 - source].map(|side| !flow.is_over(side));
         let name = &self.flows[index];
-        for (at, path) in sender.paths.iter().enumerate().take(PATHS) {
+        for (at, path) in sender.paths.iter().enumerate().take(MAX_PATHS_PER_FLOW) {
             let path_name = self.names[index].of(at, scenario, ends(path));
             let values = [
                 Some(path.cwnd),
@@ -113,7 +117,8 @@ impl Trace {
                 path.srtt.map(|srtt| srtt.as_nanos() / 1_000),
                 Some(path.outstanding),
             ];
-            let subject = Subject { index: index * PATHS + at, names: &format!("{name},{path_name}") };
+            let subject =
+                Subject { index: index * MAX_PATHS_PER_FLOW + at, names: &format!("{name},{path_name}") };
             self.paths.row(now, subject, &values.map(|value| value.filter(|_| sends)))?;
         }
         while let Some(decision) = flow.poll_decision(hosts) {
@@ -142,7 +147,8 @@ impl Trace {
     /// Ends the traces.
     ///
     /// # Errors
-    /// Which file cannot be written, and why.
+    ///
+    /// The path of the file and the reason.
     pub fn finish(mut self) -> Result<(), (PathBuf, io::Error)> {
         for table in
             [&mut self.paths, &mut self.buffers, &mut self.queues, &mut self.decisions, &mut self.transfers]

@@ -1,4 +1,4 @@
-//! A run: the event loop and what happens beside it.
+//! A run: the event loop, and actions apart from events.
 
 mod options;
 
@@ -18,42 +18,43 @@ use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::Interface;
 
-/// Progress is reported after so many turns of the loop at the latest; in one, an end may deal with dozens of packets.
+/// Maximum number of turns of the loop between two reports of progress; in one turn, an end may process
+/// dozens of packets.
 const TURNS_PER_TICK: u64 = 1 << 16;
 
-/// A run of a scenario, from its beginning to its end.
+/// A run of a scenario, from its start to its end.
 ///
-/// Events come in order of time, and at one moment in the order of the links and then of the flows, or look as if they
-/// did: what concerns one end alone is done ahead of its time. What the scenario orders for a moment comes before them;
-/// looking (traces, the end of the warm-up, progress) happens between events, takes no place in their order and changes
-/// nothing.
+/// Events are processed in order of time, and at equal times in the order of the links and then of the flows,
+/// or with the same result: events that concern only one end are processed ahead. Events of the scenario
+/// precede others of the same time. Sampling (traces, the end of the warm-up, progress) happens between
+/// events, has no place in their order and changes nothing.
 pub struct Simulation<'a> {
     scenario: &'a Scenario,
     world: World,
-    /// Those of the scenario, then those on which they go on behind proxies.
+    /// The flows of the scenario, followed by the connections behind proxies.
     flows: Vec<Flow>,
     relays: Relays,
-    /// How often an end has sampled at its timers.
+    /// Number of timer events of ends.
     timer_events: u64,
     seed: u64,
     end: Time,
     controls: Controls,
-    /// What the links had carried at the end of the warm-up.
+    /// Counters of the links at the end of the warm-up.
     baselines: Vec<anabranch_netem::Totals>,
     trace: Option<Trace>,
-    /// The trace has every change.
+    /// The trace contains every change.
     trace_changes: bool,
 }
 
-/// What happens beside the events, and when it comes next.
+/// Actions apart from events, and their next times.
 #[derive(Debug)]
 struct Controls {
-    /// The earliest of the moments below.
+    /// The earliest of the times below.
     next: Time,
     /// Index of the next event of the scenario.
     event: usize,
     warmup: Option<Time>,
-    /// When the traces look next; never without any.
+    /// Time of the next trace sample; the maximum without traces.
     trace: Time,
     tick: Time,
 }
@@ -62,7 +63,8 @@ impl<'a> Simulation<'a> {
     /// Sets everything up.
     ///
     /// # Errors
-    /// If the scenario makes no sense, or a file cannot be written.
+    ///
+    /// If the scenario is invalid, or a file cannot be written.
     pub fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Self, RunError> {
         let seed = options.seed.unwrap_or(scenario.seed);
         let rng = Rng::new(seed);
@@ -120,17 +122,18 @@ impl<'a> Simulation<'a> {
                 flow.applications.keep_accesses();
             }
         }
-        // Those behind proxies begin when these have somebody to begin them for.
+        // Connections behind proxies begin when the proxy accepts one.
         for flow in &mut run.flows[..scenario.flows.len()] {
             flow.arm(&mut run.world.datapath);
         }
         Ok(run)
     }
 
-    /// Runs to the end. `progress` is called now and then and may stop the run.
+    /// Runs to the end. `progress` is called regularly and may stop the run.
     ///
     /// # Errors
-    /// If it is stopped, or a packet fails the check, or a file cannot be written.
+    ///
+    /// If it is stopped, a packet fails the check, or a file cannot be written.
     pub fn run(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
         let mut patience = TURNS_PER_TICK;
         loop {
@@ -139,7 +142,7 @@ impl<'a> Simulation<'a> {
                 if self.controls.next >= self.end {
                     break;
                 }
-                // One thing at a time: what the scenario orders may bring forth an earlier event.
+                // One action at a time: an event of the scenario may create an earlier event.
                 self.control(progress)?;
                 patience = TURNS_PER_TICK;
                 continue;
@@ -178,22 +181,22 @@ impl<'a> Simulation<'a> {
         self.world.datapath.finish_capture().map_err(|error| RunError::Capture { error })
     }
 
-    /// How many events have been dealt with: a packet reached the end of a link, or an end sampled at its timers.
+    /// Number of processed events: arrivals of packets at the end of a link, and timer events of ends.
     pub const fn events(&self) -> u64 {
         self.world.datapath.hops_done() + self.timer_events
     }
 
-    /// The flows, then those on which they go on behind proxies.
+    /// The flows, followed by the connections behind proxies.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
     }
 
-    /// The links and the packets on them.
+    /// The links and their packets.
     pub fn datapath(&mut self) -> &mut Datapath {
         &mut self.world.datapath
     }
 
-    /// The fingerprint of what has happened so far: arrivals at hosts, then drops link by link.
+    /// The fingerprint until now: arrivals at hosts, followed by drops link by link.
     pub fn digest(&self) -> u64 {
         let mut digest = Digest::new();
         for flow in &self.flows {
@@ -219,7 +222,7 @@ impl<'a> Simulation<'a> {
             warmup_s: self.scenario.warmup.as_secs_f64(),
             digest: Some(format!("{:016x}", self.digest())),
             events: Some(self.events()),
-            // For the caller to measure, who has a clock.
+            // Measured by the caller, which has a clock.
             wall_s: 0.0,
             unreachable_packets: Some(self.world.datapath.unreachable()),
             jain: result::jain(flows.iter().map(|flow| flow.goodput_bps)),
@@ -230,7 +233,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Does the next thing that is due beside the events.
+    /// Performs the next due action apart from events.
     fn control(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
         let now = self.controls.next;
         let ordered = self.scenario.events.get(self.controls.event);
@@ -254,7 +257,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Finds out what is due next beside the events.
+    /// Determines the next action apart from events.
     fn plan(&mut self) {
         let event = self.scenario.events.get(self.controls.event).map_or(Time::MAX, |event| event.at);
         let warmup = self.controls.warmup.unwrap_or(Time::MAX);
@@ -262,14 +265,14 @@ impl<'a> Simulation<'a> {
         self.world.datapath.set_sync_point(self.controls.next);
     }
 
-    /// Writes the traces of this moment.
+    /// Writes the present trace values.
     fn sample(&mut self, now: Time) -> Result<(), RunError> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
         let sampled = trace.sample(now, self.scenario, (&mut self.flows, &self.relays), &mut self.world);
         sampled.map_err(|(path, error)| RunError::file(&path, error))
     }
 
-    /// Writes the traces of a flow that has just done something.
+    /// Writes the traces of a flow that has just been processed.
     #[cold]
     fn sample_flow(&mut self, now: Time, index: usize) -> Result<(), RunError> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
@@ -309,7 +312,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// What the scenario orders.
+    /// Applies an event of the scenario.
     fn apply(&mut self, now: Time, link: usize, directions: Directions, changes: &[Change]) {
         let interfaces = [Interface::new(link, 0), Interface::new(link, 1)];
         let concerned = match directions {
@@ -324,7 +327,7 @@ impl<'a> Simulation<'a> {
                 self.world.datapath.change(now, direction, change);
             }
             let after = up(&mut self.world.datapath);
-            // An address is there as long as its host can send from it.
+            // An address exists while its host can send from it.
             for ((interface, before), after) in interfaces.into_iter().zip(before).zip(after) {
                 if before != after {
                     self.address_changed(now, interface, after);
@@ -333,7 +336,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Tells a host that an address came or went, and has its flows say what they have to say to it.
+    /// Notifies a host of an added or removed address, and processes the output of its flows.
     fn address_changed(&mut self, now: Time, interface: Interface, up: bool) {
         let mtu = self.world.datapath.link(interface).mtu();
         let node = self.world.datapath.network().owner(interface);
@@ -362,19 +365,21 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// Runs a scenario. How long that takes is for the caller to measure, who has a clock.
+/// Runs a scenario. The caller, which has a clock, measures the duration.
 ///
 /// # Errors
-/// If the scenario makes no sense, or a file cannot be written, or a packet fails the check.
+///
+/// If the scenario is invalid, a file cannot be written, or a packet fails the check.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, RunError> {
     run_with(scenario, options, &mut |_| true)
 }
 
-/// As [`run`]; `progress` is called every simulated second (and more often in a large scenario) and may stop the run by
-/// answering false.
+/// Like [`run`]; `progress` is called every simulated second (and more often in a large scenario) and may
+/// stop the run by returning false.
 ///
 /// # Errors
-/// As [`run`], and if it is stopped.
+///
+/// Like [`run`], and if it is stopped.
 pub fn run_with(
     scenario: &Scenario,
     options: &RunOptions,

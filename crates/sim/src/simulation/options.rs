@@ -1,4 +1,4 @@
-//! What can be asked of a run beside its scenario, and what can go wrong.
+//! Options of a run in addition to its scenario, and its errors.
 
 use crate::host::FlowError;
 use crate::report::capture;
@@ -9,7 +9,7 @@ use core::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What can be asked of a run. None of it changes the digest but the seed.
+/// Options of a run. Only the seed changes the digest.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// A seed other than the scenario's.
@@ -18,62 +18,61 @@ pub struct RunOptions {
     pub pcap: Option<capture::Settings>,
     /// Write windows, buffers and queues over time into this folder, as CSV.
     pub trace: Option<PathBuf>,
-    /// Write into the trace whatever has changed after every event, not only what a look now and then finds. Everything is
-    /// done in the order of time then.
+    /// Write into the trace all changes after every event, instead of regular samples. Disables lookahead.
     pub trace_changes: bool,
-    /// Do everything in the order of time, nothing ahead of it: slower, to follow a run step by step. A capture needs it
-    /// and has it without asking.
+    /// Process all events in order of time, without lookahead: slower, to follow a run step by step. Captures
+    /// enable this.
     pub in_order: bool,
     /// Encode every packet as it is sent, parse the bytes and compare.
     pub check_wire: bool,
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Simulated time.
     pub now: Time,
     /// When the run ends.
     pub end: Time,
-    /// Events dealt with so far.
+    /// Number of processed events.
     pub events: u64,
 }
 
-/// Why a run failed.
+/// The reason why a run failed.
 #[derive(Debug)]
 pub enum RunError {
-    /// The links and flows make no network.
+    /// The links and flows do not form a network.
     Network(BuildError),
     /// A flow cannot be set up.
     Flow(FlowError),
-    /// There is nothing of that name to capture; a sentence.
+    /// There is no node, link or flow of this name to capture; the message.
     Unknown(String),
     /// A file cannot be written.
     File {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// The capture cannot be written to the end.
     Capture {
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// A packet and its bytes disagree: a mistake of ours.
+    /// A packet and its encoding differ: a bug of ours.
     Wire {
         /// When it was sent.
         at: Time,
-        /// By which flow.
+        /// The flow that sent the packet.
         flow: String,
-        /// How they disagree.
+        /// The difference.
         error: CheckError,
     },
-    /// By what is in a packet, its host would hand it to another connection: a mistake of ours.
+    /// From a packet's contents, its host would assign it to another connection: a bug of ours.
     OtherConnection {
         /// When it arrived.
         at: Time,
-        /// At which flow.
+        /// The flow at which it arrived.
         flow: String,
     },
     /// The caller stopped it.

@@ -1,5 +1,5 @@
-//! Captures of runs for tshark: scenarios with everything that makes a connection retransmit, what is seen at the
-//! sender's interfaces, and tshark's answers.
+//! Captures of runs for tshark: scenarios with all causes of retransmissions, packets at the sender's
+//! interfaces, and tshark's output.
 
 pub mod odd;
 pub mod scenarios;
@@ -16,8 +16,8 @@ pub struct Run {
     pub at_sender: PathBuf,
 }
 
-/// Runs a scenario with a capture and keeps what the interfaces of `S` saw. Capture, traces and the check of every
-/// packet may not change the run.
+/// Runs a scenario with a capture and keeps the packets at the interfaces of `S`. Capture, traces and the
+/// check of every packet must not change the run.
 pub fn run(name: &str, text: &str) -> Run {
     let scenario = scenario::parse(text, name, &[]).unwrap_or_else(|error| panic!("{error}"));
     let path =
@@ -37,7 +37,7 @@ pub fn run(name: &str, text: &str) -> Run {
     };
     let result = run(&watched);
     let bare = run(&RunOptions::default());
-    assert_eq!(bare.digest, result.digest, "{name}: looking at the packets changed the run");
+    assert_eq!(bare.digest, result.digest, "{name}: capturing the packets changed the run");
     assert_eq!(bare.events, result.events, "{name}");
 
     let interface = |(number, node): (usize, &String)| (node == "S").then_some(number as u32);
@@ -45,7 +45,7 @@ pub fn run(name: &str, text: &str) -> Run {
     let kept: Vec<u32> = ends.filter_map(interface).collect();
     let capture = std::fs::read(&all).expect("the capture was written");
     std::fs::write(&at_sender, only(&capture, &kept)).expect("a file for tshark");
-    std::fs::remove_file(&all).expect("it was there");
+    std::fs::remove_file(&all).expect("the capture exists");
     Run { result, at_sender }
 }
 
@@ -68,13 +68,13 @@ fn blocks(capture: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A capture less the packets of other interfaces.
+/// A capture without the packets of other interfaces.
 fn only(capture: &[u8], interfaces: &[u32]) -> Vec<u8> {
     let keep = |block: &&[u8]| word(block, 0) != ENHANCED_PACKET || interfaces.contains(&word(block, 8));
     blocks(capture).filter(keep).collect::<Vec<_>>().concat()
 }
 
-/// Without tshark the tests are skipped, and say so.
+/// Without tshark the tests are skipped, with a message.
 pub fn tshark_is_missing() -> bool {
     let missing = Command::new("tshark").arg("--version").output().is_err();
     if missing {
@@ -96,7 +96,7 @@ pub fn dissect(path: &Path, fields: &[&str]) -> Vec<Vec<String>> {
     ] {
         command.args(["-o", preference]);
     }
-    // The payload is a pattern: whatever tshark might take it for, it is not that.
+    // The payload is a pattern, which tshark must not mistake for a protocol.
     command.args(["-d", "tcp.port==0-65535,data"]);
     for field in fields {
         command.args(["-e", field]);

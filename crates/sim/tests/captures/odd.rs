@@ -1,4 +1,5 @@
-//! Two Multipath TCP hosts driven by hand, for what no scenario brings about: a middlebox, damage, a sudden end.
+//! Two Multipath TCP hosts driven by hand, for situations that no scenario creates: a middlebox, damage, a
+//! sudden end.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::drive::Collected;
@@ -8,7 +9,7 @@ use anabranch_multipath::path_manager;
 use anabranch_multipath::policy::Penalisation;
 use anabranch_multipath::scheduler;
 use anabranch_tcp::{mptcp, tcp};
-use anabranch_wire::Seldom;
+use anabranch_wire::BoxedIfSet;
 use anabranch_wire::{Body, Packet, pcapng};
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::VecDeque;
@@ -18,17 +19,17 @@ use std::path::{Path, PathBuf};
 
 const DELAY: Duration = Duration::from_millis(10);
 
-/// What happens to a packet on the way.
+/// Treatment of a packet in the network.
 pub type Middlebox = fn(&mut Packet);
 
-/// Takes away every option of Multipath TCP.
+/// Removes every option of Multipath TCP.
 pub fn strip(packet: &mut Packet) {
     if let Body::Tcp(segment) = &mut packet.body {
-        segment.options.mptcp = Seldom::default();
+        segment.options.mptcp = BoxedIfSet::default();
     }
 }
 
-/// Changes the bytes of what passes the second path.
+/// Changes the payload of packets on the second path.
 pub fn damage(packet: &mut Packet) {
     packet.settle(&anabranch_wire::Pattern);
     if let Body::Tcp(segment) = &mut packet.body
@@ -102,7 +103,7 @@ impl Hosts {
         }
     }
 
-    /// Goes on for so many milliseconds.
+    /// Continues for `millis` milliseconds.
     pub fn run(&mut self, millis: u64) {
         let until = self.now + Duration::from_millis(millis);
         loop {
@@ -111,7 +112,7 @@ impl Hosts {
             let Some(next) = timers.chain(arrival).min().filter(|&at| at <= until) else { break };
             self.now = self.now.max(next);
             if arrival == Some(next) {
-                let (_, end, packet) = self.on_the_way.pop_front().expect("it is there");
+                let (_, end, packet) = self.on_the_way.pop_front().expect("a packet is in flight");
                 if end == 0 {
                     self.record(&packet);
                 }
@@ -130,13 +131,13 @@ impl Hosts {
         self.settle();
     }
 
-    /// The client ends it.
+    /// The client ends the connection.
     pub fn abort(&mut self) {
         self.ends[0].abort(self.now);
         self.settle();
     }
 
-    /// It ended up as plain TCP, on both sides.
+    /// Whether both sides fell back to plain TCP.
     pub fn fell_back(&self) -> bool {
         self.ends.iter().all(|end| end.report().fallback)
     }

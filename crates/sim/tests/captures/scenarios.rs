@@ -1,4 +1,4 @@
-//! One flow from `S` to `D` each, through whatever makes it send again.
+//! Scenarios of one flow from `S` to `D` each, with all causes of retransmissions.
 
 /// Two links between the hosts, both with loss and reordering.
 const TWO_LINKS: &str = r#"

@@ -23,11 +23,12 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// Faults are over by then: links are up, nothing is lost any more.
+/// Faults have ended by then: links are up and lose no packets.
 pub const QUIET: Duration = Duration::from_secs(30);
 
-/// Simulated time in which every flow must finish: retransmission timeouts of the longest kind after the faults, also on
-/// paths that fail again and again, and the slowest transfer, a hundred thousand messages of a byte.
+/// Simulated time in which every flow must finish. It allows for maximum retransmission timeouts after the
+/// faults, also on paths that fail repeatedly, and for the slowest transfer, a hundred thousand messages of a
+/// byte.
 const DURATION: Duration = Duration::from_secs(1000);
 
 /// The longest retransmission timeout.
@@ -42,7 +43,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// More packets than this cannot be on the way: every flow's buffers, in small packets, and as many
+    /// Maximum number of packets in flight: every flow's buffers, in small packets, and as many
     /// acknowledgements and probes.
     pub fn packets_limit(&self) -> usize {
         let buffered: u64 = self
@@ -55,8 +56,8 @@ impl Case {
     }
 }
 
-/// Bytes that a receiver has to take beyond its buffer: with I-DATA each stream may have begun a message, and none can be
-/// read before its end has been let in.
+/// Bytes that a receiver has to accept beyond its buffer: with I-DATA each stream may have a begun message,
+/// and none can be read before its end has been accepted.
 pub fn begun(flow: &Flow) -> u64 {
     match &flow.protocol {
         Protocol::Sctp(settings) if settings.i_data => u64::from(settings.streams) * LARGEST_MESSAGE,
@@ -67,7 +68,8 @@ pub fn begun(flow: &Flow) -> u64 {
 /// The largest message, bytes: two packets.
 const LARGEST_MESSAGE: u64 = 2900;
 
-/// The protocol without what its control has no use for: windows that follow a model count no packets.
+/// The protocol without settings that its control does not support: windows that follow a model count no
+/// packets.
 fn fitting(mut protocol: Protocol, common: &Common) -> Protocol {
     if let Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } = &mut protocol {
         tcp.whole_packets &= common.congestion.entry.signal != Signal::Model;
@@ -101,7 +103,7 @@ pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = 
     })
 }
 
-/// Mostly one way.
+/// Usually one direction.
 fn direction() -> impl Strategy<Value = Directions> {
     prop_oneof![
         2 => Just(Directions::Forward),
@@ -176,7 +178,7 @@ prop_compose! {
     }
 }
 
-/// From 200 kbit/s to 100 Mbit/s, every order of magnitude as likely.
+/// From 200 kbit/s to 100 Mbit/s, with equal probability of every order of magnitude.
 fn rate() -> impl Strategy<Value = Rate> {
     (1.0_f64..500.0, 0.0_f64..1.0)
         .prop_map(|(scale, exponent)| Rate::from_bits_per_second((200_000.0 * scale.powf(exponent)) as u64))
@@ -199,7 +201,7 @@ fn queue() -> impl Strategy<Value = Queue> {
     })
 }
 
-/// The control law of CoDel with its usual parameters.
+/// The control law of CoDel with its default parameters.
 fn law(ecn: bool) -> codel::Law {
     codel::Law { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn }
 }
@@ -214,7 +216,7 @@ fn loss() -> impl Strategy<Value = Loss> {
     ]
 }
 
-/// Something that happens before the quiet to the link that the index picks.
+/// An event before the quiet time, for the link selected by the index.
 fn event() -> impl Strategy<Value = (Index, Event)> {
     let change = prop_oneof![
         3 => Just(Change::State { up: false }),
@@ -388,7 +390,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 heartbeat_interval: Some(Duration::from_secs(30)),
                 path_max_retrans,
                 potentially_failed_threshold: suspicion,
-                // More errors than the faults can bring about: whoever gives up has stalled.
+                // More errors than the faults can cause: an endpoint that gives up has stalled.
                 association_max_retrans: 1000,
                 init_max_retrans: 1000,
                 max_burst,

@@ -170,7 +170,7 @@ fn a_flood_of_joins_ends_somewhere() {
         while pair.ends[1].poll_transmit(pair.now).is_some() {}
     }
     assert!(
-        pair.ends[1].report().paths.len() <= anabranch_multipath::MOST_PATHS,
+        pair.ends[1].report().paths.len() <= anabranch_multipath::MAX_PATHS,
         "{}",
         pair.ends[1].report().paths.len()
     );

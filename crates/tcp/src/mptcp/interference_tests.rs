@@ -24,7 +24,7 @@ fn strip(packet: &mut Packet) {
     packet.settle(&anabranch_wire::Pattern);
     let segment = segment(packet);
     if !segment.flags.contains(Flags::SYN) {
-        segment.options.mptcp = anabranch_wire::Seldom::default();
+        segment.options.mptcp = anabranch_wire::BoxedIfSet::default();
     }
 }
 

@@ -8,7 +8,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::Address;
 use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_multipath::path_manager::{AddressId, Pair};
-use anabranch_multipath::{MOST_PATHS, PathId};
+use anabranch_multipath::{MAX_PATHS, PathId};
 use anabranch_wire::tcp::mptcp::{AddAddress, Control};
 use core::net::{IpAddr, SocketAddr};
 
@@ -29,7 +29,7 @@ impl Connection {
     /// There may be another subflow. Each that there ever was keeps its identifier, and these are bytes.
     pub(super) fn has_room(&self) -> bool {
         let living = self.subflows.iter().filter(|s| !s.is_dead()).count();
-        living < MOST_PATHS && u8::try_from(self.subflows.len()).is_ok()
+        living < MAX_PATHS && u8::try_from(self.subflows.len()).is_ok()
     }
 
     pub(super) fn install(&mut self, now: Time, index: usize, mut subflow: Subflow) {
@@ -72,7 +72,7 @@ impl Connection {
         wanted.retain(|&pair| self.is_routed(pair));
         for pair in wanted {
             let living = self.subflows.iter().filter(|s| !s.is_dead()).count();
-            if living >= MOST_PATHS || self.subflows.iter().any(|s| s.pair == pair && !s.is_dead()) {
+            if living >= MAX_PATHS || self.subflows.iter().any(|s| s.pair == pair && !s.is_dead()) {
                 continue;
             }
             let wait = self.subflows.iter().find(|s| s.pair == pair).and_then(|s| s.retry.at);

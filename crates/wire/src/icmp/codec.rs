@@ -1,4 +1,4 @@
-//! Messages to bytes and back.
+//! Encoding and decoding of messages.
 
 use super::{Echo, Message, Quote, Unreachable};
 use crate::bytes::Reader;
@@ -12,7 +12,7 @@ mod v4 {
     pub(super) const UNREACHABLE: u8 = 3;
     pub(super) const ECHO_REQUEST: u8 = 8;
     pub(super) const TIME_EXCEEDED: u8 = 11;
-    /// The code of "unreachable" that means a packet too big.
+    /// The code of "unreachable" for a packet that is too big.
     pub(super) const FRAGMENTATION_NEEDED: u8 = 4;
 }
 
@@ -24,9 +24,9 @@ mod v6 {
     pub(super) const PARAMETER_PROBLEM: u8 = 4;
     pub(super) const ECHO_REQUEST: u8 = 128;
     pub(super) const ECHO_REPLY: u8 = 129;
-    /// The code of "parameter problem" that means a transport that nobody speaks.
+    /// The code of "parameter problem" for an unsupported transport protocol.
     pub(super) const UNKNOWN_NEXT_HEADER: u8 = 1;
-    /// Where the quoted packet names its transport.
+    /// Offset of the transport's number in the quoted packet.
     pub(super) const NEXT_HEADER_AT: u32 = 6;
 }
 
@@ -39,7 +39,8 @@ const CODES_V4: [(Unreachable, u8); 5] = [
     (Unreachable::Prohibited, 13),
 ];
 
-/// The named codes of "unreachable" in IPv6 (RFC 4443 §3.1); the protocol has a type of its own.
+/// The named codes of "unreachable" in IPv6 (RFC 4443 §3.1); an unsupported protocol has its own message
+/// type.
 const CODES_V6: [(Unreachable, u8); 4] =
     [(Unreachable::Network, 0), (Unreachable::Prohibited, 1), (Unreachable::Host, 3), (Unreachable::Port, 4)];
 
@@ -64,10 +65,11 @@ struct Fixed {
 }
 
 impl Message {
-    /// Whether the message can be written in this family.
+    /// Checks that the message has an encoding in this family.
     ///
     /// # Errors
-    /// What is wrong with it.
+    ///
+    /// The field or value without an encoding.
     pub fn validate(&self, v4: bool) -> Result<(), EncodeError> {
         match self {
             Self::PacketTooBig { mtu, .. } if v4 && *mtu > 0xffff => {
@@ -77,7 +79,7 @@ impl Message {
                 let codes = if v4 { &CODES_V4[..] } else { &CODES_V6[..] };
                 let named = codes.iter().any(|(_, known)| known == code);
                 if named || (v4 && *code == v4::FRAGMENTATION_NEEDED) {
-                    Err(EncodeError::Value("an ICMP code that has a name is written by its name"))
+                    Err(EncodeError::Value("an ICMP code that has a variant of its own is given as a number"))
                 } else {
                     Ok(())
                 }
@@ -120,7 +122,8 @@ impl Message {
     /// Reads a message that takes all of `bytes`.
     ///
     /// # Errors
-    /// Truncated bytes, a wrong checksum, or a type that is none of ours.
+    ///
+    /// Truncated bytes, a wrong checksum, or an unsupported type.
     pub fn parse(bytes: &[u8], addresses: Addresses) -> Result<Self, ParseError> {
         let v4 = addresses.source.is_ipv4();
         let header = if v4 { Header::Icmpv4 } else { Header::Icmpv6 };
@@ -180,7 +183,7 @@ impl Fixed {
     }
 }
 
-/// The sum before the message's own bytes: IPv6 has a pseudo-header in it.
+/// The checksum before the message itself: with IPv6 it contains a pseudo-header.
 fn empty_sum(addresses: Addresses, len: u32) -> Checksum {
     if addresses.source.is_ipv4() { Checksum::new() } else { addresses.pseudo_header(protocol::ICMPV6, len) }
 }

@@ -10,8 +10,8 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! One value serves both families: which types and codes it has on the wire follows from the addresses of the packet
-//! that carries it. With IPv6 the checksum covers a pseudo-header (RFC 4443 §2.3), with IPv4 it does not.
+//! One value serves both families: type and code on the wire follow from the addresses of the packet that
+//! carries it. With IPv6 the checksum covers a pseudo-header (RFC 4443 §2.3), with IPv4 it does not.
 
 mod codec;
 pub mod quote;
@@ -27,7 +27,7 @@ use core::net::IpAddr;
 pub enum Message {
     /// A packet did not reach its destination.
     Unreachable {
-        /// What could not be reached.
+        /// The unreachable network, host, protocol or port.
         what: Unreachable,
         /// The packet.
         quote: Quote,
@@ -39,40 +39,40 @@ pub enum Message {
         /// The packet.
         quote: Quote,
     },
-    /// A packet was on the way too long.
+    /// The packet's hop limit reached zero, or its fragments did not arrive in time.
     TimeExceeded {
-        /// Its fragments did not all arrive in time, rather than its hop limit having been reached.
+        /// True for fragments that did not arrive in time, false for the hop limit.
         reassembly: bool,
         /// The packet.
         quote: Quote,
     },
-    /// Whoever gets this is to answer.
+    /// Requests an echo reply.
     EchoRequest(Echo),
     /// The answer, with the request's fields and data.
     EchoReply(Echo),
 }
 
-/// What an echo carries.
+/// Identifier, sequence number and data of an echo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Echo {
-    /// Whose request it is.
+    /// Identifier of the sender.
     pub identifier: u16,
-    /// Which of the requests.
+    /// Sequence number of the request.
     pub sequence: u16,
     /// Any bytes.
     pub data: Vec<u8>,
 }
 
-/// Why a packet did not reach its destination.
+/// The reason why a packet did not reach its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
     /// No route (IPv4: network unreachable).
     Network,
     /// The host does not answer on its link (IPv6: address unreachable).
     Host,
-    /// The host does not speak the protocol. IPv6 says so with a parameter problem (RFC 4443 §3.4).
+    /// The host does not support the protocol. IPv6 reports it with a parameter problem (RFC 4443 §3.4).
     Protocol,
-    /// Nobody has the port.
+    /// No endpoint has the port.
     Port,
     /// Forbidden by an administrator.
     Prohibited,
@@ -81,7 +81,7 @@ pub enum Unreachable {
 }
 
 impl Message {
-    /// Length of everything but quote and data, bytes.
+    /// Length of the message without quote and data, bytes.
     pub const HEADER_LEN: u32 = 8;
 
     /// Exact length, bytes.
@@ -99,7 +99,7 @@ impl Message {
         }
     }
 
-    /// The same, to change it.
+    /// The same packet, mutable.
     pub const fn quote_mut(&mut self) -> Option<&mut Quote> {
         match self {
             Self::Unreachable { quote, .. }
@@ -109,7 +109,7 @@ impl Message {
         }
     }
 
-    /// What stands behind the header.
+    /// The bytes behind the header.
     fn rest(&self) -> &[u8] {
         match self {
             Self::Unreachable { quote, .. }
@@ -120,8 +120,8 @@ impl Message {
     }
 }
 
-/// Whether an address may be told of an error in what it sent: one host, and not all or a group of them, nor nobody
-/// (RFC 1122 §3.2.2, RFC 4443 §2.4).
+/// Whether errors may be sent to this source address: it must belong to one host, and not be a broadcast,
+/// multicast or unspecified address (RFC 1122 §3.2.2, RFC 4443 §2.4).
 pub fn may_be_answered(source: IpAddr) -> bool {
     let broadcast = matches!(source, IpAddr::V4(address) if address.is_broadcast());
     !(broadcast || source.is_multicast() || source.is_unspecified())

@@ -1,4 +1,4 @@
-//! The packet that an ICMP error is about, as far as the error quotes it.
+//! The part of a packet that an ICMP error quotes.
 
 use crate::checksum::Checksum;
 use crate::ip::{Addresses, ipv4, ipv6, protocol};
@@ -6,35 +6,36 @@ use crate::packet::{Body, Packet};
 use crate::sctp::{self, Chunk};
 use core::net::{IpAddr, SocketAddr};
 
-/// Bytes of the transport header that every error quotes: ports, and TCP's sequence number or SCTP's verification tag
-/// (RFC 792).
+/// Bytes of the transport header that every error quotes: ports, and TCP's sequence number or SCTP's
+/// verification tag (RFC 792).
 const TRANSPORT_LEN: usize = 8;
 
 /// The first bytes of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quote(Vec<u8>);
 
-/// What a quote says of the packet that it is from.
+/// Fields of the quoted packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted {
-    /// Where it came from: its source address and port.
+    /// Source address and port.
     pub source: SocketAddr,
-    /// Where it went.
+    /// Destination address and port.
     pub destination: SocketAddr,
     /// Its transport, see [`protocol`].
     pub protocol: u8,
     /// TCP's sequence number or SCTP's verification tag; of UDP, length and checksum.
     pub number: u32,
-    /// The initiate tag of an SCTP packet with INIT, whose verification tag is zero (RFC 9260 §10, ICMP6), if the quote is
-    /// that long.
+    /// The initiate tag of an SCTP packet with INIT, whose verification tag is zero (RFC 9260 §10, ICMP6);
+    /// `None` if the quote ends before it.
     pub initiate_tag: Option<u32>,
 }
 
 impl Quote {
-    /// The IP header of a packet and the first eight bytes of its transport header (sixteen if it is SCTP in UDP, so that
-    /// SCTP's own ports and tag are among them; twelve more of an INIT, up to its initiate tag). RFC 1122 §3.2.2 wants no more; RFC 4443 §3 wants as much of the packet as
-    /// fits, which a packet without bytes cannot give. The checksums of quoted UDP and SCTP headers are left out for the
-    /// same reason.
+    /// The IP header of a packet and the first eight bytes of its transport header. Of SCTP in UDP, sixteen
+    /// bytes, so that SCTP's own ports and tag are included; of an INIT, twelve more, up to its initiate tag.
+    /// RFC 1122 §3.2.2 requires no more. RFC 4443 §3 requires as much of the packet as fits, but a packet
+    /// without payload bytes cannot provide it. For the same reason, the checksums of quoted UDP and SCTP
+    /// headers are left out.
     pub fn of(packet: &Packet) -> Self {
         let mut bytes = Vec::with_capacity(ipv6::Header::LEN as usize + 2 * TRANSPORT_LEN);
         packet.emit_ip(&mut bytes);
@@ -74,12 +75,13 @@ impl Quote {
         Self(bytes)
     }
 
-    /// The header of a packet of bytes, `header` of them, and the first eight bytes of its transport header.
+    /// Quotes a packet given as bytes: `header` bytes of IP header and the first eight bytes of its transport
+    /// header.
     pub fn of_bytes(packet: &[u8], header: usize) -> Self {
         Self(packet[..packet.len().min(header + TRANSPORT_LEN)].to_vec())
     }
 
-    /// These bytes, as a network gave them.
+    /// A quote with these bytes, as received from a network.
     pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }
@@ -89,8 +91,8 @@ impl Quote {
         &self.0
     }
 
-    /// What they say; `None` if they are too few, a later fragment, or of a transport that is not ours. Nothing but the
-    /// fields returned is looked at: routers change some of the others on the way.
+    /// Parses the quote; `None` if it is too short, a later fragment, or of an unsupported transport. Only
+    /// the returned fields are checked: routers change some of the others on the way.
     pub fn parse(&self) -> Option<Quoted> {
         let (addresses, protocol, body) = self.split()?;
         match protocol {
@@ -99,20 +101,22 @@ impl Quote {
         }
     }
 
-    /// As [`parse`](Self::parse), of the SCTP packet within a UDP datagram (RFC 6951): SCTP's ports and tag.
+    /// Like [`parse`](Self::parse), for the SCTP packet within a UDP datagram (RFC 6951): SCTP's ports and
+    /// tag.
     pub fn parse_encapsulated(&self) -> Option<Quoted> {
         let (addresses, protocol, body) = self.split()?;
         let inner = body.get(TRANSPORT_LEN..)?;
         (protocol == protocol::UDP).then(|| Quoted::new(addresses, protocol::SCTP, inner))?
     }
 
-    /// The same packet as if it had come from elsewhere: what a translator of addresses does to the errors that it hands on
-    /// (RFC 5508 §4.1). `None` if it does not [`parse`](Self::parse), or the address is of the other family.
+    /// The quote with another source: address translators rewrite the errors that they forward in this way
+    /// (RFC 5508 §4.1). `None` if the quote does not [`parse`](Self::parse), or the address is of the other
+    /// family.
     pub fn with_source(&self, source: SocketAddr) -> Option<Self> {
         self.readdressed(source, false)
     }
 
-    /// As [`with_source`](Self::with_source), of where the packet went.
+    /// Like [`with_source`](Self::with_source), for the destination.
     pub fn with_destination(&self, destination: SocketAddr) -> Option<Self> {
         self.readdressed(destination, true)
     }
@@ -175,7 +179,7 @@ impl Quoted {
     }
 }
 
-/// The initiate tag of an INIT, behind the common header and the header of the chunk.
+/// The initiate tag of an INIT, which follows the common header and the chunk header.
 fn initiate_tag(protocol: u8, transport: &[u8]) -> Option<u32> {
     let init = transport.get(sctp::HEADER_LEN as usize..)?.first_chunk::<8>()?;
     let &[kind, _, _, _, t0, t1, t2, t3] = init;

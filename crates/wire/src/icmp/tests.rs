@@ -1,4 +1,4 @@
-//! Messages byte by byte, and what a quote tells.
+//! Messages byte by byte, and the fields of quotes.
 
 use super::*;
 use crate::bytes::from_hex;
@@ -38,7 +38,7 @@ fn association(udp: Option<Ports>) -> Body {
     })
 }
 
-/// The answer of the other end to a packet.
+/// The error message that the destination of a packet sends back.
 fn answer(to: &Packet, message: Message) -> Packet {
     let body = Body::Icmp(Box::new(message));
     Packet { source: to.destination, destination: to.source, ecn: Ecn::NotEct, body }
@@ -60,7 +60,7 @@ fn fragmentation_needed_byte_by_byte() {
 }
 
 #[test]
-fn a_quote_tells_who_sent_what() {
+fn quote_gives_addresses_ports_and_number() {
     for v4 in [true, false] {
         let lost = packet(v4, segment());
         let quoted = Quote::of(&lost).parse().unwrap();
@@ -87,7 +87,7 @@ fn a_quote_tells_who_sent_what() {
 }
 
 #[test]
-fn quotes_that_tell_nothing() {
+fn incomplete_quotes_are_not_parsed() {
     let whole = Quote::of(&packet(true, segment()));
     for len in 0..whole.bytes().len() {
         assert_eq!(Quote::from_bytes(&whole.bytes()[..len]).parse(), None, "{len} bytes");
@@ -101,7 +101,7 @@ fn quotes_that_tell_nothing() {
     assert_eq!(with(9, protocol::ICMP), None);
     assert_eq!(with(0, 0x55), None);
     assert!(with(6, 0x20).is_some(), "a first fragment has them");
-    assert!(with(8, 3).is_some(), "routers count down");
+    assert!(with(8, 3).is_some(), "routers decrement the hop limit");
     assert_eq!(whole.parse_encapsulated(), None);
 }
 
@@ -145,7 +145,7 @@ fn every_message_in_both_families() {
 }
 
 #[test]
-fn what_is_refused() {
+fn malformed_messages_are_refused() {
     let lost = packet(true, segment());
     let addresses = Addresses { source: lost.destination, destination: lost.source };
     let mut bytes = Vec::new();
@@ -169,7 +169,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn nobody_and_everybody_get_no_errors() {
+fn group_addresses_get_no_errors() {
     for (address, may) in [
         ("10.0.0.1", true),
         ("0.0.0.0", false),
@@ -184,7 +184,7 @@ fn nobody_and_everybody_get_no_errors() {
 }
 
 #[test]
-fn a_quote_of_another_source_is_that_of_the_packet_from_there() {
+fn quote_with_source_equals_quote_of_such_a_packet() {
     for v4 in [true, false] {
         let mut sent = packet(v4, segment());
         let quote = Quote::of(&sent);

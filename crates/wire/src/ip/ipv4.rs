@@ -51,7 +51,7 @@ impl Header {
     /// The largest payload that the total length can express, bytes.
     pub const MAX_PAYLOAD: u32 = 65_535 - Self::LEN;
 
-    /// A header as hosts of ours write it: DSCP 0, identification 0, DF set, the usual time to live.
+    /// A header as our hosts write it: DSCP 0, identification 0, DF set, [`HOP_LIMIT`](super::HOP_LIMIT).
     pub const fn new(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, payload_len: u16) -> Self {
         Self {
             source,

@@ -1,4 +1,5 @@
-//! The IPv6 header (RFC 8200 §3). Extension headers are not read: the parser of packets answers a clean error for them.
+//! The IPv6 header (RFC 8200 §3). Extension headers are not read: the packet parser returns an error for
+//! them.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -46,7 +47,7 @@ impl Header {
     /// The largest payload that the payload length can express, bytes; jumbograms (RFC 2675) are not supported.
     pub const MAX_PAYLOAD: u32 = 65_535;
 
-    /// A header as hosts of ours write it: DSCP and flow label 0, the usual hop limit.
+    /// A header as our hosts write it: DSCP and flow label 0, [`HOP_LIMIT`](super::HOP_LIMIT).
     pub const fn new(source: Ipv6Addr, destination: Ipv6Addr, next_header: u8, payload_len: u16) -> Self {
         Self {
             source,

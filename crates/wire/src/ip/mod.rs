@@ -1,4 +1,4 @@
-//! IPv4 and IPv6 headers, and what the transports need of them: the pseudo-header.
+//! IPv4 and IPv6 headers, and the pseudo-header that the transports' checksums cover.
 
 pub mod ipv4;
 pub mod ipv6;
@@ -8,7 +8,8 @@ mod tests;
 use crate::checksum::Checksum;
 use core::net::IpAddr;
 
-/// Time to live and hop limit of the packets we make (RFC 1700's recommendation, and Linux's default).
+/// Time to live and hop limit of the packets that our hosts send (RFC 1700's recommendation, and Linux's
+/// default).
 pub const HOP_LIMIT: u8 = 64;
 
 /// Upper-layer protocol numbers.
@@ -35,7 +36,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// A checksum that has the pseudo-header in it (RFC 9293 §3.1; RFC 8200 §8.1): `len` bytes of `protocol`.
+    /// A checksum that covers the pseudo-header (RFC 9293 §3.1; RFC 8200 §8.1) of `len` bytes of `protocol`.
     pub fn pseudo_header(&self, protocol: u8, len: u32) -> Checksum {
         let sum = match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
@@ -48,7 +49,8 @@ impl Addresses {
     }
 }
 
-/// Sixteen octets of either family, so that a mixed pair (which no packet can have) still has a defined sum.
+/// Sixteen octets of either family, so that a mixed pair (which no packet can have) still has a defined
+/// checksum.
 fn to_v6(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),

@@ -1,11 +1,11 @@
-//! Headers byte by byte, and what is refused.
+//! Headers byte by byte, and the refusal of malformed ones.
 
 use super::*;
 use crate::error::{Header, ParseError, Problem};
 use crate::{Body, Ecn, Packet, Payload, udp};
 use core::net::Ipv4Addr;
 
-/// The example of a header with its checksum that RFC 1071's readers know: checksum 0xb861.
+/// The common example of an IPv4 header: its checksum is 0xb861.
 const V4: [u8; 20] = [
     0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00, 0x01, 0xc0,
     0xa8, 0x00, 0xc7,
@@ -87,7 +87,7 @@ fn ipv6_byte_by_byte() {
 }
 
 #[test]
-fn what_is_refused() {
+fn malformed_headers_are_refused() {
     let fails = |change: &dyn Fn(&mut Vec<u8>), header, at, problem: Problem| {
         let mut bytes = v4_with_payload();
         change(&mut bytes);
@@ -101,7 +101,7 @@ fn what_is_refused() {
     fails(&|bytes| bytes[3] = 0x74, Header::Ipv4, 2, Problem::Truncated { needed: 116, available: 115 });
     let checksum = Problem::Checksum { found: 0xb861, computed: 0xb862 };
     fails(&|bytes| bytes[19] = 0xc6, Header::Ipv4, 10, checksum);
-    // The first fragment and a later one, checksum put right.
+    // The first fragment and a later one, each with a correct checksum.
     fails(&|bytes| (bytes[6], bytes[10]) = (0x60, 0x98), Header::Ipv4, 6, Problem::Fragment);
     fails(&|bytes| (bytes[7], bytes[11]) = (1, 0x60), Header::Ipv4, 6, Problem::Fragment);
     // IGMP, and ICMP of the other family.
@@ -140,7 +140,7 @@ fn udp_lengths_and_absent_checksums() {
 
     bytes[6..8].fill(0);
     assert_eq!(udp::Datagram::parse(&bytes, v4), Ok(read));
-    let error = udp::Datagram::parse(&bytes, v6).expect_err("IPv6 wants a checksum");
+    let error = udp::Datagram::parse(&bytes, v6).expect_err("IPv6 requires a checksum");
     assert!(matches!(error, ParseError { at: 6, problem: Problem::Checksum { found: 0, .. }, .. }));
     bytes[5] = 7;
     assert_eq!(udp::Datagram::parse(&bytes, v4), Err(ParseError::new(Header::Udp, 4, Problem::Length(7))));

@@ -15,9 +15,9 @@ use crate::error::ParseError;
 /// An `ABORT` chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abort {
-    /// T: the verification tag is the one that the other side wrote, since the sender knows no other (§8.5.1).
+    /// T: the verification tag is a copy of the received one, since the sender knows no other (§8.5.1).
     pub reflected_tag: bool,
-    /// Why.
+    /// The reasons.
     pub causes: Vec<Cause>,
 }
 
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_beyond_the_chunk() {
+    fn cause_beyond_the_chunk_is_refused() {
         refuse_chunk("06 00 0008 000c 000a");
     }
 }

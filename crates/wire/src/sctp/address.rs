@@ -1,4 +1,4 @@
-//! Address parameters (RFC 9260 §3.3.2.1.1, §3.3.2.1.2), which parameters and causes carry inside.
+//! Address parameters (RFC 9260 §3.3.2.1.1, §3.3.2.1.2), which other parameters and causes contain.
 
 use super::tlv;
 use crate::error::{Header, ParseError, Problem};

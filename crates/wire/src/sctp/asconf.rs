@@ -26,7 +26,7 @@ use core::net::IpAddr;
 pub struct Asconf {
     /// Serial number; the first one is the sender's initial TSN.
     pub serial: Serial,
-    /// An address of the sender by which the association can be found.
+    /// An address of the sender, by which the receiver finds the association.
     pub address: IpAddr,
     /// Requests: [`Parameter::AddAddress`], [`Parameter::DeleteAddress`], [`Parameter::SetPrimary`].
     pub parameters: Vec<Parameter>,
@@ -44,7 +44,7 @@ impl Asconf {
 pub struct AsconfAck {
     /// The serial number of the `ASCONF` answered.
     pub serial: Serial,
-    /// Answers: [`Parameter::Success`], [`Parameter::ErrorCause`]; a request without one succeeded.
+    /// Answers: [`Parameter::Success`], [`Parameter::ErrorCause`]; a request without an answer succeeded.
     pub parameters: Vec<Parameter>,
 }
 

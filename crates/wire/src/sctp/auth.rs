@@ -1,4 +1,4 @@
-//! `AUTH`: the chunks behind it in the packet come from somebody who has the key (RFC 4895 §4.1).
+//! `AUTH`: authenticates the chunks behind it in the packet (RFC 4895 §4.1).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -30,7 +30,7 @@ impl HmacId {
     /// HMAC-SHA-256.
     pub const SHA256: Self = Self(3);
 
-    /// Bytes of a code; `None` for an algorithm that is not known here.
+    /// Length of a code, bytes; `None` for an unknown algorithm.
     pub const fn code_len(self) -> Option<u32> {
         match self {
             Self::SHA1 => Some(20),
@@ -39,7 +39,7 @@ impl HmacId {
         }
     }
 
-    /// The code over these bytes; `None` for an algorithm that is not known here.
+    /// The code over these bytes; `None` for an unknown algorithm.
     pub fn code(self, key: &[u8], covered: &[u8]) -> Option<Box<[u8]>> {
         Some(match self {
             Self::SHA1 => mac::<Hmac<Sha1>>(key, covered).finalize().into_bytes()[..].into(),
@@ -48,8 +48,8 @@ impl HmacId {
         })
     }
 
-    /// Whether that is the code over these bytes; `None` for an algorithm that is not known here. The comparison takes the same
-    /// time wherever the first difference is.
+    /// Whether `code` is the code over these bytes; `None` for an unknown algorithm. The comparison takes
+    /// constant time.
     pub fn verifies(self, key: &[u8], covered: &[u8], code: &[u8]) -> Option<bool> {
         Some(match self {
             Self::SHA1 => mac::<Hmac<Sha1>>(key, covered).verify_slice(code).is_ok(),
@@ -66,7 +66,7 @@ fn mac<M: Mac + KeyInit>(key: &[u8], covered: &[u8]) -> M {
     mac
 }
 
-/// What codes are made with. It is not shown.
+/// The key of message authentication codes. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub Arc<[u8]>);
 
@@ -79,17 +79,17 @@ impl fmt::Debug for Secret {
 /// An `AUTH` chunk.
 #[derive(Clone, Debug, Default)]
 pub struct Auth {
-    /// Which of the endpoints' shared keys it was made with.
+    /// Identifier of the endpoints' shared key.
     pub key: u16,
-    /// How the code was made.
+    /// The algorithm.
     pub algorithm: HmacId,
     /// The message authentication code.
     pub code: Box<[u8]>,
-    /// What the code is computed over: this chunk with zeros for the code, and all that follows it in the packet. The bytes of
-    /// the packet, not a part of the value.
+    /// The bytes that the code covers: this chunk with zeros for the code, and the rest of the packet. Bytes
+    /// of the packet, not a part of the value.
     pub covered: Box<[u8]>,
-    /// For a sender without the bytes of payloads: what the code is made with where they are, when the packet is written or by
-    /// [`Packet::settle`](crate::Packet::settle). Until then the code is zeros, and nothing is covered.
+    /// The key, if the sender has no payload bytes: the code is then computed when the packet is written, or
+    /// by [`Packet::settle`](crate::Packet::settle). Until then the code is zeros, and `covered` is empty.
     pub secret: Option<Secret>,
 }
 
@@ -105,13 +105,13 @@ impl Auth {
     /// Bytes before the code, chunk header included.
     pub const HEADER_LEN: u32 = CHUNK_HEADER_LEN + 4;
 
-    /// A chunk whose code waits for the bytes behind it; `None` for an algorithm that is not known here.
+    /// A chunk whose code is computed later; `None` for an unknown algorithm.
     pub fn pending(algorithm: HmacId, secret: Secret) -> Option<Self> {
         let code = vec![0; algorithm.code_len()? as usize].into();
         Some(Self { key: 0, algorithm, code, covered: Box::default(), secret: Some(secret) })
     }
 
-    /// Its code over these bytes, if it waits for them.
+    /// The code over these bytes, if it is still pending.
     pub(super) fn pending_code(&self, covered: &[u8]) -> Option<Box<[u8]>> {
         self.algorithm.code(&self.secret.as_ref()?.0, covered)
     }
@@ -133,7 +133,7 @@ impl Auth {
         Ok(Self { key, algorithm, code: reader.rest().into(), covered: Box::default(), secret: None })
     }
 
-    /// The rest of the packet that the chunk is from, beginning with it.
+    /// Sets `covered` from the rest of the packet, which begins with this chunk.
     pub(super) fn cover(&mut self, rest: &[u8]) {
         let mut covered = rest.to_vec();
         covered[Self::HEADER_LEN as usize..][..self.code.len()].fill(0);
@@ -159,7 +159,7 @@ mod tests {
 
     /// RFC 2202 §3 case 2 and RFC 4231 §4.3.
     #[test]
-    fn codes_are_those_of_the_standards() {
+    fn codes_equal_those_of_the_standards() {
         let covered = b"what do ya want for nothing?";
         for (algorithm, begin) in
             [(HmacId::SHA1, [0xef, 0xfc, 0xdf, 0x6a]), (HmacId::SHA256, [0x5b, 0xdc, 0xc1, 0x46])]
@@ -172,9 +172,10 @@ mod tests {
         assert_eq!((HmacId(2).code(b"", b""), HmacId(2).code_len()), (None, None));
     }
 
-    /// RFC 4895 §6.2: zeros in place of the code, and everything behind the chunk, user data too; nothing before it.
+    /// RFC 4895 §6.2: the code covers the chunk with zeros in place of the code, and everything behind the
+    /// chunk, user data included; nothing before it.
     #[test]
-    fn what_is_covered_is_the_rest_of_the_packet_without_the_code() {
+    fn code_covers_the_rest_of_the_packet() {
         let secret = Secret([7; 40].into());
         let data =
             Data { tsn: Serial(1), payload: Payload::new(5, 3), flags: DataFlags::WHOLE, ..Data::default() };
@@ -203,7 +204,7 @@ mod tests {
         );
         assert_eq!(auth.covered[..], hex(&covered));
         assert_eq!(HmacId::SHA1.verifies(&secret.0, &auth.covered, &auth.code), Some(true));
-        // The same where the bytes are asked for, not written.
+        // The same with `settle` instead of writing.
         let Chunk::Data(at) = &read.chunks[3] else { panic!("DATA") };
         packet.chunks[3] = Chunk::Data(Data { payload: at.payload, ..data });
         packet.settle(&Buffer(&bytes));

@@ -39,7 +39,7 @@ pub mod kind {
     pub const PROTOCOL_VIOLATION: u16 = 13;
     /// Request to delete the last remaining address.
     pub const DELETE_LAST_ADDRESS: u16 = 0xa0;
-    /// Operation refused for want of resources.
+    /// Operation refused due to a resource shortage.
     pub const RESOURCE_SHORTAGE: u16 = 0xa1;
     /// Request to delete the source address.
     pub const DELETE_SOURCE_ADDRESS: u16 = 0xa2;
@@ -63,19 +63,20 @@ pub enum Cause {
     MissingParameters(Box<[u16]>),
     /// A valid cookie came too late (§3.3.10.3).
     StaleCookie {
-        /// How much too late, microseconds.
+        /// Staleness, microseconds.
         staleness_us: u32,
     },
     /// Out of resource (§3.3.10.4).
     OutOfResource,
     /// An address that cannot be used (§3.3.10.5): the whole address parameter.
     UnresolvableAddress(Box<[u8]>),
-    /// A chunk of unknown type whose type asks for a report (§3.3.10.6): the whole chunk, as
+    /// A chunk of unknown type whose type requests a report (§3.3.10.6): the whole chunk, as
     /// [`Chunk::to_bytes`](super::Chunk::to_bytes) makes it.
     UnrecognizedChunk(Box<[u8]>),
-    /// A mandatory parameter has an invalid value (§3.3.10.7): nothing more by the RFC, a text by other implementations.
+    /// A mandatory parameter has an invalid value (§3.3.10.7). The RFC defines no content; other
+    /// implementations add a text.
     InvalidMandatoryParameter(Box<[u8]>),
-    /// Parameters of unknown type whose types ask for a report (§3.3.10.8): whole;
+    /// Parameters of unknown type whose types request a report (§3.3.10.8): whole;
     /// [`parameter::to_bytes`](super::parameter::to_bytes) makes them.
     UnrecognizedParameters(Box<[u8]>),
     /// `DATA` without user data (§3.3.10.9).
@@ -93,7 +94,7 @@ pub enum Cause {
     ProtocolViolation(Box<[u8]>),
     /// Request to delete the last remaining address (RFC 5061 §4.3.1): the request's parameter.
     DeleteLastAddress(Box<[u8]>),
-    /// Operation refused for want of resources (RFC 5061 §4.3.2): the request's parameter.
+    /// Operation refused due to a resource shortage (RFC 5061 §4.3.2): the request's parameter.
     ResourceShortage(Box<[u8]>),
     /// Request to delete the packet's source address (RFC 5061 §4.3.3): the request's parameter.
     DeleteSourceAddress(Box<[u8]>),
@@ -101,9 +102,9 @@ pub enum Cause {
     IllegalAsconfAck,
     /// Request refused, no authorisation (RFC 5061 §4.3.5): the request's parameter.
     NoAuthorization(Box<[u8]>),
-    /// `AUTH` with an algorithm that was not offered (RFC 4895 §4.1): which.
+    /// `AUTH` with an algorithm that was not offered (RFC 4895 §4.1): the algorithm.
     UnsupportedHmac(HmacId),
-    /// Any other code, kept as it came.
+    /// Any other code, kept unchanged.
     Unknown {
         /// Cause code.
         kind: u16,
@@ -245,7 +246,7 @@ impl Cause {
     }
 }
 
-/// Reads the types of missing parameters, which their number precedes.
+/// Reads the types of missing parameters, preceded by their number.
 fn parse_missing(value: &[u8]) -> Result<Box<[u16]>, ParseError> {
     let header = Header::SctpParameter(kind::MISSING_PARAMETERS);
     let mut reader = Reader::new(header, value);
@@ -266,7 +267,7 @@ mod tests {
     use crate::sctp::{Chunk, Unknown};
     use core::net::{Ipv4Addr, Ipv6Addr};
 
-    /// Both directions of one cause.
+    /// Checks encoding and parsing of one cause.
     fn check(cause: &Cause, bytes: &str) {
         let bytes = hex(bytes);
         let mut out = Vec::new();
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_cannot_be() {
+    fn impossible_lengths_are_refused() {
         for bytes in [
             "0001 0006 0102 0000",
             "0002 000a 00000002 0007 0000",

@@ -1,4 +1,4 @@
-//! The chunks: one type over all of them, their numbers, and the header that they share (RFC 9260 §3.2).
+//! One type over all chunks, their numbers, and the header that they share (RFC 9260 §3.2).
 
 use super::{
     Abort, Asconf, AsconfAck, Auth, CHUNK_HEADER_LEN, CongestionEcho, CongestionReduced, CookieEcho, Data,
@@ -60,7 +60,7 @@ pub enum Chunk {
     Asconf(Box<Asconf>),
     /// `I-FORWARD-TSN`, type 0xC2 (RFC 8260 §2.3.1).
     IForwardTsn(IForwardTsn),
-    /// Any other type, kept as it came.
+    /// Any other type, kept unchanged.
     Unknown(Unknown),
 }
 
@@ -99,7 +99,7 @@ impl Chunk {
         }
     }
 
-    /// What the length field of the chunk says: header and value in bytes, without the padding behind them.
+    /// The value of the chunk's length field: bytes of header and value, without the padding behind them.
     #[inline]
     pub fn length(&self) -> u32 {
         match self {
@@ -108,7 +108,7 @@ impl Chunk {
         }
     }
 
-    /// The same for what is not, as most chunks are, DATA.
+    /// The same for all chunks but DATA, which is the most frequent.
     fn length_of_others(&self) -> u32 {
         match self {
             Self::Data(data) => data.length(),
@@ -169,8 +169,8 @@ impl Chunk {
         }
     }
 
-    /// The chunk as bytes without padding, as [`Cause::UnrecognizedChunk`](super::Cause::UnrecognizedChunk) returns
-    /// it to its sender.
+    /// The chunk as bytes without padding, as [`Cause::UnrecognizedChunk`](super::Cause::UnrecognizedChunk)
+    /// contains it.
     pub fn to_bytes(&self) -> Box<[u8]> {
         let mut out = Vec::with_capacity(self.wire_len() as usize);
         self.emit(&mut out, &mut |payload, bytes| payload.fill(bytes));
@@ -224,8 +224,8 @@ impl Chunk {
         }
     }
 
-    /// Reads the chunk at the start of `bytes`; answers it, its payload placed in there, and what follows its padding. `None`
-    /// if the bytes end within the chunk or its padding.
+    /// Reads the chunk at the start of `bytes`. Returns it, its payload's offset being an index into `bytes`,
+    /// and the bytes behind its padding. `None` if the bytes end within the chunk or its padding.
     pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Self, &[u8])>, ParseError> {
         const HEADER: usize = CHUNK_HEADER_LEN as usize;
         let Some((&[kind, flags, high, low], _)) = bytes.split_first_chunk::<HEADER>() else {

@@ -4,10 +4,10 @@ use super::Chunk;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-/// The chunks of a packet, in order. It reads like a slice of them.
+/// The chunks of a packet, in order. Dereferences to a slice of them.
 ///
-/// Most packets have one: DATA that fills it, or a SACK. That one lies in the packet itself, so that a packet costs no
-/// memory of its own; several are a list.
+/// Most packets have one chunk: DATA that fills it, or a SACK. It lies in the packet itself, so that such a
+/// packet allocates no memory; several chunks are a list.
 #[derive(Clone)]
 pub struct Chunks(Kept);
 
@@ -15,7 +15,7 @@ pub struct Chunks(Kept);
 enum Kept {
     None,
     One(Chunk),
-    /// Any number.
+    /// Zero or more chunks.
     Many(Vec<Chunk>),
 }
 
@@ -29,14 +29,14 @@ impl Chunks {
     #[inline]
     pub fn push(&mut self, chunk: Chunk) {
         if let Kept::None = self.0 {
-            // There is nothing to drop.
+            // The replaced `Kept::None` needs no drop.
             core::mem::forget(core::mem::replace(&mut self.0, Kept::One(chunk)));
         } else {
             self.list().push(chunk);
         }
     }
 
-    /// The chunks as a list, for what a slice does not offer.
+    /// The chunks as a list, for operations that a slice does not offer.
     pub fn list(&mut self) -> &mut Vec<Chunk> {
         self.0 = Kept::Many(match core::mem::replace(&mut self.0, Kept::None) {
             Kept::None => Vec::new(),
@@ -45,7 +45,7 @@ impl Chunks {
         });
         match &mut self.0 {
             Kept::Many(list) => list,
-            _ => unreachable!("it has just been made a list"),
+            _ => unreachable!("the chunks were converted to a list above"),
         }
     }
 }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_chunk_takes_no_memory_and_equals_a_list_of_one() {
+    fn one_chunk_allocates_nothing_and_equals_a_list() {
         let mut chunks = Chunks::new();
         assert!(chunks.is_empty());
         chunks.push(Chunk::CookieAck);

@@ -13,14 +13,14 @@
 //! +---------------+---------------+-------------------------------+
 //! ```
 //!
-//! Both are so plain that [`Chunk`](super::Chunk) reads and writes them itself.
+//! [`Chunk`](super::Chunk) reads and writes both itself, since they have hardly any fields.
 
 use super::CHUNK_HEADER_LEN;
 
 /// A `COOKIE ECHO` chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CookieEcho {
-    /// The state cookie exactly as `INIT ACK` brought it.
+    /// The state cookie, an exact copy of that in `INIT ACK`.
     pub cookie: Box<[u8]>,
 }
 
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn the_acknowledgement_is_empty() {
+    fn acknowledgement_is_empty() {
         refuse_chunk("0b 00 0008 00000000");
     }
 }

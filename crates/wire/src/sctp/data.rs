@@ -54,7 +54,8 @@ pub struct Data {
     pub ppid: u32,
     /// Flags.
     pub flags: DataFlags,
-    /// User data. An empty one is a protocol violation (RFC 9260 §6.2) that the receiver must be able to see.
+    /// User data. An empty one is a protocol violation (RFC 9260 §6.2) that the receiver must be able to
+    /// detect.
     pub payload: Payload,
 }
 
@@ -90,7 +91,7 @@ impl Data {
     }
 }
 
-/// Appends the bytes of a payload, which `fill` supplies.
+/// Appends the bytes of a payload, which `fill` writes.
 pub(super) fn emit_payload(payload: Payload, out: &mut Vec<u8>, fill: &mut dyn FnMut(Payload, &mut [u8])) {
     let start = out.len();
     out.resize(start + payload.len as usize, 0);
@@ -118,18 +119,18 @@ mod tests {
     }
 
     #[test]
-    fn no_user_data_is_a_value() {
+    fn empty_user_data_is_a_value() {
         let data = Data { tsn: Serial(u32::MAX), flags: DataFlags::IMMEDIATE, ..Data::default() };
         check_chunk(&Chunk::Data(data), "00 08 0010 ffffffff 0000 0000 00000000");
     }
 
     #[test]
-    fn too_short() {
+    fn short_data_is_refused() {
         refuse_chunk("00 03 000f 01020304 0005 0006 000000 00");
     }
 
     #[test]
-    fn a_caller_may_supply_the_bytes() {
+    fn caller_supplies_payload_bytes() {
         let data = Data { payload: Payload::new(40, 2), ..Data::default() };
         let mut out = Vec::new();
         Chunk::Data(data).emit(&mut out, &mut |payload, bytes| {

@@ -21,7 +21,7 @@ use crate::seq::Serial;
 pub struct CongestionEcho {
     /// The lowest TSN in the marked packet.
     pub lowest_tsn: Serial,
-    /// Packets that came marked since the last `CWR`, as the FreeBSD stack adds (draft-stewart-tsvwg-sctpecn).
+    /// Marked packets since the last `CWR`, an addition of the FreeBSD stack (draft-stewart-tsvwg-sctpecn).
     pub marked_packets: Option<u32>,
 }
 
@@ -52,7 +52,7 @@ impl CongestionEcho {
 /// A `CWR` chunk: the sender has reduced its window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CongestionReduced {
-    /// The TSN of the echo that is answered.
+    /// The TSN of the `ECNE` that this chunk answers.
     pub lowest_tsn: Serial,
 }
 
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_cannot_be() {
+    fn impossible_lengths_are_refused() {
         refuse_chunk("0c 00 0004");
         refuse_chunk("0c 00 000a 01020304 00000000");
         refuse_chunk("0c 00 0010 01020304 00000003 00000000");

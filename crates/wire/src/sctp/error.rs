@@ -15,7 +15,7 @@ use crate::error::ParseError;
 /// An `ERROR` chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Error {
-    /// What was wrong; at least one.
+    /// The errors; at least one.
     pub causes: Vec<Cause>,
 }
 
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_cause() {
+    fn truncated_cause_is_refused() {
         refuse_chunk("09 00 0006 0003 0000");
     }
 }

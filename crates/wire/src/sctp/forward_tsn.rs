@@ -1,4 +1,4 @@
-//! `FORWARD TSN` (RFC 3758 §3.2) and `I-FORWARD-TSN` (RFC 8260 §2.3.1): the sender gives up some TSNs.
+//! `FORWARD TSN` (RFC 3758 §3.2) and `I-FORWARD-TSN` (RFC 8260 §2.3.1): the sender abandons some TSNs.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -25,7 +25,7 @@ use crate::bytes::Reader;
 use crate::error::{Header, ParseError};
 use crate::seq::Serial;
 
-/// The last ordered message given up on a stream.
+/// The last abandoned ordered message of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Stream identifier.
@@ -39,7 +39,7 @@ pub struct Skipped {
 pub struct ForwardTsn {
     /// The receiver moves its cumulative TSN here.
     pub cumulative_tsn: Serial,
-    /// Streams with ordered messages given up.
+    /// Streams with abandoned ordered messages.
     pub skipped: Vec<Skipped>,
 }
 
@@ -53,7 +53,7 @@ impl ForwardTsn {
     }
 }
 
-/// The last message given up on a stream, ordered and unordered apart.
+/// The last abandoned message of a stream; ordered and unordered messages have separate entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SkippedMessage {
     /// Stream identifier.
@@ -69,7 +69,7 @@ pub struct SkippedMessage {
 pub struct IForwardTsn {
     /// The receiver moves its cumulative TSN here.
     pub cumulative_tsn: Serial,
-    /// Streams with messages given up.
+    /// Streams with abandoned messages.
     pub skipped: Vec<SkippedMessage>,
 }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_entry() {
+    fn truncated_entry_is_refused() {
         refuse_chunk("c0 00 000a 01020304 0005 0000");
         refuse_chunk("c0 00 0006 0102 0000");
         refuse_chunk("c2 00 000c 01020304 0005 0000");

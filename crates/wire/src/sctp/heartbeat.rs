@@ -43,7 +43,7 @@ impl Heartbeat {
             parameter::kind::HEARTBEAT_INFO => Ok(Self { info: value.into() }),
             _ => Err(ParseError::new(Header::SctpParameter(kind), 0, Problem::Value(kind.into()))),
         })?;
-        // Exactly one parameter is the rule; more could not be returned as they came.
+        // The chunk has exactly one parameter; more could not be returned unchanged.
         match (parameters.pop(), parameters.is_empty()) {
             (Some(heartbeat), true) => Ok(heartbeat),
             _ => Err(tlv::wrong_length(Header::SctpChunk(kind), value)),
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn one_parameter_of_the_right_type_is_needed() {
+    fn one_parameter_of_the_right_type_is_required() {
         refuse_chunk("04 00 0004");
         refuse_chunk("04 00 0008 0002 0004");
         refuse_chunk("04 00 000c 0001 0004 0001 0004");

@@ -30,7 +30,7 @@ pub struct IData {
     pub tsn: Serial,
     /// Stream identifier.
     pub stream: u16,
-    /// Message identifier, counted per stream, ordered and unordered messages apart.
+    /// Message identifier; each stream counts ordered and unordered messages separately.
     pub mid: Serial,
     /// The payload protocol identifier in the first fragment, the fragment sequence number in the later ones;
     /// read it with [`IData::ppid`] and [`IData::fsn`].
@@ -55,7 +55,7 @@ impl IData {
         if self.flags.contains(DataFlags::BEGINNING) { Some(self.ppid_or_fsn) } else { None }
     }
 
-    /// The fragment sequence number; the first fragment's is 0 without being written.
+    /// The fragment sequence number; in the first fragment it is 0 and not on the wire.
     pub const fn fsn(&self) -> u32 {
         if self.flags.contains(DataFlags::BEGINNING) { 0 } else { self.ppid_or_fsn }
     }
@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_fragment_carries_the_ppid_and_the_later_ones_their_number() {
+    fn first_fragment_has_ppid_later_ones_have_fsn() {
         assert_eq!((LATER.ppid(), LATER.fsn()), (None, 9));
         let first = IData { flags: DataFlags::BEGINNING, ..LATER };
         assert_eq!((first.ppid(), first.fsn()), (Some(9), 0));
     }
 
     #[test]
-    fn too_short() {
+    fn short_idata_is_refused() {
         refuse_chunk("40 03 0013 01020304 0005 0000 06070809 000000 00");
     }
 }

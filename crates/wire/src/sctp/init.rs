@@ -1,4 +1,4 @@
-//! `INIT` and `INIT ACK`: what both ends need to know to begin (RFC 9260 §3.3.2, §3.3.3).
+//! `INIT` and `INIT ACK`: the parameters of a new association (RFC 9260 §3.3.2, §3.3.3).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -29,9 +29,9 @@ pub struct Init {
     pub initiate_tag: u32,
     /// Receive window, bytes.
     pub a_rwnd: u32,
-    /// Streams that the sender wishes to send on; 0 is invalid.
+    /// Outgoing streams that the sender requests; 0 is invalid.
     pub outbound_streams: u16,
-    /// Streams that the sender can receive on; 0 is invalid.
+    /// Incoming streams that the sender supports; 0 is invalid.
     pub inbound_streams: u16,
     /// The first TSN that the sender will use.
     pub initial_tsn: Serial,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_padding_of_the_last_parameter_is_not_in_the_length() {
+    fn length_excludes_padding_of_last_parameter() {
         let parameters = vec![
             Parameter::SupportedExtensions(Box::new([kind::NR_SACK])),
             Parameter::SupportedAddressTypes(Box::new([AddressType::IPV4])),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_includes_the_last_padding_is_understood() {
+    fn length_with_last_padding_is_accepted() {
         let bytes =
             crate::sctp::testing::hex("01 00 001c 01020304 00010000 000a ffff 05060708 000c 0006 0005 0000");
         let (chunk, rest) = Chunk::parse(&bytes).unwrap().unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_cannot_be() {
+    fn impossible_lengths_are_refused() {
         refuse_chunk("01 00 0012 01020304 00010000 000a ffff 0506 0000");
         // A parameter shorter than its header, longer than the chunk, and cut in its header.
         refuse_chunk("01 00 0018 01020304 00010000 000a ffff 05060708 000c 0003");

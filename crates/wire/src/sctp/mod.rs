@@ -1,8 +1,8 @@
 //! SCTP packets (RFC 9260): the common header and the chunks, one chunk a file.
 //!
-//! A chunk is a plain value with an exact `wire_len()`; DATA carries its payload as a range of the sender's stream,
-//! so the chunks that a busy association exchanges own no heap memory (a SACK with gaps owns its list of gaps), and a
-//! packet with one of them does not either.
+//! A chunk is a plain value with an exact `wire_len()`. DATA carries its payload as a range of the sender's
+//! stream. So the chunks that a busy association exchanges own no heap memory (a SACK with gaps owns its list
+//! of gaps), nor does a packet with one of them.
 
 pub mod abort;
 mod address;
@@ -74,7 +74,7 @@ pub const fn padded(len: u32) -> u32 {
 
 /// An SCTP packet: common header and chunks.
 ///
-/// Which chunks may share a packet is the protocol core's matter; any order of chunks is a valid value.
+/// The protocol core decides which chunks may share a packet; here any order of chunks is a valid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Source port.
@@ -85,13 +85,13 @@ pub struct Packet {
     pub verification_tag: u32,
     /// Chunks, in order.
     pub chunks: Chunks,
-    /// The UDP ports around it, if it travels in UDP (RFC 6951).
+    /// The UDP ports, if the packet travels in UDP (RFC 6951).
     pub udp: Option<encapsulation::Ports>,
-    /// Routers may cut it into IP fragments (IPv4 only): a chunk has to be sent again as it was cut, although the path MTU
-    /// is smaller by now (RFC 9260 §7.3).
+    /// Routers may split the packet into IP fragments (IPv4 only): a chunk is retransmitted at its old size
+    /// although the path MTU has become smaller (RFC 9260 §7.3).
     pub may_fragment: bool,
-    /// Its checksum is zero, since what carries it notices damage by itself (RFC 9653): to be taken only by who has said that
-    /// it takes such packets.
+    /// The checksum is zero, since the lower layer detects damage (RFC 9653). Only a receiver that announced
+    /// its support accepts such a packet.
     pub zero_checksum: bool,
 }
 
@@ -107,13 +107,13 @@ impl Packet {
     ///
     /// # Panics
     ///
-    /// If a chunk, parameter or cause is longer than the 65,535 bytes that its length field can tell.
+    /// If a chunk, parameter or cause is longer than the 65,535 bytes that its length field can express.
     pub fn emit(&self, out: &mut Vec<u8>) {
         self.emit_with(out, &mut |payload, bytes| payload.fill(bytes));
     }
 
-    /// Appends the packet to `out`, with payload bytes from `fill`: it is called for each `DATA` and `I-DATA` chunk in
-    /// turn, and fills a slice as long as the payload. Panics like [`Packet::emit`].
+    /// Appends the packet to `out`, with payload bytes from `fill`: it is called for each `DATA` and `I-DATA`
+    /// chunk in turn with a slice of the payload's length. Panics like [`Packet::emit`].
     pub fn emit_with(&self, out: &mut Vec<u8>, fill: &mut dyn FnMut(Payload, &mut [u8])) {
         let start = out.len();
         out.reserve(self.wire_len() as usize);
@@ -129,7 +129,7 @@ impl Packet {
         out[start + CHECKSUM_AT..start + HEADER_LEN as usize].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// Makes the code of an AUTH that waits for the bytes behind it, in chunks that have been written but for it.
+    /// Computes the pending code of an AUTH chunk in chunks that are otherwise written.
     fn write_code(&self, chunks: &mut [u8]) {
         let mut at = 0;
         for chunk in &self.chunks {
@@ -143,7 +143,7 @@ impl Packet {
         }
     }
 
-    /// Gives the code of an AUTH that waits for the bytes behind it its value.
+    /// Computes the pending code of an AUTH chunk.
     pub(crate) fn settle(&mut self, content: &dyn Content) {
         let pending = |chunk: &Chunk| matches!(chunk, Chunk::Auth(auth) if auth.secret.is_some());
         while let Some(at) = self.chunks.iter().rposition(pending) {
@@ -151,21 +151,24 @@ impl Packet {
             for chunk in &self.chunks[at..] {
                 chunk.emit(&mut covered, &mut |payload, bytes| content.copy(payload, bytes));
             }
-            let Chunk::Auth(auth) = &mut self.chunks[at] else { unreachable!("it was found so") };
+            let Chunk::Auth(auth) = &mut self.chunks[at] else {
+                unreachable!("the index is that of an AUTH chunk")
+            };
             auth.code = auth.pending_code(&covered).unwrap_or_default();
             (auth.covered, auth.secret) = (covered.into(), None);
         }
     }
 
-    /// Reads a packet that takes all of `bytes`. The offset of the payload of a `DATA` or `I-DATA` chunk is the place of
-    /// its bytes in there.
+    /// Reads a packet that takes all of `bytes`. The payload offset of a `DATA` or `I-DATA` chunk is the
+    /// index of its bytes in `bytes`.
     ///
     /// # Errors
     ///
-    /// When the checksum does not match, unless it is zero ([`Packet::zero_checksum`]), or a length cannot be. A chunk that the packet does not hold completely, with its
-    /// padding, is dropped alone; those before it count (RFC 9260 §6.10).
-    /// What is well-formed but breaks a rule of the protocol (no chunk at all, an initiate tag of 0, a chunk where it
-    /// may not be) is a value like any other: the core knows which answer it deserves.
+    /// The checksum does not match (zero excepted, see [`Packet::zero_checksum`]), or a length is impossible.
+    /// A chunk that the packet does not contain completely, with its padding, is dropped; the chunks before
+    /// it are returned (RFC 9260 §6.10). A well-formed packet that breaks a rule of the protocol (no chunk at
+    /// all, an initiate tag of 0, a chunk in a wrong place) is a value like any other: the core decides about
+    /// the answer.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let Some((header, chunks)) = bytes.split_first_chunk::<{ HEADER_LEN as usize }>() else {
             let problem = Problem::Truncated { needed: HEADER_LEN as usize, available: bytes.len() };
@@ -204,7 +207,7 @@ impl Packet {
     }
 }
 
-/// Where the checksum begins in the common header.
+/// Offset of the checksum in the common header.
 const CHECKSUM_AT: usize = 8;
 
 /// The `CRC32c` of a whole packet, its checksum field taken as zero (RFC 9260 §6.8). On the wire its least significant

@@ -1,4 +1,5 @@
-//! `NR-SACK`: selective acknowledgement that tells what will not be discarded (draft-natarajan-tsvwg-sctp-nrsack §4).
+//! `NR-SACK`: selective acknowledgement with a list of TSNs that will not be discarded
+//! (draft-natarajan-tsvwg-sctp-nrsack §4).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -24,10 +25,10 @@ use crate::bytes::Reader;
 use crate::error::{Header, ParseError};
 use crate::seq::Serial;
 
-/// An `NR-SACK` chunk: a SACK whose gap blocks come in two lists.
+/// An `NR-SACK` chunk: a SACK with two lists of gap blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NrSack {
-    /// Everything that a SACK says too. Its `gaps` are the renegable ones.
+    /// The fields of a SACK. Its `gaps` are the renegable ones.
     pub sack: Sack,
     /// Received TSNs behind the first gap that the receiver will not discard; the sender may free them.
     pub nr_gaps: Vec<GapBlock>,
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn announced_entries_must_be_there_and_no_others() {
+    fn number_of_entries_must_match() {
         refuse_chunk("10 00 0014 0000000c 00001234 0000 0001 0000 0000");
         refuse_chunk("10 00 0018 0000000c 00001234 0000 0000 0000 0000 00000001");
         refuse_chunk("10 00 0010 0000000c 00001234 0000 0000");

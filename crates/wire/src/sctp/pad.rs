@@ -1,4 +1,4 @@
-//! `PAD`: makes a packet longer and means nothing (RFC 4820 §3), so that a packet can ask whether its length gets through.
+//! `PAD`: makes a packet longer and has no other meaning (RFC 4820 §3). Path MTU probes use it.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -11,7 +11,7 @@
 
 use super::CHUNK_HEADER_LEN;
 
-/// A `PAD` chunk. Its padding is zeros here, and whatever it is elsewhere.
+/// A `PAD` chunk. Its bytes are written as zeros and ignored on reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pad {
     /// Bytes of padding.

@@ -31,16 +31,16 @@ pub mod kind {
     pub const ECN_CAPABLE: u16 = 0x8000;
     /// Zero checksum acceptable.
     pub const ZERO_CHECKSUM: u16 = 0x8001;
-    /// Random number of an end that authenticates chunks.
+    /// Random number of an endpoint that authenticates chunks.
     pub const RANDOM: u16 = 0x8002;
     /// Chunks that must be authenticated.
     pub const CHUNK_LIST: u16 = 0x8003;
-    /// Message authentication codes that can be read.
+    /// Supported algorithms of message authentication codes.
     pub const HMAC_ALGORITHMS: u16 = 0x8004;
     /// Supported extensions.
     pub const SUPPORTED_EXTENSIONS: u16 = 0x8008;
-    /// Delayed acknowledgement for CMT. Nobody has registered a number for it; this one tells whoever does not know it to skip it
-    /// without a word.
+    /// Delayed acknowledgement for CMT. It has no registered number; the high bits of this one let a receiver
+    /// that does not know it skip it without a report.
     pub const DELAYED_ACK_FOR_CMT: u16 = 0xbdac;
     /// `FORWARD TSN` supported.
     pub const FORWARD_TSN_SUPPORTED: u16 = 0xc000;
@@ -76,12 +76,12 @@ pub enum Parameter {
     Ipv4(Ipv4Addr),
     /// An IPv6 address of the sender.
     Ipv6(Ipv6Addr),
-    /// The state cookie of `INIT ACK`, opaque to all but the end that made it.
+    /// The state cookie of `INIT ACK`, opaque to all but the endpoint that made it.
     StateCookie(Box<[u8]>),
     /// A whole parameter, header included, that the sender of `INIT ACK` did not recognise;
     /// [`Parameter::to_bytes`] makes it.
     Unrecognized(Box<[u8]>),
-    /// Cookie preservative: the longer life that the sender of `INIT` suggests for its cookie, milliseconds.
+    /// Cookie preservative: the longer cookie life that the sender of `INIT` suggests, milliseconds.
     CookiePreservative {
         /// Suggested increment, milliseconds.
         increment_ms: u32,
@@ -93,22 +93,23 @@ pub enum Parameter {
     SupportedAddressTypes(Box<[AddressType]>),
     /// The sender understands ECN (RFC 4960 appendix A).
     EcnCapable,
-    /// The sender takes packets without a checksum, as this alternate method detects their errors (RFC 9653 §4): 1 for SCTP over
-    /// DTLS.
+    /// The sender accepts packets without a checksum if this alternate method detects their errors (RFC 9653
+    /// §4): 1 for SCTP over DTLS.
     ZeroChecksumAcceptable {
         /// Error Detection Method Identifier.
         method: u32,
     },
     /// Random number for the keys of authentication (RFC 4895 §3.1), 32 bytes.
     Random(Box<[u8]>),
-    /// Chunk types that the sender takes with authentication only (RFC 4895 §3.2), as in [`super::kind`].
+    /// Chunk types that the sender accepts only with authentication (RFC 4895 §3.2), as in [`super::kind`].
     ChunkList(Box<[u8]>),
-    /// Message authentication codes that the sender can read, the one that it likes best first (RFC 4895 §3.3).
+    /// Message authentication codes that the sender supports, in order of preference (RFC 4895 §3.3).
     HmacAlgorithms(Box<[HmacId]>),
     /// Chunk types beyond RFC 9260 that the sender understands (RFC 5061 §4.2.7), as in [`super::kind`].
     SupportedExtensions(Box<[u8]>),
-    /// The sender counts missing reports by the packets that a `SACK` says it answers ([`super::SackFlags`]), so that the receiver
-    /// may delay the acknowledgement of out-of-order data (DAC, Iyengar, Amer and Stewart 2006, who leave open how both agree).
+    /// The sender counts missing reports by the number of packets that a `SACK` acknowledges
+    /// ([`super::SackFlags`]), so that the receiver may delay the acknowledgement of out-of-order data (DAC,
+    /// Iyengar, Amer and Stewart 2006, who leave the negotiation open).
     DelayedAckForCmt,
     /// The sender understands `FORWARD TSN` (RFC 3758 §3.1).
     ForwardTsnSupported,
@@ -128,7 +129,7 @@ pub enum Parameter {
     },
     /// Asks the receiver to send to this address by preference (RFC 5061 §4.2.4).
     SetPrimary {
-        /// Correlates the request with its answer; the sender's own in `INIT`.
+        /// Correlates the request with its answer; in `INIT`, the sender's own number.
         correlation: u32,
         /// The address; unspecified (all zero) stands for the packet's source address.
         address: IpAddr,
@@ -137,7 +138,7 @@ pub enum Parameter {
     ErrorCause {
         /// The correlation of the request.
         correlation: u32,
-        /// Why it failed.
+        /// The reasons of the failure.
         causes: Vec<Cause>,
     },
     /// Answers a request that was carried out (RFC 5061 §4.2.5).
@@ -150,7 +151,7 @@ pub enum Parameter {
         /// Code point.
         code: u32,
     },
-    /// Any other type, kept as it came; [`Action::of_parameter`] says what to do about it.
+    /// Any other type, kept unchanged; [`Action::of_parameter`] returns its treatment.
     Unknown {
         /// Type number.
         kind: u16,
@@ -206,7 +207,7 @@ impl Parameter {
         }
     }
 
-    /// What a receiver that does not know the parameter does about it (RFC 9260 §3.2.1).
+    /// The treatment by a receiver that does not know the parameter (RFC 9260 §3.2.1).
     pub const fn action(&self) -> Action {
         Action::of_parameter(self.kind())
     }
@@ -239,14 +240,13 @@ impl Parameter {
     }
 }
 
-/// Bytes that a list of parameters takes, without the padding of the last: chunk lengths leave that out
-/// (RFC 9260 §3.2).
+/// Bytes that a list of parameters takes, without the padding of the last: chunk lengths exclude it (RFC 9260
+/// §3.2).
 pub(super) fn list_length(parameters: &[Parameter]) -> u32 {
     tlv::list_length(parameters.iter().map(Parameter::length))
 }
 
-/// A list of parameters as bytes, each padded but the last, as [`Cause::UnrecognizedParameters`] returns them to their
-/// sender.
+/// A list of parameters as bytes, each but the last padded, as [`Cause::UnrecognizedParameters`] contains it.
 pub fn to_bytes(parameters: &[Parameter]) -> Box<[u8]> {
     let mut out = Vec::with_capacity(list_length(parameters) as usize);
     emit_list(parameters, &mut out);
@@ -264,8 +264,8 @@ pub(super) fn parse_list(value: &[u8], reader: &Reader<'_>) -> Result<Vec<Parame
 }
 
 impl Parameter {
-    /// The parameter as bytes, as [`Parameter::Unrecognized`] returns it to its sender. It is padded: RFC 9260
-    /// §3.3.3.1 leaves open whether the copy is, Linux does so, and tshark calls one without padding malformed.
+    /// The parameter as bytes, as [`Parameter::Unrecognized`] contains it. It is padded: RFC 9260 §3.3.3.1
+    /// leaves this open, Linux does so, and tshark reports one without padding as malformed.
     pub fn to_bytes(&self) -> Box<[u8]> {
         let mut out = Vec::with_capacity(padded(self.length()) as usize);
         self.emit(&mut out);
@@ -314,7 +314,7 @@ impl Parameter {
     pub(super) fn parse(kind: u16, value: &[u8]) -> Result<Self, ParseError> {
         let header = Header::SctpParameter(kind);
         let number = || tlv::exactly(header, value).map(u32::from_be_bytes);
-        // The requests: a correlation and one address.
+        // Reads a request: a correlation and one address.
         let request = || {
             let mut reader = Reader::new(header, value);
             let correlation = reader.u32()?;
@@ -378,7 +378,7 @@ mod tests {
     use crate::error::Problem;
     use crate::sctp::testing::hex;
 
-    /// Both directions of one parameter.
+    /// Checks encoding and parsing of one parameter.
     fn check(parameter: &Parameter, bytes: &str) {
         let bytes = hex(bytes);
         assert_eq!(parameter.length() as usize, bytes.len());
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unrecognised_parameter_goes_back_whole() {
+    fn unrecognised_parameter_is_returned_whole() {
         let unknown = Parameter::Unknown { kind: 0xc123, value: Box::new([7]) };
         assert_eq!(unknown.action(), Action::SkipAndReport);
         check(&Parameter::Unrecognized(unknown.to_bytes()), "0008 000c c123 0005 07000000");
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_cannot_be() {
+    fn impossible_lengths_are_refused() {
         for bytes in [
             "0005 0007 c00002 00",
             "0005 0009 c000020100 000000",

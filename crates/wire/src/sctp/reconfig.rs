@@ -1,4 +1,4 @@
-//! `RE-CONFIG`: streams and TSNs begin anew, and streams are added (RFC 6525 §3, §4).
+//! `RE-CONFIG`: stream reset, TSN reset and stream addition (RFC 6525 §3, §4).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -51,7 +51,7 @@ mod kind {
     pub(super) const ADD_INCOMING: u16 = 18;
 }
 
-/// What became of a request (RFC 6525 §4.4).
+/// The result of a request (RFC 6525 §4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome(pub u32);
 
@@ -68,32 +68,32 @@ impl Outcome {
     pub const ALREADY_IN_PROGRESS: Self = Self(4);
     /// Error: the sequence number is not the next one.
     pub const BAD_SEQUENCE_NUMBER: Self = Self(5);
-    /// In progress: the sender asks again.
+    /// In progress: the sender has to repeat the request later.
     pub const IN_PROGRESS: Self = Self(6);
 }
 
 /// A request, or the answer to one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reconfiguration {
-    /// The sender's outgoing streams begin anew (RFC 6525 §4.1).
+    /// The sender resets its outgoing streams (RFC 6525 §4.1).
     OutgoingReset {
         /// Sequence number of the request.
         request: Serial,
-        /// Sequence number of the peer's request that it answers; of no meaning if it answers none.
+        /// Sequence number of the peer's request that this one answers; without meaning if it answers none.
         response: Serial,
         /// The last TSN before the reset.
         last_tsn: Serial,
-        /// The streams; none stands for all.
+        /// The streams; an empty list means all.
         streams: Box<[u16]>,
     },
     /// The receiver is to reset its outgoing streams (§4.2).
     IncomingReset {
         /// Sequence number of the request.
         request: Serial,
-        /// The streams; none stands for all.
+        /// The streams; an empty list means all.
         streams: Box<[u16]>,
     },
-    /// All streams and the TSNs of both directions begin anew (§4.3).
+    /// Resets all streams and the TSNs of both directions (§4.3).
     TsnReset {
         /// Sequence number of the request.
         request: Serial,
@@ -102,26 +102,26 @@ pub enum Reconfiguration {
     Response {
         /// Sequence number of the request.
         response: Serial,
-        /// What became of it.
+        /// The result.
         outcome: Outcome,
-        /// After a reset of the TSNs: the next that the sender of this will use, and the one that its receiver is to.
+        /// After a TSN reset: the next TSN of the sender of this response, and that of its receiver.
         next_tsns: Option<(Serial, Serial)>,
     },
     /// The sender adds outgoing streams (§4.5).
     AddOutgoing {
         /// Sequence number of the request.
         request: Serial,
-        /// How many.
+        /// Number of streams.
         count: u16,
     },
     /// The receiver is to add outgoing streams (§4.6).
     AddIncoming {
         /// Sequence number of the request.
         request: Serial,
-        /// How many.
+        /// Number of streams.
         count: u16,
     },
-    /// Any other parameter, kept as it came.
+    /// Any other parameter, kept unchanged.
     Unknown {
         /// Type number.
         kind: u16,
@@ -228,7 +228,7 @@ fn streams(header: Header, value: &[u8], at: usize) -> Result<Box<[u16]>, ParseE
     }
 }
 
-/// A `RE-CONFIG` chunk: one parameter, or two that RFC 6525 §3.1 lets go together.
+/// A `RE-CONFIG` chunk: one parameter, or two in a combination that RFC 6525 §3.1 allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reconfig {
     /// Requests and answers, in order.
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_cannot_be() {
+    fn impossible_lengths_are_refused() {
         for bytes in [
             "82 00 0013 000d 000f 01020304 05060708 000000 00",
             "82 00 0015 000d 0011 01020304 05060708 00000009 01 000000",

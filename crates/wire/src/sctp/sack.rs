@@ -26,7 +26,7 @@ use crate::bytes::Reader;
 use crate::error::{Header, ParseError, Problem};
 use crate::seq::Serial;
 
-/// A run of received TSNs behind the cumulative TSN, as offsets from it, both ends included.
+/// A range of received TSNs behind the cumulative TSN, as offsets from it, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GapBlock {
     /// Offset of the first TSN; at least 2, since cumulative TSN + 1 is missing by definition.
@@ -54,8 +54,8 @@ impl GapBlock {
 
 /// The flags of `SACK` and `NR-SACK`.
 ///
-/// RFC 9260 leaves them zero. A CMT receiver that delays its acknowledgement of out-of-order data too (DAC) says in
-/// the two high bits how many packets the acknowledgement answers (Iyengar, Amer and Stewart 2006;
+/// RFC 9260 leaves them zero. A CMT receiver that also delays its acknowledgement of out-of-order data (DAC)
+/// puts the number of acknowledged packets into the two high bits (Iyengar, Amer and Stewart 2006;
 /// draft-tuexen-tsvwg-sctp-multipath), as the FreeBSD stack does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackFlags(pub u8);
@@ -65,19 +65,20 @@ impl SackFlags {
     pub const NONE: Self = Self(0);
     const ANSWERED_SHIFT: u32 = 6;
 
-    /// The flags that report `packets` packets with data since the previous acknowledgement; more than 3 say 3.
+    /// The flags for `packets` packets with data since the previous acknowledgement; more than 3 are reported
+    /// as 3.
     pub const fn answering(packets: u32) -> Self {
         let packets = if packets > 3 { 3 } else { packets as u8 };
         Self(packets << Self::ANSWERED_SHIFT)
     }
 
-    /// Packets answered, 0 (not told) to 3.
+    /// Number of packets acknowledged: 1 to 3, or 0 if not reported.
     pub const fn packets_answered(self) -> u32 {
         (self.0 >> Self::ANSWERED_SHIFT) as u32
     }
 }
 
-/// TSNs that came more than once. They are rare, so that none takes no more than a pointer.
+/// TSNs that were received more than once. They are rare, so an empty list takes only a pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Duplicates(Option<Box<DuplicateList>>);
 
@@ -88,7 +89,7 @@ impl Duplicates {
     /// No duplicates.
     pub const NONE: Self = Self(None);
 
-    /// Appends one.
+    /// Appends a TSN.
     pub fn push(&mut self, tsn: Serial) {
         self.0.get_or_insert_default().0.push(tsn);
     }
@@ -98,12 +99,12 @@ impl Duplicates {
         self.0.as_ref().map_or(&[], |list| &list.0)
     }
 
-    /// How many.
+    /// Number of TSNs.
     pub fn len(&self) -> usize {
         self.as_slice().len()
     }
 
-    /// True without one.
+    /// True if empty.
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -186,12 +187,12 @@ impl Duplicates {
     }
 }
 
-/// A number of entries as the chunk tells it.
+/// A number of entries as in the chunk.
 pub(super) fn count(entries: usize) -> [u8; 2] {
     u16::try_from(entries).expect("a chunk holds fewer than 65,536 entries").to_be_bytes()
 }
 
-/// The rest must be exactly the entries announced; checked first, so that no announcement allocates what is not there.
+/// Checks that the rest contains exactly the announced entries, before memory is allocated for them.
 pub(super) fn expect_entries(reader: &Reader<'_>, counts: &[u16]) -> Result<(), ParseError> {
     let (needed, available) =
         (4 * counts.iter().map(|&count| usize::from(count)).sum::<usize>(), reader.rest().len());
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn example_of_the_rfc() {
+    fn example_of_the_rfc_is_encoded() {
         // RFC 9260 §3.3.4: TSNs up to 12, 14 and 15, and 17 arrived; a_rwnd is 4660.
         let sack = Sack {
             cumulative_tsn: Serial(12),
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_count_of_packets_answered_stops_at_three() {
+    fn count_of_acknowledged_packets_is_at_most_three() {
         for (packets, told) in [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3), (1000, 3)] {
             assert_eq!(SackFlags::answering(packets).packets_answered(), told);
         }
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn no_duplicates_are_equal_however_they_came_about() {
+    fn empty_duplicate_lists_are_equal() {
         assert_eq!(Duplicates::from(vec![]), Duplicates::NONE);
         let mut one = Duplicates::default();
         one.push(Serial(1));
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn announced_entries_must_be_there_and_no_others() {
+    fn number_of_entries_must_match() {
         refuse_chunk("03 00 0014 0000000c 00001234 0002 0000 0002 0003");
         refuse_chunk("03 00 0014 0000000c 00001234 0000 0002 00000001");
         refuse_chunk("03 00 0014 0000000c 00001234 0000 0000 0002 0003");

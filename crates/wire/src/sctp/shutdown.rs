@@ -31,7 +31,7 @@ pub struct Shutdown {
 /// A `SHUTDOWN COMPLETE` chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownComplete {
-    /// T: the verification tag is the one that the other side wrote, since the sender knows no other (§8.5.1).
+    /// T: the verification tag is a copy of the received one, since the sender knows no other (§8.5.1).
     pub reflected_tag: bool,
 }
 
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn their_lengths_are_fixed() {
+    fn other_lengths_are_refused() {
         refuse_chunk("07 00 0004");
         refuse_chunk("07 00 000c 01020304 00000000");
         refuse_chunk("08 00 0005 00000000");

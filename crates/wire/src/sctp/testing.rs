@@ -1,4 +1,4 @@
-//! What the tests of the chunks share.
+//! Helpers of the chunk tests.
 
 use super::Chunk;
 use crate::Buffer;
@@ -14,7 +14,8 @@ pub(super) fn hex(digits: &str) -> Vec<u8> {
     pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect()
 }
 
-/// The chunk is written as `bytes`, padding included, and read back from them; every shorter run of them is refused.
+/// Checks that the chunk is written as `bytes`, padding included, and read back from them; every shorter
+/// prefix is refused.
 pub(super) fn check_chunk(chunk: &Chunk, bytes: &str) {
     let bytes = hex(bytes);
     let mut out = vec![0xee; 3];
@@ -37,7 +38,7 @@ pub(super) fn check_chunk(chunk: &Chunk, bytes: &str) {
     }
 }
 
-/// The bytes are no chunk.
+/// Checks that the bytes are refused.
 pub(super) fn refuse_chunk(bytes: &str) {
     assert!(!matches!(Chunk::parse(&hex(bytes)), Ok(Some(_))), "{bytes}");
 }

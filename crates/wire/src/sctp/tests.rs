@@ -1,4 +1,4 @@
-//! Whole packets: checksum, order, and what is refused.
+//! Whole packets: checksum, order of chunks, and refusal of malformed ones.
 
 use super::testing::hex;
 use super::*;
@@ -40,9 +40,9 @@ fn crc32c_gives_the_published_values() {
     assert_eq!(crc32c::crc32c(&descending), 0x113f_db5c);
 }
 
-/// By the bit, as RFC 9260 appendix A defines it.
+/// Bit by bit, as RFC 9260 appendix A defines it.
 #[test]
-fn the_checksum_is_the_defined_one() {
+fn checksum_equals_the_definition() {
     let bytes = emitted(&packet(vec![data(3, 100), Chunk::CookieAck]));
     let mut zeroed = bytes.clone();
     zeroed[8..12].fill(0);
@@ -70,7 +70,7 @@ fn common_header_then_chunks_in_order() {
 }
 
 #[test]
-fn appends_behind_what_is_there() {
+fn emit_appends_to_the_buffer() {
     let packet = packet(vec![data(0, 5)]);
     let mut out = vec![1, 2, 3];
     packet.emit(&mut out);
@@ -78,7 +78,7 @@ fn appends_behind_what_is_there() {
 }
 
 #[test]
-fn payloads_come_out_in_order_and_without_padding() {
+fn payloads_are_in_order_and_without_padding() {
     let i_data = Chunk::IData(IData { payload: Payload::new(77, 6), ..IData::default() });
     let bytes = emitted(&packet(vec![data(10, 3), Chunk::CookieAck, i_data, data(0, 0)]));
     let read = Packet::parse(&bytes).unwrap();
@@ -104,13 +104,13 @@ fn padding_is_ignored_and_written_as_zero() {
 }
 
 #[test]
-fn a_packet_without_chunks_is_a_value() {
+fn packet_without_chunks_is_a_value() {
     let packet = packet(vec![]);
     assert_eq!(Packet::parse(&emitted(&packet)), Ok(packet));
 }
 
 #[test]
-fn any_flipped_bit_is_seen() {
+fn flipped_bit_is_detected() {
     let bytes = emitted(&packet(vec![data(0, 40), Chunk::CookieAck]));
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
@@ -120,8 +120,8 @@ fn any_flipped_bit_is_seen() {
     }
 }
 
-/// The packet with a right checksum whatever its chunks say.
-fn sealed(chunks: &str) -> Vec<u8> {
+/// A packet with these chunks and a correct checksum.
+fn with_checksum(chunks: &str) -> Vec<u8> {
     let mut bytes = hex(&format!("1234 0009 01020304 00000000 {chunks}"));
     let sum = checksum(&bytes).to_le_bytes();
     bytes[8..12].copy_from_slice(&sum);
@@ -130,7 +130,7 @@ fn sealed(chunks: &str) -> Vec<u8> {
 
 #[test]
 fn errors_name_the_chunk_and_the_byte() {
-    let error = |chunks: &str| Packet::parse(&sealed(chunks)).unwrap_err();
+    let error = |chunks: &str| Packet::parse(&with_checksum(chunks)).unwrap_err();
     let cookie = "0b000004";
     assert_eq!(
         error(&format!("{cookie} 07000003")),
@@ -140,7 +140,7 @@ fn errors_name_the_chunk_and_the_byte() {
         error(&format!("{cookie} 0700000c 01020304 00000000")),
         ParseError::new(Header::SctpChunk(7), 20, Problem::Length(12))
     );
-    // IPv4 address of three bytes, the second parameter of an INIT ACK behind the first chunk.
+    // An IPv4 address of three bytes, the second parameter of an INIT ACK behind the first chunk.
     assert_eq!(
         error(&format!("{cookie} 02000020 00000001 00000001 0001 0001 00000001 80000004 00050007 010203 00")),
         ParseError::new(Header::SctpParameter(5), 44, Problem::Length(7))
@@ -151,34 +151,34 @@ fn errors_name_the_chunk_and_the_byte() {
     );
 }
 
-/// RFC 9260 §6.10: what is not whole is dropped, and nothing else.
+/// RFC 9260 §6.10: only an incomplete chunk is dropped.
 #[test]
-fn a_partial_chunk_at_the_end_leaves_those_before_it() {
+fn partial_chunk_does_not_affect_earlier_ones() {
     let cookie = "0b000004";
-    // The header is cut; the value; the chunk would fit, its padding does not; the length is beyond the packet.
+    // The header is cut; the value is cut; the padding is missing; the length is larger than the packet.
     for partial in ["0700", "07000008 0102", "fe000005 01", "00000400 00000001 0000 0000 00000000 aa"] {
-        let packet = Packet::parse(&sealed(&format!("{cookie} {partial}"))).unwrap();
+        let packet = Packet::parse(&with_checksum(&format!("{cookie} {partial}"))).unwrap();
         assert_eq!(packet.chunks, [Chunk::CookieAck], "{partial}");
     }
 }
 
 #[test]
 #[should_panic(expected = "65,535 bytes")]
-fn a_chunk_too_long_for_its_length_field_is_our_own_bug() {
+fn chunk_beyond_its_length_field_panics() {
     emitted(&packet(vec![data(0, 65_520)]));
 }
 
 #[test]
-fn the_longest_chunk() {
+fn longest_chunk_is_written() {
     let packet = packet(vec![data(0, 65_519)]);
     let mut read = Packet::parse(&emitted(&packet)).unwrap();
     read.chunks[0].payload_mut().unwrap().offset = 0;
     assert_eq!(read, packet);
 }
 
-/// RFC 9653 §5: a checksum of zero is no error of the packet, and any other wrong one is.
+/// RFC 9653 §5: a checksum of zero is accepted; any other wrong one is an error.
 #[test]
-fn a_checksum_may_be_left_out() {
+fn zero_checksum_is_accepted() {
     let chunks = vec![Chunk::ShutdownAck, Chunk::CookieAck];
     let packet = Packet {
         source_port: 1,

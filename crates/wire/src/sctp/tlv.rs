@@ -1,4 +1,4 @@
-//! What parameters and error causes have in common: type, length, value, padding (RFC 9260 §3.2.1, §3.3.10).
+//! The common form of parameters and error causes: type, length, value, padding (RFC 9260 §3.2.1, §3.3.10).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -16,7 +16,7 @@ use crate::error::{Header, ParseError, Problem};
 /// Length of the header, bytes: type, length.
 pub(super) const HEADER_LEN: u32 = 4;
 
-/// Appends zero bytes until a multiple of four bytes stands behind `start`.
+/// Appends zero bytes until the length after `start` is a multiple of four.
 pub(super) fn pad(out: &mut Vec<u8>, start: usize) {
     let len = padded((out.len() - start) as u32);
     out.resize(start + len as usize, 0);
@@ -29,7 +29,7 @@ pub(super) fn emit_header(kind: u16, length: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&length.to_be_bytes());
 }
 
-/// Appends items, each padded but the last: the padding of that one is the chunk's.
+/// Appends items, each but the last padded: the padding of the last one belongs to the chunk.
 pub(super) fn emit_list<T>(items: &[T], out: &mut Vec<u8>, emit: fn(&T, &mut Vec<u8>)) {
     let start = out.len();
     for item in items {
@@ -43,8 +43,8 @@ pub(super) fn list_length(lengths: impl Iterator<Item = u32>) -> u32 {
     lengths.fold(0, |before, length| padded(before) + length)
 }
 
-/// Reads items until `bytes`, the rest of a chunk's value, are used up. Padding behind the last item may be in the
-/// chunk's length or not (RFC 9260 §3.2). `parse` gets the type and the value.
+/// Reads items up to the end of `bytes`, the rest of a chunk's value. The chunk's length may or may not
+/// include the padding of the last item (RFC 9260 §3.2). `parse` gets type and value.
 pub(super) fn parse_list<T>(
     bytes: &[u8],
     parse: fn(u16, &[u8]) -> Result<T, ParseError>,
@@ -72,12 +72,12 @@ pub(super) fn parse_list<T>(
     Ok(items)
 }
 
-/// A value that must have exactly `N` bytes.
+/// The bytes of a value that must have exactly `N`.
 pub(super) fn exactly<const N: usize>(header: Header, value: &[u8]) -> Result<[u8; N], ParseError> {
     value.try_into().map_err(|_| wrong_length(header, value))
 }
 
-/// The error of a value whose length its type does not allow. The header of a chunk is as long as a parameter's.
+/// The error for a value with an impossible length. A chunk's header is as long as a parameter's.
 pub(super) fn wrong_length(header: Header, value: &[u8]) -> ParseError {
     ParseError::new(header, 0, Problem::Length(HEADER_LEN as usize + value.len()))
 }

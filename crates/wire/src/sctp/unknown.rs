@@ -1,8 +1,8 @@
-//! Chunks of unknown type, and what unknown types ask of their receiver (RFC 9260 §3.2, §3.2.1).
+//! Chunks of unknown type, and the treatment that unknown types request (RFC 9260 §3.2, §3.2.1).
 
 use super::CHUNK_HEADER_LEN;
 
-/// A chunk of a type that this crate does not read.
+/// A chunk of a type that this crate does not support.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
     /// Type number.
@@ -19,20 +19,20 @@ impl Unknown {
         CHUNK_HEADER_LEN + self.value.len() as u32
     }
 
-    /// What the receiver does about the chunk.
+    /// The treatment by the receiver.
     pub const fn action(&self) -> Action {
         Action::of_chunk(self.kind)
     }
 }
 
-/// What the two high bits of an unknown chunk's or parameter's type ask for.
+/// The treatment that the two high bits of an unknown chunk or parameter type request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// 00: stop; a chunk ends the processing of its packet, a parameter that of its chunk.
     Stop,
     /// 01: stop, and report the type to the sender.
     StopAndReport,
-    /// 10: skip it and go on.
+    /// 10: skip it and continue.
     Skip,
     /// 11: skip it and go on, and report the type to the sender.
     SkipAndReport,
@@ -54,12 +54,12 @@ impl Action {
         Self::of_chunk((kind >> 8) as u8)
     }
 
-    /// Nothing behind it is looked at.
+    /// The rest of the packet or chunk is not processed.
     pub const fn stops(self) -> bool {
         matches!(self, Self::Stop | Self::StopAndReport)
     }
 
-    /// The sender is told.
+    /// The type is reported to the sender.
     pub const fn reports(self) -> bool {
         matches!(self, Self::StopAndReport | Self::SkipAndReport)
     }
@@ -72,13 +72,13 @@ mod tests {
     use crate::sctp::testing::check_chunk;
 
     #[test]
-    fn kept_as_it_came() {
+    fn unknown_chunk_is_kept_unchanged() {
         let unknown = Unknown { kind: 0xfe, flags: 0xa5, value: Box::new([1, 2, 3]) };
         check_chunk(&Chunk::Unknown(unknown), "fe a5 0007 010203 00");
     }
 
     #[test]
-    fn the_two_high_bits_say_what_to_do() {
+    fn two_high_bits_determine_the_action() {
         let asked = |action: Action| (action.stops(), action.reports());
         assert_eq!(asked(Action::of_chunk(0x3f)), (true, false));
         assert_eq!(asked(Action::of_chunk(0x41)), (true, true));

@@ -1,4 +1,4 @@
-//! Segments to bytes and back.
+//! Encoding and decoding of segments.
 
 use super::options::kind;
 use super::{Flags, Options, Segment, mptcp};
@@ -8,19 +8,20 @@ use crate::ip::{Addresses, protocol};
 use crate::seq::Serial;
 use crate::{Checksum, Content, Payload};
 
-/// Where the checksum is in the header.
+/// Offset of the checksum in the header.
 const CHECKSUM_AT: usize = 16;
 
 impl Segment {
-    /// Whether the segment can be written at all: its options fit and are values that the wire has.
+    /// Checks that the segment has an encoding: its options are valid and fit.
     ///
     /// # Errors
-    /// What is wrong with it.
+    ///
+    /// The field or value without an encoding.
     pub fn validate(&self) -> Result<(), EncodeError> {
         self.options.validate()
     }
 
-    /// Appends header and payload with the right checksum; `fill` writes the payload's bytes.
+    /// Appends header and payload with the correct checksum; `fill` writes the payload's bytes.
     ///
     /// # Panics
     /// If the segment does not [`validate`](Self::validate).
@@ -51,8 +52,8 @@ impl Segment {
         out[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// Gives the checksum that waits for the payload its value, in a segment that has been written but for it. It stands
-    /// at the end of its option.
+    /// Computes the pending checksum of a mapping in a segment that is otherwise written. The checksum is at
+    /// the end of its option.
     fn write_data_checksum(&self, segment: &mut [u8]) {
         let mut options = (*self.options.mptcp).clone();
         let Some((subtype, pending)) = options.pending_checksum() else { return };
@@ -68,7 +69,7 @@ impl Segment {
         }
     }
 
-    /// Gives the checksum of the mapping of the segment's payload its value, where it waits for the bytes.
+    /// Computes the pending checksum of the payload's mapping.
     pub fn settle(&mut self, content: &dyn Content) {
         if self.options.mptcp.is_empty() {
             return;
@@ -78,8 +79,8 @@ impl Segment {
         }
     }
 
-    /// Reads a segment, all of `bytes`. The payload's offset is the place of its bytes in there; reserved bits are
-    /// ignored.
+    /// Reads a segment that takes all of `bytes`. The payload's offset is the index of its bytes in `bytes`;
+    /// reserved bits are ignored.
     ///
     /// # Errors
     /// Truncated bytes, impossible lengths, malformed options, or a wrong checksum.

@@ -15,18 +15,19 @@
 //! | 5 | DSS, `NOP`s behind it up to a whole word | 4–28 |
 //! | 6 | every other Multipath TCP option, in order, `NOP`s behind each up to a whole word | 4–28 each |
 //!
-//! So a SYN takes 20 bytes, a data segment with timestamps 12, an acknowledgement with timestamps takes at most three
-//! SACK blocks. If these groups need more than the 40 bytes of the option space ([`Options::MAX_LEN`]), the same options
-//! are written in the same order without any `NOP` in between and padded only at the end ("dense"), which lets for
-//! example timestamps and an `ADD_ADDR` of 30 bytes share a segment. What does not fit even so is the caller's mistake.
+//! So a SYN takes 20 bytes, a data segment with timestamps 12, and an acknowledgement with timestamps at most
+//! three SACK blocks. If these groups need more than the 40 bytes of the option space ([`Options::MAX_LEN`]),
+//! the same options are written in the same order without `NOP`s in between and padded only at the end
+//! ("dense"). For example, timestamps and an `ADD_ADDR` of 30 bytes then share a segment. Options that need
+//! more than 40 bytes even so are the caller's error.
 //!
-//! On reading, any order and any padding will do; unknown kinds are skipped (RFC 9293 §3.1); of an option that comes
-//! twice the last counts, of SACK all blocks. A known option of a wrong length is an error.
+//! On reading, any order and padding is accepted. Unknown kinds are skipped (RFC 9293 §3.1). If an option
+//! occurs twice, the last one counts; of SACK, all blocks. A known option of a wrong length is an error.
 
 use super::mptcp;
 use crate::bytes::Reader;
 use crate::error::{EncodeError, Header, ParseError, Problem};
-use crate::seldom::{Seldom, Usual};
+use crate::seldom::{BoxedIfSet, HasDefault};
 use crate::seq::Serial;
 
 /// Option kinds other than Multipath TCP's [`mptcp::KIND`].
@@ -50,33 +51,33 @@ pub mod kind {
 /// The options of one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Maximum segment size the sender is ready to receive, bytes; on SYN only.
+    /// Maximum segment size that the sender accepts, bytes; on SYN only.
     pub mss: Option<u16>,
     /// Window scale shift, 0–14; on SYN only.
     pub window_scale: Option<u8>,
-    /// The sender understands SACK; on SYN only.
+    /// The sender supports SACK; on SYN only.
     pub sack_permitted: bool,
     /// Timestamps.
     pub timestamps: Option<Timestamps>,
     /// Selective acknowledgements.
     pub sack: SackBlocks,
     /// Multipath TCP options.
-    pub mptcp: Seldom<mptcp::Options>,
+    pub mptcp: BoxedIfSet<mptcp::Options>,
 }
 
 impl Options {
     /// The option space of a TCP header, bytes (RFC 9293 §3.1: a data offset of 15 words, less the fixed header).
     pub const MAX_LEN: u32 = 40;
 
-    /// Exact length in the header, padding included: a multiple of 4. More than [`Self::MAX_LEN`] for options that do
-    /// not fit into a segment; use it to find out before sending.
+    /// Exact length in the header, padding included: a multiple of 4. It is more than [`Self::MAX_LEN`] if
+    /// the options do not fit into a segment; callers check this before sending.
     #[inline]
     pub fn wire_len(&self) -> u32 {
         let aligned = self.aligned_len();
         if aligned <= Self::MAX_LEN { aligned } else { self.dense_len().next_multiple_of(4) }
     }
 
-    /// Length in whole words per group, as the table above has it.
+    /// Length with every group padded to whole words, as in the table above.
     #[inline]
     pub(super) fn aligned_len(&self) -> u32 {
         let stamped = self.timestamps.is_some();
@@ -104,7 +105,7 @@ impl Options {
 }
 
 impl Options {
-    /// Whether the values can be written at all.
+    /// Checks that the values have an encoding.
     pub(crate) fn validate(&self) -> Result<(), EncodeError> {
         let len = self.wire_len();
         if len > Self::MAX_LEN {
@@ -158,11 +159,13 @@ impl Options {
 
     /// Reads the option space of a header, all of `bytes`.
     ///
-    /// An option that is not what its kind has to be, as one of a wrong length, is passed over like an unknown one: it alone
-    /// cannot be understood, and the segment's data and its other options can.
+    /// An option that is malformed for its kind, for example of a wrong length, is skipped like an unknown
+    /// one; the segment's data and its other options remain valid.
     ///
     /// # Errors
-    /// An option whose length is illegal, or that does not end within `bytes`: where the next one begins is not known.
+    ///
+    /// An option whose length is illegal or reaches beyond `bytes`, since the start of the next option is
+    /// then unknown.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let mut options = Self::default();
         let mut at = 0;
@@ -187,14 +190,14 @@ impl Options {
             let Some(option) = bytes.get(at..at + len) else {
                 return error(at, Problem::Truncated { needed: len, available });
             };
-            // An error means that the option is not there.
+            // A malformed option is ignored.
             let _ = options.parse_option(option);
             at += len;
         }
         Ok(options)
     }
 
-    /// Reads one option, given whole; changes nothing if it fails.
+    /// Reads one option, header included; changes nothing on failure.
     pub(super) fn parse_option(&mut self, option: &[u8]) -> Result<(), ParseError> {
         match *option {
             [kind::MSS, 4, high, low] => self.mss = Some(u16::from_be_bytes([high, low])),
@@ -240,18 +243,18 @@ impl Timestamps {
 /// Up to four SACK blocks `[left, right)` (RFC 2018 §3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks {
-    list: Seldom<BlockList>,
+    list: BoxedIfSet<BlockList>,
 }
 
-/// The blocks pushed so far; behind them zeros.
+/// The pushed blocks, followed by zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct BlockList {
     blocks: [(Serial, Serial); SackBlocks::MAX],
     count: u8,
 }
 
-impl Usual for BlockList {
-    fn usual() -> &'static Self {
+impl HasDefault for BlockList {
+    fn shared_default() -> &'static Self {
         const { &Self { blocks: [(Serial(0), Serial(0)); SackBlocks::MAX], count: 0 } }
     }
 }
@@ -260,7 +263,7 @@ impl SackBlocks {
     /// The most blocks that the option space holds.
     pub const MAX: usize = 4;
 
-    /// Appends a block; does nothing and answers false when there are four.
+    /// Appends a block; returns false and does nothing if there are four already.
     pub fn push(&mut self, left: Serial, right: Serial) -> bool {
         let BlockList { blocks, count } = &mut *self.list;
         let Some(slot) = blocks.get_mut(usize::from(*count)) else { return false };
@@ -274,13 +277,13 @@ impl SackBlocks {
         &self.list.blocks[..usize::from(self.list.count)]
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     #[inline]
     pub fn count(&self) -> u32 {
         self.list.get().map_or(0, |list| u32::from(list.count))
     }
 
-    /// True without a block.
+    /// True if there are no blocks.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count() == 0
@@ -298,7 +301,7 @@ impl SackBlocks {
         let mut reader = Reader::new(Header::TcpOption(kind::SACK), option);
         reader.u16()?;
         while !reader.rest().is_empty() {
-            // More than four blocks do not fit into a TCP header; of a longer list the first four count.
+            // A TCP header has no room for more than four blocks; of a longer list, the first four are kept.
             self.push(Serial(reader.u32()?), Serial(reader.u32()?));
         }
         Ok(())

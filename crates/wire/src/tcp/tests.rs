@@ -1,4 +1,4 @@
-//! Options and segments from and to the bytes of their diagrams.
+//! Options and segments to and from the bytes of their diagrams.
 
 use super::*;
 use crate::bytes::from_hex as bytes;
@@ -53,18 +53,18 @@ fn a_syn_takes_twenty_bytes_and_data_twelve() {
     assert_eq!((segment.header_len(), segment.wire_len()), (32, 1480));
 }
 
-/// How many SACK blocks more than there are fit into the aligned layout.
+/// The number of SACK blocks that can be added in the aligned layout.
 fn room(options: &Options) -> u32 {
     let fits = |count: &u32| {
         let more = Options { sack: blocks(*count), ..options.clone() };
         more.aligned_len() <= Options::MAX_LEN
     };
     let now = options.sack.count();
-    (now..=SackBlocks::MAX as u32).rev().find(fits).expect("what there is fits") - now
+    (now..=SackBlocks::MAX as u32).rev().find(fits).expect("the present options fit") - now
 }
 
 #[test]
-fn room_for_sack_blocks() {
+fn option_space_limits_sack_blocks() {
     let mut options = Options::default();
     assert_eq!(room(&options), 4);
     options.timestamps = STAMPS;
@@ -87,7 +87,7 @@ fn room_for_sack_blocks() {
 }
 
 #[test]
-fn options_that_fit_only_without_padding_are_dense() {
+fn options_without_room_for_padding_are_dense() {
     let add = AddAddress {
         address_id: 1,
         address: core::net::Ipv6Addr::LOCALHOST.into(),
@@ -123,7 +123,7 @@ fn other_orders_and_paddings_are_read() {
 }
 
 #[test]
-fn malformed_options() {
+fn malformed_options_are_refused() {
     let fails = |hex: &str, kind, at, problem| {
         let expected = ParseError::new(Header::TcpOption(kind), at, problem);
         assert_eq!(Options::parse(&bytes(hex)), Err(expected), "{hex}");
@@ -134,7 +134,7 @@ fn malformed_options() {
 }
 
 #[test]
-fn an_option_of_a_wrong_length_is_ignored_alone() {
+fn only_option_of_wrong_length_is_ignored() {
     let wrong = [
         "02 03 05",
         "03 04 05 06",
@@ -194,7 +194,7 @@ fn a_segment_byte_by_byte() {
 }
 
 #[test]
-fn malformed_segments() {
+fn malformed_segments_are_refused() {
     let (_, good) = example();
     let fails = |change: &dyn Fn(&mut Vec<u8>), at, problem: Problem| {
         let mut bytes = good.clone();
@@ -206,7 +206,7 @@ fn malformed_segments() {
     fails(&|bytes| bytes.truncate(19), 18, Problem::Truncated { needed: 2, available: 1 });
     let found = u32::from(u16::from_be_bytes([good[16], good[17]]));
     fails(&|bytes| bytes[17] ^= 1, 16, Problem::Checksum { found: found ^ 1, computed: found });
-    // Options are told from the start of the segment.
+    // Offsets of option errors count from the start of the segment.
     let mut bytes = good.clone();
     bytes[21] = 0;
     bytes[17] = bytes[17].wrapping_add(4);

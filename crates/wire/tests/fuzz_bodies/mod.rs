@@ -1,15 +1,15 @@
-//! What the fuzz targets do with their input, as plain functions: the targets under `fuzz/` call them, and so does a
-//! test that runs on any toolchain, so that neither can rot.
+//! The bodies of the fuzz targets, as plain functions: the targets under `fuzz/` call them, and so does a
+//! test that runs on any toolchain and keeps them working.
 
-#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each user needs a part of it")]
 
 use anabranch_wire::ip::{Addresses, protocol};
 use anabranch_wire::tcp::{Options, mptcp};
 use anabranch_wire::{Buffer, Packet, sctp};
 
-/// A packet: whatever parses is written, read and written again without change. Since random bytes hardly ever have a
-/// right checksum, they are tried as they are and with their checksums put right. Answers whether anything parsed, so
-/// that a caller can tell whether its inputs reach this far.
+/// A packet: if the input parses, it is written, read and written again without change. Random bytes hardly
+/// ever have a correct checksum, so they are tried unchanged and with repaired checksums. Returns whether
+/// anything parsed, so that a caller can check that its inputs are effective.
 pub fn packet(data: &[u8]) -> bool {
     let as_is = packet_as_is(data);
     let mut repaired = data.to_vec();
@@ -23,14 +23,15 @@ fn packet_as_is(data: &[u8]) -> bool {
     first.emit_with(&mut bytes, |payload, out| out.copy_from_slice(Buffer(data).bytes(payload)));
     assert_eq!(bytes.len(), first.wire_len() as usize, "{first:?}");
 
-    let mut second = Packet::parse(&bytes).expect("what was written parses");
+    let mut second = Packet::parse(&bytes).expect("a written packet parses");
     assert_eq!(payloads(&mut first, data), payloads(&mut second, &bytes));
     assert_eq!(first, second);
-    anabranch_wire::check(&first, &mut bytes).expect("what was parsed passes the check");
+    anabranch_wire::check(&first, &mut bytes).expect("a parsed packet passes the check");
     true
 }
 
-/// The bytes of a parsed packet's payloads. Headers may have changed in length, so the places are forgotten.
+/// The bytes of a parsed packet's payloads. The payload offsets are set to zero, since headers may have
+/// changed in length.
 fn payloads<'a>(packet: &mut Packet, parsed_from: &'a [u8]) -> Vec<&'a [u8]> {
     let mut found = Vec::new();
     packet.for_each_payload(|payload| {
@@ -40,11 +41,11 @@ fn payloads<'a>(packet: &mut Packet, parsed_from: &'a [u8]) -> Vec<&'a [u8]> {
     found
 }
 
-/// TCP options: all bytes are the option space.
+/// TCP options: the input is the option space.
 pub fn tcp_options(data: &[u8]) -> bool {
     let Ok(first) = Options::parse(data) else { return false };
     if data.len() > Options::MAX_LEN as usize {
-        // More than a header holds; reading it must not panic, but it cannot be written.
+        // Longer than a header allows; reading it must not panic, but it cannot be written.
         return false;
     }
     let len = first.wire_len();
@@ -52,11 +53,12 @@ pub fn tcp_options(data: &[u8]) -> bool {
     let mut bytes = Vec::new();
     first.emit(&mut bytes);
     assert_eq!(bytes.len(), len as usize, "{first:?}");
-    assert_eq!(Options::parse(&bytes).expect("what was written parses"), first);
+    assert_eq!(Options::parse(&bytes).expect("written options parse"), first);
     true
 }
 
-/// One Multipath TCP option: the first byte is the subtype and the bits beside it, the rest follows.
+/// One Multipath TCP option: the first byte contains the subtype and the bits next to it, followed by the
+/// rest.
 pub fn mptcp_option(data: &[u8]) -> bool {
     let data = &data[..data.len().min(38)];
     let mut option = vec![mptcp::KIND, 2 + data.len() as u8];
@@ -64,7 +66,7 @@ pub fn mptcp_option(data: &[u8]) -> bool {
     tcp_options(&option)
 }
 
-/// An SCTP packet behind an IPv4 header that we make.
+/// An SCTP packet behind a valid IPv4 header.
 pub fn sctp(data: &[u8]) -> bool {
     let _ = sctp::Packet::parse(data);
     let mut bytes = Vec::new();
@@ -76,7 +78,7 @@ pub fn sctp(data: &[u8]) -> bool {
     packet(&bytes)
 }
 
-/// Puts the checksums right where there are some, and the IPv4 total length too.
+/// Repairs all checksums and the IPv4 total length.
 pub fn repair_checksums(bytes: &mut [u8]) {
     let (body_at, protocol, addresses) = match bytes.first().map(|first| first >> 4) {
         Some(4) if bytes.len() >= 20 => {
@@ -121,7 +123,7 @@ fn repair_transport(body: &mut [u8], protocol: u8, addresses: Addresses) {
         }
         protocol::ICMPV6 if len >= 8 => 2,
         protocol::SCTP if len >= 12 => {
-            // A wrong checksum is the only error that tells the right one.
+            // Parsing a wrong checksum returns an error that contains the correct one.
             body[8..12].fill(0);
             if let Err(anabranch_wire::ParseError {
                 problem: anabranch_wire::Problem::Checksum { computed, .. },

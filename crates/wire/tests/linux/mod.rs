@@ -1,6 +1,6 @@
 //! Packets that Linux sent, from `vectors/wire/linux.hex`.
 
-#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
 
 const VECTORS: &str = include_str!("../../../../vectors/wire/linux.hex");
 

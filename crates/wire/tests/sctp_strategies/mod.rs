@@ -1,8 +1,9 @@
-//! Strategies for every SCTP value, each of them a value that can be written.
+//! Strategies for every SCTP value that has an encoding.
 //!
-//! Tests of other crates take them in with `#[path = "../../wire/tests/sctp_strategies/mod.rs"] mod sctp_strategies;`.
+//! Tests of other crates include it with `#[path = "../../wire/tests/sctp_strategies/mod.rs"] mod
+//! sctp_strategies;`.
 
-#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
 
 use anabranch_wire::Payload;
 use anabranch_wire::sctp::{
@@ -97,7 +98,7 @@ pub fn unknown_parameter() -> impl Strategy<Value = Parameter> {
     (kind, bytes(20)).prop_map(|(kind, value)| Parameter::Unknown { kind, value })
 }
 
-/// Types of parameters that are no `Parameter::Unknown`.
+/// Parameter types that are not parsed as `Parameter::Unknown`.
 pub fn reads_parameter(kind: u16) -> bool {
     use parameter::kind as known;
     matches!(
@@ -225,7 +226,7 @@ pub fn unknown_chunk() -> impl Strategy<Value = Unknown> {
         .prop_map(|(kind, flags, value)| Unknown { kind, flags, value })
 }
 
-/// A request of `RE-CONFIG`, or the answer to one.
+/// A request or response of `RE-CONFIG`.
 pub fn reconfiguration() -> impl Strategy<Value = Reconfiguration> {
     let streams = || vec(any::<u16>(), 0..5).prop_map(Box::from);
     prop_oneof![
@@ -244,7 +245,7 @@ pub fn reconfiguration() -> impl Strategy<Value = Reconfiguration> {
     ]
 }
 
-/// A chunk without user data that is sent between two that know each other.
+/// A chunk without user data of an established association.
 pub fn control() -> impl Strategy<Value = Chunk> {
     let skipped = any::<(u16, u16)>().prop_map(|(stream, ssn)| Skipped { stream, ssn });
     let skipped_message = (any::<u16>(), any::<bool>(), serial())

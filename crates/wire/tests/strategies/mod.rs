@@ -1,8 +1,8 @@
-//! Strategies for every value of the crate, each of them a value that can be written.
+//! Strategies for every value of the crate that has an encoding.
 //!
-//! Tests of other crates take them in with `#[path = "../../wire/tests/strategies/mod.rs"] mod strategies;`.
+//! Tests of other crates include it with `#[path = "../../wire/tests/strategies/mod.rs"] mod strategies;`.
 
-#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
 
 use anabranch_wire::icmp::{Echo, Message, Quote, Unreachable};
 use anabranch_wire::seq::Serial;
@@ -31,7 +31,7 @@ pub fn data_number() -> impl Strategy<Value = DataNumber> {
     prop_oneof![any::<u32>().prop_map(DataNumber::Short), any::<u64>().prop_map(DataNumber::Long)]
 }
 
-/// A checksum that has its value, or none.
+/// A checksum, or none.
 fn data_checksum() -> impl Strategy<Value = Option<DataChecksum>> {
     option::of(any::<u16>().prop_map(DataChecksum::Known))
 }
@@ -113,12 +113,12 @@ pub fn sack() -> impl Strategy<Value = SackBlocks> {
     })
 }
 
-/// Options that fit into a header: of too many, some are left out.
+/// Options that fit into a header: surplus ones are left out.
 pub fn options() -> impl Strategy<Value = Options> {
     let plain = (option::of(any::<u16>()), option::of(0..=14u8), any::<bool>());
     let timestamps = option::of(any::<(u32, u32)>());
     let multipath = (option::of(dss()), vec(control(), 0..4));
-    // Half of all segments carry no SACK, or hardly any option would fit beside it.
+    // Half of all segments carry no SACK, since hardly any other option fits next to one.
     let sack = prop_oneof![Just(SackBlocks::default()), sack()];
     (plain, timestamps, sack, multipath).prop_map(|(plain, timestamps, sack, (dss, others))| {
         let (mss, window_scale, sack_permitted) = plain;
@@ -186,7 +186,7 @@ pub fn packet(longest: u32) -> impl Strategy<Value = Packet> {
     })
 }
 
-/// An ICMP message with which the destination of a packet answers it.
+/// An ICMP message that the destination of a packet sends back.
 pub fn icmp() -> impl Strategy<Value = Packet> {
     let what = prop_oneof![
         Just(Unreachable::Network),

@@ -7,15 +7,15 @@ use super::model::UNBOUNDED;
 use crate::pacing::quantum;
 use anabranch_base::units::Rate;
 
-/// The path is paced a little below its rate, so that a queue drains in the long run.
+/// The pacing rate is a little below the estimated rate, so that queues drain in the long run.
 const PACING_MARGIN: f64 = 0.99;
-/// What is left free of what is known to be safe, for others.
+/// The part of the safe amount of in-flight data that is left free for other flows.
 const HEADROOM: f64 = 0.15;
-/// The smallest window with which a receiver that acknowledges every other packet keeps the path busy, packets.
+/// The smallest window, in packets, that keeps the path busy if the receiver acknowledges every other packet.
 const MIN_PIPE_PACKETS: u64 = 4;
 
 impl State {
-    /// Pacing rate by rate of the model.
+    /// Pacing rate in multiples of the modelled rate.
     pub(super) const fn pacing_gain(self) -> f64 {
         match self {
             Self::Startup => 2.77,
@@ -43,12 +43,12 @@ impl Path {
         Rate::from_bits_per_second((bytes * 8.0) as u64)
     }
 
-    /// `InitPacingRate`: the initial window in `rtt` seconds.
+    /// `InitPacingRate`: the initial window per `rtt` seconds.
     pub(super) fn init_pacing_rate(&mut self, rtt: f64) {
         self.pacing_rate = State::Startup.pacing_gain() * self.initial_window as f64 / rtt;
     }
 
-    /// `SetPacingRateWithGain`: before the path was full once, the rate only rises.
+    /// `SetPacingRateWithGain`: until the path has been full once, the rate only rises.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let rate = gain * self.model.bw() * PACING_MARGIN;
         if self.full_bw_reached || rate > self.pacing_rate {
@@ -56,7 +56,7 @@ impl Path {
         }
     }
 
-    /// The smallest window the model may ask for, bytes.
+    /// The smallest window that the model may set, bytes.
     pub(super) const fn min_pipe(&self) -> u64 {
         MIN_PIPE_PACKETS * self.mss
     }
@@ -73,13 +73,13 @@ impl Path {
         inflight.max(floor).saturating_add(more)
     }
 
-    /// `Inflight`: what a `gain` of one keeps in flight at rate `bw`, bytes.
+    /// `Inflight`: bytes in flight at rate `bw` and this `gain`.
     pub(super) fn inflight(&self, gain: f64, bw: f64) -> u64 {
         self.budget(self.bdp_multiple(gain, bw))
     }
 
-    /// `TargetInflight`, bytes. A window that a timeout has cut to one packet says nothing of the path: until what was
-    /// lost is repaired, the one before it counts.
+    /// `TargetInflight`, bytes. After a timeout has cut the window to one packet, the earlier window counts
+    /// until the lost data is repaired.
     pub(super) fn target_inflight(&self) -> u64 {
         let window = if self.repairing { self.cwnd.max(self.prior_cwnd) } else { self.cwnd };
         self.model.bdp().min(window)

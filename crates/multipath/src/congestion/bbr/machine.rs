@@ -9,56 +9,56 @@ use anabranch_base::time::{Duration, Time};
 
 /// Growth of the rate in a round below which the path may be full.
 const FULL_BW_GROWTH: f64 = 1.25;
-/// So many rounds without more growth, and it is.
+/// Number of rounds without that growth after which the path is full.
 const FULL_BW_ROUNDS: u32 = 3;
 /// Ranges of lost packets in a round that end Startup.
 const STARTUP_LOSS_EVENTS: u32 = 6;
-/// Drain ends after so many rounds at most.
+/// Drain ends after this number of rounds at the latest.
 const DRAIN_ROUNDS: u64 = 3;
-/// Rounds after which a probe is due at the latest, so that Reno beside it does not starve it.
+/// Number of rounds after which a probe is due at the latest, so that a competing Reno flow is not starved.
 const RENO_ROUNDS: u64 = 63;
-/// The growth of the long-term bound doubles so often at most.
+/// Maximum number of rounds in which the growth of the long-term bound doubles.
 const MAX_UP_ROUNDS: u32 = 30;
-/// The path stays as empty as ProbeRtt makes it for this long.
+/// Duration of ProbeRtt once the path is as empty as it requires.
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
-/// A path whose round-trip time is not known is paced as if it were this, seconds.
+/// Round-trip time assumed for a path without a measured one, seconds.
 const ASSUMED_RTT: f64 = 1e-3;
 
-/// What the path does.
+/// The state of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Doubles its rate every round until the path is full.
     Startup,
-    /// Lets the queue of Startup run empty.
+    /// Drains the queue of Startup.
     Drain,
-    /// Sends less than the path carries, until the queue is gone and there is room for others.
+    /// Sends less than the path carries, until the queue is empty and there is headroom for other flows.
     Down,
-    /// Sends what the path carries.
+    /// Sends at the rate of the path.
     Cruise,
-    /// Fills the path for one round, so that a probe meets a full one.
+    /// Fills the path for one round, so that the probe starts from a full path.
     Refill,
-    /// Sends more than the path carried until it carries no more, or loses.
+    /// Sends more than the path carried, until the rate stops growing or losses occur.
     Up,
-    /// Sends next to nothing for a moment, to see the round-trip time without a queue.
+    /// Sends very little for a short time, to measure the round-trip time without a queue.
     ProbeRtt,
 }
 
-/// What acknowledgements tell of a probe for bandwidth.
+/// The relation of acknowledgements to a bandwidth probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AckPhase {
     /// Nothing.
     Init,
-    /// They are of packets that fill the path.
+    /// They acknowledge packets that fill the path.
     Refilling,
-    /// The first packets of the probe are on their way.
+    /// The first packets of the probe are in flight.
     ProbeStarting,
-    /// They are of packets of the probe.
+    /// They acknowledge packets of the probe.
     ProbeFeedback,
-    /// The probe is over, and they still are.
+    /// The probe is over, but they still acknowledge its packets.
     ProbeStopping,
 }
 
-/// What a spurious loss is undone with.
+/// Values to restore after a spurious loss.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     /// The state that the loss ended, [`State::Startup`] or [`State::Up`].
@@ -71,7 +71,7 @@ struct Undo {
 /// The detector of a full path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FullBw {
-    /// The rate that further rounds are measured by, bytes per second.
+    /// The rate that further rounds are compared with, bytes per second.
     pub bw: f64,
     pub rounds: u32,
     /// The path is full.
@@ -82,17 +82,17 @@ pub(super) struct FullBw {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
     ack_phase: AckPhase,
-    /// Samples come of packets of a probe, and it has not found too much yet.
+    /// Samples are of packets of a probe that has not caused too many losses yet.
     pub sampling: bool,
-    /// Bytes acknowledged since the long-term bound last grew, and how many make it grow by a packet.
+    /// Bytes acknowledged since the long-term bound last grew, and the number of bytes per packet of growth.
     up_acked: u64,
     up_acked_per_packet: u64,
     up_rounds: u32,
     rounds_since: u64,
-    /// When the cycle began, and how long it waits for the next probe.
+    /// The start of the cycle, and the time until the next probe.
     cycle_start: Time,
     wait: Duration,
-    /// The last probe found too much; it ended as soon as it reached what the one before it found.
+    /// The last probe exceeded the capacity; it ended as soon as it reached the result of the one before.
     pub too_high: bool,
     pub precautionary: bool,
 }
@@ -109,11 +109,11 @@ pub(super) struct Path {
     pub pacing_rate: f64,
     pub prior_cwnd: u64,
     pub recovering: bool,
-    /// Recovery is over: the window returns to what it was.
+    /// Recovery is over: the window is restored.
     pub restore: bool,
     /// The retransmission timer ran out: one packet may leave until something is acknowledged.
     collapsed: bool,
-    /// What it counted as lost is not all repaired.
+    /// Data counted as lost at the timeout is still being repaired.
     pub repairing: bool,
     pub state: State,
     pub model: Model,
@@ -123,7 +123,7 @@ pub(super) struct Path {
     drain_start_round: u64,
     probe_rtt_done_at: Option<Time>,
     probe_rtt_round_done: bool,
-    /// The application has sent again after silence, and nothing of that is acknowledged.
+    /// The application has resumed after an idle time, and nothing of the new data is acknowledged.
     pub idle_restart: bool,
     /// A packet has left.
     begun: bool,
@@ -203,7 +203,7 @@ impl Path {
         }
     }
 
-    /// `HandleRestartFromIdle`, with the first packet after it.
+    /// `HandleRestartFromIdle`, on the first packet after an idle time.
     pub fn on_sent(&mut self, sent: &Sent) {
         self.begin(sent.now);
         self.in_flight = sent.in_flight;
@@ -284,7 +284,7 @@ impl Path {
         }
     }
 
-    /// Startup loses too much: the path is full.
+    /// Startup causes too many losses: the path is full.
     fn leave_startup_by_loss(&mut self) {
         if let Some(undo) = &mut self.undo {
             undo.state = Some(State::Startup);
@@ -313,7 +313,7 @@ impl Path {
         self.state = State::Down;
     }
 
-    /// `PickProbeWait`: two to three seconds, and none or one round less than Reno would need.
+    /// `PickProbeWait`: two to three seconds, and the round count starts at 0 or 1.
     fn pick_probe_wait(&mut self, now: Time) {
         let history = now.as_nanos() ^ self.model.rounds.delivered.rotate_left(32);
         let mut rng = Rng::new(history ^ u64::from(self.id.0).rotate_left(56));
@@ -368,7 +368,7 @@ impl Path {
         }
     }
 
-    /// `IsTimeToProbeBW`: begins the next probe if it is time for it.
+    /// `IsTimeToProbeBW`: starts the next probe if it is due.
     fn probe_is_due(&mut self, now: Time) -> bool {
         let rounds = (self.target_inflight() / self.mss).min(RENO_ROUNDS);
         let due = now > self.probe.cycle_start + self.probe.wait || self.probe.rounds_since >= rounds;
@@ -391,14 +391,14 @@ impl Path {
             return true;
         }
         if sample.cwnd_limited && self.cwnd >= self.model.inflight_longterm {
-            // The bound, not the path, holds the rate down.
+            // The rate is limited by the bound, not by the path.
             self.reset_full_bw(rate_of(sample));
             return false;
         }
         self.full_bw.now
     }
 
-    /// `AdaptLongTermModel`; true if it decided on a state.
+    /// `AdaptLongTermModel`; true if it changed the state.
     fn adapt_long_term(&mut self, sample: &RateSample) -> bool {
         let round = self.model.rounds.started;
         if self.probe.ack_phase == AckPhase::ProbeStarting && round {
@@ -464,7 +464,7 @@ impl Path {
         }
     }
 
-    /// `HandleProbeRTT`: once little is in flight, a moment and a round.
+    /// `HandleProbeRTT`: once little is in flight, waits for 200 ms and one round.
     fn handle_probe_rtt(&mut self, sample: &RateSample) {
         if self.probe_rtt_done_at.is_none() {
             if sample.in_flight <= self.probe_rtt_cwnd() {
@@ -504,7 +504,7 @@ impl Path {
         if !self.probe.sampling || !too_high(lost.lost, lost.tx_in_flight) {
             return;
         }
-        // `InflightAtLoss`: where within the packet the losses became too many.
+        // `InflightAtLoss`: the point within the packet at which the losses became too many.
         let before = lost.tx_in_flight.saturating_sub(lost.bytes) as f64;
         let lost_before = lost.lost.saturating_sub(lost.bytes) as f64;
         let prefix = (LOSS_THRESHOLD * before - lost_before) / (1.0 - LOSS_THRESHOLD);
@@ -520,7 +520,7 @@ impl Path {
     /// `HandleInflightTooHigh`.
     fn handle_too_high(&mut self, now: Time, in_flight: u64, app_limited: bool) {
         self.probe.too_high = true;
-        self.probe.sampling = false; // one reaction a probe
+        self.probe.sampling = false; // one reaction per probe
         if !app_limited {
             let least = (BETA * self.target_inflight() as f64) as u64;
             self.model.inflight_longterm = in_flight.max(least).min(MAX_WINDOW);
@@ -561,14 +561,16 @@ impl Path {
         self.recovering = true;
     }
 
-    /// What was lost is repaired: with the next sample the window is what it was, as far as the model allows.
+    /// The lost data is repaired: with the next sample the window is restored, within the bounds of the
+    /// model.
     pub fn leave_recovery(&mut self) {
         (self.recovering, self.repairing) = (false, false);
         self.restore = true;
     }
 
-    /// `OnEnterRTO`: everything counts as lost, and one packet may leave. What the losses teach is measured by the window
-    /// that they were sent with, whether they are told before this or after it.
+    /// `OnEnterRTO`: all outstanding data counts as lost, and one packet may leave. The losses are evaluated
+    /// against the window with which the packets were sent, whether they are reported before this or after
+    /// it.
     pub fn on_timeout(&mut self) {
         if self.undo.is_none() || !self.model.is_lossy() {
             self.save_upon_loss();
@@ -603,7 +605,7 @@ impl Path {
         }
     }
 
-    /// The path holds up its connection.
+    /// The path blocks its connection.
     pub fn penalise(&mut self) {
         self.cwnd = (self.window() / 2).max(self.mss);
         self.prior_cwnd = self.cwnd;
@@ -611,7 +613,7 @@ impl Path {
     }
 }
 
-/// `IsInflightTooHigh`: more than 2 % of what was in flight was lost.
+/// `IsInflightTooHigh`: more than 2 % of the data in flight was lost.
 fn too_high(lost: u64, in_flight: u64) -> bool {
     lost as f64 > in_flight as f64 * LOSS_THRESHOLD
 }

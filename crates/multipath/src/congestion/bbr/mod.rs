@@ -1,32 +1,38 @@
-//! BBR version 3 on each path by itself (draft-ietf-ccwg-bbr, the working group's text of August 2026).
+//! BBR version 3 on each path independently (draft-ietf-ccwg-bbr, the working group's text of August 2026).
 //!
-//! Each path has a model of its network: the highest delivery rate of the last two probing cycles and the lowest
-//! round-trip time of the last ten seconds, with bounds that losses teach. Packets are paced at the rate times the gain
-//! of the state; the window is a multiple of the product of both. Losses below 2 % of what is in flight change nothing
-//! while the path probes for bandwidth, and no single loss ever cuts the rate.
+//! Each path has a model of its network: the highest delivery rate of the last two probing cycles and the
+//! lowest round-trip time of the last ten seconds, with bounds derived from losses. Packets are paced at the
+//! rate times the gain of the state; the window is a multiple of the product of both. Losses below 2 % of the
+//! data in flight change nothing while the path probes for bandwidth, and no single loss ever reduces the
+//! rate.
 //!
 //! ```text
 //! Startup → Drain → Down → Cruise → Refill → Up ⤴ Down        every 5 s without a lower round-trip time:
 //!  2.77      0.5     0.9      1        1     1.25              any state → ProbeRtt → Cruise or Startup
 //! ```
 //!
-//! [`model`] keeps rates, round-trip times, rounds and bounds; [`machine`] has the states; [`control`] makes pacing rate
-//! and window of them. Names are those of the draft, except that what the draft calls `ProbeBW_X` is `X` here.
+//! [`model`] contains rates, round-trip times, rounds and bounds; [`machine`] has the states; [`control`]
+//! computes pacing rate and window. Names are those of the draft, except that the draft's `ProbeBW_X` is `X`
+//! here.
 //!
-//! Where the draft leaves a choice:
-//! - *Randomness*: when to probe is drawn by a hash of the path's number, the time and the bytes delivered. It needs no
-//!   seed, is the same in every run, and differs between flows, for no two see their acknowledgements in the same
-//!   nanosecond with the same history.
-//! - *ECN*: the draft says no more than that a CE mark is congestion. An echo is one here for the round in which it comes: it
-//!   ends Startup and a probe like too many losses, and otherwise lowers the short-term bounds.
-//! - *After a timeout* the window is one packet, and until what was lost is repaired the window before it counts wherever the
-//!   draft measures by the window: how long to wait for a probe, and how low a bound may fall. Else a path that lost a
-//!   retransmission would probe at once, from nothing, and take what it finds there for the network's limit.
+//! Choices that the draft leaves open:
+//! - *Randomness*: the time of a probe is derived from a hash of the path's number, the time and the bytes
+//!   delivered. It needs no seed and is the same in every run. It differs between flows, since no two receive
+//!   their acknowledgements in the same nanosecond with the same history.
+//! - *ECN*: the draft only requires that a CE mark counts as congestion. Here, an echo counts in the round in
+//!   which it arrives: it ends Startup and a probe like too many losses, and otherwise lowers the short-term
+//!   bounds.
+//! - *After a timeout* the window is one packet. Until the lost data is repaired, the earlier window counts
+//!   wherever the draft uses the window as a measure: for the waiting time before a probe and the minimum of
+//!   a bound. Otherwise, a path that lost a retransmission would probe at once, from almost nothing, and
+//!   mistake the result for the network's limit.
 //! - *Loss in Startup*: each acknowledgement that marks losses counts as one range of lost packets.
-//! - *Offload*: these transports have none, and the budget for it is one quantum, as the draft has it for QUIC.
-//! - *Samples without a rate* (shorter than any round trip) are no round without growth: they say nothing of the rate.
-//! - A rate below one packet a second is paced as that: a model that is this wrong must not stop the path.
-//! - A *penalty* of the owner halves the window, and bounds what is in flight by it until the next probe.
+//! - *Offload*: these transports have none; its budget is one quantum, as in the draft for QUIC.
+//! - *Samples without a rate* (shorter than any round trip) do not count as rounds without growth: they
+//!   contain no information about the rate.
+//! - A rate below one packet a second is paced at one packet a second: a model with such an error must not
+//!   stop the path.
+//! - A *penalty* by the caller halves the window and bounds the data in flight by it until the next probe.
 
 mod control;
 mod machine;
@@ -56,7 +62,7 @@ pub(super) const ENTRY: Entry = Entry {
 
 const NAME: &str = "bbr";
 
-/// The paths of one connection, each by itself.
+/// The paths of one connection, each independent.
 #[derive(Debug, Default)]
 struct Bbr {
     paths: Vec<Option<Box<Path>>>,
@@ -102,7 +108,7 @@ impl CongestionControl for Bbr {
         }
     }
 
-    /// Everything is in the samples.
+    /// Samples contain all information.
     fn on_ack(&mut self, _ack: &Ack) {}
 
     fn on_loss(&mut self, loss: &Loss) {
@@ -126,7 +132,7 @@ impl CongestionControl for Bbr {
         }
     }
 
-    /// The model outlives an idle time; [`on_sent`](Self::on_sent) sees the restart.
+    /// The model is kept during an idle time; [`on_sent`](Self::on_sent) handles the restart.
     fn on_idle(&mut self, _idle: &Idle) {}
 
     fn on_spurious(&mut self, _now: Time, path: PathId) {
@@ -145,7 +151,7 @@ impl CongestionControl for Bbr {
         self.get(path).map_or(0, Path::window)
     }
 
-    /// There is none.
+    /// BBR has no such reaction.
     fn ssthresh(&self, _path: PathId) -> u64 {
         u64::MAX
     }

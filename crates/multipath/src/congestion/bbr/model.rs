@@ -1,32 +1,33 @@
-//! The model of one path: delivery rates, round-trip times, rounds, and the bounds that losses teach
+//! The model of one path: delivery rates, round-trip times, rounds, and bounds derived from losses
 //! (draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters").
 
 use super::super::RateSample;
 use anabranch_base::time::{Duration, Time};
 
-/// More than this rate of lost to sent bytes in a round is too much.
+/// A round with a higher ratio of lost to sent bytes has too many losses.
 pub(super) const LOSS_THRESHOLD: f64 = 0.02;
-/// What a round with losses leaves of the short-term bounds, at least.
+/// Minimum of the short-term bounds after a round with losses, relative to their values before.
 pub(super) const BETA: f64 = 0.7;
 /// The lowest round-trip time is forgotten after this time.
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// Without a lower round-trip time for this long the path looks for one.
+/// If the lowest round-trip time has not been refreshed for this long, the path probes for it.
 pub(super) const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
-/// Rounds over which the bytes acknowledged in excess are remembered.
+/// Number of rounds for which the excess of acknowledged bytes is remembered.
 const EXTRA_ACKED_ROUNDS: usize = 10;
 /// No bound.
 pub(super) const UNBOUNDED: u64 = u64::MAX;
 
-/// Rounds as packets tell them: one ends when something is acknowledged that was sent after the last one ended.
+/// Rounds in packet-timed units: one ends when a packet is acknowledged that was sent after the end of the
+/// previous one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rounds {
-    /// What had been delivered when the round began: a packet sent after that ends it.
+    /// Bytes delivered at the start of the round: a packet sent after that ends it.
     next_delivered: u64,
-    /// How many have ended.
+    /// Number of rounds that have ended.
     pub count: u64,
-    /// This acknowledgement ended one.
+    /// This acknowledgement ended a round.
     pub started: bool,
-    /// Bytes delivered, as the newest sample or loss tells.
+    /// Bytes delivered, according to the newest sample or loss.
     pub delivered: u64,
 }
 
@@ -46,14 +47,14 @@ impl Rounds {
     }
 }
 
-/// What the latest round delivered, and whether it lost anything.
+/// Signals of the latest round: its delivery, and whether it had losses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Latest {
     /// Highest rate, bytes per second.
     bw: f64,
-    /// Most bytes delivered in a round trip.
+    /// Maximum of bytes delivered in a round trip.
     inflight: u64,
-    /// What had been delivered when the round began.
+    /// Bytes delivered at the start of the round.
     round_delivered: u64,
     /// This acknowledgement ended the round.
     round_start: bool,
@@ -71,17 +72,17 @@ pub(super) struct Model {
     pub bw_shortterm: f64,
     /// Bound from losses since the last probe, bytes.
     pub inflight_shortterm: u64,
-    /// What probes have found to be safe, bytes.
+    /// Amount of in-flight data that probes found to be safe, bytes.
     pub inflight_longterm: u64,
-    /// Lowest round-trip time of the last ten seconds, and when it was seen.
+    /// Lowest round-trip time of the last ten seconds, and the time of its measurement.
     pub min_rtt: Option<Duration>,
     min_rtt_at: Time,
-    /// The same since the path last looked for it.
+    /// Lowest round-trip time since the path last probed for it.
     probe_rtt_min: Option<Duration>,
     pub probe_rtt_min_at: Time,
-    /// It is older than it may be.
+    /// `probe_rtt_min` is older than its limit.
     pub probe_rtt_expired: bool,
-    /// Bytes acknowledged beyond what the rate explains, the most of each of the last rounds.
+    /// Bytes acknowledged beyond the estimated rate: the maximum of each of the last rounds.
     extra_acked: [u64; EXTRA_ACKED_ROUNDS],
     pub extra_acked_from: Time,
     extra_acked_delivered: u64,
@@ -120,7 +121,7 @@ impl Model {
         self.max_bw[0].max(self.max_bw[1])
     }
 
-    /// The rate to send at, bytes per second.
+    /// The rate that limits sending, bytes per second.
     pub fn bw(&self) -> f64 {
         self.max_bw().min(self.bw_shortterm)
     }
@@ -135,8 +136,8 @@ impl Model {
         self.product(self.bw()).unwrap_or(0.0) as u64
     }
 
-    /// `UpdateLatestDeliverySignals`, `UpdateMaxBw` and the rounds. True if a round of losses ended, in which something
-    /// was lost: the short-term bounds may have to follow.
+    /// `UpdateLatestDeliverySignals`, `UpdateMaxBw` and the rounds. True if a round with a loss ended: the
+    /// short-term bounds may have to be lowered.
     pub fn update(&mut self, sample: &RateSample) -> bool {
         let rate = rate_of(sample);
         self.latest.round_start = sample.prior_delivered >= self.latest.round_delivered;
@@ -152,7 +153,7 @@ impl Model {
         self.latest.round_start && core::mem::take(&mut self.latest.lossy)
     }
 
-    /// `AdvanceLatestDeliverySignals`: the end of dealing with a sample.
+    /// `AdvanceLatestDeliverySignals`: the last step of processing a sample.
     pub fn advance_latest(&mut self, sample: &RateSample) {
         if self.latest.round_start {
             self.latest.bw = rate_of(sample);
@@ -171,7 +172,7 @@ impl Model {
         (self.bw_shortterm, self.inflight_shortterm) = (f64::INFINITY, UNBOUNDED);
     }
 
-    /// `InitLowerBounds` and `LossLowerBounds`: a round had losses, outside of a probe.
+    /// `InitLowerBounds` and `LossLowerBounds`: a round outside of a probe had losses.
     pub fn lower_bounds(&mut self, cwnd: u64) {
         if self.bw_shortterm.is_infinite() {
             self.bw_shortterm = self.max_bw();
@@ -181,7 +182,7 @@ impl Model {
         self.inflight_shortterm = self.latest.inflight.max((BETA * self.inflight_shortterm as f64) as u64);
     }
 
-    /// Begins to bound what is in flight, if nothing does: by the window before a loss.
+    /// Sets the short-term bound of the data in flight to the window before a loss, if it is not set.
     pub fn bound_inflight(&mut self, cwnd: u64) {
         if self.inflight_shortterm == UNBOUNDED {
             self.inflight_shortterm = cwnd;
@@ -202,12 +203,12 @@ impl Model {
         first
     }
 
-    /// The losses of this round were none.
+    /// Treats this round as one without losses.
     pub fn forget_loss(&mut self) {
         self.latest.lossy = false;
     }
 
-    /// Counts the acknowledgements with losses in a round; how many there were if this one ends it.
+    /// Counts acknowledgements with losses in a round; returns their number if this sample ends the round.
     pub fn count_loss_events(&mut self, sample: &RateSample) -> Option<u32> {
         if sample.newly_lost > 0 {
             self.loss_events = self.loss_events.saturating_add(1);
@@ -215,20 +216,20 @@ impl Model {
         self.latest.round_start.then(|| core::mem::take(&mut self.loss_events))
     }
 
-    /// The most bytes delivered within a round trip of the latest round.
+    /// Maximum of bytes delivered within a round trip of the latest round.
     pub fn inflight_latest(&self) -> u64 {
         self.latest.inflight
     }
 
-    /// `AdvanceMaxBwFilter`: a cycle ends. One without a sample does not end the memory of the one before.
+    /// `AdvanceMaxBwFilter`: a cycle ends. A cycle without a sample does not discard the previous one.
     pub fn advance_max_bw(&mut self) {
         if self.max_bw[1] > 0.0 {
             self.max_bw = [self.max_bw[1], 0.0];
         }
     }
 
-    /// `UpdateACKAggregation`: how many bytes more were acknowledged than the rate explains. Before the path is full only
-    /// the latest round counts.
+    /// `UpdateACKAggregation`: the number of bytes acknowledged beyond the estimated rate. Before the path is
+    /// full only the latest round counts.
     pub fn update_aggregation(&mut self, sample: &RateSample, cwnd: u64) {
         let slot = (self.rounds.count % EXTRA_ACKED_ROUNDS as u64) as usize;
         if self.rounds.started {
@@ -245,7 +246,7 @@ impl Model {
         self.extra_acked[slot] = self.extra_acked[slot].max(extra.min(cwnd));
     }
 
-    /// The most of them: of the last ten rounds, or of this one while the path is not `full`.
+    /// The maximum excess: of the last ten rounds, or of this one while the path is not `full`.
     pub fn extra_acked(&self, full: bool) -> u64 {
         if full {
             self.extra_acked.iter().copied().max().unwrap_or(0)

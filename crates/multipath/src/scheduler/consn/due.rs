@@ -1,20 +1,20 @@
-//! When what is under way should be acknowledged, byte by byte.
+//! The expected time of acknowledgement of each byte in flight.
 
 use crate::PathId;
 use anabranch_base::time::Time;
 use std::collections::VecDeque;
 
-/// Data that left at once.
+/// Data that was sent at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sending {
     start: u64,
     end: u64,
     due: Time,
-    /// How many there were before it.
+    /// Number of the piece.
     number: u64,
 }
 
-/// The newest sendings of each path.
+/// The newest transmissions of each path.
 #[derive(Debug, Default)]
 pub(super) struct Dues {
     paths: Vec<PathDues>,
@@ -22,7 +22,8 @@ pub(super) struct Dues {
 }
 
 impl Dues {
-    /// `[start, end)` has left on a path and should be acknowledged at `due`, whatever was known of any part of it.
+    /// Records that `[start, end)` was sent on a path and should be acknowledged at `due`; replaces earlier
+    /// records of these bytes.
     pub fn set(&mut self, path: PathId, (start, end): (u64, u64), due: Time) {
         let index = path.index();
         if self.paths.len() <= index {
@@ -32,7 +33,7 @@ impl Dues {
         self.sent += 1;
     }
 
-    /// When the byte at `at` should be acknowledged, if it has been sent.
+    /// The expected time of acknowledgement of the byte at `at`, if it has been sent.
     pub fn of(&self, at: u64) -> Option<Time> {
         let sendings = self.paths.iter().filter_map(|path| path.of(at));
         sendings.max_by_key(|sending| sending.number).map(|sending| sending.due)
@@ -46,9 +47,10 @@ impl Dues {
     }
 }
 
-/// Those of one path, disjoint and in the order of the data. They are kept on two sides of a gap, which is where the last one was
-/// added: who ascends adds to its lower side and who descends to its upper side, or to the end, without a search. The gap
-/// goes elsewhere where a path begins anew; that is seldom, as each has a gap of its own.
+/// Records of one path, disjoint and in stream order. Like a gap buffer, they are kept on two sides of a gap
+/// at the place of the last insertion: ascending paths add to its lower side and descending paths to its
+/// upper side, or to the end, without a search. The gap rarely moves, since each path has its own: only when
+/// the path starts a new pass.
 #[derive(Debug, Default)]
 struct PathDues {
     low: VecDeque<Sending>,
@@ -72,7 +74,7 @@ impl PathDues {
         self.low.push_back(sending);
     }
 
-    /// Puts all that ends at `at` or before below the gap, and the rest above.
+    /// Moves all records that end at `at` or before below the gap, and the others above it.
     fn move_gap(&mut self, at: u64) {
         while let Some(&last) = self.low.back()
             && last.end > at
@@ -88,7 +90,7 @@ impl PathDues {
         }
     }
 
-    /// Cuts `[start, end)` out of what is above the gap, which is where `start` is.
+    /// Removes `[start, end)` from the records above the gap, which begins at `start`.
     fn overwrite(&mut self, start: u64, end: u64) {
         if let Some(first) = self.high.front_mut()
             && first.start < start
@@ -102,11 +104,11 @@ impl PathDues {
         }
     }
 
-    /// What has carried the byte at `at`.
+    /// The record of the byte at `at`.
     fn of(&self, at: u64) -> Option<&Sending> {
         let below = self.low.back().is_some_and(|last| at < last.end);
         let side = if below { &self.low } else { &self.high };
-        // Mostly it is asked for the lowest byte that is not acknowledged.
+        // The usual query is for the lowest unacknowledged byte.
         let first = side.front()?;
         let sending =
             if at < first.end { first } else { side.get(side.partition_point(|other| other.end <= at))? };
@@ -121,7 +123,7 @@ impl PathDues {
     }
 }
 
-/// Drops what ends at `at` or before.
+/// Removes records that end at `at` or before.
 fn drop_below(sendings: &mut VecDeque<Sending>, at: u64) {
     while sendings.front().is_some_and(|first| first.end <= at) {
         sendings.pop_front();
@@ -136,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_newest_sending_of_each_byte_counts(
+        fn newest_transmission_of_each_byte_counts(
             steps in proptest::collection::vec((0_u8..3, 0_u64..100, 1_u64..30, 0_u64..120), 0..60),
         ) {
             let (mut dues, mut model, mut una) = (Dues::default(), [None; 130], 0);

@@ -1,30 +1,36 @@
-//! ConSN, confluent sequence numbers (Becke2014 §7.5): the paths send the receive window from both of its ends towards each
-//! other, so that what one has lost or cannot bring is met, and brought, by the other.
+//! ConSN, confluent sequence numbers (Becke2014 §7.5): the paths send the receive window from both of its
+//! ends towards each other, so that each side reaches, and repeats, data that the other side has lost or
+//! cannot deliver.
 //!
-//! What may be outstanding is a *block*. Its left part, up to the *mark*, is for the leading path, in ascending order; the
-//! rest is for the others, in descending order from its end. Who is through with its part (sent, acknowledged or not) gets more:
+//! The data that may be outstanding is a *block*. Its left part, up to the *mark*, belongs to the leading
+//! path, in ascending order; the rest belongs to the other paths, in descending order from its end. A side
+//! that has sent its whole part (acknowledged or not) continues:
 //!
-//! - The leader takes what acknowledgements have opened beyond the block, again and again (reuse). Without any, it goes on
-//!   through the others' part, and then repeats what they have under way. Once its part is acknowledged a new block is built; if
-//!   by then all the reuse that was possible has been used, the rest of the block comes first.
-//! - The others go on through the leader's part from the mark downwards, first what nobody has sent, then what is missing.
+//! - The leader sends the data that acknowledgements have admitted beyond the block, repeatedly (reuse). If
+//!   there is none, it continues with the others' part, and then repeats their data in flight. Once its part
+//!   is acknowledged a new block is built; if by then all possible reuse has been made, the rest of the block
+//!   is sent first.
+//! - The others continue with the leader's part from the mark downwards, first unsent data, then missing
+//!   data.
 //!
-//! A new block begins at the left edge of the window. Its mark is the middle, moved by what the leader has got acknowledged since
-//! the last one more than the others; if it was less, and it could reuse nothing, the best of them leads. In the beginning
-//! that is the path with the smallest round-trip time. In the worst case the leader sends all of it by itself: a window is never
-//! worse than that path alone.
+//! A new block begins at the left edge of the window. Its mark is the middle of the window, moved by the
+//! difference between the bytes that the leader and the others have got acknowledged since the last block. If
+//! the leader got fewer, and could reuse nothing, the best of the others becomes the leader. Initially, the
+//! leader is the path with the smallest round-trip time. In the worst case the leader sends the whole window
+//! alone: a window never takes longer than on that path alone.
 //!
-//! With more than two paths one ascends and the others descend together, or one descends (the one that had least acknowledged)
-//! and the others ascend together.
+//! With more than two paths either one ascends and the others descend together, or one descends (the one with
+//! the fewest bytes acknowledged) and the others ascend together.
 //!
-//! The publication leaves open what becomes of data that is under way where a new block takes its place. Here nobody sends it
-//! again before all of the block has been sent once, and no path ever gets what it already has: a subflow delivers that
-//! itself. And a path repeats only what it brings sooner than the other would, by their round-trip times, or what is overdue:
-//! two paths over one link would otherwise carry everything twice.
+//! The publication does not define the treatment of data in flight when a new block replaces the old one.
+//! Here, such data is repeated only after the whole block has been sent once, and never on a path that has
+//! sent it: a subflow retransmits its own data. And a path repeats only data that it would deliver sooner
+//! than the other path, by their round-trip times, or that is overdue: otherwise two paths over one link
+//! would carry everything twice.
 //!
-//! Who descends does not send what would come too late: it waits, or begins again at the end of the window where that has opened
-//! further. Then the block is divided anew, but the roles and what each has gained stay as they are: what comes between two such
-//! moments is too little to judge the paths by.
+//! A descending path skips data that would arrive too late: it waits, or starts again at the end of the
+//! window if that has moved. The block is then divided again, but the roles and the acknowledged bytes of
+//! each path are kept: the time between two such moments is too short to judge the paths.
 
 mod due;
 mod search;
@@ -58,46 +64,46 @@ pub(super) const ASCENDING_ENTRY: Entry = Entry {
     ..ENTRY
 };
 
-/// Which paths ascend.
+/// The role of the single path: the form of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     OneAscends,
     OneDescends,
 }
 
-/// The window when it was last divided.
+/// The window at the time of its last division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Block {
     una: u64,
-    /// Where the left part ends.
+    /// End of the left part.
     mark: u64,
-    /// Where it ended when it was built, and where it ends with all reuse.
+    /// End of the block when it was built, and its end with all reuse.
     end: u64,
     reached: u64,
 }
 
-/// What a path has had.
+/// Data that a path was given.
 #[derive(Debug, Default)]
 struct Share {
-    /// Of the window; what begins below its left edge is forgotten when all of it is below.
+    /// Ranges of the window; a range that begins below the left edge is removed once it is entirely below.
     had: RangeSet,
     /// Bytes in all.
     total: u64,
     /// Bytes acknowledged when the block was built.
     before: u64,
-    /// It did not take part when it was last seen.
+    /// The path was unusable, or an unneeded backup, when last checked.
     away: bool,
-    /// There was nothing for it when this was so, with the window divided like this.
+    /// The situation and division in which there was nothing for this path to send.
     idle: Option<(Situation, Block)>,
 }
 
-/// What decides whether there is something for a path.
+/// The values that determine whether there is data for a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Situation {
     now: Time,
     una: u64,
     end: u64,
-    /// How many have been sent.
+    /// Number of pieces that have been sent.
     pieces: u64,
     /// See [`ConSn::pace`].
     pace: f64,
@@ -107,24 +113,25 @@ struct Situation {
 struct ConSn {
     form: Form,
     block: Block,
-    /// The path that goes its way alone.
+    /// The path that has its own direction: ascending or descending, according to `form`.
     single: Option<PathId>,
     up: Pass,
     down: Pass,
-    /// The block was divided anew with what had opened since it was built.
+    /// The block was divided again with data that the window had admitted since it was built.
     reused: bool,
-    /// What any path has had of the window; what begins below its left edge is forgotten when all of it is below.
+    /// Ranges of the window given to any path; a range that begins below the left edge is removed once it is
+    /// entirely below.
     sent: RangeSet,
-    /// When what is under way should be acknowledged.
+    /// When the data in flight should be acknowledged.
     dues: Dues,
     shares: Vec<Share>,
     pieces: u64,
     una: u64,
-    /// How many bytes those who ascend send in a second.
+    /// Bytes per second that the ascending paths send.
     pace: f64,
     /// See [`Scheduler::is_exhausted`].
     exhausted: bool,
-    /// How many paths there were last, and whether the roles are right for those that take part.
+    /// Number of paths last seen, and whether the roles are valid for the usable ones.
     known: usize,
     settled: bool,
 }
@@ -154,18 +161,18 @@ impl ConSn {
         (Some(path) == self.single) == (self.form == Form::OneAscends)
     }
 
-    /// As [`takes_part`] says, which has been asked already.
+    /// The result of [`takes_part`] at the last [`follow`](Self::follow).
     fn takes_part(&self, path: &PathState) -> bool {
         !self.shares[path.id.index()].away
     }
 
-    /// Bytes that a path has got acknowledged since the block was built.
+    /// Bytes of a path that were acknowledged since the block was built.
     fn gained(&self, path: &PathState) -> u64 {
         let share = &self.shares[path.id.index()];
         share.total.saturating_sub(path.queued).saturating_sub(share.before)
     }
 
-    /// Forgets what is no longer of the window, and what those had gained who were away.
+    /// Removes data below the window, and resets the acknowledged bytes of paths that return.
     fn follow(&mut self, data: &Data<'_>, paths: &[PathState]) {
         if self.known != paths.len() {
             (self.known, self.settled) = (paths.len(), false);
@@ -182,7 +189,7 @@ impl ConSn {
         for path in paths {
             let share = &mut self.shares[path.id.index()];
             if path.queued == 0 {
-                // All that it had has arrived, or there is another path in its place.
+                // All of its data has arrived, or another path has replaced it.
                 share.had.clear();
             }
             let away = !takes_part(path, paths);
@@ -194,7 +201,7 @@ impl ConSn {
         }
     }
 
-    /// Divides the window anew.
+    /// Builds a new block.
     fn build(&mut self, data: &Data<'_>, paths: &[PathState]) {
         self.choose_roles(paths);
         let (left, right) = self.gains(paths);
@@ -205,12 +212,13 @@ impl ConSn {
         self.divide(data, (left, right));
     }
 
-    /// The block is the window as it is now.
+    /// The block equals the present window.
     fn is_current(&self, data: &Data<'_>) -> bool {
         (self.block.una, self.block.reached) == (data.una, data.end)
     }
 
-    /// The middle of the window, moved by what those who ascend have got acknowledged more than the others, is where they meet.
+    /// Divides the window at its middle, moved by the difference between the acknowledged bytes of ascending
+    /// and descending paths.
     fn divide(&mut self, data: &Data<'_>, (left, right): (u64, u64)) {
         let (una, end) = (data.una, data.end);
         let middle = una + (end - una) / 2;
@@ -220,7 +228,7 @@ impl ConSn {
         self.down = Pass::descending(Stage::Own, mark, end);
     }
 
-    /// What those who ascend and those who descend have got acknowledged since the block was built.
+    /// Bytes of ascending and of descending paths that were acknowledged since the block was built.
     fn gains(&self, paths: &[PathState]) -> (u64, u64) {
         let (mut left, mut right) = (0, 0);
         for path in paths {
@@ -229,7 +237,8 @@ impl ConSn {
         (left, right)
     }
 
-    /// Which path goes its way alone: the one that did best, or with [`Form::OneDescends`] worst.
+    /// Selects the single path: the one with the most acknowledged bytes or, with [`Form::OneDescends`], the
+    /// fewest.
     fn choose_roles(&mut self, paths: &[PathState]) {
         let merit = |path: &&PathState| {
             (self.gained(path), Reverse(path.srtt.unwrap_or(Duration::MAX)), Reverse(path.id))
@@ -241,10 +250,10 @@ impl ConSn {
         }
         let best = match self.form {
             Form::OneAscends => part().max_by_key(merit),
-            // A path that is alone ascends.
+            // A single usable path ascends.
             Form::OneDescends => part().min_by_key(merit).filter(|_| part().nth(1).is_some()),
         };
-        // Between equals everything stays as it is.
+        // Between equal paths the role does not change.
         let gained = |path: Option<&PathState>| path.map(|path| self.gained(path));
         let current = part().find(|path| Some(path.id) == self.single);
         if current.is_none() || gained(current) != gained(best) {
@@ -252,8 +261,8 @@ impl ConSn {
         }
     }
 
-    /// The path that goes its way alone does not take part (any longer), or another has come to the one that there was, or
-    /// the one that descends is the only one.
+    /// The single path is no longer usable, or a second path has joined the only one, or the descending path
+    /// is the only one.
     fn is_outdated(&self, paths: &[PathState]) -> bool {
         let mut part = paths.iter().filter(|path| takes_part(path, paths)).map(|path| path.id);
         match (self.single, self.form) {
@@ -272,8 +281,8 @@ impl ConSn {
         Situation { now: data.now, una: data.una, end: data.end, pieces: self.pieces, pace: self.pace }
     }
 
-    /// There was nothing for a path, and nothing has happened since. To those who ascend the pace is no news, unless the window has
-    /// been divided anew.
+    /// There was nothing for a path, and nothing has changed since. For ascending paths, a change of the pace
+    /// does not count, unless the window has been divided again.
     fn is_idle(&self, path: &PathState, situation: &Situation) -> bool {
         self.shares[path.id.index()].idle.as_ref().is_some_and(|(before, block)| {
             let pace =
@@ -293,7 +302,8 @@ impl ConSn {
             match found {
                 Found::Piece(start, end) => return Some(self.give(path, (start, end), data.now)),
                 Found::NoRoom => return None,
-                // Further down it would come later still, and further up there is what has opened since.
+                // Data further down would arrive even later; further up, the window may have admitted new
+                // data.
                 Found::NotNow if !ascends => {
                     if divided || self.is_current(data) {
                         return None;
@@ -303,8 +313,8 @@ impl ConSn {
                     divided = true;
                     continue;
                 }
-                // Those who ascend have what follows: the others' part while the window does not open for a packet, and what
-                // opens while nothing is worth repeating.
+                // Ascending paths have further work: the others' part while the window does not admit a whole
+                // packet, and newly admitted data while nothing is worth repeating.
                 Found::NotNow | Found::Through => {}
             }
             let went_on = if ascends { self.go_on_ascending(data) } else { self.go_on_descending(data) };
@@ -318,14 +328,14 @@ impl ConSn {
         }
     }
 
-    /// See [`pace`](Self::pace). Who repairs a loss does not count.
+    /// See [`pace`](Self::pace). Paths in recovery do not count.
     fn pace_of_ascent(&self, paths: &[PathState]) -> f64 {
         let up = |path: &&PathState| self.takes_part(path) && self.ascends(path.id) && !path.recovering;
         let rate = |path: &PathState| path.srtt.map(|srtt| path.cwnd as f64 / srtt.as_secs_f64().max(1e-6));
         paths.iter().filter(up).filter_map(rate).sum()
     }
 
-    /// Remembers what a path gets.
+    /// Records a piece given to a path.
     fn give(&mut self, path: &PathState, (start, end): (u64, u64), now: Time) -> Piece {
         let repeated = self.sent.insert(start, end) == 0;
         self.dues.set(path.id, (start, end), now + path.srtt.unwrap_or(Duration::ZERO));
@@ -336,12 +346,12 @@ impl ConSn {
         Piece { path: path.id, start, end, repeated }
     }
 
-    /// Those who ascend are through: what they do then, or false for a new block.
+    /// Next stage of the ascending paths after their pass; false if a new block has to be built.
     fn go_on_ascending(&mut self, data: &Data<'_>) -> bool {
         let Block { una, mark, end, reached } = self.block;
         let acknowledged = data.una >= mark;
         self.up = match self.up.stage {
-            // Case B-2 of the publication: what nobody has sent comes before what others have under way.
+            // Case B-2 of the publication: unsent data precedes the other paths' data in flight.
             _ if data.end > reached && !acknowledged => {
                 self.block.reached = data.end;
                 Pass::ascending(Stage::Reuse, reached, data.end)
@@ -358,7 +368,7 @@ impl ConSn {
         true
     }
 
-    /// Those who descend are through: what they do then, or false for a new block (case E).
+    /// Next stage of the descending paths after their pass; false if a new block has to be built (case E).
     fn go_on_descending(&mut self, data: &Data<'_>) -> bool {
         let mark = self.block.mark;
         let stage = match self.down.stage {
@@ -396,8 +406,8 @@ impl Scheduler for ConSn {
             }
             self.settled = !self.is_outdated(paths);
         }
-        debug_assert!(!self.settled || !self.is_outdated(paths), "roles for other paths");
-        // With nothing on its way nobody would ask again: whoever has room takes what there is.
+        debug_assert!(!self.settled || !self.is_outdated(paths), "roles do not match the usable paths");
+        // With nothing in flight there would be no further call: any path with room takes the available data.
         let quiet = paths.iter().all(|path| path.queued == 0);
         let single = self.single;
         for ascends in [true, false] {
@@ -419,7 +429,7 @@ impl Scheduler for ConSn {
                 self.shares[path.id.index()].idle = Some((situation, self.block));
             }
         }
-        // Who came later may have divided the window anew, or changed the roles.
+        // A path later in the list may have caused a new division, or changed the roles.
         let situation = self.situation(data);
         let mut ascending = paths.iter().filter(|path| path.queueable > 0 && self.ascends(path.id));
         self.exhausted = !quiet

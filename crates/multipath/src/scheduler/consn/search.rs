@@ -1,30 +1,31 @@
-//! Passes through the window, and the next piece of one.
+//! Passes over the window, and the next piece of a pass.
 
 use super::due::Dues;
 use crate::buffer::RangeSet;
 use crate::scheduler::{Data, PathState};
 use anabranch_base::time::Duration;
 
-/// What those who go one way are at.
+/// Stage of the ascending or descending paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Their own part of the block.
+    /// The part of the block that belongs to these paths.
     Own,
-    /// What has opened beyond the block since it was built.
+    /// Data that the window has admitted beyond the block since it was built.
     Reuse,
-    /// The others' part, as far as nobody has sent it.
+    /// Unsent data of the other paths' part.
     Rest,
-    /// What is not acknowledged, and not under way on the path that asks.
+    /// Unacknowledged data that the path in question does not have in flight.
     Repeat,
 }
 
-/// How far those have come who go one way.
+/// Progress of the ascending or descending paths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass {
     pub(super) stage: Stage,
     from: u64,
     to: u64,
-    /// All below (for those who descend: above) is through. What is repeated is never through: each path has had something else.
+    /// All data below (or, descending, above) has been handled. Repeated data is never handled: each path has
+    /// sent other parts of it.
     next: u64,
 }
 
@@ -38,28 +39,29 @@ impl Pass {
     }
 }
 
-/// What the pass at hand has for a path.
+/// Result of a search for a path's next piece.
 pub(super) enum Found {
-    /// From where to where.
+    /// Start and end.
     Piece(u64, u64),
-    /// Nothing for now: the window will open for the rest of a packet, or it would come too late.
+    /// Nothing for now: the window will admit the rest of a packet, or the data would arrive too late.
     NotNow,
-    /// Something, as soon as the path has room for all of a packet.
+    /// A piece, but the path has no room for a whole packet yet.
     NoRoom,
-    /// Nothing any more.
+    /// Nothing: the pass is complete.
     Through,
 }
 
-/// What a pass steps over.
+/// Data that a pass skips.
 enum Taken<'a> {
-    /// What any path has had.
+    /// Data that any path has sent.
     Sent(&'a RangeSet),
-    /// What has arrived, and what the path that asks has had.
+    /// Data that has arrived, and data that the path in question has sent.
     Had(&'a RangeSet, &'a RangeSet),
 }
 
 impl Taken<'_> {
-    /// The first range that ends above `at` (it may hold `at`); of several that overlap the one that begins first.
+    /// The first range that ends above `at` (it may contain `at`); of overlapping ranges the one that begins
+    /// first.
     fn next_from(&self, at: u64) -> Option<(u64, u64)> {
         match self {
             Self::Sent(sent) => sent.next_from(at),
@@ -70,7 +72,8 @@ impl Taken<'_> {
         }
     }
 
-    /// The last range that begins below `at` (it may hold `at`); of several that overlap the one that ends last.
+    /// The last range that begins below `at` (it may contain `at`); of overlapping ranges the one that ends
+    /// last.
     fn last_before(&self, at: u64) -> Option<(u64, u64)> {
         match self {
             Self::Sent(sent) => sent.last_before(at),
@@ -82,43 +85,43 @@ impl Taken<'_> {
     }
 }
 
-/// What decides about the next piece for a path.
+/// Input of the search for a path's next piece.
 pub(super) struct Search<'a> {
     pub(super) path: &'a PathState,
     pub(super) data: &'a Data<'a>,
-    /// What any path has had of the window, and what this one has had.
+    /// Ranges of the window sent on any path, and on this one.
     pub(super) sent: &'a RangeSet,
     pub(super) had: &'a RangeSet,
     pub(super) dues: &'a Dues,
-    /// How many bytes those who ascend send in a second.
+    /// Bytes per second that the ascending paths send.
     pub(super) pace: f64,
 }
 
 impl Search<'_> {
-    /// What is stepped over where all is `repeated`, or only new.
+    /// Data that is skipped: with `repeated`, arrived data and that of this path, otherwise all sent data.
     fn taken(&self, repeated: bool) -> Taken<'_> {
         if repeated { Taken::Had(self.data.arrived, self.had) } else { Taken::Sent(self.sent) }
     }
 
-    /// The path brings the byte at `at` sooner than it is due from the path that has it, or it is overdue.
+    /// The path would deliver the byte at `at` before it is due from its present path, or it is overdue.
     pub(super) fn is_worth_repeating(&self, at: u64) -> bool {
         let now = self.data.now;
         let round_trip = self.path.srtt.unwrap_or(Duration::ZERO);
         self.dues.of(at).is_none_or(|due| now + round_trip < due || due + round_trip < now)
     }
 
-    /// The path brings what ends at `end` before those who ascend would have to wait for it: they can go on as long as there is
-    /// something of the window that nobody has sent, and the window is as wide from there.
+    /// The path would deliver the data up to `end` before the ascending paths have to wait for it: they can
+    /// continue while the window, which from `end` on is as wide as now, contains unsent data.
     fn is_in_time(&self, end: u64) -> bool {
         let data = self.data;
-        // Of what has been sent, the first range may have begun below the window.
+        // The first sent range may begin below the window.
         let below = self.sent.first().map_or(0, |(start, _)| data.una.saturating_sub(start));
         let sent = self.sent.covered() - below;
         let left = (end + (data.end - data.una)).saturating_sub(data.una + sent);
         self.path.srtt.is_none_or(|srtt| srtt.as_secs_f64() * self.pace <= left as f64)
     }
 
-    /// The next piece upwards of the pass at hand. It may overlap the end of the pass, but nothing that has been sent.
+    /// The next piece of an ascending pass. It may extend beyond the pass, but contains no sent data.
     pub(super) fn ascend(&self, pass: &mut Pass) -> Found {
         let Self { path, data, .. } = *self;
         let repeats = pass.stage == Stage::Repeat;
@@ -136,7 +139,7 @@ impl Search<'_> {
         let whole = start + u64::from(path.mss);
         let end = whole.min(data.end).min(next.map_or(u64::MAX, |(from, _)| from));
         if end == data.end && end < whole && data.more {
-            return Found::NotNow; // the window will open further
+            return Found::NotNow; // the window will admit more
         }
         if repeats && !self.is_worth_repeating(start) {
             return Found::NotNow;
@@ -180,7 +183,8 @@ impl Search<'_> {
     }
 }
 
-/// How much of `len` bytes a path takes at once: all, or nothing as long as acknowledgements will make room for all.
+/// The number of bytes of `len` that a path takes: all, or none while acknowledgements will make room for
+/// all.
 fn room_for(path: &PathState, len: u64) -> Option<u64> {
     (len <= path.queueable || path.outstanding == 0).then(|| len.min(path.queueable))
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 const MSS: u64 = 1000;
 
-/// A path with room for more than it will get.
+/// A path with more room than it needs.
 fn path(id: u8, cwnd: u64, rtt_ms: u64) -> PathState {
     PathState {
         id: PathId(id),
@@ -28,7 +28,7 @@ const fn full(path: PathState) -> PathState {
     PathState { queueable: 0, ..path }
 }
 
-/// A scheduler, and what it is told of data of which nothing has arrived out of order.
+/// A scheduler, and its input for data of which nothing has arrived out of order.
 struct Window {
     consn: ConSn,
     arrived: RangeSet,
@@ -39,7 +39,7 @@ impl Window {
         Self { consn: ConSn::new(form), arrived: RangeSet::new() }
     }
 
-    /// The starts of the pieces that are placed at a moment until there is nothing for anyone.
+    /// The starts of the pieces placed at one time until no path gets another.
     fn all(&mut self, at_ms: u64, (una, end): (u64, u64), paths: &[PathState]) -> Vec<(u8, u64)> {
         let now = Time::ZERO + Duration::from_millis(at_ms);
         let data = Data { now, una, end, more: true, arrived: &self.arrived };
@@ -47,40 +47,44 @@ impl Window {
         let pieces =
             core::iter::from_fn(|| consn.place(&data, paths)).map(|piece| (piece.path.0, piece.start));
         let pieces = pieces.collect();
-        assert!(!consn.is_exhausted() || consn.place(&data, paths).is_none(), "there was more");
+        assert!(
+            !consn.is_exhausted() || consn.place(&data, paths).is_none(),
+            "is_exhausted() although there is a piece"
+        );
         pieces
     }
 }
 
 #[test]
-fn two_paths_send_the_window_towards_each_other() {
-    // 250 kB/s, and a second path that takes 40 ms: as long as the first can go on for 10 kB.
+fn two_paths_send_towards_each_other() {
+    // 250 kB/s, and a second path that takes 40 ms: the time in which the first path sends 10 kB.
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     let given = window.all(0, (0, 10_000), &[full(fast), slow]);
-    // A piece that ends at e has time while e and the window, less what has been sent, are 10 kB: down to 4 kB.
+    // A piece that ends at e is in time while e plus the window, less the sent bytes, is 10 kB: down to 4 kB.
     assert_eq!(given, (4..10).rev().map(|n| (1, n * MSS)).collect::<Vec<_>>());
     let given = window.all(0, (0, 10_000), &[fast, full(slow)]);
-    // What the slower has under way would be there after 40 ms, and repeated after 20: that comes last, ascending.
+    // Data in flight on the slower path arrives after 40 ms, and repeated after 20: it is repeated last, in
+    // ascending order.
     assert_eq!(given, (0..10).map(|n| (0, n * MSS)).collect::<Vec<_>>());
 }
 
 #[test]
-fn what_is_under_way_is_repeated_if_that_is_sooner_or_it_is_overdue() {
+fn data_is_repeated_if_sooner_or_overdue() {
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     window.all(0, (0, 10_000), &[full(fast), slow]);
-    // After 25 ms a repetition would be there after 45, and the original after 40.
+    // After 25 ms a repetition would arrive at 45, and the original at 40.
     assert_eq!(window.all(25, (0, 10_000), &[fast, full(slow)]), [0, 1, 2, 3].map(|n| (0, n * MSS)));
     assert_eq!(window.all(60, (0, 10_000), &[fast, full(slow)]), []);
-    // Something happens, and the original should have been there for a round trip.
+    // An event occurs when the original is overdue by a round trip.
     window.arrived.insert(9000, 10_000);
     let given = window.all(61, (1000, 11_000), &[fast, full(slow)]);
     assert_eq!(given, [4, 5, 6, 7, 8, 10].map(|n| (0, n * MSS)));
 }
 
 #[test]
-fn the_leader_reuses_what_opens_until_its_part_is_acknowledged() {
+fn leader_reuses_window_until_part_is_acknowledged() {
     let (fast, slow) = (path(0, 5000, 20), full(path(1, 5000, 400)));
     let mut window = Window::new(Form::OneAscends);
     let leader = PathState { queueable: 5000, ..fast };
@@ -90,23 +94,24 @@ fn the_leader_reuses_what_opens_until_its_part_is_acknowledged() {
         given.extend(window.consn.place(&data, &[leader, slow]).map(|piece| piece.start));
     }
     assert_eq!(given, [0, 1000, 2000, 3000, 4000]);
-    // B-2: two packets are acknowledged, and two more fit beyond the block; then it goes on through the others' part.
+    // B-2: two packets are acknowledged, and two more fit beyond the block; then it continues with the
+    // others' part.
     let given = window.all(20, (2000, 12_000), &[fast, slow]);
     assert_eq!(given, [10, 11, 5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
-    // D: all of its part is acknowledged with less reuse than that: a new block.
+    // D: its whole part is acknowledged with less reuse than that: a new block.
     assert_eq!(window.all(40, (5000, 15_000), &[fast, slow]), [12, 13, 14].map(|n| (0, n * MSS)));
     assert_eq!((window.consn.block.una, window.consn.block.end), (5000, 15_000));
 }
 
 #[test]
-fn the_better_path_leads_unless_the_leader_could_reuse() {
+fn better_path_leads_unless_leader_could_reuse() {
     let lead = |first: u64, second: u64, reuse: bool| {
         let mut window = Window::new(Form::OneAscends);
         let paths = [path(0, 5000, 20), path(1, 5000, 20)];
         window.all(0, (0, 10_000), &[PathState { queueable: 0, ..paths[0] }, paths[1]]);
         window.all(0, (0, 10_000), &[paths[0], full(paths[1])]);
         let consn = &mut window.consn;
-        assert_eq!(consn.single, Some(PathId(0)), "of equals the first");
+        assert_eq!(consn.single, Some(PathId(0)), "the first of equal paths");
         consn.block.reached += u64::from(reuse);
         let total = [consn.shares[0].total, consn.shares[1].total];
         let gained = [
@@ -117,14 +122,14 @@ fn the_better_path_leads_unless_the_leader_could_reuse() {
         consn.build(&data, &gained);
         (consn.single, consn.block.mark)
     };
-    // The mark is the middle, 9000, moved by the difference; 10 kB less is beyond the block.
+    // The mark is the middle, 9000, moved by the difference; 10 kB less is outside of the block.
     assert_eq!(lead(0, 0, false), (Some(PathId(0)), 9000));
     assert_eq!(lead(0, 2000, true), (Some(PathId(0)), 7000));
     assert_eq!(lead(0, 2000, false), (Some(PathId(1)), 11_000));
 }
 
 #[test]
-fn of_several_paths_one_goes_its_way_alone() {
+fn one_of_several_paths_has_its_own_direction() {
     let paths = [path(0, 5000, 30), path(1, 5000, 20), path(2, 5000, 40)];
     let first = |form: Form, open: usize| {
         let mut window = Window::new(form);
@@ -134,7 +139,7 @@ fn of_several_paths_one_goes_its_way_alone() {
     };
     assert_eq!([0, 1, 2].map(|open| first(Form::OneAscends, open)), [(0, 9000), (1, 0), (2, 9000)]);
     assert_eq!([0, 1, 2].map(|open| first(Form::OneDescends, open)), [(0, 0), (1, 0), (2, 9000)]);
-    // Alone, any path ascends; and the leader has to take part.
+    // A single path ascends in either form; and the leader has to be usable.
     for form in [Form::OneAscends, Form::OneDescends] {
         assert_eq!(Window::new(form).all(0, (0, 2000), &paths[..1]), [(0, 0), (0, 1000)]);
     }
@@ -145,7 +150,7 @@ fn of_several_paths_one_goes_its_way_alone() {
 }
 
 #[test]
-fn less_than_a_packet_at_the_end_of_the_window_waits_for_more() {
+fn partial_packet_at_window_end_waits() {
     let mut window = Window::new(Form::OneAscends);
     assert_eq!(window.all(0, (0, 1500), &[path(0, 5000, 20)]), [(0, 0)]);
     let data = Data { now: Time::ZERO, una: 0, end: 1500, more: false, arrived: &RangeSet::new() };
@@ -155,37 +160,38 @@ fn less_than_a_packet_at_the_end_of_the_window_waits_for_more() {
 }
 
 #[test]
-fn what_the_connection_sends_again_is_on_the_books() {
+fn reinjected_data_is_recorded() {
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     window.all(0, (0, 10_000), &[full(fast), slow]);
     assert_eq!(window.all(25, (0, 10_000), &[fast, full(slow)]), [0, 1, 2, 3].map(|n| (0, n * MSS)));
     window.consn.on_reinjection(Time::ZERO + Duration::from_millis(25), &fast, (4000, 5000));
-    // The path has it, so that only what follows is repeated on it once it is overdue; and it has gained what is acknowledged.
+    // The path has sent it, so that only the following data is repeated on it once overdue; and its
+    // acknowledged bytes count.
     assert_eq!(window.all(61, (0, 10_000), &[fast, full(slow)]), [5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
     assert_eq!(window.consn.gained(&PathState { queued: 9000, ..fast }), 1000);
 }
 
 #[test]
-fn a_path_that_comes_back_has_gained_nothing() {
+fn returning_path_starts_without_gain() {
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     window.all(0, (0, 10_000), &[full(fast), slow]);
     window.all(0, (0, 10_000), &[fast, full(slow)]);
     window.all(10, (0, 10_000), &[full(fast), PathState { usable: false, ..slow }]);
-    // The fast one has got 2 kB of 10 acknowledged; there is a new subflow in the place of the one that had 6.
+    // The fast path has 2 kB of 10 acknowledged; a new subflow has replaced the one that had 6.
     let (fast, slow) = (PathState { queued: 8000, ..fast }, PathState { queued: 0, ..slow });
     window.all(20, (10_000, 20_000), &[fast, full(slow)]);
     assert_eq!((window.consn.block.una, window.consn.single), (10_000, Some(PathId(0))));
 }
 
 #[test]
-fn whoever_is_left_alone_ascends() {
+fn last_usable_path_ascends() {
     let paths = [path(0, 5000, 20), path(1, 5000, 40)];
     for form in [Form::OneAscends, Form::OneDescends] {
         let mut window = Window::new(form);
         window.all(0, (0, 10_000), &paths.map(full));
-        // The other one has failed, whether or not the leader could reuse anything by then.
+        // The other path has failed, whether or not the leader could reuse anything.
         window.consn.block.reached += 1;
         let given = window.all(0, (0, 10_000), &[PathState { usable: false, ..paths[0] }, paths[1]]);
         assert_eq!(given[0], (1, 0), "{form:?}");
@@ -193,7 +199,7 @@ fn whoever_is_left_alone_ascends() {
 }
 
 #[test]
-fn time_and_a_change_of_pace_are_news_for_a_path_that_had_nothing_to_do() {
+fn time_or_pace_change_reactivates_idle_path() {
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     window.all(0, (0, 10_000), &[full(fast), slow]);
@@ -201,7 +207,7 @@ fn time_and_a_change_of_pace_are_news_for_a_path_that_had_nothing_to_do() {
     assert_eq!(window.all(60, (0, 10_000), &[fast, full(slow)]), []);
     assert!(window.consn.is_exhausted());
     assert_eq!(window.all(61, (0, 10_000), &[fast, full(slow)]), [4, 5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
-    // With half of the leader's window those who ascend can go on for twice as long.
+    // With half of the leader's window the ascending paths can continue for twice as long.
     let mut window = Window::new(Form::OneAscends);
     assert_eq!(window.all(0, (0, 10_000), &[full(fast), slow]).len(), 6);
     let fast = path(0, 2500, 20);
@@ -209,19 +215,19 @@ fn time_and_a_change_of_pace_are_news_for_a_path_that_had_nothing_to_do() {
 }
 
 #[test]
-fn who_would_come_too_late_begins_again_where_the_window_has_opened() {
-    // 500 kB/s for 40 ms: the window is to leave 20 kB, which it does at its very end.
+fn late_descending_path_restarts_at_window_end() {
+    // 500 kB/s for 40 ms: a piece is in time if the window leaves 20 kB, which is the case at its end.
     let (fast, slow) = (path(0, 10_000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     assert_eq!(window.all(0, (0, 10_000), &[full(fast), slow]), [(1, 9000)]);
     assert_eq!(window.all(10, (1000, 11_000), &[full(fast), slow]), []);
     let (consn, gained) = (&window.consn, [window.consn.gained(&fast), window.consn.gained(&slow)]);
-    assert_eq!((consn.single, gained), (Some(PathId(0)), [0, 999]), "nobody is judged by that");
+    assert_eq!((consn.single, gained), (Some(PathId(0)), [0, 999]), "roles and acknowledged bytes are kept");
     assert_eq!(window.all(20, (1000, 11_000), &[full(path(0, 5000, 20)), slow])[0], (1, 10_000));
 }
 
 #[test]
-fn what_one_of_several_has_the_next_can_repeat() {
+fn data_of_one_path_can_be_repeated_by_the_next() {
     let paths = [path(0, 5000, 30), path(1, 5000, 20), full(path(2, 5000, 400))];
     let mut window = Window::new(Form::OneDescends);
     let given = window.all(0, (0, 4000), &[paths[0], full(paths[1]), paths[2]]);
@@ -230,7 +236,7 @@ fn what_one_of_several_has_the_next_can_repeat() {
 }
 
 #[test]
-fn freed_room_comes_before_repetitions() {
+fn freed_window_precedes_repetitions() {
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 400));
     let mut consn = ConSn::new(Form::OneAscends);
     let nothing = RangeSet::new();
@@ -238,7 +244,8 @@ fn freed_room_comes_before_repetitions() {
         let data = Data { now: Time::ZERO, una, end, more: true, arrived: &nothing };
         consn.place(&data, &paths).map(|piece| piece.start)
     };
-    // The slow path has some of its part under way, which the fast one would repeat at once; in the beginning that has no pace.
+    // The slow path has some of its part in flight, which the fast path would repeat at once; initially there
+    // is no pace.
     for n in (7..10).rev() {
         assert_eq!(start(0, 10_000, [PathState { cwnd: 0, ..full(fast) }, slow]), Some(n * MSS));
     }
@@ -251,20 +258,20 @@ fn freed_room_comes_before_repetitions() {
 }
 
 #[test]
-fn a_piece_is_not_cut_to_the_room_that_a_window_happens_to_leave() {
+fn piece_is_not_cut_to_remaining_window() {
     let little = PathState { queueable: 300, outstanding: 4000, ..path(0, 5000, 20) };
     let piece = |end, path| {
         let data = Data { now: Time::ZERO, una: 0, end, more: false, arrived: &RangeSet::new() };
         ConSn::new(Form::OneAscends).place(&data, &[path]).map(|piece| (piece.start, piece.end))
     };
     assert_eq!(piece(10_000, little), None);
-    // The last piece is short anyway; and with nothing on its way there will not be more room.
+    // The last piece is short anyway; with nothing in flight there will not be more room.
     assert_eq!(piece(300, little), Some((0, 300)));
     assert_eq!(piece(10_000, PathState { outstanding: 0, ..little }), Some((0, 300)));
 }
 
 #[test]
-fn a_shorter_sending_does_not_hide_the_rest_of_what_is_under_way() {
+fn shorter_piece_does_not_hide_the_rest_in_flight() {
     let (slow, slower) = (path(0, 5000, 40), path(1, 5000, 100));
     for part in [(0, 500), (200, 300)] {
         let mut consn = ConSn::new(Form::OneAscends);
@@ -277,7 +284,7 @@ fn a_shorter_sending_does_not_hide_the_rest_of_what_is_under_way() {
     }
 }
 
-/// Something happens on a path: it takes what it gets, up to so many pieces, or the oldest that it has is acknowledged.
+/// Steps of the model: a path sends up to a number of pieces, or its oldest piece is acknowledged.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Send(usize, usize),
@@ -306,7 +313,7 @@ impl Model {
         self.under_way.iter().enumerate().map(state).collect()
     }
 
-    /// A piece for one of the paths, or of those that `open` says.
+    /// Places a piece on any of the paths, or on the path `open`.
     fn send(&mut self, open: Option<usize>) -> Result<bool, TestCaseError> {
         let paths = self.paths(open);
         let end = (self.una + self.window).min(self.total);
@@ -314,7 +321,7 @@ impl Model {
         let data = Data { now: self.now, una: self.una, end, more, arrived: &self.arrived };
         let Some(piece) = self.consn.place(&data, &paths) else {
             let again = self.consn.is_exhausted().then(|| self.consn.place(&data, &paths)).flatten();
-            prop_assert_eq!(again, None, "there was more");
+            prop_assert_eq!(again, None, "is_exhausted() although there is a piece");
             return Ok(false);
         };
         prop_assert!(
@@ -324,7 +331,7 @@ impl Model {
         prop_assert!(piece.end - piece.start <= MSS, "more than a packet");
         let flight = &mut self.under_way[piece.path.index()];
         let apart = |&(start, end): &(u64, u64)| end <= piece.start || piece.end <= start;
-        prop_assert!(flight.iter().all(apart), "the path has it already");
+        prop_assert!(flight.iter().all(apart), "the path has sent it already");
         flight.push_back((piece.start, piece.end));
         Ok(true)
     }
@@ -349,9 +356,10 @@ fn steps(paths: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever the paths do, nothing is sent beyond the window or twice on a path, and all data arrives.
+    /// For any behaviour of the paths, nothing is sent beyond the window or twice on a path, and all data
+    /// arrives.
     #[test]
-    fn everything_is_sent_within_the_window(
+    fn all_data_is_sent_within_the_window(
         (rtts, steps) in (1_usize..5).prop_flat_map(|n| (proptest::collection::vec(1_u64..400, n), steps(n))),
         (window, total) in (1_u64..30_000, 1_u64..200_000),
         ascending in any::<bool>(),
@@ -372,7 +380,7 @@ proptest! {
                 Step::Acknowledge(path) => model.acknowledge(path),
             }
         }
-        // From here on all have room, and what is sent arrives, one path after the other.
+        // From here on all paths have room, and sent data arrives, one path after the other.
         let mut rounds = 0;
         while model.una < model.total {
             while model.send(None)? {}

@@ -1,6 +1,6 @@
-//! A meter that asks another for a test.
+//! The client of a meter server.
 
-use super::control::{Control, LONGEST_OF_SERVER, Message, PATIENCE, PROTOCOL, at_port, boot};
+use super::control::{Control, MAX_SERVER_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot};
 use super::frame::greeting;
 use super::open;
 use super::plan::{Plan, Test};
@@ -15,15 +15,15 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::time::Duration;
 
-/// How long a server may take to send what it saw.
-const RESULT: Duration = Duration::from_secs(20);
+/// Time limit for the server's result.
+const RESULT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why there was no test, or no result of it.
+/// The reason why a test did not take place or has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The plan asks for what cannot be done: a sentence.
+    /// The plan is invalid: a sentence.
     Plan(String),
-    /// The other meter or the network: a sentence.
+    /// An error of the other meter or the network: a sentence.
     Peer(String),
 }
 
@@ -36,11 +36,13 @@ impl fmt::Display for Failure {
 
 impl core::error::Error for Failure {}
 
-/// Carries out a plan with the meter that waits at `host` and `port`. `look` is called at the end of every interval, and
-/// often besides with `None`; it says whether to go on. All connections leave from `local`, if that is given.
+/// Runs a plan with the meter server at `host` and `port`. `look` is called at the end of every interval, and
+/// frequently in between with `None`; it returns whether to continue. All connections use the source address
+/// `local`, if given.
 ///
 /// # Errors
-/// Why there was no test, or no result of it.
+///
+/// The reason why the test did not take place or has no result.
 pub fn run(
     (host, port): (&str, u16),
     local: Option<IpAddr>,
@@ -53,8 +55,8 @@ pub fn run(
     let cookie = cookie()?;
     let said = |message: Result<(), io::Error>| message.map_err(|error| gone(&server, &error));
     let plan = Box::new(plan);
-    said(control.say(&Message::Plan { cookie, plan: plan.clone() }))?;
-    let ports = match hear(&mut control, &server, PATIENCE)? {
+    said(control.send(&Message::Plan { cookie, plan: plan.clone() }))?;
+    let ports = match receive(&mut control, &server, REPLY_TIMEOUT)? {
         Message::Ready { ports } if ports.len() == test.flows.len() => ports,
         _ => return Err(confused(&server)),
     };
@@ -67,23 +69,23 @@ pub fn run(
         let local = open::local(&socket).unwrap_or(remote);
         lines.push(Line { socket, listening: None, local, remote, foreign: 0 });
     }
-    match hear(&mut control, &server, PATIENCE + PATIENCE)? {
+    match receive(&mut control, &server, REPLY_TIMEOUT + REPLY_TIMEOUT)? {
         Message::Connected => {}
         _ => return Err(confused(&server)),
     }
     let clock = Clock::new();
-    said(control.say(&Message::Go { zero_ns: clock.zero_ns() }))?;
+    said(control.send(&Message::Go { zero_ns: clock.zero_ns() }))?;
     let setting = Setting { side: 0, plan: &plan, test: test.clone(), cookie, one_clock };
     let mut session = Session::new(setting, lines, clock);
     let (mut left, mut stopped) = (None, false);
     session.run(test.interval, &mut |interval| {
-        // Once the server has come to the end of its flows there is nothing more to hear.
+        // Once the server's flows have ended, no further reports arrive.
         if left.is_none() {
-            left = control.overhear().map_err(|error| gone(&server, &error)).transpose();
+            left = control.try_receive().map_err(|error| gone(&server, &error)).transpose();
         }
         let wanted = look(interval);
         stopped |= !wanted;
-        // What the server has written may still be on the way, unless something went wrong.
+        // Data of the server may still be in flight, unless there was an error.
         wanted
             && match &left {
                 Some(Ok(Message::Result(other))) => other.fault.is_none(),
@@ -100,10 +102,10 @@ pub fn run(
     let other = if let Some(Ok(message)) = left {
         message
     } else {
-        // A server that has gone meanwhile shows in what it does not say.
-        let _ = control.say(&Message::Done { early: stopped || failed });
+        // If the server has gone meanwhile, its result will be missing.
+        let _ = control.send(&Message::Done { early: stopped || failed });
         let rest = Duration::from_secs_f64(test.until.since(until).as_secs_f64());
-        hear(&mut control, &server, rest + RESULT)?
+        receive(&mut control, &server, rest + RESULT_TIMEOUT)?
     };
     let Message::Result(other) = other else { return Err(confused(&server)) };
     let fault =
@@ -120,13 +122,13 @@ fn reach(host: &str, port: u16, local: Option<IpAddr>) -> Result<(Control, Strin
     let server = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let addresses = (host, port)
         .to_socket_addrs()
-        .map_err(|error| Failure::Peer(format!("{host} is no host that is known here: {error}")))?;
+        .map_err(|error| Failure::Peer(format!("cannot resolve {host}: {error}")))?;
     let mut reason = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in addresses {
         match open::control(address, local) {
             Ok(stream) => {
                 let control =
-                    Control::new(stream, LONGEST_OF_SERVER).map_err(|error| gone(&server, &error))?;
+                    Control::new(stream, MAX_SERVER_LINE_BYTES).map_err(|error| gone(&server, &error))?;
                 return Ok((control, server));
             }
             Err(error) => reason = error,
@@ -134,30 +136,30 @@ fn reach(host: &str, port: u16, local: Option<IpAddr>) -> Result<(Control, Strin
     }
     Err(Failure::Peer(match reason.kind() {
         io::ErrorKind::ConnectionRefused => {
-            format!("no meter waits at {server}; start one there: anabranch meter serve --bind ADDRESS")
+            format!("there is no meter server at {server}; start one: anabranch meter serve --bind ADDRESS")
         }
-        _ => format!("{server} cannot be reached: {reason}"),
+        _ => format!("cannot reach {server}: {reason}"),
     }))
 }
 
-/// Says hello; whether both ends are on one machine.
+/// Exchanges greetings; returns whether both ends are on one machine.
 fn acquaint(control: &mut Control, server: &str) -> Result<bool, Failure> {
-    control.say(&Message::hello()).map_err(|error| gone(server, &error))?;
-    match hear(control, server, PATIENCE)? {
+    control.send(&Message::hello()).map_err(|error| gone(server, &error))?;
+    match receive(control, server, REPLY_TIMEOUT)? {
         Message::Hello { protocol: PROTOCOL, boot: theirs, .. } => Ok(!theirs.is_empty() && theirs == boot()),
         Message::Hello { protocol, version, .. } => Err(Failure::Peer(format!(
-            "the meter at {server} is of version {version} and speaks version {protocol} of the protocol, this one version \
-             {PROTOCOL}; install the same on both machines"
+            "the meter at {server} has version {version} with protocol {protocol}, this one has protocol \
+             {PROTOCOL}; install the same version on both machines"
         ))),
         _ => Err(confused(server)),
     }
 }
 
-/// What the server says next, unless it refuses.
-fn hear(control: &mut Control, server: &str, patience: Duration) -> Result<Message, Failure> {
-    match control.hear(patience) {
+/// The server's next message, unless it refuses.
+fn receive(control: &mut Control, server: &str, patience: Duration) -> Result<Message, Failure> {
+    match control.receive(patience) {
         Ok(Message::Refused { reason }) => {
-            Err(Failure::Peer(format!("the meter at {server} refuses: {reason}")))
+            Err(Failure::Peer(format!("the meter at {server} refused the test: {reason}")))
         }
         Ok(message) => Ok(message),
         Err(error) => Err(gone(server, &error)),
@@ -166,21 +168,25 @@ fn hear(control: &mut Control, server: &str, patience: Duration) -> Result<Messa
 
 fn confused(server: &str) -> Failure {
     Failure::Peer(format!(
-        "the meter at {server} said something out of turn; install the same version on both machines"
+        "the meter at {server} sent an unexpected message; install the same version on both machines"
     ))
 }
 
-/// Why there is no server any more.
+/// The reason why the connection to the server ended.
 fn gone(server: &str, error: &io::Error) -> Failure {
     Failure::Peer(match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-            format!("the meter at {server} has gone")
+            format!("the meter at {server} closed the connection")
         }
-        io::ErrorKind::TimedOut => format!("the meter at {server} says nothing; is it one?"),
+        io::ErrorKind::TimedOut => {
+            format!("the meter at {server} does not answer; check that it is a meter server")
+        }
         io::ErrorKind::InvalidData => {
-            format!("{server} does not answer as a meter does; is anabranch meter serve running there?")
+            format!(
+                "{server} does not answer like a meter; check that anabranch meter serve is running there"
+            )
         }
-        _ => format!("the connection to {server} broke: {error}"),
+        _ => format!("the connection to {server} failed: {error}"),
     })
 }
 
@@ -191,7 +197,7 @@ fn cookie() -> Result<u64, Failure> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// How a test ended.
+/// The end of a test.
 struct Ended {
     server: String,
     one_clock: bool,
@@ -199,7 +205,7 @@ struct Ended {
     interrupted: bool,
 }
 
-/// What both ends saw, put together.
+/// The results of both ends, combined.
 fn document(test: &Test, plan: &Plan, own: EndResult, other: EndResult, ended: Ended) -> Document {
     let kernels = [own.kernel, other.kernel];
     let flows = test.flows.iter().zip(own.flows).zip(other.flows).map(|((flow, client), server)| {
@@ -235,7 +241,7 @@ fn document(test: &Test, plan: &Plan, own: EndResult, other: EndResult, ended: E
     }
 }
 
-/// What went from one end to the other, if anything was to.
+/// The data from one end to the other, if there is any.
 fn way(
     direction: &str,
     [from, to]: [&EndFlow; 2],
@@ -243,7 +249,7 @@ fn way(
     (test, ended): (&Test, &Ended),
 ) -> Option<Way> {
     let (written, read) = (from.written.clone()?, to.read.clone()?);
-    // What ended by itself is measured up to its end.
+    // A workload that was completed is measured up to its end.
     let until = read.completed_s.unwrap_or(ended.until.as_secs_f64());
     let measured_s = (until - test.warmup.as_secs_f64()).max(0.0);
     let Read { measured_bytes, messages, due, .. } = read;

@@ -1,4 +1,4 @@
-//! The connection over which two meters arrange a test: a line of JSON for each thing that is said.
+//! The control connection of two meters: one line of JSON per message.
 
 use super::plan::Plan;
 use super::result::EndResult;
@@ -9,50 +9,51 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// The version of what is said. Two meters of different versions do not understand each other.
+/// The version of the protocol. Two meters need the same version.
 pub const PROTOCOL: u32 = 2;
 
-/// The port of a meter that waits for others.
+/// The port of a meter server.
 pub const PORT: u16 = 5210;
 
-/// How long an end may take to say what is next. What is long may take longer, see [`LEAST_RATE`].
-pub const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit for a message. Long messages may take longer, see [`MIN_BYTES_PER_SECOND`].
+pub const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How fast an end has to say something, bytes a second: whoever sends a byte now and then does not keep a meter from others.
-const LEAST_RATE: u64 = 16 << 10;
+/// Minimum rate of a message, bytes per second, so that a client that sends single bytes does not block the
+/// server.
+const MIN_BYTES_PER_SECOND: u64 = 16 << 10;
 
-/// After so long a silence an end asks whether the machine of the other is still there, and again after the same time; so
-/// often without an answer it gives up. A test may see an outage of half a minute.
-const SILENCE: Duration = Duration::from_secs(10);
-const QUESTIONS: u32 = 6;
+/// Idle time before a keepalive probe, and between probes; after the given number without an answer the
+/// connection is aborted. A test may include an outage of half a minute.
+const KEEPALIVE_TIME: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 6;
 
-/// The longest line of a client, bytes: a plan of many flows.
-pub const LONGEST_OF_CLIENT: u64 = 1 << 20;
+/// Maximum length of a client's line, bytes: a plan of many flows.
+pub const MAX_CLIENT_LINE_BYTES: u64 = 1 << 20;
 
-/// The longest line of a server, bytes: a result with the delays of millions of messages.
-pub const LONGEST_OF_SERVER: u64 = 1 << 30;
+/// Maximum length of a server's line, bytes: a result with the delays of millions of messages.
+pub const MAX_SERVER_LINE_BYTES: u64 = 1 << 30;
 
-/// What two meters say to each other.
+/// Messages between two meters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Message {
-    /// Either begins with it.
+    /// The first message of both ends.
     Hello {
         /// See [`PROTOCOL`].
         protocol: u32,
         /// Version of the program.
         version: String,
-        /// The machine since it was started: ends of the same have one clock.
+        /// Identifier of the machine's present boot: ends with the same one share a clock.
         boot: String,
     },
-    /// The server will not, and says why.
+    /// The server refuses, with the reason.
     Refused {
         /// A sentence.
         reason: String,
     },
-    /// The client says what is to be done.
+    /// The client's plan.
     Plan {
-        /// By which connections of the test are known.
+        /// Identifies the connections of the test.
         cookie: u64,
         /// The rest.
         plan: Box<Plan>,
@@ -64,28 +65,28 @@ pub enum Message {
     },
     /// All flows are connected.
     Connected,
-    /// Both begin.
+    /// Starts the test at both ends.
     Go {
         /// The test's time zero by the monotonic clock of the client's machine, nanoseconds.
         zero_ns: u64,
     },
-    /// The client has ended, before the time if `early`.
+    /// The client has ended, prematurely if `early`.
     Done {
-        /// The server is to end as well.
+        /// The server has to end as well.
         early: bool,
     },
-    /// What the server's end saw.
+    /// The result of the server's end.
     Result(Box<EndResult>),
 }
 
 impl Message {
-    /// What either begins with.
+    /// The first message of both.
     pub fn hello() -> Self {
         Self::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), boot: boot() }
     }
 }
 
-/// What tells machines apart, and one from itself before it was started again.
+/// An identifier of the machine and its present boot.
 pub fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
@@ -104,17 +105,18 @@ pub struct Control {
 }
 
 impl Control {
-    /// Over this connection, whose other end says lines of at most `longest` bytes.
+    /// Uses this connection, whose other end sends lines of at most `longest` bytes.
     ///
     /// # Errors
-    /// If the connection cannot be set up.
+    ///
+    /// If the connection cannot be configured.
     pub fn new(stream: TcpStream, longest: u64) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
         sockopt::set_socket_keepalive(&stream, true)?;
-        sockopt::set_tcp_keepidle(&stream, SILENCE)?;
-        sockopt::set_tcp_keepintvl(&stream, SILENCE)?;
-        sockopt::set_tcp_keepcnt(&stream, QUESTIONS)?;
+        sockopt::set_tcp_keepidle(&stream, KEEPALIVE_TIME)?;
+        sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_TIME)?;
+        sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_PROBES)?;
         Ok(Self { reader: BufReader::new(stream), longest })
     }
 
@@ -133,36 +135,39 @@ impl Control {
     /// The address of this end.
     ///
     /// # Errors
-    /// If the connection has gone.
+    ///
+    /// If the connection has ended.
     pub fn local(&self) -> io::Result<SocketAddr> {
         self.stream().local_addr()
     }
 
-    /// Says something.
+    /// Sends a message.
     ///
     /// # Errors
+    ///
     /// If the other end has gone.
-    pub fn say(&self, message: &Message) -> io::Result<()> {
+    pub fn send(&self, message: &Message) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
         self.stream().write_all(&line)
     }
 
-    /// What the other end says next, within a time.
+    /// Receives the next message of the other end, within a time limit.
     ///
     /// # Errors
-    /// If it says nothing, something else than a meter would, or has gone.
-    pub fn hear(&mut self, patience: Duration) -> io::Result<Message> {
+    ///
+    /// If no message or an invalid one arrives, or the other end has gone.
+    pub fn receive(&mut self, patience: Duration) -> io::Result<Message> {
         let line = self.line(patience)?;
         serde_json::from_slice(&line).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 
-    /// The next line, or what came of it before the other end closed or said too much.
+    /// The next line, or its beginning if the other end closed or exceeded the limit.
     fn line(&mut self, patience: Duration) -> io::Result<Vec<u8>> {
         let begun = Clock::new();
         let mut line = Vec::new();
         while (line.len() as u64) < self.longest {
-            let earned = Duration::from_secs(line.len() as u64 / LEAST_RATE);
+            let earned = Duration::from_secs(line.len() as u64 / MIN_BYTES_PER_SECOND);
             let left =
                 patience.saturating_add(earned).saturating_sub(Duration::from_nanos(begun.now().as_nanos()));
             self.stream().set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
@@ -189,11 +194,11 @@ impl Control {
         Ok(line)
     }
 
-    /// What the other end has said meanwhile, without waiting; `None` if nothing.
+    /// A message that has arrived, without waiting; `None` if there is none.
     ///
     /// # Errors
-    /// As [`hear`](Self::hear).
-    pub fn overhear(&mut self) -> io::Result<Option<Message>> {
+    /// As [`receive`](Self::receive).
+    pub fn try_receive(&mut self) -> io::Result<Option<Message>> {
         if self.reader.buffer().is_empty() {
             self.stream().set_nonblocking(true)?;
             let peeked = self.stream().peek(&mut [0]);
@@ -205,7 +210,7 @@ impl Control {
                 Err(error) => return Err(error),
             }
         }
-        self.hear(PATIENCE).map(Some)
+        self.receive(REPLY_TIMEOUT).map(Some)
     }
 }
 
@@ -216,38 +221,39 @@ mod tests {
 
     fn pair() -> (Control, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let other = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
-        let (stream, _) = listener.accept().expect("it comes");
-        (Control::new(stream, LONGEST_OF_CLIENT).expect("it is set up"), other)
+        let other = TcpStream::connect(listener.local_addr().expect("the listener is bound"))
+            .expect("the listener accepts");
+        let (stream, _) = listener.accept().expect("the connection is accepted");
+        (Control::new(stream, MAX_CLIENT_LINE_BYTES).expect("the connection is configured"), other)
     }
 
     #[test]
-    fn a_line_is_heard_in_any_parts_and_what_follows_it_stays() {
+    fn line_is_received_in_parts_without_the_next() {
         let (mut control, mut other) = pair();
         let parts: [&[u8]; 3] = [b"\"conn", b"ected\"\n{\"go\":{\"zero", b"_ns\":7}}\n"];
         let writer = std::thread::spawn(move || {
             for part in parts {
-                other.write_all(part).expect("it hears");
+                other.write_all(part).expect("the control connection is open");
                 std::thread::sleep(Duration::from_millis(20));
             }
             other
         });
-        assert!(matches!(control.hear(PATIENCE), Ok(Message::Connected)));
-        assert!(matches!(control.hear(PATIENCE), Ok(Message::Go { zero_ns: 7 })));
-        let mut other = writer.join().expect("it wrote");
-        // One that goes in the middle of a line has said nothing.
-        other.write_all(b"\"conn").expect("it hears");
+        assert!(matches!(control.receive(REPLY_TIMEOUT), Ok(Message::Connected)));
+        assert!(matches!(control.receive(REPLY_TIMEOUT), Ok(Message::Go { zero_ns: 7 })));
+        let mut other = writer.join().expect("the writer succeeds");
+        // A peer that closes within a line has sent no message.
+        other.write_all(b"\"conn").expect("the control connection is open");
         drop(other);
-        assert_eq!(control.hear(PATIENCE).expect_err("no line").kind(), io::ErrorKind::InvalidData);
-        assert_eq!(control.hear(PATIENCE).expect_err("gone").kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(control.receive(REPLY_TIMEOUT).expect_err("no line").kind(), io::ErrorKind::InvalidData);
+        assert_eq!(control.receive(REPLY_TIMEOUT).expect_err("gone").kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
-    fn a_machine_that_has_vanished_is_noticed() {
+    fn unreachable_machine_is_detected() {
         let (control, _other) = pair();
         let stream = control.stream();
-        assert!(sockopt::socket_keepalive(stream).expect("it has it"));
-        assert_eq!(sockopt::tcp_keepidle(stream).expect("it has it"), SILENCE);
-        assert_eq!(sockopt::tcp_keepcnt(stream).expect("it has it"), QUESTIONS);
+        assert!(sockopt::socket_keepalive(stream).expect("the option is readable"));
+        assert_eq!(sockopt::tcp_keepidle(stream).expect("the option is readable"), KEEPALIVE_TIME);
+        assert_eq!(sockopt::tcp_keepcnt(stream).expect("the option is readable"), KEEPALIVE_PROBES);
     }
 }

@@ -1,4 +1,4 @@
-//! Messages on the wire between two meters.
+//! The wire format of messages between two meters.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -14,25 +14,26 @@
 //! |                         Pattern, to the length                |
 //! ```
 //!
-//! All in little-endian order. The header counts for the message: a message of 1,400 bytes is 1,400 bytes on the wire. One
-//! that is shorter than the header is as long as that, and its length says what it stands for.
+//! All in little-endian order. The header is part of the message: a message of 1,400 bytes has 1,400 bytes on
+//! the wire. A message that is shorter than the header is sent with the header's length; its length field has
+//! the original one.
 
 use anabranch_base::time::Time;
 
 /// Length of the header, bytes.
-pub const HEADER: usize = 24;
+pub const HEADER_BYTES: usize = 24;
 
-/// Numbers of datagrams are so far apart in the pattern: more than the longest datagram.
+/// Distance between datagrams in the pattern: more than the longest datagram.
 pub const DATAGRAM_STRIDE: u64 = 1 << 16;
 
-/// What stands before a message.
+/// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// That of the test.
+    /// Identifies the test.
     pub tag: u32,
     /// Messages before it, modulo 2^32.
     pub number: u32,
-    /// Bytes that the application asked for.
+    /// Length of the application's message, bytes.
     pub len: u64,
     /// When the application had it ready, by the clock of its end.
     pub born: Time,
@@ -40,8 +41,8 @@ pub struct Header {
 
 impl Header {
     /// The bytes.
-    pub fn emit(&self) -> [u8; HEADER] {
-        let mut bytes = [0; HEADER];
+    pub fn emit(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&self.tag.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.number.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.len.to_le_bytes());
@@ -49,8 +50,8 @@ impl Header {
         bytes
     }
 
-    /// What these bytes say.
-    pub fn parse(bytes: &[u8; HEADER]) -> Self {
+    /// Parses these bytes.
+    pub fn parse(bytes: &[u8; HEADER_BYTES]) -> Self {
         let word = |at: usize| u32::from_le_bytes(core::array::from_fn(|byte| bytes[at + byte]));
         let long = |at: usize| u64::from_le_bytes(core::array::from_fn(|byte| bytes[at + byte]));
         Self { tag: word(0), number: word(4), len: long(8), born: Time::from_nanos(long(16)) }
@@ -58,16 +59,16 @@ impl Header {
 
     /// Bytes on the wire, the header included.
     pub fn wire_len(&self) -> u64 {
-        self.len.max(HEADER as u64)
+        self.len.max(HEADER_BYTES as u64)
     }
 }
 
-/// What a connection begins with, by which the two ends know that they belong to the same test.
-pub const GREETING: usize = 16;
+/// Length of the greeting, with which the two ends of a connection identify their test.
+pub const GREETING_BYTES: usize = 16;
 
 /// The greeting of a flow in a test.
-pub fn greeting(cookie: u64, flow: u32) -> [u8; GREETING] {
-    let mut bytes = [0; GREETING];
+pub fn greeting(cookie: u64, flow: u32) -> [u8; GREETING_BYTES] {
+    let mut bytes = [0; GREETING_BYTES];
     bytes[..4].copy_from_slice(b"ab-m");
     bytes[4..8].copy_from_slice(&flow.to_le_bytes());
     bytes[8..].copy_from_slice(&cookie.to_le_bytes());
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_reads_back_and_a_short_message_is_as_long_as_its_header() {
+    fn header_round_trips_and_sets_the_minimum_length() {
         let header = Header { tag: 7, number: u32::MAX, len: 5, born: Time::from_nanos(1 << 40) };
         assert_eq!(Header::parse(&header.emit()), header);
         assert_eq!(header.wire_len(), 24);

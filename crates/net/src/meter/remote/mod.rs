@@ -1,9 +1,9 @@
-//! The meter between real machines: one waits ([`Server`]), another asks it for a test ([`run`]).
+//! The meter between real machines: a server waits ([`Server`]), and a client requests a test ([`run`]).
 //!
-//! They arrange a test over a control connection of its own, a line of JSON each ([`control`]). The server opens a port for
-//! each flow and takes only connections that begin with the test's greeting. Every message says which it is and when it was
-//! made ([`frame`]), so that losses and, where both ends read one clock, delays are known; what arrives is compared with what
-//! was sent, byte by byte.
+//! They negotiate a test over a separate control connection, with one line of JSON per message ([`control`]).
+//! The server opens a port for each flow and accepts only connections that begin with the test's greeting.
+//! Every message contains its number and its time of creation ([`frame`]), so that losses and, if both ends
+//! share a clock, delays are known; received data is compared with sent data, byte by byte.
 
 mod client;
 mod control;

@@ -1,7 +1,7 @@
-//! The sockets of a test's flows, and how their ends find each other.
+//! Opens the sockets of a test's flows and connects their ends.
 
-use super::control::PATIENCE;
-use super::frame::GREETING;
+use super::control::REPLY_TIMEOUT;
+use super::frame::GREETING_BYTES;
 use super::plan::Plan;
 use crate::clock::{Clock, timespec};
 use crate::meter::flow::Transport;
@@ -18,26 +18,26 @@ use std::time::Duration;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 8;
 
-/// How often a greeting by datagram is repeated, which may get lost.
-const AGAIN: Duration = Duration::from_millis(100);
+/// Interval at which a greeting is repeated by datagram, since it may be lost.
+const GREETING_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a connection may take to say which it is.
-const GREETED: Duration = Duration::from_millis(500);
+/// Time limit for the greeting of a connection.
+const GREETING_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A socket that waits for the other end.
 #[derive(Debug)]
 pub struct Opened {
     /// The socket.
     pub socket: OwnedFd,
-    /// Where it waits.
+    /// Its address.
     pub local: SocketAddr,
 }
 
-/// A socket of a transport with what the plan says of it.
+/// A socket of a transport with the settings of the plan.
 fn socket(plan: &Plan, transport: Transport, address: &SocketAddr) -> Result<OwnedFd, String> {
     let socket = open_socket(transport, address.is_ipv4()).map_err(|error| missing(transport, &error))?;
     if let Some(bytes) = plan.buffer {
-        let refused = |error: Errno| format!("socket buffers of {bytes} bytes are refused: {error}");
+        let refused = |error: Errno| format!("cannot set socket buffers of {bytes} bytes: {error}");
         sockopt::set_socket_send_buffer_size(&socket, bytes as usize).map_err(refused)?;
         sockopt::set_socket_recv_buffer_size(&socket, bytes as usize).map_err(refused)?;
     }
@@ -45,22 +45,21 @@ fn socket(plan: &Plan, transport: Transport, address: &SocketAddr) -> Result<Own
     Ok(socket)
 }
 
-/// What is set at every connection.
+/// Sets the options of a connection.
 fn set_up(socket: &OwnedFd, plan: &Plan, transport: Transport) -> Result<(), String> {
     if !matches!(transport, Transport::Tcp | Transport::Mptcp) {
         return Ok(());
     }
     sockopt::set_tcp_nodelay(socket, !plan.nagle)
-        .map_err(|error| format!("Nagle's algorithm cannot be set: {error}"))?;
+        .map_err(|error| format!("cannot set Nagle's algorithm: {error}"))?;
     match &plan.congestion {
         None => Ok(()),
-        Some(control) => sockopt::set_tcp_congestion(socket, control).map_err(|error| {
-            format!("the congestion control {control} cannot be had: {error}; {}", controls())
-        }),
+        Some(control) => sockopt::set_tcp_congestion(socket, control)
+            .map_err(|error| format!("cannot set the congestion control {control}: {error}; {}", controls())),
     }
 }
 
-/// Before it connects, a socket of Multipath TCP takes any name without a word.
+/// Checks the congestion control, since an unconnected Multipath TCP socket accepts any name silently.
 fn check(socket: &OwnedFd, plan: &Plan, transport: Transport) -> Result<(), String> {
     let Some(wanted) =
         plan.congestion.as_ref().filter(|_| matches!(transport, Transport::Tcp | Transport::Mptcp))
@@ -72,38 +71,42 @@ fn check(socket: &OwnedFd, plan: &Plan, transport: Transport) -> Result<(), Stri
         Ok(name) => {
             Err(format!("the kernel uses the congestion control {name} and not {wanted}; {}", controls()))
         }
-        Err(error) => Err(format!("the congestion control cannot be read back: {error}")),
+        Err(error) => Err(format!("cannot read the congestion control: {error}")),
     }
 }
 
 fn controls() -> String {
     let file = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-    format!("this kernel has {}", std::fs::read_to_string(file).unwrap_or_default().trim())
+    format!(
+        "the congestion controls of this kernel are {}",
+        std::fs::read_to_string(file).unwrap_or_default().trim()
+    )
 }
 
-/// Why there is no such socket, and what helps.
+/// The reason why there is no such socket, and the remedy.
 fn missing(transport: Transport, error: &io::Error) -> String {
     match transport {
         Transport::Sctp => {
             format!(
-                "this kernel has no SCTP ({error}); where it was built with CONFIG_IP_SCTP, load it: modprobe sctp (often in \
-                 a package of extra modules), or take another protocol"
+                "this kernel has no SCTP ({error}); if it was built with CONFIG_IP_SCTP, load it: modprobe \
+                 sctp (often in a package of extra modules), or use another protocol"
             )
         }
         Transport::Mptcp => format!(
-            "this kernel has no Multipath TCP ({error}); Linux 5.6 or newer has it where net.mptcp.enabled is 1"
+            "this kernel has no Multipath TCP ({error}); use Linux 5.6 or newer with net.mptcp.enabled = 1"
         ),
-        Transport::Tcp | Transport::Udp => format!("the kernel opens no socket: {error}"),
+        Transport::Tcp | Transport::Udp => format!("cannot open a socket: {error}"),
     }
 }
 
-/// A socket that waits at an address; port 0 is any.
+/// A socket that waits at an address; port 0 means any.
 ///
 /// # Errors
-/// What the kernel does not have or refuses: a sentence.
+///
+/// Features that the kernel does not have or refuses: a sentence.
 pub fn listening(plan: &Plan, transport: Transport, address: SocketAddr) -> Result<Opened, String> {
     let socket = socket(plan, transport, &address)?;
-    let refused = |error: Errno| format!("nothing can listen at {address}: {error}");
+    let refused = |error: Errno| format!("cannot listen at {address}: {error}");
     rustix::net::bind(&socket, &address).map_err(refused)?;
     if transport != Transport::Udp {
         rustix::net::listen(&socket, BACKLOG).map_err(refused)?;
@@ -112,12 +115,12 @@ pub fn listening(plan: &Plan, transport: Transport, address: SocketAddr) -> Resu
     Ok(Opened { socket, local })
 }
 
-/// The address of a socket's own end.
+/// The local address of a socket.
 pub fn local(socket: &OwnedFd) -> Option<SocketAddr> {
     SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()
 }
 
-/// Waits until a socket is ready; whether it is.
+/// Waits until a socket is ready; returns whether it is.
 fn ready(socket: &OwnedFd, flags: PollFlags, patience: Duration) -> io::Result<bool> {
     let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), flags)];
     let patience = anabranch_base::time::Duration::from_nanos(patience.as_nanos() as u64);
@@ -128,16 +131,17 @@ fn ready(socket: &OwnedFd, flags: PollFlags, patience: Duration) -> io::Result<b
     }
 }
 
-/// A connection that was accepted, if it has one of its own, and its other end.
+/// An accepted connection, if it has its own socket, and its other end.
 pub type Met = Option<(Option<OwnedFd>, SocketAddr)>;
 
 /// The next connection, if it begins with the greeting.
 ///
 /// # Errors
-/// If the kernel refuses, or the connection cannot be set up.
+///
+/// If the kernel refuses, or the connection cannot be configured.
 pub fn accept(
     listening: &Opened,
-    greeting: &[u8; GREETING],
+    greeting: &[u8; GREETING_BYTES],
     patience: Duration,
     plan: &Plan,
 ) -> io::Result<Met> {
@@ -150,15 +154,15 @@ pub fn accept(
         Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let mut said = [0; GREETING];
-    if !ready(&socket, PollFlags::IN, patience.min(GREETED))?
+    let mut said = [0; GREETING_BYTES];
+    if !ready(&socket, PollFlags::IN, patience.min(GREETING_TIMEOUT))?
         || rustix::net::recv(&socket, said.as_mut_slice(), RecvFlags::empty()).map(|(_, len)| len)
-            != Ok(GREETING)
+            != Ok(GREETING_BYTES)
         || said != *greeting
     {
         return Ok(None);
     }
-    // Not every kernel hands these on from the socket that listens.
+    // Not every kernel copies these from the listening socket.
     let transport = if sockopt::tcp_congestion(&socket).is_ok() { Transport::Tcp } else { Transport::Sctp };
     set_up(&socket, plan, transport)
         .and_then(|()| check(&socket, plan, transport))
@@ -167,15 +171,15 @@ pub fn accept(
     Ok(Some((Some(socket), remote)))
 }
 
-/// Waits for a datagram with the greeting, connects to its sender and sends it back.
+/// Waits for a datagram with the greeting, connects to its sender and returns it.
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn answer(listening: &Opened, greeting: &[u8; GREETING], patience: Duration) -> io::Result<Met> {
+pub fn answer(listening: &Opened, greeting: &[u8; GREETING_BYTES], patience: Duration) -> io::Result<Met> {
     if !ready(&listening.socket, PollFlags::IN, patience)? {
         return Ok(None);
     }
-    let mut said = [0; GREETING];
+    let mut said = [0; GREETING_BYTES];
     let received = rustix::net::recvfrom(&listening.socket, said.as_mut_slice(), RecvFlags::empty());
     let (len, remote) = match received {
         Ok((_, len, remote)) => (len, remote),
@@ -183,7 +187,7 @@ pub fn answer(listening: &Opened, greeting: &[u8; GREETING], patience: Duration)
         Err(error) => return Err(error.into()),
     };
     let Some(remote) = remote.and_then(|remote| SocketAddr::try_from(remote).ok()) else { return Ok(None) };
-    if len != GREETING || said != *greeting {
+    if len != GREETING_BYTES || said != *greeting {
         return Ok(None);
     }
     rustix::net::connect(&listening.socket, &remote)?;
@@ -191,7 +195,7 @@ pub fn answer(listening: &Opened, greeting: &[u8; GREETING], patience: Duration)
     Ok(Some((None, remote)))
 }
 
-/// Has a socket leave from an address, if one was named, by whatever port.
+/// Binds a socket to the source address, if one is given, with any port.
 fn bind(socket: &OwnedFd, local: Option<IpAddr>) -> io::Result<()> {
     match local {
         None => Ok(()),
@@ -199,18 +203,19 @@ fn bind(socket: &OwnedFd, local: Option<IpAddr>) -> io::Result<()> {
     }
 }
 
-/// A control connection to a server, from this address if one is named.
+/// A control connection to a server, from this address if one is given.
 ///
 /// # Errors
-/// If nobody answers, or there is no such address here.
+///
+/// If there is no answer, or no such local address.
 pub fn control(remote: SocketAddr, local: Option<IpAddr>) -> io::Result<TcpStream> {
-    let Some(_) = local else { return TcpStream::connect_timeout(&remote, PATIENCE) };
+    let Some(_) = local else { return TcpStream::connect_timeout(&remote, REPLY_TIMEOUT) };
     let socket = open_socket(Transport::Tcp, remote.is_ipv4())?;
     bind(&socket, local)?;
     match rustix::net::connect(&socket, &remote) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => {
-            if !ready(&socket, PollFlags::OUT, PATIENCE)? {
+            if !ready(&socket, PollFlags::OUT, REPLY_TIMEOUT)? {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             sockopt::socket_error(&socket)??;
@@ -222,24 +227,25 @@ pub fn control(remote: SocketAddr, local: Option<IpAddr>) -> io::Result<TcpStrea
     Ok(stream)
 }
 
-/// Connects to the other end, from this address if one is named, and greets it.
+/// Connects to the other end, from this address if one is given, and sends the greeting.
 ///
 /// # Errors
-/// What the kernel does not have or refuses, or that nobody is there: a sentence.
+///
+/// Features that the kernel does not have or refuses, or no answer: a sentence.
 pub fn connect(
     plan: &Plan,
     transport: Transport,
     (local, remote): (Option<IpAddr>, SocketAddr),
-    greeting: &[u8; GREETING],
+    greeting: &[u8; GREETING_BYTES],
 ) -> Result<OwnedFd, String> {
     let socket = socket(plan, transport, &remote)?;
-    let broken = |error: &io::Error| format!("no connection to {remote}: {error}");
+    let broken = |error: &io::Error| format!("cannot connect to {remote}: {error}");
     bind(&socket, local).map_err(|error| broken(&error))?;
     match rustix::net::connect(&socket, &remote) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => {
-            if !ready(&socket, PollFlags::OUT, PATIENCE).map_err(|error| broken(&error))? {
-                return Err(format!("no connection to {remote}: nobody answers"));
+            if !ready(&socket, PollFlags::OUT, REPLY_TIMEOUT).map_err(|error| broken(&error))? {
+                return Err(format!("cannot connect to {remote}: no answer"));
             }
             if let Ok(Err(error)) = sockopt::socket_error(&socket) {
                 return Err(broken(&error.into()));
@@ -252,23 +258,23 @@ pub fn connect(
         return greet_by_datagram(socket, greeting).map_err(|error| broken(&error));
     }
     match rustix::net::send(&socket, greeting, SendFlags::NOSIGNAL) {
-        Ok(GREETING) => Ok(socket),
-        Ok(_) => Err(format!("no connection to {remote}: it takes nothing")),
+        Ok(GREETING_BYTES) => Ok(socket),
+        Ok(_) => Err(format!("cannot connect to {remote}: it accepts no data")),
         Err(error) => Err(broken(&error.into())),
     }
 }
 
-/// Greets until the greeting comes back.
-fn greet_by_datagram(socket: OwnedFd, greeting: &[u8; GREETING]) -> io::Result<OwnedFd> {
+/// Sends the greeting until it is returned.
+fn greet_by_datagram(socket: OwnedFd, greeting: &[u8; GREETING_BYTES]) -> io::Result<OwnedFd> {
     let clock = Clock::new();
-    while clock.now().as_nanos() < PATIENCE.as_nanos() as u64 {
+    while clock.now().as_nanos() < REPLY_TIMEOUT.as_nanos() as u64 {
         match rustix::net::send(&socket, greeting, SendFlags::NOSIGNAL) {
-            // Nobody may listen yet.
+            // The listener may not exist yet.
             Ok(_) | Err(Errno::CONNREFUSED | Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut said = [0; GREETING];
-        if ready(&socket, PollFlags::IN, AGAIN)?
+        let mut said = [0; GREETING_BYTES];
+        if ready(&socket, PollFlags::IN, GREETING_INTERVAL)?
             && rustix::net::recv(&socket, said.as_mut_slice(), RecvFlags::empty()).is_ok()
             && said == *greeting
         {
@@ -283,19 +289,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_protocol_that_the_kernel_lacks_is_named_with_what_helps() {
+    fn missing_protocols_are_named_with_a_remedy() {
         let error = io::Error::from(Errno::PROTONOSUPPORT);
         let sctp = missing(Transport::Sctp, &error);
         assert!(sctp.starts_with("this kernel has no SCTP (Protocol not supported"), "{sctp}");
         assert!(sctp.contains("CONFIG_IP_SCTP, load it: modprobe sctp (often in a package"), "{sctp}");
-        assert!(missing(Transport::Mptcp, &error).contains("where net.mptcp.enabled is 1"));
-        assert!(missing(Transport::Udp, &error).starts_with("the kernel opens no socket: "));
+        assert!(missing(Transport::Mptcp, &error).contains("with net.mptcp.enabled = 1"));
+        assert!(missing(Transport::Udp, &error).starts_with("cannot open a socket: "));
     }
 
     #[test]
-    fn what_is_tcp_s_alone_is_not_set_on_an_association() {
-        // A UDP socket refuses what TCP's would take, and so stands for an association here: nothing may be asked of it.
-        let socket = open_socket(Transport::Udp, true).expect("there is UDP");
+    fn tcp_options_are_not_set_on_associations() {
+        // A UDP socket refuses options of TCP, so it represents an association here: no such option may be
+        // set.
+        let socket = open_socket(Transport::Udp, true).expect("the kernel has UDP");
         let control = Some("nosuch".to_owned());
         let plan = Plan {
             scenario: String::new(),

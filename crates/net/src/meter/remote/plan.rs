@@ -1,6 +1,6 @@
-//! What a test does, in the words that both ends get.
+//! The plan of a test, which both ends get.
 
-use crate::meter::flow::{LONGEST_DATAGRAM, Transport, applications, sizes};
+use crate::meter::flow::{MAX_DATAGRAM_BYTES, Transport, applications, sizes};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_scenario::Scenario;
@@ -8,36 +8,36 @@ use anabranch_scenario::model::{Directions, Protocol};
 use anabranch_scenario::workload::Application;
 use serde::{Deserialize, Serialize};
 
-/// The host of a plan's scenario that asks for the test.
+/// The host of a plan's scenario that is the client.
 pub const CLIENT: &str = "client";
-/// The host of a plan's scenario that is asked.
+/// The host of a plan's scenario that is the server.
 pub const SERVER: &str = "server";
 
-/// Messages of workloads that do not say a size, bytes.
-const WHOLE: u64 = 128 << 10;
+/// Message size of workloads without one, bytes.
+const DEFAULT_MESSAGE_BYTES: u64 = 128 << 10;
 
-/// The longest test, a week.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Maximum duration of a test: a week.
+const MAX_DURATION: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The most flows of a test.
-const MOST_FLOWS: usize = 128;
+/// Maximum number of flows of a test.
+const MAX_FLOWS: usize = 128;
 
-/// The shortest interval between two looks.
-const SHORTEST_INTERVAL: f64 = 0.01;
+/// Minimum sampling interval, seconds.
+const MIN_INTERVAL_S: f64 = 0.01;
 
-/// A test, as the client tells the server.
+/// A test, as the client describes it to the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// A scenario whose flows lie between the hosts `client` and `server`: protocols, workloads, directions, duration and
-    /// warm-up. Of its links nothing is used.
+    /// A scenario with flows between the hosts `client` and `server`: protocols, workloads, directions,
+    /// duration and warm-up. Its links are not used.
     pub scenario: String,
-    /// Congestion control of all connections; `None` leaves it to the kernels.
+    /// Congestion control of all connections; `None` uses the kernels' defaults.
     pub congestion: Option<String>,
-    /// Socket buffers, bytes; `None` leaves them to the kernels.
+    /// Socket buffers, bytes; `None` uses the kernels' defaults.
     pub buffer: Option<u64>,
     /// Collect small segments (Nagle's algorithm).
     pub nagle: bool,
-    /// Time between two looks, seconds.
+    /// Sampling interval, seconds.
     pub interval_s: f64,
     /// Keep the delay of every message.
     pub keep_delays: bool,
@@ -48,15 +48,15 @@ pub struct Plan {
 pub struct PlannedFlow {
     /// Name.
     pub name: String,
-    /// Which sockets.
+    /// Type of its sockets.
     pub transport: Transport,
-    /// What the client and what the server writes.
+    /// The writing applications of client and server.
     pub applications: [Option<Application>; 2],
     /// When it starts.
     pub start: Time,
 }
 
-/// A plan that can be carried out.
+/// A valid plan.
 #[derive(Clone, Debug)]
 pub struct Test {
     /// Flows, in order.
@@ -65,27 +65,28 @@ pub struct Test {
     pub warmup: Time,
     /// When it ends.
     pub until: Time,
-    /// Time between two looks.
+    /// Sampling interval.
     pub interval: Duration,
 }
 
 impl Plan {
-    /// What is to be done.
+    /// Checks the plan.
     ///
     /// # Errors
-    /// What is wrong with it: a sentence.
+    ///
+    /// The problem: a sentence.
     pub fn test(&self) -> Result<Test, String> {
-        let nothing_from_disk = |_: &std::path::Path| Err("a test reads no files".to_owned());
+        let nothing_from_disk = |_: &std::path::Path| Err("a test must not read files".to_owned());
         let scenario = anabranch_scenario::parse_with(&self.scenario, "the plan", &[], &nothing_from_disk)
             .map_err(|error| error.message)?;
-        if scenario.duration > LONGEST {
-            return Err("a test takes a week at most; make it shorter".to_owned());
+        if scenario.duration > MAX_DURATION {
+            return Err("a test takes at most a week; reduce its duration".to_owned());
         }
-        if scenario.flows.len() > MOST_FLOWS {
-            return Err(format!("a test has at most {MOST_FLOWS} flows; start another one beside it"));
+        if scenario.flows.len() > MAX_FLOWS {
+            return Err(format!("a test has at most {MAX_FLOWS} flows; start a second test"));
         }
-        if !(SHORTEST_INTERVAL..=LONGEST.as_secs_f64()).contains(&self.interval_s) {
-            return Err(format!("the interval is from {SHORTEST_INTERVAL} s on; make it longer"));
+        if !(MIN_INTERVAL_S..=MAX_DURATION.as_secs_f64()).contains(&self.interval_s) {
+            return Err(format!("the interval must be at least {MIN_INTERVAL_S} s; increase it"));
         }
         let rng = Rng::new(scenario.seed);
         let flows: Result<_, String> =
@@ -110,7 +111,7 @@ fn flow(scenario: &Scenario, at: usize, rng: &Rng) -> Result<PlannedFlow, String
     }
     if let Some(proxy) = &declared.through {
         return Err(format!(
-            "flow \"{}\" goes through {proxy}, but a test is between {CLIENT} and {SERVER}; leave \"through\" out",
+            "flow \"{}\" goes through {proxy}, but a test is between {CLIENT} and {SERVER}; remove \"through\"",
             declared.name
         ));
     }
@@ -120,20 +121,20 @@ fn flow(scenario: &Scenario, at: usize, rng: &Rng) -> Result<PlannedFlow, String
         Protocol::Sctp(_) => Transport::Sctp,
         Protocol::Udp => Transport::Udp,
     };
-    if transport == Transport::Udp && sizes(&declared.workload).1 > LONGEST_DATAGRAM {
+    if transport == Transport::Udp && sizes(&declared.workload).1 > MAX_DATAGRAM_BYTES {
         return Err(format!(
-            "flow \"{}\": no datagram is longer than {LONGEST_DATAGRAM} bytes; make the messages shorter",
+            "flow \"{}\": a datagram has at most {MAX_DATAGRAM_BYTES} bytes; shorten the messages",
             declared.name
         ));
     }
     if transport == Transport::Sctp && declared.direction == Directions::Both {
         return Err(format!(
-            "flow \"{}\": an association that one end closes is closed for both; take two flows",
+            "flow \"{}\": an association that one end closes is closed for both; use two flows",
             declared.name
         ));
     }
     let rng = rng.fork(&format!("flow.{}", declared.name));
-    let mut applications = applications(declared, &rng, Some(WHOLE));
+    let mut applications = applications(declared, &rng, Some(DEFAULT_MESSAGE_BYTES));
     if ends[0] == SERVER {
         applications.reverse();
     }
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_that_writes_decides_who_writes() {
+    fn from_and_direction_determine_the_writers() {
         let saturated = "protocol = \"tcp\"\nworkload = { kind = \"saturated\" }";
         for (ends, writes) in [
             ("from = \"client\"\nto = \"server\"", [true, false]),
@@ -178,10 +179,10 @@ mod tests {
     }
 
     #[test]
-    fn what_no_test_can_do_is_one_sentence() {
+    fn errors_of_plans_are_one_sentence() {
         let ends = "from = \"client\"\nto = \"server\"\n";
         let rate = "workload = { kind = \"rate\", rate = \"1 Mbit/s\", message = \"70 kB\" }";
-        assert!(refused(&format!("{ends}protocol = \"udp\"\n{rate}")).contains("no datagram is longer"));
+        assert!(refused(&format!("{ends}protocol = \"udp\"\n{rate}")).contains("a datagram has at most"));
         let other =
             "from = \"client\"\nto = \"proxy\"\nprotocol = \"tcp\"\nworkload = { kind = \"saturated\" }";
         assert!(refused(other).contains("proxy"));
@@ -191,11 +192,11 @@ mod tests {
         };
         assert!(long.test().expect_err("no interval").contains("interval"));
         let mutual = "direction = \"both\"\nworkload = { kind = \"saturated\" }";
-        assert!(refused(&format!("{ends}protocol = \"sctp\"\n{mutual}")).contains("take two flows"));
+        assert!(refused(&format!("{ends}protocol = \"sctp\"\n{mutual}")).contains("use two flows"));
     }
 
     #[test]
-    fn an_association_is_planned_as_a_connection_is() {
+    fn associations_are_planned_like_connections() {
         let ends = "from = \"client\"\nto = \"server\"\nworkload = { kind = \"saturated\" }\n";
         let flow = |protocol: &str| {
             plan(&format!("{ends}protocol = \"{protocol}\"")).test().unwrap().flows.remove(0)

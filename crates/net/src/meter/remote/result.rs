@@ -1,4 +1,4 @@
-//! What a test between two meters came to.
+//! Results of a test between two meters.
 
 use anabranch_scenario::measure::Histogram;
 use anabranch_scenario::result::Quantiles;
@@ -7,38 +7,38 @@ use serde::{Deserialize, Serialize};
 /// Version of the document.
 pub const FORMAT: u32 = 1;
 
-/// What one end saw.
+/// The result of one end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EndResult {
     /// Release of its kernel.
     pub kernel: String,
-    /// What went wrong: a sentence.
+    /// An error: a sentence.
     pub fault: Option<String>,
     /// Flows, in the order of the plan.
     pub flows: Vec<EndFlow>,
 }
 
-/// A flow as one end saw it.
+/// A flow in the result of one end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EndFlow {
-    /// The congestion control that its socket had; absent where there is none.
+    /// The congestion control of its socket; absent if there is none.
     pub congestion: Option<String>,
-    /// What it wrote, if it was to.
+    /// Its written data, if it wrote.
     pub written: Option<Written>,
-    /// What it read, if the other end was to write.
+    /// Its read data, if the other end wrote.
     pub read: Option<Read>,
-    /// Requests that were answered; absent without requests.
+    /// Requests with a complete response; absent without requests.
     pub answers: Option<u64>,
-    /// From writing a request to reading the last byte of its answer, seconds.
+    /// From writing a request to reading the last byte of its response, seconds.
     pub response_time_s: Option<Quantiles>,
-    /// Its connections or subflows at every look.
+    /// Its connections or subflows at every sample.
     pub subflows: Vec<Subflow>,
 }
 
-/// What an end wrote.
+/// Written data of an end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Written {
-    /// Application bytes that the socket took.
+    /// Application bytes that the socket accepted.
     pub bytes: u64,
     /// Messages.
     pub messages: u64,
@@ -46,7 +46,7 @@ pub struct Written {
     pub intervals: Vec<u64>,
 }
 
-/// What an end read.
+/// Read data of an end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Read {
     /// Application bytes.
@@ -57,17 +57,17 @@ pub struct Read {
     pub messages: u64,
     /// Datagrams that arrived after later ones.
     pub reordered: u64,
-    /// Datagrams that were sent up to the latest one that arrived, that included.
+    /// Number of datagrams sent up to and including the latest one that arrived.
     pub due: u64,
-    /// Datagrams and connections that are not of this test.
+    /// Datagrams and connections that do not belong to this test.
     pub foreign: u64,
     /// Bytes per interval.
     pub intervals: Vec<u64>,
-    /// When the last byte of all arrived, seconds from the start; absent if the writer did not close.
+    /// When the last byte arrived, seconds from the start; absent if the writer did not close.
     pub completed_s: Option<f64>,
-    /// From a message's making to its reading, after the warm-up, seconds; absent without one clock.
+    /// From a message's creation to its reading, after the warm-up, seconds; absent without a shared clock.
     pub delay_s: Option<Delay>,
-    /// When each message was read and how old it was then, seconds, if that was asked for.
+    /// When each message was read and its delay, seconds, if requested.
     pub delays: Vec<(f64, f64)>,
 }
 
@@ -87,7 +87,7 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// Of what was counted, if anything was.
+    /// Statistics of a histogram; `None` if it is empty.
     pub fn of(histogram: &Histogram) -> Option<Self> {
         let quantile = |q| histogram.quantile_s(q).unwrap_or_default();
         let mean = histogram.mean_s()?;
@@ -96,7 +96,7 @@ impl Delay {
     }
 }
 
-/// A TCP connection or a subflow, as the kernel described it.
+/// A TCP connection or a subflow, as reported by the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Subflow {
     /// Seconds from the start.
@@ -117,7 +117,7 @@ pub struct Subflow {
     pub srtt_s: Option<f64>,
 }
 
-/// What the client makes of both ends.
+/// The client's combination of both ends' results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Document {
     /// Version of this document.
@@ -126,15 +126,15 @@ pub struct Document {
     pub version: String,
     /// Address of the server's control port.
     pub server_address: String,
-    /// Both ends are on one machine, so that delays are those of one clock.
+    /// Both ends are on one machine, so that delays are measured with one clock.
     pub one_clock: bool,
     /// Length of the test, seconds.
     pub duration_s: f64,
     /// Not measured at the start, seconds.
     pub warmup_s: f64,
-    /// Time between two looks, seconds.
+    /// Sampling interval, seconds.
     pub interval_s: f64,
-    /// It ended before its time.
+    /// It ended prematurely.
     pub interrupted: bool,
     /// Kernels of the client and of the server.
     pub kernels: [String; 2],
@@ -149,34 +149,34 @@ pub struct FlowDocument {
     pub name: String,
     /// Protocol.
     pub protocol: String,
-    /// Congestion controls at the client and the server; absent where there is none.
+    /// Congestion controls at the client and the server; absent if there is none.
     pub congestion: [Option<String>; 2],
-    /// What went each way.
+    /// The data in each direction.
     pub ways: Vec<Way>,
-    /// Requests that were answered; absent without requests.
+    /// Requests with a complete response; absent without requests.
     pub answers: Option<u64>,
-    /// From writing a request to reading the last byte of its answer, seconds.
+    /// From writing a request to reading the last byte of its response, seconds.
     pub response_time_s: Option<Quantiles>,
-    /// The connections or subflows at every look of the end that writes.
+    /// The connections or subflows at every sample of the writing end.
     pub subflows: Vec<Subflow>,
 }
 
-/// One way of a flow's data.
+/// One direction of a flow's data.
 #[derive(Clone, Debug, Serialize)]
 pub struct Way {
     /// `client-to-server` or `server-to-client`.
     pub direction: String,
     /// Application bytes that arrived per second after the warm-up, bit/s.
     pub goodput_bps: f64,
-    /// Seconds over which that is counted.
+    /// Duration over which that is measured, seconds.
     pub measured_s: f64,
-    /// Messages that did not arrive and were sent before one that did; of datagrams only.
+    /// Lost messages, sent before one that arrived; for datagrams only.
     pub lost_messages: Option<u64>,
-    /// Messages that were sent after the last one that arrived: at the end of the test they were on the way, or lost as well;
-    /// of datagrams only.
+    /// Messages that were sent after the last one that arrived, and were in flight or lost at the end of the
+    /// test; for datagrams only.
     pub open_messages: Option<u64>,
-    /// What the writing end says.
+    /// The result of the writing end.
     pub written: Written,
-    /// What the reading end says.
+    /// The result of the reading end.
     pub read: Read,
 }

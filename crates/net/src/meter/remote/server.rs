@@ -1,7 +1,7 @@
-//! A meter that waits for others.
+//! A meter server.
 
-use super::control::{Control, LONGEST_OF_CLIENT, Message, PATIENCE, PROTOCOL, at_port, boot};
-use super::frame::{GREETING, greeting};
+use super::control::{Control, MAX_CLIENT_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot};
+use super::frame::{GREETING_BYTES, greeting};
 use super::open::{self, Opened};
 use super::plan::{Plan, Test};
 use super::session::{Line, Session, Setting};
@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// How often it is looked whether to stop.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval of checks whether to stop.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The most clients at a time: one has a test, and the others are told so.
-const MOST_CLIENTS: usize = 32;
+/// Maximum number of clients at a time: one runs a test, and the others are refused.
+const MAX_CLIENTS: usize = 32;
 
-/// A meter that waits for others, in threads of its own, as long as this value is there.
+/// A meter server, in threads of its own, while this value exists.
 pub struct Server {
     address: SocketAddr,
     news: Receiver<News>,
@@ -28,20 +28,21 @@ pub struct Server {
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-/// What happened at a server.
+/// An event of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
     /// A sentence.
     pub text: String,
-    /// A test came to its end with it.
+    /// The event ended a test.
     pub ended: bool,
 }
 
 impl Server {
-    /// Waits at an address.
+    /// Listens at an address.
     ///
     /// # Errors
-    /// If the address is not this machine's, or taken.
+    ///
+    /// If the address does not belong to this machine, or is in use.
     pub fn start(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -53,12 +54,12 @@ impl Server {
         Ok(Self { address, news, stop, thread: Some(thread) })
     }
 
-    /// Where it waits.
+    /// Its address.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What happened next, if it happens within a time.
+    /// The next event, within a time limit.
     pub fn poll(&self, patience: Duration) -> Option<News> {
         self.news.recv_timeout(patience).ok()
     }
@@ -68,7 +69,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Whoever panicked there has said so.
+            // A thread that panicked has reported it.
             let _ = thread.join();
         }
     }
@@ -81,17 +82,17 @@ fn listen(listener: &TcpListener, tell: &Sender<News>, stop: &Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         clients.retain(|client| !client.is_finished());
         match listener.accept() {
-            Ok((stream, _)) if clients.len() >= MOST_CLIENTS => turn_away(stream),
+            Ok((stream, _)) if clients.len() >= MAX_CLIENTS => turn_away(stream),
             Ok((stream, peer)) => {
                 let client = Client { everywhere, busy: Arc::clone(&busy), stop: Arc::clone(stop) };
                 let tell = tell.clone();
                 clients.push(std::thread::spawn(move || {
                     let news = client.serve(stream, peer);
-                    // Nobody may be there to be told any more.
+                    // The receiver may be gone.
                     let _ = tell.send(news);
                 }));
             }
-            Err(_) => std::thread::sleep(LOOK),
+            Err(_) => std::thread::sleep(STOP_CHECK_INTERVAL),
         }
     }
     for client in clients {
@@ -99,22 +100,22 @@ fn listen(listener: &TcpListener, tell: &Sender<News>, stop: &Arc<AtomicBool>) {
     }
 }
 
-/// Tells a client that there are too many, and closes.
+/// Refuses a client because there are too many, and closes.
 fn turn_away(stream: TcpStream) {
-    if let Ok(control) = Control::new(stream, LONGEST_OF_CLIENT) {
+    if let Ok(control) = Control::new(stream, MAX_CLIENT_LINE_BYTES) {
         refuse(&control, "this meter has too many clients; try again later");
     }
 }
 
-/// Who asks for a test, as the server sees it.
+/// A client of the server.
 struct Client {
-    /// The server waits at all addresses of the machine.
+    /// The server listens at all addresses of the machine.
     everywhere: bool,
     busy: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
 }
 
-/// Has the server to itself.
+/// Exclusive use of the server by one test.
 struct Turn(Arc<AtomicBool>);
 
 impl Drop for Turn {
@@ -127,7 +128,7 @@ impl Client {
     fn serve(&self, stream: TcpStream, peer: SocketAddr) -> News {
         let served = stream
             .set_nonblocking(false)
-            .and_then(|()| Control::new(stream, LONGEST_OF_CLIENT))
+            .and_then(|()| Control::new(stream, MAX_CLIENT_LINE_BYTES))
             .map_err(|error| error.to_string())
             .and_then(|control| self.talk(control));
         match served {
@@ -138,9 +139,9 @@ impl Client {
 
     fn talk(&self, mut control: Control) -> Result<String, String> {
         let one_clock = acquaint(&mut control)?;
-        let (cookie, plan) = match control.hear(PATIENCE) {
+        let (cookie, plan) = match control.receive(REPLY_TIMEOUT) {
             Ok(Message::Plan { cookie, plan }) => (cookie, plan),
-            Ok(_) => return Err(refuse(&control, "a plan comes after the greeting")),
+            Ok(_) => return Err(refuse(&control, "expected a plan after the greeting")),
             Err(error) => return Err(gone(&error)),
         };
         if self.busy.swap(true, Ordering::Acquire) {
@@ -156,17 +157,17 @@ impl Client {
             .collect();
         let listening = listening.map_err(|reason| refuse(&control, &reason))?;
         let ports = listening.iter().map(|open| open.local.port()).collect();
-        control.say(&Message::Ready { ports }).map_err(|error| gone(&error))?;
+        control.send(&Message::Ready { ports }).map_err(|error| gone(&error))?;
         let mut lines = Vec::with_capacity(listening.len());
         for (at, (open, flow)) in listening.into_iter().zip(&test.flows).enumerate() {
             let line = meet(open, flow.transport, &greeting(cookie, at as u32), &plan);
             lines
                 .push(line.map_err(|reason| refuse(&control, &format!("flow \"{}\": {reason}", flow.name)))?);
         }
-        control.say(&Message::Connected).map_err(|error| gone(&error))?;
-        let zero_ns = match control.hear(PATIENCE) {
+        control.send(&Message::Connected).map_err(|error| gone(&error))?;
+        let zero_ns = match control.receive(REPLY_TIMEOUT) {
             Ok(Message::Go { zero_ns }) => zero_ns,
-            Ok(_) => return Err(refuse(&control, "only the start comes after the connections")),
+            Ok(_) => return Err(refuse(&control, "expected the start after the connections")),
             Err(error) => return Err(gone(&error)),
         };
         let clock = if one_clock { Clock::since(zero_ns) } else { Clock::new() };
@@ -174,14 +175,15 @@ impl Client {
         self.run(control, turn, setting, (lines, clock))
     }
 
-    /// Where a flow of a client that came to `host` is waited for: there, unless further subflows may come to other addresses.
+    /// The listening address for a flow of a client that connected to `host`: that address, unless further
+    /// subflows may connect to other addresses.
     fn place(&self, host: SocketAddr, transport: Transport) -> SocketAddr {
         let everywhere = self.everywhere && transport == Transport::Mptcp;
         match host.ip().to_canonical() {
             IpAddr::V4(_) if everywhere => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
             IpAddr::V6(_) if everywhere => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0),
             own @ IpAddr::V4(_) => SocketAddr::new(own, 0),
-            // An address that is a link's own is one together with the link.
+            // A link-local address is valid only together with its link.
             IpAddr::V6(_) => at_port(host, 0),
         }
     }
@@ -199,10 +201,10 @@ impl Client {
         let mut left = None;
         let mut early = false;
         session.run(interval, &mut |_| {
-            match control.overhear() {
+            match control.try_receive() {
                 Ok(None) => {}
                 Ok(Some(Message::Done { early: told })) => early |= told,
-                Ok(Some(_)) => left = Some("it said what nobody asked for".to_owned()),
+                Ok(Some(_)) => left = Some("the client sent an unexpected message".to_owned()),
                 Err(error) => left = Some(gone(&error)),
             }
             left.is_none() && !early && !self.stop.load(Ordering::Relaxed)
@@ -213,13 +215,13 @@ impl Client {
         let seconds = session.span.now().min(until).as_secs_f64();
         let result = session.result();
         let fault = result.fault.clone();
-        // Whoever has the result may ask for the next test.
+        // The client that has the result may request the next test.
         drop(turn);
-        control.say(&Message::Result(Box::new(result))).map_err(|error| gone(&error))?;
-        // The client closes: what it still says would otherwise find nobody, and the result be lost on its way. It says no
-        // more than that it has ended.
+        control.send(&Message::Result(Box::new(result))).map_err(|error| gone(&error))?;
+        // Waits for the client to close: if the server closed first, data still sent by the client would
+        // cause a reset and the result could be lost. The client only reports its end.
         for _ in 0..2 {
-            if control.hear(PATIENCE).is_err() {
+            if control.receive(REPLY_TIMEOUT).is_err() {
                 break;
             }
         }
@@ -232,59 +234,59 @@ impl Client {
     }
 }
 
-/// Says hello; whether both ends are on one machine.
+/// Exchanges greetings; returns whether both ends are on one machine.
 fn acquaint(control: &mut Control) -> Result<bool, String> {
-    match control.hear(PATIENCE) {
+    match control.receive(REPLY_TIMEOUT) {
         Ok(Message::Hello { protocol: PROTOCOL, boot: theirs, .. }) => {
-            control.say(&Message::hello()).map_err(|error| gone(&error))?;
+            control.send(&Message::hello()).map_err(|error| gone(&error))?;
             Ok(!theirs.is_empty() && theirs == boot())
         }
         Ok(Message::Hello { protocol, version, .. }) => Err(refuse(
             control,
             &format!(
-                "this meter is of version {} and speaks version {PROTOCOL} of the protocol, the other ({version}) version \
-                 {protocol}; install the same on both machines",
+                "this meter has version {} with protocol {PROTOCOL}, the other has version {version} with \
+                 protocol {protocol}; install the same version on both machines",
                 env!("CARGO_PKG_VERSION")
             ),
         )),
-        Ok(_) => Err(refuse(control, "a test begins with a greeting")),
+        Ok(_) => Err(refuse(control, "expected a greeting first")),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(refuse(control, "what came is nothing that a meter says"))
+            Err(refuse(control, "received an invalid message"))
         }
         Err(error) => Err(gone(&error)),
     }
 }
 
-/// Tells the client why not, if it is still there; the reason.
+/// Sends the client the reason for a refusal, if it is still there; returns the reason.
 fn refuse(control: &Control, reason: &str) -> String {
-    // A client that has gone need not know.
-    let _ = control.say(&Message::Refused { reason: reason.to_owned() });
+    // The client may be gone.
+    let _ = control.send(&Message::Refused { reason: reason.to_owned() });
     reason.to_owned()
 }
 
-/// Why there is no client any more.
+/// The reason why the connection to the client ended.
 fn gone(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-            "the other meter has gone".to_owned()
+            "the other meter closed the connection".to_owned()
         }
-        io::ErrorKind::TimedOut => "the other meter said nothing in time".to_owned(),
-        io::ErrorKind::InvalidData => "what came is nothing that a meter says".to_owned(),
-        _ => format!("the control connection broke: {error}"),
+        io::ErrorKind::TimedOut => "the other meter sent nothing in time".to_owned(),
+        io::ErrorKind::InvalidData => "received an invalid message".to_owned(),
+        _ => format!("the control connection failed: {error}"),
     }
 }
 
-/// Waits for the connection of a flow that begins with its greeting, and turns others away.
+/// Waits for the connection of a flow that begins with its greeting, and refuses others.
 fn meet(
     listening: Opened,
     transport: Transport,
-    greeting: &[u8; GREETING],
+    greeting: &[u8; GREETING_BYTES],
     plan: &Plan,
 ) -> Result<Line, String> {
     let deadline = Clock::new();
     let mut foreign = 0;
     loop {
-        let left = PATIENCE.saturating_sub(Duration::from_nanos(deadline.now().as_nanos()));
+        let left = REPLY_TIMEOUT.saturating_sub(Duration::from_nanos(deadline.now().as_nanos()));
         if left.is_zero() {
             return Err("the other meter did not connect in time".to_owned());
         }
@@ -293,7 +295,7 @@ fn meet(
         } else {
             open::accept(&listening, greeting, left, plan)
         };
-        match met.map_err(|error| format!("nothing can be accepted: {error}"))? {
+        match met.map_err(|error| format!("cannot accept a connection: {error}"))? {
             Some((socket, remote)) => {
                 let Opened { socket: own, local } = listening;
                 let (socket, listening) = match socket {

@@ -1,9 +1,10 @@
-//! One end of a test while it runs: a thread for each way of each flow, and one that looks at the kernel's connections.
+//! One end of a running test: a thread for each direction of each flow, and one that samples the kernel's
+//! connections.
 
 use super::plan::{Plan, PlannedFlow, Test};
 use super::result::{EndFlow, EndResult, Subflow};
 use super::talk::Talk;
-use super::tally::Tally;
+use super::tally::EndTally;
 use crate::clock::Clock;
 use crate::meter::diag::{Diagnostics, Socket};
 use crate::meter::flow::Transport;
@@ -17,18 +18,18 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// An end of a flow that is connected.
+/// A connected end of a flow.
 #[derive(Debug)]
 pub struct Line {
     /// Its socket.
     pub socket: OwnedFd,
-    /// What it was accepted from: further subflows are taken only as long as somebody listens.
+    /// Its listening socket: the kernel accepts further subflows only while it is open.
     pub listening: Option<OwnedFd>,
     /// Address of this end.
     pub local: SocketAddr,
     /// Address of the other end.
     pub remote: SocketAddr,
-    /// Connections and datagrams that were not of this test.
+    /// Connections and datagrams that do not belong to this test.
     pub foreign: u64,
 }
 
@@ -37,7 +38,7 @@ pub struct Session {
     side: usize,
     flows: Vec<PlannedFlow>,
     lines: Vec<Line>,
-    tallies: Vec<Tally>,
+    tallies: Vec<EndTally>,
     speakers: Vec<Option<Speaker>>,
     tag: u32,
     one_clock: bool,
@@ -45,26 +46,26 @@ pub struct Session {
     pub span: Arc<Span>,
     looks: Vec<Vec<Subflow>>,
     diagnostics: Option<Diagnostics>,
-    /// Threads that have come to their end.
+    /// Number of threads that have ended.
     finished: AtomicUsize,
 }
 
-/// What an end needs to know of a test.
+/// Parameters of a test at one end.
 #[derive(Debug)]
 pub struct Setting<'a> {
     /// The client's end is 0.
     pub side: usize,
     /// The plan.
     pub plan: &'a Plan,
-    /// What it comes to.
+    /// The test of the plan.
     pub test: Test,
-    /// By which connections are known.
+    /// Identifies the connections.
     pub cookie: u64,
     /// Both ends are on one machine.
     pub one_clock: bool,
 }
 
-/// What an end reports of an interval.
+/// An end's report of an interval.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Interval {
     /// When it began and ended, seconds.
@@ -74,11 +75,12 @@ pub struct Interval {
 }
 
 impl Session {
-    /// Begins now by this clock.
+    /// Starts now by this clock.
     pub fn new(setting: Setting<'_>, lines: Vec<Line>, clock: Clock) -> Self {
         let Setting { side, plan, test, cookie, one_clock } = setting;
         let span = Arc::new(Span::new(clock, test.warmup, test.until));
-        let tallies = test.flows.iter().map(|_| Tally::new(&span, test.interval, plan.keep_delays)).collect();
+        let tallies =
+            test.flows.iter().map(|_| EndTally::new(&span, test.interval, plan.keep_delays)).collect();
         let speaker = |flow: &PlannedFlow| {
             flow.applications[side].clone().map(|application| Speaker::new(application, test.warmup))
         };
@@ -94,14 +96,14 @@ impl Session {
             tag: cookie as u32,
             one_clock,
             span,
-            // Without them a test runs as well.
+            // A test also works without them.
             diagnostics: Diagnostics::open(ipv6).ok(),
             finished: AtomicUsize::new(0),
         }
     }
 
-    /// Runs to the end. `look` is called at the end of every interval, and often besides with `None`; it says whether to
-    /// go on.
+    /// Runs to the end. `look` is called at the end of every interval, and frequently in between with `None`;
+    /// it returns whether to continue.
     pub fn run(
         &mut self,
         interval: anabranch_base::time::Duration,
@@ -116,7 +118,7 @@ impl Session {
             let mut begun = Time::ZERO;
             while !this.span.is_over() && this.finished.load(Ordering::Acquire) < threads {
                 let end = (begun + interval).min(this.span.until);
-                this.span.sleep_until(end.min(this.span.now() + crate::meter::span::LONGEST_SLEEP));
+                this.span.sleep_until(end.min(this.span.now() + crate::meter::span::MAX_SLEEP));
                 let now = this.span.now();
                 let report = (now >= end).then(|| {
                     let report = this.report([begun, end], diagnostics.as_mut(), &mut looks);
@@ -193,7 +195,7 @@ impl Session {
         Interval { span_s: [from.as_secs_f64(), to.as_secs_f64()], flows }
     }
 
-    /// Whether a connection is one of a flow's: the server has a port for each.
+    /// Whether a connection belongs to a flow: the server has a port for each.
     fn is_of(&self, flow: usize, socket: &Socket) -> bool {
         let line = &self.lines[flow];
         match self.flows[flow].transport {
@@ -204,15 +206,15 @@ impl Session {
         }
     }
 
-    /// Whether something has gone wrong.
+    /// Whether there was an error.
     pub fn has_failed(&self) -> bool {
         self.tallies.iter().any(|tally| tally.counts().fault.is_some())
     }
 
-    /// What this end saw.
+    /// The result of this end.
     pub fn result(mut self) -> EndResult {
         let now = self.span.now();
-        // Nobody else is to connect.
+        // No further connections are accepted.
         self.lines.iter_mut().for_each(|line| line.listening = None);
         let mut fault = None;
         let mut flows = Vec::with_capacity(self.flows.len());

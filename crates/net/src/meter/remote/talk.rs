@@ -1,10 +1,10 @@
 //! Writing and reading messages at an end of a flow.
 
-use super::frame::{DATAGRAM_STRIDE, HEADER, Header};
-use super::tally::Tally;
+use super::frame::{DATAGRAM_STRIDE, HEADER_BYTES, Header};
+use super::tally::EndTally;
 use crate::meter::flow::Transport;
 use crate::meter::socket;
-use crate::meter::span::{LONGEST_SLEEP, Span};
+use crate::meter::span::{MAX_SLEEP, Span};
 use crate::meter::speaker::Speaker;
 use anabranch_base::time::Time;
 use anabranch_scenario::workload::Step;
@@ -14,35 +14,35 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use std::os::fd::OwnedFd;
 
-/// Bytes that are handed to a socket, and asked of it, at once.
-const CHUNK: usize = 128 << 10;
+/// Maximum number of bytes per system call.
+const CHUNK_BYTES: usize = 128 << 10;
 
-/// An end of a flow that is connected.
+/// A connected end of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Talk<'a> {
-    /// Its socket, which never waits.
+    /// Its non-blocking socket.
     pub socket: &'a OwnedFd,
-    /// Which it is.
+    /// Its type.
     pub transport: Transport,
     /// That of the test.
     pub tag: u32,
     /// Both ends have one clock.
     pub one_clock: bool,
-    /// Where it counts.
-    pub tally: &'a Tally,
+    /// Its counters.
+    pub tally: &'a EndTally,
     /// The test.
     pub span: &'a Span,
 }
 
 impl Talk<'_> {
     fn wait(&self, flags: PollFlags, until: Time) {
-        let sleep = until.since(self.span.now()).min(LONGEST_SLEEP);
+        let sleep = until.since(self.span.now()).min(MAX_SLEEP);
         if let Err(error) = socket::wait(self.socket, flags, sleep) {
-            self.tally.fault(format!("waiting for a socket: {error}"));
+            self.tally.fault(format!("cannot wait for a socket: {error}"));
         }
     }
 
-    /// Writes what the application wants until it closes or the test ends.
+    /// Writes the application's data until it closes or the test ends.
     pub fn write(self, application: &Speaker) {
         let mut number = 0;
         let mut stream = Stream::default();
@@ -84,13 +84,13 @@ impl Talk<'_> {
         }
     }
 
-    /// Hands on what is pending; false if there is no room.
+    /// Writes pending data; false if the socket has no room.
     fn push(&self, stream: &mut Stream) -> Result<bool, Errno> {
         stream.fill();
         match rustix::net::send(self.socket, &stream.pending[stream.taken..], SendFlags::NOSIGNAL) {
             Ok(taken) => {
                 stream.taken += taken;
-                // What fills a message that is shorter than its header is nothing that the application wrote.
+                // The padding of a message that is shorter than its header is not application data.
                 let filling = stream.filling.min(taken as u64);
                 stream.filling -= filling;
                 self.tally.wrote(self.span.now(), taken as u64 - filling);
@@ -101,13 +101,13 @@ impl Talk<'_> {
         }
     }
 
-    /// Sends a datagram, which is lost where there is no room, and while nobody or no way is there.
+    /// Sends a datagram; it is lost if there is no room, no receiver or no route.
     fn datagram(&self, header: Header, bytes: &mut Vec<u8>) -> Result<(), Errno> {
         let len = header.wire_len() as usize;
         bytes.clear();
         bytes.extend_from_slice(&header.emit());
         bytes.resize(len, 0);
-        pattern(header, len).fill(&mut bytes[HEADER..]);
+        pattern(header, len).fill(&mut bytes[HEADER_BYTES..]);
         if socket::send_datagram(self.socket, bytes)? {
             self.tally.wrote(self.span.now(), header.len);
         }
@@ -116,11 +116,12 @@ impl Talk<'_> {
 
     fn broken(&self, error: Errno) {
         if !self.span.is_over() {
-            self.tally.fault(format!("the connection broke: {error}"));
+            self.tally.fault(format!("the connection failed: {error}"));
         }
     }
 
-    /// Reads until the other end closes or the test ends, and tells the application of this end, if there is one.
+    /// Reads until the other end closes or the test ends, and informs the application of this end, if there
+    /// is one.
     pub fn read(self, application: Option<&Speaker>) {
         if self.transport == Transport::Udp {
             self.read_datagrams();
@@ -133,7 +134,7 @@ impl Talk<'_> {
     }
 
     fn read_stream(&self, application: Option<&Speaker>) {
-        let mut chunk = vec![0; CHUNK];
+        let mut chunk = vec![0; CHUNK_BYTES];
         let mut incoming = Incoming::default();
         while !self.span.is_over() {
             match rustix::net::recv(self.socket, chunk.as_mut_slice(), RecvFlags::empty()) {
@@ -160,7 +161,7 @@ impl Talk<'_> {
     }
 
     fn read_datagrams(&self) {
-        let mut chunk = vec![0; CHUNK];
+        let mut chunk = vec![0; CHUNK_BYTES];
         while !self.span.is_over() {
             match rustix::net::recv(self.socket, chunk.as_mut_slice(), RecvFlags::empty()) {
                 Ok((len, _)) => {
@@ -171,7 +172,7 @@ impl Talk<'_> {
                         self.tally.counts().read.foreign += 1;
                         continue;
                     };
-                    if pattern(header, len).first_difference(&chunk[HEADER..len]).is_some() {
+                    if pattern(header, len).first_difference(&chunk[HEADER_BYTES..len]).is_some() {
                         return self.tally.fault(changed(header));
                     }
                     let mut counts = self.tally.counts();
@@ -182,7 +183,7 @@ impl Talk<'_> {
                     self.tally.message(now, self.one_clock.then_some(header.born));
                 }
                 Err(Errno::AGAIN | Errno::INTR) => self.wait(PollFlags::IN, self.span.until),
-                // The other end is not there yet, or any more.
+                // The other end does not exist yet, or no longer.
                 Err(Errno::CONNREFUSED) => {}
                 Err(error) => return self.broken(error),
             }
@@ -190,27 +191,27 @@ impl Talk<'_> {
     }
 }
 
-/// What a datagram carries behind its header.
+/// The content of a datagram behind its header.
 fn pattern(header: Header, len: usize) -> Payload {
-    Payload::new(u64::from(header.number) * DATAGRAM_STRIDE, (len - HEADER) as u32)
+    Payload::new(u64::from(header.number) * DATAGRAM_STRIDE, (len - HEADER_BYTES) as u32)
 }
 
 fn changed(header: Header) -> String {
-    format!("message {} arrived with other bytes than it was sent with", header.number)
+    format!("message {} differs from the sent one", header.number)
 }
 
 /// A stream of messages to write.
 #[derive(Default)]
 struct Stream {
-    /// Bytes before those that are still to be made.
+    /// Stream offset of the next byte to create.
     position: u64,
-    /// Bytes of the current message that are still to be made.
+    /// Bytes of the current message that have not been created.
     ahead: u64,
-    /// Bytes that were made.
+    /// Bytes that were created.
     pending: Vec<u8>,
-    /// Of these, bytes that the socket took.
+    /// Of these, bytes that the socket accepted.
     taken: usize,
-    /// Bytes of the current message that the socket is still to take and that only fill its header.
+    /// Padding bytes of the current message's header that the socket has not accepted.
     filling: u64,
 }
 
@@ -223,18 +224,18 @@ impl Stream {
         self.pending.clear();
         self.taken = 0;
         self.pending.extend_from_slice(&header.emit());
-        self.position += HEADER as u64;
-        self.ahead = header.wire_len() - HEADER as u64;
+        self.position += HEADER_BYTES as u64;
+        self.ahead = header.wire_len() - HEADER_BYTES as u64;
         self.filling = header.wire_len() - header.len;
     }
 
-    /// Makes bytes, as many as are handed on at once.
+    /// Creates as many bytes as are written at once.
     fn fill(&mut self) {
         if self.taken == self.pending.len() {
             self.pending.clear();
             self.taken = 0;
         }
-        let len = ((CHUNK - self.pending.len()) as u64).min(self.ahead) as usize;
+        let len = ((CHUNK_BYTES - self.pending.len()) as u64).min(self.ahead) as usize;
         if len > 0 && self.taken == 0 {
             let from = self.pending.len();
             self.pending.resize(from + len, 0);
@@ -245,38 +246,38 @@ impl Stream {
     }
 }
 
-/// A stream of messages as it comes.
+/// An incoming stream of messages.
 #[derive(Default)]
 struct Incoming {
-    /// Bytes before.
+    /// Bytes before the next one.
     position: u64,
-    /// What has come of a header.
+    /// The received part of a header.
     head: Vec<u8>,
-    /// The message whose bytes come now, and how many there are to come.
+    /// The message that is being received, and its number of missing bytes.
     current: Option<(Header, u64)>,
-    /// Messages before.
+    /// Messages before the next one.
     number: u32,
 }
 
 impl Incoming {
-    /// Takes the next bytes; how many of them count for the application.
+    /// Processes the next bytes; returns how many of them count for the application.
     fn take(&mut self, talk: &Talk<'_>, now: Time, mut bytes: &[u8]) -> Result<u64, String> {
         let mut counted = 0;
         while !bytes.is_empty() || self.is_whole() {
             let Some((header, left)) = self.current else {
-                let (part, rest) = bytes.split_at(bytes.len().min(HEADER - self.head.len()));
+                let (part, rest) = bytes.split_at(bytes.len().min(HEADER_BYTES - self.head.len()));
                 self.head.extend_from_slice(part);
                 bytes = rest;
                 if let Some(head) = self.head.first_chunk() {
                     let header = Header::parse(head);
                     if header.tag != talk.tag || header.number != self.number {
-                        return Err(format!("message {} did not arrive as it was sent", self.number));
+                        return Err(format!("message {} differs from the sent one", self.number));
                     }
-                    counted += header.len.min(HEADER as u64);
+                    counted += header.len.min(HEADER_BYTES as u64);
                     self.head.clear();
                     self.number = self.number.wrapping_add(1);
-                    self.position += HEADER as u64;
-                    self.current = Some((header, header.wire_len() - HEADER as u64));
+                    self.position += HEADER_BYTES as u64;
+                    self.current = Some((header, header.wire_len() - HEADER_BYTES as u64));
                 }
                 continue;
             };
@@ -296,7 +297,7 @@ impl Incoming {
         Ok(counted)
     }
 
-    /// The current message has nothing to come.
+    /// The current message is complete.
     fn is_whole(&self) -> bool {
         self.current.is_some_and(|(_, left)| left == 0)
     }
@@ -308,7 +309,7 @@ mod tests {
     use crate::clock::Clock;
     use anabranch_base::time::Duration;
 
-    /// What comes out of a stream of messages of these lengths that is handed over in parts of `part` bytes.
+    /// The result of receiving a stream of messages of these lengths in parts of `part` bytes.
     fn through(lens: &[u64], part: usize, spoil: Option<usize>) -> Result<(u64, u64), String> {
         let mut stream = Stream::default();
         let mut bytes = Vec::new();
@@ -327,7 +328,7 @@ mod tests {
             rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None)
                 .unwrap();
         let span = Span::new(Clock::new(), Time::ZERO, Time::MAX);
-        let tally = Tally::new(&span, Duration::from_secs(1), false);
+        let tally = EndTally::new(&span, Duration::from_secs(1), false);
         let talk = Talk {
             socket: &socket,
             transport: Transport::Tcp,
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_is_found_wherever_it_is() {
+    fn changed_byte_is_detected_anywhere() {
         for at in [0, 5, 30, 1300] {
             assert!(through(&[1400, 1400], 500, Some(at)).is_err(), "{at}");
         }

@@ -1,4 +1,4 @@
-//! What an end of a flow counts while a test is under way.
+//! Counters of an end of a flow during a test.
 
 use super::result::{Delay, Read, Written};
 use crate::meter::span::Span;
@@ -6,12 +6,12 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_scenario::measure::Histogram;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The most delays that are kept, two million messages: more would fill the memory.
-const MOST_DELAYS: usize = 2_000_000;
+/// Maximum number of delays that are kept: more than two million would need too much memory.
+const MAX_DELAYS: usize = 2_000_000;
 
-/// What an end counts.
+/// Counters of an end.
 #[derive(Debug)]
-pub struct Tally {
+pub struct EndTally {
     interval: Duration,
     warmup: Time,
     keep_delays: bool,
@@ -21,42 +21,42 @@ pub struct Tally {
 /// The counts.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// What this end wrote.
+    /// Written data of this end.
     pub written: Written,
-    /// What this end read.
+    /// Read data of this end.
     pub read: Read,
     /// The writer of this end has closed.
     pub closed: bool,
-    /// What went wrong: a sentence.
+    /// An error: a sentence.
     pub fault: Option<String>,
     delays: Histogram,
 }
 
-impl Tally {
-    /// Of an end in a test with this span and interval.
+impl EndTally {
+    /// For an end in a test with this span and interval.
     pub fn new(span: &Span, interval: Duration, keep_delays: bool) -> Self {
         Self { interval, warmup: span.warmup, keep_delays, counts: Mutex::default() }
     }
 
     /// The counts.
     pub fn counts(&self) -> MutexGuard<'_, Counts> {
-        // Whoever panicked while holding it ends the test anyway.
+        // A thread that panicked while holding it ends the test anyway.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of the interval that a moment lies in.
+    /// The number of the interval that contains a time.
     pub fn place(&self, now: Time) -> usize {
         (now.as_nanos() / self.interval.as_nanos().max(1)) as usize
     }
 
-    /// The socket took so many bytes.
+    /// The socket accepted `bytes` bytes.
     pub fn wrote(&self, now: Time, bytes: u64) {
         let written = &mut self.counts().written;
         written.bytes += bytes;
         *slot(&mut written.intervals, self.place(now)) += bytes;
     }
 
-    /// So many bytes have been read.
+    /// `bytes` bytes have been read.
     pub fn read(&self, now: Time, bytes: u64) {
         let read = &mut self.counts().read;
         read.bytes += bytes;
@@ -64,7 +64,7 @@ impl Tally {
         *slot(&mut read.intervals, self.place(now)) += bytes;
     }
 
-    /// A message has been read to its end; `born` if both ends have one clock.
+    /// A message has been read completely; `born` is given if both ends share a clock.
     pub fn message(&self, now: Time, born: Option<Time>) {
         let mut guard = self.counts();
         let counts = &mut *guard;
@@ -72,17 +72,17 @@ impl Tally {
         let Some(born) = born.filter(|_| now >= self.warmup) else { return };
         let age = now.since(born);
         counts.delays.add(age, 1);
-        if self.keep_delays && counts.read.delays.len() < MOST_DELAYS {
+        if self.keep_delays && counts.read.delays.len() < MAX_DELAYS {
             counts.read.delays.push((now.as_secs_f64(), age.as_secs_f64()));
         }
     }
 
-    /// Something is wrong; the first sentence stays.
+    /// Records an error; only the first is kept.
     pub fn fault(&self, sentence: String) {
         self.counts().fault.get_or_insert(sentence);
     }
 
-    /// What was written and read, with what the delays come to; and what went wrong.
+    /// Written and read data, with statistics of delays, and the error if there is one.
     pub fn result(&self) -> (Written, Read, Option<String>) {
         let mut counts = self.counts();
         counts.read.delay_s = Delay::of(&counts.delays);
@@ -90,7 +90,7 @@ impl Tally {
     }
 }
 
-/// The count of an interval; those without one so far are zero.
+/// The counter of an interval; new ones are zero.
 fn slot(intervals: &mut Vec<u64>, place: usize) -> &mut u64 {
     if intervals.len() <= place {
         intervals.resize(place + 1, 0);
@@ -104,10 +104,10 @@ mod tests {
     use crate::clock::Clock;
 
     #[test]
-    fn bytes_count_by_interval_and_delays_after_the_warm_up() {
+    fn bytes_count_per_interval_delays_after_warm_up() {
         let ms = |millis| Time::ZERO + Duration::from_millis(millis);
         let span = Span::new(Clock::new(), ms(100), ms(1000));
-        let tally = Tally::new(&span, Duration::from_millis(250), true);
+        let tally = EndTally::new(&span, Duration::from_millis(250), true);
         tally.read(ms(50), 10);
         tally.message(ms(50), Some(ms(10)));
         tally.read(ms(600), 20);

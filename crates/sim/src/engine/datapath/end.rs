@@ -1,4 +1,4 @@
-//! What the ends of flows are called where packets go to them.
+//! Identifiers of the ends of flows.
 
 /// One end of a flow: twice the flow's index, plus one for the receiving end.
 pub type EndId = u32;

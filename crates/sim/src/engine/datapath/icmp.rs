@@ -1,4 +1,4 @@
-//! What a router says of packets that the next link cannot carry.
+//! Errors of routers about packets that the next link cannot carry.
 
 use super::{Datapath, EndId, Interface, Packet, PacketRef, Time, UNREACHABLE, flow_of};
 use crate::engine::forwarding::ErrorRoute;
@@ -9,18 +9,19 @@ use anabranch_wire::icmp::{Message, Quote};
 use anabranch_wire::{Body, Ecn};
 use core::net::IpAddr;
 
-/// Errors that an interface of a router says a second at most, and how many at once: what Linux allows a host by default
-/// (`icmp_msgs_per_sec`, `icmp_msgs_burst`). RFC 1812 §4.3.2.8 and RFC 4443 §2.4 f ask for a limit.
-const PER_SECOND: u32 = 1_000;
-const BURST: u32 = 50;
+/// Maximum number of errors per second of an interface, and at once: Linux's default limits for a host
+/// (`icmp_msgs_per_sec`, `icmp_msgs_burst`). RFC 1812 §4.3.2.8 and RFC 4443 §2.4 f require a limit.
+const MAX_ERRORS_PER_SECOND: u32 = 1_000;
+const MAX_ERROR_BURST: u32 = 50;
 
 /// The limit of one interface.
 pub(super) fn limit() -> RateLimit {
-    RateLimit::with_burst(PER_SECOND, BURST)
+    RateLimit::with_burst(MAX_ERRORS_PER_SECOND, MAX_ERROR_BURST)
 }
 
-/// Whether a packet may be too large for a link that answers it: one that is narrower than another, or than a flow's own
-/// packets. Data keeps to the narrowest link of its way, but a packet of another path or of control may not.
+/// Whether a packet can be too large for a link that sends errors, that is, one with a smaller MTU than
+/// another link, or than a flow's own packets. Data respects the narrowest link of its path, but a packet of
+/// another path or of control may not.
 fn may_arise(scenario: &Scenario) -> bool {
     let models = || scenario.links.iter().flat_map(|link| [&link.forward, &link.reverse]);
     let own = scenario.flows.iter().filter_map(|flow| flow.common.mtu);
@@ -28,7 +29,8 @@ fn may_arise(scenario: &Scenario) -> bool {
     models().any(|model| model.icmp && model.mtu < largest)
 }
 
-/// Where errors may go: from each direction that a packet of a flow may be too large for, back to the end that sent it.
+/// Possible routes of errors: from each direction for which a flow's packet may be too large, back to the end
+/// that sent it.
 pub(super) fn routes(scenario: &Scenario, network: &mut Network) -> Vec<ErrorRoute> {
     if !may_arise(scenario) {
         return Vec::new();
@@ -60,8 +62,9 @@ pub(super) fn routes(scenario: &Scenario, network: &mut Network) -> Vec<ErrorRou
 }
 
 impl Datapath {
-    /// Tells the sender of a packet that it is too large for a direction (RFC 1191 §4, RFC 4443 §3.2). The error is a
-    /// packet like any other, from the router's interface there. No error is answered with one (RFC 1122 §3.2.2).
+    /// Sends an error to the sender of a packet that is too large for a direction (RFC 1191 §4, RFC 4443
+    /// §3.2). It is sent like any packet, from the router's interface at that link. Errors are not answered
+    /// with errors (RFC 1122 §3.2.2).
     #[cold]
     pub(super) fn answer_too_big(&mut self, at: Time, direction: u32, frame: PacketRef, packet: &Packet) {
         let limit = self.links[direction as usize].answers.as_mut();
@@ -92,18 +95,18 @@ impl Datapath {
         self.offer(at, self.hops[start as usize], frame);
     }
 
-    /// The end of a flow that sent a packet: the other one than that to which its route leads.
+    /// The end of a flow that sent a packet: the one opposite to the end of its route.
     pub(super) fn sender_of(&self, frame: PacketRef) -> Option<EndId> {
         self.sender_at(frame.next)
     }
 
-    /// The end of a flow whose packets go on from a place in the routes.
+    /// The end of a flow whose packets continue at an index into the routes.
     pub(super) fn sender_at(&self, next: u32) -> Option<EndId> {
         let onwards = self.hops.get(next as usize..)?;
         onwards.iter().find_map(|&hop| self.end_of(hop)).map(|end| end ^ 1)
     }
 
-    /// Where the error of a direction's router to an end of a flow goes first.
+    /// The first hop of an error from a direction's router to an end of a flow.
     fn error_route(&mut self, direction: u32, end: EndId, source: IpAddr) -> u32 {
         let Some(to) = Interface::of_address(source) else { return UNREACHABLE };
         if let Some(&start) = self.error_routes.get(&(direction, end, to)) {
@@ -125,7 +128,7 @@ mod tests {
     use crate::presets;
 
     #[test]
-    fn errors_may_arise_where_one_link_is_narrower_than_another() {
+    fn errors_occur_at_narrower_links() {
         let found = |scenario: &Scenario| {
             let mut network = scenario.network().expect("a network");
             routes(scenario, &mut network)
@@ -135,12 +138,12 @@ mod tests {
         assert_eq!(found(&scenario), []);
         scenario.links[4].forward.mtu = 1400;
         let second = ErrorRoute { narrow: 8, back: vec![1, 7], end: 2 };
-        assert_eq!(found(&scenario), [second], "of the second flow, over the bottleneck and to its sender");
+        assert_eq!(found(&scenario), [second], "the error to the second flow's sender, over the bottleneck");
         scenario.links[4].forward.icmp = false;
         assert_eq!(found(&scenario), []);
         scenario.links[4].forward.mtu = 1500;
         scenario.flows[0].common.mtu = Some(1501);
-        // A host says nothing to itself: of the three links of a way, the last two answer.
+        // A host sends no errors to itself: of the three links of a path, the last two send them.
         let first = [(0, vec![3], 0), (4, vec![1, 3], 0), (1, vec![4], 1), (3, vec![0, 4], 1)];
         let first = first.map(|(narrow, back, end)| ErrorRoute { narrow, back, end });
         assert_eq!(found(&scenario), first);

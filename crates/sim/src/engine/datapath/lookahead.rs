@@ -1,19 +1,19 @@
-//! Conservative lookahead: work that is done ahead of its time.
+//! Conservative lookahead: processing ahead of time.
 //!
-//! Invariant: nothing is done for a moment before which something else may still come. The lower bound on the timestamps of
-//! what a link can still deliver follows from when its transmitter is free, from when something can be offered to it, and
-//! from its delay; nobody works beyond the synchronisation point, the next moment at which somebody looks or the scenario
-//! orders something. So the result is the same, whatever is done ahead.
+//! Invariant: nothing is processed for a time before which another event may still occur. The lower bound on
+//! the timestamps of a link's further deliveries follows from its transmitter, from the earliest further
+//! offer to it, and from its delay. Nothing is processed beyond the synchronisation point, the next time at
+//! which the state is sampled or the scenario has an event. So lookahead does not affect the result.
 //!
-//! A direction hands a frame over as soon as its arrival is certain, to directions that nothing else feeds. An end of a flow
-//! that shares none of its own links lives on until the lower bound over its ingress links
-//! ([`safe_until`](Datapath::safe_until)). That is worth it because in the order of time every packet would be the turn of
-//! another flow, one that the processor's caches have forgotten.
+//! A direction forwards a frame as soon as its arrival is certain, to directions that have no other source.
+//! An end of a flow that shares none of its own links is processed up to the lower bound over its ingress
+//! links ([`safe_until`](Datapath::safe_until)). The benefit: in strict order of time, consecutive packets
+//! belong to different flows, whose state is no longer in the processor's caches.
 
 use super::{Datapath, Due, EndId, Interface, PacketRef, Role, Time};
 
 impl Datapath {
-    /// From now on nothing is done ahead of its time.
+    /// Disables lookahead.
     pub fn keep_order(&mut self) {
         self.in_order = true;
         for state in self.links.iter_mut().filter(|state| state.role == Role::Feeds) {
@@ -21,12 +21,13 @@ impl Datapath {
         }
     }
 
-    /// Nothing may be done ahead that belongs to this moment or a later one.
+    /// Sets the time from which on nothing may be processed ahead.
     pub const fn set_sync_point(&mut self, sync_point: Time) {
         self.sync_point = sync_point;
     }
 
-    /// Until when an end of a flow can live on by itself: everything that reaches it before is on its ingress links now.
+    /// The time until which an end of a flow can be processed independently: all earlier arrivals are on its
+    /// ingress links now.
     pub fn safe_until(&mut self, end: EndId, now: Time) -> Time {
         let ingress = self.graph.ingress(end);
         let mut until = if self.in_order || ingress.is_empty() { now.just_after() } else { self.sync_point };
@@ -44,8 +45,8 @@ impl Datapath {
         until.max(now.just_after())
     }
 
-    /// The frame of the next packet on the ingress links of an end that arrives before `limit`, and when; at one moment in the order of the
-    /// links.
+    /// The frame and time of the next arrival on the ingress links of an end before `limit`; at equal times
+    /// in the order of the links.
     #[inline]
     pub fn take_arrival(&mut self, end: EndId, limit: Time) -> Option<(Time, PacketRef)> {
         let ingress = self.graph.ingress(end);
@@ -70,7 +71,7 @@ impl Datapath {
         Some((time, frame))
     }
 
-    /// An end has lived as long as it was safe: from now on its ingress links have events of their own again.
+    /// An end has been processed as far as it was safe: its ingress links have events again.
     pub fn resume(&mut self, end: EndId) {
         for at in self.graph.ingress(end) {
             let ingress_link = self.graph.ingress_link(at);
@@ -78,14 +79,14 @@ impl Datapath {
             if state.due == Due::ATTENDED {
                 state.due = Due::NEVER;
             }
-            // It leads to the end, and feeds nobody.
+            // It leads to the end and has no other destination.
             self.schedule(ingress_link);
         }
     }
 
-    /// The lower bound on when something more is offered to a direction, once the links upstream of it have handed over
-    /// what they can.
-    #[expect(clippy::inline_always, reason = "most have nobody upstream")]
+    /// The lower bound on the next offer to a direction, once the links upstream of it have forwarded all
+    /// certain frames.
+    #[expect(clippy::inline_always, reason = "most directions have no upstream")]
     #[inline(always)]
     fn earliest_offer(&mut self, direction: u32, now: Time) -> Time {
         match self.graph.upstream(direction) {
@@ -94,7 +95,7 @@ impl Datapath {
         }
     }
 
-    /// The same for what comes from a direction that feeds.
+    /// The lower bound on offers from a direction that is upstream.
     fn earliest_from(&mut self, upstream: u32, now: Time) -> Time {
         let offered = self.earliest_offer(upstream, now);
         self.links[upstream as usize].link.advance(offered);
@@ -102,7 +103,7 @@ impl Datapath {
         self.links[upstream as usize].link.lower_bound(offered).min(self.sync_point)
     }
 
-    /// Hands over the frames of a direction that are certain to arrive before the synchronisation point.
+    /// Forwards the frames of a direction that are certain to arrive before the synchronisation point.
     #[inline(never)]
     pub(super) fn forward_ahead(&mut self, direction: u32) {
         while let Some((at, frame)) = self.links[direction as usize].link.take_ahead(self.sync_point) {

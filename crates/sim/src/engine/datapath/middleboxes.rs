@@ -1,4 +1,4 @@
-//! What nodes on the way do to packets beside forwarding them.
+//! Middleboxes at the nodes of the network.
 
 use super::{Datapath, EndId, Interface, Outcome, PacketRef, Time, UNREACHABLE, flow_of};
 use crate::measure::digest::Digest;
@@ -10,17 +10,17 @@ use anabranch_wire::ip::protocol;
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
-/// A packet on its way: where in the routes it goes on.
+/// Index of a packet's next hop in the routes.
 type Next = u32;
 
-/// What a middlebox has done in a run.
+/// Counts of a middlebox in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct MiddleboxCounts {
     /// Packets that came to the node.
     pub packets: u64,
-    /// Those that were changed, put together or cut up.
+    /// Packets that were changed, split or merged.
     pub changed: u64,
-    /// Those that were kept from going on.
+    /// Packets that were dropped.
     pub dropped: u64,
 }
 
@@ -29,11 +29,11 @@ pub struct Tally {
 struct Placed {
     middlebox: Middlebox<Next>,
     node: usize,
-    tally: Tally,
+    tally: MiddleboxCounts,
     drops: Digest,
-    /// The moment for which it has an event.
+    /// The time of its scheduled event.
     due: Option<Time>,
-    /// Routes from here to ends of flows, for packets whose destination it has changed.
+    /// Routes from here to ends of flows, for packets with a changed destination.
     back: BTreeMap<(Interface, EndId), u32>,
 }
 
@@ -42,13 +42,13 @@ struct Placed {
 pub struct Middleboxes {
     all: Vec<Placed>,
     version: IpVersion,
-    /// For each link direction the middlebox of the node that it leads to, if it has one, and whether packets that come by it are
-    /// from its inside.
+    /// For each link direction the middlebox at its end, if there is one, and whether the direction comes
+    /// from the inside.
     at: Vec<Option<(usize, bool)>>,
 }
 
 impl Middleboxes {
-    /// Those of a scenario, if it has any.
+    /// The middleboxes of a scenario; `None` without any.
     pub(super) fn of(scenario: &Scenario, network: &Network) -> Option<Box<Self>> {
         if scenario.middleboxes.is_empty() {
             return None;
@@ -68,8 +68,8 @@ impl Middleboxes {
             }
             all.push(Placed {
                 middlebox: Middlebox::new(&declared.does),
-                node: node.expect("a link leads to the node"),
-                tally: Tally::default(),
+                node: node.expect("the node has a link"),
+                tally: MiddleboxCounts::default(),
                 drops: Digest::new(),
                 due: None,
                 back: BTreeMap::new(),
@@ -78,46 +78,46 @@ impl Middleboxes {
         Some(Box::new(Self { all, version: scenario.ip, at }))
     }
 
-    /// What they have done so far, in the order of the scenario.
-    pub fn tallies(&self) -> impl Iterator<Item = Tally> {
+    /// Counts since the start, in the order of the scenario.
+    pub fn counts(&self) -> impl Iterator<Item = MiddleboxCounts> {
         self.all.iter().map(|placed| placed.tally)
     }
 
-    /// The end that one of TCP's ends is which a translator shows as another.
+    /// The address and port behind a translator that shows `end` to the outside.
     fn behind(&self, end: SocketAddr) -> Option<SocketAddr> {
         self.all.iter().find_map(|placed| placed.middlebox.behind(protocol::TCP, end))
     }
 
-    /// Adds what was dropped.
+    /// Adds the drops.
     pub(super) fn digest(&self, digest: &mut Digest) {
         for placed in &self.all {
             digest.word(placed.drops.value());
         }
     }
 
-    /// Whether a link direction leads to one.
+    /// Whether a link direction leads to a middlebox.
     #[inline]
     pub(super) fn is_at(&self, direction: u32) -> bool {
         self.at[direction as usize].is_some()
     }
 
-    /// Whether what leaves by an interface has left the inside of the middlebox there.
+    /// Whether an interface is outside of the middlebox at its node.
     fn is_outside(&self, leaves_by: Interface) -> bool {
         !matches!(self.at[leaves_by.opposite().index()], Some((_, true)))
     }
 }
 
 impl Datapath {
-    /// Where one of TCP's ends is, whatever address a translator shows others.
+    /// The real address and port of `end`, which may be one that a translator shows.
     pub fn place_of(&self, end: SocketAddr) -> SocketAddr {
         self.middleboxes.as_ref().and_then(|middleboxes| middleboxes.behind(end)).unwrap_or(end)
     }
 
-    /// A frame has come by a direction to the node of a middlebox.
+    /// Passes a frame that arrived by a direction to the middlebox of the node.
     #[cold]
     pub(super) fn interfere(&mut self, now: Time, direction: u32, frame: PacketRef) -> Outcome {
         let Some(middleboxes) = &mut self.middleboxes else { return Outcome::Nothing };
-        let (index, inside) = middleboxes.at[direction as usize].expect("a direction that leads to one");
+        let (index, inside) = middleboxes.at[direction as usize].expect("the direction leads to a middlebox");
         let mut packet = self.slab.take(frame.id);
         packet.ecn = frame.ecn();
         let hop = self.hops[frame.next as usize];
@@ -136,13 +136,13 @@ impl Datapath {
         Outcome::Nothing
     }
 
-    /// The event of a middlebox has come.
+    /// Processes the event of a middlebox.
     #[cold]
     pub(super) fn middlebox_due(&mut self, now: Time, index: usize) {
         let Some(middleboxes) = &mut self.middleboxes else { return };
         let placed = &mut middleboxes.all[index];
         if placed.due != Some(now) {
-            // It has found something earlier to do since this was scheduled.
+            // Its next event has become earlier since this one was scheduled.
             return;
         }
         placed.due = None;
@@ -187,7 +187,8 @@ impl Datapath {
         &mut self.middleboxes.as_mut().expect("middleboxes").all[index]
     }
 
-    /// Where a packet goes on whose destination is another one now, and which is for whoever sent what went on at `like`.
+    /// The next hop of a packet with a changed destination, the sender of the packets that continue at
+    /// `like`.
     fn way_back(&mut self, index: usize, packet: &Packet, like: Next) -> Next {
         let Some((end, to)) = self.sender_at(like).zip(Interface::of_address(packet.destination)) else {
             return UNREACHABLE;
@@ -204,7 +205,7 @@ impl Datapath {
         start
     }
 
-    /// A packet leaves the node of a middlebox.
+    /// Sends a packet from the node of a middlebox.
     fn emit(&mut self, now: Time, next: Next, packet: Packet) {
         if self.checking.is_some()
             && let Some(sender) = self.sender_at(next)
@@ -212,7 +213,7 @@ impl Datapath {
             self.check(now, sender, &packet);
         }
         let (len, ecn, may_fragment) = (packet.wire_len(), packet.ecn, packet.may_fragment());
-        let flow = if self.tells_flows_apart { flow_of(&packet) } else { 0 };
+        let flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
         let mut frame = PacketRef::new(self.slab.insert(packet), len, ecn);
         if may_fragment {
             frame = frame.fragmentable();

@@ -1,4 +1,4 @@
-//! The links of a network, the packets on them, and the events that they and the hosts wait for.
+//! The links of a network, their packets, and the pending events of links and hosts.
 
 mod end;
 mod icmp;
@@ -6,7 +6,7 @@ mod lookahead;
 mod middleboxes;
 mod routes;
 
-pub use middleboxes::{Middleboxes, Tally};
+pub use middleboxes::{MiddleboxCounts, Middleboxes};
 pub use routes::Routes;
 
 pub use self::end::EndId;
@@ -28,47 +28,48 @@ use std::collections::BTreeMap;
 /// No route connects the two addresses.
 const UNREACHABLE: u32 = u32::MAX;
 
-/// When a link direction has something to do: a word, in which what is earlier is less.
+/// Time of a link direction's next event, as one word whose order is that of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due(u64);
 
 impl Due {
-    /// It needs no event: the end that it leads to is looking after it.
+    /// It has no event: the end that it leads to polls it.
     const ATTENDED: Self = Self(0);
     /// Nothing is due.
     const NEVER: Self = Self(u64::MAX);
 
-    /// It has an event at this moment.
+    /// It has an event at this time.
     const fn at(time: Time) -> Self {
         Self(time.as_nanos().saturating_add(1))
     }
 }
 
-/// What became of an event.
+/// The result of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome {
-    /// A packet reached the end of a flow that it is addressed to; [`Datapath::packet`] shows it.
+    /// A packet reached the end of a flow to which it is addressed; [`Datapath::packet`] returns it.
     Arrived(EndId, PacketRef),
-    /// An end of a flow has something to do: it asked to be woken, or packets wait on its ingress links.
+    /// An end of a flow is due: it requested a wake-up, or packets wait on its ingress links.
     Woken(EndId),
     /// Nothing that concerns a host.
     Nothing,
 }
 
-/// A link direction and when its next event is due.
+/// A link direction and the time of its next event.
 #[derive(Debug)]
 struct LinkState {
     due: Due,
     role: Role,
     link: LookaheadLink,
-    /// Over everything dropped here. One digest a link: when a lazy link notices a drop depends on who looks at it, and at
-    /// the end of a run [`Datapath::finish`] looks at all.
+    /// Fingerprint of everything dropped here. Each link has its own, since the time at which a lazy link
+    /// detects a drop depends on when it is called; at the end of a run [`Datapath::finish`] brings all links
+    /// up to date.
     drops: Digest,
-    /// Packets that are too large for it are answered, so often.
+    /// Rate limit of the errors about packets that are too large for it; `None` if it sends none.
     answers: Option<Box<RateLimit>>,
 }
 
-/// The links of a network, the packets on them, and all pending events.
+/// The links of a network, their packets, and all pending events.
 #[derive(Debug)]
 pub struct Datapath {
     queue: EventQueue,
@@ -77,22 +78,22 @@ pub struct Datapath {
     network: Network,
     graph: ForwardingGraph,
     sync_point: Time,
-    /// Frames that reached the end of a direction.
+    /// Number of frames that reached the end of a direction.
     hops_done: u64,
-    /// Routes one after the other, as component numbers: link directions, then the end of a flow that they lead to.
+    /// Concatenated routes, as component numbers: link directions, followed by the end of a flow.
     hops: Vec<u32>,
     unreachable: u64,
-    /// Encodes and re-parses every packet sent; the bytes of the last one.
+    /// If set, every packet sent is encoded and parsed; contains the bytes of the last one.
     checking: Option<Vec<u8>>,
     capture: Option<Box<Capture>>,
-    /// A queue asks for the flow of a packet.
-    tells_flows_apart: bool,
-    /// Nothing is done ahead of its time.
+    /// A queue uses the flow hash of packets.
+    needs_flow_hash: bool,
+    /// Events are processed in order of time, without lookahead.
     in_order: bool,
-    /// Where the errors of routers go: routes to ends of flows, by the direction that could not carry a packet, the end
-    /// that sent it, and the interface from which it did.
+    /// Routes of the routers' errors to ends of flows, by the direction that could not carry a packet, the
+    /// end that sent it, and the interface from which it did.
     error_routes: BTreeMap<(u32, EndId, Interface), u32>,
-    /// Datagrams that were dropped since somebody asked, by the end that sent them.
+    /// Dropped datagrams since the last query, by the end that sent them.
     lost: BTreeMap<EndId, Vec<Payload>>,
     failure: Option<Failure>,
     middleboxes: Option<Box<Middleboxes>>,
@@ -100,23 +101,23 @@ pub struct Datapath {
     ends: u32,
 }
 
-/// Why a run cannot go on.
+/// The reason why a run has to stop.
 #[derive(Debug)]
 pub enum Failure {
-    /// A packet and its bytes disagree.
+    /// A packet and its encoding differ.
     Wire {
         /// When it was sent.
         at: Time,
-        /// The end of the flow that sent it.
+        /// The end of the flow that sent the packet.
         from: EndId,
-        /// How they disagree.
+        /// The difference.
         error: CheckError,
     },
-    /// By what is in a packet, its host would hand it to another connection.
+    /// From its contents, the host would assign the packet to another connection.
     OtherConnection {
         /// When it arrived.
         at: Time,
-        /// The end of the flow that it arrived at.
+        /// The end of the flow at which it arrived.
         to: EndId,
     },
     /// The capture cannot be written.
@@ -124,8 +125,9 @@ pub enum Failure {
 }
 
 impl Datapath {
-    /// The links of a scenario. Others have to do with the ends `in_company` beside packets: these live in the order of time.
-    pub fn new(scenario: &Scenario, mut network: Network, in_company: &[EndId], rng: &Rng) -> Self {
+    /// The links of a scenario. The `ordered_ends` interact with others not only by packets, so they are
+    /// processed in order of time.
+    pub fn new(scenario: &Scenario, mut network: Network, ordered_ends: &[EndId], rng: &Rng) -> Self {
         let mut links = Vec::with_capacity(scenario.links.len() * 2);
         for link in &scenario.links {
             let share = rng.fork(&format!("link.{}.offset", link.name)).unit();
@@ -142,12 +144,12 @@ impl Datapath {
         }
         let keeps_order: Vec<_> = links.iter().map(|state| state.link.keeps_order()).collect();
         let errors = icmp::routes(scenario, &mut network);
-        let around = Around { keeps_order: &keeps_order, errors: &errors, in_company };
+        let around = Around { keeps_order: &keeps_order, errors: &errors, ordered_ends };
         let graph = ForwardingGraph::new(&mut network, scenario.connections().len(), &around);
         for (direction, state) in links.iter_mut().enumerate() {
             state.role = graph.role(direction as u32);
         }
-        let tells_flows_apart = links.iter().any(|state| state.link.asks_for_flows());
+        let needs_flow_hash = links.iter().any(|state| state.link.needs_flow_hash());
         let middleboxes = Middleboxes::of(scenario, &network);
         let mut datapath = Self {
             queue: EventQueue::new(),
@@ -161,7 +163,7 @@ impl Datapath {
             unreachable: 0,
             checking: None,
             capture: None,
-            tells_flows_apart,
+            needs_flow_hash,
             in_order: false,
             error_routes: BTreeMap::new(),
             lost: BTreeMap::new(),
@@ -170,18 +172,18 @@ impl Datapath {
             ends: 2 * scenario.connections().len() as u32,
         };
         if datapath.middleboxes.is_some() {
-            // They change what passes, and when it does.
+            // They change packets and their timing.
             datapath.keep_order();
         }
         datapath
     }
 
-    /// From now on every packet is encoded and parsed again as it is sent.
+    /// Encodes and parses every packet sent from now on.
     pub fn check_wire(&mut self) {
         self.checking = Some(Vec::new());
     }
 
-    /// From now on every packet is written to a capture, and nothing is done ahead of its time.
+    /// Writes every packet from now on to a capture, and disables lookahead.
     pub fn capture(&mut self, capture: Capture) {
         self.capture = Some(Box::new(capture));
         self.keep_order();
@@ -192,8 +194,9 @@ impl Datapath {
         self.checking.is_some()
     }
 
-    /// An end of a flow takes a packet for a connection, and this is what its host has `found` by what is in it. It may find
-    /// none: a path of the connection has ended, and what is late on it is the connection's to deal with.
+    /// Checks an arrival: an end of a flow assigns a packet to a connection, and its host has `found` one
+    /// from the packet's contents. The host may find none: after a path has ended, the connection itself
+    /// handles late packets.
     pub fn check_connection<C: PartialEq>(&mut self, at: Time, to: EndId, (own, found): (C, Option<C>)) {
         if found.is_some_and(|found| found != own) && self.failure.is_none() {
             self.failure = Some(Failure::OtherConnection { at, to });
@@ -203,7 +206,8 @@ impl Datapath {
     /// Ends the capture.
     ///
     /// # Errors
-    /// What the output answers.
+    ///
+    /// Errors of the output.
     pub fn finish_capture(&mut self) -> std::io::Result<()> {
         self.capture.take().map_or(Ok(()), |capture| capture.finish())
     }
@@ -213,7 +217,7 @@ impl Datapath {
         &mut self.network
     }
 
-    /// Why the run cannot go on, if so.
+    /// The reason why the run has to stop, if there is one.
     pub fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()
     }
@@ -233,22 +237,22 @@ impl Datapath {
         self.links.len()
     }
 
-    /// Packets sent to addresses that no route leads to.
+    /// Packets sent to addresses without a route.
     pub const fn unreachable(&self) -> u64 {
         self.unreachable
     }
 
-    /// How many times a packet has reached the end of a link.
+    /// Number of arrivals of packets at the end of a link.
     pub const fn hops_done(&self) -> u64 {
         self.hops_done
     }
 
-    /// The most packets that were kept at the same time: those on the way, and those that were sent ahead of time.
+    /// Maximum number of packets stored at the same time: those in flight, and those sent ahead of time.
     pub fn packets_high_water(&self) -> usize {
         self.slab.high_water()
     }
 
-    /// The run is over: every link catches up, and what it dropped is counted.
+    /// Ends the run: every link is brought up to date, and its drops are counted.
     pub fn finish(&mut self, end: Time) {
         for direction in 0..self.links.len() {
             let link = &mut self.links[direction].link;
@@ -259,7 +263,7 @@ impl Datapath {
         }
     }
 
-    /// Adds what was dropped, link by link.
+    /// Adds the drops, link by link.
     pub fn digest_drops(&self, digest: &mut Digest) {
         for state in &self.links {
             digest.word(state.drops.value());
@@ -275,7 +279,7 @@ impl Datapath {
         self.queue.peek().map(|(time, _)| time)
     }
 
-    /// Deals with the next event.
+    /// Processes the next event.
     #[inline]
     pub fn step(&mut self) -> Outcome {
         let Some((now, component)) = self.queue.peek() else { return Outcome::Nothing };
@@ -289,7 +293,7 @@ impl Datapath {
         }
         let state = &mut self.links[component as usize];
         if state.due != Due::at(now) {
-            // The link found something earlier to do since this was scheduled, or something later.
+            // The link's next event has become earlier or later since this one was scheduled.
             self.queue.pop();
             return Outcome::Nothing;
         }
@@ -310,7 +314,7 @@ impl Datapath {
         }
     }
 
-    /// A frame may have come to the end of the direction whose event is the next one.
+    /// Processes the next event, a possible arrival at the end of a direction.
     #[inline]
     fn arrive(&mut self, now: Time, direction: u32) -> Outcome {
         let state = &mut self.links[direction as usize];
@@ -331,39 +335,39 @@ impl Datapath {
         }
     }
 
-    /// The packet of a frame that arrived, as the network has left it.
+    /// The packet of a frame that arrived.
     #[inline]
     pub fn packet(&mut self, frame: PacketRef) -> &Packet {
-        // A queue may have marked it on the way.
+        // A queue may have marked it.
         self.slab.mark(frame.id, frame.ecn())
     }
 
-    /// The same, taken out once it has been looked at.
+    /// The same, removed from the pool.
     #[inline]
     pub fn take_packet(&mut self, frame: PacketRef) -> Packet {
         self.slab.take(frame.id)
     }
 
-    /// Wakes an end of a flow at a moment.
+    /// Wakes an end of a flow at a time.
     #[inline]
     pub fn wake(&mut self, end: EndId, at: Time) {
         let component = self.component_of(end);
         self.queue.push(at, component);
     }
 
-    /// Components are the link directions, then the ends of the flows, then the middleboxes.
+    /// Components are the link directions, followed by the ends of the flows and the middleboxes.
     #[inline]
     fn component_of(&self, end: EndId) -> u32 {
         self.links.len() as u32 + end
     }
 
-    /// The end of a flow that a component number stands for; none for a link direction.
+    /// The end of a flow with a component number; `None` for a link direction.
     #[inline]
     fn end_of(&self, component: u32) -> Option<EndId> {
         component.checked_sub(self.links.len() as u32)
     }
 
-    /// An end of a flow sends a packet.
+    /// Sends a packet from an end of a flow.
     #[expect(clippy::inline_always, reason = "all packets but a few come from one of its two callers")]
     #[inline(always)]
     pub fn send(&mut self, now: Time, from: EndId, routes: &mut Routes, packet: Packet) {
@@ -380,7 +384,7 @@ impl Datapath {
             return;
         }
         let (len, ecn, may_fragment) = (packet.wire_len(), packet.ecn, packet.may_fragment());
-        let flow = if self.tells_flows_apart { flow_of(&packet) } else { 0 };
+        let flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
         let id = self.slab.insert(packet);
         let mut frame = PacketRef::new(id, len, ecn);
         if may_fragment {
@@ -391,7 +395,7 @@ impl Datapath {
         self.offer(now, self.hops[start as usize], frame);
     }
 
-    /// A change ordered by the scenario.
+    /// Applies a change of the scenario.
     pub fn change(&mut self, now: Time, direction: Interface, change: &Change) {
         self.links[direction.index()].link.change(now, change);
         self.reschedule(direction.0);
@@ -416,7 +420,8 @@ impl Datapath {
         Outcome::Nothing
     }
 
-    /// A link gets a frame. One function for all that a hop needs: to save registers for parts of it costs as much as they do.
+    /// Offers a frame to a link. One function for all steps of a hop: saving registers for separate functions
+    /// would cost as much as the steps.
     #[inline(never)]
     fn offer(&mut self, now: Time, direction: u32, frame: PacketRef) {
         if self.capture.is_some() {
@@ -426,8 +431,8 @@ impl Datapath {
         self.reschedule(direction);
     }
 
-    /// Hands over what can be, schedules what a link has to do and disposes of what it dropped.
-    #[expect(clippy::inline_always, reason = "all but a few calls come from where a frame is offered")]
+    /// Forwards certain frames, schedules the link's next event and disposes of its drops.
+    #[expect(clippy::inline_always, reason = "nearly all calls come from the offer of a frame")]
     #[inline(always)]
     fn reschedule(&mut self, direction: u32) {
         if self.links[direction as usize].role == Role::Feeds {
@@ -436,7 +441,7 @@ impl Datapath {
         self.schedule(direction);
     }
 
-    /// Schedules what a link has to do and disposes of what it dropped.
+    /// Schedules the link's next event and disposes of its drops.
     #[expect(clippy::inline_always, reason = "a few instructions, mostly without any effect")]
     #[inline(always)]
     fn schedule(&mut self, direction: u32) {
@@ -481,7 +486,7 @@ impl Datapath {
         }
     }
 
-    /// A packet will never arrive. Of a protocol that sends again, nobody asks.
+    /// Records a lost packet; only datagrams, since other protocols retransmit.
     #[cold]
     fn note_lost(&mut self, sender: EndId, packet: &Packet) {
         if let Body::Udp(datagram) = &packet.body {
@@ -489,12 +494,12 @@ impl Datapath {
         }
     }
 
-    /// The datagrams of an end that were dropped since the last time; it may be known ahead of time.
+    /// The datagrams of an end that were dropped since the last call; a drop may be known ahead of time.
     pub fn take_lost(&mut self, sender: EndId) -> Vec<Payload> {
         self.lost.remove(&sender).unwrap_or_default()
     }
 
-    /// Finds the route between a packet's addresses, which leads to `end`, and remembers it.
+    /// Finds the route between a packet's addresses, which leads to `end`, and stores it.
     #[cold]
     fn resolve(&mut self, end: EndId, routes: &mut Routes, packet: &Packet) -> u32 {
         let pair = Interface::of_address(packet.source).zip(Interface::of_address(packet.destination));
@@ -506,7 +511,7 @@ impl Datapath {
         start
     }
 
-    /// Keeps a route to an end of a flow; where it begins.
+    /// Stores a route to an end of a flow; returns the index of its first hop.
     fn add_route(&mut self, route: &[Interface], end: EndId) -> u32 {
         let start = self.hops.len() as u32;
         self.hops.extend(route.iter().map(|hop| hop.0));

@@ -1,4 +1,4 @@
-//! The routes that the ends of flows use.
+//! Routes that the ends of flows use.
 
 use anabranch_netem::Interface;
 use anabranch_wire::Packet;
@@ -15,7 +15,7 @@ impl Routes {
     #[inline]
     pub(super) fn find(&mut self, packet: &Packet) -> Option<u32> {
         let key = key(packet)?;
-        // Nearly always the same route as last time.
+        // The route is nearly always that of the previous packet.
         if let Some(&(known, start)) = self.known.get(self.last)
             && known == key
         {
@@ -33,8 +33,8 @@ impl Routes {
     }
 }
 
-/// The addresses of a packet in one word: of IPv4 as they are, of IPv6 the numbers of the interfaces, told apart from the
-/// addresses of the simulated IPv4 network by their highest bit.
+/// The addresses of a packet in one word. IPv4 addresses are used directly; for IPv6 the numbers of the
+/// interfaces, distinguished by their highest bit from the addresses of the simulated IPv4 network.
 #[inline]
 fn key(packet: &Packet) -> Option<u64> {
     let bits = |address| match address {

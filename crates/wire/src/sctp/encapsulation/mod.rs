@@ -11,7 +11,7 @@
 //! +-----------------------------+
 //! ```
 //!
-//! A packet says by its [`udp`](super::Packet::udp) that it travels like this; it is then [`OVERHEAD`] bytes longer.
+//! A packet with [`udp`](super::Packet::udp) set travels in UDP; it is then [`OVERHEAD`] bytes longer.
 
 mod parse;
 
@@ -22,11 +22,11 @@ use crate::ip::Addresses;
 use crate::payload::Payload;
 use crate::udp::Datagram;
 
-/// What the encapsulation adds to a packet, bytes.
+/// Bytes that the encapsulation adds to a packet.
 pub const OVERHEAD: u32 = Datagram::HEADER_LEN;
 
-/// The UDP ports around an SCTP packet. They have nothing to do with SCTP's own; a translator on the way may change
-/// them, so that answers go to the source port last seen (RFC 6951 §5.4).
+/// The UDP ports around an SCTP packet. They are independent of SCTP's own ports; an address translator may
+/// change them, so that answers go to the source port last seen (RFC 6951 §5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// Source port.
@@ -41,8 +41,8 @@ impl Default for Ports {
     }
 }
 
-/// Appends a UDP datagram that carries an SCTP packet, with payload bytes from `fill`, as
-/// [`super::Packet::emit_with`] describes it.
+/// Appends a UDP datagram that carries an SCTP packet, with payload bytes from `fill`; see
+/// [`super::Packet::emit_with`].
 pub(crate) fn emit(
     packet: &super::Packet,
     (ports, addresses): (Ports, Addresses),
@@ -88,9 +88,9 @@ mod tests {
         packet(Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into(), udp)
     }
 
-    /// RFC 9260 §7.3, RFC 6864 §4.1: without DF, with an identification of its own; IPv6 has no such thing.
+    /// RFC 9260 §7.3, RFC 6864 §4.1: without DF and with an identification of its own; IPv6 has neither.
     #[test]
-    fn routers_may_fragment_what_says_so() {
+    fn packet_without_df_may_be_fragmented() {
         for udp in [None, Some(Ports::default())] {
             let mut packet = local(udp);
             packet.let_routers_fragment();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out() {
+    fn encapsulated_packets_round_trip() {
         let ports = Some(Ports { source: 40_000, destination: UDP_PORT });
         let v4 = packet(Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(10, 0, 0, 2).into(), ports);
         let v6 = packet(Ipv6Addr::LOCALHOST.into(), Ipv6Addr::UNSPECIFIED.into(), ports);
@@ -126,14 +126,14 @@ mod tests {
                 payload.offset = 5;
             });
             assert_eq!(parsed, packet);
-            // The answer's direction, and a port that is not ours.
+            // The opposite direction, and another port.
             assert!(matches!(parse(&bytes, 40_000).unwrap().body, Body::Sctp(_)));
             assert!(matches!(parse(&bytes, 4_000).unwrap().body, Body::Udp(_)));
         }
     }
 
     #[test]
-    fn plain_packets_pass() {
+    fn plain_packets_are_parsed() {
         let mut bytes = Vec::new();
         local(None).emit(&mut bytes);
         assert_eq!(local(None).wire_len() + OVERHEAD, local(Some(Ports::default())).wire_len());
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_inner_checksum_is_seen() {
+    fn bad_inner_checksum_is_refused() {
         let packet = local(None);
         let Body::Sctp(sctp) = &packet.body else { panic!("SCTP") };
         let mut inner = Vec::new();

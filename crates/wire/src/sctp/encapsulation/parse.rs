@@ -1,4 +1,4 @@
-//! Reading what travels in UDP.
+//! Parsing of SCTP in UDP.
 
 use super::Ports;
 use crate::content::Buffer;
@@ -6,12 +6,12 @@ use crate::error::ParseError;
 use crate::packet::{Body, Packet};
 use crate::sctp;
 
-/// Reads an IP packet in which UDP from or to `port` carries SCTP. Any other packet is read as [`Packet::parse`] does,
-/// plain SCTP too.
+/// Reads an IP packet in which UDP from or to `port` carries SCTP. All other packets, plain SCTP included,
+/// are read like by [`Packet::parse`].
 ///
 /// # Errors
 ///
-/// As [`Packet::parse`]. An error within an encapsulated packet counts bytes from the SCTP header on.
+/// Like [`Packet::parse`]. Within an encapsulated packet, offsets in errors count from the SCTP header.
 pub fn parse(bytes: &[u8], port: u16) -> Result<Packet, ParseError> {
     let mut parsed = Packet::parse(bytes)?;
     let Body::Udp(datagram) = &parsed.body else { return Ok(parsed) };
@@ -22,7 +22,7 @@ pub fn parse(bytes: &[u8], port: u16) -> Result<Packet, ParseError> {
     let start = datagram.payload.offset;
     let mut packet = sctp::Packet::parse(Buffer(bytes).bytes(datagram.payload))?;
     packet.udp = Some(ports);
-    // DF, which is read already: bit 6 of byte 6 of an IPv4 header.
+    // DF of the IPv4 header, bit 6 of byte 6, since the header itself is parsed already.
     packet.may_fragment = bytes[0] >> 4 == 4 && bytes[6] & 0x40 == 0;
     parsed.body = Body::Sctp(packet);
     parsed.for_each_payload(|payload| payload.offset += start);

@@ -1,4 +1,4 @@
-//! `ADD_ADDR` (RFC 8684 §3.4.1). The length tells the family, the port's and the HMAC's presence.
+//! `ADD_ADDR` (RFC 8684 §3.4.1). Family, port and HMAC follow from the option's length.
 //!
 //! ```text
 //! +---------------+---------------+-------+-----+-+---------------+

@@ -20,7 +20,8 @@ const EXTENSION: u8 = 0x40;
 const NO_JOIN_HERE: u8 = 0x20;
 const HMAC_SHA256: u8 = 0x01;
 
-/// `MP_CAPABLE`. Its forms: no key (SYN), the sender's (SYN/ACK), both (third segment), both and `data`.
+/// `MP_CAPABLE`. Its forms: no key (SYN), the sender's key (SYN/ACK), both keys (third segment), both keys
+/// and `data`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capable {
     /// Protocol version, 1; 4 bits.
@@ -39,7 +40,7 @@ pub struct Capable {
     pub data: Option<CapableData>,
 }
 
-/// What `MP_CAPABLE` says about the first data.
+/// Length and checksum of the first data in `MP_CAPABLE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapableData {
     /// Data-level length, bytes.
@@ -65,7 +66,7 @@ impl Capable {
         let form = (self.sender_key.is_some(), self.receiver_key.is_some(), self.data.is_some());
         match form {
             (false, false, false) | (true, _, false) | (true, true, true) => Ok(()),
-            _ => Err(EncodeError::Value("MP_CAPABLE with keys and data that no form has together")),
+            _ => Err(EncodeError::Value("MP_CAPABLE with a combination of keys and data that no form has")),
         }
     }
 

@@ -28,7 +28,7 @@ const DATA_FIN: u8 = 0x10;
 pub struct Dss {
     /// Next data sequence number expected.
     pub data_ack: Option<DataNumber>,
-    /// Which data sequence numbers the payload carries.
+    /// The mapping of the payload to data sequence numbers.
     pub mapping: Option<Mapping>,
     /// `DATA_FIN`: the mapping's last number is the end of the data stream.
     pub data_fin: bool,
@@ -65,7 +65,7 @@ impl DataNumber {
         }
     }
 
-    /// The 64-bit number meant: itself, or the nearest to `near` with these low 32 bits (RFC 8684 §3.3.1).
+    /// The 64-bit number: itself, or the one nearest to `near` with these low 32 bits (RFC 8684 §3.3.1).
     pub const fn unwrap_near(self, near: u64) -> u64 {
         match self {
             Self::Short(low) => crate::seq::Serial(low).unwrap_near(near),
@@ -141,7 +141,7 @@ impl Dss {
                 dsn: DataNumber::parse(&mut reader, flags & LONG_DSN != 0)?,
                 subflow_seq: reader.u32()?,
                 len: reader.u16()?,
-                // Nothing but the option's length tells whether there is a checksum.
+                // The option's length determines whether there is a checksum.
                 checksum: if reader.rest().is_empty() {
                     None
                 } else {
@@ -156,23 +156,24 @@ impl Dss {
     }
 }
 
-/// The checksum of a mapping as a segment carries it.
+/// The checksum of a segment's mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataChecksum {
-    /// Its value.
+    /// A computed checksum.
     Known(u16),
-    /// For a sender without the bytes, whose mapping is the segment's own payload: the sum of the pseudo-header so far. It
-    /// gets its value where the bytes are, when the segment is written, or from [`Packet::settle`](crate::Packet::settle).
+    /// The sum of the pseudo-header, if the sender has no payload bytes and the mapping covers the segment's
+    /// own payload. The checksum is computed when the segment is written, or by
+    /// [`Packet::settle`](crate::Packet::settle).
     Pending(u16),
 }
 
 impl DataChecksum {
-    /// That of the mapping of a segment's own payload; the rest as in [`dss_checksum`].
+    /// The pending checksum of a mapping of the segment's own payload; see [`dss_checksum`].
     pub fn pending(dsn: u64, subflow_seq: u32, len: u16) -> Self {
         Self::Pending(!dss_pseudo_header(dsn, subflow_seq, len).finish())
     }
 
-    /// The value, where the segment's payload has this sum.
+    /// The checksum, given the sum of the segment's payload.
     #[must_use]
     pub fn over(self, payload: Checksum) -> u16 {
         match self {
@@ -181,7 +182,7 @@ impl DataChecksum {
         }
     }
 
-    /// What is written before the payload is known.
+    /// The value that is written before the payload is known.
     pub(super) const fn wire(self) -> u16 {
         match self {
             Self::Known(value) => value,
@@ -190,7 +191,7 @@ impl DataChecksum {
     }
 }
 
-/// The sum of what the checksum of a mapping covers before the data; [`dss_checksum`] says what of.
+/// The sum over the pseudo-header of a mapping; see [`dss_checksum`].
 pub fn dss_pseudo_header(dsn: u64, subflow_seq: u32, len: u16) -> Checksum {
     Checksum::new()
         .bytes(&dsn.to_be_bytes())
@@ -202,9 +203,9 @@ pub fn dss_pseudo_header(dsn: u64, subflow_seq: u32, len: u16) -> Checksum {
 /// The checksum of a mapping (RFC 8684 §3.3.1): over a pseudo-header of the full 64-bit data sequence number, the
 /// relative subflow sequence number, the data-level length and a zero, then over the data.
 ///
-/// `data` is a sum over the mapping's payload: [`Checksum::bytes`] where there are bytes,
-/// [`Checksum::pattern`] where there are none. Over a mapping whose checksum is right, a receiver that puts the checksum
-/// found into the sum gets zero; comparing with what this function answers says the same.
+/// `data` is the sum over the mapping's payload: [`Checksum::bytes`] if there are bytes, otherwise
+/// [`Checksum::pattern`]. A receiver compares the received checksum with this value, or includes it in the
+/// sum and compares with zero.
 pub fn dss_checksum(dsn: u64, subflow_seq: u32, len: u16, data: Checksum) -> u16 {
     dss_pseudo_header(dsn, subflow_seq, len).followed_by(data).finish()
 }

@@ -19,7 +19,7 @@ pub use dss::{DataChecksum, DataNumber, Dss, Mapping, dss_checksum, dss_pseudo_h
 pub use join::Join;
 
 use crate::error::{EncodeError, Header, ParseError, Problem};
-use crate::seldom::Usual;
+use crate::seldom::HasDefault;
 
 /// The kind of every Multipath TCP option (RFC 8684 §8.1).
 pub const KIND: u8 = 30;
@@ -55,20 +55,20 @@ pub struct Options {
     pub others: Vec<Control>,
 }
 
-impl Usual for Options {
-    fn usual() -> &'static Self {
+impl HasDefault for Options {
+    fn shared_default() -> &'static Self {
         static NONE: Options = Options { dss: None, others: Vec::new() };
         &NONE
     }
 }
 
 impl Options {
-    /// True without an option.
+    /// True if there are no options.
     pub const fn is_empty(&self) -> bool {
         self.dss.is_none() && self.others.is_empty()
     }
 
-    /// Bytes with every option filled up to whole words.
+    /// Length with every option padded to whole words, bytes.
     pub(super) fn aligned_len(&self) -> u32 {
         let dss = self.dss.map_or(0, |dss| dss.wire_len().next_multiple_of(4));
         if self.others.is_empty() {
@@ -77,17 +77,18 @@ impl Options {
         dss + self.others.iter().map(|option| option.wire_len().next_multiple_of(4)).sum::<u32>()
     }
 
-    /// Bytes without padding.
+    /// Length without padding, bytes.
     pub(super) fn dense_len(&self) -> u32 {
         self.dss.map_or(0, |dss| dss.wire_len()) + self.others.iter().map(Control::wire_len).sum::<u32>()
     }
 
-    /// Whether the values can be written at all.
+    /// Checks that the values have an encoding.
     pub(super) fn validate(&self) -> Result<(), EncodeError> {
         self.others.iter().try_for_each(Control::validate)
     }
 
-    /// The checksum that waits for the segment's payload, if one does, and the subtype of its option.
+    /// The checksum that is computed from the segment's payload later, if there is one, and the subtype of
+    /// its option.
     pub(super) fn pending_checksum(&mut self) -> Option<(u8, &mut DataChecksum)> {
         let dss = self.dss.as_mut().and_then(|dss| dss.mapping.as_mut()?.checksum.as_mut());
         let capable = self.others.iter_mut().find_map(|option| match option {
@@ -112,7 +113,7 @@ impl Options {
         }
     }
 
-    /// Reads one option of kind 30, given whole. A second DSS replaces the first.
+    /// Reads one option of kind 30, header included. A second DSS replaces the first.
     pub(super) fn parse_option(&mut self, option: &[u8]) -> Result<(), ParseError> {
         let Some(&[_, _, third]) = option.first_chunk() else {
             return Err(ParseError::new(Header::TcpOption(KIND), 1, Problem::Length(option.len())));
@@ -216,12 +217,12 @@ impl Control {
     }
 }
 
-/// The first three bytes of an option; `low` are the four bits beside the subtype.
+/// The first three bytes of an option; `low` are the four bits next to the subtype.
 fn head(len: u32, subtype: u8, low: u8) -> [u8; 3] {
     [KIND, len as u8, subtype << 4 | low & 0x0f]
 }
 
-/// The error for an option whose length fits none of its forms.
+/// The error for an option whose length matches none of its forms.
 fn wrong_length(subtype: u8, option: &[u8]) -> ParseError {
     ParseError::new(Header::Mptcp(subtype), 1, Problem::Length(option.len()))
 }

@@ -1,4 +1,5 @@
-//! `REMOVE_ADDR` (RFC 8684 §3.4.2): kind, length, subtype and four reserved bits, then one byte an address identifier.
+//! `REMOVE_ADDR` (RFC 8684 §3.4.2): kind, length, subtype and four reserved bits, then one byte per address
+//! identifier.
 
 use super::{Control, head, subtype, wrong_length};
 use crate::error::ParseError;

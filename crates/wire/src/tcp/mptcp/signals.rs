@@ -1,4 +1,4 @@
-//! The options of a few fixed fields.
+//! Options with few fixed fields: `MP_PRIO`, `MP_FAIL`, `MP_FASTCLOSE` and `MP_TCPRST`.
 //!
 //! ```text
 //! MP_PRIO (RFC 8684 §3.3.8), 3 bytes:       kind, length, subtype | 3 reserved | B

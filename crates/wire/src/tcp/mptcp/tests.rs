@@ -13,7 +13,7 @@ fn parse(hex: &str) -> Result<Options, ParseError> {
     TcpOptions::parse(&bytes(hex)).map(|options| (*options.mptcp).clone())
 }
 
-/// The value is written as these bytes, and they are read as this value.
+/// Checks that the value is written as these bytes, and that they are parsed as this value.
 #[track_caller]
 fn both_ways(value: &Options, hex: &str) {
     let options = TcpOptions { mptcp: value.clone().into(), ..TcpOptions::default() };
@@ -32,7 +32,7 @@ fn control(control: Control) -> Options {
 fn fails(hex: &str, header: Header, at: usize, problem: Problem) {
     let error = Options::default().parse_option(&bytes(hex)).expect_err("malformed");
     assert_eq!(error, ParseError::new(header, at, problem));
-    assert_eq!(parse(hex), Ok(Options::default()), "among others it is passed over");
+    assert_eq!(parse(hex), Ok(Options::default()), "among other options it is skipped");
 }
 
 const SENDER: u64 = 0x0102_0304_0506_0708;
@@ -61,7 +61,7 @@ fn capable_with_the_extension_flag_is_ignored() {
 }
 
 #[test]
-fn capable_ignores_reserved_bits_and_refuses_other_lengths() {
+fn capable_ignores_reserved_bits() {
     let syn = Capable { version: 1, hmac_sha256: true, ..Capable::default() };
     assert_eq!(parse("1e 04 01 1f"), Ok(control(Control::Capable(syn))));
     fails("1e 05 01 01 00", Header::Mptcp(0), 1, Problem::Length(5));
@@ -110,7 +110,7 @@ fn dss_in_all_lengths() {
 }
 
 #[test]
-fn dss_of_a_wrong_length() {
+fn dss_of_a_wrong_length_is_refused() {
     fails("1e 08 20 00 00000000", Header::Mptcp(2), 1, Problem::Length(8));
     fails("1e 07 20 01 000000", Header::Mptcp(2), 4, Problem::Truncated { needed: 4, available: 3 });
     // A mapping and one byte: half a checksum.
@@ -154,7 +154,7 @@ fn remove_address_with_one_and_many_identifiers() {
 }
 
 #[test]
-fn signals() {
+fn signals_are_encoded() {
     both_ways(&control(Control::Priority { backup: true }), "1e 03 51 01");
     both_ways(&control(Control::Priority { backup: false }), "1e 03 50 01");
     both_ways(&control(Control::Fail { dsn: SENDER }), "1e 0c 60 00 0102030405060708");
@@ -167,7 +167,7 @@ fn signals() {
 }
 
 #[test]
-fn several_options_keep_their_order_and_unknown_subtypes_are_skipped() {
+fn options_keep_order_and_unknown_ones_are_skipped() {
     let dss = Dss { data_ack: Some(DataNumber::Short(1)), ..Dss::default() };
     let others = vec![Control::RemoveAddress(vec![1]), Control::Priority { backup: true }];
     both_ways(&Options { dss: Some(dss), others }, "1e 08 20 01 00000001 1e 04 40 01 1e 03 51 01");
@@ -185,7 +185,7 @@ fn checksum_of_a_mapping() {
     let data = Checksum::new().bytes(&[0x10, 0x20, 0x30, 0x40]);
     assert_eq!(dss_checksum(0x0001_0002_0003_0004, 5, 4, data), !sum);
 
-    // Without bytes and with them.
+    // The same checksum without payload bytes and with them.
     let payload = Payload::new(77, 1_001);
     let mut bytes = vec![0; 1_001];
     payload.fill(&mut bytes);
@@ -196,7 +196,7 @@ fn checksum_of_a_mapping() {
 }
 
 #[test]
-fn a_checksum_without_the_bytes_gets_its_value_when_they_are_written() {
+fn pending_checksum_is_computed_on_writing() {
     let addresses = Addresses { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let long = Mapping {
         dsn: DataNumber::Long(SENDER),
@@ -227,7 +227,7 @@ fn a_checksum_without_the_bytes_gets_its_value_when_they_are_written() {
         };
         let expected = dss_checksum(SENDER, subflow_seq, 5, Checksum::new().bytes(b"bytes"));
         assert_eq!(known, Some(DataChecksum::Known(expected)));
-        // The same from whoever has the bytes without writing them.
+        // The same checksum from `settle`, without writing.
         segment.payload.offset = u64::from(segment.header_len());
         segment.settle(&crate::Buffer(&bytes));
         assert_eq!(segment, read);

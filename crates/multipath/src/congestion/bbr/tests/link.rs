@@ -1,5 +1,5 @@
-//! BBR, the estimator and the pacer over a bottleneck with a queue and random losses: whatever the path is like, the control
-//! stays within its bounds and every state ends.
+//! BBR, the estimator and the pacer over a bottleneck with a queue and random losses: on every network the
+//! control stays within its bounds and every state ends.
 
 use super::*;
 use crate::delivery::{DeliveryRate, Snapshot};
@@ -8,7 +8,7 @@ use anabranch_base::rng::Rng;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-/// What the path is like.
+/// Properties of the simulated network.
 #[derive(Clone, Copy, Debug)]
 struct Network {
     /// Bytes per second.
@@ -20,14 +20,14 @@ struct Network {
     seed: u64,
 }
 
-/// A packet on its way: what is known of it, and when its acknowledgement or the news of its loss comes.
+/// A packet in flight: its snapshot, and the arrival time of its acknowledgement or loss report.
 struct Packet {
     snapshot: Snapshot,
     news: Time,
     lost: bool,
 }
 
-/// How long a state lasted at most, and how many packets arrived.
+/// The longest duration of each state, and the number of packets that arrived.
 struct Outcome {
     longest: [(State, Duration); 7],
     delivered: u64,
@@ -45,9 +45,9 @@ struct World {
     rng: Rng,
     flying: VecDeque<Packet>,
     in_flight: u64,
-    /// When the bottleneck has sent all it has.
+    /// The time at which the bottleneck has sent its whole queue.
     free: Time,
-    /// The recovery phase ends with the packet that left then.
+    /// Recovery ends with the packet that left at this time.
     recovery: Option<Time>,
 }
 
@@ -84,7 +84,7 @@ impl World {
         if !lost {
             self.free = self.free.max(now) + service;
         }
-        // The news of a loss comes with what was sent right after it.
+        // A loss is reported together with the packet sent right after it.
         let news = self.free.max(now) + self.network.rtt;
         self.flying.push_back(Packet { snapshot, news, lost });
     }
@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// Lives until `end`, or until everything in flight was lost.
+    /// Runs until `end`, or until everything in flight was lost.
     fn run(&mut self, end: Time) -> Outcome {
         let mut outcome =
             Outcome { longest: STATES.map(|s| (s, Duration::ZERO)), delivered: 0, visited: Vec::new() };
@@ -141,8 +141,12 @@ impl World {
             assert!(path.pacing().bits_per_second() >= MSS * 8);
             if path.state != state {
                 let spent = self.bench.now.since(since);
-                let longest =
-                    &mut outcome.longest.iter_mut().find(|(s, _)| *s == state).expect("all are there").1;
+                let longest = &mut outcome
+                    .longest
+                    .iter_mut()
+                    .find(|(s, _)| *s == state)
+                    .expect("every state has an entry")
+                    .1;
                 *longest = spent.max(*longest);
                 outcome.visited.push(path.state);
                 (state, since) = (path.state, self.bench.now);
@@ -169,20 +173,20 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_state_ends_and_the_path_is_used(network in networks()) {
+    fn every_state_ends_and_the_path_is_utilised(network in networks()) {
         let mut world = World::new(network);
         let outcome = world.run(Time::ZERO + Duration::from_secs(31));
-        // A round trip with a full queue: what the window can be at most, in time at the bottleneck.
+        // A round trip with a full queue: the maximum window, as transmission time of the bottleneck.
         let queue = Duration::from_secs_f64((network.queue + 20 * MSS) as f64 / network.rate as f64);
         let round = network.rtt + queue;
         for (state, longest) in outcome.longest {
             let limit = match state {
-                // Doublings from one packet to the whole, and three rounds; a pause may lie between.
+                // Doublings from one packet to the full rate, and three rounds; a ProbeRtt may lie between.
                 State::Startup => round.saturating_mul(40) + Duration::from_secs(6),
                 State::Drain => round.saturating_mul(8),
                 State::Down | State::Cruise => round.saturating_mul(4) + Duration::from_secs(4),
                 State::Refill => round.saturating_mul(4),
-                // Long-term bounds grow by doubling steps before the plateau can be seen.
+                // Long-term bounds grow by doubling steps before the plateau can be detected.
                 State::Up => round.saturating_mul(60),
                 State::ProbeRtt => round.saturating_mul(8) + Duration::from_millis(400),
             };
@@ -199,7 +203,7 @@ proptest! {
 }
 
 #[test]
-fn alone_on_a_path_it_takes_the_whole_with_a_short_queue() {
+fn single_flow_fills_path_with_a_short_queue() {
     let network = Network { rate: 1_250_000, rtt: ms(40), queue: 100_000, loss: 0.0, seed: 1 };
     let mut world = World::new(network);
     world.run(Time::ZERO + Duration::from_secs(6));

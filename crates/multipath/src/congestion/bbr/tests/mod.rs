@@ -1,5 +1,5 @@
-//! The state machine by hand: packets of 1,000 bytes, a round trip of 100 ms, rates in kB/s. One sample a round, unless
-//! a test says otherwise.
+//! The state machine by hand: packets of 1,000 bytes, a round trip of 100 ms, rates in kB/s. One sample per
+//! round, unless stated otherwise.
 
 mod link;
 
@@ -45,7 +45,8 @@ impl Bench {
         Self { path: Path::new(PathId(0), &setup), now: Time::ZERO + ms(1_000), delivered: 0 }
     }
 
-    /// A sample that is ten packets in a round trip of 100 ms, changed by `change`. `ends` says whether it ends a round.
+    /// A sample of ten packets in a round trip of 100 ms, changed by `change`. `ends`: whether it ends a
+    /// round.
     fn sample(&mut self, ends: bool, change: impl FnOnce(&mut RateSample)) -> State {
         let prior = self.delivered;
         let mut sample = RateSample {
@@ -152,11 +153,12 @@ impl Bench {
 }
 
 #[test]
-fn the_first_pace_is_the_initial_window_in_a_round_trip() {
+fn first_pace_is_initial_window_per_round_trip() {
     let mut bench = Bench::new();
     // 2.77 · 10 packets in the millisecond that is assumed.
     assert_eq!((bench.pace(), bench.path.window()), (27_700, 10_000));
-    // In the 100 ms that were measured. 0.99 · 2.77 · 60 kB/s is less: before the path is full the pace only rises.
+    // Paced over the 100 ms that were measured. 0.99 · 2.77 · 60 kB/s is less: before the path is full the
+    // pace only rises.
     bench.round(60, 10_000);
     assert_eq!(bench.pace(), 277);
     bench.round(200, 10_000);
@@ -182,7 +184,7 @@ fn startup_opens_the_window_to_twice_the_product() {
 fn three_rounds_without_a_quarter_more_end_startup() {
     let mut bench = Bench::new();
     for rate in [100, 200, 249, 300, 310] {
-        // 249 < 250 is the first round without growth; 300 is a quarter more than 200 and begins the count anew.
+        // 249 < 250 is the first round without growth; 300 is a quarter more than 200 and resets the count.
         assert_eq!(bench.round(rate, 90_000), State::Startup);
     }
     assert_eq!(bench.path.full_bw.rounds, 1);
@@ -193,7 +195,7 @@ fn three_rounds_without_a_quarter_more_end_startup() {
 }
 
 #[test]
-fn rounds_without_a_full_application_or_without_a_rate_say_nothing_of_a_plateau() {
+fn unreliable_samples_do_not_end_startup() {
     let mut bench = Bench::new();
     bench.round(100, 10_000);
     for _ in 0..20 {
@@ -201,13 +203,13 @@ fn rounds_without_a_full_application_or_without_a_rate_say_nothing_of_a_plateau(
         assert_eq!(bench.round_with(90, |sample| sample.rate = None), State::Startup);
     }
     assert_eq!(whole(bench.path.model.max_bw()), 100_000);
-    // A higher rate counts whatever the application did.
+    // A higher rate counts even in an application-limited sample.
     bench.round_with(120, |sample| sample.app_limited = true);
     assert_eq!(whole(bench.path.model.max_bw()), 120_000);
 }
 
 #[test]
-fn six_acknowledgements_with_losses_in_a_round_of_recovery_end_startup() {
+fn six_acknowledgements_with_losses_end_startup() {
     let startup = |events: u64, lost: u64, recovering: bool| {
         let mut bench = Bench::new();
         bench.round(1_000, 100_000);
@@ -223,10 +225,10 @@ fn six_acknowledgements_with_losses_in_a_round_of_recovery_end_startup() {
         });
         bench
     };
-    // More than 2 % of 100 packets, six times told.
+    // More than 2 % of 100 packets, reported six times.
     let bench = startup(6, 2_001, true);
     assert_eq!(bench.path.state, State::Drain);
-    // max(1,200 kB/s · 100 ms, what the round delivered).
+    // max(1,200 kB/s · 100 ms, delivered bytes of the round).
     assert_eq!(bench.path.model.inflight_longterm, 120_000);
     assert_eq!(startup(5, 2_001, true).path.state, State::Startup);
     assert_eq!(startup(6, 2_000, true).path.state, State::Startup);
@@ -234,18 +236,18 @@ fn six_acknowledgements_with_losses_in_a_round_of_recovery_end_startup() {
 }
 
 #[test]
-fn drain_ends_with_the_queue_or_after_three_rounds() {
+fn drain_ends_without_queue_or_after_three_rounds() {
     let mut bench = Bench::in_drain();
     assert_eq!(bench.pace(), 495);
     assert_eq!(bench.round(1_000, 100_001), State::Drain);
-    // Down is over at once if there is nothing more to drain.
+    // Down ends at once if there is nothing more to drain.
     assert_eq!(bench.round(1_000, 100_000), State::Cruise);
     let bench = Bench::in_down();
     assert_eq!(bench.pace(), 891); // 0.9 · 0.99 · 1,000
 }
 
 #[test]
-fn down_ends_when_the_queue_is_gone_and_there_is_headroom() {
+fn down_ends_without_queue_and_with_headroom() {
     let mut bench = Bench::in_down();
     assert_eq!(bench.round(1_000, 100_001), State::Down);
     assert_eq!(bench.round(1_000, 100_000), State::Cruise);
@@ -256,14 +258,14 @@ fn down_ends_when_the_queue_is_gone_and_there_is_headroom() {
     assert_eq!(bench.round_with(1_000, |s| s.in_flight = 93_501), State::Down);
     assert_eq!(bench.round_with(1_000, |s| s.in_flight = 93_500), State::Cruise);
     assert_eq!(bench.path.window(), 93_500, "and a window that leaves it");
-    // The probe comes whether the queue goes or not.
+    // The probe starts whether or not the queue drains.
     let mut bench = Bench::in_down();
     bench.now += ms(3_000);
     assert_eq!(bench.round(1_000, 150_000), State::Refill);
 }
 
 #[test]
-fn a_probe_is_due_after_two_to_three_seconds_or_as_many_rounds_as_packets() {
+fn probe_is_due_after_seconds_or_rounds() {
     for start in 0..40 {
         let mut bench = Bench::in_drain();
         bench.now += ms(start);
@@ -283,7 +285,7 @@ fn a_probe_is_due_after_two_to_three_seconds_or_as_many_rounds_as_packets() {
 }
 
 #[test]
-fn a_probe_fills_the_path_for_a_round_then_sends_more_until_it_brings_no_more() {
+fn probe_refills_then_sends_more_until_plateau() {
     let mut bench = Bench::in_refill();
     assert_eq!(bench.pace(), 990);
     assert_eq!(bench.sample(false, |sample| sample.rate = Some(kbytes(1_000))), State::Refill);
@@ -299,7 +301,7 @@ fn a_probe_fills_the_path_for_a_round_then_sends_more_until_it_brings_no_more() 
 }
 
 #[test]
-fn the_highest_rate_is_forgotten_after_two_cycles() {
+fn highest_rate_expires_after_two_cycles() {
     let mut bench = Bench::in_down();
     bench.round(600, 50_000); // ends the round after the probe: the filter moves on
     assert_eq!(whole(bench.path.model.max_bw()), 1_000_000);
@@ -317,16 +319,17 @@ fn the_highest_rate_is_forgotten_after_two_cycles() {
 }
 
 #[test]
-fn too_many_losses_end_a_probe_and_bound_what_is_in_flight() {
+fn too_many_losses_end_probe_and_set_bound() {
     let mut bench = Bench::in_up();
     bench.round(1_000, 120_000);
     bench.lose(120_000, 2_000); // 1.7 %
     assert_eq!((bench.path.state, bench.path.model.inflight_longterm), (State::Up, UNBOUNDED));
     bench.lose(120_000, 3_000); // 2.5 %
-    // 119,000 in flight and 2,000 lost before the packet: (0.02 · 119,000 − 2,000)/0.98 = 387 bytes of it were right.
+    // 119,000 in flight and 2,000 lost before the packet: (0.02 · 119,000 − 2,000)/0.98 = 387 bytes of it
+    // were still within the limit.
     assert_eq!((bench.path.state, bench.path.model.inflight_longterm), (State::Down, 119_387));
     assert!(bench.path.probe.too_high);
-    // One reaction a probe.
+    // One reaction per probe.
     bench.lose(90_000, 9_000);
     assert_eq!(bench.path.model.inflight_longterm, 119_387);
     // Not below 0.7 of the product.
@@ -336,7 +339,7 @@ fn too_many_losses_end_a_probe_and_bound_what_is_in_flight() {
 }
 
 #[test]
-fn the_probe_after_a_loss_stops_where_it_was_and_the_next_one_goes_beyond() {
+fn probe_after_loss_stops_at_the_bound() {
     let mut bench = Bench::in_up();
     bench.round(1_000, 120_000);
     bench.lose(120_000, 3_000);
@@ -348,14 +351,14 @@ fn the_probe_after_a_loss_stops_where_it_was_and_the_next_one_goes_beyond() {
     // It reaches the bound: down at once, as a precaution.
     assert_eq!(bench.round(1_000, 119_387), State::Down);
     assert!(bench.path.probe.precautionary && !bench.path.probe.too_high);
-    // A round later nothing bad is known: another probe without a cruise, which stays.
+    // A round later no loss is known: another probe without a cruise, which continues.
     assert_eq!(bench.round(1_000, 119_387), State::Refill);
     assert_eq!(bench.round(1_000, 119_387), State::Up);
     assert_eq!(bench.round_with(1_000, |s| (s.in_flight, s.tx_in_flight) = (119_387, 119_387)), State::Up);
 }
 
 #[test]
-fn the_long_term_bound_grows_by_one_two_and_four_packets() {
+fn long_term_bound_grows_by_1_2_and_4_packets() {
     let mut bench = Bench::in_refill();
     bench.path.model.inflight_longterm = 100_000;
     bench.path.cwnd = 100_000;
@@ -371,14 +374,14 @@ fn the_long_term_bound_grows_by_one_two_and_four_packets() {
         bench.path.model.inflight_longterm - before
     };
     let growth = [grown(&mut bench), grown(&mut bench), grown(&mut bench)];
-    // A packet for a window of acknowledgements, then two, then four. Windows are a little more than the 100 packets that are
-    // acknowledged: of two, one waits for the next round.
+    // A packet per window of acknowledgements, then two, then four. A window is slightly more than the 100
+    // packets that are acknowledged, so that one of two increases happens a round later.
     assert_eq!(growth, [MSS, MSS, 5 * MSS]);
     assert_eq!(bench.path.state, State::Up, "the bound, not the path, held the rate");
 }
 
 #[test]
-fn a_lossy_round_outside_of_a_probe_lowers_the_short_term_bounds() {
+fn lossy_round_lowers_short_term_bounds() {
     let mut bench = Bench::in_cruise();
     let window = bench.path.window();
     bench.lose(100_000, MSS);
@@ -394,14 +397,14 @@ fn a_lossy_round_outside_of_a_probe_lowers_the_short_term_bounds() {
     assert_eq!(whole(bench.path.model.bw_shortterm), 630_000); // 0.7 · 900 is more than 500
     assert!(bench.path.model.inflight_shortterm < window && bench.path.window() <= window);
     assert_eq!(bench.pace(), 623); // 0.99 · 630
-    // The next probe forgets it.
+    // The next probe resets it.
     bench.now += ms(3_000);
     assert_eq!(bench.round(500, 50_000), State::Refill);
     assert_eq!((whole(bench.path.model.bw()), bench.path.model.inflight_shortterm), (1_000_000, UNBOUNDED));
 }
 
 #[test]
-fn five_seconds_without_a_lower_round_trip_time_make_a_pause() {
+fn five_seconds_without_lower_rtt_start_probe_rtt() {
     let mut bench = Bench::in_cruise();
     bench.now += ms(5_000);
     let queued = |s: &mut RateSample| (s.rtt, s.in_flight, s.newly_acked) = (Some(ms(130)), 100_000, 0);
@@ -416,14 +419,14 @@ fn five_seconds_without_a_lower_round_trip_time_make_a_pause() {
     bench.now += ms(1);
     assert_eq!(bench.sample(false, |s| s.rate = Some(kbytes(500))), State::Cruise);
     assert!(bench.path.window() >= 200_000, "{}", bench.path.window());
-    // The next one is five seconds away.
+    // The next probe is five seconds away.
     for _ in 0..49 {
         assert_ne!(bench.round_with(1_000, |s| s.rtt = Some(ms(130))), State::ProbeRtt);
     }
 }
 
 #[test]
-fn a_pause_in_startup_leads_back_to_startup_and_silence_takes_its_place() {
+fn probe_rtt_returns_to_startup_idle_replaces_it() {
     let mut bench = Bench::new();
     bench.round(100, 10_000);
     bench.now += ms(6_000);
@@ -446,7 +449,7 @@ fn a_pause_in_startup_leads_back_to_startup_and_silence_takes_its_place() {
 
 #[test]
 fn spurious_losses_are_undone() {
-    // Startup ended by losses that were none.
+    // Startup ended by spurious losses.
     let mut bench = Bench::new();
     bench.round(1_000, 100_000);
     bench.path.enter_recovery();
@@ -461,7 +464,7 @@ fn spurious_losses_are_undone() {
     bench.path.undo();
     assert_eq!((bench.path.state, bench.path.full_bw_reached), (State::Startup, false));
     assert_eq!(bench.path.model.inflight_longterm, UNBOUNDED);
-    // A probe ended by losses that were none begins again.
+    // A probe ended by spurious losses starts again.
     let mut bench = Bench::in_up();
     let window = bench.path.window();
     bench.path.enter_recovery();
@@ -485,20 +488,20 @@ fn spurious_losses_are_undone() {
 }
 
 #[test]
-fn a_timeout_leaves_one_packet_and_recovery_restores_the_window() {
+fn timeout_sets_one_packet_recovery_restores_window() {
     let mut bench = Bench::in_cruise();
     let before = bench.path.window();
     bench.path.on_timeout();
     assert_eq!((bench.path.window(), bench.path.target_inflight()), (MSS, 100_000));
     bench.round_with(10, |s| s.in_flight = MSS);
-    assert_eq!(bench.path.window(), 4 * MSS, "the least that keeps a path busy");
+    assert_eq!(bench.path.window(), 4 * MSS, "the smallest window that keeps a path busy");
     bench.path.leave_recovery();
     bench.round_with(1_000, |s| s.newly_acked = MSS);
     assert!(bench.path.window() >= before.min(200_000), "{} of {before}", bench.path.window());
 }
 
 #[test]
-fn an_ecn_echo_ends_startup_and_probes_and_lowers_bounds() {
+fn ecn_echo_ends_startup_and_probes() {
     let mut bench = Bench::new();
     bench.round(1_000, 100_000);
     bench.path.on_mark(bench.now);
@@ -517,20 +520,20 @@ fn an_ecn_echo_ends_startup_and_probes_and_lowers_bounds() {
 }
 
 #[test]
-fn acknowledgements_in_bunches_widen_the_window() {
+fn aggregated_acknowledgements_enlarge_the_window() {
     let mut bench = Bench::in_cruise();
     for _ in 0..12 {
         // A quarter of a second of silence, then 250 packets' worth of acknowledgements at once.
         bench.now += ms(150);
         bench.round_with(1_000, |s| (s.newly_acked, s.in_flight) = (250_000, 100_000));
     }
-    // 2 · 100 packets, and what comes at once, at most a window.
+    // 2 · 100 packets, and the excess, at most a window.
     assert!(bench.path.model.extra_acked(true) >= 200_000);
     assert!(bench.path.window() >= 400_000, "{}", bench.path.window());
 }
 
 #[test]
-fn the_smallest_product_leaves_four_packets() {
+fn window_is_at_least_four_packets() {
     let mut bench = Bench::new();
     for _ in 0..10 {
         bench.round_with(1, |s| (s.in_flight, s.newly_acked) = (100, 100));
@@ -544,7 +547,7 @@ fn the_smallest_product_leaves_four_packets() {
 }
 
 #[test]
-fn a_penalty_halves_the_window_until_the_next_probe() {
+fn penalty_halves_the_window_until_the_next_probe() {
     let mut bench = Bench::in_cruise();
     let before = bench.path.window();
     bench.path.penalise();
