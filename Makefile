@@ -48,6 +48,8 @@ lint: $(VENV)/.installed
 # The same random cases each time, so that a failure is of the change; `cargo test` by hand draws others.
 test-rust:
 	PROPTEST_RNG_SEED=20261122 cargo test --workspace --locked
+	cargo run --quiet --profile test --locked -p anabranch-sim --example own_control
+	cargo run --quiet --profile test --locked -p anabranch-sim --example own_scheduler
 
 # Tests of this machine go one after another, and the others beside them.
 test-python: build

@@ -10,7 +10,7 @@ use core::fmt::Debug;
 
 /// The cause of a window reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reaction {
+pub enum Reaction {
     /// Loss seen through acknowledgements.
     Retransmit,
     /// An ECN echo.
@@ -25,7 +25,7 @@ pub(super) enum Reaction {
 /// The arithmetic of one congestion control.
 ///
 /// Every method gets the whole connection and the index of the affected path; the path exists.
-pub(super) trait Algorithm: Debug + Send {
+pub trait Algorithm: Debug + Send {
     /// The name used in scenarios.
     const NAME: &'static str;
 
@@ -91,12 +91,13 @@ pub(super) trait Algorithm: Debug + Send {
 
 /// A complete congestion control: an algorithm with the common phases.
 #[derive(Debug)]
-pub(super) struct Controller<A: Algorithm> {
+pub struct Controller<A: Algorithm> {
     algorithm: A,
     group: Group<A::State>,
 }
 
 impl<A: Algorithm> Controller<A> {
+    /// A control of a connection without paths.
     pub const fn new(algorithm: A) -> Self {
         Self { algorithm, group: Group::new() }
     }

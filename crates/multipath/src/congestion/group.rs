@@ -15,7 +15,7 @@ const MIN_RTT: Duration = Duration::from_micros(1);
 const NOISE: f64 = 1e-6;
 
 /// `bytes` rounded up to a whole byte, at least one: the ⌈·⌉ of the formulas.
-pub(super) fn ceil_bytes(bytes: f64) -> u64 {
+pub fn ceil_bytes(bytes: f64) -> u64 {
     let bytes = (bytes - NOISE).min(MAX_WINDOW as f64);
     // A cast from f64 truncates, and maps negative numbers to zero.
     let whole = bytes as u64;
@@ -29,17 +29,22 @@ const fn countable(bytes: u64, mss: u64, whole_packets: bool) -> u64 {
 
 /// State of a path before its last reaction to a loss.
 #[derive(Clone, Debug)]
-pub(super) struct Undo<S> {
+pub struct Undo<S> {
+    /// Congestion window, bytes.
     pub cwnd: u64,
+    /// Slow-start threshold, bytes.
     pub ssthresh: u64,
+    /// Partially acknowledged bytes.
     pub partial: u64,
+    /// The fraction by which the window has yet to change, bytes.
     pub fraction: f64,
+    /// State of the algorithm.
     pub state: S,
 }
 
 /// One path: the common state of all algorithms, and `state`, which belongs to its own algorithm.
 #[derive(Clone, Debug)]
-pub(super) struct Path<S> {
+pub struct Path<S> {
     /// Congestion window c, bytes.
     pub cwnd: u64,
     /// Slow-start threshold s, bytes; `u64::MAX` before the first loss.
@@ -80,6 +85,7 @@ pub(super) struct Path<S> {
 }
 
 impl<S: Default> Path<S> {
+    /// A path with the initial values of `setup`.
     pub fn new(setup: &PathSetup) -> Self {
         let mss = u64::from(setup.mss.max(1));
         let ssthresh = match setup.initial_ssthresh {
@@ -244,15 +250,17 @@ impl<S> Path<S> {
 
 /// All paths of a connection, by their identifier.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Group<S> {
+pub struct Group<S> {
     paths: Vec<Option<Path<S>>>,
 }
 
 impl<S> Group<S> {
+    /// A connection without paths.
     pub const fn new() -> Self {
         Self { paths: Vec::new() }
     }
 
+    /// Adds or replaces the path at `at`.
     pub fn insert(&mut self, at: usize, path: Path<S>) {
         if self.paths.len() <= at {
             self.paths.resize_with(at + 1, || None);
@@ -260,26 +268,35 @@ impl<S> Group<S> {
         self.paths[at] = Some(path);
     }
 
+    /// Removes the path at `at`, if there is one.
     pub fn remove(&mut self, at: usize) {
         if let Some(slot) = self.paths.get_mut(at) {
             *slot = None;
         }
     }
 
+    /// The path at `at`, if there is one.
     pub fn get(&self, at: usize) -> Option<&Path<S>> {
         self.paths.get(at)?.as_ref()
     }
 
+    /// The path at `at`, mutable, if there is one.
     pub fn get_mut(&mut self, at: usize) -> Option<&mut Path<S>> {
         self.paths.get_mut(at)?.as_mut()
     }
 
-    /// The path at `at`, which an event has just mentioned.
+    /// The path at `at`.
+    ///
+    /// # Panics
+    /// If there is none; an [`Algorithm`](super::Algorithm) gets indices of existing paths only.
     pub fn path(&self, at: usize) -> &Path<S> {
         self.get(at).expect("the controller passes identifiers of existing paths only")
     }
 
     /// The path at `at`, mutable.
+    ///
+    /// # Panics
+    /// If there is none.
     pub fn path_mut(&mut self, at: usize) -> &mut Path<S> {
         self.get_mut(at).expect("the controller passes identifiers of existing paths only")
     }

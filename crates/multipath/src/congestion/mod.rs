@@ -21,7 +21,9 @@ mod reno;
 mod shared;
 mod wvegas;
 
+pub use controller::{Algorithm, Controller, Reaction};
 pub use entry::{Couple, Entry, Options, Signal, SlowStart};
+pub use group::{Group, Path, Undo, ceil_bytes};
 pub use rate::{LostPacket, RateSample, Sent};
 pub use registry::{ALGORITHMS, Choice, find};
 
