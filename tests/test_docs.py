@@ -72,8 +72,8 @@ def test_citation_names_this_version() -> None:
 
 def test_tutorial(capsys: pytest.CaptureFixture[str]) -> None:
     session: dict[str, object] = {}
-    for code in blocks("docs/tutorial.md", "python"):
-        exec(compile(code, "docs/tutorial.md", "exec"), session)
+    for code in blocks("docs/tutorials/first-simulation.md", "python"):
+        exec(compile(code, "docs/tutorials/first-simulation.md", "exec"), session)
     printed = capsys.readouterr().out
     assert "lia" in printed
     assert "reno: 0." in printed
@@ -85,6 +85,6 @@ def test_examples_are_valid(example: str) -> None:
 
 
 def test_all_metrics_are_documented() -> None:
-    text = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/studies.md").read_text(encoding="utf-8")
     for name in METRICS:
         assert f"`{name}`" in text, name

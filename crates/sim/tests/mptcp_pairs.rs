@@ -1,5 +1,5 @@
 //! Multipath TCP over pairs of dissimilar paths, with its defaults and without the mechanisms that they have: what the
-//! defaults were chosen by. The table in docs/mptcp.md comes from the last test here.
+//! defaults were chosen by. The table in docs/lab-notes/mptcp.md comes from the last test here.
 
 use sim::RunOptions;
 use sim::scenario::{self, result::FlowResult};
@@ -103,7 +103,7 @@ fn the_end_of_a_file_does_not_wait_for_the_slow_path() {
 }
 
 #[test]
-#[ignore = "a minute or two; prints the table of docs/mptcp.md"]
+#[ignore = "a minute or two; prints the table of docs/lab-notes/mptcp.md"]
 fn print_the_table() {
     let mut text = String::new();
     let mut below = [0; 3];

@@ -276,7 +276,7 @@ receive_buffer = "4 MB"
     }
 }
 
-/// Ordered delivery with the defaults over unlike pairs of paths, from the table of docs/cmt-sctp.md: rate of the second in
+/// Ordered delivery with the defaults over unlike pairs of paths, from the table of docs/lab-notes/cmt-sctp.md: rate of the second in
 /// Mbit/s, its delay in ms, both buffers in kB.
 #[test]
 fn a_second_path_takes_nothing_away() {

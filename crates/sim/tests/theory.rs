@@ -1,5 +1,5 @@
-//! One TCP flow, alone on a path, against the closed forms of the literature. `docs/theory.md` is what comes out; with
-//! `ANABRANCH_GENERATE=1` in the environment, as `make generate` has it, the page is written.
+//! One TCP flow, alone on a path, against the closed forms of the literature. `docs/lab-notes/theory.md` shows the
+//! results; `make generate`, which sets `ANABRANCH_GENERATE=1`, writes that page.
 
 use sim::scenario::{self, result::FlowResult};
 use sim::{RunOptions, scenario::Scenario};
@@ -272,7 +272,7 @@ fn generated_page_of_theory_agrees() {
         .replace("{pftk}\n", &table("losses, round trip", "segments/s", &pftk))
         .replace("{cubic}\n", &table("losses, round trip", "segments/s", &cubic))
         .replace("{slow-start}\n", &table("file, link, round trip", "ms", &slow_start));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/theory.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab-notes/theory.md");
     if std::env::var_os("ANABRANCH_GENERATE").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
@@ -281,5 +281,5 @@ fn generated_page_of_theory_agrees() {
         assert!(cell.noise <= Some(NOISE), "{}", cell.line());
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == page, "docs/theory.md is not what comes out; run `make generate` if it should be");
+    assert!(kept == page, "docs/lab-notes/theory.md differs from these runs; see `make generate`");
 }

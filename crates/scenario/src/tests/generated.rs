@@ -3,14 +3,14 @@
 use crate::{reference, result, schema};
 use std::path::Path;
 
-/// Compares a file in `docs` with what it should be; `make generate` has it written.
+/// Compares a file in `docs/reference` with what it should be; `make generate` has it written.
 fn up_to_date(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
     if std::env::var_os("ANABRANCH_GENERATE").is_some() {
         std::fs::write(&path, text).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == text, "docs/{name} is not what the tables say; run `make generate`");
+    assert!(found == text, "docs/reference/{name} is not what the tables say; run `make generate`");
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn generated_page_of_results() {
 
 #[test]
 fn generated_table_of_metrics() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/studies.md");
     let page = std::fs::read_to_string(path).unwrap();
     let (before, rest) = page.split_once("<!-- metrics -->\n").expect("the page marks where the table goes");
     let (_, after) = rest.split_once("<!-- end of metrics -->").expect("and where it ends");
