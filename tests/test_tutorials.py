@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.machine, pytest.mark.slow]
 
 
 def block(language: str, start: str) -> str:
-    found = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    found: list[str] = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     return next(text for text in found if text.startswith(start))
 
 

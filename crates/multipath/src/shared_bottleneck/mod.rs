@@ -15,7 +15,7 @@
 //! - *Coarse timestamps*: means are `f64`, so that no rounding of theirs biases the skewness (§3.2.2). A clock of a
 //!   millisecond wants delays that vary by a hundred of them (§4.1); with less the variabilities of two bottlenecks look alike.
 //! - *Two bottlenecks that look alike* are taken for one, and two paths whose delays differ by more than the thresholds for
-//!   paths of different bottlenecks. `docs/explanation/shared-bottlenecks.md` says how often.
+//!   paths of different bottlenecks. `docs/lab-notes/shared-bottlenecks.md` has the rates.
 
 mod grouping;
 mod statistics;
