@@ -64,7 +64,7 @@ test-of-code: build
 ## generate: write every file that is made from tables, by the controls or by runs: pages and schema in docs, vectors/congestion
 generate: build
 	ANABRANCH_GENERATE=1 cargo test --quiet --locked -p anabranch-multipath -p anabranch-scenario -p anabranch-sim generated
-	$(BIN)/anabranch schema study > docs/study.schema.json
+	$(BIN)/anabranch schema study > docs/reference/study.schema.json
 
 ## bpf: compile the congestion controls for Linux again, which needs clang; the objects are kept in the repository
 bpf:

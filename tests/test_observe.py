@@ -334,7 +334,7 @@ def test_mistakes_are_a_sentence(tmp_path: Path) -> None:
 
 
 def test_every_field_is_documented() -> None:
-    text = (ROOT / "docs/observe.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/how-to/observe.md").read_text(encoding="utf-8")
     for kind in (Header, Observation, Route):
         for name in kind.__struct_fields__:
             assert f"`{name}`" in text, name

@@ -54,7 +54,7 @@ def test_a_router_can_say_what_it_would_install(tmp_path: Path) -> None:
 
 
 def test_what_the_documentation_has_people_type_is_a_command() -> None:
-    page = (ROOT / "docs" / "proxies.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "proxies.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\banabranch proxy (\w+)", page))
     assert {"socks", "uplinks", "check"} <= named
     assert named <= set(proxy.commands)

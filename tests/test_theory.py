@@ -82,7 +82,7 @@ def test_fair_rates_are_those_of_the_allocations() -> None:
 
 
 def test_every_quantity_is_documented() -> None:
-    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "studies.md").read_text(encoding="utf-8")
     spelt = {name for name in QUANTITIES if not name.startswith("fair-")}
     assert [name for name in sorted(spelt) if f"`{name}`" not in page] == []
     assert "`fair-NAME`" in page

@@ -112,7 +112,7 @@ def run(
         trace_changes: Traces have every change after every event, not only what a look every 10 ms finds; slower.
         check_wire: Encode and re-parse every packet; the result is the same, the run slower.
         world: "sim", or "kernel" for Linux's own TCP and Multipath TCP over an emulated network, in real time; see
-            docs/real-runs.md.
+            docs/how-to/kernel-world.md.
         progress: Called now and then with the share of the run that is done, 0 to 1.
 
     Raises:

@@ -22,7 +22,7 @@ LARGEST_SEED = _native.largest_seed()
 """A result names its seed, and the numbers of a TOML file end here."""
 
 Document = dict[str, Any]
-"""The result of a run as decoded from JSON; docs/results.md lists its fields."""
+"""The result of a run as decoded from JSON; docs/reference/results.md lists its fields."""
 
 
 @dataclass(frozen=True)

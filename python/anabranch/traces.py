@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Traces:
-    """What changed over time in a run, from the files that it wrote into a folder; docs/results.md lists the columns.
+    """Traces of a run over time, read from its folder; docs/reference/results.md lists the columns.
 
     Rows of `paths`, `buffers` and `queues` say what has changed since the row before; `decisions` has every decision of
     the schedulers.

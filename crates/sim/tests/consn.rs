@@ -74,7 +74,7 @@ fn large_buffers_fill_both_paths() {
 }
 
 #[test]
-#[ignore = "prints the table of docs/mptcp.md"]
+#[ignore = "prints the table of docs/lab-notes/consn.md"]
 fn print_table() {
     for (cross, control) in [(false, "lia"), (true, "lia"), (false, "olia"), (true, "olia")] {
         for buffer in [50, 100, 150, 200, 250, 300, 400, 500, 750, 1000, 2000, 3000] {

@@ -1,5 +1,5 @@
 //! Multipath TCP over pairs of different paths, with its defaults and without their mechanisms: the reasons
-//! of the defaults. The last test here prints the table in docs/mptcp.md.
+//! of the defaults. The last test here prints the table in docs/lab-notes/mptcp.md.
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
@@ -103,7 +103,7 @@ fn end_of_file_does_not_wait_for_slow_path() {
 }
 
 #[test]
-#[ignore = "a minute or two; prints the table of docs/mptcp.md"]
+#[ignore = "a minute or two; prints the table of docs/lab-notes/mptcp.md"]
 fn print_table() {
     let mut text = String::new();
     let mut below = [0; 3];

@@ -280,7 +280,7 @@ receive_buffer = "4 MB"
     }
 }
 
-/// Ordered delivery with default settings over different pairs of paths, from the table of docs/cmt-sctp.md:
+/// Ordered delivery with default settings over different pairs of paths, from the table of docs/lab-notes/cmt-sctp.md:
 /// rate of the second in Mbit/s, its delay in ms, both buffers in kB.
 #[test]
 fn second_path_does_not_reduce_goodput() {

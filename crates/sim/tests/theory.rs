@@ -1,4 +1,4 @@
-//! One TCP flow, alone on a path, compared with the closed forms of the literature. `docs/theory.md` contains
+//! One TCP flow, alone on a path, compared with the closed forms of the literature. `docs/lab-notes/theory.md` contains
 //! the results; with `ANABRANCH_GENERATE=1` in the environment, as in `make generate`, the page is written.
 
 use anabranch_sim::scenario::{self, result::FlowResult};
@@ -274,7 +274,7 @@ fn generated_page_of_theory_agrees() {
         .replace("{pftk}\n", &table("losses, round trip", "segments/s", &pftk))
         .replace("{cubic}\n", &table("losses, round trip", "segments/s", &cubic))
         .replace("{slow-start}\n", &table("file, link, round trip", "ms", &slow_start));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/theory.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab-notes/theory.md");
     if std::env::var_os("ANABRANCH_GENERATE").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
@@ -285,6 +285,6 @@ fn generated_page_of_theory_agrees() {
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         kept == page,
-        "docs/theory.md differs from the results; run `make generate` if the change is intended"
+        "docs/lab-notes/theory.md differs from the results; run `make generate` if the change is intended"
     );
 }

@@ -9,7 +9,7 @@ import click
 from anabranch.testbed.proxies import PROXY
 
 _config = click.option(
-    "--config", metavar="FILE", type=click.Path(), help="What it does, as TOML; docs/proxies.md has an example."
+    "--config", metavar="FILE", type=click.Path(), help="Settings as TOML; see docs/how-to/proxies.md."
 )
 
 

@@ -1,4 +1,4 @@
-"""What was seen, as JSON lines: a header, and an observation a line. docs/observe.md lists the fields."""
+"""What was seen, as JSON lines: a header, and an observation a line. docs/how-to/observe.md lists the fields."""
 
 from __future__ import annotations
 

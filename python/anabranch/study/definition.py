@@ -1,7 +1,7 @@
 """What a study is: scenarios, parameters, repetitions, published values, claims and figures.
 
 A study is a folder with `study.toml`, the scenario templates it names, and any files of published values. This
-module turns the folder into values; docs/studies.md describes the keys.
+module turns the folder into values; docs/reference/studies.md describes the keys.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ fn browse(
     rates
 }
 
-/// The faster link alone has no room for that, bits per second; how much more both give is measured, see docs/proxies.md.
+/// The faster link alone has no room for that, bits per second; how much more both give is measured, see docs/lab-notes/proxies.md.
 const ENOUGH: f64 = 20e6;
 
 #[test]

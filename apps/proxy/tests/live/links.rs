@@ -215,7 +215,7 @@ fn a_program_with_tcp_alone_uses_both_links_up_and_down() {
     kill(curl);
     pour.join().expect("curl has gone");
     eprintln!("down {:.1} Mbit/s, up {:.1} Mbit/s", down / 1e6, up / 1e6);
-    // The faster link alone has no room for that; how much more both give is measured, see docs/proxies.md.
+    // The faster link alone has no room for that; how much more both give is measured, see docs/lab-notes/proxies.md.
     assert!(down > 20e6 && up > 20e6, "down {down}, up {up}");
     what_is_amiss_is_found(&bed);
 }

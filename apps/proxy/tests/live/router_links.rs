@@ -99,7 +99,7 @@ fn a_host_behind_a_router_uses_both_links_by_a_converter() {
     }
 }
 
-/// The faster link alone has no room for that, bits per second; how much more both give is measured, see docs/proxies.md.
+/// The faster link alone has no room for that, bits per second; how much more both give is measured, see docs/lab-notes/proxies.md.
 const ENOUGH: f64 = 20e6;
 
 /// The best of some measurements, until one is enough: what else the machine does can only make them lower.

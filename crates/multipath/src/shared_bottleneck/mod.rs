@@ -17,7 +17,7 @@
 //!   clock of a millisecond needs delays that vary by a hundred milliseconds (§4.1); with less, the
 //!   variabilities of two bottlenecks look alike.
 //! - *Two bottlenecks with similar statistics* are taken for one, and two paths whose delays differ by more
-//!   than the thresholds for paths of different bottlenecks. `docs/shared-bottlenecks.md` gives the
+//!   than the thresholds for paths of different bottlenecks. `docs/lab-notes/shared-bottlenecks.md` gives the
 //!   frequencies.
 
 mod grouping;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Compares a file in `docs` with its generated text; `make generate` writes it.
 fn up_to_date(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
     if std::env::var_os("ANABRANCH_GENERATE").is_some() {
         std::fs::write(&path, text).unwrap();
     }
@@ -32,7 +32,7 @@ fn generated_page_of_results() {
 
 #[test]
 fn generated_table_of_metrics() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/studies.md");
     let page = std::fs::read_to_string(path).unwrap();
     let (before, rest) =
         page.split_once("<!-- metrics -->\n").expect("the page has a marker before the table");
