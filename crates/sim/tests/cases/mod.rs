@@ -178,7 +178,7 @@ prop_compose! {
     }
 }
 
-/// From 200 kbit/s to 100 Mbit/s, with equal probability of every order of magnitude.
+/// A rate from 200 kbit/s to 100 Mbit/s, with equal probability of every order of magnitude.
 fn rate() -> impl Strategy<Value = Rate> {
     (1.0_f64..500.0, 0.0_f64..1.0)
         .prop_map(|(scale, exponent)| Rate::from_bits_per_second((200_000.0 * scale.powf(exponent)) as u64))
@@ -263,7 +263,7 @@ prop_compose! {
     }
 }
 
-/// From two packets to more than any transfer.
+/// A size from two packets to more than any transfer.
 fn buffer() -> impl Strategy<Value = u64> {
     prop_oneof![3000_u64..10_000, 10_000_u64..300_000]
 }

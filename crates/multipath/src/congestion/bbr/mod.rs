@@ -49,7 +49,7 @@ use crate::time::Time;
 use crate::units::Rate;
 use machine::Path;
 
-/// The line of the table.
+/// The entry of this control in the table of controls.
 pub(super) const ENTRY: Entry = Entry {
     name: NAME,
     aliases: &["bbr3"],
