@@ -23,8 +23,8 @@ use sim::scenario::model::{
     Protocol, Queue, QueueLimit, Reorder, Scenario, Scope, Sctp, Tcp, Workload,
 };
 
-/// Faults have ended by then: links are up and lose no packets.
-pub const QUIET: Duration = Duration::from_secs(30);
+/// Time at which faults have ended: from then on, links are up and lose no packets.
+pub const FAULTS_END: Duration = Duration::from_secs(30);
 
 /// Simulated time in which every flow must finish. It allows for maximum retransmission timeouts after the
 /// faults, also on paths that fail repeatedly, and for the slowest transfer, a hundred thousand messages of a
@@ -60,13 +60,13 @@ impl Case {
 /// and none can be read before its end has been accepted.
 pub fn begun(flow: &Flow) -> u64 {
     match &flow.protocol {
-        Protocol::Sctp(settings) if settings.i_data => u64::from(settings.streams) * LARGEST_MESSAGE,
+        Protocol::Sctp(settings) if settings.i_data => u64::from(settings.streams) * MAX_MESSAGE_BYTES,
         _ => 0,
     }
 }
 
 /// The largest message, bytes: two packets.
-const LARGEST_MESSAGE: u64 = 2900;
+const MAX_MESSAGE_BYTES: u64 = 2900;
 
 /// The protocol without settings that its control does not support: windows that follow a model count no
 /// packets.
@@ -115,7 +115,7 @@ fn direction() -> impl Strategy<Value = Directions> {
 /// All links come up and stop losing packets.
 fn quiet(links: usize) -> impl Iterator<Item = Event> {
     (0..links).map(|link| Event {
-        at: Time::ZERO + QUIET,
+        at: Time::ZERO + FAULTS_END,
         link,
         directions: Directions::Both,
         changes: vec![
@@ -226,9 +226,13 @@ fn event() -> impl Strategy<Value = (Index, Event)> {
         1 => loss().prop_map(Change::Loss),
     ];
     let directions = select(vec![Directions::Both, Directions::Forward, Directions::Reverse]);
-    let event = (0_u64..QUIET.as_millis(), directions, change).prop_map(|(millis, directions, change)| {
-        Event { at: Time::ZERO + Duration::from_millis(millis), link: 0, directions, changes: vec![change] }
-    });
+    let event =
+        (0_u64..FAULTS_END.as_millis(), directions, change).prop_map(|(millis, directions, change)| Event {
+            at: Time::ZERO + Duration::from_millis(millis),
+            link: 0,
+            directions,
+            changes: vec![change],
+        });
     (any::<Index>(), event)
 }
 
@@ -270,7 +274,7 @@ fn buffer() -> impl Strategy<Value = u64> {
 
 fn message() -> impl Strategy<Value = MessageSize> {
     prop_oneof![
-        (1..LARGEST_MESSAGE).prop_map(MessageSize::Constant),
+        (1..MAX_MESSAGE_BYTES).prop_map(MessageSize::Constant),
         (1_u64..1000, 0_u64..1900).prop_map(|(low, more)| MessageSize::Uniform { low, high: low + more }),
     ]
 }
