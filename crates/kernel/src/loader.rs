@@ -12,7 +12,7 @@ use std::time::Duration;
 pub enum Outcome {
     /// The control was not loaded before.
     Loaded,
-    /// It replaced a loaded version; connections with that pin it.
+    /// The control replaced a loaded version, which stays in memory as long as connections use it.
     Replaced,
 }
 

@@ -31,9 +31,9 @@ pub static KIND: Kind = Kind {
 /// The SYNs that are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// With `MP_CAPABLE`.
+    /// SYNs with `MP_CAPABLE`.
     pub capable: bool,
-    /// With `MP_JOIN`.
+    /// SYNs with `MP_JOIN`.
     pub join: bool,
 }
 

@@ -161,7 +161,7 @@ impl<R: Copy> Middlebox<R> {
 }
 
 impl Settings {
-    /// It distinguishes the links of its own network from others, which have to be named.
+    /// True if the middlebox distinguishes an inside from an outside; the links of the inside must be named.
     pub const fn has_an_inside(&self) -> bool {
         matches!(self, Self::Nat(_))
     }

@@ -32,7 +32,7 @@ const fn flag(name: &'static str, default: &'static str, doc: &'static str) -> K
 /// The removed options, and the affected segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Those of Multipath TCP.
+    /// Options of Multipath TCP.
     pub mptcp: bool,
     /// Timestamps.
     pub timestamps: bool,

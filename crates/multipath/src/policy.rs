@@ -21,10 +21,10 @@ pub enum Recovery {
 pub enum Penalisation {
     /// None.
     Never,
-    /// The one that holds the left edge, unless it is faster than the one that is free to send.
+    /// The subflow whose data is at the left edge, unless it is faster than the subflow that is free to send.
     #[default]
     Weaker,
-    /// The one that holds the left edge in any case, as in the publication.
+    /// The subflow whose data is at the left edge in any case, as in the publication.
     Any,
 }
 

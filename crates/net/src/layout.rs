@@ -57,7 +57,7 @@ pub struct HostInterface {
     pub address: String,
     /// Largest packet, bytes.
     pub mtu: u32,
-    /// It is up at the start.
+    /// True if the interface is up at the start.
     pub up: bool,
     /// Addresses of other hosts that are reached by it.
     pub routes: Vec<Route>,

@@ -59,7 +59,7 @@ impl DropCause {
 /// A frame that will not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dropped<F> {
-    /// When.
+    /// Time of the drop.
     pub at: Time,
     /// The frame.
     pub frame: F,

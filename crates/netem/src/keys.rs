@@ -34,9 +34,9 @@ pub struct Key {
 /// The value of a key that is not given.
 #[derive(Clone, Copy, Debug)]
 pub enum Default {
-    /// It must be given; the text is an example.
+    /// The key has no default and must be given; the text is an example.
     Required(&'static str),
-    /// This value, in the notation of scenarios.
+    /// The default value, in the notation of scenarios.
     Is(&'static str),
 }
 

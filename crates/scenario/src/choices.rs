@@ -41,15 +41,15 @@ impl Protocols {
     pub const CMT_SCTP: Self = Self(8);
     pub const UDP: Self = Self(16);
     pub const ALL: Self = Self(31);
-    /// Those with connections.
+    /// Protocols with connections.
     pub const CONNECTED: Self = Self(15);
     /// TCP and its extension Multipath TCP.
     pub const ANY_TCP: Self = Self(3);
     /// SCTP with one path at a time and with all paths.
     pub const ANY_SCTP: Self = Self(12);
-    /// Those with a congestion control and one path at a time.
+    /// Protocols with a congestion control and one path at a time.
     pub const SINGLE_PATH: Self = Self(5);
-    /// Those that may send on several paths at once.
+    /// Protocols that may send on several paths at once.
     pub const MULTIPATH: Self = Self(10);
 
     pub const fn contains(self, other: Self) -> bool {

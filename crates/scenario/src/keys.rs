@@ -28,7 +28,7 @@ pub(super) struct Key {
 /// The value if a key is not given.
 #[derive(Debug)]
 pub(super) enum Default {
-    /// It must be given; the text is an example.
+    /// The key has no default and must be given; the text is an example.
     Required(&'static str),
     /// No value; the text explains the result.
     Nothing(&'static str),

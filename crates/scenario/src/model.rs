@@ -203,7 +203,7 @@ pub struct Route {
 /// A change during the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When.
+    /// Time of the change.
     pub at: Time,
     /// Index of the link.
     pub link: usize,

@@ -16,13 +16,13 @@ pub(super) struct Unit {
 /// Units that measure the same thing.
 #[derive(Debug)]
 pub(super) struct Family {
-    /// With its article, for example "a rate".
+    /// Name of the quantity with its article, for example "a rate".
     pub what: &'static str,
     /// An example in the users' notation.
     pub example: &'static str,
     /// The most likely missing units of a number without one.
     completions: &'static [&'static str],
-    /// From small to large.
+    /// The units, from small to large.
     pub units: &'static [Unit],
     /// Fractions of the base unit are an error, instead of being rounded.
     whole: bool,

@@ -73,7 +73,7 @@ fn lookahead_does_not_change_ipv6_runs() {
 }
 
 /// Datagrams of 1500 bytes, for which the third link of four is too narrow.
-const NARROW: &str = r#"
+const NARROW_LINK: &str = r#"
 duration = "10 s"
 [link_defaults]
 rate = "10 Mbit/s"
@@ -103,7 +103,7 @@ workload = { kind = "messages", message = "1400 B", interval = "100 ms" }
 #[test]
 fn router_answers_too_large_packets() {
     for ip in ["v4", "v6"] {
-        let result = run(&read(NARROW, &[("ip", ip)]));
+        let result = run(&read(NARROW_LINK, &[("ip", ip)]));
         let link = |name: &str, direction: &str| {
             result.links.iter().find(|link| link.name == name && link.direction == direction).unwrap()
         };
@@ -123,7 +123,7 @@ fn router_answers_too_large_packets() {
 #[test]
 fn router_limits_its_errors() {
     let often = [("flow.F.workload.interval", "500 us"), ("link_defaults.rate", "100 Mbit/s")];
-    let result = run(&read(NARROW, &often));
+    let result = run(&read(NARROW_LINK, &often));
     let dropped = result.links[4].drops_by_cause["mtu"];
     assert!((19_970..=20_000).contains(&dropped), "{dropped}");
     let sent = result.links[3].packets;
@@ -133,7 +133,7 @@ fn router_limits_its_errors() {
 
 #[test]
 fn black_hole_sends_no_errors() {
-    let result = run(&read(NARROW, &[("link.narrow.icmp", "false")]));
+    let result = run(&read(NARROW_LINK, &[("link.narrow.icmp", "false")]));
     assert!(result.links.iter().all(|link| link.direction == "forward" || link.packets == 0));
     assert!(result.links.iter().any(|link| link.drops_by_cause["mtu"] > 90));
 }
@@ -143,10 +143,11 @@ fn black_hole_sends_no_errors() {
 fn sctp_probes_the_mtu_of_a_black_hole() {
     for (ip, discovery) in [("v4", true), ("v6", true), ("v4", false)] {
         let discovery = if discovery { "true" } else { "false" };
-        let scenario = NARROW.replace("\"udp\"", &format!("\"sctp\"\npmtu_discovery = {discovery}")).replace(
-            r#"{ kind = "messages", message = "1400 B", interval = "100 ms" }"#,
-            r#"{ kind = "saturated" }"#,
-        );
+        let scenario =
+            NARROW_LINK.replace("\"udp\"", &format!("\"sctp\"\npmtu_discovery = {discovery}")).replace(
+                r#"{ kind = "messages", message = "1400 B", interval = "100 ms" }"#,
+                r#"{ kind = "saturated" }"#,
+            );
         let result = run(&read(&scenario, &[("ip", ip), ("link.narrow.icmp", "false")]));
         let flow = &result.flows[0];
         if discovery == "true" {

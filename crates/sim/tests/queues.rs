@@ -9,7 +9,7 @@ use text::read;
 
 /// Two flows with round-trip times of 20.4 and 40.4 ms over a bottleneck of 20 Mbit/s, and one that sends 200
 /// bytes every 20 ms. A 1514-byte frame takes 0.6 ms.
-const THREE: &str = r#"
+const THREE_FLOWS: &str = r#"
 duration = "40 s"
 warmup = "10 s"
 [link_defaults]
@@ -56,7 +56,7 @@ workload = { kind = "messages", message = "200 B", interval = "20 ms" }
 "#;
 
 fn three(queue: &str, sets: &[(&str, &str)]) -> Scenario {
-    read(&THREE.replace("QUEUE", queue), sets)
+    read(&THREE_FLOWS.replace("QUEUE", queue), sets)
 }
 
 fn run(queue: &str, sets: &[(&str, &str)]) -> RunResult {

@@ -4,7 +4,7 @@ use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
 
 /// Two hosts, joined by three cables.
-const CABLES: &str = r#"
+const TWO_CABLES: &str = r#"
 title = "cables"
 duration = "12 s"
 warmup = "2 s"
@@ -27,7 +27,7 @@ scope = "link-local"
 "#;
 
 fn text(flow: &str) -> String {
-    format!("{CABLES}[[flow]]\nfrom = \"C\"\nto = \"R\"\nreceive_buffer = \"4 MB\"\n{flow}\n")
+    format!("{TWO_CABLES}[[flow]]\nfrom = \"C\"\nto = \"R\"\nreceive_buffer = \"4 MB\"\n{flow}\n")
 }
 
 fn run(text: &str) -> FlowResult {

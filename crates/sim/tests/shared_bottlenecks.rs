@@ -28,13 +28,13 @@ fn coupled(result: &RunResult) -> f64 {
     a.coupled_share.expect("the paths were judged")
 }
 
-const ALL: (&str, &str) = ("flow.F0.couple", "all");
-const FOUND: (&str, &str) = ("flow.F0.couple", "shared");
-const NONE: (&str, &str) = ("flow.F0.congestion", "reno");
+const COUPLE_ALL: (&str, &str) = ("flow.F0.couple", "all");
+const COUPLE_SHARED: (&str, &str) = ("flow.F0.couple", "shared");
+const UNCOUPLED: (&str, &str) = ("flow.F0.congestion", "reno");
 
 #[test]
 fn paths_of_one_bottleneck_are_mostly_coupled() {
-    let [all, found, none] = [ALL, FOUND, NONE].map(|setting| run(SHARED, &[setting]));
+    let [all, found, none] = [COUPLE_ALL, COUPLE_SHARED, UNCOUPLED].map(|setting| run(SHARED, &[setting]));
     assert!(coupled(&found) > 0.5, "{}", coupled(&found));
     let [all, found, none] = [&all, &found, &none].map(multipath);
     // Closer to the result of coupling all paths, half of the link, than to two thirds.
@@ -44,7 +44,8 @@ fn paths_of_one_bottleneck_are_mostly_coupled() {
 #[test]
 fn paths_of_own_bottlenecks_equal_uncoupled_ones() {
     let unequal = ("link.beta.rate", "10 Mbit/s");
-    let [all, found, none] = [ALL, FOUND, NONE].map(|setting| run(DISJOINT, &[setting, unequal]));
+    let [all, found, none] =
+        [COUPLE_ALL, COUPLE_SHARED, UNCOUPLED].map(|setting| run(DISJOINT, &[setting, unequal]));
     assert!(coupled(&found) < 0.2, "{}", coupled(&found));
     for path in &found.flows[0].paths {
         assert!(path.bottleneck_share > Some(0.9), "{path:?}");
@@ -55,7 +56,7 @@ fn paths_of_own_bottlenecks_equal_uncoupled_ones() {
 
 #[test]
 fn similar_bottlenecks_are_mostly_distinguished() {
-    let [all, found, none] = [ALL, FOUND, NONE].map(|setting| run(DISJOINT, &[setting]));
+    let [all, found, none] = [COUPLE_ALL, COUPLE_SHARED, UNCOUPLED].map(|setting| run(DISJOINT, &[setting]));
     assert!((0.05..0.5).contains(&coupled(&found)), "{}", coupled(&found));
     let [all, found, none] = [&all, &found, &none].map(multipath);
     assert!(found > 0.85 * none && found > 1.2 * all, "{all} {found} {none}");
@@ -67,8 +68,12 @@ fn moving_bottleneck_is_detected() {
     // one.
     let moves =
         format!("{DISJOINT}\n[[event]]\nat = \"120 s\"\nlink = \"D\"\nset = {{ rate = \"20 Mbit/s\" }}\n");
-    let settings =
-        [FOUND, ("flow.F1.to", "D"), ("flow.F2.stop", "120 s"), ("link.D.queue.limit", "100 packets")];
+    let settings = [
+        COUPLE_SHARED,
+        ("flow.F1.to", "D"),
+        ("flow.F2.stop", "120 s"),
+        ("link.D.queue.limit", "100 packets"),
+    ];
     // Decisions about a path are made from 21 s of its life on.
     let decided = |until: &str, seconds: f64| {
         let result = run(&moves, &[&settings[..], &[("duration", until)]].concat());
@@ -83,13 +88,14 @@ fn moving_bottleneck_is_detected() {
 
 #[test]
 fn flow_that_couples_all_has_no_detection() {
-    let result = run(SHARED, &[ALL, ("duration", "50 s")]);
+    let result = run(SHARED, &[COUPLE_ALL, ("duration", "50 s")]);
     for path in &result.flows[0].paths {
         assert_eq!((path.bottleneck, path.bottleneck_share, path.coupled_share), (None, None, None));
     }
     // A flow with detection has decided nothing in 20 s, and until then is identical packet by packet.
     let settings = [("duration", "20 s"), ("warmup", "0 s")];
-    let [all, found] = [ALL, FOUND].map(|setting| run(SHARED, &[&settings[..], &[setting]].concat()));
+    let [all, found] =
+        [COUPLE_ALL, COUPLE_SHARED].map(|setting| run(SHARED, &[&settings[..], &[setting]].concat()));
     assert_eq!(all.digest, found.digest);
     for path in &found.flows[0].paths {
         assert_eq!((path.bottleneck, path.coupled_share), (Some(0), None));
@@ -98,7 +104,7 @@ fn flow_that_couples_all_has_no_detection() {
 
 #[test]
 fn round_trip_times_replace_timestamps() {
-    let result = run(SHARED, &[FOUND, ("flow.F0.timestamps", "false")]);
+    let result = run(SHARED, &[COUPLE_SHARED, ("flow.F0.timestamps", "false")]);
     assert!(result.flows[0].paths.iter().all(|path| path.bottleneck_share > Some(0.9)), "{result:?}");
     assert!(coupled(&result) > 0.3, "{}", coupled(&result));
 }

@@ -33,7 +33,7 @@ const PACKETS: usize = 100_000;
 const COMMON: [&str; 5] = ["_ws.malformed", "_ws.expert.group", "ip.checksum.status", "ip.src", "ip.dst"];
 /// tshark's number for the group of messages about malformed packets.
 const MALFORMED: &str = "117440512";
-const GOOD: &str = "1";
+const CHECKSUM_CORRECT: &str = "1";
 
 /// One packet's fields by name.
 struct Line<'a> {
@@ -71,7 +71,7 @@ fn read(path: &Path, fields: &[&str], checksums: &[&str], mut each: impl FnMut(&
             at()
         );
         for checksum in checksums.iter().chain(&["ip.checksum.status"]) {
-            assert_eq!(line.get(checksum), GOOD, "{checksum}: {}", at());
+            assert_eq!(line.get(checksum), CHECKSUM_CORRECT, "{checksum}: {}", at());
         }
         each(&line);
     }

@@ -21,7 +21,7 @@ pub enum Sides {
     Sender,
     /// The receive buffer.
     Receiver,
-    /// Both.
+    /// Both buffers.
     Both,
 }
 

@@ -11,7 +11,7 @@ use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};
 use super::{Ack, Entry, Signal};
 
-/// The line of the table.
+/// The entry of this control in the table of controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Balia::NAME,
     aliases: &[],

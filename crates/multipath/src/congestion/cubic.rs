@@ -14,7 +14,7 @@ use super::group::{Group, Path};
 use super::{Ack, Entry, Signal};
 use anabranch_base::time::Time;
 
-/// The line of the table.
+/// The entry of this control in the table of controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Cubic::NAME,
     aliases: &[],

@@ -21,7 +21,7 @@ use super::group::{Group, Path, ceil_bytes};
 use super::reno::half;
 use super::{Ack, Entry, Signal, SlowStart};
 
-/// The line of the table.
+/// The entry of this control in the table of controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Lia::NAME,
     aliases: &["mptcp-like"],

@@ -16,7 +16,7 @@ use super::lia::aggressiveness;
 use super::reno::half;
 use super::{Ack, Entry, Signal};
 
-/// The line of the table.
+/// The entry of this control in the table of controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Lia2011::NAME,
     aliases: &[],

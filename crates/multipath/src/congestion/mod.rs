@@ -104,7 +104,8 @@ pub struct Ack {
 /// The threshold after penalisation of a path in slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PenaltyInSlowStart {
-    /// As in avoidance: half the threshold, and none if there was none, as in the Linux of 2013.
+    /// The same as in congestion avoidance: half the threshold; if there was no threshold, there is none
+    /// afterwards, as in the Linux of 2013.
     Unbounded,
     /// The previous window, since that was enough to block the connection.
     Bounded,
@@ -138,20 +139,20 @@ pub struct Loss {
 /// The retransmission timer of a path ran out.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout {
-    /// When.
+    /// Time of the timeout.
     pub now: Time,
     /// The path.
     pub path: PathId,
     /// The timer has expired before for the same data: TCP's threshold stays (RFC 5681 §3.1 after eq. 4).
     pub repeated: bool,
-    /// As in [`Loss`].
+    /// The same as [`Loss::in_flight`].
     pub in_flight: u64,
 }
 
 /// Data is about to be sent on a path that was idle for longer than its retransmission timeout.
 #[derive(Clone, Copy, Debug)]
 pub struct Idle {
-    /// When.
+    /// Time of the event.
     pub now: Time,
     /// The path.
     pub path: PathId,

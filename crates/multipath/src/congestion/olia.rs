@@ -18,7 +18,7 @@ use super::group::{Group, Path};
 use super::reno::half;
 use super::{Ack, Entry, Signal};
 
-/// The line of the table.
+/// The entry of this control in the table of controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Olia::NAME,
     aliases: &[],

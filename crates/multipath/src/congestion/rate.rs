@@ -8,7 +8,7 @@ use anabranch_base::units::Rate;
 /// A packet with data has left, for the first time or again.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// When.
+    /// Time of the transmission.
     pub now: Time,
     /// The path.
     pub path: PathId,
@@ -61,7 +61,7 @@ pub struct RateSample {
 /// A packet was marked lost.
 #[derive(Clone, Copy, Debug)]
 pub struct LostPacket {
-    /// When.
+    /// Time at which it was marked lost.
     pub now: Time,
     /// The path.
     pub path: PathId,
@@ -73,6 +73,6 @@ pub struct LostPacket {
     pub lost: u64,
     /// Bytes delivered over the life of the path.
     pub total_delivered: u64,
-    /// It was sent in an application-limited phase.
+    /// True if it was sent in an application-limited phase.
     pub app_limited: bool,
 }

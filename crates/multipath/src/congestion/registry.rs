@@ -7,7 +7,7 @@ use super::{CongestionControl, Couple, Entry, Options};
 /// A congestion control as a setting: the entry and its options.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
-    /// The line of the table.
+    /// The entry in the table of controls.
     pub entry: &'static Entry,
     /// Its options.
     pub options: Options,

@@ -8,7 +8,7 @@ use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path};
 use super::{Ack, Entry, Signal};
 
-/// The line of the table.
+/// The entry of this control in the table of controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Reno::NAME,
     aliases: &["new-reno", "cmt"],

@@ -26,7 +26,7 @@ use super::reno::half;
 use super::{Ack, Entry, Signal};
 use anabranch_base::time::{Duration, Time};
 
-/// The line of the table.
+/// The entry of this control in the table of controls.
 pub(super) const ENTRY: Entry = Entry {
     name: WVegas::NAME,
     aliases: &[],

@@ -32,7 +32,7 @@ pub struct Parameter {
 /// A path manager as a setting: the entry and its parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
-    /// The line of the table.
+    /// The entry in the table of path managers.
     pub entry: &'static Entry,
     /// The parameter; 0 if the path manager has none.
     parameter: u8,

@@ -12,7 +12,7 @@ use super::lowest_rtt::fastest_with_room;
 use super::{Decision, Entry, Offer, PathState, Scheduler, fastest_of_all};
 use anabranch_base::time::{Duration, Time};
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
     name: "blest",
     summary: "a slower path only where that will not block the fastest one by a full send window",

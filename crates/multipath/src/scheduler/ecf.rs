@@ -10,7 +10,7 @@
 use super::lowest_rtt::fastest_with_room;
 use super::{Decision, Entry, Offer, PathState, Scheduler, fastest_of_all};
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
     name: "ecf",
     summary: "waits for the fastest path where that completes the transfer sooner than a slower one would",

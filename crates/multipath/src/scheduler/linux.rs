@@ -8,7 +8,7 @@
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 use crate::PathId;
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
     name: "linux",
     summary: "bursts for the path that would first complete its queued data at its pacing rate",

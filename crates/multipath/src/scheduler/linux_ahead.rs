@@ -10,7 +10,7 @@ use super::ahead::Ahead;
 use super::linux::{BURST, Pace};
 use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible, takes_part};
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
     name: "linux-ahead",
     summary: "like linux, but data is assigned to paths ahead of their windows and waits there, as in the kernel",

@@ -3,7 +3,7 @@
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 use anabranch_base::time::Duration;
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
     name: "lowest-rtt",
     summary: "the path with the smallest smoothed round-trip time that has room",

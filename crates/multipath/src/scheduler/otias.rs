@@ -16,7 +16,7 @@
 use super::ahead::Ahead;
 use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible, takes_part};
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
     name: "otias",
     summary: "each packet on the path on which it would arrive first, even if it has to wait for that path's window",

@@ -3,7 +3,7 @@
 use super::lowest_rtt::fastest;
 use super::{Decision, Entry, Offer, PathState, Scheduler};
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
     name: "redundant",
     summary: "all the data on every path",

@@ -4,7 +4,7 @@
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 use crate::PathId;
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
     name: "round-robin",
     summary: "one packet on each path in turn, skipping paths without room",

@@ -6,7 +6,7 @@ use super::lowest_rtt::fastest;
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible, is_merely_filled, takes_part};
 use anabranch_base::time::Duration;
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
     name: "strict-lowest-rtt",
     summary: "the fastest path; a slower one only while a loss or a reduced window keeps the fastest from sending",

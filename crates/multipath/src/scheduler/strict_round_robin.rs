@@ -5,7 +5,7 @@ use super::round_robin::after;
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible, is_merely_filled, takes_part};
 use crate::PathId;
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
     name: "strict-round-robin",
     summary: "one packet on each path in turn; a path whose window is full keeps its turn",

@@ -5,7 +5,7 @@
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
     name: "weighted",
     summary: "packets in proportion to window / round-trip time",

@@ -75,9 +75,9 @@ impl Port {
     ///
     /// If the interface is gone.
     pub fn send(&self, train: &mut Train) -> io::Result<()> {
-        let Some((note, parts)) = train.parts() else { return Ok(()) };
-        let note = self.offloads.then_some(note.as_slice());
-        let slices: Vec<_> = note.into_iter().chain(parts).map(IoSlice::new).collect();
+        let Some((vnet_header, parts)) = train.parts() else { return Ok(()) };
+        let vnet_header = self.offloads.then_some(vnet_header.as_slice());
+        let slices: Vec<_> = vnet_header.into_iter().chain(parts).map(IoSlice::new).collect();
         match rustix::io::writev(self.device.as_fd(), &slices) {
             // The host has taken the interface down.
             Err(Errno::IO) => Ok(()),

@@ -10,7 +10,7 @@ use super::packet::{RawPacket, Unfinished};
 use anabranch_wire::Checksum;
 use anabranch_wire::ip::protocol;
 
-/// Length of the note, bytes.
+/// Length of the header, bytes.
 pub const VNET_HEADER_BYTES: usize = 10;
 
 /// Maximum number of packets in a train.
@@ -26,7 +26,7 @@ const UNSEGMENTED: u8 = 0;
 const TCP_V4: u8 = 1;
 const TCP_V6: u8 = 4;
 
-/// Flags of TCP (RFC 9293 §3.1): of the first segment only, and of the last one only.
+/// Flags of TCP (RFC 9293 §3.1) that only the first segment has, and that only the last one has.
 const CWR: u8 = 0x80;
 const FIN_PSH: u8 = 0x09;
 /// The only flags with which a segment may be merged with others.
@@ -39,9 +39,9 @@ const UDP_CHECKSUM: u16 = 6;
 
 /// Splits the output of a kernel, which begins with the header, into packets. Invalid output is dropped.
 pub fn cut(output: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut packet: impl FnMut(RawPacket)) {
-    let Some((note, bytes)) = output.split_first_chunk::<VNET_HEADER_BYTES>() else { return };
-    let [flags, kind, ..] = *note;
-    let word = |at: usize| u16::from_ne_bytes([note[at], note[at + 1]]);
+    let Some((vnet_header, bytes)) = output.split_first_chunk::<VNET_HEADER_BYTES>() else { return };
+    let [flags, kind, ..] = *vnet_header;
+    let word = |at: usize| u16::from_ne_bytes([vnet_header[at], vnet_header[at + 1]]);
     let (segment, start, offset) = (usize::from(word(4)), word(6), word(8));
     let unfinished = (flags & NEEDS_CHECKSUM != 0).then_some(Unfinished { start, offset });
     let mut emit = |bytes: Vec<u8>| {
@@ -175,23 +175,23 @@ impl Train {
         let last_flags = self.packets.last().and_then(|last| shape(last).map(|shape| shape.flags));
         let total = self.bytes;
         let (first, rest) = self.packets.split_first_mut()?;
-        let mut note = [0; VNET_HEADER_BYTES];
-        let Some(unfinished) = first.unfinished() else { return Some((note, vec![first.bytes()])) };
-        note[0] = NEEDS_CHECKSUM;
-        note[6..8].copy_from_slice(&unfinished.start.to_ne_bytes());
-        note[8..].copy_from_slice(&unfinished.offset.to_ne_bytes());
+        let mut vnet_header = [0; VNET_HEADER_BYTES];
+        let Some(unfinished) = first.unfinished() else { return Some((vnet_header, vec![first.bytes()])) };
+        vnet_header[0] = NEEDS_CHECKSUM;
+        vnet_header[6..8].copy_from_slice(&unfinished.start.to_ne_bytes());
+        vnet_header[8..].copy_from_slice(&unfinished.offset.to_ne_bytes());
         if count == 1 {
-            return Some((note, vec![first.bytes()]));
+            return Some((vnet_header, vec![first.bytes()]));
         }
         let header = shape(first).map_or(0, |shape| shape.head.len());
         let segment = first.bytes().len() - header;
-        note[1] = if first.bytes()[0] >> 4 == 4 { TCP_V4 } else { TCP_V6 };
-        note[2..4].copy_from_slice(&(header as u16).to_ne_bytes());
-        note[4..6].copy_from_slice(&(segment as u16).to_ne_bytes());
+        vnet_header[1] = if first.bytes()[0] >> 4 == 4 { TCP_V4 } else { TCP_V6 };
+        vnet_header[2..4].copy_from_slice(&(header as u16).to_ne_bytes());
+        vnet_header[4..6].copy_from_slice(&(segment as u16).to_ne_bytes());
         first.lengthen(total, unfinished, last_flags.unwrap_or_default() & PSH);
         let parts =
             core::iter::once(first.bytes()).chain(rest.iter().map(|packet| &packet.bytes()[header..]));
-        Some((note, parts.collect()))
+        Some((vnet_header, parts.collect()))
     }
 
     /// Removes and returns the packets.
@@ -359,8 +359,8 @@ mod tests {
             for packet in packets.clone() {
                 train.push(packet).expect("the packets are consecutive");
             }
-            let (note, parts) = train.parts().expect("the train is not empty");
-            let again: Vec<u8> = note.iter().chain(parts.into_iter().flatten()).copied().collect();
+            let (vnet_header, parts) = train.parts().expect("the train is not empty");
+            let again: Vec<u8> = vnet_header.iter().chain(parts.into_iter().flatten()).copied().collect();
             // The header of a train also contains the length of the headers.
             assert_eq!(again[4..], original[4..]);
             assert_eq!(again[..2], original[..2]);

@@ -127,7 +127,7 @@ pub struct TcpInfo {
 /// The state of a Multipath TCP connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MptcpInfo {
-    /// It fell back to TCP.
+    /// True if the connection fell back to TCP.
     pub fallback: bool,
     /// Segments that the connection has reinjected.
     pub retransmissions: u64,

@@ -91,7 +91,7 @@ impl Flow {
         if self.proxied { Transport::Tcp } else { self.transport }
     }
 
-    /// Both ends have something to write.
+    /// True if both ends have something to write.
     pub fn is_mutual(&self) -> bool {
         self.applications.iter().all(Option::is_some)
     }

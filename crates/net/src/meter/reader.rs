@@ -24,7 +24,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// At this socket.
+    /// Reads at this socket.
     pub fn new(socket: &'a OwnedFd, record: &'a Record, span: &'a Span) -> Self {
         Self { socket, record, span, chunk: vec![0; CHUNK_BYTES] }
     }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// State of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has not begun, or waits for the other end.
+    /// The flow has not begun, or waits for the other end.
     Opening,
     /// Connected.
     Open,
@@ -91,7 +91,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// For a run whose measured part begins at `warmup`, with or without an outage.
+    /// The record of a run whose measured part begins at `warmup`, with or without an outage.
     pub fn new(warmup: Time, outage: Option<Outage>) -> Self {
         let tally = TransferTally {
             state: State::Opening,

@@ -39,9 +39,9 @@ impl Watched {
 pub struct PathSamples {
     /// Address and port of the source.
     pub local: SocketAddr,
-    /// The other end.
+    /// Address and port of the other end.
     pub remote: SocketAddr,
-    /// It was established at the last sample.
+    /// True if the path was established at the last sample.
     pub usable: bool,
     /// The sender's last sample.
     pub latest: TcpInfo,

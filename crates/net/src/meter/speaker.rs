@@ -21,7 +21,7 @@ struct State {
 }
 
 impl Speaker {
-    /// This application, in a run whose measured part begins at `warmup`.
+    /// Runs this application in a run whose measured part begins at `warmup`.
     pub fn new(application: Application, warmup: Time) -> Self {
         Self { state: Mutex::new(State { application, cold: true }), news: Condvar::new(), warmup }
     }

@@ -31,7 +31,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// At this socket; `mutual` if the other end writes, too.
+    /// Writes at this socket; `mutual` if the other end writes, too.
     pub fn new(socket: &'a OwnedFd, record: &'a Record, span: &'a Span, mutual: bool) -> Self {
         Self { socket, record, span, mutual, offset: 0, filled: 0..0, chunk: vec![0; CHUNK_BYTES] }
     }

@@ -80,9 +80,9 @@ pub struct Done {
 /// The end that opens a connection.
 #[derive(Clone, Copy, Debug)]
 pub enum Role {
-    /// This stack, to this address and port.
+    /// This stack connects to this address and port.
     Connect(IpAddr, u16),
-    /// The peer, to this port.
+    /// The peer connects to this port.
     Accept(u16),
 }
 

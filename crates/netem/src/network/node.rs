@@ -123,7 +123,7 @@ impl Interface {
 pub struct Node {
     /// Name.
     pub name: String,
-    /// It is at the end of a flow and does not forward.
+    /// True if the node is at the end of a flow and therefore does not forward.
     pub host: bool,
     /// Its interfaces, in the order of the links.
     pub interfaces: Vec<Interface>,

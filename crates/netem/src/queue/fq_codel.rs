@@ -84,7 +84,7 @@ struct Bucket<F> {
     frames: Controlled<F>,
     /// Bytes that it may still send in this turn.
     credits: i64,
-    /// It is on one of the two lists.
+    /// True if the subqueue is on one of the two lists.
     listed: bool,
 }
 

@@ -142,7 +142,7 @@ fn association(placed: &Placed) -> Result<(), Fault> {
     if largest > common.send_buffer.most() {
         let message = format!(
             "flow {} writes messages of up to {largest} bytes, and its send_buffer of {} bytes cannot hold \
-             one; increase send_buffer or reduce the messages",
+             one; increase send_buffer or use smaller messages",
             quoted(name),
             common.send_buffer.most()
         );

@@ -29,7 +29,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// For a run with an outage; deliveries from `since` on count.
+    /// Measures a run with an outage; deliveries from `since` on count.
     pub const fn new(outage: Outage, since: Time) -> Self {
         Self { outage, since, spans: Vec::new() }
     }

@@ -26,12 +26,12 @@ impl Interval {
         Self { mean, exponential, rng }
     }
 
-    /// It is always zero.
+    /// True if the interval is always zero.
     pub(super) fn is_zero(&self) -> bool {
         self.mean == Duration::ZERO
     }
 
-    /// At least a nanosecond, so that time advances.
+    /// Draws an interval: at least a nanosecond, so that time advances.
     pub(super) fn draw(&mut self) -> Duration {
         let drawn = if self.exponential {
             Duration::from_secs_f64(self.rng.exponential(self.mean.as_secs_f64()))

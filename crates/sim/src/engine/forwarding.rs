@@ -36,11 +36,11 @@ impl Neighbour {
 /// A property of all packets of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// They continue, in order, to directions with no other source.
+    /// The packets continue, in order, to directions with no other source.
     Feeds,
-    /// They are for an end of a flow that shares neither its first nor its last links.
+    /// The packets are for an end of a flow that shares neither its first nor its last links.
     LeadsTo(u32),
-    /// Nothing.
+    /// Neither of these properties.
     Plain,
 }
 

@@ -56,7 +56,7 @@ pub struct Transfer {
     next_stream: u16,
     /// The transport accepts data.
     may_write: bool,
-    /// It has reported so since the writer was last polled.
+    /// The transport has reported this since the writer was last polled.
     fresh: bool,
     /// Time of the reader's last delivery, or of the report that no more data comes.
     delivered_at: Option<Time>,
@@ -328,7 +328,7 @@ impl Applications {
         self.write(now, side, endpoint) || acted
     }
 
-    /// The other side sends no more data, and all its data has been read.
+    /// Processes the end of the other side's data, all of which has been read.
     fn finish<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &mut E) {
         if let Some(incoming) = &mut self.transfers[1 - side] {
             incoming.delivered_at.get_or_insert(now);

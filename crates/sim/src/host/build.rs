@@ -109,7 +109,7 @@ pub struct Setup<'a> {
 
 /// Host properties that the protocol of a flow needs, by end.
 pub(super) struct Plan {
-    /// With the settings of the connecting end, and of the listening one.
+    /// The protocol with the settings of the connecting end, and with those of the listening end.
     pub(super) protocols: [Protocol; 2],
     /// The first address of the listening end is the destination of the connection.
     pub(super) addresses: [Vec<Address>; 2],

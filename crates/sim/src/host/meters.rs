@@ -13,7 +13,7 @@ pub struct PathMeter {
 }
 
 impl PathMeter {
-    /// For a path that begins now.
+    /// The meter of a path that begins now.
     pub const fn new(now: Time) -> Self {
         Self { values: TimeMeans::new(now) }
     }
@@ -63,7 +63,7 @@ pub struct Baseline {
 }
 
 impl Meters {
-    /// For the data of the end `source` of a flow that starts at `start`.
+    /// The meter of the data of the end `source` of a flow that starts at `start`.
     pub const fn new(source: usize, start: Time) -> Self {
         Self { source, paths: Vec::new(), held: TimeMeans::new(start), baseline: None }
     }

@@ -68,7 +68,8 @@ pub enum RunError {
         /// The difference.
         error: CheckError,
     },
-    /// From a packet's contents, its host would assign it to another connection: a bug of ours.
+    /// The host, which uses a packet's contents only, would assign it to another connection: a bug in
+    /// Anabranch.
     OtherConnection {
         /// When it arrived.
         at: Time,

@@ -58,7 +58,7 @@ to = "D"
 "#;
 
 /// The left link fails twice for three seconds.
-const FLAPS: &str = r#"
+const LINK_FAILURES: &str = r#"
 [[event]]
 at = "3 s"
 every = "12 s"
@@ -77,7 +77,7 @@ fn one(settings: &str) -> String {
 }
 
 fn two(settings: &str) -> String {
-    format!("{TWO_LINKS}{settings}\n{FLAPS}")
+    format!("{TWO_LINKS}{settings}\n{LINK_FAILURES}")
 }
 
 /// Name and text of every TCP scenario.

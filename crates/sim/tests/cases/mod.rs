@@ -23,8 +23,8 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// Faults have ended by then: links are up and lose no packets.
-pub const QUIET: Duration = Duration::from_secs(30);
+/// Time at which faults have ended: from then on, links are up and lose no packets.
+pub const FAULTS_END: Duration = Duration::from_secs(30);
 
 /// Simulated time in which every flow must finish. It allows for maximum retransmission timeouts after the
 /// faults, also on paths that fail repeatedly, and for the slowest transfer, a hundred thousand messages of a
@@ -60,13 +60,13 @@ impl Case {
 /// and none can be read before its end has been accepted.
 pub fn begun(flow: &Flow) -> u64 {
     match &flow.protocol {
-        Protocol::Sctp(settings) if settings.i_data => u64::from(settings.streams) * LARGEST_MESSAGE,
+        Protocol::Sctp(settings) if settings.i_data => u64::from(settings.streams) * MAX_MESSAGE_BYTES,
         _ => 0,
     }
 }
 
 /// The largest message, bytes: two packets.
-const LARGEST_MESSAGE: u64 = 2900;
+const MAX_MESSAGE_BYTES: u64 = 2900;
 
 /// The protocol without settings that its control does not support: windows that follow a model count no
 /// packets.
@@ -115,7 +115,7 @@ fn direction() -> impl Strategy<Value = Directions> {
 /// All links come up and stop losing packets.
 fn quiet(links: usize) -> impl Iterator<Item = Event> {
     (0..links).map(|link| Event {
-        at: Time::ZERO + QUIET,
+        at: Time::ZERO + FAULTS_END,
         link,
         directions: Directions::Both,
         changes: vec![
@@ -178,7 +178,7 @@ prop_compose! {
     }
 }
 
-/// From 200 kbit/s to 100 Mbit/s, with equal probability of every order of magnitude.
+/// A rate from 200 kbit/s to 100 Mbit/s, with equal probability of every order of magnitude.
 fn rate() -> impl Strategy<Value = Rate> {
     (1.0_f64..500.0, 0.0_f64..1.0)
         .prop_map(|(scale, exponent)| Rate::from_bits_per_second((200_000.0 * scale.powf(exponent)) as u64))
@@ -226,9 +226,13 @@ fn event() -> impl Strategy<Value = (Index, Event)> {
         1 => loss().prop_map(Change::Loss),
     ];
     let directions = select(vec![Directions::Both, Directions::Forward, Directions::Reverse]);
-    let event = (0_u64..QUIET.as_millis(), directions, change).prop_map(|(millis, directions, change)| {
-        Event { at: Time::ZERO + Duration::from_millis(millis), link: 0, directions, changes: vec![change] }
-    });
+    let event =
+        (0_u64..FAULTS_END.as_millis(), directions, change).prop_map(|(millis, directions, change)| Event {
+            at: Time::ZERO + Duration::from_millis(millis),
+            link: 0,
+            directions,
+            changes: vec![change],
+        });
     (any::<Index>(), event)
 }
 
@@ -263,14 +267,14 @@ prop_compose! {
     }
 }
 
-/// From two packets to more than any transfer.
+/// A size from two packets to more than any transfer.
 fn buffer() -> impl Strategy<Value = u64> {
     prop_oneof![3000_u64..10_000, 10_000_u64..300_000]
 }
 
 fn message() -> impl Strategy<Value = MessageSize> {
     prop_oneof![
-        (1..LARGEST_MESSAGE).prop_map(MessageSize::Constant),
+        (1..MAX_MESSAGE_BYTES).prop_map(MessageSize::Constant),
         (1_u64..1000, 0_u64..1900).prop_map(|(low, more)| MessageSize::Uniform { low, high: low + more }),
     ]
 }

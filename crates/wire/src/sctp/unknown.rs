@@ -39,7 +39,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// For an unknown chunk type.
+    /// The reaction to an unknown chunk type.
     pub const fn of_chunk(kind: u8) -> Self {
         match kind >> 6 {
             0 => Self::Stop,
@@ -49,7 +49,7 @@ impl Action {
         }
     }
 
-    /// For an unknown parameter type.
+    /// The reaction to an unknown parameter type.
     pub const fn of_parameter(kind: u16) -> Self {
         Self::of_chunk((kind >> 8) as u8)
     }

@@ -46,15 +46,15 @@ pub(super) enum State {
 /// The relation of acknowledgements to a bandwidth probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AckPhase {
-    /// Nothing.
+    /// No probe is in progress.
     Init,
-    /// They acknowledge packets that fill the path.
+    /// Acknowledgements are of packets that fill the path.
     Refilling,
     /// The first packets of the probe are in flight.
     ProbeStarting,
-    /// They acknowledge packets of the probe.
+    /// Acknowledgements are of packets of the probe.
     ProbeFeedback,
-    /// The probe is over, but they still acknowledge its packets.
+    /// The probe is over, but acknowledgements are still of its packets.
     ProbeStopping,
 }
 

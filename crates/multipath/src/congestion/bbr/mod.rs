@@ -49,7 +49,7 @@ use anabranch_base::time::Time;
 use anabranch_base::units::Rate;
 use machine::Path;
 
-/// The line of the table.
+/// The entry of this control in the table of controls.
 pub(super) const ENTRY: Entry = Entry {
     name: NAME,
     aliases: &["bbr3"],

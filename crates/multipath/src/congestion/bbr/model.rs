@@ -25,7 +25,7 @@ pub(super) struct Rounds {
     next_delivered: u64,
     /// Number of rounds that have ended.
     pub count: u64,
-    /// This acknowledgement ended a round.
+    /// True if this acknowledgement ended a round.
     pub started: bool,
     /// Bytes delivered, according to the newest sample or loss.
     pub delivered: u64,
@@ -56,7 +56,7 @@ struct Latest {
     inflight: u64,
     /// Bytes delivered at the start of the round.
     round_delivered: u64,
-    /// This acknowledgement ended the round.
+    /// True if this acknowledgement ended the round.
     round_start: bool,
     lossy: bool,
 }

@@ -46,7 +46,7 @@ use crate::buffer::RangeSet;
 use anabranch_base::time::{Duration, Time};
 use core::cmp::Reverse;
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
     name: "consn",
     summary: "confluent sequence numbers: the best path ascends through the window, the others descend towards it",
@@ -56,7 +56,7 @@ pub(super) const ENTRY: Entry = Entry {
     build: || Box::new(ConSn::new(Form::OneAscends)),
 };
 
-/// The line of the table.
+/// The entry of this scheduler in the table of schedulers.
 pub(super) const ASCENDING_ENTRY: Entry = Entry {
     name: "consn-ascending",
     summary: "confluent sequence numbers: all paths but the weakest ascend through the window, and that descends",

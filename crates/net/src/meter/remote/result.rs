@@ -126,7 +126,7 @@ pub struct Document {
     pub version: String,
     /// Address of the server's control port.
     pub server_address: String,
-    /// Both ends are on one machine, so that delays are measured with one clock.
+    /// True if both ends are on one machine, so that delays are measured with one clock.
     pub one_clock: bool,
     /// Length of the test, seconds.
     pub duration_s: f64,
@@ -134,7 +134,7 @@ pub struct Document {
     pub warmup_s: f64,
     /// Sampling interval, seconds.
     pub interval_s: f64,
-    /// It ended prematurely.
+    /// True if the test ended prematurely.
     pub interrupted: bool,
     /// Kernels of the client and of the server.
     pub kernels: [String; 2],

@@ -61,7 +61,7 @@ pub struct Setting<'a> {
     pub test: Test,
     /// Identifies the connections.
     pub cookie: u64,
-    /// Both ends are on one machine.
+    /// True if both ends are on one machine.
     pub one_clock: bool,
 }
 

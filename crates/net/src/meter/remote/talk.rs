@@ -24,9 +24,9 @@ pub struct Talk<'a> {
     pub socket: &'a OwnedFd,
     /// Its type.
     pub transport: Transport,
-    /// That of the test.
+    /// The tag of the test.
     pub tag: u32,
-    /// Both ends have one clock.
+    /// True if both ends use one clock.
     pub one_clock: bool,
     /// Its counters.
     pub tally: &'a EndTally,

@@ -33,7 +33,7 @@ pub struct Counts {
 }
 
 impl EndTally {
-    /// For an end in a test with this span and interval.
+    /// The counters of an end in a test with this span and interval.
     pub fn new(span: &Span, interval: Duration, keep_delays: bool) -> Self {
         Self { interval, warmup: span.warmup, keep_delays, counts: Mutex::default() }
     }

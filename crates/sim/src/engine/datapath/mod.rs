@@ -33,12 +33,12 @@ const UNREACHABLE: u32 = u32::MAX;
 struct Due(u64);
 
 impl Due {
-    /// It has no event: the end that it leads to polls it.
+    /// The direction has no event, since the end that it leads to polls it.
     const ATTENDED: Self = Self(0);
     /// Nothing is due.
     const NEVER: Self = Self(u64::MAX);
 
-    /// It has an event at this time.
+    /// The direction has an event at this time.
     const fn at(time: Time) -> Self {
         Self(time.as_nanos().saturating_add(1))
     }
@@ -113,7 +113,7 @@ pub enum Failure {
         /// The difference.
         error: CheckError,
     },
-    /// From its contents, the host would assign the packet to another connection.
+    /// The host, which uses the contents only, would assign the packet to another connection.
     OtherConnection {
         /// When it arrived.
         at: Time,

@@ -18,7 +18,7 @@ const BACKUP: u8 = 0x01;
 /// `MP_JOIN` in its three forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
-    /// On a SYN.
+    /// The form on a SYN.
     Syn {
         /// Use this subflow as a backup.
         backup: bool,
@@ -29,7 +29,7 @@ pub enum Join {
         /// Nonce.
         nonce: u32,
     },
-    /// On a SYN/ACK.
+    /// The form on a SYN/ACK.
     SynAck {
         /// Use this subflow as a backup.
         backup: bool,
@@ -40,7 +40,7 @@ pub enum Join {
         /// Nonce.
         nonce: u32,
     },
-    /// On the third segment.
+    /// The form on the third segment.
     Ack {
         /// Leftmost 160 bits of the HMAC.
         hmac: [u8; 20],
