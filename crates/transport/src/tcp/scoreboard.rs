@@ -134,12 +134,14 @@ impl Scoreboard {
         self.waiting
     }
 
-    /// Index of the segment that starts at `start`, if it is in flight and left at `sent` for the last time.
+    /// Index of the segment that began at `start` when it left, if it is in flight and left at `sent` for the last time.
+    ///
+    /// Its beginning may have been acknowledged since, so it may begin behind `start` now. A segment that left at the same
+    /// moment may take the place of one that is gone: it is as old, so its own entry says the same of it.
     pub fn in_flight_since(&self, start: u64, sent: Time) -> Option<usize> {
         let index = self.index_of(start);
         let segment = self.segments.get(index)?;
-        let same = segment.start <= start && segment.at == sent;
-        (same && segment.in_flight() > 0).then_some(index)
+        (segment.at == sent && segment.in_flight() > 0).then_some(index)
     }
 
     /// Index of the segment that holds `offset`, or of the first one behind it.
@@ -176,8 +178,10 @@ impl Scoreboard {
                 }
                 acked.oldest = acked.oldest.or(Some(front.at));
                 acked.newest = Some(front.at);
-                if acked.latest.is_none_or(|(at, end, _)| (front.at, front.end()) > (at, end)) {
-                    acked.latest = Some((front.at, front.end(), front.ambiguous));
+                // Of a segment that arrived in part, only that part.
+                let reached = front.end().min(ack);
+                if acked.latest.is_none_or(|(at, end, _)| (front.at, reached) > (at, end)) {
+                    acked.latest = Some((front.at, reached, front.ambiguous));
                 }
             }
             if whole {
@@ -262,13 +266,16 @@ impl Scoreboard {
         if below <= self.lost_mark {
             return;
         }
+        let mut mark = below;
         for index in self.index_of(self.lost_mark)..self.segments.len() {
             if self.segments[index].start >= below {
                 break;
             }
+            // A SACK may begin inside this segment: its retransmission must not be marked with what follows.
+            mark = mark.max(self.segments[index].end());
             self.mark_lost(index);
         }
-        self.lost_mark = below;
+        self.lost_mark = mark;
     }
 
     /// Marks one segment as lost; a retransmission of it that was in flight is given up too.
@@ -533,6 +540,33 @@ mod tests {
         b.resegment(20, 400);
         assert_eq!(b.get(0).len, 40, "before the offset nothing is cut");
         assert_eq!((b.get(b.index_of(400)).len, b.get(b.index_of(420)).fin), (20, true));
+        b.check();
+    }
+
+    #[test]
+    fn partly_acknowledged_segment_stays_in_flight() {
+        let mut b = board(3);
+        let acked = b.acknowledge(30);
+        assert_eq!(acked.latest, Some((Time::from_nanos(0), 30, false)));
+        assert_eq!(b.in_flight_since(0, Time::from_nanos(0)), Some(0));
+        assert_eq!(b.in_flight_since(0, Time::from_nanos(1)), None);
+        b.mark_lost(0);
+        assert_eq!(b.in_flight_since(0, Time::from_nanos(0)), None);
+    }
+
+    #[test]
+    fn sack_inside_a_segment_marks_it_lost_once() {
+        let mut b = board(10);
+        b.sack(150, 500, |_| {});
+        b.mark_lost_by_sack(MSS);
+        assert_eq!((b.pipe(), b.waiting()), (500, 200));
+        for index in [0, 1] {
+            b.retransmitted(index, Time::from_nanos(20));
+        }
+        b.sack(600, 1000, |_| {});
+        b.mark_lost_by_sack(MSS);
+        // The segment from 500 to 600 is lost now; the two retransmissions are on their way.
+        assert_eq!((b.pipe(), b.waiting(), b.next_lost()), (200, 100, Some(5)));
         b.check();
     }
 
