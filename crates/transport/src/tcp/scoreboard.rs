@@ -4,6 +4,9 @@
 //! acknowledgement takes from the front. What is already selectively acknowledged is also kept as merged ranges: a
 //! SACK block that repeats known news costs one look-up, whatever its length. Marks of loss only move forward, so
 //! every segment is visited once per recovery. No operation walks the whole list.
+//!
+//! A box on the way may split segments, so an acknowledgement may end inside of one. The segment is cut there: the parts have
+//! fates of their own, and only what is missing is sent again.
 
 use multipath::buffer::RangeSet;
 use multipath::time::Time;
@@ -11,6 +14,9 @@ use std::collections::VecDeque;
 
 /// Duplicate acknowledgements that make a loss (RFC 6675 §2).
 pub(crate) const DUP_THRESHOLD: u64 = 3;
+/// Cuts until everything that is selectively acknowledged is acknowledged. Only a peer that acknowledges single bytes makes
+/// more; then a segment has arrived once all of it has.
+const MAX_CUTS: u32 = 8192;
 
 /// What is believed of an outstanding segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +42,8 @@ pub(crate) struct Sent {
     pub fate: Fate,
     /// It was ever retransmitted, so its round-trip time is ambiguous (Karn).
     pub ambiguous: bool,
+    /// It left as a part of the segment before it, of which the peer has acknowledged parts.
+    pub continues: bool,
     /// Last transmission.
     pub at: Time,
 }
@@ -86,6 +94,8 @@ pub(crate) struct Scoreboard {
     cursor: u64,
     /// Bytes marked lost and not retransmitted.
     waiting: u64,
+    /// How often segments were cut since nothing was selectively acknowledged.
+    cuts: u32,
     /// What has been marked lost, start and end, if somebody asks.
     losses: Option<Vec<(u64, u64)>>,
 }
@@ -134,14 +144,15 @@ impl Scoreboard {
         self.waiting
     }
 
-    /// Index of the segment that began at `start` when it left, if it is in flight and left at `sent` for the last time.
+    /// Index of the first part in flight of the segment that began at `start` when it left at `sent`.
     ///
     /// Its beginning may have been acknowledged since, so it may begin behind `start` now. A segment that left at the same
     /// moment may take the place of one that is gone: it is as old, so its own entry says the same of it.
     pub fn in_flight_since(&self, start: u64, sent: Time) -> Option<usize> {
-        let index = self.index_of(start);
-        let segment = self.segments.get(index)?;
-        (segment.at == sent && segment.in_flight() > 0).then_some(index)
+        let first = self.index_of(start);
+        (first..self.segments.len())
+            .take_while(|&index| index == first || self.segments[index].continues)
+            .find(|&index| self.segments[index].at == sent && self.segments[index].in_flight() > 0)
     }
 
     /// Index of the segment that holds `offset`, or of the first one behind it.
@@ -153,7 +164,8 @@ impl Scoreboard {
     pub fn push(&mut self, start: u64, len: u32, fin: bool, now: Time) {
         debug_assert!(self.segments.back().is_none_or(|last| last.end() == start));
         self.pipe += u64::from(len);
-        self.segments.push_back(Sent { start, len, fin, fate: Fate::InFlight, ambiguous: false, at: now });
+        let fate = Fate::InFlight;
+        self.segments.push_back(Sent { start, len, fin, fate, ambiguous: false, continues: false, at: now });
     }
 
     /// Everything below `ack` arrived.
@@ -199,6 +211,9 @@ impl Scoreboard {
         }
         if !self.sacked.is_empty() {
             self.sacked.remove(0, ack);
+            if self.sacked.is_empty() {
+                self.cuts = 0;
+            }
         }
         self.lost_mark = self.lost_mark.max(ack);
         self.cursor = self.cursor.max(ack);
@@ -224,6 +239,8 @@ impl Scoreboard {
         }
         self.sacked.insert(left, right);
         let (merged_left, merged_right) = self.sacked.range_at(left).unwrap_or((left, right));
+        self.cut(merged_left);
+        self.cut(merged_right);
         for &(from, to) in &gaps[..count] {
             for index in self.index_of(from)..self.segments.len() {
                 let segment = &mut self.segments[index];
@@ -241,6 +258,20 @@ impl Scoreboard {
                 }
             }
         }
+    }
+
+    /// Cuts the segment that holds `offset` in two there, unless it has arrived.
+    fn cut(&mut self, offset: u64) {
+        let index = self.index_of(offset);
+        let Some(segment) = self.segments.get_mut(index) else { return };
+        if segment.start >= offset || segment.arrived() || self.cuts == MAX_CUTS {
+            return;
+        }
+        let head = (offset - segment.start) as u32;
+        let rest = Sent { start: offset, len: segment.len - head, continues: true, ..*segment };
+        (segment.len, segment.fin) = (head, false);
+        self.segments.insert(index + 1, rest);
+        self.cuts += 1;
     }
 
     /// RFC 6675's `IsLost` for all segments at once: those below the third sacked range from the top, or below more
@@ -412,7 +443,7 @@ impl Scoreboard {
                 let left = (segment.end() - start) as u32;
                 let len = if left - u32::from(segment.fin) > mss { mss } else { left };
                 let fin = segment.fin && len == left;
-                let piece = Sent { start, len, fin, fate: Fate::Lost, ..segment };
+                let piece = Sent { start, len, fin, fate: Fate::Lost, continues: false, ..segment };
                 self.segments.push_back(piece);
                 start += u64::from(len);
             }
@@ -555,19 +586,49 @@ mod tests {
     }
 
     #[test]
-    fn sack_inside_a_segment_marks_it_lost_once() {
+    fn sack_inside_a_segment_cuts_it() {
         let mut b = board(10);
-        b.sack(150, 500, |_| {});
+        let mut news = Vec::new();
+        b.sack(150, 500, |sent| news.push((sent.start, sent.len)));
+        assert_eq!(news, [(150, 50), (200, 100), (300, 100), (400, 100)]);
         b.mark_lost_by_sack(MSS);
-        assert_eq!((b.pipe(), b.waiting()), (500, 200));
+        assert_eq!((b.pipe(), b.waiting()), (500, 150));
         for index in [0, 1] {
             b.retransmitted(index, Time::from_nanos(20));
         }
         b.sack(600, 1000, |_| {});
         b.mark_lost_by_sack(MSS);
-        // The segment from 500 to 600 is lost now; the two retransmissions are on their way.
-        assert_eq!((b.pipe(), b.waiting(), b.next_lost()), (200, 100, Some(5)));
+        // From 500 to 600 is lost now; the two retransmissions are on their way.
+        assert_eq!((b.pipe(), b.waiting(), b.next_lost()), (150, 100, Some(6)));
         b.check();
+    }
+
+    #[test]
+    fn parts_of_a_segment_are_as_old_as_the_whole() {
+        let mut b = board(3);
+        let sent = Time::from_nanos(1);
+        b.sack(130, 150, |_| {});
+        b.sack(160, 180, |_| {});
+        let mut found = Vec::new();
+        while let Some(index) = b.in_flight_since(100, sent) {
+            found.push((b.get(index).start, b.get(index).len));
+            b.mark_lost(index);
+        }
+        assert_eq!(found, [(100, 30), (150, 10), (180, 20)]);
+        b.check();
+    }
+
+    #[test]
+    fn cuts_are_bounded() {
+        let mut b = board(1);
+        b.push(100, 50_000, false, Time::from_nanos(1));
+        for at in 0..20_000 {
+            b.sack(100 + 2 * at, 101 + 2 * at, |_| {});
+        }
+        assert!(b.segments.len() <= 2 + MAX_CUTS as usize, "{}", b.segments.len());
+        b.check();
+        b.acknowledge(50_100);
+        assert_eq!((b.pipe(), b.cuts), (0, 0));
     }
 
     proptest! {
