@@ -1,6 +1,6 @@
 //! Addresses and subflows: which to open, what happens when one is lost (RFC 8684 §3.2, §3.4), and the timers.
 
-use super::connection::{Connection, ConnectionPhase, LINGER, LocalAddress, RemoteAddress, Role};
+use super::connection::{Connection, ConnectionPhase, LocalAddress, RemoteAddress, Role};
 use super::reset::ResetReason;
 use super::subflow::{Confirmation, Handshake, Life, Retry, Subflow};
 use crate::Address;
@@ -12,12 +12,17 @@ use multipath::time::{Duration, Time};
 use multipath::{MOST_PATHS, PathId};
 use wire::tcp::mptcp::{AddAddress, Control};
 
-/// A pair of addresses that has never been connected is tried again after this long.
+/// A pair of addresses that has never been connected is tried again this long after an end or a host refused it.
 const RETRY: Duration = Duration::from_secs(30);
+/// The SYN of a join is repeated this often, or once in the connection's shortest round trip if that is longer. A link on the
+/// way that comes up is noticed by nothing else.
+const JOIN_INTERVAL: Duration = Duration::from_millis(500);
+/// A join without an answer moves to another port after so many SYNs.
+const JOIN_SYNS: u32 = 120;
+/// Subflows in a row that the peer resets for now only before the next join waits.
+const TRANSIENT_RESETS: u32 = 3;
 /// A subflow that was up for so long lasted.
 const STEADY: Duration = Duration::from_secs(10);
-/// Attempts without an answer after which a pair that has worked is tried as rarely as others.
-const ATTEMPTS: u32 = 20;
 
 impl Connection {
     /// The index for a new subflow: a dead one's place if `fits`, else a new place. A path identifier stays with its
@@ -147,14 +152,16 @@ impl Connection {
         let nonce = self.random.next_u32();
         let handshake = Handshake::Joining { nonce, proof: None, confirmed: false, resend: None };
         let route = Route { local, remote, path: PathId(index as u8), mtu };
-        let mut config = self.config.tcp.clone();
-        // A path that has worked is looked after in short attempts, whose timers do not back off for long.
-        if self.subflows.get(index).is_some_and(Subflow::has_worked) {
-            config = tcp::Config { syn_retries: config.syn_retries.min(1), ..config };
-        }
+        let config = tcp::Config { syn_retries: JOIN_SYNS, ..self.config.tcp.clone() };
         let mut block = Tcb::client(config, route);
+        block.repeat_syn_every(self.join_interval());
         block.begin(Numbers::new(&self.secrets, now, (local, remote)));
         self.install(now, index, Subflow::new(block, pair, handshake, backup));
+    }
+
+    fn join_interval(&self) -> Duration {
+        let measured = self.subflows.iter().filter(|s| s.is_alive() && s.block.rtt().srtt().is_some());
+        measured.map(|s| s.block.rtt().min_rtt()).min().unwrap_or_default().max(JOIN_INTERVAL)
     }
 
     /// A subflow is over: its data goes elsewhere.
@@ -198,7 +205,8 @@ impl Connection {
             ConnectionPhase::Multipath => {
                 if !self.subflows.iter().any(Subflow::is_alive) {
                     // From the last path that worked on: attempts that fail do not count.
-                    self.linger_until.get_or_insert(now + LINGER);
+                    let lifetime = self.lifetime_without_path();
+                    self.linger_until.get_or_insert(now + lifetime);
                 }
                 if !self.is_done() {
                     self.open_wanted(now);
@@ -306,6 +314,11 @@ impl Connection {
             }
         };
         self.locals[id].up = true;
+        if self.phase == ConnectionPhase::Opening
+            && let Some(first) = self.subflows.first_mut().filter(|s| s.block.local().ip() == ip)
+        {
+            first.block.restart_syn();
+        }
         if self.phase != ConnectionPhase::Multipath {
             return;
         }
@@ -408,8 +421,26 @@ impl Connection {
             if self.is_done() {
                 self.finish(Reason::Closed);
             } else if !self.subflows.iter().any(Subflow::is_alive) {
-                self.finish(Reason::TimedOut);
+                self.give_up_without_path(now);
             }
+        }
+    }
+
+    /// TCP gives up what the peer does not acknowledge after its retries, and each waits for the longest timeout at most.
+    fn lifetime_without_path(&self) -> Duration {
+        let tcp::Config { rto, retries, .. } = &self.config.tcp;
+        rto.max.saturating_mul(u64::from(*retries) + 1)
+    }
+
+    /// There has been no path for as long as TCP would have tried to send. Without data TCP would go on, so the connection does
+    /// until the host has an address again.
+    fn give_up_without_path(&mut self, now: Time) {
+        let is_cut_off = self.locals.iter().all(|local| !local.up);
+        let owes = self.send.una < self.send.written || self.closing;
+        if is_cut_off && !owes {
+            self.linger_until = Some(now + self.lifetime_without_path());
+        } else {
+            self.finish(Reason::TimedOut);
         }
     }
 
@@ -428,16 +459,19 @@ impl Connection {
     }
 }
 
-/// When the pair of a subflow that is over is tried again. One that lasted is tried at once. One that got no answer, though
-/// the pair has worked, is too, since a path may be back at any time; one that was ended by somebody after longer and longer.
+/// When the pair of a subflow that is over is tried again. One that lasted is tried at once. One that got no answer is too,
+/// since a path may come up at any time, and so is one that was given up for what waited on it; one that an end or a host
+/// ended for another reason after longer and longer.
 fn next_attempt(now: Time, subflow: &Subflow, reason: Reason) -> Retry {
     let lasted = matches!(subflow.life, Life::Up { since } if now.since(since) >= STEADY);
     let failures = if lasted { 0 } else { subflow.retry.failures + 1 };
+    let is_unanswered = matches!(reason, Reason::TimedOut | Reason::Unreachable);
+    let is_overtaken = subflow.farewell == Some(ResetReason::Outstanding)
+        || subflow.transient && failures <= TRANSIENT_RESETS && subflow.has_worked();
     let wait = match reason {
+        _ if is_unanswered || is_overtaken => Duration::ZERO,
         _ if !subflow.has_worked() && !subflow.is_announced() => RETRY,
         _ if failures == 0 => Duration::ZERO,
-        Reason::TimedOut if failures <= ATTEMPTS => Duration::ZERO,
-        Reason::TimedOut => RETRY,
         _ => Duration::from_secs(1).saturating_mul(1 << (failures - 1).min(5)),
     };
     Retry { at: Some(now + wait), failures }
