@@ -25,7 +25,8 @@ use std::collections::VecDeque;
 use wire::Packet;
 use wire::tcp::mptcp::Control;
 
-/// A connection whose data has all arrived waits this long for the ends of its subflows.
+/// A connection without a single subflow is kept this long for a path to come back, and one whose data has all arrived for the
+/// ends of its subflows.
 pub(super) const LINGER: Duration = Duration::from_secs(120);
 
 /// Which end this is.

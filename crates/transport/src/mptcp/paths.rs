@@ -1,6 +1,6 @@
 //! Addresses and subflows: which to open, what happens when one is lost (RFC 8684 §3.2, §3.4), and the timers.
 
-use super::connection::{Connection, ConnectionPhase, LocalAddress, RemoteAddress, Role};
+use super::connection::{Connection, ConnectionPhase, LINGER, LocalAddress, RemoteAddress, Role};
 use super::reset::ResetReason;
 use super::subflow::{Confirmation, Handshake, Life, Retry, Subflow};
 use crate::Address;
@@ -205,8 +205,9 @@ impl Connection {
             ConnectionPhase::Multipath => {
                 if !self.subflows.iter().any(Subflow::is_alive) {
                     // From the last path that worked on: attempts that fail do not count.
-                    let lifetime = self.lifetime_without_path();
-                    self.linger_until.get_or_insert(now + lifetime);
+                    if self.linger_until.is_none() {
+                        self.linger(now);
+                    }
                 }
                 if !self.is_done() {
                     self.open_wanted(now);
@@ -322,6 +323,7 @@ impl Connection {
         if self.phase != ConnectionPhase::Multipath {
             return;
         }
+        self.restart_linger(now);
         self.forget_removal(id as u8);
         for subflow in self.subflows.iter_mut().filter(|s| s.block.local().ip() == ip) {
             subflow.retry = Retry::default();
@@ -357,6 +359,7 @@ impl Connection {
         self.locals[id].up = false;
         if self.phase == ConnectionPhase::Multipath {
             self.lose_address(now, id);
+            self.restart_linger(now);
         }
     }
 
@@ -426,19 +429,31 @@ impl Connection {
         }
     }
 
-    /// TCP gives up what the peer does not acknowledge after its retries, and each waits for the longest timeout at most.
-    fn lifetime_without_path(&self) -> Duration {
-        let tcp::Config { rto, retries, .. } = &self.config.tcp;
-        rto.max.saturating_mul(u64::from(*retries) + 1)
+    /// The host has no address left for the connection.
+    fn is_cut_off(&self) -> bool {
+        self.locals.iter().all(|local| !local.up)
     }
 
-    /// There has been no path for as long as TCP would have tried to send. Without data TCP would go on, so the connection does
-    /// until the host has an address again.
+    /// Without a path a connection waits for one that comes back: while its host has an address for [`LINGER`], and otherwise for
+    /// as long as TCP's retries last at most.
+    fn linger(&mut self, now: Time) {
+        let tcp::Config { rto, retries, .. } = &self.config.tcp;
+        let longest = rto.max.saturating_mul(u64::from(*retries) + 1);
+        self.linger_until = Some(now + if self.is_cut_off() { longest.max(LINGER) } else { LINGER });
+    }
+
+    /// An address came or went while there is no path.
+    fn restart_linger(&mut self, now: Time) {
+        if self.linger_until.is_some() && !self.is_done() && !self.subflows.iter().any(Subflow::is_alive) {
+            self.linger(now);
+        }
+    }
+
+    /// No path came back in time. A TCP connection without data would live on, so this one does until the host has an address.
     fn give_up_without_path(&mut self, now: Time) {
-        let is_cut_off = self.locals.iter().all(|local| !local.up);
         let owes = self.send.una < self.send.written || self.closing;
-        if is_cut_off && !owes {
-            self.linger_until = Some(now + self.lifetime_without_path());
+        if self.is_cut_off() && !owes {
+            self.linger(now);
         } else {
             self.finish(Reason::TimedOut);
         }
