@@ -177,15 +177,16 @@ fn connection_outlives_an_outage_that_tcp_outlives() {
             format!("[[event]]\nat = \"{at} s\"\nlink = \"{link}\"\nset = {{ state = \"{state}\" }}\n")
         };
         let run = |protocol: &str, links: &[&str], until: u64| {
-            let mut text = format!("title = \"outage\"\nwarmup = \"{back} s\"\nduration = \"{until} s\"\n");
-            for link in links {
-                text += &format!(
-                    "[[link]]\nname = \"{link}\"\nbetween = [\"S\", \"D\"]\nrate = \"2 Mbit/s\"\ndelay = \"20 ms\"\n"
-                );
-                text += &event(link, 10, "down");
-                text += &event(link, back, "up");
-            }
-            text += &format!("[[flow]]\nname = \"F\"\nfrom = \"S\"\nto = \"D\"\nprotocol = \"{protocol}\"\n");
+            let link = |name: &&str| {
+                let between = "between = [\"S\", \"D\"]\nrate = \"2 Mbit/s\"\ndelay = \"20 ms\"";
+                let events = event(name, 10, "down") + &event(name, back, "up");
+                format!("[[link]]\nname = \"{name}\"\n{between}\n{events}")
+            };
+            let text = format!(
+                "title = \"outage\"\nwarmup = \"{back} s\"\nduration = \"{until} s\"\n{}\
+                 [[flow]]\nname = \"F\"\nfrom = \"S\"\nto = \"D\"\nprotocol = \"{protocol}\"\n",
+                links.iter().map(link).collect::<String>()
+            );
             let scenario =
                 scenario::parse(&text, "outage.toml", &[]).unwrap_or_else(|e| panic!("{e}\n{text}"));
             sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
