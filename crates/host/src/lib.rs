@@ -226,6 +226,7 @@ impl Host {
         }
         let transport = protocol.transport();
         let worked = self.history.order(protocol, &mut ends);
+        self.begin_on_living(protocol, &mut ends);
         let (first, remote) = (ends.first_local().0.ip(), ends.first_remote());
         let asked = ends.local_port;
         self.names.reserved.remove(&(transport, asked));
@@ -363,6 +364,20 @@ impl Host {
                 }
             }
             Stage::Owned | Stage::Orphan => {}
+        }
+    }
+
+    /// Moves an address of the host that reaches the remote end to the front if the host has lost the first address, because
+    /// Multipath TCP may begin on any. Other protocols begin on the requested address.
+    fn begin_on_living(&self, protocol: &Protocol, ends: &mut Ends) {
+        let Protocol::Mptcp(config) = protocol else { return };
+        let to = ends.first_remote().ip();
+        let is_here = |ip: IpAddr| self.addresses.iter().any(|known| known.ip == ip);
+        let reaches = |ip: IpAddr| ip.is_ipv4() == to.is_ipv4() && !config.unroutable.contains(&(ip, to));
+        if !is_here(ends.local[0].ip)
+            && let Some(at) = ends.local.iter().position(|own| is_here(own.ip) && reaches(own.ip))
+        {
+            ends.local[..=at].rotate_right(1);
         }
     }
 

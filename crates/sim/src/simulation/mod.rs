@@ -112,6 +112,7 @@ impl<'a> Simulation<'a> {
             trace,
             trace_changes,
         };
+        run.lose_addresses_that_are_down();
         let outage = scenario.outage();
         for flow in &mut run.flows {
             if let Some(outage) = outage {
@@ -332,6 +333,20 @@ impl<'a> Simulation<'a> {
                 if before != after {
                     self.address_changed(now, interface, after);
                 }
+            }
+        }
+    }
+
+    /// Takes the addresses from hosts whose links begin in state down, before anything starts.
+    fn lose_addresses_that_are_down(&mut self) {
+        for direction in 0..self.world.datapath.directions() {
+            let interface = Interface(direction as u32);
+            let link = self.world.datapath.link(interface);
+            let (is_up, mtu) = (link.is_up(), link.mtu());
+            let node = self.world.datapath.network().owner(interface);
+            if let Some(host) = self.world.hosts.of_node(node).filter(|_| !is_up) {
+                let address = (self.scenario.address(interface), mtu);
+                self.world.hosts.address_changed(Time::ZERO, host, address, false);
             }
         }
     }

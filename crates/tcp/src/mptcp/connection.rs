@@ -25,7 +25,8 @@ use anabranch_wire::tcp::mptcp::Control;
 use core::net::SocketAddr;
 use std::collections::VecDeque;
 
-/// A connection without a single subflow is kept this long for a path to come back.
+/// A connection without a single subflow is kept this long for a path to come back, and one whose data has all arrived for the
+/// ends of its subflows.
 pub(super) const LINGER: Duration = Duration::from_secs(120);
 
 /// Which end this is.

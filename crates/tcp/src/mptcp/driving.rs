@@ -30,7 +30,8 @@ impl Endpoint for Connection {
         self.on_packet(now, &packet, content);
         // The peer may have lost a subflow whose FIN is awaited here. All data is where it belongs: that ends by itself.
         if self.phase == ConnectionPhase::Multipath && self.is_done() {
-            self.linger_until.get_or_insert(now + LINGER);
+            let end = now + LINGER;
+            self.linger_until = Some(self.linger_until.map_or(end, |at| at.min(end)));
         }
         self.notice();
     }
@@ -67,10 +68,13 @@ impl Endpoint for Connection {
         consider(self.retry_at);
         consider(self.linger_until);
         for subflow in &self.subflows {
-            // Of a dead one nothing but its TIME-WAIT may remain.
+            // Of a dead one nothing but its TIME-WAIT or its RST may remain.
             consider(subflow.block.next_timeout());
             if !subflow.is_dead() && !subflow.block.is_over() {
                 consider(subflow.next_repetition());
+            }
+            if self.phase == ConnectionPhase::Multipath {
+                consider(subflow.reset_again.map(|again| again.at));
             }
         }
         // Before and after the multipath phase nothing is announced, and what is due must not wake anyone.

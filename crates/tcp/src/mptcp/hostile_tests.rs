@@ -328,7 +328,7 @@ fn joins_under_way_end_with_their_connection() {
     pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[1], 1500, false));
     pair.run_until(120.0);
     pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[0], 1500, true)); // its joins are lost
-    pair.run_until(130.0);
+    pair.run_until(241.0);
     assert!(pair.sinks[0].events.contains(&Event::Closed(Reason::TimedOut)), "{:?}", pair.sinks[0].events);
     pair.wires.values_mut().for_each(|wire| wire.up = true);
     pair.log.clear();

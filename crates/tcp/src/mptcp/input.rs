@@ -5,6 +5,7 @@ use super::data::DataFin;
 use super::keys::{Key, address_hmac, join_hmac, left64, left160};
 use super::options::{capable, has_multipath, join, offer};
 use super::receive::{Arrival, cut};
+use super::repair::Heard;
 use super::reset::{ResetReason, TRANSIENT};
 use super::subflow::{Confirmation, Handshake, Life, Resend, Subflow};
 use crate::tcp::{Numbers, State, Tcb, Tuple};
@@ -46,7 +47,8 @@ impl Connection {
             shortened = cut(segment, keep);
             &shortened
         };
-        let before = self.subflows[index].block.is_synchronised();
+        let block = &self.subflows[index].block;
+        let (before, sacked_before) = (block.is_synchronised(), block.sacked_bytes());
         let believed = self.with_block(now, index, |block, context| {
             block.on_segment(context, (remote, packet.ecn), segment)
         });
@@ -66,7 +68,7 @@ impl Connection {
                 self.on_refused(index, segment.seq.add(keep), unmapped);
             }
             if !segment.flags.contains(Flags::SYN) {
-                self.wake(now, index);
+                self.wake(now, index, &Heard { segment, sacked_before });
             }
         }
         if self.subflows[index].block.is_over() {

@@ -12,12 +12,17 @@ use anabranch_multipath::{MAX_PATHS, PathId};
 use anabranch_wire::tcp::mptcp::{AddAddress, Control};
 use core::net::{IpAddr, SocketAddr};
 
-/// A pair of addresses that has never been connected is tried again after this long.
+/// A pair of addresses that has never been connected is tried again this long after an end or a host refused it.
 const RETRY: Duration = Duration::from_secs(30);
+/// The SYN of a join is repeated this often, or once in the connection's shortest round trip if that is longer. A link on the
+/// way that comes up is noticed by nothing else.
+const JOIN_INTERVAL: Duration = Duration::from_millis(500);
+/// A join without an answer moves to another port after so many SYNs.
+const JOIN_SYNS: u32 = 120;
+/// Subflows in a row that the peer resets for now only before the next join waits.
+const TRANSIENT_RESETS: u32 = 3;
 /// A subflow that was up for so long lasted.
 const STEADY: Duration = Duration::from_secs(10);
-/// Attempts without an answer after which a pair that has worked is tried as rarely as others.
-const ATTEMPTS: u32 = 20;
 
 impl Connection {
     /// The index for a new subflow: a dead one's place if `fits`, else a new place. A path identifier stays with its
@@ -147,14 +152,16 @@ impl Connection {
         let nonce = self.random.next_u32();
         let handshake = Handshake::Joining { nonce, proof: None, confirmed: false, resend: None };
         let route = Route { local, remote, path: PathId(index as u8), mtu };
-        let mut config = self.config.tcp.clone();
-        // A path that has worked is looked after in short attempts, whose timers do not back off for long.
-        if self.subflows.get(index).is_some_and(Subflow::has_worked) {
-            config = tcp::Config { syn_retries: config.syn_retries.min(1), ..config };
-        }
+        let config = tcp::Config { syn_retries: JOIN_SYNS, ..self.config.tcp.clone() };
         let mut block = Tcb::client(config, route);
+        block.repeat_syn_every(self.join_interval());
         block.begin(Numbers::new(&self.secrets, now, (local, remote)));
         self.install(now, index, Subflow::new(block, pair, handshake, backup));
+    }
+
+    fn join_interval(&self) -> Duration {
+        let measured = self.subflows.iter().filter(|s| s.is_alive() && s.block.rtt().srtt().is_some());
+        measured.map(|s| s.block.rtt().min_rtt()).min().unwrap_or_default().max(JOIN_INTERVAL)
     }
 
     /// A subflow is over: its data goes elsewhere.
@@ -198,7 +205,9 @@ impl Connection {
             ConnectionPhase::Multipath => {
                 if !self.subflows.iter().any(Subflow::is_alive) {
                     // From the last path that worked on: attempts that fail do not count.
-                    self.linger_until.get_or_insert(now + LINGER);
+                    if self.linger_until.is_none() {
+                        self.linger(now);
+                    }
                 }
                 if !self.is_done() {
                     self.open_wanted(now);
@@ -306,9 +315,15 @@ impl Connection {
             }
         };
         self.locals[id].up = true;
+        if self.phase == ConnectionPhase::Opening
+            && let Some(first) = self.subflows.first_mut().filter(|s| s.block.local().ip() == ip)
+        {
+            first.block.restart_syn();
+        }
         if self.phase != ConnectionPhase::Multipath {
             return;
         }
+        self.restart_linger(now);
         self.forget_removal(id as u8);
         for subflow in self.subflows.iter_mut().filter(|s| s.block.local().ip() == ip) {
             subflow.retry = Retry::default();
@@ -344,6 +359,7 @@ impl Connection {
         self.locals[id].up = false;
         if self.phase == ConnectionPhase::Multipath {
             self.lose_address(now, id);
+            self.restart_linger(now);
         }
     }
 
@@ -408,8 +424,38 @@ impl Connection {
             if self.is_done() {
                 self.finish(Reason::Closed);
             } else if !self.subflows.iter().any(Subflow::is_alive) {
-                self.finish(Reason::TimedOut);
+                self.give_up_without_path(now);
             }
+        }
+    }
+
+    /// The host has no address left for the connection.
+    fn is_cut_off(&self) -> bool {
+        self.locals.iter().all(|local| !local.up)
+    }
+
+    /// Without a path a connection waits for one that comes back: while its host has an address for [`LINGER`], and otherwise for
+    /// as long as TCP's retries last at most.
+    fn linger(&mut self, now: Time) {
+        let tcp::Config { rto, retries, .. } = &self.config.tcp;
+        let longest = rto.max.saturating_mul(u64::from(*retries) + 1);
+        self.linger_until = Some(now + if self.is_cut_off() { longest.max(LINGER) } else { LINGER });
+    }
+
+    /// An address came or went while there is no path.
+    fn restart_linger(&mut self, now: Time) {
+        if self.linger_until.is_some() && !self.is_done() && !self.subflows.iter().any(Subflow::is_alive) {
+            self.linger(now);
+        }
+    }
+
+    /// No path came back in time. A TCP connection without data would live on, so this one does until the host has an address.
+    fn give_up_without_path(&mut self, now: Time) {
+        let owes = self.send.una < self.send.written || self.closing;
+        if self.is_cut_off() && !owes {
+            self.linger(now);
+        } else {
+            self.finish(Reason::TimedOut);
         }
     }
 
@@ -428,16 +474,19 @@ impl Connection {
     }
 }
 
-/// When the pair of a subflow that is over is tried again. One that lasted is tried at once. One that got no answer, though
-/// the pair has worked, is too, since a path may be back at any time; one that was ended by somebody after longer and longer.
+/// When the pair of a subflow that is over is tried again. One that lasted is tried at once. One that got no answer is too,
+/// since a path may come up at any time, and so is one that was given up for what waited on it; one that an end or a host
+/// ended for another reason after longer and longer.
 fn next_attempt(now: Time, subflow: &Subflow, reason: Reason) -> Retry {
     let lasted = matches!(subflow.life, Life::Up { since } if now.since(since) >= STEADY);
     let failures = if lasted { 0 } else { subflow.retry.failures + 1 };
+    let is_unanswered = matches!(reason, Reason::TimedOut | Reason::Unreachable);
+    let is_overtaken = subflow.farewell == Some(ResetReason::Outstanding)
+        || subflow.transient && failures <= TRANSIENT_RESETS && subflow.has_worked();
     let wait = match reason {
+        _ if is_unanswered || is_overtaken => Duration::ZERO,
         _ if !subflow.has_worked() && !subflow.is_announced() => RETRY,
         _ if failures == 0 => Duration::ZERO,
-        Reason::TimedOut if failures <= ATTEMPTS => Duration::ZERO,
-        Reason::TimedOut => RETRY,
         _ => Duration::from_secs(1).saturating_mul(1 << (failures - 1).min(5)),
     };
     Retry { at: Some(now + wait), failures }

@@ -3,21 +3,19 @@
 //! A subflow repairs its own losses. Data that all subflows have acknowledged and no `DATA_ACK` covers was lost above them,
 //! and data on a subflow whose timer has run out may stay where it is: both are sent again on another subflow.
 
-use super::connection::{Connection, ConnectionPhase, Repair};
+use super::connection::{Connection, ConnectionPhase, Repair, Role};
 use super::data::DataFin;
 use super::mapping::Mapping;
 use super::reset::ResetReason;
-use super::subflow::Subflow;
+use super::subflow::{Resend, Subflow};
 use crate::tcp::Tcb;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::Reason;
 use anabranch_multipath::PathId;
+use anabranch_wire::tcp::Segment;
 
 /// Back-off of the data-level timer, doublings at most.
 const MAX_DATA_BACKOFF: u32 = 6;
-/// A subflow that is believed to have failed is asked so often whether it works again: its own timer backs off, and a path
-/// that comes back would lie idle until then.
-const PROBE: Duration = Duration::from_secs(1);
 
 impl Connection {
     /// After how long without a `DATA_ACK` data is sent again.
@@ -35,8 +33,8 @@ impl Connection {
         if self.gives_up_options(now) {
             return;
         }
-        // As TCP gives up what is never acknowledged (RFC 9293 §3.8.3).
-        self.silence += 1;
+        // As TCP gives up what is never acknowledged (RFC 9293 §3.8.3). Without a path nothing is sent; `linger_until` counts then.
+        self.silence += u32::from(self.subflows.iter().any(Subflow::is_alive));
         if self.silence > self.config.tcp.retries {
             self.finish(Reason::TimedOut);
             return;
@@ -106,7 +104,8 @@ impl Connection {
         let syn_retries = self.config.tcp.syn_retries;
         let subflow = &mut self.subflows[index];
         if subflow.is_dead() {
-            // Nothing but its TIME-WAIT may remain.
+            // Nothing but its TIME-WAIT or its RST may remain.
+            subflow.repeat_reset(now);
             if subflow.block.next_timeout().is_some_and(|at| at <= now) {
                 self.with_block(now, index, Tcb::on_timeout);
             }
@@ -134,8 +133,10 @@ impl Connection {
             self.update_counted();
             if self.phase == ConnectionPhase::Multipath {
                 let subflow = &mut self.subflows[index];
-                subflow.asked &= subflow.probe_at.is_some();
-                subflow.probe_at.get_or_insert(now + PROBE);
+                if subflow.probe_at.is_none() {
+                    subflow.probed_since = None;
+                    subflow.probe_at = Some(now + subflow.probe_interval());
+                }
             }
         }
     }
@@ -153,20 +154,38 @@ impl Connection {
         let oldest = subflow.sent.iter().map(|mapping| mapping.data).min().unwrap_or(una);
         if others && una.saturating_sub(oldest) > most {
             subflow.reset(ResetReason::Outstanding);
+            if self.role == Role::Server {
+                let at = now + subflow.probe_interval();
+                subflow.reset_again = Some(Resend { at, times: 0 });
+            }
             return;
         }
         subflow.block.probe();
-        subflow.asked = true;
-        subflow.probe_at = Some(now + PROBE);
+        subflow.probed_since.get_or_insert(now);
+        subflow.probe_at = Some(now + subflow.probe_interval());
     }
 
-    /// A segment came on a subflow that is believed to have failed, and it acknowledged nothing. The first after a question is
-    /// its answer: what is lost need not wait for a timer that has backed off. Others may have been on the way since before
-    /// the timeout, and say nothing.
-    pub(super) fn wake(&mut self, now: Time, index: usize) {
+    /// A segment arrived on a subflow that is believed to have failed. If it answers a probe, lost data is sent again at once
+    /// instead of after a timer that has backed off.
+    ///
+    /// Segments that left the peer before the probe reached it may arrive for a round trip, and prove nothing: they may belong
+    /// to data that still waits in a queue. So an answer comes at least a smoothed round-trip time after the first probe, or
+    /// echoes a timestamp from after it, and it acknowledges no data.
+    pub(super) fn wake(&mut self, now: Time, index: usize, news: &Heard<'_>) {
         let subflow = &mut self.subflows[index];
-        if core::mem::take(&mut subflow.asked) && subflow.block.attempts() > 0 {
-            subflow.block.hasten(now);
+        let Some(since) = subflow.probed_since.filter(|_| subflow.block.attempts() > 0) else { return };
+        let block = &subflow.block;
+        let is_late = now.since(since) >= block.rtt().srtt().unwrap_or(Duration::ZERO);
+        let is_answer = is_late || block.echoes_after(news.segment.options.timestamps, since);
+        if is_answer && block.sacked_bytes() == news.sacked_before {
+            subflow.probed_since = None;
+            self.with_block(now, index, Tcb::repair_now);
         }
     }
+}
+
+/// A segment that a subflow's block has taken, and what was selectively acknowledged before.
+pub(super) struct Heard<'a> {
+    pub segment: &'a Segment,
+    pub sacked_before: u64,
 }

@@ -8,7 +8,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_wire::tcp::mptcp::{AddAddress, Control};
 
 /// An address is announced again after this long without an echo, and so often at most.
-const ANNOUNCE: (Duration, u32) = (Duration::from_secs(1), 5);
+const ANNOUNCE: (Duration, u32) = (Duration::from_millis(500), 10);
 /// What nothing acknowledges is sent again after this long at first, and so often at most.
 const REPEAT: (Duration, u32) = (Duration::from_millis(500), 4);
 /// Options that wait for a segment at most.

@@ -4,7 +4,7 @@ use super::keys::Key;
 use super::mapping::{Mapping, Mappings, Received};
 use super::reset::ResetReason;
 use crate::tcp::{State, Tcb};
-use anabranch_base::time::Time;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::blocked::{Blocked, WaitCause};
 use anabranch_multipath::congestion::CongestionControl;
 use anabranch_multipath::path_manager::Pair;
@@ -14,6 +14,12 @@ use std::collections::VecDeque;
 /// Option bytes of a DSS with mapping and checksum (8-byte sequence number), padded, and of one that only acknowledges;
 /// with acknowledgements of 4 bytes, and of 8.
 const DSS: [(u32, u32); 2] = [(24, 8), (28, 12)];
+
+/// A subflow that is believed to have failed is probed this often, or once in its shortest round trip if that is longer: its
+/// own timer backs off, and a path that comes back would lie idle until then.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+/// RSTs of a subflow at most.
+const MAX_RESETS: u32 = 1200;
 
 /// How far the keys of the connection's first handshake are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,14 +112,16 @@ pub(super) struct Subflow {
     pub predecessor: Option<Packet>,
     /// The peer may not know that it is a backup: a join says so, the connection's first handshake does not.
     pub priority: Option<Resend>,
-    /// While it is believed to have failed: when it is asked next whether it works again.
+    /// While it is believed to have failed: when it is probed next.
     pub probe_at: Option<Time>,
-    /// It has been asked, and nothing has come since.
-    pub asked: bool,
+    /// When the first probe left that is not answered yet.
+    pub probed_since: Option<Time>,
     /// Data sequence number of a mapping whose checksum was wrong: the RST that ends this subflow carries it.
     pub failed: Option<u64>,
     /// Why this side resets it.
     pub farewell: Option<ResetReason>,
+    /// The peer alone can join again and may not have heard the RST: when it is sent again.
+    pub reset_again: Option<Resend>,
     /// The peer reset it for now only (RFC 8684 §3.6, T).
     pub transient: bool,
     /// Last penalisation.
@@ -143,9 +151,10 @@ impl Subflow {
             predecessor: None,
             priority: None,
             probe_at: None,
-            asked: false,
+            probed_since: None,
             failed: None,
             farewell: None,
+            reset_again: None,
             transient: false,
             penalised_at: None,
             blocked: Blocked::default(),
@@ -219,6 +228,21 @@ impl Subflow {
             _ => None,
         };
         [join, self.probe_at].into_iter().flatten().min()
+    }
+
+    /// Sends the RST of a dead subflow again if that is due.
+    pub fn repeat_reset(&mut self, now: Time) {
+        let Some(again) = self.reset_again.filter(|again| again.at <= now) else { return };
+        let times = again.times + 1;
+        self.reset_again = (times < MAX_RESETS).then_some(Resend { at: now + self.probe_interval(), times });
+        self.block.abort();
+    }
+
+    /// How long after a probe the next one follows.
+    pub fn probe_interval(&self) -> Duration {
+        let rtt = self.block.rtt();
+        // Without a sample there is no shortest round trip.
+        rtt.srtt().map_or(PROBE_INTERVAL, |_| rtt.min_rtt().max(PROBE_INTERVAL))
     }
 
     /// The third segment of a join is repeated until the fourth comes (RFC 8684 §3.2), further and further apart and not

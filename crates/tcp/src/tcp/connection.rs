@@ -294,8 +294,10 @@ impl Endpoint for Connection {
             NetworkEvent::AddressUp { address, mtu } if address == ends.0.ip() => {
                 // What comes back is not wider for it than its paths were known to be.
                 let known = if self.address_lost { self.block.interface_mtu() } else { u32::MAX };
-                self.address_lost = false;
                 self.block.set_interface_mtu(&mut context, mtu.min(known));
+                if core::mem::take(&mut self.address_lost) {
+                    self.block.restart_syn();
+                }
             }
             NetworkEvent::AddressDown { address } if address == ends.0.ip() => self.address_lost = true,
             _ => {}

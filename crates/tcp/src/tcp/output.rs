@@ -339,7 +339,7 @@ impl Tcb {
         self.receiver.acknowledged(self.receiver.nxt + u64::from(segment.window));
         self.syn_sent_at = (self.syns == 0).then_some(context.now);
         self.syns += 1;
-        self.timers.retransmit = Some(context.now + self.rtt.rto());
+        self.timers.retransmit = Some(context.now + self.syn_timeout());
         self.counters.packets_sent += 1;
         packet
     }

@@ -141,4 +141,17 @@ impl Tcb {
         self.tell_losses(context);
         self.force = true;
     }
+    /// The path works again after timeouts: what is outstanding is sent again now instead of when the timer runs out, which has
+    /// backed off. It is no timeout: it neither counts as an attempt nor doubles the timer.
+    pub(crate) fn repair_now(&mut self, context: &mut Context<'_>) {
+        if self.board.is_empty() || !matches!(self.phase, RecoveryPhase::Loss { .. }) {
+            return;
+        }
+        self.board.mark_all_lost();
+        self.rack.timed_out();
+        self.phase = RecoveryPhase::Loss { until: self.nxt, frto: Frto::Over };
+        self.timers.retransmit = Some(context.now + self.rtt.rto());
+        self.tell_losses(context);
+        self.force = true;
+    }
 }

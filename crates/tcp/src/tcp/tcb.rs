@@ -197,6 +197,8 @@ pub struct Tcb {
     pub(super) syn_sent_at: Option<Time>,
     /// SYNs sent.
     pub(super) syns: u32,
+    /// SYNs after the second follow at this interval instead of backing off.
+    pub(super) syn_interval: Option<Duration>,
     /// A window probe is due.
     pub(super) probe_due: bool,
     /// One segment may leave whatever the window says: the fast retransmission, or a forced small segment.
@@ -252,6 +254,7 @@ impl Tcb {
             syn_due: false,
             syn_sent_at: None,
             syns: 0,
+            syn_interval: None,
             probe_due: false,
             force: false,
             reset: None,
@@ -441,6 +444,11 @@ impl Tcb {
         self.receiver.out_of_order()
     }
 
+    /// Bytes that the peer has acknowledged selectively.
+    pub(crate) fn sacked_bytes(&self) -> u64 {
+        self.board.sacked_bytes()
+    }
+
     /// Positions of what waits for a gap to close.
     pub(crate) fn ahead(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.receiver.ahead()
@@ -542,11 +550,6 @@ impl Tcb {
     /// An acknowledgement must go out although nothing arrived, e.g. because the window opened.
     pub fn ack_now(&mut self) {
         self.receiver.ack_now();
-    }
-
-    /// What is lost need not wait for a timer that has backed off: the peer shows that the path works.
-    pub fn hasten(&mut self, now: Time) {
-        self.timers.retransmit = self.timers.retransmit.map(|at| at.min(now));
     }
 
     /// A segment without data that the peer must answer, for an owner whose shared window is closed.

@@ -25,19 +25,20 @@ impl Tcb {
         self.rack.reordering_timer = None;
         let window = self.reordering_window();
         while let Some(&(sent, start)) = self.rack.order.front() {
-            if let Some(index) = self.board.in_flight_since(start, sent) {
-                let end = self.board.get(index).end();
-                if (sent, end) >= self.rack.newest {
-                    break;
-                }
-                let deadline = sent + self.rack.rtt + window;
-                if deadline > context.now {
-                    self.rack.reordering_timer = Some(deadline);
-                    break;
-                }
-                self.board.mark_lost(index);
+            let Some(index) = self.board.in_flight_since(start, sent) else {
+                self.rack.order.pop_front();
+                continue;
+            };
+            let end = self.board.get(index).end();
+            if (sent, end) >= self.rack.newest {
+                break;
             }
-            self.rack.order.pop_front();
+            let deadline = sent + self.rack.rtt + window;
+            if deadline > context.now {
+                self.rack.reordering_timer = Some(deadline);
+                break;
+            }
+            self.board.mark_lost(index);
         }
     }
 

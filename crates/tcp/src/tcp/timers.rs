@@ -49,6 +49,27 @@ impl Tcb {
         self.state == State::SynSent && self.unreachable
     }
 
+    /// Repeats the SYN at this interval, the first time as usual, until an answer comes or the retries are used up.
+    pub fn repeat_syn_every(&mut self, interval: Duration) {
+        self.syn_interval = Some(interval);
+    }
+
+    /// The interface has come up: a SYN that waits for an answer is sent again at once. Those before never left, so they are no
+    /// attempts.
+    pub fn restart_syn(&mut self) {
+        if self.state == State::SynSent {
+            (self.attempts, self.syns) = (0, 0);
+            self.rtt.reset_backoff();
+            self.timers.retransmit = None;
+            self.syn_due = true;
+        }
+    }
+
+    /// How long a SYN that leaves now waits for an answer.
+    pub(super) fn syn_timeout(&self) -> Duration {
+        self.syn_interval.filter(|_| self.syns > 1).unwrap_or_else(|| self.rtt.rto())
+    }
+
     /// Time has come; spurious calls do no harm.
     pub fn on_timeout(&mut self, context: &mut Context<'_>) {
         let now = context.now;
@@ -98,8 +119,11 @@ impl Tcb {
                     self.end(self.silence());
                     return;
                 }
-                self.rtt.back_off();
-                self.counters.timeouts += 1;
+                // At a fixed interval the SYN asks whether the path has come up, which is no sign of congestion.
+                if self.syn_interval.is_none() || self.attempts == 1 {
+                    self.rtt.back_off();
+                    self.counters.timeouts += 1;
+                }
                 self.syn_due = true;
                 self.syn_sent_at = None;
             }

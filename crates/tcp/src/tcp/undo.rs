@@ -19,6 +19,12 @@ impl Tcb {
             && timestamps.is_some_and(|t| Serial(t.echo).before(Serial(self.clock_value(sent))))
     }
 
+    /// An acknowledgement echoes the timestamp of something that left at `sent` or later.
+    pub(crate) fn echoes_after(&self, timestamps: Option<Timestamps>, sent: Time) -> bool {
+        self.agreed.timestamps
+            && timestamps.is_some_and(|t| !Serial(t.echo).before(Serial(self.clock_value(sent))))
+    }
+
     /// A retransmission leaves.
     pub(super) fn suspect_retransmitted(&mut self, context: &Context<'_>, start: u64, len: u32) {
         if self.phase == RecoveryPhase::Open {

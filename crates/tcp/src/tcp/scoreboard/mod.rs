@@ -4,6 +4,9 @@
 //! acknowledgement takes from the front. What is already selectively acknowledged is also kept as merged ranges: a
 //! SACK block that repeats known news costs one look-up, whatever its length. Marks of loss only move forward, so
 //! every segment is visited once per recovery. No operation walks the whole list.
+//!
+//! A box on the way may split segments, so an acknowledgement may end inside of one. The segment is cut there: the parts have
+//! fates of their own, and only what is missing is sent again.
 
 use anabranch_base::time::Time;
 use anabranch_multipath::buffer::RangeSet;
@@ -11,6 +14,9 @@ use std::collections::VecDeque;
 
 /// Duplicate acknowledgements that make a loss (RFC 6675 §2).
 pub(crate) const DUP_THRESHOLD: u64 = 3;
+/// Cuts until everything that is selectively acknowledged is acknowledged. Only a peer that acknowledges single bytes makes
+/// more; then a segment has arrived once all of it has.
+const MAX_CUTS: u32 = 8192;
 
 /// What is believed of an outstanding segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +42,8 @@ pub(crate) struct Sent {
     pub fate: Fate,
     /// It was ever retransmitted, so its round-trip time is ambiguous (Karn).
     pub ambiguous: bool,
+    /// It left as a part of the segment before it, of which the peer has acknowledged parts.
+    pub continues: bool,
     /// Last transmission.
     pub at: Time,
 }
@@ -86,6 +94,8 @@ pub(crate) struct Scoreboard {
     cursor: u64,
     /// Bytes marked lost and not retransmitted.
     waiting: u64,
+    /// How often segments were cut since nothing was selectively acknowledged.
+    cuts: u32,
     /// What has been marked lost, start and end, if somebody asks.
     losses: Option<Vec<(u64, u64)>>,
 }
@@ -134,12 +144,15 @@ impl Scoreboard {
         self.waiting
     }
 
-    /// Index of the segment that starts at `start`, if it is in flight and left at `sent` for the last time.
+    /// Index of the first part in flight of the segment that began at `start` when it left at `sent`.
+    ///
+    /// Its beginning may have been acknowledged since, so it may begin behind `start` now. A segment that left at the same
+    /// moment may take the place of one that is gone: it is as old, so its own entry says the same of it.
     pub fn in_flight_since(&self, start: u64, sent: Time) -> Option<usize> {
-        let index = self.index_of(start);
-        let segment = self.segments.get(index)?;
-        let same = segment.start <= start && segment.at == sent;
-        (same && segment.in_flight() > 0).then_some(index)
+        let first = self.index_of(start);
+        (first..self.segments.len())
+            .take_while(|&index| index == first || self.segments[index].continues)
+            .find(|&index| self.segments[index].at == sent && self.segments[index].in_flight() > 0)
     }
 
     /// Index of the segment that holds `offset`, or of the first one behind it.
@@ -151,7 +164,8 @@ impl Scoreboard {
     pub fn push(&mut self, start: u64, len: u32, fin: bool, now: Time) {
         debug_assert!(self.segments.back().is_none_or(|last| last.end() == start));
         self.pipe += u64::from(len);
-        self.segments.push_back(Sent { start, len, fin, fate: Fate::InFlight, ambiguous: false, at: now });
+        let fate = Fate::InFlight;
+        self.segments.push_back(Sent { start, len, fin, fate, ambiguous: false, continues: false, at: now });
     }
 
     /// Everything below `ack` arrived.
@@ -176,8 +190,10 @@ impl Scoreboard {
                 }
                 acked.oldest = acked.oldest.or(Some(front.at));
                 acked.newest = Some(front.at);
-                if acked.latest.is_none_or(|(at, end, _)| (front.at, front.end()) > (at, end)) {
-                    acked.latest = Some((front.at, front.end(), front.ambiguous));
+                // Of a segment that arrived in part, only that part.
+                let reached = front.end().min(ack);
+                if acked.latest.is_none_or(|(at, end, _)| (front.at, reached) > (at, end)) {
+                    acked.latest = Some((front.at, reached, front.ambiguous));
                 }
             }
             if whole {
@@ -195,6 +211,9 @@ impl Scoreboard {
         }
         if !self.sacked.is_empty() {
             self.sacked.remove(0, ack);
+            if self.sacked.is_empty() {
+                self.cuts = 0;
+            }
         }
         self.lost_mark = self.lost_mark.max(ack);
         self.cursor = self.cursor.max(ack);
@@ -220,6 +239,8 @@ impl Scoreboard {
         }
         self.sacked.insert(left, right);
         let (merged_left, merged_right) = self.sacked.range_at(left).unwrap_or((left, right));
+        self.cut(merged_left);
+        self.cut(merged_right);
         for &(from, to) in &gaps[..count] {
             for index in self.index_of(from)..self.segments.len() {
                 let segment = &mut self.segments[index];
@@ -237,6 +258,20 @@ impl Scoreboard {
                 }
             }
         }
+    }
+
+    /// Cuts the segment that holds `offset` in two there, unless it has arrived.
+    fn cut(&mut self, offset: u64) {
+        let index = self.index_of(offset);
+        let Some(segment) = self.segments.get_mut(index) else { return };
+        if segment.start >= offset || segment.arrived() || self.cuts == MAX_CUTS {
+            return;
+        }
+        let head = (offset - segment.start) as u32;
+        let rest = Sent { start: offset, len: segment.len - head, continues: true, ..*segment };
+        (segment.len, segment.fin) = (head, false);
+        self.segments.insert(index + 1, rest);
+        self.cuts += 1;
     }
 
     /// RFC 6675's `IsLost` for all segments at once: those below the third sacked range from the top, or below more
@@ -262,13 +297,16 @@ impl Scoreboard {
         if below <= self.lost_mark {
             return;
         }
+        let mut mark = below;
         for index in self.index_of(self.lost_mark)..self.segments.len() {
             if self.segments[index].start >= below {
                 break;
             }
+            // A SACK may begin inside this segment: its retransmission must not be marked with what follows.
+            mark = mark.max(self.segments[index].end());
             self.mark_lost(index);
         }
-        self.lost_mark = below;
+        self.lost_mark = mark;
     }
 
     /// Marks one segment as lost; a retransmission of it that was in flight is given up too.
@@ -405,7 +443,7 @@ impl Scoreboard {
                 let left = (segment.end() - start) as u32;
                 let len = if left - u32::from(segment.fin) > mss { mss } else { left };
                 let fin = segment.fin && len == left;
-                let piece = Sent { start, len, fin, fate: Fate::Lost, ..segment };
+                let piece = Sent { start, len, fin, fate: Fate::Lost, continues: false, ..segment };
                 self.segments.push_back(piece);
                 start += u64::from(len);
             }
@@ -428,150 +466,4 @@ impl Scoreboard {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const MSS: u32 = 100;
-
-    fn board(segments: u64) -> Scoreboard {
-        let mut board = Scoreboard::default();
-        for i in 0..segments {
-            board.push(i * u64::from(MSS), MSS, false, Time::from_nanos(i));
-        }
-        board
-    }
-
-    #[test]
-    fn three_discontiguous_blocks_or_more_than_two_segments_make_a_loss() {
-        let mut b = board(10);
-        b.sack(100, 200, |_| {});
-        b.sack(300, 400, |_| {});
-        b.mark_lost_by_sack(MSS);
-        assert_eq!((b.pipe(), b.waiting()), (800, 0));
-        b.sack(500, 600, |_| {});
-        b.mark_lost_by_sack(MSS);
-        // Below the third block from the top there is only segment 0.
-        assert_eq!(b.next_lost(), Some(0));
-        assert_eq!(b.pipe(), 600);
-        let mut b = board(10);
-        b.sack(400, 700, |_| {});
-        b.mark_lost_by_sack(MSS);
-        assert_eq!(b.pipe(), 300); // four lost, three sacked
-        b.check();
-    }
-
-    #[test]
-    fn a_retransmission_counts_in_the_pipe_again() {
-        let mut b = board(5);
-        b.sack(100, 500, |_| {});
-        b.mark_lost_by_sack(MSS);
-        assert_eq!(b.pipe(), 0);
-        b.retransmitted(0, Time::from_nanos(9));
-        assert_eq!((b.pipe(), b.next_lost()), (100, None));
-        let acked = b.acknowledge(500);
-        assert_eq!((b.pipe(), acked.delivered), (0, 100));
-        // Karn: the segment that was sent twice gives no sample; the others arrived long before this acknowledgement.
-        assert_eq!((acked.oldest, acked.newest), (None, None));
-    }
-
-    #[test]
-    fn what_a_sack_reported_before_gives_no_sample() {
-        let mut b = board(3);
-        b.sack(100, 200, |_| {});
-        b.acknowledge(100);
-        assert_eq!(b.acknowledge(200).oldest, None);
-        assert_eq!(b.acknowledge(300).oldest, Some(Time::from_nanos(2)));
-    }
-
-    #[test]
-    fn a_timeout_after_reneging_forgets_every_sack() {
-        let mut b = board(3);
-        b.sack(0, 100, |_| {});
-        b.mark_all_lost();
-        assert_eq!((b.sacked_bytes(), b.next_lost()), (0, Some(0)));
-        b.check();
-    }
-
-    #[test]
-    fn what_was_not_lost_after_all_is_in_flight_again_and_can_be_lost_again() {
-        let mut b = board(6);
-        b.sack(400, 600, |_| {});
-        b.mark_all_lost();
-        b.retransmitted(0, Time::from_nanos(50));
-        let left: Vec<_> = b.restore().iter().map(|&(at, start)| (at.as_nanos(), start)).collect();
-        assert_eq!(left, [(1, 100), (2, 200), (3, 300)]);
-        assert_eq!((b.pipe(), b.waiting(), b.next_lost()), (400, 0, None));
-        b.check();
-        b.mark_lost_below(300);
-        assert_eq!((b.pipe(), b.waiting(), b.next_lost()), (100, 300, Some(0)));
-        b.check();
-    }
-
-    #[test]
-    fn a_partial_acknowledgement_shortens_the_first_segment() {
-        let mut b = board(2);
-        b.acknowledge(30);
-        assert_eq!((b.pipe(), b.front().map(|s| (s.start, s.len))), (170, Some((30, 70))));
-        b.check();
-    }
-
-    #[test]
-    fn what_is_too_long_is_cut_and_waits_to_be_sent_again() {
-        let mut b = board(4);
-        b.push(400, 31, true, Time::from_nanos(4));
-        b.sack(100, 200, |_| {});
-        // 331 in flight. Of 100 bytes, 40 a segment: 40, 40 and 20; the last 30 with their FIN fit as they are.
-        assert!(b.resegment(40, 0));
-        assert_eq!((b.pipe(), b.waiting()), (31, 300));
-        let cut: Vec<_> = (0..11).map(|i| (b.get(i).start, b.get(i).len)).collect();
-        let expected = [0, 40, 80, 100, 200, 240, 280, 300, 340, 380, 400];
-        assert!(cut.iter().map(|c| c.0).eq(expected), "{cut:?}");
-        assert_eq!(b.next_lost(), Some(0));
-        b.check();
-        assert!(!b.resegment(40, 0), "nothing is left to cut");
-        b.resegment(20, 400);
-        assert_eq!(b.get(0).len, 40, "before the offset nothing is cut");
-        assert_eq!((b.get(b.index_of(400)).len, b.get(b.index_of(420)).fin), (20, true));
-        b.check();
-    }
-
-    proptest! {
-        #[test]
-        fn counters_match_the_segments(steps in prop::collection::vec((0_u8..8, 0_u64..40, 1_u64..12), 1..80)) {
-            let mut b = board(4);
-            let mut next = 4;
-            let mut acked = 0;
-            for (kind, at, len) in steps {
-                let now = Time::from_nanos(next);
-                match kind {
-                    0 => {
-                        b.push(next * 100, MSS, false, now);
-                        next += 1;
-                    }
-                    1 => {
-                        acked = (acked + at * 25).min(next * 100);
-                        b.acknowledge(acked);
-                    }
-                    2 => {
-                        let left = acked + at * 50;
-                        let right = (left + len * 100).min(next * 100);
-                        if left < right {
-                            b.sack(left, right, |_| {});
-                        }
-                    }
-                    3 => b.mark_lost_by_sack(MSS),
-                    4 => b.mark_all_lost(),
-                    6 => drop(b.resegment(20 + len as u32 * 8, acked + at * 25)),
-                    7 => drop(b.restore()),
-                    _ => {
-                        if let Some(i) = b.next_lost() {
-                            b.retransmitted(i, now);
-                        }
-                    }
-                }
-                b.check();
-            }
-        }
-    }
-}
+mod tests;
