@@ -7,7 +7,7 @@ pub mod config;
 mod connect;
 pub mod convert;
 mod error;
-mod far;
+mod upstream_proxy;
 mod handover;
 mod limits;
 mod listen;

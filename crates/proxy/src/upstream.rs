@@ -2,7 +2,7 @@
 
 use super::config::{Protocol, Via};
 use super::convert;
-use super::far::{Connected, Early, NotConnected};
+use super::upstream_proxy::{Connected, Early, NotConnected};
 use super::socks::{self, wire::Target};
 use super::stream::Transport;
 use std::io;

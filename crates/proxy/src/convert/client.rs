@@ -5,7 +5,7 @@ use super::errors::reply;
 use super::session::{NoMessage, Opening, opening};
 use super::{ErrorCode, Tlv, emit};
 use crate::config::Via;
-use crate::far::{Connected, Early, Far, NotConnected, failed};
+use crate::upstream_proxy::{Connected, Early, UpstreamProxy, NotConnected, failed};
 use crate::login::prove;
 use crate::proof::Epoch;
 use crate::socks::wire::{Reply, Target};
@@ -31,7 +31,7 @@ const LEFT_ALONE: u8 = 30;
 
 /// The converter.
 pub struct Client {
-    far: Far,
+    proxy: UpstreamProxy,
     /// What the converter has given us, by the address of ours that it was for.
     cookies: Mutex<BTreeMap<IpAddr, Vec<u8>>>,
     /// Until when it has no room.
@@ -57,12 +57,12 @@ struct Said {
 impl Client {
     /// With these settings; a name waits no longer than this for others.
     pub fn new(via: Via, patience: Duration) -> Self {
-        Self { far: Far::new(via, patience), cookies: Mutex::default(), left_alone: Mutex::default() }
+        Self { proxy: UpstreamProxy::new(via, patience), cookies: Mutex::default(), left_alone: Mutex::default() }
     }
 
     /// By what it is reached, unless it has that not.
     pub const fn transport(&self) -> Transport {
-        self.far.transport()
+        self.proxy.transport()
     }
 
     /// Has the converter connect to a target, whose name is looked up here; what the client has said so far goes out with the
@@ -80,7 +80,7 @@ impl Client {
         let addresses = match target {
             Target::Address(address) => vec![*address],
             Target::Name(name, port) => {
-                self.far.names().addresses(None, name, *port).await.map_err(|error| failed(&error))?
+                self.proxy.names().addresses(None, name, *port).await.map_err(|error| failed(&error))?
             }
         };
         let mut failure = (Reply::HostUnreachable, "has no address".to_owned());
@@ -106,7 +106,7 @@ impl Client {
                 Attempt::Again => {}
             }
         }
-        Err(self.far.refused("takes none of its own cookies: does it want a user?"))
+        Err(self.proxy.refused("takes none of its own cookies: does it want a user?"))
     }
 
     async fn attempt<F: FnMut() -> io::Result<Vec<u8>>>(
@@ -114,12 +114,12 @@ impl Client {
         server: SocketAddr,
         early: &mut Early<F>,
     ) -> Result<Attempt, NotConnected> {
-        let of_proxy = |error: io::Error| self.far.failed(&error);
-        let stream = self.far.connect().await?;
+        let of_proxy = |error: io::Error| self.proxy.failed(&error);
+        let stream = self.proxy.connect().await?;
         let here = stream.local_addr().map_err(of_proxy)?.ip();
         let kept = self.cookies().get(&here).cloned();
         let flight = self.flight(server, kept.clone()).map_err(of_proxy)?;
-        self.far.say(&stream, flight, early).await?;
+        self.proxy.say(&stream, flight, early).await?;
         let (said, first) = self.answer(&stream).await?;
         // From here on, a stream that is dropped is reset, as §6.2.2 wants it after an error.
         let Some((code, value)) = said.error else {
@@ -131,18 +131,18 @@ impl Client {
                 Ok(Attempt::Again)
             }
             // A cookie of another time, or for another address that a translator has given us since.
-            ErrorCode::NotAuthorized if kept.is_some() && self.far.user().is_none() => {
+            ErrorCode::NotAuthorized if kept.is_some() && self.proxy.user().is_none() => {
                 self.cookies().remove(&here);
                 Ok(Attempt::Again)
             }
             ErrorCode::ConnectionReset | ErrorCode::DestinationUnreachable => {
-                Ok(Attempt::Unreached(self.far.says(reply(code, &value, server.ip()), code)))
+                Ok(Attempt::Unreached(self.proxy.says(reply(code, &value, server.ip()), code)))
             }
             ErrorCode::ResourceExceeded | ErrorCode::NetworkFailure => {
                 self.leave_alone(&value);
-                Err(self.far.says(Reply::Failure, code))
+                Err(self.proxy.says(Reply::Failure, code))
             }
-            _ => Err(self.far.says(reply(code, &value, server.ip()), code)),
+            _ => Err(self.proxy.says(reply(code, &value, server.ip()), code)),
         }
     }
 
@@ -150,7 +150,7 @@ impl Client {
     fn flight(&self, server: SocketAddr, kept: Option<Vec<u8>>) -> io::Result<Vec<u8>> {
         let mut tlvs = vec![Tlv::Connect { server, options: Vec::new() }];
         let too_long = || io::Error::other("a cookie has no room in a message");
-        let cookie = match self.far.user() {
+        let cookie = match self.proxy.user() {
             Some(user) => {
                 let epoch = kept.and_then(|kept| Epoch::try_from(kept).ok()).unwrap_or_default();
                 let request = emit(&tlvs).ok_or_else(too_long)?;
@@ -166,9 +166,9 @@ impl Client {
     async fn answer(&self, stream: &TcpStream) -> Result<(Said, Vec<u8>), NotConnected> {
         let Opening { tlvs, rest, .. } = opening(stream).await.map_err(|no| match no {
             NoMessage::Malformed(malformed, _) => {
-                self.far.refused(&format!("{malformed}: is it a converter?"))
+                self.proxy.refused(&format!("{malformed}: is it a converter?"))
             }
-            NoMessage::Broken(error) => self.far.failed(&error),
+            NoMessage::Broken(error) => self.proxy.failed(&error),
         })?;
         let mut said = Said::default();
         for tlv in tlvs {
@@ -179,7 +179,7 @@ impl Client {
                 Tlv::ExtendedTcpHeader(_) | Tlv::SupportedTcpExtensions(_) => {}
                 Tlv::Other(kind, _) if kind != 0 => {}
                 Tlv::Info | Tlv::Connect { .. } | Tlv::Other(..) => {
-                    return Err(self.far.refused("answers as a client would"));
+                    return Err(self.proxy.refused("answers as a client would"));
                 }
             }
         }
@@ -198,7 +198,7 @@ impl Client {
     fn keep(&self, here: IpAddr, cookie: Option<Vec<u8>>) -> Result<(), NotConnected> {
         let cookie = cookie
             .filter(|cookie| !cookie.is_empty() && cookie.len() <= LONGEST_COOKIE)
-            .ok_or_else(|| self.far.refused("wants a cookie and gives none that could be shown"))?;
+            .ok_or_else(|| self.proxy.refused("wants a cookie and gives none that could be shown"))?;
         let mut cookies = self.cookies();
         if cookies.len() >= MOST_COOKIES && !cookies.contains_key(&here) {
             cookies.pop_first();
@@ -221,7 +221,7 @@ impl Client {
     fn has_room(&self) -> Result<(), NotConnected> {
         let until = *self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
         match until.map(|until| until.saturating_duration_since(Instant::now())) {
-            Some(left) if !left.is_zero() => Err(self.far.refused(&format!(
+            Some(left) if !left.is_zero() => Err(self.proxy.refused(&format!(
                 "has no room, and is not asked for {:.0} s more",
                 left.as_secs_f64().ceil()
             ))),

@@ -6,7 +6,7 @@ use super::rules::{TABLE, families, plan};
 use crate::alone::{Alone, permitted};
 use crate::config::{Limits, Router};
 use crate::error::Error;
-use crate::far::{Connected, NotConnected};
+use crate::upstream_proxy::{Connected, NotConnected};
 use crate::handover::Inherited;
 use crate::listen::intercept;
 use crate::log::{self, Limited};

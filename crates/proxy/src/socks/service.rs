@@ -5,7 +5,7 @@ use super::wire::{Command, Reply, Target};
 use crate::config::{Limits, Socks};
 use crate::connect::connect;
 use crate::error::Error;
-use crate::far::{Connected, NotConnected, failed};
+use crate::upstream_proxy::{Connected, NotConnected, failed};
 use crate::log::Limited;
 use crate::login::{Logins, Tried};
 use crate::names::Names;

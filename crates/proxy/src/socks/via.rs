@@ -3,7 +3,7 @@
 use super::session::{Refusal, Session};
 use super::wire::{self, Reply, Target, Verdict, method};
 use crate::config::{User, Via};
-use crate::far::{Connected, Early, Far, NotConnected};
+use crate::upstream_proxy::{Connected, Early, UpstreamProxy, NotConnected};
 use crate::login::prove;
 use crate::proof::Epoch;
 use crate::stream::Transport;
@@ -21,7 +21,7 @@ type Answers = (Option<SocketAddr>, Vec<u8>);
 
 /// The other proxy.
 pub struct Upstream {
-    far: Far,
+    proxy: UpstreamProxy,
     /// What the other proxy last said that its epoch is; zeros before.
     epoch: Mutex<Epoch>,
 }
@@ -29,12 +29,12 @@ pub struct Upstream {
 impl Upstream {
     /// With these settings; a name waits no longer than this for others.
     pub fn new(via: Via, patience: Duration) -> Self {
-        Self { far: Far::new(via, patience), epoch: Mutex::default() }
+        Self { proxy: UpstreamProxy::new(via, patience), epoch: Mutex::default() }
     }
 
     /// By what it is reached, unless it has that not.
     pub const fn transport(&self) -> Transport {
-        self.far.transport()
+        self.proxy.transport()
     }
 
     /// Has the other proxy connect to a target; what the client has said so far goes out with the request. If the other proxy has
@@ -52,7 +52,7 @@ impl Upstream {
                 return Ok(connected);
             }
         }
-        Err(self.far.refused("says twice that it has begun anew: are there several behind one name?"))
+        Err(self.proxy.refused("says twice that it has begun anew: are there several behind one name?"))
     }
 
     /// Nothing if the proof has to be made for another epoch.
@@ -61,9 +61,9 @@ impl Upstream {
         target: &Target,
         early: &mut Early<F>,
     ) -> Result<Option<Connected>, NotConnected> {
-        let stream = self.far.connect().await?;
-        let flight = self.flight(target).map_err(|error| self.far.failed(&error))?;
-        self.far.say(&stream, flight, early).await?;
+        let stream = self.proxy.connect().await?;
+        let flight = self.flight(target).map_err(|error| self.proxy.failed(&error))?;
+        self.proxy.say(&stream, flight, early).await?;
         let answers = self.answers(&stream).await?;
         Ok(answers.map(|(bound, first)| Connected { server: stream, bound, first }))
     }
@@ -72,7 +72,7 @@ impl Upstream {
     fn flight(&self, target: &Target) -> io::Result<Vec<u8>> {
         let (mut bytes, mut request) = (wire::emit_greeting(self.method()).to_vec(), Vec::new());
         wire::emit_request(CONNECT, target, &mut request);
-        if let Some(user) = self.far.user() {
+        if let Some(user) = self.proxy.user() {
             let epoch = *self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
             wire::emit_proof(&prove(user, epoch, &request)?, &mut bytes);
         }
@@ -81,19 +81,19 @@ impl Upstream {
     }
 
     const fn method(&self) -> u8 {
-        if self.far.user().is_some() { method::PROOF } else { method::NONE }
+        if self.proxy.user().is_some() { method::PROOF } else { method::NONE }
     }
 
     /// What it says to that, and what follows.
     async fn answers(&self, stream: &TcpStream) -> Result<Option<Answers>, NotConnected> {
-        let broken = |refusal: Refusal| self.far.refused(&refusal.to_string());
+        let broken = |refusal: Refusal| self.proxy.refused(&refusal.to_string());
         let mut session = Session::new(stream);
         if session.message(wire::chosen).await.map_err(broken)? != self.method() {
             return Err(self
                 .far
                 .refused("wants another way to log in: is it one of ours, of this version, with a user?"));
         }
-        if let Some(user) = self.far.user() {
+        if let Some(user) = self.proxy.user() {
             let verdict = session.message(wire::verdict_on_proof).await.map_err(broken)?;
             if !self.admitted(user, verdict)? {
                 return Ok(None);
@@ -105,7 +105,7 @@ impl Upstream {
                 let bound = if let Target::Address(address) = bound { Some(address) } else { None };
                 Ok(Some((bound, session.bytes)))
             }
-            other => Err(self.far.says(other, other)),
+            other => Err(self.proxy.says(other, other)),
         }
     }
 
@@ -118,13 +118,13 @@ impl Upstream {
                 Ok(false)
             }
             Verdict::Wrong => {
-                Err(self.far.refused(&format!("does not take the name {} with its password", user.name)))
+                Err(self.proxy.refused(&format!("does not take the name {} with its password", user.name)))
             }
             Verdict::Clock => {
-                Err(self.far.refused("has a clock that differs by more than two minutes: set both right"))
+                Err(self.proxy.refused("has a clock that differs by more than two minutes: set both right"))
             }
             Verdict::Busy => {
-                Err(self.far.refused("has to do with too many log-ins, or wrong ones from here; later"))
+                Err(self.proxy.refused("has to do with too many log-ins, or wrong ones from here; later"))
             }
         }
     }

@@ -39,13 +39,13 @@ impl<F: FnMut() -> io::Result<Vec<u8>>> Early<F> {
 }
 
 /// The other proxy.
-pub struct Far {
+pub struct UpstreamProxy {
     via: Via,
     transport: Transport,
     names: Names,
 }
 
-impl Far {
+impl UpstreamProxy {
     /// With these settings; a name waits no longer than this for others.
     pub fn new(via: Via, patience: Duration) -> Self {
         Self { via, transport: Transport::multipath(), names: Names::new(patience) }
