@@ -2,7 +2,7 @@
 
 use super::config::{Protocol, Via};
 use super::convert;
-use super::upstream_proxy::{Connected, Early, NotConnected};
+use super::upstream_proxy::{Connected, EarlyData, NotConnected};
 use super::socks::{self, wire::Target};
 use super::stream::Transport;
 use std::io;
@@ -43,7 +43,7 @@ impl Upstream {
         target: &Target,
         early: impl FnMut() -> io::Result<Vec<u8>>,
     ) -> Result<Connected, NotConnected> {
-        let mut early = Early::new(early);
+        let mut early = EarlyData::new(early);
         match self {
             Self::Socks(upstream) => upstream.connect(target, &mut early).await,
             Self::Convert(client) => client.connect(target, &mut early).await,

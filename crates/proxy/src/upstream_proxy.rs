@@ -26,12 +26,12 @@ pub struct Connected {
 pub type NotConnected = (Reply, String);
 
 /// What a client says before it is answered: all of it is said again with each attempt to reach its target.
-pub struct Early<F> {
+pub struct EarlyData<F> {
     more: F,
     said: Vec<u8>,
 }
 
-impl<F: FnMut() -> io::Result<Vec<u8>>> Early<F> {
+impl<F: FnMut() -> io::Result<Vec<u8>>> EarlyData<F> {
     /// `more` is asked for what it has said since the last time.
     pub const fn new(more: F) -> Self {
         Self { more, said: Vec::new() }
@@ -87,7 +87,7 @@ impl UpstreamProxy {
         &self,
         stream: &TcpStream,
         mut request: Vec<u8>,
-        early: &mut Early<F>,
+        early: &mut EarlyData<F>,
     ) -> Result<(), NotConnected> {
         let more =
             (early.more)().map_err(|error| (Reply::Failure, format!("the client is gone: {error}")))?;

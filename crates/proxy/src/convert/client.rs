@@ -5,7 +5,7 @@ use super::errors::reply;
 use super::session::{NoMessage, Opening, opening};
 use super::{ErrorCode, Tlv, emit};
 use crate::config::Via;
-use crate::upstream_proxy::{Connected, Early, UpstreamProxy, NotConnected, failed};
+use crate::upstream_proxy::{Connected, EarlyData, UpstreamProxy, NotConnected, failed};
 use crate::login::prove;
 use crate::proof::Epoch;
 use crate::socks::wire::{Reply, Target};
@@ -74,7 +74,7 @@ impl Client {
     pub async fn connect<F: FnMut() -> io::Result<Vec<u8>>>(
         &self,
         target: &Target,
-        early: &mut Early<F>,
+        early: &mut EarlyData<F>,
     ) -> Result<Connected, NotConnected> {
         self.has_room()?;
         let addresses = match target {
@@ -97,7 +97,7 @@ impl Client {
     async fn reach<F: FnMut() -> io::Result<Vec<u8>>>(
         &self,
         server: SocketAddr,
-        early: &mut Early<F>,
+        early: &mut EarlyData<F>,
     ) -> Result<Result<Connected, NotConnected>, NotConnected> {
         for _ in 0..MOST_ATTEMPTS {
             match self.attempt(server, early).await? {
@@ -112,7 +112,7 @@ impl Client {
     async fn attempt<F: FnMut() -> io::Result<Vec<u8>>>(
         &self,
         server: SocketAddr,
-        early: &mut Early<F>,
+        early: &mut EarlyData<F>,
     ) -> Result<Attempt, NotConnected> {
         let of_proxy = |error: io::Error| self.proxy.failed(&error);
         let stream = self.proxy.connect().await?;

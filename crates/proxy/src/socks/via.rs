@@ -3,7 +3,7 @@
 use super::session::{Refusal, Session};
 use super::wire::{self, Reply, Target, Verdict, method};
 use crate::config::{User, Via};
-use crate::upstream_proxy::{Connected, Early, UpstreamProxy, NotConnected};
+use crate::upstream_proxy::{Connected, EarlyData, UpstreamProxy, NotConnected};
 use crate::login::prove;
 use crate::proof::Epoch;
 use crate::stream::Transport;
@@ -45,7 +45,7 @@ impl Upstream {
     pub async fn connect<F: FnMut() -> io::Result<Vec<u8>>>(
         &self,
         target: &Target,
-        early: &mut Early<F>,
+        early: &mut EarlyData<F>,
     ) -> Result<Connected, NotConnected> {
         for _ in 0..2 {
             if let Some(connected) = self.attempt(target, early).await? {
@@ -59,7 +59,7 @@ impl Upstream {
     async fn attempt<F: FnMut() -> io::Result<Vec<u8>>>(
         &self,
         target: &Target,
-        early: &mut Early<F>,
+        early: &mut EarlyData<F>,
     ) -> Result<Option<Connected>, NotConnected> {
         let stream = self.proxy.connect().await?;
         let flight = self.flight(target).map_err(|error| self.proxy.failed(&error))?;

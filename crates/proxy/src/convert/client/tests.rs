@@ -58,7 +58,7 @@ async fn ask(client: &Client) -> Result<Vec<u8>, NotConnected> {
     let mut once = vec![EARLY.to_vec()];
     let target = Target::Address(SERVER.parse().unwrap());
     let early = || Ok(once.pop().unwrap_or_default());
-    let Connected { server, mut first, .. } = client.connect(&target, &mut Early::new(early)).await?;
+    let Connected { server, mut first, .. } = client.connect(&target, &mut EarlyData::new(early)).await?;
     while crate::stream::read_some(&server, &mut first).await.expect("it ends") > 0 {}
     Ok(first)
 }
