@@ -115,7 +115,7 @@ impl UpstreamProxy {
     }
 
     /// It tells why not.
-    pub fn says(&self, reply: Reply, said: impl core::fmt::Display) -> NotConnected {
+    pub fn rejected(&self, reply: Reply, said: impl core::fmt::Display) -> NotConnected {
         (reply, format!("the proxy {} says: {said}", self.via.proxy))
     }
 }

@@ -136,13 +136,13 @@ impl Client {
                 Ok(Attempt::Again)
             }
             ErrorCode::ConnectionReset | ErrorCode::DestinationUnreachable => {
-                Ok(Attempt::Unreached(self.proxy.says(reply(code, &value, server.ip()), code)))
+                Ok(Attempt::Unreached(self.proxy.rejected(reply(code, &value, server.ip()), code)))
             }
             ErrorCode::ResourceExceeded | ErrorCode::NetworkFailure => {
                 self.leave_alone(&value);
-                Err(self.proxy.says(Reply::Failure, code))
+                Err(self.proxy.rejected(Reply::Failure, code))
             }
-            _ => Err(self.proxy.says(reply(code, &value, server.ip()), code)),
+            _ => Err(self.proxy.rejected(reply(code, &value, server.ip()), code)),
         }
     }
 

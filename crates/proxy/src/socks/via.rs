@@ -105,7 +105,7 @@ impl Upstream {
                 let bound = if let Target::Address(address) = bound { Some(address) } else { None };
                 Ok(Some((bound, session.bytes)))
             }
-            other => Err(self.proxy.says(other, other)),
+            other => Err(self.proxy.rejected(other, other)),
         }
     }
 
