@@ -76,7 +76,7 @@ impl UpstreamProxy {
             let from = uplinks::addresses(&self.via.from)?;
             connect(&addresses, &from, self.transport).await
         };
-        connecting.await.map_err(|error| self.failed(&error))
+        connecting.await.map_err(|error| self.connect_error(&error))
     }
 
     /// Says a request, and in the same flight what the client has said so far.
@@ -93,7 +93,7 @@ impl UpstreamProxy {
             (early.more)().map_err(|error| (Reply::Failure, format!("the client is gone: {error}")))?;
         early.said.extend(more);
         request.extend_from_slice(&early.said);
-        write_all(stream, &request).await.map_err(|error| self.failed(&error))
+        write_all(stream, &request).await.map_err(|error| self.connect_error(&error))
     }
 
     async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
@@ -104,8 +104,8 @@ impl UpstreamProxy {
     }
 
     /// A connection to it failed so.
-    pub fn failed(&self, error: &io::Error) -> NotConnected {
-        let (reply, said) = failed(error);
+    pub fn connect_error(&self, error: &io::Error) -> NotConnected {
+        let (reply, said) = connect_error(error);
         (reply, format!("the proxy {}: {said}", self.via.proxy))
     }
 
@@ -121,7 +121,7 @@ impl UpstreamProxy {
 }
 
 /// What a client is told of a connection that failed (RFC 1928 §6), and the log.
-pub fn failed(error: &io::Error) -> NotConnected {
+pub fn connect_error(error: &io::Error) -> NotConnected {
     let reply = match error.kind() {
         ErrorKind::ConnectionRefused => Reply::Refused,
         ErrorKind::NetworkUnreachable => Reply::NetworkUnreachable,

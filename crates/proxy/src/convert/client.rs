@@ -5,7 +5,7 @@ use super::errors::reply;
 use super::session::{NoMessage, Opening, opening};
 use super::{ErrorCode, Tlv, emit};
 use crate::config::Via;
-use crate::upstream_proxy::{Connected, EarlyData, UpstreamProxy, NotConnected, failed};
+use crate::upstream_proxy::{Connected, EarlyData, UpstreamProxy, NotConnected, connect_error};
 use crate::login::prove;
 use crate::proof::Epoch;
 use crate::socks::wire::{Reply, Target};
@@ -80,7 +80,7 @@ impl Client {
         let addresses = match target {
             Target::Address(address) => vec![*address],
             Target::Name(name, port) => {
-                self.proxy.names().addresses(None, name, *port).await.map_err(|error| failed(&error))?
+                self.proxy.names().addresses(None, name, *port).await.map_err(|error| connect_error(&error))?
             }
         };
         let mut failure = (Reply::HostUnreachable, "has no address".to_owned());
@@ -114,7 +114,7 @@ impl Client {
         server: SocketAddr,
         early: &mut EarlyData<F>,
     ) -> Result<Attempt, NotConnected> {
-        let of_proxy = |error: io::Error| self.proxy.failed(&error);
+        let of_proxy = |error: io::Error| self.proxy.connect_error(&error);
         let stream = self.proxy.connect().await?;
         let here = stream.local_addr().map_err(of_proxy)?.ip();
         let kept = self.cookies().get(&here).cloned();
@@ -168,7 +168,7 @@ impl Client {
             NoMessage::Malformed(malformed, _) => {
                 self.proxy.refused(&format!("{malformed}: is it a converter?"))
             }
-            NoMessage::Broken(error) => self.proxy.failed(&error),
+            NoMessage::Broken(error) => self.proxy.connect_error(&error),
         })?;
         let mut said = Said::default();
         for tlv in tlvs {

@@ -5,7 +5,7 @@ use super::wire::{Command, Reply, Target};
 use crate::config::{Limits, Socks};
 use crate::connect::connect;
 use crate::error::Error;
-use crate::upstream_proxy::{Connected, NotConnected, failed};
+use crate::upstream_proxy::{Connected, NotConnected, connect_error};
 use crate::log::Limited;
 use crate::login::{Logins, Tried};
 use crate::names::Names;
@@ -79,14 +79,14 @@ impl Proxy {
             if let Some(via) = &self.via {
                 return via.connect(target, || Ok(std::mem::take(first))).await;
             }
-            let addresses = self.resolve(client, target).await.map_err(|error| failed(&error))?;
+            let addresses = self.resolve(client, target).await.map_err(|error| connect_error(&error))?;
             let allowed: Vec<_> =
                 addresses.iter().copied().filter(|address| self.targets.permit(address.ip())).collect();
             if allowed.is_empty() {
                 let said = "is private or denied; see allow and deny in [socks]";
                 return Err((Reply::Denied, said.to_owned()));
             }
-            let server = connect(&allowed, &[], self.upstream).await.map_err(|error| failed(&error))?;
+            let server = connect(&allowed, &[], self.upstream).await.map_err(|error| connect_error(&error))?;
             Ok(Connected { bound: server.local_addr().ok(), server, first: Vec::new() })
         };
         timeout(self.limits.connect_timeout.duration(), connecting)

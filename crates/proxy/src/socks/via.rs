@@ -62,7 +62,7 @@ impl Upstream {
         early: &mut EarlyData<F>,
     ) -> Result<Option<Connected>, NotConnected> {
         let stream = self.proxy.connect().await?;
-        let flight = self.flight(target).map_err(|error| self.proxy.failed(&error))?;
+        let flight = self.flight(target).map_err(|error| self.proxy.connect_error(&error))?;
         self.proxy.say(&stream, flight, early).await?;
         let answers = self.answers(&stream).await?;
         Ok(answers.map(|(bound, first)| Connected { server: stream, bound, first }))
