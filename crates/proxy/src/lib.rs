@@ -1,7 +1,7 @@
 //! Multipath TCP for hosts that have none: proxies on stock Linux. What the program `anabranch-proxy` does, in parts.
 #![cfg(target_os = "linux")]
 
-mod alone;
+mod instance_lock;
 pub mod check;
 pub mod config;
 mod connect;

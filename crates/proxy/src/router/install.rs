@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// Whether a router runs here.
 pub fn runs() -> bool {
-    crate::alone::runs(TABLE)
+    crate::instance_lock::runs(TABLE)
 }
 
 /// Installs a plan; what a router has left that was killed is removed before.

@@ -3,7 +3,7 @@
 use super::install::{install, remove};
 use super::names::{Seen, follow, resolve};
 use super::rules::{TABLE, families, plan};
-use crate::alone::{Alone, permitted};
+use crate::instance_lock::{Alone, permitted};
 use crate::config::{Limits, Router};
 use crate::error::Error;
 use crate::upstream_proxy::{Connected, NotConnected};

@@ -4,7 +4,7 @@ use super::care::Care;
 use super::netlink::Changes;
 use super::probes::Probes;
 use super::routing::GROUPS;
-use crate::alone::{Alone, permitted};
+use crate::instance_lock::{Alone, permitted};
 use crate::config::{Uplink, Uplinks};
 use crate::error::Error;
 use crate::{log, systemd};
@@ -20,7 +20,7 @@ const NAME: &str = "anabranch-uplinks";
 
 /// Whether uplinks are taken care of here.
 pub fn runs() -> bool {
-    crate::alone::runs(NAME)
+    crate::instance_lock::runs(NAME)
 }
 
 /// Changes come in company; the last of them may still be on its way.
