@@ -15,7 +15,7 @@ mod log;
 mod login;
 mod names;
 mod network;
-mod own;
+mod local_address;
 mod penalty;
 mod proof;
 mod relay;

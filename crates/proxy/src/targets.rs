@@ -2,7 +2,7 @@
 //! where its address may not (DNS rebinding).
 
 use super::network::Network;
-use super::own::is_own;
+use super::local_address::is_own;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Network {

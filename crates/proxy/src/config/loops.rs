@@ -2,7 +2,7 @@
 
 use super::place::Text;
 use crate::error::Error;
-use crate::own::is_own;
+use crate::local_address::is_own;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
