@@ -17,7 +17,7 @@ mod names;
 mod network;
 mod local_address;
 mod penalty;
-mod proof;
+mod password_proof;
 mod relay;
 pub mod reverse;
 pub mod router;

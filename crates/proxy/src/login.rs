@@ -2,7 +2,7 @@
 
 use super::config::User;
 use super::penalty::Penalties;
-use super::proof::{Epoch, Fresh, Proof, Spent};
+use super::password_proof::{Epoch, Fresh, Proof, Spent};
 use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
 use rustix::time::{ClockId, clock_gettime};

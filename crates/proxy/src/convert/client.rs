@@ -7,7 +7,7 @@ use super::{ErrorCode, Tlv, emit};
 use crate::config::Via;
 use crate::upstream_proxy::{Connected, EarlyData, UpstreamProxy, NotConnected, connect_error};
 use crate::login::prove;
-use crate::proof::Epoch;
+use crate::password_proof::Epoch;
 use crate::socks::wire::{Reply, Target};
 use crate::stream::Transport;
 use core::net::{IpAddr, SocketAddr};

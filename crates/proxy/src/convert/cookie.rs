@@ -1,6 +1,6 @@
 //! What a client shows before it is served (RFC 8803 §6.2.7): that it gets what is sent to its address, or that it has a password.
 
-use crate::proof::Proof;
+use crate::password_proof::Proof;
 use crate::socks::wire;
 use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};

@@ -5,7 +5,7 @@ use super::wire::{self, Reply, Target, Verdict, method};
 use crate::config::{User, Via};
 use crate::upstream_proxy::{Connected, EarlyData, UpstreamProxy, NotConnected};
 use crate::login::prove;
-use crate::proof::Epoch;
+use crate::password_proof::Epoch;
 use crate::stream::Transport;
 use core::net::SocketAddr;
 use std::io;

@@ -3,7 +3,7 @@
 //! A client may send all of its messages and its first data in one flight, so that what is read of the stream begins with a
 //! message and goes on with anything. A parser says how long its message is, or that more of it has to come.
 
-use crate::proof::{Epoch, Proof};
+use crate::password_proof::{Epoch, Proof};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::fmt;
 
