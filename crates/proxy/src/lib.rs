@@ -16,7 +16,7 @@ mod login;
 mod names;
 mod network;
 mod local_address;
-mod penalty;
+mod login_backoff;
 mod password_proof;
 mod relay;
 pub mod reverse;

@@ -1,7 +1,7 @@
 //! Who may use a proxy, by name and password.
 
 use super::config::User;
-use super::penalty::Penalties;
+use super::login_backoff::Penalties;
 use super::password_proof::{Epoch, Fresh, Proof, Spent};
 use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
