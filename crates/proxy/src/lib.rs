@@ -13,7 +13,7 @@ mod limits;
 mod listen;
 mod log;
 mod login;
-mod names;
+mod resolver;
 mod network;
 mod local_address;
 mod login_backoff;

@@ -2,7 +2,7 @@
 
 use super::config::{User, Via};
 use super::connect::connect;
-use super::names::Names;
+use super::resolver::Names;
 use super::socks::wire::Reply;
 use super::stream::{Transport, write_all};
 use super::uplinks;

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::upstream_proxy::{Connected, NotConnected, connect_error};
 use crate::log::Limited;
 use crate::login::{Logins, Tried};
-use crate::names::Names;
+use crate::resolver::Names;
 use crate::relay::{First, relay};
 use crate::serve::Service;
 use crate::stream::{Transport, take_leave};
