@@ -1,4 +1,4 @@
-//! Names become addresses. The resolver of the system holds a thread for as long as its name servers keep silent, so that no
+//! Resolver become addresses. The resolver of the system holds a thread for as long as its name servers keep silent, so that no
 //! more names than some are looked up at once: others wait, and what else needs a thread has one.
 
 use super::network::Network;
@@ -11,13 +11,13 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-/// Names that are looked up at once; the runtime has threads for twice as many.
+/// Resolver that are looked up at once; the runtime has threads for twice as many.
 const AT_ONCE: usize = 256;
 /// Of them, those that one client has asked for: whose name servers are slow has others' names wait no longer.
 const OF_ONE: usize = 32;
 
 /// Looks names up.
-pub struct Names {
+pub struct Resolver {
     room: Arc<Semaphore>,
     /// The room of each client that has some.
     rooms: Mutex<BTreeMap<Network, Weak<Semaphore>>>,
@@ -25,7 +25,7 @@ pub struct Names {
     patience: Duration,
 }
 
-impl Names {
+impl Resolver {
     /// For who waits no longer than this for a connection: a name waits half of that for others, so that the cause is told.
     pub fn new(patience: Duration) -> Self {
         let room = Arc::new(Semaphore::new(AT_ONCE));
@@ -95,9 +95,9 @@ mod tests {
     use std::sync::mpsc::channel;
     use tokio::time::timeout;
 
-    fn room_for(all: usize, of_one: usize) -> Names {
+    fn room_for(all: usize, of_one: usize) -> Resolver {
         let room = Arc::new(Semaphore::new(all));
-        Names { room, rooms: Mutex::default(), of_one, patience: Duration::from_millis(50) }
+        Resolver { room, rooms: Mutex::default(), of_one, patience: Duration::from_millis(50) }
     }
 
     #[tokio::test]

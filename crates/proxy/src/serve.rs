@@ -104,7 +104,7 @@ pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
         };
         serve(services.into_iter().map(Arc::new).collect(), limits, &mut stop).await
     });
-    // Names that are being resolved are not waited for.
+    // Resolver that are being resolved are not waited for.
     runtime.shutdown_background();
     outcome
 }

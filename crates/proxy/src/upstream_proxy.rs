@@ -2,7 +2,7 @@
 
 use super::config::{User, Via};
 use super::connect::connect;
-use super::resolver::Names;
+use super::resolver::Resolver;
 use super::socks::wire::Reply;
 use super::stream::{Transport, write_all};
 use super::uplinks;
@@ -42,13 +42,13 @@ impl<F: FnMut() -> io::Result<Vec<u8>>> EarlyData<F> {
 pub struct UpstreamProxy {
     via: Via,
     transport: Transport,
-    names: Names,
+    names: Resolver,
 }
 
 impl UpstreamProxy {
     /// With these settings; a name waits no longer than this for others.
     pub fn new(via: Via, patience: Duration) -> Self {
-        Self { via, transport: Transport::multipath(), names: Names::new(patience) }
+        Self { via, transport: Transport::multipath(), names: Resolver::new(patience) }
     }
 
     /// By what it is reached, unless it has that not.
@@ -62,7 +62,7 @@ impl UpstreamProxy {
     }
 
     /// What looks names up here.
-    pub const fn names(&self) -> &Names {
+    pub const fn names(&self) -> &Resolver {
         &self.names
     }
 

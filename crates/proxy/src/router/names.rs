@@ -16,7 +16,7 @@ const EVERY: Duration = Duration::from_secs(60);
 /// An address is kept for so long after a name had it last: hosts may have asked before the router did.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// Names that are resolved at once.
+/// Resolver that are resolved at once.
 const AT_ONCE: usize = 64;
 
 static UNKNOWN: Limited = Limited::new();

@@ -5,7 +5,7 @@ use super::rules::{Plan, TABLE, families, plan};
 use crate::config::Router;
 use std::fmt::Write;
 
-/// What is installed as a script for `sh`, for people who do it by hand, with what undoes it as comments. Names are resolved
+/// What is installed as a script for `sh`, for people who do it by hand, with what undoes it as comments. Resolver are resolved
 /// now.
 pub fn script(router: &Router) -> String {
     let Plan { nft, ip } = plan(router, &families(), &names::addresses(router).0);

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::upstream_proxy::{Connected, NotConnected, connect_error};
 use crate::log::Limited;
 use crate::login::{Logins, Tried};
-use crate::resolver::Names;
+use crate::resolver::Resolver;
 use crate::relay::{First, relay};
 use crate::serve::Service;
 use crate::stream::{Transport, take_leave};
@@ -33,7 +33,7 @@ pub struct Proxy {
     targets: Targets,
     upstream: Transport,
     via: Option<Upstream>,
-    names: Names,
+    names: Resolver,
 }
 
 impl Proxy {
@@ -50,7 +50,7 @@ impl Proxy {
             targets: Targets { allow: settings.allow.clone(), deny: settings.deny.clone() },
             upstream: if settings.multipath_upstream { Transport::multipath() } else { Transport::Tcp },
             via: settings.via.as_ref().map(|via| Upstream::new(via.as_ref().clone(), patience)),
-            names: Names::new(patience),
+            names: Resolver::new(patience),
             settings,
             limits,
         })
