@@ -2,7 +2,7 @@
 //! address, so that connections of Multipath TCP use the links that there are.
 
 mod budget;
-mod care;
+mod reconciler;
 mod endpoints;
 mod netlink;
 mod origins;

@@ -1,6 +1,6 @@
 //! Taking care until the process is to end.
 
-use super::care::Care;
+use super::reconciler::Reconciler;
 use super::netlink::Changes;
 use super::probes::Probes;
 use super::routing::GROUPS;
@@ -42,7 +42,7 @@ pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<SocketAddr>) -> R
     let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
     permitted("uplinks")?;
     let _alone = Alone::here(NAME, "process that takes care of uplinks")?;
-    let mut care = Care::new(uplinks, common)?;
+    let mut reconciler = Reconciler::new(uplinks, common)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
     runtime
         .block_on(async {
@@ -51,23 +51,23 @@ pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<SocketAddr>) -> R
             let mut hang_up = signal(SignalKind::hangup()).map_err(refused)?;
             let mut changes = Changes::follow(GROUPS).map_err(refused)?;
             let mut probes = Probes::new(probed, common.dead_after.as_ref().duration()).map_err(refused)?;
-            care.pass(&probes.silent())?;
-            probes.watch(care.open());
+            reconciler.reconcile(&probes.silent())?;
+            probes.watch(reconciler.open());
             systemd::notify("READY=1");
             tokio::select! {
                 _ = terminate.recv() => Ok(()),
                 _ = interrupt.recv() => Ok(()),
                 // The terminal that it was started in has gone.
                 _ = hang_up.recv() => Ok(()),
-                failed = follow(&mut care, &mut changes, &mut probes) => failed,
+                failed = follow(&mut reconciler, &mut changes, &mut probes) => failed,
             }
         })
         // What there is has to go, whatever has failed.
-        .and(care.end())
+        .and(reconciler.end())
 }
 
 /// Looks anew after each change.
-async fn follow(care: &mut Care, changes: &mut Changes, probes: &mut Probes) -> Result<(), Error> {
+async fn follow(reconciler: &mut Reconciler, changes: &mut Changes, probes: &mut Probes) -> Result<(), Error> {
     let mut busy = VecDeque::new();
     loop {
         tokio::select! {
@@ -78,7 +78,7 @@ async fn follow(care: &mut Care, changes: &mut Changes, probes: &mut Probes) -> 
             },
             () = probes.changed() => {}
         }
-        match care.pass(&probes.silent()) {
+        match reconciler.reconcile(&probes.silent()) {
             Ok(true) => busy.push_back(Instant::now()),
             Ok(false) => {}
             // It may be short of memory, or things change faster than they can be told.
@@ -87,7 +87,7 @@ async fn follow(care: &mut Care, changes: &mut Changes, probes: &mut Probes) -> 
                 sleep(Duration::from_secs(1)).await;
             }
         }
-        probes.watch(care.open());
+        probes.watch(reconciler.open());
         while busy.front().is_some_and(|at: &Instant| at.elapsed() > SHORT) {
             busy.pop_front();
         }

@@ -19,7 +19,7 @@ const NOTE: u32 = 1000;
 
 /// All that is known while care is taken.
 #[derive(Debug)]
-pub struct Care {
+pub struct Reconciler {
     uplinks: Vec<Uplink>,
     table: u32,
     routes: Socket,
@@ -33,7 +33,7 @@ pub struct Care {
     open: BTreeMap<IpAddr, String>,
 }
 
-impl Care {
+impl Reconciler {
     /// Looks whether it can be taken. What one has left that was killed is taken over.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Care {
     ///
     /// # Errors
     /// If the kernel does not answer as it should.
-    pub fn pass(&mut self, silent: &BTreeSet<IpAddr>) -> Result<bool, Error> {
+    pub fn reconcile(&mut self, silent: &BTreeSet<IpAddr>) -> Result<bool, Error> {
         let view = View::take(&mut self.routes, &mut self.manager).map_err(unanswered)?;
         remember(&mut self.remembered, &self.before, &view);
         self.budgets.count(&self.uplinks, &view.links, today());
