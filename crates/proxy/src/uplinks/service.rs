@@ -24,14 +24,14 @@ pub fn runs() -> bool {
 }
 
 /// Changes come in company; the last of them may still be on its way.
-const COMPANY: Duration = Duration::from_millis(20);
+const DEBOUNCE: Duration = Duration::from_millis(20);
 
 /// What nobody tells of (endpoints that others remove) is looked at so often.
-const GLANCE: Duration = Duration::from_secs(10);
+const RESYNC_INTERVAL: Duration = Duration::from_secs(10);
 
 /// So often in so long a time something may have to be put right; then somebody else is at it, and it is left for a while.
-const OFTEN: usize = 20;
-const SHORT: Duration = Duration::from_secs(10);
+const MAX_FIXES: usize = 20;
+const FIX_WINDOW: Duration = Duration::from_secs(10);
 
 /// Takes care of these uplinks until SIGTERM, SIGINT or SIGHUP; then all that was put there is removed. Over each it asks `probed` whether it
 /// carries.
@@ -71,9 +71,9 @@ async fn follow(reconciler: &mut Reconciler, changes: &mut Changes, probes: &mut
     let mut busy = VecDeque::new();
     loop {
         tokio::select! {
-            told = timeout(GLANCE, changes.next()) => match told {
+            told = timeout(RESYNC_INTERVAL, changes.next()) => match told {
                 Ok(false) => return Err(Error::Refused("it would not know what changes".to_owned())),
-                Ok(true) => sleep(COMPANY).await,
+                Ok(true) => sleep(DEBOUNCE).await,
                 Err(_) => {}
             },
             () = probes.changed() => {}
@@ -88,15 +88,15 @@ async fn follow(reconciler: &mut Reconciler, changes: &mut Changes, probes: &mut
             }
         }
         probes.watch(reconciler.open());
-        while busy.front().is_some_and(|at: &Instant| at.elapsed() > SHORT) {
+        while busy.front().is_some_and(|at: &Instant| at.elapsed() > FIX_WINDOW) {
             busy.pop_front();
         }
-        if busy.len() > OFTEN {
+        if busy.len() > MAX_FIXES {
             log::say(format_args!(
                 "uplinks: something else changes rules, routes or endpoints all the time, or links come and go; they are looked at again in {} s",
-                SHORT.as_secs()
+                FIX_WINDOW.as_secs()
             ));
-            sleep(SHORT).await;
+            sleep(FIX_WINDOW).await;
             busy.clear();
         }
     }
