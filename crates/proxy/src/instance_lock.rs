@@ -7,11 +7,11 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// That there is one of a kind in a network namespace: an abstract name, which goes with the process.
 #[derive(Debug)]
-pub struct Alone {
+pub struct InstanceLock {
     _socket: UnixDatagram,
 }
 
-impl Alone {
+impl InstanceLock {
     /// Takes the place of this name; `kind` is what is in it.
     ///
     /// # Errors

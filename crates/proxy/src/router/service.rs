@@ -3,7 +3,7 @@
 use super::install::{install, remove};
 use super::names::{Seen, follow, resolve};
 use super::rules::{TABLE, families, plan};
-use crate::instance_lock::{Alone, permitted};
+use crate::instance_lock::{InstanceLock, permitted};
 use crate::config::{Limits, Router};
 use crate::error::Error;
 use crate::upstream_proxy::{Connected, NotConnected};
@@ -32,7 +32,7 @@ pub struct Proxy {
     via: Upstream,
     /// Addresses of names, from the installation to whoever follows them.
     seen: Mutex<Option<Seen>>,
-    _alone: Alone,
+    _alone: InstanceLock,
 }
 
 impl Proxy {
@@ -43,7 +43,7 @@ impl Proxy {
     pub fn new(settings: Router, limits: Limits) -> Result<Self, Error> {
         permitted("a router")?;
         let (alone, via) = (
-            Alone::here(TABLE, "router")?,
+            InstanceLock::here(TABLE, "router")?,
             Upstream::new(settings.via.as_ref().clone(), limits.connect_timeout.duration()),
         );
         Ok(Self { settings, limits, via, seen: Mutex::default(), _alone: alone })

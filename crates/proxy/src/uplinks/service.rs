@@ -4,7 +4,7 @@ use super::reconciler::Reconciler;
 use super::netlink::Changes;
 use super::probes::Probes;
 use super::routing::GROUPS;
-use crate::instance_lock::{Alone, permitted};
+use crate::instance_lock::{InstanceLock, permitted};
 use crate::config::{Uplink, Uplinks};
 use crate::error::Error;
 use crate::{log, systemd};
@@ -41,7 +41,7 @@ const FIX_WINDOW: Duration = Duration::from_secs(10);
 pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<SocketAddr>) -> Result<(), Error> {
     let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
     permitted("uplinks")?;
-    let _alone = Alone::here(NAME, "process that takes care of uplinks")?;
+    let _alone = InstanceLock::here(NAME, "process that takes care of uplinks")?;
     let mut reconciler = Reconciler::new(uplinks, common)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
     runtime
