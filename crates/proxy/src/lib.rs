@@ -7,6 +7,7 @@ pub mod config;
 mod connect;
 pub mod convert;
 mod error;
+mod getaddrinfo;
 mod upstream_proxy;
 mod handover;
 mod limits;

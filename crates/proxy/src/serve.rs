@@ -6,6 +6,7 @@ use super::handover::{self, Inherited};
 use super::limits::room_for_connections;
 use super::listen::{accept, listen};
 use super::log::{self, Limited};
+use super::resolver::BLOCKING_THREADS;
 use super::sockopt::is_multipath;
 use super::sources::Sources;
 use super::stream::Transport;
@@ -92,7 +93,10 @@ pub trait Service: Send + Sync + 'static {
 /// If it cannot listen, or the machine has no threads for it.
 pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
     let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(refused)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build().map_err(refused)?;
     let hands_over = services.iter().all(Service::hands_over);
     let outcome = runtime.block_on(async {
         let (terminate, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
@@ -159,6 +163,7 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
     let most = limits.max_connections.min(room_for_connections()).min(Semaphore::MAX_PERMITS);
     let places =
         Places { slots: Arc::new(Semaphore::new(most)), sources: Sources::new(limits.max_per_source) };
+    let keep_alive = limits.keep_alive.duration();
     let transport = Transport::multipath();
     let mut accepting = tokio::task::JoinSet::new();
     let (mut inherited, mut listeners) = (Inherited::receive()?, Vec::new());
@@ -176,7 +181,7 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
         }
         for (listener, transport) in bound {
             listeners.push(Arc::clone(&listener));
-            accepting.spawn(accept_all(listener, transport, Arc::clone(service), places.clone()));
+            accepting.spawn(accept_all((listener, transport), Arc::clone(service), places.clone(), keep_alive));
         }
         let service = Arc::clone(service);
         accepting.spawn(async move { service.attend().await });
@@ -218,13 +223,13 @@ struct Places {
 }
 
 async fn accept_all<S: Service>(
-    listener: Arc<TcpListener>,
-    transport: Transport,
+    (listener, transport): (Arc<TcpListener>, Transport),
     service: Arc<S>,
     places: Places,
+    keep_alive: Duration,
 ) {
     loop {
-        match accept(&listener).await {
+        match accept(&listener, keep_alive).await {
             Ok((client, peer)) => {
                 let Some(place) = places.sources.place(peer.ip()) else {
                     TOO_MANY.say(format_args!(

@@ -11,10 +11,9 @@ use tokio::net::TcpStream;
 /// What is written and not sent is no more than this, bytes: what a slow client has not yet taken stays at the server.
 const UNSENT: u32 = 256 << 10;
 
-/// A dead peer of a silent connection is found by probes after this time, this far apart, so many.
-const SILENT: Duration = Duration::from_secs(120);
-const PROBES_APART: Duration = Duration::from_secs(15);
-const PROBES: u32 = 8;
+/// Interval and number of keep-alive probes without an answer, after which the peer is taken for dead.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_RETRIES: u32 = 8;
 
 /// What carries a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +60,15 @@ impl Transport {
     }
 }
 
+/// Options of the sockets of streams.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamOptions {
+    /// The transport.
+    pub transport: Transport,
+    /// Idle time before a keep-alive probe, in whole seconds.
+    pub keep_alive: Duration,
+}
+
 /// A socket for streams to or from an address, which never waits.
 ///
 /// # Errors
@@ -74,14 +82,21 @@ pub fn open(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sets what every stream of a proxy has. Until [`end_well`], its end is a reset, whatever brings it about (an error of the
-/// other side, the end of this process): what the peer has then is not taken for the whole.
+/// Sets the options that every stream of a proxy has.
+///
+/// Until [`end_well`], closing the socket resets the connection, for whatever reason it is closed (an error on the other side,
+/// the end of this process), so that the peer does not take a truncated stream for a whole one. Urgent data stay in the stream
+/// (`SO_OOBINLINE`, RFC 6093 §5): the kernel would otherwise leave the urgent byte out of what is read.
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn prepare(stream: &SockRef<'_>) -> io::Result<()> {
+pub fn prepare(stream: &SockRef<'_>, keep_alive: Duration) -> io::Result<()> {
     stream.set_linger(Some(Duration::ZERO))?;
-    let keepalive = TcpKeepalive::new().with_time(SILENT).with_interval(PROBES_APART).with_retries(PROBES);
+    if_known(stream.set_out_of_band_inline(true))?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(keep_alive)
+        .with_interval(KEEP_ALIVE_INTERVAL)
+        .with_retries(KEEP_ALIVE_RETRIES);
     if_known(stream.set_tcp_nodelay(true))?;
     if_known(stream.set_tcp_keepalive(&keepalive))?;
     if_known(stream.set_tcp_notsent_lowat(UNSENT))

@@ -1,12 +1,11 @@
 //! Servers reached by another proxy, by the protocol that it speaks.
 
-use super::config::{Protocol, Via};
+use super::config::{Limits, Protocol, Via};
 use super::convert;
 use super::upstream_proxy::{Connected, EarlyData, NotConnected};
 use super::socks::{self, wire::Target};
 use super::stream::Transport;
 use std::io;
-use std::time::Duration;
 
 /// The other proxy.
 pub enum Upstream {
@@ -17,11 +16,11 @@ pub enum Upstream {
 }
 
 impl Upstream {
-    /// With these settings; a name waits no longer than this for others.
-    pub fn new(via: Via, patience: Duration) -> Self {
+    /// Creates it from the settings.
+    pub fn new(via: Via, limits: &Limits) -> Self {
         match via.protocol {
-            Protocol::Socks => Self::Socks(socks::Upstream::new(via, patience)),
-            Protocol::Convert => Self::Convert(convert::Client::new(via, patience)),
+            Protocol::Socks => Self::Socks(socks::Upstream::new(via, limits)),
+            Protocol::Convert => Self::Convert(convert::Client::new(via, limits)),
         }
     }
 

@@ -1,14 +1,13 @@
 //! Another proxy, as it is reached, and what comes of asking it for a server.
 
-use super::config::{User, Via};
+use super::config::{Limits, User, Via};
 use super::connect::connect;
-use super::resolver::Resolver;
+use super::resolver::{Addresses, Resolver, host_and_port};
 use super::socks::wire::Reply;
-use super::stream::{Transport, write_all};
+use super::stream::{StreamOptions, Transport, write_all};
 use super::uplinks;
 use core::net::SocketAddr;
 use std::io::{self, ErrorKind};
-use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// A target that is connected.
@@ -41,19 +40,21 @@ impl<F: FnMut() -> io::Result<Vec<u8>>> EarlyData<F> {
 /// The other proxy.
 pub struct UpstreamProxy {
     via: Via,
-    transport: Transport,
-    names: Resolver,
+    options: StreamOptions,
+    resolver: Resolver,
 }
 
 impl UpstreamProxy {
-    /// With these settings; a name waits no longer than this for others.
-    pub fn new(via: Via, patience: Duration) -> Self {
-        Self { via, transport: Transport::multipath(), names: Resolver::new(patience) }
+    /// Creates it from the settings.
+    pub fn new(via: Via, limits: &Limits) -> Self {
+        let keep_alive = via.keep_alive.unwrap_or(limits.keep_alive).duration();
+        let options = StreamOptions { transport: Transport::multipath(), keep_alive };
+        Self { via, options, resolver: Resolver::new(limits.connect_timeout.duration()) }
     }
 
     /// By what it is reached, unless it has that not.
     pub const fn transport(&self) -> Transport {
-        self.transport
+        self.options.transport
     }
 
     /// Who we are there.
@@ -61,9 +62,9 @@ impl UpstreamProxy {
         self.via.user.as_ref()
     }
 
-    /// What looks names up here.
-    pub const fn names(&self) -> &Resolver {
-        &self.names
+    /// The resolver of this machine.
+    pub const fn resolver(&self) -> &Resolver {
+        &self.resolver
     }
 
     /// A connection to it.
@@ -72,9 +73,10 @@ impl UpstreamProxy {
     /// Why it is not reached.
     pub async fn connect(&self) -> Result<TcpStream, NotConnected> {
         let connecting = async {
-            let addresses = self.addresses().await?;
+            let mut addresses = self.addresses().await?;
             let from = uplinks::addresses(&self.via.from)?;
-            connect(&addresses, &from, self.transport).await
+            let ready = std::mem::take(&mut addresses.ready);
+            connect(&ready, async { addresses.later().await }, &from, self.options).await
         };
         connecting.await.map_err(|error| self.connect_error(&error))
     }
@@ -96,11 +98,10 @@ impl UpstreamProxy {
         write_all(stream, &request).await.map_err(|error| self.connect_error(&error))
     }
 
-    async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        // What is no host and port is refused with the file that says so.
-        let (host, port) = self.via.proxy.rsplit_once(':').ok_or(ErrorKind::InvalidInput)?;
-        let port = port.parse().map_err(|_| ErrorKind::InvalidInput)?;
-        self.names.addresses(None, host.trim_start_matches('[').trim_end_matches(']'), port).await
+    async fn addresses(&self) -> io::Result<Addresses> {
+        // A file with another text is refused.
+        let (host, port) = host_and_port(&self.via.proxy).ok_or(ErrorKind::InvalidInput)?;
+        self.resolver.addresses(None, host, port).await
     }
 
     /// A connection to it failed so.

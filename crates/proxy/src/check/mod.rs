@@ -5,10 +5,11 @@ mod judge;
 mod probe;
 
 use super::error::Error;
+use super::resolver::{addresses_blocking, host_and_port};
 use core::net::SocketAddr;
 pub use judge::Finding;
 pub(crate) use judge::{no, yes};
-use std::net::ToSocketAddrs;
+use std::time::Duration;
 
 /// Examines this machine as a client of a proxy, and if one is named, the way there. Interfaces of `inner` have hosts behind them,
 /// and are no uplinks.
@@ -27,8 +28,9 @@ pub fn check(proxy: Option<&str>, inner: &[String]) -> Result<Vec<Finding>, Erro
 }
 
 fn resolve(proxy: &str) -> Result<SocketAddr, Error> {
-    let mut addresses = proxy.to_socket_addrs().map_err(|error| {
-        Error::Input(format!("\"{proxy}\" is no host and port that can be found: {error}"))
-    })?;
-    addresses.next().ok_or_else(|| Error::Input(format!("{proxy} has no address")))
+    let no_port = || Error::Input(format!("\"{proxy}\" is no host and port; write it as proxy.example.org:1080"));
+    let (host, port) = host_and_port(proxy).ok_or_else(no_port)?;
+    let addresses = addresses_blocking(host, port, Duration::ZERO);
+    let addresses = addresses.map_err(|error| Error::Input(format!("{proxy}: {error}")))?;
+    addresses.first().copied().ok_or_else(|| Error::Input(format!("{proxy}: no address")))
 }

@@ -1,10 +1,11 @@
 //! Connecting to a proxy from each uplink, and seeing what becomes of it.
 
 use super::facts::Uplink;
-use crate::connect::attempt_in_order;
+use crate::config::KeepAlive;
+use crate::connect::connect_to;
 use crate::error::Error;
 use crate::sockopt::is_multipath;
-use crate::stream::{Transport, write_all};
+use crate::stream::{StreamOptions, Transport, write_all};
 use crate::watch::kernel::established;
 use core::net::{IpAddr, SocketAddr};
 use std::io;
@@ -89,7 +90,8 @@ const fn most(outcome: &Outcome) -> u32 {
 
 /// A connection that has carried data, before which no subflow is opened.
 async fn connect(to: SocketAddr, from: IpAddr, beginning: u8) -> io::Result<TcpStream> {
-    let stream = attempt_in_order(vec![(to, Some(from))], Transport::Mptcp).await?;
+    let options = StreamOptions { transport: Transport::Mptcp, keep_alive: KeepAlive::default().duration() };
+    let stream = connect_to(to, Some(from), options).await?;
     write_all(&stream, &[beginning]).await?;
     Ok(stream)
 }

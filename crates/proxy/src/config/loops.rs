@@ -51,9 +51,8 @@ fn way_back(parts: &[Part], first: usize) -> Option<(SocketAddr, Range<usize>)> 
     None
 }
 
-/// Whether what is sent to an address comes to who listens at another. To connect to the unspecified address is to connect to
-/// this machine.
-fn reaches(to: SocketAddr, listen: SocketAddr) -> bool {
+/// Whether a connection to `to` reaches a listener at `listen`. The unspecified address is this machine's.
+pub fn reaches(to: SocketAddr, listen: SocketAddr) -> bool {
     let here = |ip: IpAddr| ip.is_unspecified() || ip.is_loopback() || is_own(ip);
     let (ip, ours) = (to.ip().to_canonical(), listen.ip());
     // Port 0 is one that the kernel chooses, and so nobody's aim.

@@ -5,6 +5,7 @@ mod interface;
 mod loops;
 mod place;
 mod router;
+mod server;
 mod units;
 mod uplinks;
 mod users;
@@ -17,14 +18,16 @@ pub use convert::Convert;
 use convert::check_convert;
 use core::net::SocketAddr;
 use loops::Part;
+pub use loops::reaches;
 use place::Text;
 pub use router::{Bypass, Router};
 use serde::Deserialize;
+pub use server::Server;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use toml::Spanned;
-pub use units::{Bytes, Seconds};
+pub use units::{Bytes, KeepAlive, Seconds};
 pub use uplinks::{Budget, Period, Uplink, Uplinks, Usage};
 use users::check_users;
 pub use via::{Origin, Protocol, User, Via};
@@ -100,8 +103,8 @@ pub struct Reverse {
     pub name: String,
     /// Where clients come to, by Multipath TCP or TCP.
     pub listen: Vec<SocketAddr>,
-    /// The servers: the first that is there is taken.
-    pub to: Vec<Spanned<SocketAddr>>,
+    /// The servers, by address or name; the first that answers is used.
+    pub to: Vec<Spanned<Server>>,
     /// How the server is told who the client is, if it is.
     pub proxy_protocol: Option<Version>,
     /// How often it is seen whether the servers are there.
@@ -142,6 +145,8 @@ pub struct Limits {
     pub max_per_source: usize,
     /// Connections that are open when the proxy is to end have this time left.
     pub drain_timeout: Seconds,
+    /// Idle time of a connection before a keep-alive probe.
+    pub keep_alive: KeepAlive,
 }
 
 impl Default for Limits {
@@ -152,6 +157,7 @@ impl Default for Limits {
             max_connections: 20_000,
             max_per_source: 2_000,
             drain_timeout: Seconds::of(30),
+            keep_alive: KeepAlive::default(),
         }
     }
 }
@@ -226,7 +232,11 @@ impl Config {
         let reverse = self.reverse.iter().map(|reverse| Part {
             name: reverse.name.clone(),
             listen: reverse.listen.clone(),
-            to: reverse.to.iter().map(|server| (*server.as_ref(), server.span())).collect(),
+            to: reverse
+                .to
+                .iter()
+                .filter_map(|server| Some((server.as_ref().address()?, server.span())))
+                .collect(),
         });
         let socks = self.socks.iter().map(|socks| Part {
             name: "socks".to_owned(),

@@ -1,6 +1,8 @@
 //! Another proxy in the file, and who may use one.
 
 use super::interface::is_interface;
+use super::units::KeepAlive;
+use crate::resolver::host_and_port;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::Deserialize;
 
@@ -18,6 +20,8 @@ pub struct Via {
     /// What to connect from; the next is tried while one keeps silent.
     #[serde(default)]
     pub from: Vec<Origin>,
+    /// Idle time of a connection to it before a keep-alive probe.
+    pub keep_alive: Option<KeepAlive>,
 }
 
 /// What a connection may begin from.
@@ -96,8 +100,7 @@ pub fn check_user(user: &User) -> Result<(), String> {
 
 /// What speaks against the host and port of a proxy.
 pub fn check_proxy(via: &Via) -> Result<(), String> {
-    let port = via.proxy.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
-    if port.is_none_or(|port| port.parse::<u16>().is_err()) {
+    if host_and_port(&via.proxy).is_none() {
         return Err(format!("\"{}\" is no host and port; write it as proxy.example.org:1080", via.proxy));
     }
     Ok(())

@@ -4,14 +4,15 @@ use super::cookie::of_proof;
 use super::errors::reply;
 use super::session::{NoMessage, Opening, opening};
 use super::{ErrorCode, Tlv, emit};
-use crate::config::Via;
+use crate::config::{Limits, Via};
 use crate::upstream_proxy::{Connected, EarlyData, UpstreamProxy, NotConnected, connect_error};
 use crate::login::prove;
 use crate::password_proof::Epoch;
+use crate::resolver::Addresses;
 use crate::socks::wire::{Reply, Target};
 use crate::stream::Transport;
 use core::net::{IpAddr, SocketAddr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -55,9 +56,9 @@ struct Said {
 }
 
 impl Client {
-    /// With these settings; a name waits no longer than this for others.
-    pub fn new(via: Via, patience: Duration) -> Self {
-        Self { proxy: UpstreamProxy::new(via, patience), cookies: Mutex::default(), left_alone: Mutex::default() }
+    /// Creates it from the settings.
+    pub fn new(via: Via, limits: &Limits) -> Self {
+        Self { proxy: UpstreamProxy::new(via, limits), cookies: Mutex::default(), left_alone: Mutex::default() }
     }
 
     /// By what it is reached, unless it has that not.
@@ -77,14 +78,20 @@ impl Client {
         early: &mut EarlyData<F>,
     ) -> Result<Connected, NotConnected> {
         self.has_room()?;
-        let addresses = match target {
-            Target::Address(address) => vec![*address],
+        let mut addresses: Addresses = match target {
+            Target::Address(address) => vec![*address].into(),
             Target::Name(name, port) => {
-                self.proxy.names().addresses(None, name, *port).await.map_err(|error| connect_error(&error))?
+                let addresses = self.proxy.resolver().addresses(None, name, *port).await;
+                addresses.map_err(|error| connect_error(&error))?
             }
         };
         let mut failure = (Reply::HostUnreachable, "has no address".to_owned());
-        for server in addresses.into_iter().take(MOST_ADDRESSES) {
+        let mut servers: VecDeque<_> = std::mem::take(&mut addresses.ready).into();
+        for _ in 0..MOST_ADDRESSES {
+            if servers.is_empty() {
+                servers.extend(addresses.later().await);
+            }
+            let Some(server) = servers.pop_front() else { break };
             match self.reach(server, early).await? {
                 Ok(connected) => return Ok(connected),
                 Err(unreached) => failure = unreached,

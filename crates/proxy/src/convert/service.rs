@@ -5,12 +5,12 @@ use super::errors::{is_no_server, of_connecting};
 use super::session::{NoMessage, Opening, opening};
 use super::{ErrorCode, Malformed, TcpOption, Tlv, VERSION, emit, kernel};
 use crate::config::{Convert, Limits};
-use crate::connect::connect;
+use crate::connect::connect_to;
 use crate::error::Error;
 use crate::log::Limited;
 use crate::relay::{First, relay};
 use crate::serve::Service;
-use crate::stream::{Transport, take_leave, write_all};
+use crate::stream::{StreamOptions, Transport, take_leave, write_all};
 use crate::targets::Targets;
 use crate::watch;
 use core::net::SocketAddr;
@@ -157,8 +157,8 @@ impl Converter {
 
     /// Connects to a server, or says why not.
     async fn connect(&self, server: SocketAddr, transport: Transport) -> Result<TcpStream, Refusal> {
-        let to = [server];
-        let connecting = connect(&to, &[], transport);
+        let options = StreamOptions { transport, keep_alive: self.limits.keep_alive.duration() };
+        let connecting = connect_to(server, None, options);
         let connected = timeout(self.limits.connect_timeout.duration(), connecting).await;
         connected.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).map_err(|error: io::Error| {
             let (code, value) = of_connecting(&error);

@@ -44,7 +44,7 @@ impl Proxy {
         permitted("a router")?;
         let (alone, via) = (
             InstanceLock::here(TABLE, "router")?,
-            Upstream::new(settings.via.as_ref().clone(), limits.connect_timeout.duration()),
+            Upstream::new(settings.via.as_ref().clone(), &limits),
         );
         Ok(Self { settings, limits, via, seen: Mutex::default(), _alone: alone })
     }

@@ -8,10 +8,10 @@ use crate::error::Error;
 use crate::upstream_proxy::{Connected, NotConnected, connect_error};
 use crate::log::Limited;
 use crate::login::{Logins, Tried};
-use crate::resolver::Resolver;
+use crate::resolver::{Addresses, Resolver};
 use crate::relay::{First, relay};
 use crate::serve::Service;
-use crate::stream::{Transport, take_leave};
+use crate::stream::{StreamOptions, Transport, take_leave};
 use crate::targets::Targets;
 use crate::upstream::Upstream;
 use crate::watch;
@@ -33,7 +33,7 @@ pub struct Proxy {
     targets: Targets,
     upstream: Transport,
     via: Option<Upstream>,
-    names: Resolver,
+    resolver: Resolver,
 }
 
 impl Proxy {
@@ -42,15 +42,14 @@ impl Proxy {
     /// # Errors
     /// If the system has no randomness to give.
     pub fn new(settings: Socks, limits: Limits) -> Result<Self, Error> {
-        let patience = limits.connect_timeout.duration();
         let users = settings.users.iter().map(AsRef::as_ref);
         let logins = Logins::new(users).map_err(|error| Error::Refused(format!("no randomness: {error}")))?;
         Ok(Self {
             logins: (!settings.users.is_empty()).then_some(logins),
             targets: Targets { allow: settings.allow.clone(), deny: settings.deny.clone() },
             upstream: if settings.multipath_upstream { Transport::multipath() } else { Transport::Tcp },
-            via: settings.via.as_ref().map(|via| Upstream::new(via.as_ref().clone(), patience)),
-            names: Resolver::new(patience),
+            via: settings.via.as_ref().map(|via| Upstream::new(via.as_ref().clone(), &limits)),
+            resolver: Resolver::new(limits.connect_timeout.duration()),
             settings,
             limits,
         })
@@ -79,14 +78,22 @@ impl Proxy {
             if let Some(via) = &self.via {
                 return via.connect(target, || Ok(std::mem::take(first))).await;
             }
-            let addresses = self.resolve(client, target).await.map_err(|error| connect_error(&error))?;
-            let allowed: Vec<_> =
-                addresses.iter().copied().filter(|address| self.targets.permit(address.ip())).collect();
+            let mut addresses = self.resolve(client, target).await.map_err(|error| connect_error(&error))?;
+            let permitted = |mut addresses: Vec<SocketAddr>| {
+                addresses.retain(|address| self.targets.permit(address.ip()));
+                addresses
+            };
+            let mut allowed = permitted(std::mem::take(&mut addresses.ready));
             if allowed.is_empty() {
-                let said = "is private or denied; see allow and deny in [socks]";
-                return Err((Reply::Denied, said.to_owned()));
+                allowed = permitted(addresses.later().await);
             }
-            let server = connect(&allowed, &[], self.upstream).await.map_err(|error| connect_error(&error))?;
+            if allowed.is_empty() {
+                let reason = "is private or denied; see allow and deny in [socks]";
+                return Err((Reply::Denied, reason.to_owned()));
+            }
+            let later = async { permitted(addresses.later().await) };
+            let server = connect(&allowed, later, &[], self.upstream_options()).await;
+            let server = server.map_err(|error| connect_error(&error))?;
             Ok(Connected { bound: server.local_addr().ok(), server, first: Vec::new() })
         };
         timeout(self.limits.connect_timeout.duration(), connecting)
@@ -94,10 +101,14 @@ impl Proxy {
             .unwrap_or_else(|_| Err((Reply::TimedOut, "nobody answered in time".to_owned())))
     }
 
-    async fn resolve(&self, client: IpAddr, target: &Target) -> io::Result<Vec<SocketAddr>> {
+    const fn upstream_options(&self) -> StreamOptions {
+        StreamOptions { transport: self.upstream, keep_alive: self.limits.keep_alive.duration() }
+    }
+
+    async fn resolve(&self, client: IpAddr, target: &Target) -> io::Result<Addresses> {
         match target {
-            Target::Address(address) => Ok(vec![*address]),
-            Target::Name(name, port) => self.names.addresses(Some(client), name, *port).await,
+            Target::Address(address) => Ok(vec![*address].into()),
+            Target::Name(name, port) => self.resolver.addresses(Some(client), name, *port).await,
         }
     }
 }

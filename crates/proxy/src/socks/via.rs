@@ -2,7 +2,7 @@
 
 use super::session::{Refusal, Session};
 use super::wire::{self, Reply, Target, Verdict, method};
-use crate::config::{User, Via};
+use crate::config::{Limits, User, Via};
 use crate::upstream_proxy::{Connected, EarlyData, UpstreamProxy, NotConnected};
 use crate::login::prove;
 use crate::password_proof::Epoch;
@@ -10,7 +10,6 @@ use crate::stream::Transport;
 use core::net::SocketAddr;
 use std::io;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// The number of the request to connect.
@@ -27,9 +26,9 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// With these settings; a name waits no longer than this for others.
-    pub fn new(via: Via, patience: Duration) -> Self {
-        Self { proxy: UpstreamProxy::new(via, patience), epoch: Mutex::default() }
+    /// Creates it from the settings.
+    pub fn new(via: Via, limits: &Limits) -> Self {
+        Self { proxy: UpstreamProxy::new(via, limits), epoch: Mutex::default() }
     }
 
     /// By what it is reached, unless it has that not.
@@ -90,7 +89,7 @@ impl Upstream {
         let mut session = Session::new(stream);
         if session.message(wire::chosen).await.map_err(broken)? != self.method() {
             return Err(self
-                .far
+                .proxy
                 .refused("wants another way to log in: is it one of ours, of this version, with a user?"));
         }
         if let Some(user) = self.proxy.user() {

@@ -50,8 +50,8 @@ fn flight(stream: &mut Stream) -> (Vec<Tlv>, Vec<u8>) {
 }
 
 fn client(proxy: &str, user: Option<User>) -> Client {
-    let via = Via { proxy: proxy.to_owned(), protocol: Protocol::Convert, user, from: Vec::new() };
-    Client::new(via, Duration::from_secs(10))
+    let via = Via { proxy: proxy.to_owned(), protocol: Protocol::Convert, user, from: Vec::new(), keep_alive: None };
+    Client::new(via, &Limits::default())
 }
 
 async fn ask(client: &Client) -> Result<Vec<u8>, NotConnected> {
