@@ -1,69 +1,169 @@
-//! Connecting to one of several addresses of a host: a later one is tried while an earlier one keeps silent (RFC 8305).
+//! Connecting to one of several addresses of a host: the next one is tried while an earlier one is silent (RFC 8305).
 
 use super::sockopt;
-use super::stream::{Transport, open, prepare};
+use super::stream::{StreamOptions, Transport, open, prepare};
 use core::net::{IpAddr, SocketAddr};
+use core::pin::{Pin, pin};
+use core::task::Poll;
 use socket2::SockRef;
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
-/// An address is given so long before the next is tried as well ("Connection Attempt Delay", RFC 8305 §5).
-const HEAD_START: Duration = Duration::from_millis(250);
-/// Pairs of addresses that are tried.
-const MOST_ATTEMPTS: usize = 8;
+/// Time before the next address is tried while an earlier one is silent ("Connection Attempt Delay", RFC 8305 §5).
+pub const HEAD_START: Duration = Duration::from_millis(250);
+/// Largest number of pairs of addresses that are tried for one connection.
+pub const MAX_ATTEMPTS: usize = 8;
 
-/// The largest window that is offered to a server, bytes. What a slow client has not taken would otherwise be the server's whole
-/// answer: without it, 35 MB were seen.
-const WINDOW: u32 = 4 << 20;
+/// Largest window that is offered to a server, bytes. It bounds the data of a server that wait for a slow client: without it,
+/// 35 MB were seen.
+const MAX_WINDOW_BYTES: u32 = 4 << 20;
 
-/// Connects to the first of the addresses that answers: from any address of ours, or from these, by turns as well.
+/// A remote address, and the local address to connect from if one is given.
+pub type Pair = (SocketAddr, Option<IpAddr>);
+
+/// Connects to the first of the addresses that answers, from any local address or from each address in `from`. Addresses in
+/// `later` take part when they are known.
 ///
 /// # Errors
-/// Why the last one that failed did so; that there is none.
+/// The error of the last attempt that failed, or that there is no address.
 pub async fn connect(
     addresses: &[SocketAddr],
+    later: impl Future<Output = Vec<SocketAddr>>,
     from: &[IpAddr],
-    transport: Transport,
+    options: StreamOptions,
 ) -> io::Result<TcpStream> {
-    let mut pairs = pairs(addresses, from);
-    pairs.truncate(MOST_ATTEMPTS);
-    attempt_in_order(pairs, transport).await
+    let later = async { pairs(&later.await, from) };
+    attempt_in_order(pairs(addresses, from), later, options).await
 }
 
-/// Connects to one of some addresses, each from an address of ours if one is given; those that come first have a head start.
+/// Connects to one of several pairs of addresses. Earlier pairs have a head start.
 ///
 /// # Errors
-/// Why the last one that failed did so; that there is none.
+/// The error of the last attempt that failed, or that there is no address.
 pub async fn attempt_in_order(
-    pairs: Vec<(SocketAddr, Option<IpAddr>)>,
-    transport: Transport,
+    pairs: Vec<Pair>,
+    later: impl Future<Output = Vec<Pair>>,
+    options: StreamOptions,
 ) -> io::Result<TcpStream> {
-    if let &[(address, from)] = pairs.as_slice() {
-        return connect_to(address, from, transport).await;
-    }
-    let mut left = pairs.into_iter();
-    let mut attempts = JoinSet::new();
+    let mut candidates = Candidates::new(pairs);
+    let (mut attempts, mut later, mut is_later_due) = (Attempts::new(), pin!(later), true);
     let mut failure = io::ErrorKind::HostUnreachable.into();
     loop {
-        match left.next() {
-            Some((address, from)) => drop(attempts.spawn(connect_to(address, from, transport))),
-            None if attempts.is_empty() => return Err(failure),
-            None => {}
+        if let Some((address, from)) = candidates.next_due(attempts.is_empty()) {
+            attempts.add(connect_to(address, from, options));
+        } else if attempts.is_empty() && !is_later_due {
+            return Err(failure);
         }
         tokio::select! {
-            Some(ended) = attempts.join_next() => match ended.map_err(io::Error::other).flatten() {
+            ended = attempts.next_ended(), if !attempts.is_empty() => match ended {
                 Ok(stream) => return Ok(stream),
-                Err(error) => failure = error,
+                Err(error) => {
+                    failure = error;
+                    candidates.hurry();
+                }
             },
-            () = tokio::time::sleep(HEAD_START), if left.len() > 0 => {}
+            more = &mut later, if is_later_due => {
+                is_later_due = false;
+                candidates.add(more);
+            }
+            () = sleep_until(candidates.due_at()), if candidates.has_more() => {}
         }
     }
 }
 
-/// The attempts, in their order: each address from every address of ours before the next.
-fn pairs(addresses: &[SocketAddr], from: &[IpAddr]) -> Vec<(SocketAddr, Option<IpAddr>)> {
+/// Pairs of addresses that have not been tried, and the time at which the next one is due.
+pub struct Candidates {
+    left: VecDeque<Pair>,
+    due_at: Instant,
+    tried: usize,
+}
+
+impl Candidates {
+    /// Pairs in order of preference.
+    pub fn new(pairs: Vec<Pair>) -> Self {
+        Self { left: pairs.into(), due_at: Instant::now(), tried: 0 }
+    }
+
+    /// The next pair, if its time has come or no other attempt is under way.
+    pub fn next_due(&mut self, is_idle: bool) -> Option<Pair> {
+        if !(self.has_more() && (is_idle || Instant::now() >= self.due_at)) {
+            return None;
+        }
+        self.tried += 1;
+        self.due_at = Instant::now() + HEAD_START;
+        self.left.pop_front()
+    }
+
+    /// Gives the latest attempt another head start than the usual one.
+    pub fn delay_next(&mut self, head_start: Duration) {
+        self.due_at = Instant::now() + head_start;
+    }
+
+    /// Makes the next pair due at once: an attempt has failed.
+    pub fn hurry(&mut self) {
+        self.due_at = Instant::now();
+    }
+
+    /// Inserts further pairs, which take turns with those that are left.
+    pub fn add(&mut self, more: Vec<Pair>) {
+        let mut old = std::mem::take(&mut self.left);
+        for pair in more {
+            self.left.push_back(pair);
+            self.left.extend(old.pop_front());
+        }
+        self.left.append(&mut old);
+    }
+
+    /// The time at which the next pair is due.
+    pub const fn due_at(&self) -> Instant {
+        self.due_at
+    }
+
+    /// Whether a pair is left that may be tried.
+    pub fn has_more(&self) -> bool {
+        self.tried < MAX_ATTEMPTS && !self.left.is_empty()
+    }
+}
+
+/// Futures that run at the same time; dropping them ends all.
+pub struct Attempts<'a, T>(Vec<Pin<Box<dyn Future<Output = T> + Send + 'a>>>);
+
+impl<'a, T> Attempts<'a, T> {
+    /// No attempt.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds an attempt.
+    pub fn add(&mut self, attempt: impl Future<Output = T> + Send + 'a) {
+        self.0.push(Box::pin(attempt));
+    }
+
+    /// Whether none is under way.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Removes the first attempt that ends and returns its output. Cancel-safe.
+    pub async fn next_ended(&mut self) -> T {
+        core::future::poll_fn(|context| {
+            for number in 0..self.0.len() {
+                if let Poll::Ready(output) = self.0[number].as_mut().poll(context) {
+                    drop(self.0.swap_remove(number));
+                    return Poll::Ready(output);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// The attempts in their order: each address from every local address before the next address.
+pub fn pairs(addresses: &[SocketAddr], from: &[IpAddr]) -> Vec<Pair> {
     let pairs_of = |to: SocketAddr| {
         let family = from.iter().filter(move |from| from.is_ipv4() == to.is_ipv4());
         let mut pairs: Vec<_> = family.map(|&from| (to, Some(from))).collect();
@@ -75,14 +175,15 @@ fn pairs(addresses: &[SocketAddr], from: &[IpAddr]) -> Vec<(SocketAddr, Option<I
     alternate(addresses).into_iter().flat_map(pairs_of).collect()
 }
 
-/// The order of the resolver, with the families by turns (RFC 8305 §4).
+/// The order of the resolver, in which the families take turns (RFC 8305 §4).
 fn alternate(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let addresses: Vec<_> = addresses.iter().copied().map(canonical).collect();
     let first_is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (mut first, mut second): (Vec<_>, Vec<_>) =
-        addresses.iter().copied().partition(|address| address.is_ipv6() == first_is_v6);
+        addresses.into_iter().partition(|address| address.is_ipv6() == first_is_v6);
     first.reverse();
     second.reverse();
-    let mut ordered = Vec::with_capacity(addresses.len());
+    let mut ordered = Vec::new();
     while !(first.is_empty() && second.is_empty()) {
         ordered.extend(first.pop());
         ordered.extend(second.pop());
@@ -90,18 +191,33 @@ fn alternate(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     ordered
 }
 
-async fn connect_to(
+/// An IPv4-mapped IPv6 address stands for its IPv4 address (RFC 4291 §2.5.5.2), and is reached by IPv4 alone: our IPv6 sockets
+/// have `IPV6_V6ONLY`.
+const fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        // A scope stays.
+        IpAddr::V6(_) => address,
+    }
+}
+
+/// Connects from one address to another.
+///
+/// # Errors
+/// If the kernel refuses, or the remote host does.
+pub async fn connect_to(
     address: SocketAddr,
     from: Option<IpAddr>,
-    transport: Transport,
+    options: StreamOptions,
 ) -> io::Result<TcpStream> {
-    let socket = open(address, transport)?;
+    let address = canonical(address);
+    let socket = open(address, options.transport)?;
     if let Some(from) = from {
         socket.bind(&SocketAddr::new(from, 0).into())?;
     }
-    prepare(&SockRef::from(&socket))?;
-    if transport == Transport::Tcp {
-        sockopt::clamp_window(&socket, WINDOW)?;
+    prepare(&SockRef::from(&socket), options.keep_alive)?;
+    if options.transport == Transport::Tcp {
+        sockopt::clamp_window(&socket, MAX_WINDOW_BYTES)?;
     }
     TcpSocket::from_std_stream(socket.into()).connect(address).await
 }
@@ -109,28 +225,78 @@ async fn connect_to(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::future::ready;
+
+    fn options() -> StreamOptions {
+        StreamOptions { transport: Transport::Tcp, keep_alive: Duration::from_secs(25) }
+    }
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().expect("an address")
+    }
 
     #[test]
     fn families_take_turns() {
-        let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
         let [a, b, c, d] = ["[::1]:1", "[::2]:1", "1.1.1.1:1", "[::3]:1"].map(address);
         assert_eq!(alternate(&[a, b, c, d]), [a, c, b, d]);
         assert!(alternate(&[]).is_empty());
+        assert_eq!(alternate(&[address("[::ffff:1.1.1.1]:1"), a]), [c, a]);
     }
 
     #[tokio::test]
-    async fn the_address_that_answers_is_taken() {
+    async fn first_answering_address_is_taken() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let there = listener.local_addr().unwrap();
-        let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
-        let stream = connect(&[nobody, there], &[], Transport::Tcp).await.unwrap();
+        let closed = SocketAddr::from(([127, 0, 0, 1], 1));
+        let none = || ready(Vec::new());
+        let stream = connect(&[closed, there], none(), &[], options()).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), there);
-        let refused = connect(&[nobody, nobody], &[], Transport::Tcp).await.unwrap_err();
+        let refused = connect(&[closed, closed], none(), &[], options()).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
-        assert!(connect(&[], &[], Transport::Tcp).await.is_err());
-        // An address that is not ours is no way, one of the other family none either.
+        assert!(connect(&[], none(), &[], options()).await.is_err());
+        // A foreign address and one of the other family cannot be connected from.
         let from = ["192.0.2.1", "::1", "127.0.0.9"].map(|from| from.parse().unwrap());
-        let stream = connect(&[there], &from, Transport::Tcp).await.unwrap();
+        let stream = connect(&[there], none(), &from, options()).await.unwrap();
         assert_eq!(stream.local_addr().unwrap().ip(), from[2]);
+    }
+
+    #[tokio::test]
+    async fn late_addresses_take_part() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let there = listener.local_addr().unwrap();
+        let closed = SocketAddr::from(([127, 0, 0, 1], 1));
+        for early in [&[][..], &[closed]] {
+            let later = async {
+                tokio::task::yield_now().await;
+                vec![there]
+            };
+            let stream = connect(early, later, &[], options()).await.unwrap();
+            assert_eq!(stream.peer_addr().unwrap(), there);
+        }
+    }
+
+    #[tokio::test]
+    async fn idle_connections_are_probed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let there = listener.local_addr().unwrap();
+        let connected = connect_to(there, None, options()).await.unwrap();
+        let (accepted, _) = crate::listen::accept(&listener, Duration::from_secs(40)).await.unwrap();
+        for (stream, seconds) in [(&connected, 25), (&accepted, 40)] {
+            let socket = SockRef::from(stream);
+            assert!(socket.keepalive().unwrap());
+            assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(seconds));
+        }
+    }
+
+    #[tokio::test]
+    async fn mapped_address_is_reached_by_ipv4() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mapped =
+            SocketAddr::new("::ffff:127.0.0.1".parse().unwrap(), listener.local_addr().unwrap().port());
+        let from = ["127.0.0.9".parse().unwrap()];
+        for from in [&[][..], &from] {
+            let stream = connect(&[mapped], ready(Vec::new()), from, options()).await.unwrap();
+            assert!(stream.peer_addr().unwrap().is_ipv4());
+        }
     }
 }

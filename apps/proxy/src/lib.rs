@@ -1,24 +1,30 @@
-//! Multipath TCP for hosts that have none: proxies on stock Linux. What the program `anabranch-proxy` does, in parts.
+//! Multipath TCP for hosts that have none: proxies on stock Linux, as the program `anabranch-proxy` runs them.
+//!
+//! Readers begin with [`config::Config`], the settings; [`run`], which serves them; and the proxies [`socks`], [`reverse`],
+//! [`convert`] and [`router`]. [`uplinks`] keeps the links of a machine ready, [`check`] finds out why only one link is used,
+//! and [`watch`] shows the traffic.
 #![cfg(target_os = "linux")]
 
-mod alone;
 pub mod check;
 pub mod config;
 mod connect;
 pub mod convert;
 mod error;
-mod far;
+mod getaddrinfo;
 mod handover;
+mod instance_lock;
 mod limits;
 mod listen;
+mod local_address;
 mod log;
 mod login;
-mod names;
+mod login_backoff;
 mod network;
-mod own;
-mod penalty;
-mod proof;
+mod pair_history;
+mod password_proof;
+mod proxy_check;
 mod relay;
+mod resolver;
 pub mod reverse;
 pub mod router;
 mod serve;
@@ -30,6 +36,7 @@ mod systemd;
 mod targets;
 pub mod uplinks;
 mod upstream;
+mod upstream_proxy;
 pub mod watch;
 
 pub use error::Error;

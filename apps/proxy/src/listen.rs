@@ -7,6 +7,7 @@ use super::stream::{Transport, open, prepare};
 use core::net::SocketAddr;
 use socket2::{SockRef, Socket};
 use std::io;
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
 /// Connections that wait to be accepted, as far as `net.core.somaxconn` has it.
@@ -54,7 +55,7 @@ fn take(sockets: &mut Vec<Socket>, address: SocketAddr, transport: Transport) ->
 /// # Errors
 /// As [`listen`], and without the capability for it.
 pub fn intercept(address: SocketAddr) -> Result<TcpListener, Error> {
-    let refused = |error| Error::Refused(format!("cannot take connections to others at {address}: {error}"));
+    let refused = |error| Error::Refused(format!("cannot intercept connections at {address}: {error}"));
     let listener = listen(address, Transport::Tcp, None)?;
     // The kernel looks when a connection comes, not when the socket is bound.
     let socket = SockRef::from(&listener);
@@ -67,12 +68,12 @@ pub fn intercept(address: SocketAddr) -> Result<TcpListener, Error> {
     Ok(listener)
 }
 
-/// The next client.
+/// The next client; `keep_alive` is the idle time before a keep-alive probe.
 ///
 /// # Errors
 /// If the kernel has no descriptor or memory for it, or it has gone already.
-pub async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+pub async fn accept(listener: &TcpListener, keep_alive: Duration) -> io::Result<(TcpStream, SocketAddr)> {
     let (stream, peer) = listener.accept().await?;
-    prepare(&SockRef::from(&stream))?;
+    prepare(&SockRef::from(&stream), keep_alive)?;
     Ok((stream, peer))
 }

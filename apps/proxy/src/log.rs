@@ -1,5 +1,4 @@
-//! What the proxy says while it runs: lines on standard error, which systemd keeps with their time. A line that cannot be
-//! written (a full disk) is lost and nothing else.
+//! The log: lines on standard error, to which systemd adds the time. A line that cannot be written, as on a full disk, is lost.
 
 use std::fmt::Arguments;
 use std::io::Write;
@@ -26,9 +25,9 @@ pub fn printable(line: &str) -> String {
 }
 
 /// How often a line of one kind may be said.
-const PAUSE: Duration = Duration::from_secs(10);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Lines of one kind, of which strangers may cause any number: one in ten seconds is said, with how many were not.
+/// Lines of one kind that clients can cause: one in ten seconds is written, with the number of suppressed ones.
 pub struct Limited(Mutex<Option<(Instant, u64)>>);
 
 impl Limited {
@@ -42,7 +41,7 @@ impl Limited {
         let now = Instant::now();
         let mut last = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match last.as_mut() {
-            Some((said, kept)) if now.saturating_duration_since(*said) < PAUSE => *kept += 1,
+            Some((said, kept)) if now.saturating_duration_since(*said) < LINE_INTERVAL => *kept += 1,
             before => {
                 let kept = before.map_or(0, |(_, kept)| *kept);
                 *last = Some((now, 0));
@@ -50,7 +49,7 @@ impl Limited {
                 if kept == 0 {
                     say(line);
                 } else {
-                    say(format_args!("{line} ({kept} more like it since the last)"));
+                    say(format_args!("{line} ({kept} similar lines suppressed)"));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Two streams become one: what is read of either is written to the other, with its ends and its resets.
+//! Joins two streams: bytes that are read from one are written to the other, with ends and resets.
 
 use super::stream::{leave, read_some};
 pub use super::watch::connection::Carried;
@@ -14,14 +14,14 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 /// The most that is read at once, bytes, and so the most that waits in a direction whose reader is slow.
-const PIECE: usize = 128 << 10;
+const PIECE_BYTES: usize = 128 << 10;
 
 thread_local! {
     /// Where all connections of a thread read to: a silent one has no buffer.
-    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into_boxed_slice());
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE_BYTES].into_boxed_slice());
 }
 
-/// What was read of two streams before.
+/// Bytes that were read from the two streams before.
 #[derive(Debug, Default)]
 pub struct First {
     /// Of the client.
@@ -70,7 +70,7 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::NotConnected)
 }
 
-/// Carries the other direction to its end, when that of what is read of `from` has ended so.
+/// Carries the other direction to its end after one direction, read from `from`, has ended.
 async fn rest(
     ended: io::Result<()>,
     from: &TcpStream,
@@ -86,8 +86,8 @@ async fn rest(
     }
 }
 
-/// Reads what nobody is there for any more, until the stream breaks: unread, it would hold up who writes it, and become a
-/// reset in the end.
+/// Discards bytes whose receiver is gone, until the stream breaks. Unread bytes would block their sender, and turn the close
+/// into a reset.
 async fn swallow(from: &TcpStream) -> io::Error {
     let mut bytes = Vec::new();
     loop {
@@ -100,7 +100,7 @@ async fn swallow(from: &TcpStream) -> io::Error {
 }
 
 /// So many pieces are passed before other connections of the thread have their turn.
-const PIECES_IN_A_ROW: u32 = 8;
+const MAX_PIECES_IN_A_ROW: u32 = 8;
 
 /// Where a direction is counted.
 #[derive(Clone, Copy)]
@@ -120,7 +120,7 @@ async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, count: Cou
                     waiting.drain(..len);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // If `from` breaks, whoever writes to it sees that; what came before is still carried.
+                    // If `from` breaks, writing to it reports that; earlier bytes are still carried.
                     let begin = Instant::now();
                     to.writable().await?;
                     count.carried.waited(begin.elapsed());
@@ -135,7 +135,7 @@ async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, count: Cou
                 count.bytes.fetch_add(written as u64, Ordering::Relaxed);
                 waiting = rest;
                 pieces += 1;
-                if pieces == PIECES_IN_A_ROW {
+                if pieces == MAX_PIECES_IN_A_ROW {
                     pieces = 0;
                     tokio::task::yield_now().await;
                 }
@@ -146,7 +146,7 @@ async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, count: Cou
     }
 }
 
-/// What came of reading once and writing once.
+/// Result of one read and one write.
 enum Passed {
     /// So much was written, and this was read and not written.
     Some { written: usize, rest: Vec<u8> },

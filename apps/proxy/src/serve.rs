@@ -6,6 +6,7 @@ use super::handover::{self, Inherited};
 use super::limits::room_for_connections;
 use super::listen::{accept, listen};
 use super::log::{self, Limited};
+use super::resolver::BLOCKING_THREADS;
 use super::sockopt::is_multipath;
 use super::sources::Sources;
 use super::stream::Transport;
@@ -21,16 +22,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// How long nothing is accepted after the kernel had no descriptor or memory for a connection.
-const SHORT_OF: Duration = Duration::from_millis(100);
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 
-/// Who is gone again after so long at most, without a word, was no client.
-const AT_ONCE: Duration = Duration::from_millis(500);
+/// A connection that ends within this time without a byte is a probe and not a client.
+const PROBE_TIME: Duration = Duration::from_millis(500);
 
 static NO_ROOM: Limited = Limited::new();
 static NOT_ACCEPTED: Limited = Limited::new();
 static TOO_MANY: Limited = Limited::new();
 
-/// What is done with the connections that come to some listeners.
+/// Handles the connections of some listeners.
 pub trait Service: Send + Sync + 'static {
     /// Its name, for lines that it says.
     fn name(&self) -> &str;
@@ -51,10 +52,11 @@ pub trait Service: Send + Sync + 'static {
         Ok((listen(address, transport, inherited)?, transport))
     }
 
-    /// What it does when it listens, before anything else.
+    /// Prepares the service when it listens. No client is served before.
     ///
     /// # Errors
-    /// If that cannot be done: nothing is served then.
+    ///
+    /// If that fails; nothing is served then.
     fn begin(&self) -> impl Future<Output = Result<(), Error>> + Send {
         std::future::ready(Ok(()))
     }
@@ -64,18 +66,17 @@ pub trait Service: Send + Sync + 'static {
         std::future::ready(())
     }
 
-    /// What it does beside serving, for ever.
+    /// Runs beside the connections, without an end.
     fn attend(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 
-    /// Whether another process may go on with its listeners. Who has more than listeners to hand over may not.
+    /// Whether another process can take over. A service with more state than listeners has to refuse.
     fn hands_over(&self) -> bool {
         false
     }
 
-    /// Whether clients are the first to say something. One that then says nothing and is gone was none: it asked whether somebody
-    /// is here, as uplinks are probed.
+    /// Whether clients send first. A connection that then ends without a byte is a probe of an uplink or a health check.
     fn client_begins(&self) -> bool {
         false
     }
@@ -92,7 +93,11 @@ pub trait Service: Send + Sync + 'static {
 /// If it cannot listen, or the machine has no threads for it.
 pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
     let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(refused)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()
+        .map_err(refused)?;
     let hands_over = services.iter().all(Service::hands_over);
     let outcome = runtime.block_on(async {
         let (terminate, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
@@ -104,7 +109,7 @@ pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
         };
         serve(services.into_iter().map(Arc::new).collect(), limits, &mut stop).await
     });
-    // Names that are being resolved are not waited for.
+    // Look-ups that are under way are not waited for.
     runtime.shutdown_background();
     outcome
 }
@@ -145,10 +150,10 @@ impl Stop {
             match passed {
                 Ok(process) => {
                     systemd::notify(&format!("MAINPID={process}"));
-                    return log::say(format_args!("the process {process} takes the listeners"));
+                    return log::say(format_args!("process {process} takes over the listeners"));
                 }
                 Err(error) => {
-                    log::say(format_args!("the program cannot be started anew, all stays as it is: {error}"));
+                    log::say(format_args!("cannot restart, the old process goes on: {error}"));
                 }
             }
         }
@@ -159,6 +164,7 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
     let most = limits.max_connections.min(room_for_connections()).min(Semaphore::MAX_PERMITS);
     let places =
         Places { slots: Arc::new(Semaphore::new(most)), sources: Sources::new(limits.max_per_source) };
+    let keep_alive = limits.keep_alive.duration();
     let transport = Transport::multipath();
     let mut accepting = tokio::task::JoinSet::new();
     let (mut inherited, mut listeners) = (Inherited::receive()?, Vec::new());
@@ -176,7 +182,12 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
         }
         for (listener, transport) in bound {
             listeners.push(Arc::clone(&listener));
-            accepting.spawn(accept_all(listener, transport, Arc::clone(service), places.clone()));
+            accepting.spawn(accept_all(
+                (listener, transport),
+                Arc::clone(service),
+                places.clone(),
+                keep_alive,
+            ));
         }
         let service = Arc::clone(service);
         accepting.spawn(async move { service.attend().await });
@@ -191,7 +202,7 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
     drop(listeners);
     let open = most - places.slots.available_permits();
     if open > 0 {
-        log::say(format_args!("ends; {open} connections have some time left"));
+        log::say(format_args!("stopping; {open} connections have up to drain_timeout"));
     }
     let all_ended = places.slots.acquire_many(u32::try_from(most).unwrap_or(u32::MAX));
     tokio::select! {
@@ -209,7 +220,7 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
     Ok(())
 }
 
-/// What connections take up while they are open.
+/// Resources of open connections.
 #[derive(Clone)]
 struct Places {
     /// Of all sources.
@@ -218,17 +229,17 @@ struct Places {
 }
 
 async fn accept_all<S: Service>(
-    listener: Arc<TcpListener>,
-    transport: Transport,
+    (listener, transport): (Arc<TcpListener>, Transport),
     service: Arc<S>,
     places: Places,
+    keep_alive: Duration,
 ) {
     loop {
-        match accept(&listener).await {
+        match accept(&listener, keep_alive).await {
             Ok((client, peer)) => {
                 let Some(place) = places.sources.place(peer.ip()) else {
                     TOO_MANY.say(format_args!(
-                        "{}: {} has as many connections open as one source may (max_per_source); a new one is reset",
+                        "{}: {} has max_per_source connections open; a new one is reset",
                         service.name(),
                         peer.ip(),
                     ));
@@ -246,8 +257,8 @@ async fn accept_all<S: Service>(
                 });
             }
             Err(error) if is_shortage(&error) => {
-                NOT_ACCEPTED.say(format_args!("{}: accepts nobody just now: {error}", service.name()));
-                tokio::time::sleep(SHORT_OF).await;
+                NOT_ACCEPTED.say(format_args!("{}: cannot accept connections: {error}", service.name()));
+                tokio::time::sleep(SHORTAGE_PAUSE).await;
             }
             // The client's affair: it has gone before it was accepted.
             Err(_) => {}
@@ -257,7 +268,7 @@ async fn accept_all<S: Service>(
 
 /// Whether a client ends its connection at once, rather than saying something or thinking about it.
 async fn has_gone(client: &TcpStream) -> bool {
-    match timeout(AT_ONCE, client.peek(&mut [0])).await {
+    match timeout(PROBE_TIME, client.peek(&mut [0])).await {
         Ok(Ok(said)) => said == 0,
         Ok(Err(error)) => error.kind() == io::ErrorKind::ConnectionReset,
         Err(_) => false,
@@ -271,7 +282,7 @@ fn notice_plain(service: &impl Service, client: &TcpStream, peer: SocketAddr, tr
     if plain {
         SAID.call_once(|| {
             log::say(format_args!(
-                "{}: {} comes by TCP and so over one link: there, or on the way, is no Multipath TCP; this is said once",
+                "{}: {} connects by TCP, over one link: it or its network has no Multipath TCP; logged once",
                 service.name(),
                 peer.ip(),
             ));
@@ -281,8 +292,7 @@ fn notice_plain(service: &impl Service, client: &TcpStream, peer: SocketAddr, tr
 
 async fn free_slot<S: Service>(service: &Arc<S>, slots: &Arc<Semaphore>) -> OwnedSemaphorePermit {
     if slots.available_permits() == 0 {
-        NO_ROOM
-            .say(format_args!("{}: as many connections are open as may be; new ones wait", service.name()));
+        NO_ROOM.say(format_args!("{}: max_connections are open; new ones wait", service.name()));
     }
     Arc::clone(slots).acquire_owned().await.expect("it is never closed")
 }

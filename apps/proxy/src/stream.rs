@@ -8,15 +8,14 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// What is written and not sent is no more than this, bytes: what a slow client has not yet taken stays at the server.
-const UNSENT: u32 = 256 << 10;
+/// Bytes that are written and not sent, at most: data that a slow client has not taken stay at the server.
+const MAX_UNSENT_BYTES: u32 = 256 << 10;
 
-/// A dead peer of a silent connection is found by probes after this time, this far apart, so many.
-const SILENT: Duration = Duration::from_secs(120);
-const PROBES_APART: Duration = Duration::from_secs(15);
-const PROBES: u32 = 8;
+/// Interval and number of keep-alive probes without an answer, after which the peer is taken for dead.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_RETRIES: u32 = 8;
 
-/// What carries a stream.
+/// Transport of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -26,7 +25,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Multipath TCP if this kernel has it, and otherwise TCP, which is said once.
+    /// Multipath TCP if this kernel has it, otherwise TCP, which is logged once.
     pub fn multipath() -> Self {
         static FOUND: OnceLock<Transport> = OnceLock::new();
         *FOUND.get_or_init(Self::find)
@@ -37,7 +36,7 @@ impl Transport {
             Ok(_) => Self::Mptcp,
             Err(error) => {
                 log::say(format_args!(
-                    "no Multipath TCP here ({error}; is net.mptcp.enabled 1?): goes on with TCP, over one link"
+                    "no Multipath TCP ({error}; is net.mptcp.enabled 1?): using TCP, over one link"
                 ));
                 Self::Tcp
             }
@@ -61,6 +60,15 @@ impl Transport {
     }
 }
 
+/// Options of the sockets of streams.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamOptions {
+    /// The transport.
+    pub transport: Transport,
+    /// Idle time before a keep-alive probe, in whole seconds.
+    pub keep_alive: Duration,
+}
+
 /// A socket for streams to or from an address, which never waits.
 ///
 /// # Errors
@@ -74,17 +82,24 @@ pub fn open(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sets what every stream of a proxy has. Until [`end_well`], its end is a reset, whatever brings it about (an error of the
-/// other side, the end of this process): what the peer has then is not taken for the whole.
+/// Sets the options that every stream of a proxy has.
+///
+/// Until [`end_well`], closing the socket resets the connection, for whatever reason it is closed (an error on the other side,
+/// the end of this process), so that the peer does not take a truncated stream for a whole one. Urgent data stay in the stream
+/// (`SO_OOBINLINE`, RFC 6093 §5): otherwise the kernel removes the urgent byte from the stream.
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn prepare(stream: &SockRef<'_>) -> io::Result<()> {
+pub fn prepare(stream: &SockRef<'_>, keep_alive: Duration) -> io::Result<()> {
     stream.set_linger(Some(Duration::ZERO))?;
-    let keepalive = TcpKeepalive::new().with_time(SILENT).with_interval(PROBES_APART).with_retries(PROBES);
+    if_known(stream.set_out_of_band_inline(true))?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(keep_alive)
+        .with_interval(KEEP_ALIVE_INTERVAL)
+        .with_retries(KEEP_ALIVE_RETRIES);
     if_known(stream.set_tcp_nodelay(true))?;
     if_known(stream.set_tcp_keepalive(&keepalive))?;
-    if_known(stream.set_tcp_notsent_lowat(UNSENT))
+    if_known(stream.set_tcp_notsent_lowat(MAX_UNSENT_BYTES))
 }
 
 /// Options that older kernels do not have for Multipath TCP (`TCP_NODELAY`, `TCP_NOTSENT_LOWAT`, `TCP_KEEPIDLE` and its like came
@@ -96,7 +111,7 @@ fn if_known(set: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Closes a stream whose end the peer may take for the end of all: what was written still goes out.
+/// Closes a stream that has ended properly: bytes that are written still go out.
 pub fn end_well(stream: TcpStream) {
     let_end_well(&stream);
     drop(stream);
@@ -156,10 +171,9 @@ pub fn read_now(stream: &TcpStream) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What a peer may go on to send after it was told no, bytes, and for how long: if it were not read, a reset would overtake
-/// the answer.
-const FAREWELL: usize = 64 << 10;
-const FAREWELL_TIME: Duration = Duration::from_secs(2);
+/// Bytes and time for which a peer is read after a refusal: if they were not read, a reset would overtake the answer.
+const MAX_FAREWELL_BYTES: usize = 64 << 10;
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Closes a stream after the last word was written to it, when the peer has had it.
 pub async fn take_leave(stream: TcpStream) {
@@ -170,7 +184,7 @@ pub async fn take_leave(stream: TcpStream) {
 pub async fn leave(stream: &TcpStream) {
     drop(SockRef::from(stream).shutdown(std::net::Shutdown::Write));
     let read = async {
-        let (mut bytes, mut left) = (Vec::with_capacity(1024), FAREWELL);
+        let (mut bytes, mut left) = (Vec::with_capacity(1024), MAX_FAREWELL_BYTES);
         while let Ok(len @ 1..) = read_some(stream, &mut bytes).await {
             left = left.saturating_sub(len);
             if left == 0 {
@@ -180,7 +194,7 @@ pub async fn leave(stream: &TcpStream) {
         }
     };
     // Time out or end of stream: both are the end.
-    drop(tokio::time::timeout(FAREWELL_TIME, read).await);
+    drop(tokio::time::timeout(FAREWELL_TIMEOUT, read).await);
     let_end_well(stream);
 }
 

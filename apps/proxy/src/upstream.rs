@@ -1,12 +1,11 @@
 //! Servers reached by another proxy, by the protocol that it speaks.
 
-use super::config::{Protocol, Via};
+use super::config::{Limits, Protocol, Via};
 use super::convert;
-use super::far::{Connected, Early, NotConnected};
 use super::socks::{self, wire::Target};
 use super::stream::Transport;
+use super::upstream_proxy::{Connected, EarlyData, NotConnected};
 use std::io;
-use std::time::Duration;
 
 /// The other proxy.
 pub enum Upstream {
@@ -17,11 +16,11 @@ pub enum Upstream {
 }
 
 impl Upstream {
-    /// With these settings; a name waits no longer than this for others.
-    pub fn new(via: Via, patience: Duration) -> Self {
+    /// Creates it from the settings.
+    pub fn new(via: Via, limits: &Limits) -> Self {
         match via.protocol {
-            Protocol::Socks => Self::Socks(socks::Upstream::new(via, patience)),
-            Protocol::Convert => Self::Convert(convert::Client::new(via, patience)),
+            Protocol::Socks => Self::Socks(socks::Upstream::new(via, limits)),
+            Protocol::Convert => Self::Convert(convert::Client::new(via, limits)),
         }
     }
 
@@ -33,17 +32,17 @@ impl Upstream {
         }
     }
 
-    /// Has the other proxy connect to a target. When it is reached, `early` is asked for what the client has said so far, which
-    /// goes out with the request.
+    /// Has the other proxy connect to a target. `early` is called for the client's first data, which go out with the request.
     ///
     /// # Errors
-    /// What the other proxy says, or why it is not reached; that the client is gone.
+    ///
+    /// The other proxy's reason, or why it is not reached; that the client has disconnected.
     pub async fn connect(
         &self,
         target: &Target,
-        early: impl FnMut() -> io::Result<Vec<u8>>,
+        early: impl FnMut() -> io::Result<Vec<u8>> + Send,
     ) -> Result<Connected, NotConnected> {
-        let mut early = Early::new(early);
+        let mut early = EarlyData::new(early);
         match self {
             Self::Socks(upstream) => upstream.connect(target, &mut early).await,
             Self::Convert(client) => client.connect(target, &mut early).await,

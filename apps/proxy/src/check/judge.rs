@@ -1,6 +1,6 @@
-//! What the facts mean, and what helps.
+//! Findings from the facts, with remedies.
 
-use super::facts::{Facts, Uplink};
+use super::facts::{Facts, SharedAddress, Uplink};
 use super::probe::{Attempt, Outcome};
 use serde::Serialize;
 use std::fmt;
@@ -10,9 +10,9 @@ use std::fmt;
 pub struct Finding {
     /// It is as it should be.
     pub good: bool,
-    /// What was found.
+    /// The finding.
     pub what: String,
-    /// What to type, if it is not.
+    /// The remedy, if the finding is bad.
     pub remedy: Option<String>,
 }
 
@@ -23,8 +23,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Behind what is to be typed: what keeps it so.
-const KEPT: &str = "   # or, kept so as links come and go: anabranch-proxy uplinks --config FILE";
+/// Appended to a command: how to keep its effect.
+const HOW_TO_KEEP: &str = "   # or, kept so as links come and go: anabranch-proxy uplinks --config FILE";
 
 /// Where uplink care does not do what is missing.
 fn named(device: &str) -> String {
@@ -33,12 +33,12 @@ fn named(device: &str) -> String {
     )
 }
 
-/// What is as it should be.
+/// A good finding.
 pub fn yes(what: impl Into<String>) -> Finding {
     Finding { good: true, what: what.into(), remedy: None }
 }
 
-/// What is not, and what helps.
+/// A bad finding, with its remedy.
 pub fn no(what: impl Into<String>, remedy: impl Into<String>) -> Finding {
     Finding { good: false, what: what.into(), remedy: Some(remedy.into()) }
 }
@@ -50,19 +50,22 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
         return findings;
     }
     findings.push(match facts.uplinks.as_slice() {
-        [] => no("no interface that is up has an address", "connect the links first"),
+        [] => no("no interface that is up has an address", "connect the links"),
+        // The address that it shares is the finding.
+        [one] if !facts.shared.is_empty() => yes(format!("1 uplink: {} {}", one.device, one.address)),
         [one] => {
             no(format!("the only uplink is {} with {}", one.device, one.address), "connect a second link")
         }
         all => yes(format!("{} uplinks: {}", all.len(), names(all))),
     });
+    findings.extend(facts.shared.iter().map(shared));
     if facts.cared {
         findings.push(yes("anabranch-proxy uplinks runs here"));
     }
     if facts.userspace {
         findings.push(no(
-            "subflows are left to a program (net.mptcp.pm_type = 1)",
-            "sysctl -w net.mptcp.pm_type=0, unless mptcpd is to do it",
+            "a program manages subflows (net.mptcp.pm_type = 1)",
+            "sysctl -w net.mptcp.pm_type=0, unless mptcpd is meant to manage them",
         ));
     } else {
         findings.extend(limits(facts));
@@ -71,6 +74,15 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
     findings.extend(facts.uplinks.iter().enumerate().map(|(number, uplink)| route(facts, number, uplink)));
     findings.extend(attempt.iter().flat_map(|attempt| outcomes(facts, attempt)));
     findings
+}
+
+fn shared(SharedAddress { device, used, address }: &SharedAddress) -> Finding {
+    no(
+        format!("{device} has the same address as {used}, {address}: only one of them can be used"),
+        format!(
+            "give the modem at {device} another network, such as 192.168.9.0/24, on its settings page, and connect it again"
+        ),
+    )
 }
 
 fn names(uplinks: &[Uplink]) -> String {
@@ -96,7 +108,7 @@ fn limits(facts: &Facts) -> Option<Finding> {
     let allowed = facts.subflows?;
     Some(if allowed < wanted {
         no(
-            format!("connections may have {allowed} further subflows, and want {wanted}"),
+            format!("connections may have {allowed} further subflows, but need {wanted}"),
             format!("ip mptcp limits set subflow {}", wanted.max(2)),
         )
     } else {
@@ -108,7 +120,7 @@ fn endpoint(facts: &Facts, uplink: &Uplink) -> Option<Finding> {
     let Uplink { address, device, leads_out, .. } = uplink;
     let known = facts.endpoints.as_ref()?.iter().find(|endpoint| endpoint.address == *address);
     let add = format!("ip mptcp endpoint add {address} dev {device} subflow");
-    let missing = if facts.cared { named(device) } else { format!("{add}{KEPT}") };
+    let missing = if facts.cared { named(device) } else { format!("{add}{HOW_TO_KEEP}") };
     Some(match known {
         None if !leads_out => no(
             format!("{device} {address} is no endpoint, and {device} has no default route"),
@@ -140,7 +152,7 @@ fn route(facts: &Facts, number: usize, uplink: &Uplink) -> Finding {
     let table = 101 + number;
     let via = gateway.as_ref().map_or_else(|| "via GATEWAY".to_owned(), |gateway| format!("via {gateway}"));
     let remedy = format!(
-        "ip rule add from {address} table {table}; ip route add default {via} dev {device} table {table}{KEPT}"
+        "ip rule add from {address} table {table}; ip route add default {via} dev {device} table {table}{HOW_TO_KEEP}"
     );
     let remedy = if facts.cared { named(device) } else { remedy };
     no(
@@ -155,7 +167,27 @@ fn route(facts: &Facts, number: usize, uplink: &Uplink) -> Finding {
 fn outcomes(facts: &Facts, attempt: &Attempt) -> Vec<Finding> {
     let to = attempt.to;
     let wanted = facts.uplinks.len() as u32;
+    let device_of = |from: &core::net::IpAddr| {
+        let uplink = facts.uplinks.iter().find(|uplink| uplink.address == *from);
+        uplink.map_or_else(|| from.to_string(), |uplink| uplink.device.clone())
+    };
     let one = |(from, outcome): &(core::net::IpAddr, Outcome)| match outcome {
+        Outcome::Foreign => no(
+            format!("{to} accepts connections from {from}, but another program than a proxy of ours answers"),
+            format!(
+                "a portal, transparent proxy or accelerator on {device} may answer in its place: log in with a browser over \
+                 {device}, or have it switched off; if it is so over each link, see what listens at {to}",
+                device = device_of(from)
+            ),
+        ),
+        Outcome::Silent => no(
+            format!("{to} accepts connections from {from}, but does not answer what is sent"),
+            format!(
+                "a portal, firewall or accelerator on {device} may accept connections in its place and drop the data: log in with \
+                 a browser over {device}, or have it switched off; if it is so over each link, see what listens at {to}",
+                device = device_of(from)
+            ),
+        ),
         Outcome::None(reason) => no(
             format!("{to} is not reached from {from}: {reason}"),
             format!("see that this works first: ping -I {from} {}", to.ip()),
@@ -213,6 +245,7 @@ mod tests {
             subflows: Some(2),
             endpoints: Some(endpoints.collect()),
             uplinks,
+            shared: Vec::new(),
         }
     }
 
@@ -221,7 +254,7 @@ mod tests {
         Attempt { to: "203.0.113.5:1080".parse().expect("an address"), from }
     }
 
-    /// What is wrong, with its remedy.
+    /// Bad findings, with their remedies.
     fn complaints(facts: &Facts, attempt: Option<&Attempt>) -> Vec<String> {
         let bad = judge(facts, attempt).into_iter().filter(|finding| !finding.good);
         bad.map(|finding| format!("{}; {}", finding.what, finding.remedy.expect("what helps"))).collect()
@@ -232,7 +265,7 @@ mod tests {
         let good = attempt([Outcome::Multipath(2), Outcome::Multipath(2)]);
         assert!(complaints(&healthy(), Some(&good)).is_empty());
         assert_eq!(judge(&healthy(), Some(&good)).len(), 9);
-        // Only root is told of endpoints: nothing is said of what is not known.
+        // Without root the endpoints are unknown, and there is no finding about them.
         assert!(complaints(&Facts { endpoints: None, subflows: None, ..healthy() }, None).is_empty());
     }
 
@@ -252,12 +285,23 @@ mod tests {
         behind.uplinks[1].leads_out = false;
         let alone = Facts { uplinks: vec![uplink("wlan0", "192.0.2.1")], ..healthy() };
         for (facts, said) in [
+            (
+                Facts {
+                    shared: vec![SharedAddress {
+                        device: "usb1".to_owned(),
+                        used: "wlan0".to_owned(),
+                        address: address("192.0.2.1"),
+                    }],
+                    ..healthy()
+                },
+                "usb1 has the same address as wlan0, 192.0.2.1: only one of them can be used; give the modem at usb1",
+            ),
             (Facts { enabled: None, ..healthy() }, "CONFIG_MPTCP"),
             (Facts { enabled: Some(false), ..healthy() }, "sysctl -w net.mptcp.enabled=1"),
             (Facts { userspace: true, ..healthy() }, "net.mptcp.pm_type=0"),
             (
                 Facts { subflows: Some(0), ..healthy() },
-                "may have 0 further subflows, and want 1; ip mptcp limits set subflow 2",
+                "may have 0 further subflows, but need 1; ip mptcp limits set subflow 2",
             ),
             (alone, "the only uplink is wlan0"),
             (no_endpoint, "ip mptcp endpoint add 198.51.100.1 dev wwan0 subflow"),
@@ -299,6 +343,14 @@ mod tests {
                 "is not reached from 198.51.100.1: timed out; see that this works first: ping -I",
             ),
             (Outcome::Plain, "answers 198.51.100.1 by TCP alone; at 203.0.113.5: "),
+            (
+                Outcome::Foreign,
+                "another program than a proxy of ours answers; a portal, transparent proxy or accelerator on wwan0",
+            ),
+            (
+                Outcome::Silent,
+                "from 198.51.100.1, but does not answer what is sent; a portal, firewall or accelerator on wwan0",
+            ),
             (
                 Outcome::Multipath(1),
                 "with 1 of 2 subflows; put right what is said above; if there is nothing, at 203.0.113.5: ip mptcp limits",

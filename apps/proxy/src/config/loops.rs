@@ -2,17 +2,17 @@
 
 use super::place::Text;
 use crate::error::Error;
-use crate::own::is_own;
+use crate::local_address::is_own;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
 /// Something that listens, and connects to fixed addresses.
 pub struct Part {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Where it listens.
     pub listen: Vec<SocketAddr>,
-    /// Where to, and where the file says so.
+    /// Addresses that it connects to, each with its place in the file.
     pub to: Vec<(SocketAddr, Range<usize>)>,
 }
 
@@ -23,8 +23,9 @@ pub struct Part {
 pub fn refuse(parts: &[Part], text: &Text<'_>) -> Result<(), Error> {
     for (number, Part { name, .. }) in parts.iter().enumerate() {
         if let Some((step, place)) = way_back(parts, number) {
-            let said =
-                format!("{name} leads to {step}, where {name} listens itself: it would be its own client");
+            let said = format!(
+                "{name} leads to {step}, where {name} listens itself: a loop; change one of the addresses"
+            );
             return Err(text.mistake(Some(place), &said));
         }
     }
@@ -51,12 +52,11 @@ fn way_back(parts: &[Part], first: usize) -> Option<(SocketAddr, Range<usize>)> 
     None
 }
 
-/// Whether what is sent to an address comes to who listens at another. To connect to the unspecified address is to connect to
-/// this machine.
-fn reaches(to: SocketAddr, listen: SocketAddr) -> bool {
+/// Whether a connection to `to` reaches a listener at `listen`. The unspecified address is this machine's.
+pub fn reaches(to: SocketAddr, listen: SocketAddr) -> bool {
     let here = |ip: IpAddr| ip.is_unspecified() || ip.is_loopback() || is_own(ip);
     let (ip, ours) = (to.ip().to_canonical(), listen.ip());
-    // Port 0 is one that the kernel chooses, and so nobody's aim.
+    // Port 0 stands for a port that the kernel chooses, so no connection can be meant for it.
     to.port() == listen.port()
         && to.port() != 0
         && ip.is_ipv4() == ours.is_ipv4()

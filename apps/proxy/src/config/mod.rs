@@ -5,6 +5,7 @@ mod interface;
 mod loops;
 mod place;
 mod router;
+mod server;
 mod units;
 mod uplinks;
 mod users;
@@ -17,17 +18,20 @@ pub use convert::Convert;
 use convert::check_convert;
 use core::net::SocketAddr;
 use loops::Part;
+pub use loops::reaches;
 use place::Text;
+pub use place::nearest;
 pub use router::{Bypass, Router};
 use serde::Deserialize;
+pub use server::Server;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use toml::Spanned;
-pub use units::{Bytes, Seconds};
+pub use units::{Bytes, KeepAlive, Seconds};
 pub use uplinks::{Budget, Period, Uplink, Uplinks, Usage};
 use users::check_users;
-pub use via::{Origin, Protocol, User, Via};
+pub use via::{Expected, Origin, ProbeTarget, Protocol, User, Via};
 use via::{check_proxy, check_user};
 
 /// All that the file says.
@@ -46,23 +50,23 @@ pub struct Config {
     /// The links by which this machine reaches the world.
     #[serde(default)]
     pub uplink: Vec<Uplink>,
-    /// What is common to them.
+    /// Settings that all uplinks share.
     #[serde(default)]
     pub uplinks: Uplinks,
-    /// What keeps one client from being in the way of others.
+    /// Limits that protect clients from each other.
     #[serde(default)]
     pub limits: Limits,
-    /// Where it is told what passes through.
+    /// The status page.
     pub watch: Option<Watch>,
 }
 
-/// Where it is told what passes through, to whoever asks by HTTP.
+/// The status page: traffic and connections, by HTTP.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Watch {
     /// Where it listens.
     pub listen: Spanned<SocketAddr>,
-    /// Whether others than this machine may ask: who is connected to what is told to all of them.
+    /// Whether other machines may read it. It shows all clients and their targets.
     pub beyond_loopback: bool,
 }
 
@@ -79,7 +83,7 @@ impl Default for Watch {
 pub struct Socks {
     /// Where clients come to, by Multipath TCP or TCP.
     pub listen: Vec<Spanned<SocketAddr>>,
-    /// Who may use it; everybody, if nobody is named.
+    /// Users; without any, all clients are admitted.
     #[serde(rename = "user")]
     pub users: Vec<Spanned<User>>,
     /// Whether it connects to servers by Multipath TCP, rather than by TCP.
@@ -96,13 +100,13 @@ pub struct Socks {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reverse {
-    /// What it is called in lines of the log.
+    /// Its name in the log.
     pub name: String,
     /// Where clients come to, by Multipath TCP or TCP.
     pub listen: Vec<SocketAddr>,
-    /// The servers: the first that is there is taken.
-    pub to: Vec<Spanned<SocketAddr>>,
-    /// How the server is told who the client is, if it is.
+    /// The servers, by address or name; the first that answers is used.
+    pub to: Vec<Spanned<Server>>,
+    /// The header by which the server learns the client's address.
     pub proxy_protocol: Option<Version>,
     /// How often it is seen whether the servers are there.
     #[serde(default = "health_interval")]
@@ -126,7 +130,7 @@ impl Default for Socks {
     }
 }
 
-/// What keeps one client from being in the way of others.
+/// Limits that protect clients from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -142,6 +146,8 @@ pub struct Limits {
     pub max_per_source: usize,
     /// Connections that are open when the proxy is to end have this time left.
     pub drain_timeout: Seconds,
+    /// Idle time of a connection before a keep-alive probe.
+    pub keep_alive: KeepAlive,
 }
 
 impl Default for Limits {
@@ -152,13 +158,14 @@ impl Default for Limits {
             max_connections: 20_000,
             max_per_source: 2_000,
             drain_timeout: Seconds::of(30),
+            keep_alive: KeepAlive::default(),
         }
     }
 }
 
 fn at_least_one<'de, D: serde::Deserializer<'de>>(source: D) -> Result<usize, D::Error> {
     match usize::deserialize(source)? {
-        0 => Err(serde::de::Error::custom("with 0 nobody is served; write at least 1")),
+        0 => Err(serde::de::Error::custom("must be at least 1, but is 0")),
         number => Ok(number),
     }
 }
@@ -171,15 +178,15 @@ impl Config {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let file = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::Input(format!("{file}: there is no such file")),
-            ErrorKind::InvalidData => Error::Input(format!("{file}: is no text (UTF-8)")),
+            ErrorKind::NotFound => Error::Input(format!("{file}: no such file")),
+            ErrorKind::InvalidData => Error::Input(format!("{file}: not a text in UTF-8")),
             _ => Error::Input(format!("{file}: {error}")),
         })?;
         let config = Self::parse(&text, &file.to_string())?;
         let mode = std::fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
         if config.has_secrets() && mode & 0o007 != 0 {
             return Err(Error::Input(format!(
-                "{file}: holds passwords and everybody on this machine may read it; use: chmod o= {file}"
+                "{file}: contains passwords, but all users of this machine can read it; run: chmod o= {file}"
             )));
         }
         Ok(config)
@@ -211,22 +218,33 @@ impl Config {
         Ok(config)
     }
 
-    /// Who is asked over each uplink whether it carries.
-    pub fn probed(&self) -> Vec<SocketAddr> {
+    /// Targets of the probes over each uplink.
+    pub fn probed(&self) -> Vec<ProbeTarget> {
         let of_router = self.router.as_ref().map(|router| router.via.as_ref());
         let of_socks = self.socks.as_ref().and_then(|socks| socks.via.as_ref()).map(Spanned::as_ref);
-        match &self.uplinks.probe {
-            Some(named) => named.iter().map(|target| *target.as_ref()).collect(),
-            None => of_router.or(of_socks).and_then(Via::address).into_iter().collect(),
-        }
+        let via = of_router.or(of_socks);
+        let of_via = via.and_then(|via| Some((via.address()?, via.expected())));
+        let named =
+            self.uplinks.probe.as_ref().map(|named| named.iter().map(|target| *target.as_ref()).collect());
+        let addresses: Vec<_> =
+            named.unwrap_or_else(|| of_via.map(|(address, _)| address).into_iter().collect());
+        let target = |address| {
+            let expected = of_via.filter(|(proxy, _)| *proxy == address).map(|(_, expected)| expected);
+            ProbeTarget { address, expected }
+        };
+        addresses.into_iter().map(target).collect()
     }
 
-    /// What listens and connects to addresses that stand in the file.
+    /// Listeners, with the fixed addresses that they connect to.
     fn parts(&self) -> Vec<Part> {
         let reverse = self.reverse.iter().map(|reverse| Part {
             name: reverse.name.clone(),
             listen: reverse.listen.clone(),
-            to: reverse.to.iter().map(|server| (*server.as_ref(), server.span())).collect(),
+            to: reverse
+                .to
+                .iter()
+                .filter_map(|server| Some((server.as_ref().address()?, server.span())))
+                .collect(),
         });
         let socks = self.socks.iter().map(|socks| Part {
             name: "socks".to_owned(),
@@ -256,12 +274,13 @@ fn check_socks(socks: &Socks, text: &Text<'_>) -> Result<(), Error> {
         Some(address) => Err(text.mistake(
             Some(address.span()),
             &format!(
-                "at {} anybody could use this proxy; name who may in [[socks.user]], or listen on 127.0.0.1",
+                "{} is open to everyone; add users in [[socks.user]], or listen on 127.0.0.1",
                 address.as_ref()
             ),
         )),
         None if socks.listen.is_empty() => {
-            Err(text.mistake(None, "[socks] listens nowhere; use: listen = [\"127.0.0.1:1080\"]"))
+            Err(text
+                .mistake(None, "[socks] has no address to listen on; write listen = [\"127.0.0.1:1080\"]"))
         }
         None => Ok(()),
     }
@@ -270,10 +289,15 @@ fn check_socks(socks: &Socks, text: &Text<'_>) -> Result<(), Error> {
 fn check_reverse(reverse: &Reverse, before: &[Reverse], text: &Text<'_>) -> Result<(), Error> {
     let name = &reverse.name;
     if reverse.listen.is_empty() {
-        return Err(text.mistake(None, &format!("[[reverse]] {name} listens nowhere")));
+        return Err(text.mistake(
+            None,
+            &format!("[[reverse]] {name} has no address to listen on; write listen = [\"0.0.0.0:443\"]"),
+        ));
     }
     if reverse.to.is_empty() {
-        return Err(text.mistake(None, &format!("[[reverse]] {name} has no server in to")));
+        return Err(
+            text.mistake(None, &format!("[[reverse]] {name} has no server; write to = [\"192.0.2.1:443\"]"))
+        );
     }
     for address in reverse.listen.iter().filter(|address| address.port() != 0) {
         if let Some(other) = before.iter().find(|other| other.listen.contains(address)) {
@@ -293,7 +317,7 @@ fn check_watch(watch: &Watch, text: &Text<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let said = format!(
-        "at {address} others could see who is connected to what; listen on 127.0.0.1, or say beyond_loopback = true"
+        "{address} shows other machines all connections; listen on 127.0.0.1, or set beyond_loopback = true"
     );
     Err(text.mistake(Some(watch.listen.span()), &said))
 }
@@ -301,8 +325,7 @@ fn check_watch(watch: &Watch, text: &Text<'_>) -> Result<(), Error> {
 fn check_via(via: &Via, socks: &Socks) -> Result<(), String> {
     check_proxy(via)?;
     if !(socks.allow.is_empty() && socks.deny.is_empty()) || socks.multipath_upstream {
-        let said =
-            "with via the other proxy connects to servers: allow, deny and multipath_upstream belong there";
+        let said = "with via the other proxy connects to servers: move allow, deny and multipath_upstream to its file";
         return Err(said.to_owned());
     }
     via.user.as_ref().map_or(Ok(()), check_user)

@@ -57,6 +57,44 @@ impl TryFrom<String> for Seconds {
     }
 }
 
+/// Idle time before a keep-alive probe: whole seconds, as the kernel counts it (`TCP_KEEPIDLE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct KeepAlive(Duration);
+
+impl KeepAlive {
+    /// Largest value of `TCP_KEEPIDLE`, seconds (`MAX_TCP_KEEPIDLE`).
+    const MAX_S: u64 = 32_767;
+
+    /// As a duration.
+    pub const fn duration(self) -> Duration {
+        self.0
+    }
+}
+
+impl Default for KeepAlive {
+    /// Translators of carriers forget an idle connection after 30 s and more, whatever RFC 5382 §5 asks of them.
+    fn default() -> Self {
+        Self(Duration::from_secs(25))
+    }
+}
+
+impl TryFrom<String> for KeepAlive {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let time = Seconds::try_from(text.clone())?.duration();
+        if time.subsec_nanos() == 0 && (1..=Self::MAX_S).contains(&time.as_secs()) {
+            Ok(Self(time))
+        } else {
+            Err(format!(
+                "keep_alive must be a whole number of seconds from 1 to {}, but is \"{text}\"",
+                Self::MAX_S
+            ))
+        }
+    }
+}
+
 /// An amount of data that is not nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -110,6 +148,19 @@ mod tests {
             assert_eq!(bytes(wrong), None, "{wrong}");
         }
         assert_eq!(Seconds::try_from("2 min".to_owned()), Ok(Seconds::of(120)));
+    }
+
+    #[test]
+    fn keep_alive_takes_whole_seconds() {
+        let keep_alive = |text: &str| KeepAlive::try_from(text.to_owned()).map(|time| time.0.as_secs());
+        assert_eq!(
+            (keep_alive("40 s"), keep_alive("2 min"), keep_alive("1000 ms")),
+            (Ok(40), Ok(120), Ok(1))
+        );
+        for wrong in ["1500 ms", "500 ms", "10 h"] {
+            assert!(keep_alive(wrong).is_err_and(|error| error.contains("from 1 to 32767")), "{wrong}");
+        }
+        assert!(keep_alive("25").is_err_and(|error| error.contains("is no time")));
     }
 
     #[test]

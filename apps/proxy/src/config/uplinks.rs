@@ -1,4 +1,4 @@
-//! What the file says of uplinks.
+//! Settings of uplinks.
 
 use super::interface::is_interface;
 use super::place::Text;
@@ -13,8 +13,8 @@ use toml::Spanned;
 /// Tables of routes that the kernel has for itself (`RT_TABLE_DEFAULT`).
 const FIRST_TABLE_OF_THE_KERNEL: u32 = 253;
 
-/// It is asked three times in `dead_after`, and not more often than is good for anybody.
-const LEAST_SILENCE: Duration = Duration::from_millis(300);
+/// Smallest `dead_after`. There are three probes in that time, and more frequent ones would be a burden.
+const MIN_DEAD_AFTER: Duration = Duration::from_millis(300);
 
 /// An interface by which this machine reaches the world.
 #[derive(Clone, Debug, Deserialize)]
@@ -22,27 +22,27 @@ const LEAST_SILENCE: Duration = Duration::from_millis(300);
 pub struct Uplink {
     /// Its name.
     pub interface: Spanned<String>,
-    /// Where its default route leads, if the kernel is not told by others.
+    /// Gateway of its default route; without it, the default route of the main table counts.
     pub gateway: Option<Spanned<IpAddr>>,
-    /// What it is for.
+    /// When it is used.
     #[serde(rename = "use", default)]
     pub usage: Usage,
     /// How much it may carry before it is spared.
     pub budget: Option<Budget>,
 }
 
-/// What an uplink may carry, received and sent together.
+/// Volume of an uplink in a period, received and sent together.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     /// So much in each period.
     pub bytes: Bytes,
-    /// When it begins anew.
+    /// The period after which the budget is full again.
     #[serde(default)]
     pub period: Period,
     /// The day of the month with which a month begins; the last, in a month that has fewer.
     pub first_day: Option<Spanned<i8>>,
-    /// What the uplink is for when all is spent.
+    /// Use of the uplink when the budget is spent.
     #[serde(default = "standby")]
     pub then: Spanned<Usage>,
 }
@@ -75,7 +75,7 @@ impl Period {
     }
 }
 
-/// What an uplink is for; those that come later are for when there is none of the earlier.
+/// When an uplink is used, in order of preference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Usage {
@@ -88,7 +88,7 @@ pub enum Usage {
     Standby,
 }
 
-/// What is common to all uplinks.
+/// Settings that all uplinks share.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Uplinks {
@@ -96,9 +96,9 @@ pub struct Uplinks {
     pub table: Spanned<u32>,
     /// The folder in which it is kept what uplinks with a budget have carried.
     pub state: PathBuf,
-    /// Who is asked over each uplink whether it carries; without it the other proxy that the file names, if by its address.
+    /// Probe targets; without them, the other proxy of the file if it is given by address.
     pub probe: Option<Vec<Spanned<SocketAddr>>>,
-    /// An uplink over which nobody has answered for so long carries nothing.
+    /// Time without an answer after which an uplink counts as dead.
     pub dead_after: Spanned<Seconds>,
 }
 
@@ -118,20 +118,23 @@ pub(super) fn check_uplinks(all: &[Uplink], common: &Uplinks, text: &Text<'_>) -
     for (number, uplink) in all.iter().enumerate() {
         let name = uplink.interface.as_ref();
         if !is_interface(name) {
-            return mistake(uplink.interface.span(), &format!("\"{name}\" is no name of an interface"));
+            return mistake(uplink.interface.span(), &format!("\"{name}\" is not the name of an interface"));
         }
         if name == "lo" {
-            return mistake(uplink.interface.span(), "lo leads nowhere but to this machine");
+            return mistake(
+                uplink.interface.span(),
+                "lo cannot be an uplink: it leads to this machine alone",
+            );
         }
         if all[..number].iter().any(|other| other.interface.as_ref() == name) {
-            return mistake(uplink.interface.span(), &format!("there is an uplink {name} already"));
+            return mistake(uplink.interface.span(), &format!("the uplink {name} is given twice"));
         }
         if let Some(gateway) = &uplink.gateway
             && (gateway.as_ref().is_unspecified()
                 || gateway.as_ref().is_loopback()
                 || gateway.as_ref().is_multicast())
         {
-            return mistake(gateway.span(), &format!("{} is no gateway", gateway.as_ref()));
+            return mistake(gateway.span(), &format!("{} cannot be a gateway", gateway.as_ref()));
         }
         if let Some(budget) = &uplink.budget {
             check_budget(uplink, budget, text)?;
@@ -140,7 +143,7 @@ pub(super) fn check_uplinks(all: &[Uplink], common: &Uplinks, text: &Text<'_>) -
     if !all.is_empty() && all.iter().all(|uplink| uplink.usage == Usage::Standby) {
         return Err(text.mistake(
             None,
-            "each [[uplink]] is for use = \"standby\"; leave that out where it is to be used first",
+            "each [[uplink]] has use = \"standby\"; remove it from the one to be used first",
         ));
     }
     check_probes(common, text)?;
@@ -165,15 +168,17 @@ fn check_probes(common: &Uplinks, text: &Text<'_>) -> Result<(), Error> {
     for target in common.probe.iter().flatten() {
         let ip = target.as_ref().ip();
         if ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || target.as_ref().port() == 0 {
-            let said =
-                format!("{} is not beyond any uplink; name an address and port there", target.as_ref());
+            let said = format!(
+                "{} cannot be reached over an uplink; write an address with a port beyond it",
+                target.as_ref()
+            );
             return Err(text.mistake(Some(target.span()), &said));
         }
     }
-    if common.dead_after.as_ref().duration() < LEAST_SILENCE {
+    if common.dead_after.as_ref().duration() < MIN_DEAD_AFTER {
         let said = format!(
             "dead_after is at least {} ms: an answer takes its time, and may be lost",
-            LEAST_SILENCE.as_millis()
+            MIN_DEAD_AFTER.as_millis()
         );
         return Err(text.mistake(Some(common.dead_after.span()), &said));
     }
@@ -183,11 +188,12 @@ fn check_probes(common: &Uplinks, text: &Text<'_>) -> Result<(), Error> {
 fn check_budget(uplink: &Uplink, budget: &Budget, text: &Text<'_>) -> Result<(), Error> {
     if let Some(day) = &budget.first_day {
         if budget.period != Period::Month {
-            let said = format!("first_day is of a month, and the period is a {}", budget.period.name());
+            let said =
+                format!("first_day needs period = \"month\", but the period is a {}", budget.period.name());
             return Err(text.mistake(Some(day.span()), &said));
         }
         if !(1..=31).contains(day.as_ref()) {
-            let said = format!("first_day = {}: no month has such a day", day.as_ref());
+            let said = format!("first_day must be from 1 to 31, but is {}", day.as_ref());
             return Err(text.mistake(Some(day.span()), &said));
         }
     }

@@ -1,6 +1,8 @@
-//! Another proxy in the file, and who may use one.
+//! Another proxy, and users of a proxy.
 
 use super::interface::is_interface;
+use super::units::KeepAlive;
+use crate::resolver::host_and_port;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::Deserialize;
 
@@ -10,17 +12,19 @@ use serde::Deserialize;
 pub struct Via {
     /// Its host and port.
     pub proxy: String,
-    /// What it speaks.
+    /// Its protocol.
     #[serde(default)]
     pub protocol: Protocol,
-    /// Who we are there. The password is proven and not shown.
+    /// Our user there. The password is proven and never sent.
     pub user: Option<User>,
-    /// What to connect from; the next is tried while one keeps silent.
+    /// Interfaces or addresses to connect from; the next one is tried while one keeps silent.
     #[serde(default)]
     pub from: Vec<Origin>,
+    /// Idle time of a connection to it before a keep-alive probe.
+    pub keep_alive: Option<KeepAlive>,
 }
 
-/// What a connection may begin from.
+/// An interface or a local address to connect from.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Origin {
@@ -42,7 +46,7 @@ impl TryFrom<String> for Origin {
     }
 }
 
-/// What another proxy speaks.
+/// Protocol of another proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -53,7 +57,36 @@ pub enum Protocol {
     Convert,
 }
 
+/// Settings of a proxy that is to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// Whether it has a user for us, and so has to accept our proof of a password.
+    pub has_user: bool,
+}
+
+/// The target of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeTarget {
+    /// Its address.
+    pub address: SocketAddr,
+    /// The proxy of ours that answers there; any answer will do without one.
+    pub expected: Option<Expected>,
+}
+
+impl From<SocketAddr> for ProbeTarget {
+    fn from(address: SocketAddr) -> Self {
+        Self { address, expected: None }
+    }
+}
+
 impl Via {
+    /// The first answer that it has to give.
+    pub fn expected(&self) -> Expected {
+        Expected { protocol: self.protocol, has_user: self.user.is_some() }
+    }
+
     /// Its address, if no name server has to be asked for it.
     pub fn address(&self) -> Option<SocketAddr> {
         let local =
@@ -83,7 +116,7 @@ impl std::fmt::Debug for User {
     }
 }
 
-/// What speaks against a name or password.
+/// Refuses a name or password that SOCKS 5 cannot carry.
 pub fn check_user(user: &User) -> Result<(), String> {
     for (what, value) in [("name", &user.name), ("password", &user.password)] {
         // RFC 1929 §2.
@@ -94,10 +127,9 @@ pub fn check_user(user: &User) -> Result<(), String> {
     Ok(())
 }
 
-/// What speaks against the host and port of a proxy.
+/// Refuses a text that is not a host and port.
 pub fn check_proxy(via: &Via) -> Result<(), String> {
-    let port = via.proxy.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
-    if port.is_none_or(|port| port.parse::<u16>().is_err()) {
+    if host_and_port(&via.proxy).is_none() {
         return Err(format!("\"{}\" is no host and port; write it as proxy.example.org:1080", via.proxy));
     }
     Ok(())

@@ -1,8 +1,7 @@
-//! The 0-RTT TCP Convert Protocol (RFC 8803), by which a client has a converter connect to a server: both ends, and its messages,
-//! bytes to values and back.
+//! The 0-RTT TCP Convert Protocol (RFC 8803), by which a client has a converter connect to a server: client, converter, and
+//! the codec of messages.
 //!
-//! A message is the first that either end says on a connection. It begins with a word of its own, and lengths count words of 32
-//! bits (§6.1):
+//! Each end begins its stream with one message. A message has a header of 32 bits, and lengths count words of 32 bits (§6.1):
 //!
 //! ```text
 //! |   version 1   | total length  |      magic number 0x2263       |
@@ -19,7 +18,7 @@ mod service;
 mod session;
 mod tlv;
 
-pub(crate) use client::Client;
+pub(crate) use client::{Client, is_answered};
 pub use option::TcpOption;
 pub use service::Converter;
 use std::fmt;
@@ -27,9 +26,9 @@ pub use tlv::{ErrorCode, Tlv};
 
 /// Version of the protocol.
 pub const VERSION: u8 = 1;
-/// What a message has in its third and fourth bytes.
+/// Third and fourth byte of a message.
 pub const MAGIC: u16 = 0x2263;
-/// Bytes of a word, which lengths count.
+/// Bytes of a word, the unit of lengths.
 const WORD: usize = 4;
 
 /// Why bytes are no message.

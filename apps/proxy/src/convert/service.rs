@@ -5,12 +5,12 @@ use super::errors::{is_no_server, of_connecting};
 use super::session::{NoMessage, Opening, opening};
 use super::{ErrorCode, Malformed, TcpOption, Tlv, VERSION, emit, kernel};
 use crate::config::{Convert, Limits};
-use crate::connect::connect;
+use crate::connect::connect_to;
 use crate::error::Error;
 use crate::log::Limited;
 use crate::relay::{First, relay};
 use crate::serve::Service;
-use crate::stream::{Transport, take_leave, write_all};
+use crate::stream::{StreamOptions, Transport, take_leave, write_all};
 use crate::targets::Targets;
 use crate::watch;
 use core::net::SocketAddr;
@@ -22,8 +22,8 @@ static REFUSED: Limited = Limited::new();
 static DENIED: Limited = Limited::new();
 static NOT_REACHED: Limited = Limited::new();
 
-/// The most of a message that is sent back in an error: what a message has room for beside its own head and that of the error.
-const MOST_ECHOED: usize = 1020 - 8;
+/// Largest part of a message that is sent back in an error: the room beside the headers of message and error.
+const MAX_ECHOED_BYTES: usize = 1020 - 8;
 
 /// A converter.
 pub struct Converter {
@@ -34,21 +34,21 @@ pub struct Converter {
     upstream: Transport,
 }
 
-/// What a client wants.
+/// A client's request.
 struct Request {
-    /// With whom, and with which options; nothing if it only asks for what is supported.
+    /// The target and the transport; nothing if the client only asks for supported options.
     connect: Option<(SocketAddr, Transport)>,
-    /// Whether it asks for what is supported.
+    /// Whether it asks for supported options.
     info: bool,
-    /// What it sent already to be handed on.
+    /// Bytes for the target that have been read already.
     first: Vec<u8>,
 }
 
 /// Why a client is not served.
 struct Refusal {
-    /// What it is told; if nothing, it is reset.
+    /// The answer; without one, the client is reset.
     says: Vec<Tlv>,
-    /// What the log says, if anything is amiss.
+    /// The line for the log, if there is a fault.
     why: Option<(&'static Limited, String)>,
 }
 
@@ -63,7 +63,7 @@ impl Refusal {
 
     /// Sends the message back, behind a byte of zero (§6.2.8, figures 27 and 28).
     fn with_message(code: ErrorCode, message: &[u8], why: impl Into<String>) -> Self {
-        let message = &message[..message.len().min(MOST_ECHOED)];
+        let message = &message[..message.len().min(MAX_ECHOED_BYTES)];
         Self::new(code, &[&[0], message].concat(), why)
     }
 }
@@ -146,7 +146,7 @@ impl Converter {
             } else {
                 Refusal::new(ErrorCode::NotAuthorized, &[], "")
             };
-            let why = format!("{server} is private or denied; see allow and deny in [convert]");
+            let why = format!("{server} is private or denied (allow, deny) in [convert]");
             return Err(Refusal { why: Some((&DENIED, why)), ..refusal });
         }
         kernel::transport(options, self.upstream).map_err(|kinds| {
@@ -157,8 +157,8 @@ impl Converter {
 
     /// Connects to a server, or says why not.
     async fn connect(&self, server: SocketAddr, transport: Transport) -> Result<TcpStream, Refusal> {
-        let to = [server];
-        let connecting = connect(&to, &[], transport);
+        let options = StreamOptions { transport, keep_alive: self.limits.keep_alive.duration() };
+        let connecting = connect_to(server, None, options);
         let connected = timeout(self.limits.connect_timeout.duration(), connecting).await;
         connected.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).map_err(|error: io::Error| {
             let (code, value) = of_connecting(&error);
@@ -167,7 +167,7 @@ impl Converter {
     }
 }
 
-/// A client whose bytes are no message is told so, in the version that is spoken here.
+/// A client with malformed bytes gets an error in our version.
 fn without_message(no: NoMessage) -> Refusal {
     match no {
         NoMessage::Malformed(malformed, message) => {
@@ -182,28 +182,27 @@ fn without_message(no: NoMessage) -> Refusal {
             }
         }
         NoMessage::Broken(error) => {
-            let why = format!("went before it said what it wants: {error}");
+            let why = format!("disconnected before its request was complete: {error}");
             Refusal { says: Vec::new(), why: Some((&REFUSED, why)) }
         }
     }
 }
 
-/// The cookie that a client lacks, in a part of its own and in the error: readers of §6.2.7 look for the one, of §6.2.8 for the
-/// other.
+/// The missing cookie, in a TLV and in the error: clients after §6.2.7 read the TLV, clients after §6.2.8 the error.
 fn missing(cookie: Vec<u8>) -> Refusal {
     let error = Tlv::Error(ErrorCode::MissingCookie, [&[0], &cookie[..]].concat());
     Refusal { says: vec![error, Tlv::Cookie(cookie)], why: None }
 }
 
-/// Tells a client something, or nothing if it has gone: it need not be told.
+/// Sends TLVs to a client; false if it has disconnected.
 async fn tell(client: &TcpStream, tlvs: &[Tlv]) -> bool {
     let message = emit(tlvs).expect("what is told is short");
     write_all(client, &message).await.is_ok()
 }
 
-/// Says all that is said to a client.
+/// Sends the last answer to a client.
 async fn say_last(client: TcpStream, says: &[Tlv]) {
-    // Dropped before it has been told anything, it is reset.
+    // Without an answer, dropping the stream resets it.
     if !says.is_empty() && tell(&client, says).await {
         take_leave(client).await;
     }
@@ -238,8 +237,10 @@ impl Service for Converter {
                 return say_last(client, &says).await;
             }
             Err(_) => {
-                return REFUSED
-                    .say(format_args!("convert: {}: took too long to say what it wants", peer.ip()));
+                return REFUSED.say(format_args!(
+                    "convert: {}: no complete request before handshake_timeout",
+                    peer.ip()
+                ));
             }
         };
         let mut answer = Vec::new();
@@ -252,7 +253,7 @@ impl Service for Converter {
                 answer.push(Tlv::ExtendedTcpHeader(kernel::answered(&server)));
                 if tell(&client, &answer).await {
                     let watched = watch::open(self.name(), peer, &target);
-                    // Both ends have been told of its failure.
+                    // Ignore errors: both ends have been reset.
                     drop(
                         relay(client, server, First { up: first, down: Vec::new() }, &watched.carried).await,
                     );

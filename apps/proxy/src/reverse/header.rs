@@ -1,4 +1,4 @@
-//! What tells a server who the client is: the PROXY protocol, versions 1 and 2 (`proxy-protocol.txt` of `HAProxy`, §2).
+//! Headers with the client's address for a server: the PROXY protocol, versions 1 and 2 (`proxy-protocol.txt` of `HAProxy`, §2).
 
 use core::net::{IpAddr, SocketAddr};
 use serde::Deserialize;
@@ -17,6 +17,8 @@ pub enum Version {
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Version 2, for a connection that is relayed (`PROXY`).
 const RELAYED: u8 = 0x21;
+/// Version 2, for a connection of the proxy's own (`LOCAL`), which has no addresses (`AF_UNSPEC`).
+const LOCAL: [u8; 2] = [0x20, 0];
 /// Stream sockets of IPv4 and of IPv6.
 const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
@@ -43,6 +45,14 @@ pub fn emit(version: Version, client: SocketAddr, proxy: SocketAddr) -> Vec<u8> 
     }
 }
 
+/// The header for a connection of the proxy's own, such as a health check: servers must not take its address for a client's.
+pub fn emit_local(version: Version) -> Vec<u8> {
+    match version {
+        Version::V1 => b"PROXY UNKNOWN\r\n".to_vec(),
+        Version::V2 => [&SIGNATURE[..], &LOCAL, &[0, 0]].concat(),
+    }
+}
+
 fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(v4) => v4.octets().to_vec(),
@@ -58,6 +68,12 @@ mod tests {
         let [client, proxy] = [client, proxy].map(|address| address.parse().expect("an address"));
         let text = String::from_utf8(emit(Version::V1, client, proxy)).expect("text");
         (text, emit(Version::V2, client, proxy))
+    }
+
+    #[test]
+    fn health_checks_have_headers_without_addresses() {
+        assert_eq!(emit_local(Version::V1), b"PROXY UNKNOWN\r\n");
+        assert_eq!(emit_local(Version::V2), b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0");
     }
 
     /// The examples and layouts of the specification.

@@ -1,14 +1,16 @@
 //! The proxy: connects each client to a server.
 
 use super::header;
-use super::health::Servers;
+use super::health::{Common, Servers};
 use crate::config::{Limits, Reverse};
 use crate::connect::attempt_in_order;
+use crate::error::Error;
 use crate::log::Limited;
 use crate::relay::{First, relay};
 use crate::serve::Service;
-use crate::stream::Transport;
+use crate::stream::{StreamOptions, Transport};
 use crate::watch;
+use core::future::ready;
 use core::net::SocketAddr;
 use std::io;
 use tokio::net::TcpStream;
@@ -21,19 +23,27 @@ pub struct Proxy {
     settings: Reverse,
     limits: Limits,
     servers: Servers,
+    options: StreamOptions,
 }
 
 impl Proxy {
-    /// With these settings.
+    /// Creates it from the settings.
     pub fn new(settings: Reverse, limits: Limits) -> Self {
-        let servers: Vec<_> = settings.to.iter().map(|address| *address.as_ref()).collect();
-        Self { servers: Servers::new(&settings.name, &servers), settings, limits }
+        let servers: Vec<_> = settings.to.iter().map(|server| server.as_ref().clone()).collect();
+        let common = Common {
+            name: settings.name.clone(),
+            listen: settings.listen.clone(),
+            proxy_protocol: settings.proxy_protocol,
+            connect_timeout: limits.connect_timeout.duration(),
+            options: StreamOptions { transport: Transport::Tcp, keep_alive: limits.keep_alive.duration() },
+        };
+        Self { servers: Servers::new(&common, &servers), options: common.options, settings, limits }
     }
 
     /// Connects to a server: to the first that answers, each with a head start over the next.
     async fn connect(&self, client: SocketAddr, local: SocketAddr) -> io::Result<(TcpStream, First)> {
         let pairs = self.servers.in_order().into_iter().map(|address| (address, None)).collect();
-        let connecting = attempt_in_order(pairs, Transport::Tcp);
+        let connecting = attempt_in_order(pairs, ready(Vec::new()), self.options);
         let server = timeout(self.limits.connect_timeout.duration(), connecting).await??;
         Ok((server, First { down: Vec::new(), up: self.header(client, local) }))
     }
@@ -56,10 +66,14 @@ impl Service for Proxy {
         self.settings.listen.clone()
     }
 
+    /// The first client finds servers whose names have been looked up.
+    async fn begin(&self) -> Result<(), Error> {
+        self.servers.look_up().await;
+        Ok(())
+    }
+
     async fn attend(&self) {
-        self.servers
-            .watch(self.settings.health_interval.duration(), self.limits.connect_timeout.duration())
-            .await;
+        self.servers.watch(self.settings.health_interval.duration()).await;
     }
 
     async fn serve(&self, client: TcpStream, peer: SocketAddr) {
@@ -69,7 +83,7 @@ impl Service for Proxy {
             Ok((server, first)) => {
                 let to = server.peer_addr().map_or_else(|_| String::new(), |to| to.to_string());
                 let watched = watch::open(self.name(), peer, &to);
-                // Both ends have been told of its failure.
+                // Ignore errors: both ends have been reset.
                 drop(relay(client, server, first, &watched.carried).await);
             }
             // The client is reset: it sees what it would see if it had asked the server itself.

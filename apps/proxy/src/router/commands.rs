@@ -1,4 +1,4 @@
-//! The programs `nft` and `ip`, by which the kernel is told.
+//! The programs `nft` and `ip`, which configure the kernel.
 
 use crate::error::Error;
 use std::io::{ErrorKind, Write};
@@ -10,6 +10,14 @@ use std::process::{Command, Stdio};
 /// If there is no such program, or what it says.
 pub fn nft(text: &str) -> Result<(), Error> {
     run("nft", &["-f", "-"], text).map(drop)
+}
+
+/// Runs `nft` with these arguments, and returns what it prints.
+///
+/// # Errors
+/// If there is no such program, or what it says.
+pub fn nft_list(arguments: &str) -> Result<String, Error> {
+    run("nft", &arguments.split(' ').collect::<Vec<_>>(), "")
 }
 
 /// Whether `nft` and the kernel would take a text, which is not done.

@@ -1,6 +1,6 @@
 //! Installing the rules and routes, and removing them, also those that a router left which was killed.
 
-use super::commands::{ip, nft, nft_would_take};
+use super::commands::{ip, nft, nft_list, nft_would_take};
 use super::rules::{Family, PROTOCOL, Plan, TABLE, families, removal};
 use crate::config::Router;
 use crate::error::Error;
@@ -8,13 +8,14 @@ use serde_json::Value;
 
 /// Whether a router runs here.
 pub fn runs() -> bool {
-    crate::alone::runs(TABLE)
+    crate::instance_lock::runs(TABLE)
 }
 
-/// Installs a plan; what a router has left that was killed is removed before.
+/// Installs a plan, after it has removed the remains of a router that was killed.
 ///
 /// # Errors
-/// If something else has the mark or the table, a program is missing, or the kernel refuses; nothing is left of it then.
+///
+/// If another program uses the mark or the table, a program is missing, or the kernel refuses. Nothing stays installed then.
 pub fn install(router: &Router, plan: &Plan) -> Result<(), Error> {
     free(router)?;
     remove()?;
@@ -43,14 +44,14 @@ pub fn remove() -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether nobody else uses mark and table.
+/// Checks that no other program uses mark and table.
 fn free(router: &Router) -> Result<(), Error> {
     let (mark, table) = (*router.mark.as_ref(), router.table.as_ref().to_string());
     for family in families() {
         let option = family.option();
         let taken = |what: &str, where_from: &str, other: &str| {
             Err(Error::Refused(format!(
-                "{what} is used by something else (see: ip {option} {where_from}); give [router] another, such as {other}"
+                "{what} is in use by another program (see: ip {option} {where_from}); give [router] another, such as {other}"
             )))
         };
         for rule in list(family, "rule show")?.iter().filter(|rule| !is_own(rule)) {
@@ -68,16 +69,65 @@ fn free(router: &Router) -> Result<(), Error> {
     Ok(())
 }
 
+/// `RTN_LOCAL`, as `ip -N` prints it.
+const LOCAL: &str = "2";
+
+/// The commands of a plan whose rule or route is missing.
+pub fn missing(router: &Router, plan: &Plan) -> Vec<[String; 2]> {
+    let (mark, table) = (*router.mark.as_ref(), router.table.as_ref().to_string());
+    let has_rule = |family| {
+        // Where `ip` cannot be asked, nothing is put back.
+        list(family, "rule show").map_or(true, |rules| {
+            rules.iter().any(|rule| {
+                let has_mask = rule["fwmask"].is_null() || number(&rule["fwmask"]) == mark;
+                rule["table"] == table.as_str() && number(&rule["fwmark"]) == mark && has_mask
+            })
+        })
+    };
+    let has_route = |family| {
+        let is_local = |route: &Value| route["type"] == LOCAL && route["dst"] == "default";
+        routes(family, &table).iter().any(is_local)
+    };
+    let mut missing = Vec::new();
+    for (family, commands) in families().into_iter().zip(plan.ip.chunks(2)) {
+        for (command, is_there) in commands.iter().zip([has_route(family), has_rule(family)]) {
+            if !is_there {
+                missing.push(command.clone());
+            }
+        }
+    }
+    missing
+}
+
+/// The table of nftables as `nft` lists it.
+///
+/// # Errors
+/// If there is none.
+pub fn list_table() -> Result<String, Error> {
+    nft_list(&format!("-s list table inet {TABLE}"))
+}
+
+/// Whether nftables has a table that hands over connections.
+pub fn has_table() -> bool {
+    list_table().is_ok_and(|listed| listed.contains("tproxy"))
+}
+
+/// All rules of nftables, without the elements of sets; nothing if they cannot be read.
+pub fn ruleset() -> Option<Value> {
+    serde_json::from_str(&nft_list("-j -t list ruleset").ok()?).ok()
+}
+
 /// The routes of a table.
 pub fn routes(family: Family, table: &str) -> Vec<Value> {
     // A table without routes there is not, and `ip` takes that for a failure.
     list(family, &format!("route show table {table}")).unwrap_or_default()
 }
 
-/// What `ip` lists.
+/// A list of `ip`.
 ///
 /// # Errors
-/// What it says if it does not.
+///
+/// The message of `ip` if it fails.
 pub fn list(family: Family, what: &str) -> Result<Vec<Value>, Error> {
     let printed = ip(&format!("{} -N -j {what}", family.option()))?;
     serde_json::from_str(&printed)
@@ -95,7 +145,7 @@ fn number(text: &Value) -> u32 {
     digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or_default()
 }
 
-/// What has to be in the kernel, each with a rule that needs it.
+/// Options that the kernel needs, each with a rule that depends on it.
 const NEEDED: [(&str, &str); 4] = [
     ("CONFIG_NF_TABLES_INET", "accept"),
     ("CONFIG_NFT_SOCKET", "socket transparent 1 accept"),

@@ -5,15 +5,15 @@ use super::wire::{Command, Reply, Target};
 use crate::config::{Limits, Socks};
 use crate::connect::connect;
 use crate::error::Error;
-use crate::far::{Connected, NotConnected, failed};
 use crate::log::Limited;
 use crate::login::{Logins, Tried};
-use crate::names::Names;
 use crate::relay::{First, relay};
+use crate::resolver::{Addresses, Resolver};
 use crate::serve::Service;
-use crate::stream::{Transport, take_leave};
+use crate::stream::{StreamOptions, Transport, take_leave};
 use crate::targets::Targets;
 use crate::upstream::Upstream;
+use crate::upstream_proxy::{Connected, NotConnected, connect_error};
 use crate::watch;
 use core::net::{IpAddr, SocketAddr};
 use std::io;
@@ -33,7 +33,7 @@ pub struct Proxy {
     targets: Targets,
     upstream: Transport,
     via: Option<Upstream>,
-    names: Names,
+    resolver: Resolver,
 }
 
 impl Proxy {
@@ -42,22 +42,20 @@ impl Proxy {
     /// # Errors
     /// If the system has no randomness to give.
     pub fn new(settings: Socks, limits: Limits) -> Result<Self, Error> {
-        let patience = limits.connect_timeout.duration();
         let users = settings.users.iter().map(AsRef::as_ref);
         let logins = Logins::new(users).map_err(|error| Error::Refused(format!("no randomness: {error}")))?;
         Ok(Self {
             logins: (!settings.users.is_empty()).then_some(logins),
             targets: Targets { allow: settings.allow.clone(), deny: settings.deny.clone() },
             upstream: if settings.multipath_upstream { Transport::multipath() } else { Transport::Tcp },
-            via: settings.via.as_ref().map(|via| Upstream::new(via.as_ref().clone(), patience)),
-            names: Names::new(patience),
+            via: settings.via.as_ref().map(|via| Upstream::new(via.as_ref().clone(), &limits)),
+            resolver: Resolver::new(limits.connect_timeout.duration()),
             settings,
             limits,
         })
     }
 
-    /// Connects to what a client wants, or says why not. What it has said beyond goes with the request if there is another proxy to
-    /// ask, and otherwise is left.
+    /// Connects to a client's target. Bytes after the request go to another proxy together with the request, if there is one.
     async fn fulfil(
         &self,
         client: IpAddr,
@@ -79,25 +77,37 @@ impl Proxy {
             if let Some(via) = &self.via {
                 return via.connect(target, || Ok(std::mem::take(first))).await;
             }
-            let addresses = self.resolve(client, target).await.map_err(|error| failed(&error))?;
-            let allowed: Vec<_> =
-                addresses.iter().copied().filter(|address| self.targets.permit(address.ip())).collect();
+            let mut addresses = self.resolve(client, target).await.map_err(|error| connect_error(&error))?;
+            let permitted = |mut addresses: Vec<SocketAddr>| {
+                addresses.retain(|address| self.targets.permit(address.ip()));
+                addresses
+            };
+            let mut allowed = permitted(std::mem::take(&mut addresses.ready));
             if allowed.is_empty() {
-                let said = "is private or denied; see allow and deny in [socks]";
-                return Err((Reply::Denied, said.to_owned()));
+                allowed = permitted(addresses.later().await);
             }
-            let server = connect(&allowed, &[], self.upstream).await.map_err(|error| failed(&error))?;
+            if allowed.is_empty() {
+                let reason = "is private or denied (allow, deny) in [socks]";
+                return Err((Reply::Denied, reason.to_owned()));
+            }
+            let later = async { permitted(addresses.later().await) };
+            let server = connect(&allowed, later, &[], self.upstream_options()).await;
+            let server = server.map_err(|error| connect_error(&error))?;
             Ok(Connected { bound: server.local_addr().ok(), server, first: Vec::new() })
         };
         timeout(self.limits.connect_timeout.duration(), connecting)
             .await
-            .unwrap_or_else(|_| Err((Reply::TimedOut, "nobody answered in time".to_owned())))
+            .unwrap_or_else(|_| Err((Reply::TimedOut, "no answer before connect_timeout".to_owned())))
     }
 
-    async fn resolve(&self, client: IpAddr, target: &Target) -> io::Result<Vec<SocketAddr>> {
+    const fn upstream_options(&self) -> StreamOptions {
+        StreamOptions { transport: self.upstream, keep_alive: self.limits.keep_alive.duration() }
+    }
+
+    async fn resolve(&self, client: IpAddr, target: &Target) -> io::Result<Addresses> {
         match target {
-            Target::Address(address) => Ok(vec![*address]),
-            Target::Name(name, port) => self.names.addresses(Some(client), name, *port).await,
+            Target::Address(address) => Ok(vec![*address].into()),
+            Target::Name(name, port) => self.resolver.addresses(Some(client), name, *port).await,
         }
     }
 }
@@ -124,14 +134,17 @@ impl Service for Proxy {
         let asked = timeout_at(deadline, accept(&client, peer.ip(), self.logins.as_ref(), deadline)).await;
         let Request { command, target, mut first } = match asked {
             Ok(Ok(request)) => request,
-            // It comes again at once: nothing is amiss.
-            Ok(Err(Refusal::NotAdmitted(Tried::Epoch(_)))) => return take_leave(client).await,
+            // Neither is an error: the client comes again at once, or has only asked whether a proxy answers.
+            Ok(Err(Refusal::NotAdmitted(Tried::Epoch(_)) | Refusal::OnlyGreeted)) => {
+                return take_leave(client).await;
+            }
             Ok(Err(refusal)) => {
                 REFUSED.say(format_args!("socks: {}: {refusal}", peer.ip()));
                 return take_leave(client).await;
             }
             Err(_) => {
-                return REFUSED.say(format_args!("socks: {}: took too long to say what it wants", peer.ip()));
+                return REFUSED
+                    .say(format_args!("socks: {}: no complete request before handshake_timeout", peer.ip()));
             }
         };
         let fulfilled = self.fulfil(peer.ip(), command, &target, &mut first).await;
@@ -145,14 +158,14 @@ impl Service for Proxy {
                     _ => &NOT_REACHED,
                 };
                 kind.say(format_args!("socks: {target}: {reason}"));
-                // A client that has gone need not be told.
+                // Ignore errors: the client has disconnected.
                 drop(answer(&client, reply, None).await);
                 return take_leave(client).await;
             }
         };
         if answer(&client, Reply::Succeeded, bound).await.is_ok() {
             let watched = watch::open(self.name(), peer, &target);
-            // Both ends have been told of its failure.
+            // Ignore errors: both ends have been reset.
             drop(relay(client, server, First { up: first, down }, &watched.carried).await);
         }
     }

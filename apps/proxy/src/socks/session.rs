@@ -1,4 +1,4 @@
-//! A client's way through the protocol, up to what it wants.
+//! The server's side of the protocol, up to a complete request.
 
 use super::wire::{self, Command, Malformed, Parsed, Reply, Target, Verdict, method};
 use crate::login::{Logins, Shown, Tried};
@@ -9,14 +9,14 @@ use std::io;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// What a client wants, and what it has sent beyond.
+/// A client's request, and the bytes that follow it.
 #[derive(Debug)]
 pub struct Request {
-    /// What is to be done.
+    /// The command.
     pub command: Command,
     /// With whom.
     pub target: Target,
-    /// What the client sent already to be handed on.
+    /// Bytes for the target that have been read already.
     pub first: Vec<u8>,
 }
 
@@ -31,15 +31,18 @@ pub enum Refusal {
     NotAdmitted(Tried),
     /// Its connection broke, or ended.
     Broken(io::Error),
+    /// Its connection ended after the greeting, as connections do that only ask whether a proxy answers.
+    OnlyGreeted,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => malformed.fmt(f),
-            Self::NoMethod => f.write_str("offers no way to log in that is accepted here"),
+            Self::NoMethod => f.write_str("offers no accepted way to log in"),
             Self::NotAdmitted(tried) => tried.fmt(f),
-            Self::Broken(error) => write!(f, "went before it said what it wants: {error}"),
+            Self::Broken(error) => write!(f, "disconnected before its request was complete: {error}"),
+            Self::OnlyGreeted => f.write_str("disconnected after its greeting"),
         }
     }
 }
@@ -56,17 +59,19 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// A stream of messages, and what was read of it and not looked at.
+/// A stream of messages, with a buffer.
 pub struct Session<'a> {
-    stream: &'a TcpStream,
-    /// What follows the last message.
+    /// The stream.
+    pub stream: &'a TcpStream,
+    /// Bytes after the last message.
     pub bytes: Vec<u8>,
 }
 
-/// Greets a client, has it log in if there are users, and takes its request.
+/// Greets a client, checks its log-in if there are users, and reads its request.
 ///
 /// # Errors
-/// Why it got no further; it has been told, if the protocol has words for that.
+///
+/// The reason for a refusal. The client has an answer if the protocol has one.
 pub async fn accept(
     stream: &TcpStream,
     peer: IpAddr,
@@ -81,6 +86,9 @@ pub async fn accept(
         return Err(Refusal::NoMethod);
     };
     write_all(stream, &wire::choice(method)).await?;
+    if !session.has_more().await {
+        return Err(Refusal::OnlyGreeted);
+    }
     let (command, target) = match logins {
         Some(logins) if method == method::PROOF => session.proven(peer, logins, deadline).await?,
         Some(logins) => {
@@ -93,6 +101,20 @@ pub async fn accept(
         None => session.request().await?,
     };
     Ok(Request { command, target, first: session.bytes })
+}
+
+/// Sends our greeting; false if the answer does not choose the method that it offers.
+///
+/// # Errors
+/// If the connection breaks.
+pub async fn is_answered(stream: &TcpStream, has_user: bool) -> io::Result<bool> {
+    let method = if has_user { method::PROOF } else { method::NONE };
+    write_all(stream, &wire::emit_greeting(method)).await?;
+    match Session::new(stream).message(wire::chosen).await {
+        Ok(chosen) => Ok(chosen == method),
+        Err(Refusal::Broken(error)) => Err(error),
+        Err(_) => Ok(false),
+    }
 }
 
 fn admitted(tried: Tried) -> Result<(), Refusal> {
@@ -127,7 +149,12 @@ impl<'a> Session<'a> {
         Self { stream, bytes: Vec::new() }
     }
 
-    /// A request. A client whose request is none is told so.
+    /// Waits for bytes after the last message; false if the stream ends or breaks before.
+    async fn has_more(&mut self) -> bool {
+        !self.bytes.is_empty() || matches!(read_some(self.stream, &mut self.bytes).await, Ok(1..))
+    }
+
+    /// Reads a request. A malformed one is answered.
     async fn request(&mut self) -> Result<(Command, Target), Refusal> {
         let asked = self.message(wire::request).await;
         if let Err(Refusal::Malformed(malformed)) = &asked {
@@ -158,10 +185,11 @@ impl<'a> Session<'a> {
         admitted(tried).map(|()| request)
     }
 
-    /// The next message, when it has come whole. What follows it stays.
+    /// Reads a complete message. Bytes after it stay in the buffer.
     ///
     /// # Errors
-    /// If what comes is none, or the stream ends.
+    ///
+    /// If the message is malformed, or the stream ends.
     pub async fn message<T>(&mut self, parse: impl Fn(&[u8]) -> Parsed<T>) -> Result<T, Refusal> {
         loop {
             if let Some((message, len)) = parse(&self.bytes)? {

@@ -1,9 +1,9 @@
-//! The messages of SOCKS 5, bytes to values and back.
+//! Codec of the messages of SOCKS 5.
 //!
-//! A client may send all of its messages and its first data in one flight, so that what is read of the stream begins with a
-//! message and goes on with anything. A parser says how long its message is, or that more of it has to come.
+//! A client may send all of its messages and its first data in one flight, so a buffer may contain more than one message. A parser
+//! returns the length of its message, or that the message is not complete.
 
-use crate::proof::{Epoch, Proof};
+use crate::password_proof::{Epoch, Proof};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::fmt;
 
@@ -74,7 +74,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// What a client wants.
+/// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// A connection.
@@ -112,7 +112,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Of its number; what RFC 1928 does not have is a failure.
+    /// From its number; numbers outside RFC 1928 are a failure.
     pub const fn from_code(code: u8) -> Self {
         match code {
             0 => Self::Succeeded,
@@ -137,7 +137,7 @@ impl fmt::Display for Reply {
             Self::NetworkUnreachable => "no network leads there",
             Self::HostUnreachable => "no such host",
             Self::Refused => "nobody listens there",
-            Self::TimedOut => "nobody answered in time",
+            Self::TimedOut => "no answer before connect_timeout",
             Self::CommandNotSupported => "not done here",
             Self::AddressTypeNotSupported => "no such addresses here",
         })
@@ -210,7 +210,7 @@ pub fn login(bytes: &[u8]) -> Parsed<(Vec<u8>, Vec<u8>)> {
     Ok(name_and_password.map(|login| (login, reader.at)))
 }
 
-/// A client's proof of a password. Its request follows, without waiting for what the proxy says of the proof.
+/// A client's proof of a password. Its request follows, without waiting for the verdict.
 ///
 /// ```text
 /// | version 2 | length | name | time, 8 bytes | nonce, 16 | epoch, 16 | code, 32 |
@@ -240,14 +240,14 @@ pub fn emit_proof(proof: &Proof, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&proof.code);
 }
 
-/// What a proxy says of a proof.
+/// A proxy's verdict on a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It holds.
     Right,
     /// It does not.
     Wrong,
-    /// It is to be made again for the proxy's epoch, over another connection: what follows here is not looked at.
+    /// It is to be made again for the proxy's epoch, over another connection; bytes that follow here are ignored.
     Again(Epoch),
     /// It holds, and the clocks differ by too much.
     Clock,
@@ -255,7 +255,7 @@ pub enum Verdict {
     Busy,
 }
 
-/// What a proxy says of a proof.
+/// A proxy's verdict on a proof.
 ///
 /// ```text
 /// | version 2 | 0 right, 1 wrong, 2 again, 3 clock, 4 busy | again: epoch, 16 bytes |
@@ -415,7 +415,7 @@ fn emit_target(target: &Target, bytes: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// What RFC 1928 and RFC 1929 draw.
+    /// The layouts of RFC 1928 and RFC 1929.
     #[test]
     fn messages_of_the_rfcs() {
         assert_eq!(greeting(&[5, 2, 0, 2]), Ok(Some((vec![0, 2], 4))));

@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 /// Room for a part of an answer; the kernel takes as much as is offered, up to this.
-const ROOM: usize = 1 << 15;
+const MAX_MESSAGE_BYTES: usize = 1 << 15;
 
-/// How often a list is asked for that changes while it is being told.
-const TRIES: u32 = 5;
+/// Attempts to read a list that changes meanwhile.
+const MAX_TRIES: u32 = 5;
 
 /// A message: its type, a header of a length that goes with the type, and attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl Socket {
     pub fn open(protocol: Option<Protocol>) -> io::Result<Self> {
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         connect(&socket, &SocketAddrNetlink::new(0, 0))?;
-        Ok(Self { asked: socket, sequence: 0, room: vec![0; ROOM] })
+        Ok(Self { asked: socket, sequence: 0, room: vec![0; MAX_MESSAGE_BYTES] })
     }
 
     /// Has the kernel do something.
@@ -174,7 +174,7 @@ impl Socket {
     /// # Errors
     /// If the kernel refuses, or what there is changes all the time.
     pub fn list(&mut self, message: &Message) -> io::Result<Vec<Message>> {
-        for _ in 1..TRIES {
+        for _ in 1..MAX_TRIES {
             match self.ask(message.clone(), NLM_F_DUMP) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,
@@ -197,14 +197,14 @@ impl Socket {
         loop {
             let (len, _) = recv(&self.asked, self.room.as_mut_slice(), RecvFlags::empty())?;
             if take(&self.room[..len], self.sequence, &mut answers, &mut whole)? {
-                // Asked again by whoever needs all of it.
+                // The caller repeats the request.
                 return if whole { Ok(answers) } else { Err(io::ErrorKind::Interrupted.into()) };
             }
         }
     }
 }
 
-/// Takes the answers out of what was received; whether that was the last of it.
+/// Extracts the answers from received bytes; true after the last one.
 fn take(mut bytes: &[u8], sequence: u32, answers: &mut Vec<Message>, whole: &mut bool) -> io::Result<bool> {
     let malformed = |error: DecodeError| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
     while !bytes.is_empty() {
@@ -228,18 +228,18 @@ fn take(mut bytes: &[u8], sequence: u32, answers: &mut Vec<Message>, whole: &mut
     Ok(false)
 }
 
-/// What the kernel tells of changes. What they were is of no interest, since all is looked at anew: so nothing is lost if the kernel
-/// had more to tell than there was room for (ENOBUFS).
+/// Notifications of changes. Their content is ignored, since the whole state is read after each: notifications that the kernel
+/// had to drop (ENOBUFS) lose nothing.
 #[derive(Debug)]
 pub struct Changes(mpsc::Receiver<()>);
 
 impl Changes {
-    /// Of whatever these groups of `rtnetlink(7)` (bits) are about.
+    /// Of these multicast groups (bits) of a protocol, which is `rtnetlink(7)` if none is given.
     ///
     /// # Errors
     /// If the kernel refuses, or the machine has no thread for it.
-    pub fn follow(groups: u32) -> io::Result<Self> {
-        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    pub fn follow(protocol: Option<Protocol>, groups: u32) -> io::Result<Self> {
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         bind(&socket, &SocketAddrNetlink::new(0, groups))?;
         let (changed, changes) = mpsc::channel(1);
         std::thread::Builder::new().spawn(move || {
@@ -255,13 +255,13 @@ impl Changes {
     }
 }
 
-/// Waits until the kernel has told something, or more than there was room for; false if it cannot any more.
+/// Waits for a notification, or for the report that some were dropped; false if no more will come.
 fn received(socket: &OwnedFd) -> bool {
     let mut room = [0; 16];
     match recv(socket, &mut room, RecvFlags::TRUNC) {
         Ok(_) | Err(Errno::NOBUFS | Errno::INTR) => true,
         Err(error) => {
-            log::say(format_args!("uplinks: the kernel tells of no more changes: {error}"));
+            log::say(format_args!("no more changes are reported by the kernel: {error}"));
             false
         }
     }

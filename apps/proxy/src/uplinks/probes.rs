@@ -1,7 +1,9 @@
-//! Whether uplinks carry, which nobody tells of where a link is dead further on: over each, somebody is asked.
+//! Probes over each uplink: a link may be dead further on while its carrier is up.
 
 use super::netlink::Socket;
 use super::routing;
+use crate::config::ProbeTarget;
+use crate::proxy_check::is_answered;
 use core::net::{IpAddr, SocketAddr};
 use socket2::SockRef;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,25 +14,25 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// Questions in the time after which silence means that nothing gets through.
-const QUESTIONS: u32 = 3;
-/// While nobody uses the uplinks it is asked so seldom: they may cost by the byte.
-const SELDOM: Duration = Duration::from_secs(10);
-/// Somebody uses them if they carry so much from one look to the next, bytes; to ask takes about 200 on each.
-const BUSY: u64 = 5_000;
+const PROBES_PER_SILENCE: u32 = 3;
+/// Interval of probes while the uplinks are idle: their traffic may cost money.
+const IDLE_INTERVAL: Duration = Duration::from_secs(10);
+/// Bytes from one look to the next that count as use. A probe takes about 400 on each uplink.
+const MIN_USE_BYTES: u64 = 5_000;
 /// An answer is waited for no longer: the kernel asks three times in this time.
-const GIVEN_UP: Duration = Duration::from_secs(5);
-/// Before the first answer one may take so long.
-const UNKNOWN: Duration = Duration::from_secs(1);
-/// Answers of which the middle one tells how long one takes.
-const ANSWERS: usize = 7;
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for the first answer.
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Answers whose median counts as the usual time.
+const MAX_ANSWERS: usize = 7;
 /// So many answers, and an uplink carries again: one alone may have been on its way for long.
-const CONVINCING: u32 = 2;
+const ANSWERS_TO_RECOVER: u32 = 2;
 
-/// What is known of an address.
+/// Results of the probes from an address.
 #[derive(Debug)]
 struct Watched {
     interface: String,
-    /// When it was asked first of what has not been answered.
+    /// Time of the first probe without an answer.
     asked: Option<Instant>,
     /// How long the last answers took.
     took: VecDeque<Duration>,
@@ -49,7 +51,7 @@ impl Watched {
 
     fn answered(&mut self, took: Duration) {
         self.asked = None;
-        if self.took.len() == ANSWERS {
+        if self.took.len() == MAX_ANSWERS {
             self.took.pop_front();
         }
         self.took.push_back(took);
@@ -62,7 +64,7 @@ impl Watched {
     fn patience(&self, dead_after: Duration) -> Duration {
         let mut took: Vec<_> = self.took.iter().copied().collect();
         took.sort_unstable();
-        let usual = took.get(took.len() / 2).copied().unwrap_or(UNKNOWN);
+        let usual = took.get(took.len() / 2).copied().unwrap_or(FIRST_ANSWER_TIMEOUT);
         dead_after.max(usual.saturating_mul(2))
     }
 
@@ -75,7 +77,7 @@ impl Watched {
                 self.took.clear();
                 true
             }
-            (Some((_, answers)), _) if answers >= CONVINCING => {
+            (Some((_, answers)), _) if answers >= ANSWERS_TO_RECOVER => {
                 self.silent = None;
                 true
             }
@@ -95,23 +97,24 @@ type Ended = (IpAddr, Option<Duration>);
 /// The questions that are asked.
 #[derive(Debug)]
 pub struct Probes {
-    targets: Vec<SocketAddr>,
+    targets: Vec<ProbeTarget>,
     dead_after: Duration,
     links: Socket,
     watched: BTreeMap<IpAddr, Watched>,
     under_way: JoinSet<Ended>,
     look_at: Instant,
     ask_at: Instant,
-    /// What all links have carried when that was looked at last.
+    /// Bytes of all links at the last look.
     carried: u64,
 }
 
 impl Probes {
-    /// Asks these; an uplink over which none answers for so long carries nothing.
+    /// Probes these targets. An uplink without an answer for `dead_after` counts as dead.
     ///
     /// # Errors
+    ///
     /// If the kernel has no socket for it.
-    pub fn new(targets: Vec<SocketAddr>, dead_after: Duration) -> io::Result<Self> {
+    pub fn new(targets: Vec<ProbeTarget>, dead_after: Duration) -> io::Result<Self> {
         let now = Instant::now();
         let links = Socket::open(None)?;
         let (watched, under_way) = (BTreeMap::new(), JoinSet::new());
@@ -122,7 +125,7 @@ impl Probes {
     pub fn watch(&mut self, addresses: &BTreeMap<IpAddr, String>) {
         self.watched.retain(|from, watched| addresses.get(from) == Some(&watched.interface));
         for (from, interface) in addresses {
-            if self.targets.iter().any(|to| to.is_ipv4() == from.is_ipv4()) {
+            if self.targets.iter().any(|to| to.address.is_ipv4() == from.is_ipv4()) {
                 self.watched.entry(*from).or_insert_with(|| Watched::new(interface.clone()));
             }
         }
@@ -134,7 +137,7 @@ impl Probes {
         self.watched.iter().filter_map(silent).collect()
     }
 
-    /// Waits until one of them falls silent, or answers again. Whoever stops waiting misses nothing.
+    /// Waits until an address falls silent or answers again. Cancel-safe.
     pub async fn changed(&mut self) {
         loop {
             tokio::select! {
@@ -158,17 +161,17 @@ impl Probes {
 
     /// Asks, if it is time to.
     fn look(&mut self, now: Instant) {
-        self.look_at = now + self.dead_after / QUESTIONS;
-        // Where that cannot be told, somebody may.
+        self.look_at = now + self.dead_after / PROBES_PER_SILENCE;
+        // If the counters cannot be read, the uplinks count as used.
         let carried = routing::links(&mut self.links)
             .map_or(u64::MAX, |links| links.iter().map(|link| link.carried).fold(0, u64::wrapping_add));
-        let in_use = carried.wrapping_sub(self.carried) >= BUSY;
+        let in_use = carried.wrapping_sub(self.carried) >= MIN_USE_BYTES;
         self.carried = carried;
         if in_use || now >= self.ask_at || self.watched.values().any(Watched::is_in_doubt) {
-            self.ask_at = now + SELDOM;
+            self.ask_at = now + IDLE_INTERVAL;
             for (&from, watched) in &mut self.watched {
                 watched.asked(now);
-                for &to in self.targets.iter().filter(|to| to.is_ipv4() == from.is_ipv4()) {
+                for &to in self.targets.iter().filter(|to| to.address.is_ipv4() == from.is_ipv4()) {
                     self.under_way.spawn(ask(watched.interface.clone(), from, to));
                 }
             }
@@ -176,20 +179,25 @@ impl Probes {
     }
 }
 
-/// Begins a connection and resets it. Who refuses it has heard of it. It leaves by the interface whatever the routes say, as subflows
-/// do of an endpoint that has one.
-async fn ask(interface: String, from: IpAddr, to: SocketAddr) -> Ended {
+/// Begins a connection and resets it. A proxy of ours has to give a valid answer on it, since a SYN+ACK may be of a portal. A
+/// refusal is an answer, too. Packets leave by the interface whatever the routes are, as those of subflows do whose endpoint has
+/// one.
+async fn ask(interface: String, from: IpAddr, ProbeTarget { address: to, expected }: ProbeTarget) -> Ended {
     let begin = Instant::now();
     let connect = async {
         let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.bind_device(Some(interface.as_bytes()))?;
         socket.bind(SocketAddr::new(from, 0))?;
         let stream = socket.connect(to).await?;
-        SockRef::from(&stream).set_linger(Some(Duration::ZERO))
+        SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
+        match expected {
+            Some(expected) => is_answered(&stream, expected).await,
+            None => Ok(true),
+        }
     };
-    let answered = match timeout(GIVEN_UP, connect).await {
+    let answered = match timeout(PROBE_TIMEOUT, connect).await {
         Ok(Err(error)) => error.kind() == io::ErrorKind::ConnectionRefused,
-        Ok(Ok(())) => true,
+        Ok(Ok(is_answered)) => is_answered,
         Err(_) => false,
     };
     (from, answered.then(|| begin.elapsed()))
@@ -244,7 +252,8 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let there = listener.local_addr().unwrap();
         let from = there.ip();
-        let answers = async |interface: &str, from| ask(interface.to_owned(), from, there).await.1.is_some();
+        let answers =
+            async |interface: &str, from| ask(interface.to_owned(), from, there.into()).await.1.is_some();
         assert!(answers("lo", from).await);
         drop(listener);
         assert!(answers("lo", from).await);

@@ -1,14 +1,13 @@
 //! Taking care until the process is to end.
 
-use super::care::Care;
 use super::netlink::Changes;
 use super::probes::Probes;
+use super::reconciler::Reconciler;
 use super::routing::GROUPS;
-use crate::alone::{Alone, permitted};
-use crate::config::{Uplink, Uplinks};
+use crate::config::{ProbeTarget, Uplink, Uplinks};
 use crate::error::Error;
+use crate::instance_lock::{InstanceLock, permitted};
 use crate::{log, systemd};
-use core::net::SocketAddr;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -20,83 +19,87 @@ const NAME: &str = "anabranch-uplinks";
 
 /// Whether uplinks are taken care of here.
 pub fn runs() -> bool {
-    crate::alone::runs(NAME)
+    crate::instance_lock::runs(NAME)
 }
 
 /// Changes come in company; the last of them may still be on its way.
-const COMPANY: Duration = Duration::from_millis(20);
+const DEBOUNCE: Duration = Duration::from_millis(20);
 
-/// What nobody tells of (endpoints that others remove) is looked at so often.
-const GLANCE: Duration = Duration::from_secs(10);
+/// Interval of looking for changes without a notification, such as endpoints that another program removes.
+const RESYNC_INTERVAL: Duration = Duration::from_secs(10);
 
-/// So often in so long a time something may have to be put right; then somebody else is at it, and it is left for a while.
-const OFTEN: usize = 20;
-const SHORT: Duration = Duration::from_secs(10);
+/// More repairs than this within this time are a dispute with another program; then there is a pause.
+const MAX_FIXES: usize = 20;
+const FIX_WINDOW: Duration = Duration::from_secs(10);
 
 /// Takes care of these uplinks until SIGTERM, SIGINT or SIGHUP; then all that was put there is removed. Over each it asks `probed` whether it
 /// carries.
 ///
 /// # Errors
 /// If the process may not, another one does, or the machine lacks something.
-pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<SocketAddr>) -> Result<(), Error> {
+pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<ProbeTarget>) -> Result<(), Error> {
     let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
     permitted("uplinks")?;
-    let _alone = Alone::here(NAME, "process that takes care of uplinks")?;
-    let mut care = Care::new(uplinks, common)?;
+    let _alone = InstanceLock::here(NAME, "process for uplinks")?;
+    let mut reconciler = Reconciler::new(uplinks, common)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
     runtime
         .block_on(async {
             let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
             let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
             let mut hang_up = signal(SignalKind::hangup()).map_err(refused)?;
-            let mut changes = Changes::follow(GROUPS).map_err(refused)?;
+            let mut changes = Changes::follow(None, GROUPS).map_err(refused)?;
             let mut probes = Probes::new(probed, common.dead_after.as_ref().duration()).map_err(refused)?;
-            care.pass(&probes.silent())?;
-            probes.watch(care.open());
+            reconciler.reconcile(&probes.silent())?;
+            probes.watch(reconciler.open());
             systemd::notify("READY=1");
             tokio::select! {
                 _ = terminate.recv() => Ok(()),
                 _ = interrupt.recv() => Ok(()),
                 // The terminal that it was started in has gone.
                 _ = hang_up.recv() => Ok(()),
-                failed = follow(&mut care, &mut changes, &mut probes) => failed,
+                failed = follow(&mut reconciler, &mut changes, &mut probes) => failed,
             }
         })
-        // What there is has to go, whatever has failed.
-        .and(care.end())
+        // Remove everything, whatever has failed.
+        .and(reconciler.end())
 }
 
-/// Looks anew after each change.
-async fn follow(care: &mut Care, changes: &mut Changes, probes: &mut Probes) -> Result<(), Error> {
+/// Reconciles after each change.
+async fn follow(
+    reconciler: &mut Reconciler,
+    changes: &mut Changes,
+    probes: &mut Probes,
+) -> Result<(), Error> {
     let mut busy = VecDeque::new();
     loop {
         tokio::select! {
-            told = timeout(GLANCE, changes.next()) => match told {
-                Ok(false) => return Err(Error::Refused("it would not know what changes".to_owned())),
-                Ok(true) => sleep(COMPANY).await,
+            told = timeout(RESYNC_INTERVAL, changes.next()) => match told {
+                Ok(false) => return Err(Error::Refused("the kernel reports no more changes".to_owned())),
+                Ok(true) => sleep(DEBOUNCE).await,
                 Err(_) => {}
             },
             () = probes.changed() => {}
         }
-        match care.pass(&probes.silent()) {
+        match reconciler.reconcile(&probes.silent()) {
             Ok(true) => busy.push_back(Instant::now()),
             Ok(false) => {}
-            // It may be short of memory, or things change faster than they can be told.
+            // The kernel may be short of memory, or the state changes too fast.
             Err(error) => {
-                log::say(format_args!("uplinks: {error}; it is asked again"));
+                log::say(format_args!("uplinks: {error}; trying again"));
                 sleep(Duration::from_secs(1)).await;
             }
         }
-        probes.watch(care.open());
-        while busy.front().is_some_and(|at: &Instant| at.elapsed() > SHORT) {
+        probes.watch(reconciler.open());
+        while busy.front().is_some_and(|at: &Instant| at.elapsed() > FIX_WINDOW) {
             busy.pop_front();
         }
-        if busy.len() > OFTEN {
+        if busy.len() > MAX_FIXES {
             log::say(format_args!(
-                "uplinks: something else changes rules, routes or endpoints all the time, or links come and go; they are looked at again in {} s",
-                SHORT.as_secs()
+                "uplinks: another program keeps changing rules, routes or endpoints, or links flap; pausing for {} s",
+                FIX_WINDOW.as_secs()
             ));
-            sleep(SHORT).await;
+            sleep(FIX_WINDOW).await;
             busy.clear();
         }
     }

@@ -1,4 +1,4 @@
-//! What passes through a proxy on this machine, in a terminal, anew each second.
+//! The traffic of a proxy on this machine in a terminal, refreshed each second.
 
 use crate::error::Error;
 use crate::log::printable;
@@ -10,48 +10,47 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// How often it is looked.
-const EVERY: Duration = Duration::from_secs(1);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// A proxy on this machine answers by then.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections that are shown.
 const SHOWN: usize = 15;
 /// The columns of uplinks, and of connections.
 const OF_UPLINKS: [&str; 7] = ["address", "with", "subflows", "Mbit/s out", "Mbit/s in", "RTT ms", "again"];
 const OF_CONNECTIONS: [&str; 5] = ["client", "to", "Mbit/s up", "Mbit/s down", "wait ms"];
-/// Cursor to the first place, and what follows it cleared.
+/// Moves the cursor to the first place, and clears the rest.
 const HOME: &str = "\x1b[H\x1b[J";
 
-/// Shows what the proxy that is watched at an address carries, until interrupted; once, if nobody looks at a terminal.
+/// Shows the traffic of the proxy with this status page until it is interrupted, or once if the output is no terminal.
 ///
 /// # Errors
-/// If it does not answer.
+///
+/// If there is no answer.
 pub fn show(address: SocketAddr) -> Result<(), Error> {
     let is_terminal = io::stdout().is_terminal();
     let mut before = None;
     loop {
         let now = fetch(address).map_err(|error| {
-            Error::Refused(format!(
-                "nothing is watched at {address}: {error}; the proxy's file wants [watch]"
-            ))
+            Error::Refused(format!("no status page at {address}: {error}; add [watch] to the proxy's file"))
         })?;
         // Without a terminal a second look follows the first one, so that there are rates.
         if is_terminal || before.is_some() {
-            let text = screen(before.as_ref(), &now, EVERY);
+            let text = screen(before.as_ref(), &now, REFRESH_INTERVAL);
             let home = if is_terminal { HOME } else { "" };
             let shown = write!(io::stdout(), "{home}{text}").and_then(|()| io::stdout().flush());
-            // Whoever looked has gone.
+            // The reader has gone.
             if !is_terminal || shown.is_err() {
                 return Ok(());
             }
         }
         before = Some(now);
-        std::thread::sleep(EVERY);
+        std::thread::sleep(REFRESH_INTERVAL);
     }
 }
 
 fn fetch(address: SocketAddr) -> io::Result<Value> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, RESPONSE_TIMEOUT)?;
+    stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
     write!(stream, "GET /status.json HTTP/1.1\r\nHost: {address}\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
@@ -60,7 +59,7 @@ fn fetch(address: SocketAddr) -> io::Result<Value> {
     serde_json::from_str(body.unwrap_or_default()).map_err(io::Error::other)
 }
 
-/// What is shown: uplinks and connections with what they carried since the last look.
+/// The text: uplinks and connections, with their traffic since the last look.
 fn screen(before: Option<&Value>, now: &Value, since: Duration) -> String {
     let mut text = String::new();
     // A string takes all that is written.
@@ -160,7 +159,7 @@ mod tests {
                 "left_off": 4
             })
         };
-        let text = screen(Some(&at(1_000_000, 0)), &at(2_000_000, 2_500_000), EVERY);
+        let text = screen(Some(&at(1_000_000, 0)), &at(2_000_000, 2_500_000), REFRESH_INTERVAL);
         for part in [
             "1 open of 2 connections",
             "down 2.5 MB",
@@ -172,6 +171,6 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
-        assert!(!text.contains('\u{1b}') && screen(None, &at(5, 5), EVERY).contains(" 0.00 "));
+        assert!(!text.contains('\u{1b}') && screen(None, &at(5, 5), REFRESH_INTERVAL).contains(" 0.00 "));
     }
 }

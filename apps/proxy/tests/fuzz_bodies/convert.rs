@@ -2,14 +2,14 @@
 
 use anabranch_proxy::convert::{emit, parse};
 
-/// What begins a stream: it is complete with its last byte and not before, whatever follows; what is wrong at once stays wrong;
+/// The beginning of a stream: it is complete with its last byte and not before, whatever follows; what is wrong at once stays wrong;
 /// and what is read is written and read again as it was.
 pub fn convert(bytes: &[u8]) {
     match parse(bytes) {
         Ok(Some((tlvs, len))) => {
             assert!((4..=bytes.len().min(1020)).contains(&len));
             assert!((0..len).all(|short| parse(&bytes[..short]) == Ok(None)));
-            // What stands behind the end of a list of options is padding, and not written again.
+            // Bytes after the end of a list of options are padding, and not written again.
             let again = emit(&tlvs).expect("it was no longer");
             assert!(again.len() <= len);
             assert_eq!(parse(&again), Ok(Some((tlvs, again.len()))));

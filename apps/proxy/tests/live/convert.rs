@@ -1,7 +1,7 @@
 //! The Convert Protocol (RFC 8803) as clients see it, and as converters do.
 
 use super::namespace::{Need, machine_has};
-use super::program::{PATIENCE, Program, connect, echo, end_first, exchange, server};
+use super::program::{PATIENCE, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
 use super::socks::{answered, request, request_by_name, through};
 use anabranch_proxy::convert::{ErrorCode, TcpOption, Tlv, emit, parse};
 use rustix::process::{Pid, Signal, kill_process};
@@ -31,7 +31,7 @@ fn message(mut stream: &TcpStream) -> Vec<Tlv> {
     tlvs
 }
 
-/// What a converter answers to bytes.
+/// Answer of a converter to bytes.
 fn answer(converter: &Program, bytes: &[u8]) -> (Vec<Tlv>, TcpStream) {
     let stream = connect(converter.address());
     (&stream).write_all(bytes).expect("it reads");
@@ -69,6 +69,21 @@ fn by(converter: SocketAddr, more: &str) -> Program {
     Program::start("socks", &format!("[socks]\nlisten = [\"127.0.0.1:0\"]\n{via}"), 1)
 }
 
+/// Kinds of options that the kernel writes into a SYN, by its settings: window scale, SACK permitted, timestamps.
+fn options_of_tcp() -> Vec<u8> {
+    let is_on = |name: &str| {
+        let value = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).expect("Linux has it");
+        value.trim() != "0"
+    };
+    let all = [(3, "tcp_window_scaling"), (4, "tcp_sack"), (8, "tcp_timestamps")];
+    all.into_iter().filter(|(_, name)| is_on(name)).map(|(kind, _)| kind).collect()
+}
+
+/// These, and the option of Multipath TCP.
+fn options_of_multipath_tcp() -> Vec<u8> {
+    [options_of_tcp(), vec![30]].concat()
+}
+
 #[test]
 fn servers_are_reached_with_data_in_the_same_flight() {
     let converter = Program::start("convert", CONVERTER, 1);
@@ -76,10 +91,10 @@ fn servers_are_reached_with_data_in_the_same_flight() {
         let flight = [&connect_to(target)[..], b"first data"].concat();
         let (tlvs, stream) = answer(&converter, &flight);
         let [Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
-        // What Linux answers a SYN of Linux with.
+        // Linux answers the SYN of Linux with these.
         let kinds: Vec<u8> = options.iter().map(|option| option.kind).collect();
-        assert_eq!(kinds, [3, 4, 8]);
-        assert_eq!((options[0].value.len(), options[1].value.len()), (1, 0));
+        assert_eq!(kinds, options_of_tcp());
+        assert!(options.iter().all(|option| option.value.len() == usize::from(option.kind == 3)));
         assert_eq!(&exchange::<10>(&stream, b""), b"first data");
         // In pieces as small as can be, it is the same.
         let stream = connect(converter.address());
@@ -101,7 +116,7 @@ fn a_converter_says_which_options_it_can_set() {
     let target = echo("127.0.0.1:0");
     let (tlvs, mut stream) = answer(&converter, &emit(&[Tlv::Info]).expect("it is short"));
     let [Tlv::SupportedTcpExtensions(kinds)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
-    assert_eq!(kinds.as_slice(), [3, 4, 8, 30]);
+    assert_eq!(kinds.as_slice(), options_of_multipath_tcp());
     assert_eq!(stream.read(&mut [0]).expect("it ends"), 0);
     let with = |options: &[(u8, &[u8])]| {
         let options = options.iter().map(|(kind, value)| TcpOption { kind: *kind, value: value.to_vec() });
@@ -126,7 +141,7 @@ fn a_converter_says_which_options_it_can_set() {
     let asked = emit(&[Tlv::Connect { server, options: vec![option.clone()] }]).expect("it is short");
     let (tlvs, _) = answer(&converter, &asked);
     let [Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
-    assert_eq!(options.iter().map(|option| option.kind).collect::<Vec<_>>(), [3, 4, 8, 30]);
+    assert_eq!(options.iter().map(|option| option.kind).collect::<Vec<_>>(), options_of_multipath_tcp());
     assert_eq!(options.last(), Some(&option));
     // A cookie of Fast Open, and a value that the kernel would choose otherwise.
     let (code, kinds) = error(&converter, &with(&[(34, &[1, 2, 3, 4]), (4, &[]), (30, &[0, 1])]));
@@ -151,7 +166,7 @@ fn what_cannot_be_done_is_told_in_the_codes_of_the_rfc() {
     {
         assert_eq!(error(&converter, &to(address)), (ErrorCode::NotAuthorized, vec![]), "{address}");
     }
-    converter.line("is private or denied; see allow and deny in [convert]");
+    converter.line("is private or denied (allow, deny) in [convert]");
     // TCP reaches no broadcast address: the kernel says that there is no network.
     assert_eq!(error(&converter, &to("255.255.255.255:80")), (ErrorCode::DestinationUnreachable, vec![]));
     let near = by(converter.address(), "");
@@ -197,7 +212,7 @@ fn hostile_messages_are_answered_or_reset_and_the_next_client_is_served() {
             assert_eq!(value, [1]);
         }
     }
-    // The longest there is: what is sent back has room in an answer.
+    // The longest message: its copy fits into an error.
     let longest = [&[1, 255, 0x22, 0x63, 200, 254, 7, 7][..], &[7; 1012]].concat();
     let (code, value) = error(&converter, &longest);
     assert_eq!((code, value[1..].to_vec()), (ErrorCode::UnsupportedMessage, longest[..1012].to_vec()));
@@ -227,7 +242,7 @@ fn a_client_that_drips_is_let_go() {
         .count();
     assert!(dripped < 20, "{dripped} bytes in {:?}", begin.elapsed());
     assert!(begin.elapsed() < PATIENCE / 2);
-    converter.line("took too long to say what it wants");
+    converter.line("no complete request before handshake_timeout");
 }
 
 #[test]
@@ -284,7 +299,7 @@ fn a_cookie_is_given_to_an_address_and_asked_for() {
         assert_eq!(error(&converter, &with(wrong)).0, ErrorCode::NotAuthorized, "{wrong:?}");
     }
     converter.line("shows a cookie that is not, or no longer, its own");
-    // Our client learns it, and shows it from then on; after the converter has begun anew it learns another.
+    // Our client learns the epoch and uses it; after a restart of the converter it learns the new one.
     let near = by(converter.address(), "");
     for _ in 0..2 {
         assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
@@ -311,7 +326,7 @@ fn one_proxy_goes_by_a_converter_and_shows_no_password() {
     // Names are looked up here: of two addresses, the one with a server is found.
     let (reply, stream) = answered(&proxy, &request_by_name("localhost", speaks_first.port()));
     assert_eq!((reply, &exchange::<9>(&stream, b"quit")), (0, b"220 hello"));
-    // What the converter says of the server is what the client is told.
+    // The client gets the converter's error.
     assert_eq!(answered(&proxy, &request(SocketAddr::from(([127, 0, 0, 1], 1)))).0, 5);
     assert_eq!(answered(&proxy, &request("10.0.0.1:80".parse().expect("an address"))).0, 2);
     assert_eq!(answered(&proxy, &request("[ff02::1]:80".parse().expect("an address"))).0, 2);
@@ -393,7 +408,7 @@ fn clients_that_wait_take_little_memory() {
     let converter = Program::start("convert", CONVERTER, 1);
     let target = echo("127.0.0.1:0");
     let stream = || connected_over(connect(converter.address()), target);
-    // What the first of them has the program take once.
+    // The first one makes the program open its descriptors once.
     let first: Vec<_> = (0..50).map(|_| stream()).collect();
     let before = converter.resident();
     let idle: Vec<_> = (0..CLIENTS).map(|_| stream()).collect();
@@ -451,4 +466,10 @@ fn a_new_process_takes_the_listeners_and_clients_go_on() {
         assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
         kill_process(Pid::from_raw(process).expect("a number"), Signal::TERM).expect("it runs");
     }
+}
+
+#[test]
+fn convert_keeps_urgent_bytes() {
+    let proxy = Program::start("convert", CONVERTER, 1);
+    keep_urgent_bytes(|target| connected_over(connect(proxy.address()), target));
 }

@@ -51,7 +51,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts it with a file that has it listen at so many addresses, and waits until it does.
+    /// Starts it with a file for the given number of listeners, and waits for them.
     pub fn start(command: &str, config: &str, listeners: usize) -> Self {
         Self::start_by(Command::new(PROGRAM), command, config, listeners)
     }
@@ -70,7 +70,7 @@ impl Program {
         Self::start_by(ip, command, config, 1)
     }
 
-    /// In a network namespace, where it listens to nobody.
+    /// In a network namespace, without a listener.
     pub fn start_silent_in(namespace: &str, command: &str, config: &str) -> Self {
         let mut ip = Command::new("ip");
         ip.args(["netns", "exec", namespace, PROGRAM]);
@@ -95,7 +95,7 @@ impl Program {
         started
     }
 
-    /// Runs it with a file in which it finds a mistake; what it says.
+    /// Runs it with a wrong file; returns exit status and standard error.
     pub fn complaint(command: &str, config: &str) -> (Option<i32>, String) {
         let config = Config::new(config);
         let output = Command::new(PROGRAM).args(config.arguments(command)).output().expect("it can be run");
@@ -163,6 +163,15 @@ pub fn server(address: &str, serve: impl Fn(TcpStream) + Clone + Send + 'static)
     address
 }
 
+/// Sends back on each connection what comes.
+pub fn echo_on(listener: TcpListener) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || send_back(stream));
+        }
+    });
+}
+
 /// A server that sends back what comes, and ends when the client has.
 pub fn echo(address: &str) -> SocketAddr {
     server(address, send_back)
@@ -189,7 +198,34 @@ pub fn end_first(through: impl Fn(SocketAddr) -> TcpStream) {
     assert_eq!(answer, "and now?");
 }
 
-/// Writes and reads as much as goes, until that fails: with what, and how reading ended.
+/// Urgent data stay in the stream, in both directions (RFC 6093).
+pub fn keep_urgent_bytes(through: impl Fn(SocketAddr) -> TcpStream) {
+    let target = server("127.0.0.1:0", |mut stream| {
+        socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has it");
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).expect("the client ends");
+        write_urgently(&stream);
+        stream.write_all(&all).expect("the client reads");
+    });
+    let stream = through(target);
+    socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has it");
+    write_urgently(&stream);
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    let mut answer = String::new();
+    (&stream).read_to_string(&mut answer).expect("the server ends");
+    assert_eq!(answer, "abc!defabc!def");
+}
+
+/// Writes three bytes, an urgent one, and three more.
+pub fn write_urgently(stream: &TcpStream) {
+    let socket = socket2::SockRef::from(stream);
+    for (bytes, is_urgent) in [(&b"abc"[..], false), (b"!", true), (b"def", false)] {
+        let sent = if is_urgent { socket.send_out_of_band(bytes) } else { socket.send(bytes) };
+        assert_eq!(sent.expect("there is room"), bytes.len());
+    }
+}
+
+/// Writes and reads until both fail; returns the error of writing and the result of reading.
 pub fn pour(stream: TcpStream) -> JoinHandle<(ErrorKind, Result<usize, ErrorKind>)> {
     std::thread::spawn(move || {
         let write = || loop {
@@ -205,7 +241,7 @@ pub fn pour(stream: TcpStream) -> JoinHandle<(ErrorKind, Result<usize, ErrorKind
     })
 }
 
-/// A connection that does not wait for ever.
+/// A connection with timeouts.
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
@@ -213,7 +249,7 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Writes to a stream and reads so many bytes.
+/// Writes to a stream, and reads `N` bytes.
 pub fn exchange<const N: usize>(mut stream: &TcpStream, bytes: &[u8]) -> [u8; N] {
     stream.write_all(bytes).expect("it reads");
     let mut answer = [0; N];

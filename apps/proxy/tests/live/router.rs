@@ -2,7 +2,7 @@
 
 use super::lan::{BESIDE, FAR, HOST, Lan, NAMED, NEEDS, SERVER, config, succeed};
 use super::namespace::machine_has;
-use super::program::{Config, PATIENCE, PROGRAM, Program, pour};
+use super::program::{Config, PATIENCE, PROGRAM, Program, pour, write_urgently};
 use rustix::process::Signal;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -34,7 +34,7 @@ fn seen_from(lan: &Lan, server: SocketAddr) -> String {
     if HOST.contains(&from) { from.to_owned() } else { BY_PROXY.to_owned() }
 }
 
-/// What becomes of a connection on which nobody says anything: how it fails, while it is made or afterwards.
+/// Error of a connection on which nothing is sent, while it is made or afterwards.
 fn end_of(lan: &Lan, from: &str, to: SocketAddr) -> Option<ErrorKind> {
     let ended = lan.connect(from, to).and_then(|mut stream| stream.read(&mut [0]));
     ended.err().map(|error| error.kind())
@@ -54,7 +54,7 @@ fn is_pinged(lan: &Lan, server: &str) -> bool {
     socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout can be set");
     socket.send_to(&message, &to.into()).expect("there is a route");
     let mut packet = [0; 64];
-    // IPv6 tells of neighbours too.
+    // IPv6 also receives neighbour discovery.
     while let Ok(len) = socket.read(&mut packet) {
         let message = packet.get(header..len).unwrap_or_default();
         if message.first() == Some(&reply) && message.get(4..8) == Some(&[0x12, 0x34, 0, 1]) {
@@ -93,9 +93,9 @@ fn hosts_are_carried_by_the_proxy_but_for_what_is_bypassed() {
     let mut stream = lan.connect("host", FAR.parse().expect("an address")).expect("it listens");
     stream.write_all(&[5, 1, 0]).expect("it reads");
     stream.read_exact(&mut [0; 2]).expect("it answers");
-    // What comes straight to the port leads nowhere.
+    // A connection to the port itself has no target.
     assert_eq!(end_of(&lan, "router", at("127.0.0.1", 1081)), Some(ErrorKind::ConnectionReset));
-    router.line("came straight to it");
+    router.line("connected directly to the port of intercepted connections");
     what_is_found_is_so(&lan, router);
 }
 
@@ -113,7 +113,7 @@ fn hosts_are_carried_by_a_converter() {
     for server in [at(SERVER[0], 80), at(SERVER[1], 81)] {
         assert_eq!(seen_from(&lan, server), BY_PROXY, "{server}");
     }
-    // What the host says at once and what the server does are whole, and either end may end first.
+    // First data of the host and of the server arrive whole, and either end may end first.
     let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
     let said = vec![7; 1 << 20];
     let mut from = stream.try_clone().expect("a copy");
@@ -128,13 +128,13 @@ fn hosts_are_carried_by_a_converter() {
     assert!(heard.len() - line == 1 << 20 && heard[line..].iter().all(|&byte| byte == 7));
     // A server that refuses, and a converter that has gone.
     assert_eq!(end_of(&lan, "host", at(SERVER[0], 9)), Some(ErrorKind::ConnectionReset));
-    router.line("says: nobody listens there");
+    router.line("reports: ");
     far.signal(Signal::KILL);
     far.wait();
     assert_eq!(end_of(&lan, "host", at(SERVER[0], 80)), Some(ErrorKind::ConnectionReset));
 }
 
-/// What `check` says of a router that runs, of one whose rules somebody else removed, and of none.
+/// Findings of `check` with a router, after another program has removed its rules, and without a router.
 fn what_is_found_is_so(lan: &Lan, mut router: Program) {
     let config = Config::new(&config(""));
     let check = || {
@@ -147,7 +147,8 @@ fn what_is_found_is_so(lan: &Lan, mut router: Program) {
     // Behind the interface of the hosts is no uplink, which has to be no endpoint.
     assert!(said.contains("the only uplink is up0") && !said.contains("192.168.7.1"), "{said}");
     succeed(router_command(lan, &["nft", "flush", "ruleset"]));
-    assert!(check().contains("no   the router's rules or routes are gone"));
+    router.line("has removed or changed the table anabranch-router of nftables; put back");
+    assert_eq!(check(), said);
     router.signal(Signal::TERM);
     assert!(router.wait().success());
     let said = check();
@@ -155,6 +156,73 @@ fn what_is_found_is_so(lan: &Lan, mut router: Program) {
         said.contains("no   no router runs here") && said.contains("rules and routes are not there"),
         "{said}"
     );
+}
+
+/// Other programs remove rules, routes and tables, or their firewall drops what is handed over: connections never hang for long.
+#[test]
+fn router_survives_changes_by_other_programs() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("guard");
+    for server in ["0.0.0.0:80", "[::]:81"] {
+        lan.server(server, echo);
+    }
+    let servers = [at(SERVER[0], 80), at(SERVER[1], 81)];
+    let _far = lan.proxy();
+    let router = lan.router("");
+    let is_served = || assert_eq!(servers.map(|server| seen_from(&lan, server)), [BY_PROXY, BY_PROXY]);
+    is_served();
+    for family in ["-4", "-6"] {
+        for removed in ["rule del priority 500", "route flush table 1081"] {
+            lan.ip("router", &format!("{family} {removed}"));
+            router.line(&format!("put back: ip {family} "));
+            is_served();
+        }
+    }
+    for removed in [
+        "flush ruleset",
+        "flush chain inet anabranch-router prerouting",
+        "delete table inet anabranch-router",
+    ] {
+        succeed(router_command(&lan, &[&["nft"], &removed.split(' ').collect::<Vec<_>>()[..]].concat()));
+        router.line("put back");
+        is_served();
+    }
+    // A firewall drops what is handed over: hosts go on their own until it accepts.
+    let firewall = "table inet fw { chain input { type filter hook input priority filter; policy drop; \
+                    ct state established,related accept; iifname \"lo\" accept; meta l4proto ipv6-icmp accept; }; }";
+    succeed(router_command(&lan, &["nft", firewall]));
+    let line = router.line("the chain inet fw input drops the packets of hosts");
+    assert_eq!(servers.map(|server| seen_from(&lan, server)), HOST);
+    let remedy = line.split(": ").last().expect("a remedy");
+    succeed(router_command(&lan, &["sh", "-c", remedy]));
+    router.line("takes the TCP connections of its hosts again");
+    is_served();
+}
+
+#[test]
+fn router_keeps_urgent_bytes() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("urgent");
+    lan.server("0.0.0.0:80", |mut stream| {
+        socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has it");
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).expect("the client ends");
+        write_urgently(&stream);
+        stream.write_all(&all).expect("the client reads");
+    });
+    let _far = lan.proxy();
+    let _router = lan.router("");
+    let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("it answers");
+    socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has it");
+    write_urgently(&stream);
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("the server ends");
+    assert!(answer.ends_with("\nabc!defabc!def"), "{answer}");
 }
 
 fn router_command(lan: &Lan, words: &[&str]) -> Command {
@@ -307,7 +375,7 @@ fn a_router_leaves_nothing_behind_and_what_it_found_open_goes_on() {
         let mut router = lan.router("");
         assert_ne!(lan.state(), before);
         assert_eq!(&super::program::exchange::<5>(&older, b"still"), b"still");
-        // What it carries itself has time to end.
+        // Its own connections have time to end.
         let carried = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
         BufReader::new(&carried).read_line(&mut String::new()).expect("the server says who came");
         router.signal(signal);
@@ -321,7 +389,7 @@ fn a_router_leaves_nothing_behind_and_what_it_found_open_goes_on() {
     }
 }
 
-/// What `ip netns exec` lays over a file of `/etc`.
+/// Files that `ip netns exec` mounts over those of `/etc`.
 struct Etc(std::path::PathBuf);
 
 impl Etc {
@@ -379,7 +447,7 @@ fn killed_fifty_times_under_load_it_starts_as_new() {
         router.wait();
         for stream in streams {
             let (wrote, read) = stream.join().expect("it ends");
-            // The kernel tells of a reset once: one of both hears of it.
+            // The kernel reports a reset once, to one of the two hosts.
             let reset = ErrorKind::ConnectionReset;
             assert!(wrote == reset || read == Err(reset), "{wrote:?}, {read:?}");
         }
@@ -414,7 +482,7 @@ fn what_is_printed_is_what_is_installed() {
     let printed = succeed(router_command(&lan, &words.iter().map(String::as_str).collect::<Vec<_>>()));
     shell(&lan, &printed);
     assert_eq!(lan.state(), installed);
-    // Who has done it by hand starts it so.
+    // After an installation by hand, it is started like this.
     let by_hand = super::lan::config(bypass).replace("[router]\n", "[router]\ninstall = false\n");
     let mut router = Program::start_in(lan.name("router"), "router", &by_hand);
     assert_eq!(seen_from(&lan, at(SERVER[0], 80)), BY_PROXY);
@@ -447,13 +515,13 @@ fn what_stands_in_the_way_is_told_and_nothing_is_left() {
         assert_eq!(lan.state(), state);
     };
     lan.ip("router", "rule add fwmark 0x8000000/0xf000000 lookup 77");
-    refused(&[], "mark 0x8000000 is used by something else (see: ip -4 rule show); give [router] another");
+    refused(&[], "mark 0x8000000 is in use by another program (see: ip -4 rule show); give [router] another");
     lan.ip("router", "rule del fwmark 0x8000000/0xf000000 lookup 77");
     lan.ip("router", "-6 rule add to 2001:db8:7::/48 lookup 1081");
-    refused(&[], "table 1081 is used by something else (see: ip -6 rule show)");
+    refused(&[], "table 1081 is in use by another program (see: ip -6 rule show)");
     lan.ip("router", "-6 rule del to 2001:db8:7::/48 lookup 1081");
     lan.ip("router", "route add 203.0.113.7 via 198.18.0.2 table 1081");
-    refused(&[], "table 1081 is used by something else (see: ip -4 route show table 1081)");
+    refused(&[], "table 1081 is in use by another program (see: ip -4 route show table 1081)");
     lan.ip("router", "route flush table 1081");
     if Command::new("setpriv").arg("--version").output().is_ok() {
         refused(

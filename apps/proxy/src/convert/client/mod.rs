@@ -4,14 +4,17 @@ use super::cookie::of_proof;
 use super::errors::reply;
 use super::session::{NoMessage, Opening, opening};
 use super::{ErrorCode, Tlv, emit};
-use crate::config::Via;
-use crate::far::{Connected, Early, Far, NotConnected, failed};
+use crate::config::{Limits, Via};
 use crate::login::prove;
-use crate::proof::Epoch;
+use crate::password_proof::Epoch;
+use crate::resolver::Addresses;
 use crate::socks::wire::{Reply, Target};
-use crate::stream::Transport;
+use crate::stream::{Transport, write_all};
+use crate::upstream_proxy::{
+    Connected, Dialogue, EarlyData, NoAnswer, NotConnected, Opened, UpstreamProxy, connect_error,
+};
 use core::net::{IpAddr, SocketAddr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,26 +22,26 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 /// A server's addresses that are asked for, one after another.
-const MOST_ADDRESSES: usize = 4;
+const MAX_ADDRESSES: usize = 4;
 /// Connections to the converter for one address of a server: with a cookie that is no longer good, with none, and with the new one.
-const MOST_ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 /// Addresses of ours for which cookies are kept.
-const MOST_COOKIES: usize = 32;
-/// The longest cookie that has room in a message beside its head, its own, and a server of 20 bytes.
-const LONGEST_COOKIE: usize = 1020 - 4 - 4 - 20;
+const MAX_COOKIES: usize = 32;
+/// Length of the longest cookie that fits into a message with its own header, the message's and a server of 20 bytes.
+const MAX_COOKIE_BYTES: usize = 1020 - 4 - 4 - 20;
 /// How long a converter is left alone that has no room and does not say for how long (§6.2.8).
-const LEFT_ALONE: u8 = 30;
+const DEFAULT_PAUSE_S: u8 = 30;
 
 /// The converter.
 pub struct Client {
-    far: Far,
-    /// What the converter has given us, by the address of ours that it was for.
+    proxy: UpstreamProxy,
+    /// Cookies of the converter, by the local address that they are valid for.
     cookies: Mutex<BTreeMap<IpAddr, Vec<u8>>>,
     /// Until when it has no room.
     left_alone: Mutex<Option<Instant>>,
 }
 
-/// What became of a connection to the converter.
+/// Result of a connection to the converter.
 enum Attempt {
     Connected(Connected),
     /// It is to be made again, with another cookie.
@@ -47,7 +50,7 @@ enum Attempt {
     Unreached(NotConnected),
 }
 
-/// What the converter says.
+/// The converter's answer.
 #[derive(Default)]
 struct Said {
     error: Option<(ErrorCode, Vec<u8>)>,
@@ -55,36 +58,46 @@ struct Said {
 }
 
 impl Client {
-    /// With these settings; a name waits no longer than this for others.
-    pub fn new(via: Via, patience: Duration) -> Self {
-        Self { far: Far::new(via, patience), cookies: Mutex::default(), left_alone: Mutex::default() }
+    /// Creates it from the settings.
+    pub fn new(via: Via, limits: &Limits) -> Self {
+        Self {
+            proxy: UpstreamProxy::new(via, limits),
+            cookies: Mutex::default(),
+            left_alone: Mutex::default(),
+        }
     }
 
     /// By what it is reached, unless it has that not.
     pub const fn transport(&self) -> Transport {
-        self.far.transport()
+        self.proxy.transport()
     }
 
-    /// Has the converter connect to a target, whose name is looked up here; what the client has said so far goes out with the
-    /// message. What was said to a converter that does not connect
-    /// has reached no server, and is said again over another connection.
+    /// Has the converter connect to a target, whose name is looked up here. The client's first data go out with the message. A
+    /// converter that does not connect has passed no data on, so they are repeated over the next connection.
     ///
     /// # Errors
-    /// What the converter says, or why it is not reached; that the client is gone.
-    pub async fn connect<F: FnMut() -> io::Result<Vec<u8>>>(
+    ///
+    /// The converter's reason, or why it is not reached; that the client has disconnected.
+    pub async fn connect<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         target: &Target,
-        early: &mut Early<F>,
+        early: &mut EarlyData<F>,
     ) -> Result<Connected, NotConnected> {
         self.has_room()?;
-        let addresses = match target {
-            Target::Address(address) => vec![*address],
+        let mut addresses: Addresses = match target {
+            Target::Address(address) => vec![*address].into(),
             Target::Name(name, port) => {
-                self.far.names().addresses(None, name, *port).await.map_err(|error| failed(&error))?
+                let addresses = self.proxy.resolver().addresses(None, name, *port).await;
+                addresses.map_err(|error| connect_error(&error))?
             }
         };
         let mut failure = (Reply::HostUnreachable, "has no address".to_owned());
-        for server in addresses.into_iter().take(MOST_ADDRESSES) {
+        let mut servers: VecDeque<_> = std::mem::take(&mut addresses.ready).into();
+        for _ in 0..MAX_ADDRESSES {
+            if servers.is_empty() {
+                servers.extend(addresses.later().await);
+            }
+            let Some(server) = servers.pop_front() else { break };
             match self.reach(server, early).await? {
                 Ok(connected) => return Ok(connected),
                 Err(unreached) => failure = unreached,
@@ -94,63 +107,63 @@ impl Client {
     }
 
     /// Has it connect to one address; in the answer, why that is not reached by it.
-    async fn reach<F: FnMut() -> io::Result<Vec<u8>>>(
+    async fn reach<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         server: SocketAddr,
-        early: &mut Early<F>,
+        early: &mut EarlyData<F>,
     ) -> Result<Result<Connected, NotConnected>, NotConnected> {
-        for _ in 0..MOST_ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             match self.attempt(server, early).await? {
                 Attempt::Connected(connected) => return Ok(Ok(connected)),
                 Attempt::Unreached(why) => return Ok(Err(why)),
                 Attempt::Again => {}
             }
         }
-        Err(self.far.refused("takes none of its own cookies: does it want a user?"))
+        Err(self.proxy.refused("takes none of its own cookies: does it want a user?"))
     }
 
-    async fn attempt<F: FnMut() -> io::Result<Vec<u8>>>(
+    async fn attempt<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         server: SocketAddr,
-        early: &mut Early<F>,
+        early: &mut EarlyData<F>,
     ) -> Result<Attempt, NotConnected> {
-        let of_proxy = |error: io::Error| self.far.failed(&error);
-        let stream = self.far.connect().await?;
-        let here = stream.local_addr().map_err(of_proxy)?.ip();
-        let kept = self.cookies().get(&here).cloned();
-        let flight = self.flight(server, kept.clone()).map_err(of_proxy)?;
-        self.far.say(&stream, flight, early).await?;
-        let (said, first) = self.answer(&stream).await?;
-        // From here on, a stream that is dropped is reset, as §6.2.2 wants it after an error.
-        let Some((code, value)) = said.error else {
-            return Ok(Attempt::Connected(Connected { server: stream, bound: None, first }));
+        let conversation = Conversation { client: self, server };
+        let opened = self.proxy.open(&conversation, early).await?;
+        let Some((code, value)) = &opened.answer.said.error else {
+            self.proxy.complete(&opened, &conversation, early).await?;
+            let Opened { stream, answer, .. } = opened;
+            return Ok(Attempt::Connected(Connected { server: stream, bound: None, first: answer.rest }));
         };
+        // From here on, a stream that is dropped is reset, as §6.2.2 requires after an error.
+        let code = *code;
+        let here = opened.stream.local_addr().map_err(|error| self.proxy.connect_error(&error))?.ip();
         match code {
             ErrorCode::MissingCookie => {
-                self.keep(here, said.cookie)?;
+                self.keep(here, opened.answer.said.cookie)?;
                 Ok(Attempt::Again)
             }
             // A cookie of another time, or for another address that a translator has given us since.
-            ErrorCode::NotAuthorized if kept.is_some() && self.far.user().is_none() => {
-                self.cookies().remove(&here);
+            ErrorCode::NotAuthorized
+                if self.proxy.user().is_none() && self.cookies().remove(&here).is_some() =>
+            {
                 Ok(Attempt::Again)
             }
             ErrorCode::ConnectionReset | ErrorCode::DestinationUnreachable => {
-                Ok(Attempt::Unreached(self.far.says(reply(code, &value, server.ip()), code)))
+                Ok(Attempt::Unreached(self.proxy.rejected(reply(code, value, server.ip()), code)))
             }
             ErrorCode::ResourceExceeded | ErrorCode::NetworkFailure => {
-                self.leave_alone(&value);
-                Err(self.far.says(Reply::Failure, code))
+                self.leave_alone(value);
+                Err(self.proxy.rejected(Reply::Failure, code))
             }
-            _ => Err(self.far.says(reply(code, &value, server.ip()), code)),
+            _ => Err(self.proxy.rejected(reply(code, value, server.ip()), code)),
         }
     }
 
-    /// All that is said to the converter before the client's own words.
-    fn flight(&self, server: SocketAddr, kept: Option<Vec<u8>>) -> io::Result<Vec<u8>> {
+    /// The message to the converter.
+    fn message(&self, server: SocketAddr, kept: Option<Vec<u8>>) -> io::Result<Vec<u8>> {
         let mut tlvs = vec![Tlv::Connect { server, options: Vec::new() }];
         let too_long = || io::Error::other("a cookie has no room in a message");
-        let cookie = match self.far.user() {
+        let cookie = match self.proxy.user() {
             Some(user) => {
                 let epoch = kept.and_then(|kept| Epoch::try_from(kept).ok()).unwrap_or_default();
                 let request = emit(&tlvs).ok_or_else(too_long)?;
@@ -162,45 +175,13 @@ impl Client {
         emit(&tlvs).ok_or_else(too_long)
     }
 
-    /// What it says to that, and what follows.
-    async fn answer(&self, stream: &TcpStream) -> Result<(Said, Vec<u8>), NotConnected> {
-        let Opening { tlvs, rest, .. } = opening(stream).await.map_err(|no| match no {
-            NoMessage::Malformed(malformed, _) => {
-                self.far.refused(&format!("{malformed}: is it a converter?"))
-            }
-            NoMessage::Broken(error) => self.far.failed(&error),
-        })?;
-        let mut said = Said::default();
-        for tlv in tlvs {
-            match tlv {
-                Tlv::Error(code, value) => said.error = Some((code, value)),
-                Tlv::Cookie(cookie) => said.cookie = Some(cookie),
-                // What a server answered is of use to who could reach it without a converter.
-                Tlv::ExtendedTcpHeader(_) | Tlv::SupportedTcpExtensions(_) => {}
-                Tlv::Other(kind, _) if kind != 0 => {}
-                Tlv::Info | Tlv::Connect { .. } | Tlv::Other(..) => {
-                    return Err(self.far.refused("answers as a client would"));
-                }
-            }
-        }
-        // §6.2.8: without a part of its own, the cookie stands in the error, behind a byte of zero.
-        if let (None, Some((ErrorCode::MissingCookie, value))) = (&said.cookie, &said.error)
-            && let Some((0, cookie)) = value.split_first()
-        {
-            let mut cookie = cookie.to_vec();
-            cookie.resize(cookie.len().next_multiple_of(super::WORD), 0);
-            said.cookie = Some(cookie);
-        }
-        Ok((said, rest))
-    }
-
     /// Keeps a cookie for an address of ours.
     fn keep(&self, here: IpAddr, cookie: Option<Vec<u8>>) -> Result<(), NotConnected> {
         let cookie = cookie
-            .filter(|cookie| !cookie.is_empty() && cookie.len() <= LONGEST_COOKIE)
-            .ok_or_else(|| self.far.refused("wants a cookie and gives none that could be shown"))?;
+            .filter(|cookie| !cookie.is_empty() && cookie.len() <= MAX_COOKIE_BYTES)
+            .ok_or_else(|| self.proxy.refused("wants a cookie and gives none that could be shown"))?;
         let mut cookies = self.cookies();
-        if cookies.len() >= MOST_COOKIES && !cookies.contains_key(&here) {
+        if cookies.len() >= MAX_COOKIES && !cookies.contains_key(&here) {
             cookies.pop_first();
         }
         cookies.insert(here, cookie);
@@ -211,9 +192,9 @@ impl Client {
         self.cookies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks it for nothing for so many seconds, or as long as is usual if it names none.
+    /// Sends it nothing for the given number of seconds, or for the default time.
     fn leave_alone(&self, value: &[u8]) {
-        let seconds = value.first().copied().filter(|&seconds| seconds > 0).unwrap_or(LEFT_ALONE);
+        let seconds = value.first().copied().filter(|&seconds| seconds > 0).unwrap_or(DEFAULT_PAUSE_S);
         let until = Instant::now() + Duration::from_secs(seconds.into());
         *self.left_alone.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
     }
@@ -221,12 +202,83 @@ impl Client {
     fn has_room(&self) -> Result<(), NotConnected> {
         let until = *self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
         match until.map(|until| until.saturating_duration_since(Instant::now())) {
-            Some(left) if !left.is_zero() => Err(self.far.refused(&format!(
+            Some(left) if !left.is_zero() => Err(self.proxy.refused(&format!(
                 "has no room, and is not asked for {:.0} s more",
                 left.as_secs_f64().ceil()
             ))),
             _ => Ok(()),
         }
+    }
+}
+
+/// Asks a converter which TCP options it supports; false if the answer is none of a converter.
+///
+/// # Errors
+/// If the connection breaks.
+pub async fn is_answered(stream: &TcpStream) -> io::Result<bool> {
+    let question = emit(&[Tlv::Info]).expect("it is short");
+    write_all(stream, &question).await?;
+    match opening(stream).await {
+        Ok(_) => Ok(true),
+        Err(NoMessage::Malformed(..)) => Ok(false),
+        Err(NoMessage::Broken(error)) => Err(error),
+    }
+}
+
+/// The answer of a converter, and the bytes that follow it.
+struct Answer {
+    said: Said,
+    rest: Vec<u8>,
+}
+
+/// A message with a server to connect to.
+struct Conversation<'a> {
+    client: &'a Client,
+    server: SocketAddr,
+}
+
+impl Dialogue for Conversation<'_> {
+    type Answer = Answer;
+
+    fn hello(&self, local: IpAddr) -> io::Result<Vec<u8>> {
+        let kept = self.client.cookies().get(&local).cloned();
+        self.client.message(self.server, kept)
+    }
+
+    fn request(&self) -> io::Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+
+    async fn answer(&self, stream: &TcpStream) -> Result<Answer, NoAnswer> {
+        let proxy = &self.client.proxy;
+        let Opening { tlvs, rest, .. } = opening(stream).await.map_err(|no| match no {
+            NoMessage::Malformed(malformed, _) => {
+                NoAnswer::Foreign(proxy.refused(&format!("{malformed}: is it a converter?")))
+            }
+            NoMessage::Broken(error) => NoAnswer::Broken(proxy.connect_error(&error)),
+        })?;
+        let mut said = Said::default();
+        for tlv in tlvs {
+            match tlv {
+                Tlv::Error(code, value) => said.error = Some((code, value)),
+                Tlv::Cookie(cookie) => said.cookie = Some(cookie),
+                // The options of a server are of use to clients that could reach it without a converter.
+                Tlv::ExtendedTcpHeader(_) | Tlv::SupportedTcpExtensions(_) => {}
+                Tlv::Other(kind, _) if kind != 0 => {}
+                Tlv::Info | Tlv::Connect { .. } | Tlv::Other(..) => {
+                    return Err(NoAnswer::Foreign(proxy.refused("answers as a client would")));
+                }
+            }
+        }
+        // §6.2.8: without a TLV for it, the cookie is in the error, after a zero byte.
+        if let (None, Some((ErrorCode::MissingCookie, value))) = (&said.cookie, &said.error)
+            && let Some((0, cookie)) = value.split_first()
+        {
+            let mut cookie = cookie.to_vec();
+            cookie.resize(cookie.len().next_multiple_of(super::WORD), 0);
+            said.cookie = Some(cookie);
+        }
+        Ok(Answer { said, rest })
     }
 }
 

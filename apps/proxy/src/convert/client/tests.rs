@@ -10,11 +10,11 @@ use std::sync::Arc;
 const SERVER: &str = "192.0.2.1:80";
 const EARLY: &[u8] = b"early data";
 
-/// What came to a converter, each client's message with what followed it.
+/// Messages that reached a converter, each with the bytes after it.
 type Came = Arc<Mutex<Vec<(Vec<Tlv>, Vec<u8>)>>>;
 
-/// A converter that reads each client's message and early data, answers so, by how many came before and what the message says, and
-/// waits until the client ends.
+/// A converter that reads each client's message and early data, and waits until the client ends. The answer depends on the
+/// number of earlier messages and on the message.
 fn converter(answer: impl Fn(usize, &[Tlv]) -> Vec<u8> + Send + 'static) -> (String, Came) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().unwrap().to_string();
@@ -50,15 +50,21 @@ fn flight(stream: &mut Stream) -> (Vec<Tlv>, Vec<u8>) {
 }
 
 fn client(proxy: &str, user: Option<User>) -> Client {
-    let via = Via { proxy: proxy.to_owned(), protocol: Protocol::Convert, user, from: Vec::new() };
-    Client::new(via, Duration::from_secs(10))
+    let via = Via {
+        proxy: proxy.to_owned(),
+        protocol: Protocol::Convert,
+        user,
+        from: Vec::new(),
+        keep_alive: None,
+    };
+    Client::new(via, &Limits::default())
 }
 
 async fn ask(client: &Client) -> Result<Vec<u8>, NotConnected> {
     let mut once = vec![EARLY.to_vec()];
     let target = Target::Address(SERVER.parse().unwrap());
     let early = || Ok(once.pop().unwrap_or_default());
-    let Connected { server, mut first, .. } = client.connect(&target, &mut Early::new(early)).await?;
+    let Connected { server, mut first, .. } = client.connect(&target, &mut EarlyData::new(early)).await?;
     while crate::stream::read_some(&server, &mut first).await.expect("it ends") > 0 {}
     Ok(first)
 }
@@ -92,7 +98,7 @@ async fn early_data_goes_with_the_message_and_what_follows_the_answer_is_the_ser
 
 #[tokio::test]
 async fn a_cookie_is_learned_shown_and_forgotten() {
-    // In a part of its own, and in the error alone.
+    // In its own TLV, and in the error alone.
     let missing = error(ErrorCode::MissingCookie, &[0, 1, 2, 3, 4, 5, 6, 7]);
     let both = said(
         &[Tlv::Error(ErrorCode::MissingCookie, vec![0]), Tlv::Cookie(vec![1, 2, 3, 4, 5, 6, 7, 0])],
@@ -113,7 +119,7 @@ async fn a_cookie_is_learned_shown_and_forgotten() {
         let (without, with) = (vec![connect_tlv()], vec![connect_tlv(), cookie]);
         let flights: Vec<_> = came.lock().unwrap().iter().map(|(tlvs, _)| tlvs.clone()).collect();
         assert_eq!(flights, [&without, &with, &with, &with, &without, &with].map(Clone::clone));
-        // What a converter that does not connect was told has reached nobody, and is told again.
+        // Early data reach no server if the converter does not connect, and are repeated.
         assert!(came.lock().unwrap().iter().all(|(_, early)| early == EARLY));
     }
 }
@@ -176,7 +182,7 @@ async fn converters_that_answer_nonsense_are_left() {
         assert_eq!(came.lock().unwrap().len(), 1, "{shown:?}");
     }
     // The longest cookie that could be shown is.
-    let longest = Tlv::Cookie(vec![7; LONGEST_COOKIE]);
+    let longest = Tlv::Cookie(vec![7; MAX_COOKIE_BYTES]);
     let (address, came) = converter(move |before, _| match before {
         0 => said(&[Tlv::Error(ErrorCode::MissingCookie, vec![]), longest.clone()], b""),
         _ => connected(b""),
@@ -193,7 +199,7 @@ async fn a_converter_that_is_never_content_is_asked_so_often_and_no_more() {
     });
     let (reply, why) = ask(&client(&address, None)).await.unwrap_err();
     assert!(reply == Reply::Failure && why.contains("takes none of its own cookies"), "{why}");
-    assert_eq!(came.lock().unwrap().len(), MOST_ATTEMPTS);
+    assert_eq!(came.lock().unwrap().len(), MAX_ATTEMPTS);
 }
 
 #[tokio::test]
@@ -229,9 +235,9 @@ async fn a_converter_without_room_is_left_alone_for_a_while() {
 #[test]
 fn cookies_are_kept_for_so_many_addresses() {
     let client = client("127.0.0.1:1", None);
-    for number in 0..2 * MOST_COOKIES as u32 {
+    for number in 0..2 * MAX_COOKIES as u32 {
         let here = IpAddr::V4(core::net::Ipv4Addr::from_bits(number));
         client.keep(here, Some(vec![1; 4])).unwrap();
     }
-    assert_eq!(client.cookies().len(), MOST_COOKIES);
+    assert_eq!(client.cookies().len(), MAX_COOKIES);
 }

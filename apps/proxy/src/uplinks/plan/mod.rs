@@ -1,7 +1,7 @@
-//! What should be there, from what there is.
+//! Computes the rules, routes and endpoints of uplinks from the state of the machine.
 
 use super::parts::{
-    DEFAULT_PRIORITY, Endpoint, LAST_METRIC, MAIN, METRIC, MOST_ENDPOINTS, Parts, Route, Rule,
+    DEFAULT_PRIORITY, Endpoint, LAST_METRIC, MAIN, MAX_ENDPOINTS, METRIC, Parts, Route, Rule,
     SPECIFIC_PRIORITY, Way,
 };
 use super::routing::{Address, Link};
@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// put them there do so again when it is back.
 pub type Remembered = BTreeMap<(u32, bool), Way>;
 
-/// What becomes of an uplink, or of an address of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// State of an uplink, or of one of its addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// There is no such interface.
     Missing,
@@ -24,17 +24,19 @@ pub enum State {
     NoAddress,
     /// It has no default route, and no gateway is named.
     NoGateway,
+    /// Another uplink, of this name, has the same address.
+    SameAddress(String),
     /// The interface is not set up.
     Down,
     /// It has no carrier.
     NoCarrier,
-    /// Nothing gets through from it, as far as can be told from here.
+    /// Probes from it have no answer.
     Silent,
     /// Subflows may leave from it, by a way, and are for this.
     Used(Usage, Way),
     /// It has none while others are there.
     Waits,
-    /// It is an endpoint of somebody else.
+    /// It is an endpoint of another program.
     Foreign(Way),
     /// There are as many endpoints as the kernel has room for.
     OneTooMany,
@@ -43,33 +45,38 @@ pub enum State {
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing => f.write_str("there is no such interface; it is waited for"),
-            Self::NoAddress => f.write_str("not used: it has no address that reaches beyond it"),
+            Self::Missing => f.write_str("waiting for the interface, which does not exist"),
+            Self::NoAddress => f.write_str("not used: no global address"),
             Self::NoGateway => f.write_str(
-                "not used: it has no default route; have it get one, or give gateway in [[uplink]]",
+                "not used: no default route; set gateway in [[uplink]], or have DHCP set the route",
             ),
-            Self::Down => f.write_str("not used: it is down"),
-            Self::NoCarrier => f.write_str("not used: it has no carrier"),
-            Self::Silent => f.write_str("not used while others are: nobody answers who is asked over it"),
-            Self::Used(Usage::Backup, way) => write!(f, "used when the others are dead, {way}"),
+            Self::SameAddress(other) => write!(
+                f,
+                "not used: {other} has the same address; give one of the two modems another network, such as 192.168.9.0/24, on its \
+                 settings page, and connect it again"
+            ),
+            Self::Down => f.write_str("not used: the interface is down"),
+            Self::NoCarrier => f.write_str("not used: no carrier"),
+            Self::Silent => f.write_str("standby: probe targets do not answer over this uplink"),
+            Self::Used(Usage::Backup, way) => write!(f, "backup: used when the others are dead, {way}"),
             Self::Used(_, way) => write!(f, "used, {way}"),
-            Self::Waits => f.write_str("not used while others are"),
+            Self::Waits => f.write_str("standby: another uplink is in use"),
             Self::Foreign(way) => {
-                write!(f, "packets leave by it, {way}; its endpoint is somebody else's, and left as it is")
+                write!(f, "used, {way}; its endpoint belongs to another program and stays unchanged")
             }
             Self::OneTooMany => {
-                write!(f, "not used: the kernel has room for {MOST_ENDPOINTS} endpoints alone")
+                write!(f, "not used: the kernel has no room for more than {MAX_ENDPOINTS} endpoints")
             }
         }
     }
 }
 
-/// What should be there.
+/// The state to be reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Rules, routes and endpoints.
     pub parts: Parts,
-    /// What becomes of uplinks (by name), or of those of their addresses of which that is to be said.
+    /// States of uplinks by name, or of those addresses whose state differs.
     pub states: BTreeMap<(String, Option<IpAddr>), State>,
     /// Addresses from which something may be sent, whether it gets through or not, and their interfaces.
     pub open: BTreeMap<IpAddr, String>,
@@ -84,8 +91,8 @@ struct Ready {
     way: Way,
 }
 
-/// What should be there for these uplinks, each for what it is for now; the first table is `table`. From the addresses in `silent`
-/// nothing gets through.
+/// The plan for these uplinks, each with its present use. The first table is `table`. Probes from the addresses in `silent`
+/// have no answer.
 pub fn plan(
     uplinks: &[(&Uplink, Usage)],
     table: u32,
@@ -107,6 +114,10 @@ pub fn plan(
         }
         for v4 in [true, false] {
             let Some(chosen) = choose(link, v4, view) else { continue };
+            if let Some(other) = sharing(uplinks, chosen, view).filter(|other| other.index != link.index) {
+                plan.states.insert((name.clone(), Some(chosen)), State::SameAddress(other.name.clone()));
+                continue;
+            }
             let Some(way) = way(uplink, link, v4, view, remembered) else {
                 plan.states.insert((name.clone(), Some(chosen)), State::NoGateway);
                 continue;
@@ -135,8 +146,20 @@ pub fn plan(
     plan
 }
 
+/// The link that uses an address, which several uplinks may have: modems often have the same factory settings. Rules choose a
+/// link by the source of packets, so only one can be used: the first that is up, by use and then by the order of the file.
+fn sharing<'a>(uplinks: &[(&Uplink, Usage)], address: IpAddr, view: &'a View) -> Option<&'a Link> {
+    let link_of = |(uplink, usage): &(&Uplink, Usage)| {
+        let named = |link: &&Link| link.name == *uplink.interface.as_ref();
+        let link = view.links.iter().find(named)?;
+        (choose(link, address.is_ipv4(), view) == Some(address)).then_some((link, *usage))
+    };
+    let links = uplinks.iter().filter_map(link_of);
+    links.min_by_key(|(link, usage)| (!link.is_up(), *usage)).map(|(link, _)| link)
+}
+
 /// Why nothing is to be sent over a link that has an address and a gateway.
-const fn hindrance(link: &Link, silent: bool) -> Option<State> {
+fn hindrance(link: &Link, silent: bool) -> Option<State> {
     if !link.is_set_up() {
         Some(State::Down)
     } else if !link.is_up() {
@@ -149,14 +172,14 @@ const fn hindrance(link: &Link, silent: bool) -> Option<State> {
 }
 
 impl Plan {
-    /// What has this source goes by networks that are known, and for the rest by the uplink's own default route.
+    /// Packets from this source use specific routes of the main table, and otherwise the uplink's own default route.
     fn add_rules(&mut self, from: IpAddr, table: u32) {
         self.parts.rules.insert(Rule { from, priority: SPECIFIC_PRIORITY, table: MAIN, specific: true });
         self.parts.rules.insert(Rule { from, priority: DEFAULT_PRIORITY, table, specific: false });
     }
 
-    /// Without its default route, packets must not leave by another uplink with an address that nobody knows there: who sends is
-    /// told at once, and takes another.
+    /// Without this uplink's default route, its packets must not leave by another uplink, where their source is unknown. The
+    /// sender gets an error at once and can use another address.
     fn add_routes(&mut self, table: u32, way: Way, v4: bool, link: &Link) {
         self.parts.routes.insert(Route { v4, table, way: Way::Unreachable, metric: LAST_METRIC });
         if link.is_up() {
@@ -176,7 +199,7 @@ impl Plan {
                 State::Foreign(*way)
             } else if waits {
                 State::Waits
-            } else if self.parts.endpoints.len() + others().count() >= MOST_ENDPOINTS {
+            } else if self.parts.endpoints.len() + others().count() >= MAX_ENDPOINTS {
                 State::OneTooMany
             } else {
                 self.parts.endpoints.insert(*endpoint);
@@ -198,7 +221,7 @@ impl Plan {
     }
 }
 
-/// Where the default route of an interface leads: as the file says, as somebody has put it there, or had.
+/// The default route of an interface: from the file, from the main table, or as it was before the link went down.
 fn way(uplink: &Uplink, link: &Link, v4: bool, view: &View, remembered: &Remembered) -> Option<Way> {
     let by = |via| Way::By { link: link.index, via };
     let named = uplink.gateway.as_ref().map(|gateway| *gateway.as_ref());
@@ -217,9 +240,9 @@ fn of_link<'a>(link: &Link, v4: bool, view: &'a View) -> impl Iterator<Item = &'
         .filter(move |address| address.link == index && address.ip.is_ipv4() == v4 && address.is_global())
 }
 
-/// The address that the kernel itself would begin connections from, so that a first subflow has an endpoint, and no link is
-/// used by two: what the default route says, then one that is not about to go, and for IPv6 a temporary one if the interface
-/// prefers these (`use_tempaddr`).
+/// The source address that the kernel would choose, so that a first subflow has an endpoint and no link has two subflows: the
+/// source of the default route, then an address that is not deprecated, and for IPv6 a temporary one if the interface prefers
+/// these (`use_tempaddr`).
 pub fn choose(link: &Link, v4: bool, view: &View) -> Option<IpAddr> {
     let source = view.gateway(link.index, v4).and_then(|found| found.source);
     let rank = |address: &&Address| {
@@ -234,7 +257,7 @@ pub fn choose(link: &Link, v4: bool, view: &View) -> Option<IpAddr> {
     of_link(link, v4, view).min_by_key(rank).map(|address| address.ip)
 }
 
-/// Notes where default routes lead, and forgets those that somebody has removed while their link was there.
+/// Notes default routes, and forgets those that were removed while their link was up.
 pub fn remember(remembered: &mut Remembered, before: &View, now: &View) {
     let has_addresses = |link: u32, v4: bool| {
         now.addresses

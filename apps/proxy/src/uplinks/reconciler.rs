@@ -1,9 +1,9 @@
-//! Taking care: what should be there is kept equal to what there is.
+//! Keeps rules, routes and endpoints in the kernel equal to the plan.
 
 use super::budget::{Budgets, today};
 use super::endpoints::{Known, PathManager};
 use super::netlink::Socket;
-use super::parts::{Endpoint, FIRST_ID, MOST_ENDPOINTS, Parts, Route, Way};
+use super::parts::{Endpoint, FIRST_ID, MAX_ENDPOINTS, Parts, Route, Way};
 use super::plan::{Plan, Remembered, State, plan, remember};
 use super::routing;
 use super::view::View;
@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 /// The metric of the route that notes how many further subflows connections might have before: this, and that number.
-const NOTE: u32 = 1000;
+const NOTE_METRIC: u32 = 1000;
 
 /// All that is known while care is taken.
 #[derive(Debug)]
-pub struct Care {
+pub struct Reconciler {
     uplinks: Vec<Uplink>,
     table: u32,
     routes: Socket,
@@ -33,11 +33,12 @@ pub struct Care {
     open: BTreeMap<IpAddr, String>,
 }
 
-impl Care {
-    /// Looks whether it can be taken. What one has left that was killed is taken over.
+impl Reconciler {
+    /// Reads the state of the kernel. The remains of a process that was killed are taken over.
     ///
     /// # Errors
-    /// If the kernel has no path manager, something else uses the tables, or it cannot be read what uplinks have carried.
+    ///
+    /// If the kernel has no path manager, another program uses the tables, or the volumes of uplinks cannot be read.
     pub fn new(uplinks: Vec<Uplink>, common: &Uplinks) -> Result<Self, Error> {
         let mut routes = Socket::open(None).map_err(unanswered)?;
         let mut manager = PathManager::open().map_err(|error| {
@@ -50,7 +51,7 @@ impl Care {
         let tables = table..=table + uplinks.len() as u32;
         if let Some(taken) = view.foreign_tables.iter().find(|taken| tables.contains(taken)) {
             return Err(Error::Refused(format!(
-                "table {taken} is used by something else (see: ip rule; ip route show table {taken}); give [uplinks] another, \
+                "table {taken} is in use by another program (see: ip rule; ip route show table {taken}); give [uplinks] another, \
                  such as table = {}",
                 table + 100
             )));
@@ -85,7 +86,7 @@ impl Care {
     ///
     /// # Errors
     /// If the kernel does not answer as it should.
-    pub fn pass(&mut self, silent: &BTreeSet<IpAddr>) -> Result<bool, Error> {
+    pub fn reconcile(&mut self, silent: &BTreeSet<IpAddr>) -> Result<bool, Error> {
         let view = View::take(&mut self.routes, &mut self.manager).map_err(unanswered)?;
         remember(&mut self.remembered, &self.before, &view);
         self.budgets.count(&self.uplinks, &view.links, today());
@@ -95,11 +96,12 @@ impl Care {
             self.uplinks.iter().map(|uplink| (uplink, self.budgets.usage(uplink))).collect();
         let Plan { mut parts, states, open } = plan(&uplinks, self.table, &view, &self.remembered, silent);
         self.open = open;
-        let wanted = parts.endpoints.len().min(MOST_ENDPOINTS) as u32;
+        let wanted = parts.endpoints.len().min(MAX_ENDPOINTS) as u32;
         let raised = (view.limit < wanted).then_some(wanted);
-        // What the limit was is noted in the kernel, where it outlives this process.
+        // The former limit is stored in the kernel, where it outlives this process.
         let before = self.noted(&view).or(raised.map(|_| view.limit));
-        let note = |limit| Route { v4: true, table: self.table, way: Way::Throw, metric: NOTE + limit };
+        let note =
+            |limit| Route { v4: true, table: self.table, way: Way::Throw, metric: NOTE_METRIC + limit };
         parts.routes.extend(before.map(note));
         let changed = self.put_right(&view, &parts, raised);
         self.say(states);
@@ -125,14 +127,15 @@ impl Care {
         Ok(())
     }
 
-    /// What the limit of further subflows was before.
+    /// The former limit of further subflows.
     fn noted(&self, view: &View) -> Option<u32> {
         let mut notes =
             view.own.routes.iter().filter(|route| route.way == Way::Throw && route.table == self.table);
-        notes.next()?.metric.checked_sub(NOTE)
+        notes.next()?.metric.checked_sub(NOTE_METRIC)
     }
 
-    /// Makes what is ours equal to what should be. Endpoints come after the rules that make them known as ours, and go before.
+    /// Makes our part of the kernel's state equal to the plan. Endpoints are added after the rules that mark them as ours, and
+    /// removed before them.
     fn put_right(&mut self, view: &View, should: &Parts, limit: Option<u32>) -> bool {
         let own = &view.own;
         for route in own.routes.difference(&should.routes) {
@@ -229,5 +232,5 @@ fn say_of((name, address): &(String, Option<IpAddr>), what: &str) {
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 fn unanswered(error: io::Error) -> Error {
-    Error::Refused(format!("the kernel does not answer as it should: {error}"))
+    Error::Refused(format!("unexpected answer of the kernel: {error}"))
 }

@@ -1,23 +1,31 @@
-//! Which addresses are this machine's own.
+//! Which addresses are this machine's own, and which it has a route to.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::io::{self, ErrorKind};
 
-/// Whether it is an address of this machine, whose firewall lets it reach itself. The kernel says so without a packet: what
-/// goes to such an address comes from it.
+/// Whether it is an address of this machine, which its own firewall may let in. Packets to such an address have it as their
+/// source, so the kernel can be asked without a packet.
 pub fn is_own(address: IpAddr) -> bool {
-    let any: IpAddr =
-        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    // Port 9 (discard): any will do.
-    let source = std::net::UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect((address, 9))?;
-        Ok(socket.local_addr()?.ip())
-    });
-    judge(address, source)
+    judge(address, source_for(address))
 }
 
-/// An address that no network leads to is nobody's; of one that the kernel had no answer for (no descriptor, no memory, a
-/// rule of the firewall) the worse is assumed.
+/// Whether this machine has a route to an address.
+pub fn has_route(address: IpAddr) -> bool {
+    source_for(address).is_ok()
+}
+
+/// The source of packets to an address.
+fn source_for(address: IpAddr) -> io::Result<IpAddr> {
+    let any: IpAddr =
+        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = std::net::UdpSocket::bind((any, 0))?;
+    // Port 9 (discard): any port will do.
+    socket.connect((address, 9))?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// An address without a route is not ours. If the kernel had another error (no descriptor, no memory, a rule of the firewall), the
+/// address is taken for ours, which is the safe answer.
 fn judge(address: IpAddr, source: io::Result<IpAddr>) -> bool {
     match source {
         Ok(source) => source == address,
@@ -33,13 +41,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machines_own_addresses_are_known() {
-        assert!(is_own("127.0.0.1".parse().unwrap()));
+    fn own_addresses_are_known() {
+        assert!(is_own("127.0.0.1".parse().unwrap()) && has_route("127.0.0.1".parse().unwrap()));
         assert!(!is_own("192.0.2.1".parse().unwrap()));
     }
 
     #[test]
-    fn what_the_kernel_cannot_say_is_taken_for_the_machines_own() {
+    fn address_counts_as_own_on_kernel_error() {
         let address: IpAddr = "1.1.1.1".parse().unwrap();
         let failed = |code| judge(address, Err(io::Error::from_raw_os_error(code)));
         for code in [libc::EMFILE, libc::ENOBUFS, libc::EACCES, libc::EPERM, libc::EADDRINUSE] {

@@ -1,0 +1,87 @@
+//! A server in the file: an address, or a name, each with a port.
+
+use crate::resolver::host_and_port;
+use core::fmt;
+use core::net::{Ipv4Addr, SocketAddr};
+use serde::Deserialize;
+
+/// A server behind a reverse proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Server {
+    /// A fixed address.
+    Address(SocketAddr),
+    /// A host name and a port. Its addresses may change.
+    Name(String, u16),
+}
+
+impl Server {
+    /// The address, if it needs no look-up.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Address(address) => Some(*address),
+            Self::Name(name, port) if name == "localhost" => Some((Ipv4Addr::LOCALHOST, *port).into()),
+            Self::Name(..) => None,
+        }
+    }
+}
+
+impl TryFrom<String> for Server {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        host_and_port(&text)
+            .filter(|(host, port)| *port != 0 && is_host_name(host))
+            .map(|(host, port)| Self::Name(host.to_owned(), port))
+            .ok_or_else(|| {
+                format!("\"{text}\" is no address or name with a port; write one as 192.0.2.1:443 or backend.internal:443")
+            })
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name(name, port) => write!(f, "{name}:{port}"),
+        }
+    }
+}
+
+/// Whether a text can be the name of a host. Four numbers with dots are a mistyped address.
+pub fn is_host_name(text: &str) -> bool {
+    let is_number = text.bytes().all(|byte| b"0123456789.".contains(&byte));
+    let has_name_letters = text.chars().all(|letter| letter.is_alphanumeric() || ".-_".contains(letter));
+    !text.is_empty() && has_name_letters && !is_number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_is_address_or_name_with_port() {
+        let server = |text: &str| Server::try_from(text.to_owned());
+        assert_eq!(server("192.0.2.1:443"), Ok(Server::Address("192.0.2.1:443".parse().unwrap())));
+        assert_eq!(server("[2001:db8::1]:443"), Ok(Server::Address("[2001:db8::1]:443".parse().unwrap())));
+        assert_eq!(server("backend.internal:443"), Ok(Server::Name("backend.internal".to_owned(), 443)));
+        assert_eq!(server("web_1:80").unwrap().to_string(), "web_1:80");
+        for wrong in [
+            "backend.internal",
+            "backend.internal:0",
+            ":443",
+            "192.0.2.256:443",
+            "a b:443",
+            "2001:db8::1:443",
+            "x:70000",
+        ] {
+            assert!(
+                server(wrong).is_err_and(|error| error.contains("write one as 192.0.2.1:443")),
+                "{wrong}"
+            );
+        }
+    }
+}
