@@ -527,6 +527,8 @@ pub struct Sctp {
     pub max_burst: Option<u32>,
     /// A packet may leave while the congestion window has any room at all.
     pub overshoot: bool,
+    /// Hold back data that does not fill a packet while other data is in flight.
+    pub nagle: bool,
     /// Packets by which one acknowledgement may open the window in slow start, if that is limited.
     pub abc_limit: Option<u32>,
     /// Lowest slow-start threshold that an uncoupled loss reaction leaves, packets.

@@ -92,10 +92,11 @@ static SETTINGS: &[Key] = &[
         Default::By(&[
             (Protocols::SINGLE_PATH, "\"reno\""),
             (Protocols::MPTCP, "\"lia\""),
-            (Protocols::CMT_SCTP, "\"cmt-rpv2\""),
+            (Protocols::CMT_SCTP, "\"lia\""),
         ]),
-        "Congestion control. The default is the one that the protocol's own specification prescribes, and for \
-         cmt-sctp the one made for it.",
+        "Congestion control. The default is the one that the protocol's own specification prescribes. cmt-sctp has none, and \
+         has the one of mptcp: `cmt-rpv2`, which was made for it, leaves a path one packet after a loss where two paths are \
+         equal, and does not fill paths that share nothing.",
     )
     .only(Protocols::CONNECTED),
     Key::new(
@@ -188,7 +189,14 @@ static TCP: &[Key] = &[
     )
     .only(Protocols::ANY_TCP),
     Key::new("timestamps", Shape::Flag, Default::Is("true"), "Use timestamps (RFC 7323).").only(Protocols::ANY_TCP),
-    Key::new("nagle", Shape::Flag, Default::Is("false"), "Nagle's algorithm.").only(Protocols::ANY_TCP),
+    Key::new(
+        "nagle",
+        Shape::Flag,
+        Default::By(&[(Protocols::ANY_TCP, "false"), (Protocols::ANY_SCTP, "true")]),
+        "Nagle's algorithm: data that does not fill a packet waits while other data is in flight (RFC 9260 §6.1). Set it to \
+         `false` for messages that are small and urgent.",
+    )
+    .only(Protocols::CONNECTED),
     Key::new(
         "keepalive",
         Shape::Either(&[Shape::Flag, Shape::Time { zero: false }]),
