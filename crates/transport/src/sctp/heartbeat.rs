@@ -27,27 +27,26 @@ pub(super) struct Answer {
 impl Core {
     /// Sends a heartbeat: it carries the path, a nonce that nobody can guess, and the time.
     pub fn send_heartbeat(&mut self, now: Time, at: usize, tag: u32) {
-        let nonce = self.secrets.next_u64();
-        self.send_heartbeat_with(now, at, (tag, nonce));
+        let (nonce, source) = (self.secrets.next_u64(), self.heartbeat_source(at));
+        self.send_heartbeat_with((now, at), tag, (nonce, source));
     }
 
     /// Sends a heartbeat at once; one that is on its way may be answered as well.
     pub fn repeat_heartbeat(&mut self, now: Time, at: usize, tag: u32) {
         match self.paths[at].heartbeat {
-            Heartbeat::Waiting { nonce, source, .. } if source == self.heartbeat_source(at) => {
-                self.send_heartbeat_with(now, at, (tag, nonce));
+            Heartbeat::Waiting { nonce, source, .. } => {
+                self.send_heartbeat_with((now, at), tag, (nonce, source));
             }
             _ => self.send_heartbeat(now, at, tag),
         }
     }
 
-    fn send_heartbeat_with(&mut self, now: Time, at: usize, (tag, nonce): (u32, u64)) {
+    fn send_heartbeat_with(&mut self, (now, at): (Time, usize), tag: u32, (nonce, source): (u64, IpAddr)) {
         let mut info = vec![at as u8];
         info.extend_from_slice(&nonce.to_be_bytes());
         info.extend_from_slice(&now.as_nanos().to_be_bytes());
         self.totals.heartbeats_sent += 1;
         let until = now + self.heartbeat_timeout(at);
-        let source = self.heartbeat_source(at);
         let path = &mut self.paths[at];
         path.heartbeat = Heartbeat::Waiting { nonce, source, until };
         path.counters.packets_sent += 1;
@@ -87,6 +86,19 @@ impl Core {
                 && !self.down.contains(local)
         };
         in_turn.into_iter().find(leads_there).unwrap_or(last)
+    }
+
+    /// Local addresses from which a path's destination is tried in turn.
+    fn sources_to(&self, at: usize) -> u64 {
+        let path = &self.paths[at];
+        let (own, remote) = (path.local.ip(), path.remote.ip());
+        let mut count = 1;
+        let mut next = self.source_after(own, remote);
+        while self.config.paths == Paths::Destination && next != own && count < self.local.len() as u64 {
+            count += 1;
+            next = self.source_after(next, remote);
+        }
+        count
     }
 
     /// Nothing was acknowledged in time on a path: if it may lead elsewhere from another local address, that is found out now.
@@ -155,10 +167,12 @@ impl Core {
         let rto = path.rtt.rto();
         let scouts = self.scouts(at);
         let counts = path.load.in_flight() == 0 && (scouts || !self.paths.iter().any(Path::healthy));
-        if !path.suspect && !scouts || counts {
-            return rto;
-        }
         let usual = path.rtt.srtt().map_or(Duration::ZERO, |srtt| srtt.saturating_mul(3));
+        if !path.suspect && !scouts || counts {
+            // All sources of an inactive destination have their turn within the timer; the association counts one error of it.
+            let inactive = path.reachability == Reachability::Inactive;
+            return if inactive { rto.min(usual.max(rto.div(self.sources_to(at)))) } else { rto };
+        }
         // An inactive destination is tried from each source in turn, as the only one is that does not answer.
         let in_turn = scouts || !path.active() && self.config.paths == Paths::Destination;
         let sources = if in_turn { self.local.len() } else { 1 };

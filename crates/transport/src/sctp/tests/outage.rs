@@ -69,11 +69,8 @@ fn errors_of_many_paths_count_as_those_of_one() {
         let one = given_up(1, cmt);
         for paths in [2, 4, 8] {
             let many = given_up(paths, cmt);
-            // One timeout more or less, of 60 s.
-            assert!(
-                many + 1_000 > one && many < one + 130_000,
-                "{one} ms with one path, {many} with {paths}"
-            );
+            // Idle paths hear of the outage from their next heartbeat, and have timers of their own.
+            assert!(many + 1_000 > one && many < 2 * one, "{one} ms with one path, {many} with {paths}");
         }
     }
 }

@@ -119,6 +119,7 @@ fn marks_of_before_a_reset_of_all_numbers_are_forgotten() {
     let marked = |net: &mut Net, mark: bool| {
         let State::Open(open) = &mut net.ends[B].state else { panic!("it is up") };
         if mark {
+            open.extensions.ecn = true;
             open.note_mark(Some(0), open.inbound.cumulative());
         }
         !open.echoes.is_empty()
