@@ -32,7 +32,7 @@ impl Open {
     /// the interface may come back.
     pub fn address_down(&mut self, core: &mut Core, now: Time, address: IpAddr) {
         if !self.extensions.asconf {
-            self.interface_down(core, now, address);
+            core.interface_down(now, address);
             return;
         }
         if core.own_addresses().any(|own| own == address) && core.local.len() > 1 {

@@ -219,7 +219,9 @@ impl Core {
         match self.config.paths {
             Paths::FullMesh => {
                 let sources: Vec<IpAddr> = locals.into_iter().filter(routed).collect();
-                sources.into_iter().for_each(|local| self.add_path(local, remote));
+                for local in sources {
+                    self.add_path(local, remote);
+                }
             }
             Paths::Destination => {
                 let place = self.remote.iter().position(|known| *known == remote);

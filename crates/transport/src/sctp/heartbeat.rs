@@ -227,7 +227,10 @@ impl Core {
             path.reachability = Reachability::Inactive;
         }
         let unconfirmed = path.reachability == Reachability::Unconfirmed;
-        if !path.active() {
+        // Data may have shown another source since.
+        let own = path.local.ip();
+        let tried = matches!(path.heartbeat, Heartbeat::Waiting { source, .. } if source == own);
+        if !path.active() && tried {
             self.change_source(at);
         }
         if unconfirmed {

@@ -185,25 +185,6 @@ impl Open {
         self.outbound.paths_changed(core);
     }
 
-    /// An interface cannot send any more: where another path is well, none that begins there waits for its timer.
-    pub fn interface_down(&mut self, core: &mut Core, now: Time, local: IpAddr) {
-        let spared = (0..core.paths.len()).any(|at| core.paths[at].healthy() && core.can_send(at));
-        if !spared {
-            return;
-        }
-        for at in 0..core.paths.len() {
-            let path = &mut core.paths[at];
-            if path.local.ip() != local || !path.healthy() {
-                continue;
-            }
-            if path.load.in_flight() > 0 {
-                path.retransmission_timer = Some(now);
-            } else {
-                core.path_error(now, at);
-            }
-        }
-    }
-
     /// Sends the probe that finds out more about a path's MTU, if one is due there.
     pub fn probe_mtu(&mut self, core: &mut Core, at: usize, now: Time) {
         let path = &mut core.paths[at];
@@ -235,6 +216,25 @@ impl Open {
 }
 
 impl Core {
+    /// An interface cannot send any more: where another path is well, none that begins there waits for its timer.
+    pub fn interface_down(&mut self, now: Time, local: IpAddr) {
+        let spared = (0..self.paths.len()).any(|at| self.paths[at].healthy() && self.can_send(at));
+        if !spared {
+            return;
+        }
+        for at in 0..self.paths.len() {
+            let path = &mut self.paths[at];
+            if path.local.ip() != local || !path.healthy() {
+                continue;
+            }
+            if path.load.in_flight() > 0 {
+                path.retransmission_timer = Some(now);
+            } else {
+                self.path_error(now, at);
+            }
+        }
+    }
+
     /// The path of a packet that an ICMP message quotes.
     fn quoted(&self, quote: &Quote) -> Option<usize> {
         let at = self.find(quote.local.ip(), quote.remote.ip())?;
