@@ -372,6 +372,10 @@ fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
         ("abc_limit", sctp.abc_limit.map_or_else(|| "false".into(), |packets| packets.to_string())),
     ];
     entries.extend(ssthresh_floor(sctp.ssthresh_floor, Rules::Sctp));
+    // As it was before there was the key.
+    if !sctp.nagle {
+        entries.push(("nagle", "false".into()));
+    }
     if sctp.cmt {
         entries.push(("penalisation", sctp.penalisation.to_string()));
         entries.extend(start_up(sctp.mechanisms_in_start_up));

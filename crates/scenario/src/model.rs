@@ -535,6 +535,8 @@ pub struct Sctp {
     pub max_burst: Option<u32>,
     /// A packet may leave while the congestion window has any room at all.
     pub overshoot: bool,
+    /// Hold back data that does not fill a packet while other data is in flight.
+    pub nagle: bool,
     /// Maximum growth of the window per acknowledgement in slow start, packets; `None` for no limit.
     pub abc_limit: Option<u32>,
     /// Lowest slow-start threshold after an uncoupled loss reaction, packets.

@@ -28,9 +28,11 @@ impl Open {
         }
     }
 
-    /// This end has lost an address; the last one stays, as nothing could take its place.
+    /// This end has lost an address; the last one stays, as nothing could take its place. A peer that cannot be told keeps all, and
+    /// the interface may come back.
     pub fn address_down(&mut self, core: &mut Core, now: Time, address: IpAddr) {
         if !self.extensions.asconf {
+            core.interface_down(now, address);
             return;
         }
         if core.own_addresses().any(|own| own == address) && core.local.len() > 1 {
@@ -98,7 +100,6 @@ impl Open {
             let never = !requests.has_asked(ack.serial);
             return never.then(|| self.refuse(core, Cause::IllegalAsconfAck));
         };
-        core.errors = 0;
         let failed = ack.parameters.iter().any(|p| matches!(p, Parameter::ErrorCause { .. }));
         core.totals.asconf_confirmed += u64::from(!failed);
         if let AddressChange::Add(own) = pending.change
@@ -108,6 +109,8 @@ impl Open {
             core.local.push(own);
             if core.config.paths == Paths::FullMesh {
                 self.add_pairs(core, now, own.ip);
+            } else {
+                self.interface_up(core, now, (own.ip, true));
             }
         }
         self.send_request(core, now);
@@ -123,7 +126,9 @@ impl Open {
             }
         }
         for remote in remotes {
-            core.add_path(local, remote);
+            if core.config.is_routed(local, remote) {
+                core.add_path(local, remote);
+            }
         }
         self.probe_new(core, now);
     }
@@ -220,7 +225,7 @@ impl Open {
         let was_active = path.active();
         path.reachability = Reachability::Removed;
         (path.heartbeat, path.retransmission_timer, path.recovery) = (Heartbeat::Off, None, None);
-        path.suspect = None;
+        path.suspect = false;
         path.watch.clear();
         let flights = core::mem::take(&mut path.order);
         for flight in flights {

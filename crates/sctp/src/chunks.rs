@@ -31,6 +31,7 @@ impl Open {
         if at.is_some_and(|at| core.follow_encapsulation(at, origin.udp)) {
             self.outbound.paths_changed(core);
         }
+        core.hear_peer(now, self.peer_tag);
         let (mut data, mut lowest) = (false, u64::MAX);
         for chunk in chunks {
             let end = match chunk {
@@ -87,7 +88,7 @@ impl Open {
                 }
             }
             if origin.marked && lowest < u64::MAX {
-                self.note_mark(lowest);
+                self.note_mark(at, lowest);
             }
             self.inbound.packet_done(now);
             self.follow_deferred(core);
@@ -246,11 +247,22 @@ impl Open {
         match chunk {
             Chunk::Heartbeat(heartbeat) => {
                 core.reply(origin, self.peer_tag, Chunk::HeartbeatAck(heartbeat.clone()));
+                // The peer tries this path: perhaps it has just come up there.
+                let tried = core.find(origin.destination, origin.source);
+                if let Some(at) = tried.filter(|&at| core.paths[at].doubted.is_some_and(|since| since < now))
+                {
+                    core.ask(now, at, self.peer_tag);
+                }
                 Step::Next
             }
             Chunk::HeartbeatAck(heartbeat) => {
-                if core.heartbeat_answered(now, &heartbeat.info, self.peer_tag) {
-                    self.outbound.paths_changed(core);
+                if let Some(answer) = core.heartbeat_answered(now, &heartbeat.info, self.peer_tag) {
+                    if answer.moved {
+                        self.outbound.paths_changed(core);
+                    }
+                    if answer.doubted {
+                        self.outbound.resend_unanswered(core, now, (answer.at, answer.sent));
+                    }
                 }
                 for at in 0..core.paths.len() {
                     self.follow_discovery(core, at);
@@ -268,7 +280,7 @@ impl Open {
                 Step::Next
             }
             Chunk::CongestionReduced(reduced) => {
-                self.handle_reduced(*reduced);
+                self.handle_reduced(core.find(origin.destination, origin.source), *reduced);
                 Step::Next
             }
             Chunk::Shutdown(shutdown) => Step::of(self.handle_shutdown(core, now, *shutdown)),

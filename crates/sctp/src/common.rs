@@ -65,8 +65,8 @@ pub(super) struct Core {
     pub placements: VecDeque<Placement>,
     /// Fragments that were placed and will never be read.
     pub forgotten: VecDeque<(u64, u32)>,
-    /// Errors in a row over all paths.
-    pub errors: u32,
+    /// Own addresses whose interfaces cannot send now.
+    pub down: Vec<IpAddr>,
     /// Bytes written over the whole life.
     pub written: u64,
     pub cookie_key: CookieKey,
@@ -102,7 +102,7 @@ impl Core {
             unwrapped: 1 << 32,
             placements: VecDeque::new(),
             forgotten: VecDeque::new(),
-            errors: 0,
+            down: Vec::new(),
             written: 0,
             cookie_key,
             totals: Totals::default(),
@@ -139,7 +139,8 @@ impl Core {
     fn initial_path(&self) -> usize {
         let Some(&remote) = self.remote.get(self.config.initial_path) else { return 0 };
         let local = self.local[self.config.initial_path % self.local.len()];
-        self.find(local.ip, remote).unwrap_or(0)
+        let to_there = || self.paths.iter().position(|path| path.remote.ip() == remote);
+        self.find(local.ip, remote).or_else(to_there).unwrap_or(0)
     }
 
     /// Own addresses.
@@ -214,15 +215,21 @@ impl Core {
         }
         let locals: Vec<IpAddr> =
             self.own_addresses().filter(|local| local.is_ipv4() == remote.is_ipv4()).collect();
-        if locals.is_empty() {
-            return;
-        }
+        let routed = |local: &IpAddr| self.config.is_routed(*local, remote);
         match self.config.paths {
-            Paths::FullMesh => locals.iter().for_each(|&local| self.add_path(local, remote)),
+            Paths::FullMesh => {
+                let sources: Vec<IpAddr> = locals.into_iter().filter(routed).collect();
+                for local in sources {
+                    self.add_path(local, remote);
+                }
+            }
             Paths::Destination => {
                 let place = self.remote.iter().position(|known| *known == remote);
                 let place = place.unwrap_or(self.paths.len());
-                self.add_path(locals[place % locals.len()], remote);
+                let in_turn = (0..locals.len()).map(|step| locals[(place + step) % locals.len()]);
+                if let Some(local) = in_turn.into_iter().find(routed) {
+                    self.add_path(local, remote);
+                }
             }
         }
     }
@@ -289,7 +296,6 @@ impl Core {
     /// Begins anew with every path: windows, timers and round-trip times are as before the first packet. For a
     /// handshake that has just ended and for a restart of the peer.
     pub fn reset_paths(&mut self) {
-        self.errors = 0;
         let mut paths = core::mem::take(&mut self.paths);
         for path in &mut paths {
             let setup = self.setup(path.local.ip(), path.remote.ip());
@@ -413,44 +419,6 @@ impl Core {
         })
     }
 
-    /// An answer came over a path: it is confirmed and active, and its errors are forgotten.
-    pub fn confirm(&mut self, now: Time, at: usize) {
-        self.errors = 0;
-        let path = &mut self.paths[at];
-        path.errors = 0;
-        let suspected = path.suspect.take().is_some();
-        if matches!(path.reachability, Reachability::Active | Reachability::Removed) {
-            if suspected && path.active() {
-                self.congestion.set_usable(path.id, true);
-                self.trust(now, at);
-                self.rest(now, at);
-            }
-            return;
-        }
-        path.reachability = Reachability::Active;
-        let id = path.id;
-        self.congestion.set_usable(id, true);
-        self.events.push_back(Event::PathUp(id));
-        if suspected {
-            self.trust(now, at);
-        }
-        self.rest(now, at);
-    }
-
-    /// A suspected path has answered: its data does not wait for a timer that has been doubled, and data on paths that are
-    /// still suspected comes over to it.
-    pub fn trust(&mut self, now: Time, at: usize) {
-        for (other, path) in self.paths.iter_mut().enumerate() {
-            if let Some(due) = &mut path.retransmission_timer {
-                if other == at {
-                    *due = (*due).min(now + path.rtt.rto());
-                } else if path.suspect.is_some() {
-                    *due = now;
-                }
-            }
-        }
-    }
-
     /// Plans the next heartbeat of a path.
     pub fn rest(&mut self, now: Time, at: usize) {
         // Uniform in [0, 1).
@@ -470,40 +438,6 @@ impl Core {
         for path in &mut self.paths {
             path.blocked.set(now, None);
         }
-    }
-
-    /// Counts an error against a path; it may become suspected (RFC 7829 §3.2) or inactive (RFC 9260 §8.2).
-    pub fn path_error(&mut self, now: Time, at: usize) {
-        // While another path is known to be well, the peer is.
-        let excused = self.paths[at].suspect.is_some() && self.paths.iter().any(Path::healthy);
-        if (self.paths[at].active() || !self.paths.iter().any(Path::active)) && !excused {
-            self.errors += 1;
-        }
-        let replaceable = self.paths.iter().enumerate().any(|(other, path)| other != at && path.active());
-        let path = &mut self.paths[at];
-        path.errors += 1;
-        let threshold = self.config.potentially_failed_threshold;
-        if threshold.is_some_and(|most| path.errors > most) && replaceable && path.healthy() {
-            path.suspect = Some(now);
-            self.congestion.set_usable(path.id, false);
-            self.totals.path_suspicions += 1;
-            if !matches!(path.heartbeat, Heartbeat::Waiting { .. }) {
-                path.heartbeat = Heartbeat::Idle { due: Time::ZERO };
-            }
-        }
-        if path.errors > self.config.path_max_retrans && path.active() {
-            path.reachability = Reachability::Inactive;
-            let id = path.id;
-            self.congestion.set_usable(id, false);
-            self.events.push_back(Event::PathDown(id));
-            self.totals.path_failures += 1;
-        }
-        self.scout(at);
-    }
-
-    /// The peer has not answered for too long (RFC 9260 §8.1).
-    pub const fn exhausted(&self) -> bool {
-        self.errors > self.config.association_max_retrans
     }
 
     /// Smallest and initial timeouts for a timer that belongs to no measured path.

@@ -128,6 +128,8 @@ pub struct Config {
     /// Travel in UDP (RFC 6951): from this port of one's own, and to that one until the peer's packets come from another.
     /// What comes in UDP is answered in UDP whether this says so or not.
     pub encapsulation: Option<Ports>,
+    /// Pairs of a local and a remote address that no route connects: no packet goes to one of these.
+    pub unroutable: Vec<(IpAddr, IpAddr)>,
 }
 
 impl Config {
@@ -184,6 +186,7 @@ impl Config {
             error_detection: None,
             pmtu_discovery: false,
             encapsulation: None,
+            unroutable: Vec::new(),
         }
     }
 
@@ -204,7 +207,7 @@ impl Config {
 pub enum ConfigError {
     /// There is no local address.
     NoLocalAddress,
-    /// A connecting end has no remote address, or none of the family of its own.
+    /// A connecting end has no remote address, or none of the family of its own that a route leads to.
     NoRemoteAddress,
     /// The initial path names no remote address.
     InitialPath {
@@ -253,12 +256,19 @@ impl core::fmt::Display for ConfigError {
 impl core::error::Error for ConfigError {}
 
 impl Config {
+    /// A route connects a local and a remote address, as far as is known.
+    pub(super) fn is_routed(&self, local: IpAddr, remote: IpAddr) -> bool {
+        !self.unroutable.contains(&(local, remote))
+    }
+
     /// Whether an end with these settings can work between these addresses.
     pub(super) fn check(&self, ends: &Ends, connecting: bool) -> Result<(), ConfigError> {
         if ends.local.is_empty() {
             return Err(ConfigError::NoLocalAddress);
         }
-        let reachable = |remote: &IpAddr| ends.local.iter().any(|own| own.ip.is_ipv4() == remote.is_ipv4());
+        let leads_to =
+            |own: IpAddr, remote: IpAddr| own.is_ipv4() == remote.is_ipv4() && self.is_routed(own, remote);
+        let reachable = |remote: &IpAddr| ends.local.iter().any(|own| leads_to(own.ip, *remote));
         if connecting && !ends.remote.iter().any(reachable) {
             return Err(ConfigError::NoRemoteAddress);
         }

@@ -1,6 +1,10 @@
 //! Explicit congestion notification (RFC 4960 appendix A): routers mark packets instead of dropping them. The receiver says so
 //! with every acknowledgement (ECNE) until the sender says that it has heard (CWR), which cuts its window once for each window
 //! of marked packets.
+//!
+//! A mark belongs to one path. The receiver keeps one echo for each path, as FreeBSD's stack does. An echo precedes the SACK of
+//! its packet, so that its chunk is still known when the echo comes for the first time and shows the path. An echo of a chunk
+//! that has been acknowledged before is a repetition, because the CWR was lost or is on its way: it only gets another CWR.
 
 use super::common::Core;
 use super::open::Open;
@@ -9,43 +13,71 @@ use anabranch_multipath::congestion::{Loss, LossKind};
 use anabranch_wire::sctp::{Chunk, CongestionEcho, CongestionReduced};
 use anabranch_wire::seq::Serial;
 
+/// Marked packets of one path, of which the peer has not shown that it knows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Echo {
+    /// The path that they came by, if it is known.
+    at: Option<usize>,
+    /// The lowest TSN of the first one.
+    tsn: u64,
+}
+
 impl Open {
-    /// A packet came marked whose lowest TSN is this.
-    pub fn note_mark(&mut self, lowest_tsn: u64) {
-        if self.extensions.ecn {
-            self.echo.get_or_insert(lowest_tsn);
+    /// A packet came marked on a path whose lowest TSN is this.
+    pub fn note_mark(&mut self, at: Option<usize>, lowest_tsn: u64) {
+        if self.extensions.ecn && self.echoes.iter().all(|echo| echo.at != at) {
+            self.echoes.push(Echo { at, tsn: lowest_tsn });
         }
     }
 
     /// What goes out before an acknowledgement.
-    pub fn echo_chunk(&self) -> Option<Chunk> {
-        let lowest_tsn = Serial(self.echo? as u32);
-        Some(Chunk::CongestionEcho(CongestionEcho { lowest_tsn, marked_packets: None }))
+    pub fn echo_chunks(&self) -> impl Iterator<Item = Chunk> {
+        self.echoes.iter().map(|echo| {
+            let lowest_tsn = Serial(echo.tsn as u32);
+            Chunk::CongestionEcho(CongestionEcho { lowest_tsn, marked_packets: None })
+        })
     }
 
-    /// The peer saw a mark: on the path that carried that chunk, or, if it has been acknowledged since, on path `at`.
+    /// The peer saw a mark on the path that carried that chunk; the echo came on path `at`.
     pub fn handle_echo(&mut self, core: &mut Core, now: Time, at: Option<usize>, echo: CongestionEcho) {
         let sent = &self.outbound.sent;
         let (tsn, next) = (echo.lowest_tsn.unwrap_near(sent.base()), sent.next_tsn());
         if tsn >= next {
             return;
         }
-        let carrier = sent.get(tsn).map(|chunk| usize::from(chunk.path));
-        let carrier = carrier.or(at).unwrap_or(self.ack_path);
-        let path = &mut core.paths[carrier];
-        if tsn >= path.marks_heard && path.recovery.is_none() {
-            path.marks_heard = next;
-            path.counters.ecn_reductions += 1;
-            let (id, in_flight) = (path.id, path.load.in_flight());
-            core.congestion.on_loss(&Loss { now, path: id, kind: LossKind::Ecn, in_flight });
+        let chunk = sent.get(tsn);
+        // Which transmission of several was marked is not known.
+        let carrier = chunk.filter(|chunk| chunk.transmissions == 1).map(|chunk| usize::from(chunk.path));
+        if let Some(carrier) = carrier {
+            self.reduce(core, now, (carrier, tsn));
         }
         let reduced = CongestionReduced { lowest_tsn: echo.lowest_tsn };
-        core.send_control(carrier, self.peer_tag, Chunk::CongestionReduced(reduced));
+        let to = carrier.or(at).unwrap_or(self.ack_path);
+        core.send_control(to, self.peer_tag, Chunk::CongestionReduced(reduced));
     }
 
-    /// The peer has heard of a mark.
-    pub fn handle_reduced(&mut self, reduced: CongestionReduced) {
-        let heard = |&tsn: &u64| Serial(tsn as u32).before(reduced.lowest_tsn.add(1));
-        self.echo = self.echo.filter(|tsn| !heard(tsn));
+    /// Cuts the window of a path, once for all that was in flight then.
+    fn reduce(&self, core: &mut Core, now: Time, (carrier, tsn): (usize, u64)) {
+        let path = &mut core.paths[carrier];
+        if tsn < path.marks_heard {
+            return;
+        }
+        path.marks_heard = self.outbound.sent.next_tsn();
+        if path.recovery.is_some() {
+            return;
+        }
+        path.counters.ecn_reductions += 1;
+        let (id, in_flight) = (path.id, path.load.in_flight());
+        core.congestion.on_loss(&Loss { now, path: id, kind: LossKind::Ecn, in_flight });
+    }
+
+    /// The peer has heard of a mark: of the one with this TSN, and of all up to there on the path that the CWR came by.
+    pub fn handle_reduced(&mut self, at: Option<usize>, reduced: CongestionReduced) {
+        let newest = reduced.lowest_tsn;
+        self.echoes.retain(|echo| {
+            let tsn = Serial(echo.tsn as u32);
+            let heard = tsn == newest || echo.at == at && tsn.before(newest);
+            !heard
+        });
     }
 }

@@ -52,7 +52,7 @@ impl Association {
         self.send_init(now);
     }
 
-    fn send_init(&mut self, now: Time) {
+    pub(super) fn send_init(&mut self, now: Time) {
         let State::CookieWait(wait) = &mut self.state else { return };
         let at = self.core.primary;
         wait.due = now + self.core.timeout_on(at);
@@ -64,7 +64,7 @@ impl Association {
         self.core.send_control(at, 0, Chunk::Init(init));
     }
 
-    fn send_cookie(&mut self, now: Time) {
+    pub(super) fn send_cookie(&mut self, now: Time) {
         let State::CookieEchoed(echoed) = &mut self.state else { return };
         let at = self.core.primary;
         echoed.due = now + self.core.timeout_on(at);
@@ -109,15 +109,20 @@ impl Association {
     }
 
     /// The next pair of addresses for an INIT that was not answered: first the other destinations, then the other
-    /// sources.
-    fn next_pair(&mut self) {
+    /// sources. An interface that cannot send is left out.
+    pub(super) fn next_pair(&mut self) {
         let core = &mut self.core;
         let backoff = core.paths[core.primary].rtt.backoff();
         let n = core.paths.len();
-        let first = core.first;
-        let next = (core.primary + 1) % n;
-        if next == first {
-            (0..n).for_each(|at| core.change_source(at));
+        let mut next = core.primary;
+        for _ in 0..n {
+            next = (next + 1) % n;
+            if next == core.first {
+                (0..n).for_each(|at| core.change_source(at));
+            }
+            if core.can_send(next) {
+                break;
+            }
         }
         core.primary = next;
         while core.paths[next].rtt.backoff() < backoff {
@@ -502,6 +507,10 @@ impl Core {
                 path.reachability = Reachability::Removed;
                 self.congestion.remove_path(path.id);
             }
+        }
+        if self.find(origin.destination, origin.source).is_none() {
+            // A packet has come that way, whatever is believed of the routes.
+            self.add_path(origin.destination, origin.source);
         }
         if let Some(at) = self.find(origin.destination, origin.source) {
             let path = &mut self.paths[at];

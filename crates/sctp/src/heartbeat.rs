@@ -12,16 +12,41 @@ use core::net::IpAddr;
 /// a path that is back is in use within three.
 const SUSPECT_INTERVAL: Duration = Duration::from_secs(2);
 
+/// The answer to a heartbeat.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    pub at: usize,
+    /// When the heartbeat left.
+    pub sent: Time,
+    /// The path had errors.
+    pub doubted: bool,
+    /// The path has another pair of addresses from now on.
+    pub moved: bool,
+}
+
 impl Core {
     /// Sends a heartbeat: it carries the path, a nonce that nobody can guess, and the time.
     pub fn send_heartbeat(&mut self, now: Time, at: usize, tag: u32) {
-        let nonce = self.secrets.next_u64();
+        let (nonce, source) = (self.secrets.next_u64(), self.heartbeat_source(at));
+        self.send_heartbeat_with((now, at), tag, (nonce, source));
+    }
+
+    /// Sends a heartbeat at once; one that is on its way may be answered as well.
+    pub fn repeat_heartbeat(&mut self, now: Time, at: usize, tag: u32) {
+        match self.paths[at].heartbeat {
+            Heartbeat::Waiting { nonce, source, .. } => {
+                self.send_heartbeat_with((now, at), tag, (nonce, source));
+            }
+            _ => self.send_heartbeat(now, at, tag),
+        }
+    }
+
+    fn send_heartbeat_with(&mut self, (now, at): (Time, usize), tag: u32, (nonce, source): (u64, IpAddr)) {
         let mut info = vec![at as u8];
         info.extend_from_slice(&nonce.to_be_bytes());
         info.extend_from_slice(&now.as_nanos().to_be_bytes());
         self.totals.heartbeats_sent += 1;
         let until = now + self.heartbeat_timeout(at);
-        let source = self.heartbeat_source(at);
         let path = &mut self.paths[at];
         path.heartbeat = Heartbeat::Waiting { nonce, source, until };
         path.counters.packets_sent += 1;
@@ -50,11 +75,30 @@ impl Core {
         if self.scouts(at) { self.source_after(last, path.remote.ip()) } else { own }
     }
 
-    /// The local address whose turn it is after another one, from where a remote one can be reached.
+    /// The local address whose turn it is after another one: a route leads from there to the remote one, and its interface can
+    /// send. The same one if there is no other.
     fn source_after(&self, last: IpAddr, remote: IpAddr) -> IpAddr {
         let here = self.local.iter().position(|own| own.ip == last).unwrap_or(0);
-        let next = (1..=self.local.len()).map(|step| self.local[(here + step) % self.local.len()].ip);
-        next.into_iter().find(|local| local.is_ipv4() == remote.is_ipv4()).unwrap_or(last)
+        let in_turn = (1..=self.local.len()).map(|step| self.local[(here + step) % self.local.len()].ip);
+        let leads_there = |local: &IpAddr| {
+            local.is_ipv4() == remote.is_ipv4()
+                && self.config.is_routed(*local, remote)
+                && !self.down.contains(local)
+        };
+        in_turn.into_iter().find(leads_there).unwrap_or(last)
+    }
+
+    /// Local addresses from which a path's destination is tried in turn.
+    fn sources_to(&self, at: usize) -> u64 {
+        let path = &self.paths[at];
+        let (own, remote) = (path.local.ip(), path.remote.ip());
+        let mut count = 1;
+        let mut next = self.source_after(own, remote);
+        while self.config.paths == Paths::Destination && next != own && count < self.local.len() as u64 {
+            count += 1;
+            next = self.source_after(next, remote);
+        }
+        count
     }
 
     /// Nothing was acknowledged in time on a path: if it may lead elsewhere from another local address, that is found out now.
@@ -123,35 +167,39 @@ impl Core {
         let rto = path.rtt.rto();
         let scouts = self.scouts(at);
         let counts = path.load.in_flight() == 0 && (scouts || !self.paths.iter().any(Path::healthy));
-        if path.suspect.is_none() && !scouts || counts {
-            return rto;
-        }
         let usual = path.rtt.srtt().map_or(Duration::ZERO, |srtt| srtt.saturating_mul(3));
+        if !path.suspect && !scouts || counts {
+            // All sources of an inactive destination have their turn within the timer; the association counts one error of it.
+            let inactive = path.reachability == Reachability::Inactive;
+            return if inactive { rto.min(usual.max(rto.div(self.sources_to(at)))) } else { rto };
+        }
         // An inactive destination is tried from each source in turn, as the only one is that does not answer.
         let in_turn = scouts || !path.active() && self.config.paths == Paths::Destination;
         let sources = if in_turn { self.local.len() } else { 1 };
         rto.min(usual.max(SUSPECT_INTERVAL.div(sources as u64)))
     }
 
-    /// The answer to a heartbeat, if it is the one that is waited for. True if its path goes over another pair of addresses now.
-    pub fn heartbeat_answered(&mut self, now: Time, info: &[u8], tag: u32) -> bool {
-        let Some((&[at], rest)) = info.split_first_chunk::<1>() else { return false };
-        let Some((nonce, rest)) = rest.split_first_chunk::<8>() else { return false };
-        let Some((sent, _)) = rest.split_first_chunk::<8>() else { return false };
+    /// The answer to a heartbeat, if it is the one that is waited for.
+    pub fn heartbeat_answered(&mut self, now: Time, info: &[u8], tag: u32) -> Option<Answer> {
+        let (&[at], rest) = info.split_first_chunk::<1>()?;
+        let (nonce, rest) = rest.split_first_chunk::<8>()?;
+        let (sent, _) = rest.split_first_chunk::<8>()?;
         let at = usize::from(at);
-        let Some(path) = self.paths.get_mut(at) else { return false };
+        let path = self.paths.get_mut(at)?;
         let nonce = u64::from_be_bytes(*nonce);
         if let Some(discovery) = &mut path.discovery
             && discovery.answered(now, nonce)
         {
-            return false;
+            return None;
         }
-        let Heartbeat::Waiting { nonce: known, source, .. } = path.heartbeat else { return false };
+        let Heartbeat::Waiting { nonce: known, source, .. } = path.heartbeat else { return None };
         if nonce != known {
-            return false;
+            return None;
         }
-        path.rtt.sample(now.since(Time::from_nanos(u64::from_be_bytes(*sent))));
+        let sent = Time::from_nanos(u64::from_be_bytes(*sent));
+        path.rtt.sample(now.since(sent));
         path.heard = now;
+        let doubted = path.doubted.is_some();
         let moved = path.errors > 0 && self.learn_pair(at, source);
         self.confirm(now, at);
         if moved {
@@ -159,7 +207,7 @@ impl Core {
         }
         self.rest(now, at);
         self.verify_paths(now, tag);
-        moved
+        Some(Answer { at, sent, doubted, moved })
     }
 
     /// A heartbeat was not answered in time. An unconfirmed path is asked again as soon as it may be, until it has had its
@@ -168,7 +216,9 @@ impl Core {
     pub fn heartbeat_lost(&mut self, now: Time, at: usize, tag: u32) {
         // Where data waits for an answer, its timer is the one that counts.
         let scouts = self.scouts(at);
-        if self.paths[at].suspect.is_none() && !scouts || self.paths[at].load.in_flight() == 0 {
+        let path = &self.paths[at];
+        let counted = path.doubted == Some(now);
+        if !counted && (!path.suspect && !scouts || path.load.in_flight() == 0) {
             self.path_error(now, at);
             self.paths[at].rtt.back_off();
         }
@@ -177,12 +227,15 @@ impl Core {
             path.reachability = Reachability::Inactive;
         }
         let unconfirmed = path.reachability == Reachability::Unconfirmed;
-        if !path.active() {
+        // Data may have shown another source since.
+        let own = path.local.ip();
+        let tried = matches!(path.heartbeat, Heartbeat::Waiting { source, .. } if source == own);
+        if !path.active() && tried {
             self.change_source(at);
         }
         if unconfirmed {
             self.paths[at].heartbeat = Heartbeat::Queued;
-        } else if self.paths[at].suspect.is_some() || scouts {
+        } else if self.paths[at].suspect || scouts {
             self.send_heartbeat(now, at, tag);
         } else {
             self.rest(now, at);
@@ -209,7 +262,27 @@ impl Core {
         !self.paths[at].active() && self.learn_pair(at, local)
     }
 
-    fn learn_pair(&mut self, at: usize, local: IpAddr) -> bool {
+    /// The interface that a path begins at can send.
+    pub fn can_send(&self, at: usize) -> bool {
+        !self.down.contains(&self.paths[at].local.ip())
+    }
+
+    /// An interface can send (again): a destination that does not answer is tried from there, if a route leads to it. Where paths
+    /// are pairs, that pair is a path of its own.
+    pub fn take_source(&mut self, at: usize, local: IpAddr) {
+        let path = &self.paths[at];
+        let remote = path.remote.ip();
+        let may = self.config.paths == Paths::Destination
+            && !path.active()
+            && local.is_ipv4() == remote.is_ipv4()
+            && self.config.is_routed(local, remote);
+        if may {
+            self.learn_pair(at, local);
+        }
+    }
+
+    /// Packets of a path leave from this local address from now on. True if it is another than before.
+    pub fn learn_pair(&mut self, at: usize, local: IpAddr) -> bool {
         let path = &mut self.paths[at];
         let news = path.local.ip() != local && self.local.iter().any(|own| own.ip == local);
         if news {

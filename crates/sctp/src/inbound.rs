@@ -12,6 +12,12 @@ use anabranch_wire::sctp::{Chunk, Duplicates, GapBlock, NrSack, Sack, SackFlags}
 use anabranch_wire::seq::Serial;
 use std::collections::VecDeque;
 
+/// Receive buffers of fewer full packets open their window packet by packet.
+const SMALL_BUFFER_PACKETS: u64 = 16;
+
+/// Headers of IPv6, SCTP and I-DATA, bytes.
+const MAX_HEADERS: u64 = 72;
+
 /// How a receiver acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckPolicy {
@@ -68,8 +74,9 @@ pub(super) struct Inbound {
     urgent: bool,
     /// Some data has come: the first is acknowledged at once (RFC 9260 §5.1).
     begun: bool,
-    /// Window that the last SACK offered, bytes.
+    /// Window that the last SACK offered, and what has come since, bytes.
     advertised: u64,
+    since_sack: u64,
     dropped: u64,
     duplicated: u64,
 }
@@ -93,6 +100,7 @@ impl Inbound {
             urgent: false,
             begun: false,
             advertised: capacity,
+            since_sack: 0,
             dropped: 0,
             duplicated: 0,
         }
@@ -156,6 +164,7 @@ impl Inbound {
             self.urgent = true;
             return Ok(Received::Dropped);
         }
+        self.since_sack += len;
         let gap_before = !self.above.is_empty();
         if tsn == self.cumulative + 1 {
             let (reached, _) = self.above.absorb(tsn, tsn + 1);
@@ -295,8 +304,16 @@ impl Inbound {
     /// The application has read: if that opens a window that was nearly closed, the sender is told (RFC 9260 §6.2,
     /// §6.2.1; by at least two packets, against silly windows).
     pub fn window_opened(&mut self, inbox: &Inbox) {
+        let window = self.window(inbox);
+        if self.capacity < SMALL_BUFFER_PACKETS * self.mtu {
+            // Each packet counts (RFC 1122 §4.2.3.3), and a sender without room for one waits for the acknowledgement.
+            let full = self.mtu.saturating_sub(MAX_HEADERS).min(self.capacity / 2).max(1);
+            let left = self.advertised.saturating_sub(self.since_sack);
+            self.urgent |= window >= self.advertised + full || left < full && window >= left + full;
+            return;
+        }
         let step = (2 * self.mtu).min(self.capacity / 2).max(1);
-        if self.advertised < self.capacity / 2 && self.window(inbox) >= self.advertised + step {
+        if self.advertised < self.capacity / 2 && window >= self.advertised + step {
             self.urgent = true;
         }
     }
@@ -304,7 +321,7 @@ impl Inbound {
     /// Makes the acknowledgement, of at most `room` bytes, and forgets that one was due.
     pub fn make_sack(&mut self, inbox: &Inbox, room: u32) -> Chunk {
         let window = self.window(inbox);
-        self.advertised = window;
+        (self.advertised, self.since_sack) = (window, 0);
         let packets = core::mem::take(&mut self.packets);
         (self.due, self.urgent) = (None, false);
         let header = if self.policy.nr_sack { NrSack::HEADER_LEN } else { Sack::HEADER_LEN };

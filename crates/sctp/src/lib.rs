@@ -47,6 +47,7 @@ mod cookie;
 mod counters;
 mod ecn;
 mod endpoint;
+mod failure;
 mod forward;
 mod gaps;
 mod ghosts;

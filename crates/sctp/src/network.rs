@@ -15,24 +15,21 @@
 //! not arrived by the time that a retransmission timer runs out, it never will, and the association ends with an ABORT that
 //! says so.
 
-use super::association::{Association, State};
+use super::association::{Association, CookieEchoed, CookieWait, State};
 use super::common::Core;
 use super::config::least_mtu;
 use super::open::Open;
-use super::path::{Reachability, Setup};
+use super::path::{Path, Reachability, Setup};
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{NetworkEvent, Quote, Reason, Unreachable};
 use anabranch_endpoint::ends::Address;
+use core::net::IpAddr;
 
 impl Association {
     pub(super) fn network_event(&mut self, now: Time, event: NetworkEvent) {
         match event {
             NetworkEvent::AddressUp { address, mtu } => self.address_up(now, Address::new(address, mtu)),
-            NetworkEvent::AddressDown { address } => {
-                if let State::Open(open) = &mut self.state {
-                    open.address_down(&mut self.core, now, address);
-                }
-            }
+            NetworkEvent::AddressDown { address } => self.address_down(now, address),
             NetworkEvent::PacketTooBig { quote, mtu } => {
                 if let State::Open(open) = &mut self.state
                     && quote.number == open.peer_tag
@@ -45,7 +42,20 @@ impl Association {
         }
     }
 
+    fn address_down(&mut self, now: Time, address: IpAddr) {
+        if !self.core.down.contains(&address) {
+            self.core.down.push(address);
+        }
+        match &mut self.state {
+            State::Open(open) => open.address_down(&mut self.core, now, address),
+            State::CookieWait(_) => self.leave_interface(now),
+            State::Idle | State::Listening | State::CookieEchoed(_) | State::Closed => {}
+        }
+    }
+
     fn address_up(&mut self, now: Time, own: Address) {
+        let returned = self.core.down.contains(&own.ip);
+        self.core.down.retain(|down| *down != own.ip);
         let before = self.core.local.iter_mut().find(|known| known.ip == own.ip);
         let Some(before) = before.map(|known| core::mem::replace(&mut known.mtu, own.mtu)) else {
             if let State::Open(open) = &mut self.state {
@@ -64,8 +74,52 @@ impl Association {
                 self.core.set_mtu(at, own.mtu.max(least_mtu(own.ip)));
             }
         }
-        if let State::Open(open) = &mut self.state {
-            open.outbound.paths_changed(&self.core);
+        match &mut self.state {
+            State::Open(open) => {
+                open.outbound.paths_changed(&self.core);
+                open.interface_up(&mut self.core, now, (own.ip, returned));
+            }
+            State::CookieWait(CookieWait { attempts, .. })
+            | State::CookieEchoed(CookieEchoed { attempts, .. }) => {
+                if returned || *attempts > 0 {
+                    self.try_interface(now, own.ip);
+                }
+            }
+            State::Idle | State::Listening | State::Closed => {}
+        }
+    }
+
+    /// The interface of a path that is being tried cannot send: the next pair is tried at once, if there is another. It is no
+    /// attempt that went unanswered.
+    fn leave_interface(&mut self, now: Time) {
+        let stuck = !self.core.can_send(self.core.primary);
+        if stuck && (0..self.core.paths.len()).any(|at| self.core.can_send(at)) {
+            self.next_pair();
+            self.send_init(now);
+        }
+    }
+
+    /// An interface can send (again): the handshake goes on there at once, with a timer that has not been doubled.
+    fn try_interface(&mut self, now: Time, local: IpAddr) {
+        let core = &mut self.core;
+        for at in 0..core.paths.len() {
+            core.take_source(at, local);
+        }
+        let here = |path: &Path| path.local.ip() == local && path.reachability != Reachability::Removed;
+        let waits = matches!(self.state, State::CookieWait(_));
+        let found = if here(&core.paths[core.primary]) {
+            Some(core.primary)
+        } else {
+            // The cookie stays where the INIT ACK came from.
+            core.paths.iter().position(here).filter(|_| waits)
+        };
+        let Some(at) = found else { return };
+        core.primary = at;
+        core.paths[at].begin_again(core.config.rto);
+        if waits {
+            self.send_init(now);
+        } else {
+            self.send_cookie(now);
         }
     }
 
@@ -83,8 +137,12 @@ impl Association {
             // There is no SCTP, or nobody who would take it out of UDP: as good as an ABORT (RFC 9260 §10, ICMP8).
             (State::Open(_), Unreachable::Protocol) => self.end(Reason::Reset),
             (State::Open(_), _) => {
-                let end = self.core.path_unreachable(now, at);
-                self.end_if(end);
+                self.core.path_unreachable(now, at);
+                self.core.evacuate();
+                // A path that has failed is tried again by its heartbeats.
+                if self.core.paths[at].reachability == Reachability::Inactive {
+                    self.core.rest(now, at);
+                }
             }
             (_, Unreachable::Protocol | Unreachable::Port) => self.end(Reason::Refused),
             // The handshake tries the other addresses as its timer runs out.
@@ -112,6 +170,21 @@ impl Open {
 }
 
 impl Open {
+    /// An interface can send, and has `returned` if it could not before: each path that begins there is asked at once, unless
+    /// all is well with it.
+    pub fn interface_up(&mut self, core: &mut Core, now: Time, (local, returned): (IpAddr, bool)) {
+        for at in 0..core.paths.len() {
+            core.take_source(at, local);
+            let path = &mut core.paths[at];
+            let concerned = path.local.ip() == local && path.reachability != Reachability::Removed;
+            if concerned && (returned || path.errors > 0 || !path.active()) {
+                path.begin_again(core.config.rto);
+                core.send_heartbeat(now, at, self.peer_tag);
+            }
+        }
+        self.outbound.paths_changed(core);
+    }
+
     /// Sends the probe that finds out more about a path's MTU, if one is due there.
     pub fn probe_mtu(&mut self, core: &mut Core, at: usize, now: Time) {
         let path = &mut core.paths[at];
@@ -143,6 +216,25 @@ impl Open {
 }
 
 impl Core {
+    /// An interface cannot send any more: where another path is well, none that begins there waits for its timer.
+    pub fn interface_down(&mut self, now: Time, local: IpAddr) {
+        let spared = (0..self.paths.len()).any(|at| self.paths[at].healthy() && self.can_send(at));
+        if !spared {
+            return;
+        }
+        for at in 0..self.paths.len() {
+            let path = &mut self.paths[at];
+            if path.local.ip() != local || !path.healthy() {
+                continue;
+            }
+            if path.load.in_flight() > 0 {
+                path.retransmission_timer = Some(now);
+            } else {
+                self.path_error(now, at);
+            }
+        }
+    }
+
     /// The path of a packet that an ICMP message quotes.
     fn quoted(&self, quote: &Quote) -> Option<usize> {
         let at = self.find(quote.local.ip(), quote.remote.ip())?;
@@ -156,20 +248,5 @@ impl Core {
         if path.resize(&setup) {
             self.congestion.set_mss(path.id, path.room);
         }
-    }
-
-    /// A destination cannot be reached: an error of its path, as if a heartbeat had not been answered (RFC 9260 §10, ICMP9,
-    /// §8.2).
-    fn path_unreachable(&mut self, now: Time, at: usize) -> Option<Reason> {
-        self.path_error(now, at);
-        self.evacuate();
-        if self.exhausted() {
-            return Some(Reason::TimedOut);
-        }
-        // A path that has failed is tried again by its heartbeats.
-        if self.paths[at].reachability == Reachability::Inactive {
-            self.rest(now, at);
-        }
-        None
     }
 }

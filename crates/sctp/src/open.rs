@@ -4,6 +4,7 @@ use super::address_changes::AddressChanges;
 use super::auth::Authentication;
 use super::common::Core;
 use super::cookie::{Extensions, Peer};
+use super::ecn::Echo;
 use super::inbound::{AckPolicy, Inbound};
 use super::outbound::Outbound;
 use super::phase::Phase;
@@ -26,8 +27,8 @@ pub(super) struct Open {
     pub inbound: Inbound,
     pub outbound: Outbound,
     pub phase: Phase,
-    /// The lowest TSN of a packet that came marked, until the peer has heard of it.
-    pub echo: Option<u64>,
+    /// Marks of packets of the peer, one for each path, until it has heard of them.
+    pub echoes: Vec<Echo>,
     pub asconf: AddressChanges,
     pub reconfig: StreamChanges,
     /// The path that brought data, last or of all that waits to be acknowledged on the shortest way: acknowledgements go there.
@@ -68,7 +69,7 @@ impl Open {
                 u64::from(peer.window),
             ),
             phase: Phase::Established,
-            echo: None,
+            echoes: Vec::new(),
             asconf: AddressChanges::new(Serial(local_tsn), Serial(peer.tsn)),
             reconfig: StreamChanges::new(Serial(local_tsn), Serial(peer.tsn)),
             ack_path: core.primary,

@@ -101,8 +101,8 @@ pub(super) struct SackSummary {
     pub lowest: u64,
     /// When the highest one was sent.
     pub sent_at: Time,
-    /// A chunk was acknowledged that no other path has carried.
-    pub answered: bool,
+    /// When the newest of the acknowledged chunks that no other path has carried was sent.
+    pub answered: Option<Time>,
     /// The oldest chunk in flight was acknowledged (pseudo-cumulative advance).
     pub advanced: bool,
 }
@@ -143,9 +143,13 @@ pub(super) struct Path {
     pub rtt: RttEstimator,
     /// Errors in a row.
     pub errors: u32,
-    /// Since when it has not answered, where another path was there to take its place (potentially failed, RFC 7829 §3.2);
-    /// it may have become inactive by now.
-    pub suspect: Option<Time>,
+    /// Time of the last of them: only what was sent since proves that the path works.
+    pub doubted: Option<Time>,
+    /// Errors since the peer was last heard on any path, and when the next one counts at the earliest.
+    pub missed: u32,
+    pub next_miss: Time,
+    /// It has not answered, and there are other paths (potentially failed, RFC 7829 §3.2); it may have become inactive by now.
+    pub suspect: bool,
     pub retransmission_timer: Option<Time>,
     pub heartbeat: Heartbeat,
     /// What it carries is found out by trying.
@@ -210,7 +214,10 @@ impl Path {
             reachability: Reachability::Unconfirmed,
             rtt: RttEstimator::new(setup.rto),
             errors: 0,
-            suspect: None,
+            doubted: None,
+            missed: 0,
+            next_miss: Time::ZERO,
+            suspect: false,
             retransmission_timer: None,
             heartbeat: Heartbeat::Off,
             discovery: None,
@@ -256,7 +263,7 @@ impl Path {
 
     /// It answers, and nothing says that it has stopped to.
     pub fn healthy(&self) -> bool {
-        self.active() && self.suspect.is_none()
+        self.active() && !self.suspect
     }
 
     /// Initial window (RFC 9260 §7.2.1), bytes: so many chunks that fill a packet (PMDCS), with their headers.
@@ -325,7 +332,8 @@ impl Path {
     pub fn revive(&mut self, rto: RtoBounds) {
         self.reachability = Reachability::Unconfirmed;
         self.rtt = RttEstimator::new(rto);
-        (self.errors, self.suspect) = (0, None);
+        self.forget_errors();
+        self.suspect = false;
     }
 
     /// Time until the next heartbeat: interval + RTO ± half an RTO (RFC 9260 §8.3); `draw` is uniform in [0, 1).

@@ -310,7 +310,7 @@ impl Open {
         self.outbound.queue.renumber(&[]);
         self.inbound.begin_anew(theirs, &mut core.inbox);
         // A mark of before names a TSN that the peer would take for one that it has not sent, and never answer.
-        self.echo = None;
+        self.echoes.clear();
         self.reconfig.quiet_until = None;
         core.events.push_back(Event::NumbersReset);
         self.resume();
@@ -326,7 +326,6 @@ impl Open {
     ) -> Option<Reason> {
         let timeout = core.timeout_on(core.preferred());
         let own = self.reconfig.requests.asked(response)?;
-        core.errors = 0;
         if let (Outcome::IN_PROGRESS, Some(Sent { due, what, .. })) = (outcome, &mut own.sent) {
             (*due, what.heard) = (now + timeout, true);
             if let Reconfiguration::OutgoingReset { last_tsn, .. } = what.request {

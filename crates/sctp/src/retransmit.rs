@@ -25,7 +25,9 @@ impl Outbound {
         self.limits.note_lost(tsn);
     }
 
-    /// Marks the chunks of a path that have enough missing reports. They are at the front of its queue.
+    /// Marks the chunks of a path that have enough missing reports. They are at the front of its queue. One that may yet come because
+    /// packets overtake each other is marked by a SACK: a repair that a timer sends between two SACKs finds a full queue where the
+    /// first copy was dropped. The timer is for a path without further SACKs.
     pub fn detect_losses(&mut self, core: &mut Core, at: usize, now: Time) {
         let below = core.paths[at].reports.lost_below();
         let mut target = None;
@@ -41,7 +43,7 @@ impl Outbound {
                 && let due = chunk.sent_at + path.latest_rtt + path.patience()
                 && due > now
             {
-                path.patience_due = Some(due);
+                path.patience_due = Some(due + path.latest_rtt.div(4));
                 break;
             }
             path.watch.pop_front();
@@ -77,6 +79,38 @@ impl Outbound {
             let to = self.path_for(core, flight.tsn, at);
             core.paths[to].resend.insert(flight.tsn);
             core.paths[to].resend_now = true;
+        }
+        if core.paths[at].load.in_flight() == 0 {
+            core.paths[at].retransmission_timer = None;
+        }
+    }
+
+    /// A path with errors has answered a heartbeat that was `sent` then. Data that left before and is not acknowledged was lost
+    /// while the path did not work, and goes out again without waiting for its timer; its window was cut for the errors. A SACK
+    /// may be delayed.
+    pub fn resend_unanswered(&mut self, core: &mut Core, now: Time, (at, sent): (usize, Time)) {
+        let before = |tsn: u64| {
+            let chunk = self.sent.get(tsn);
+            chunk.is_some_and(|chunk| chunk.sent_at + core.config.sack_delay < sent)
+        };
+        let live = |flight: &Flight| self.sent.live(*flight, at as u8);
+        let lost: Vec<Flight> = core.paths[at]
+            .order
+            .iter()
+            .copied()
+            .filter(|flight| live(flight) && before(flight.tsn))
+            .collect();
+        if lost.is_empty() {
+            return;
+        }
+        for flight in lost {
+            self.lose(core, flight.tsn, Resend::Timeout);
+            let to = self.path_for(core, flight.tsn, at);
+            core.paths[to].resend.insert(flight.tsn);
+            core.paths[to].resend_now = true;
+            if let Some(&chunk) = self.sent.get(flight.tsn) {
+                core.rate_lost(&chunk, now);
+            }
         }
         if core.paths[at].load.in_flight() == 0 {
             core.paths[at].retransmission_timer = None;

@@ -252,7 +252,7 @@ impl Outbound {
         let path = &mut core.paths[usize::from(chunk.path)];
         path.summary.acked += u64::from(path.chunk_len(chunk.len));
         path.counters.bytes_acked += u64::from(chunk.len);
-        path.summary.answered |= !chunk.moved;
+        path.summary.answered = path.summary.answered.max((!chunk.moved).then_some(chunk.sent_at));
         // Which of several transmissions arrived is not known (Karn's rule).
         if chunk.transmissions == 1 {
             path.summary.lowest = path.summary.lowest.min(chunk.sent_as);
@@ -288,10 +288,6 @@ impl Outbound {
             self.widest = self.widest.max(self.advertised);
         }
         self.check_probe(core);
-        // Any acknowledged chunk is a sign of life, behind a gap or not (RFC 9260 §8.1).
-        if advanced || core.paths.iter().any(|path| path.summary.acked > 0) {
-            core.errors = 0;
-        }
         self.notify_space(core);
         core.observe_start_up(self.widest);
         self.reschedule(core, now);
@@ -306,14 +302,13 @@ impl Outbound {
         let oldest = front.map(|flight| flight.sent_as);
         let moved = path.summary.oldest.is_some() && oldest != path.summary.oldest;
         path.summary.advanced = if core.config.cmt { moved } else { cumulative_advanced };
-        // Of a suspected path, only what was sent since shows that it carries packets: what came before may be acknowledged
-        // late because the acknowledgement got lost with the path. Otherwise a repeated chunk shows it too, unless another
-        // path may have brought it (§8.2).
+        // Which transmission of a repeated chunk has arrived is not known: a suspected path must show one that was sent once.
+        // Elsewhere the last transmission counts (§8.2).
         let (highest, sent_at) = (path.summary.highest, path.summary.sent_at);
-        let proven = path.suspect.is_none_or(|since| highest > 0 && sent_at > since);
-        let answers = path.summary.answered && proven;
+        let newest = if path.suspect { (highest > 0).then_some(sent_at) } else { path.summary.answered };
+        let answers = newest.is_some_and(|sent_at| path.doubted.is_none_or(|since| sent_at >= since));
         if answers {
-            path.errors = 0;
+            path.forget_errors();
             path.heard = now;
         }
         let mut sample = None;

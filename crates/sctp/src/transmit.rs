@@ -120,7 +120,10 @@ impl Open {
 
     /// A SACK, and before it what the peer must hear of marked packets while it still knows the chunks.
     fn acknowledgement(&mut self, core: &mut Core, room: u32) -> Chunks {
-        let mut chunks = self.echo_chunk().map(Chunks::from).unwrap_or_default();
+        let mut chunks = Chunks::new();
+        for echo in self.echo_chunks() {
+            chunks.push(echo);
+        }
         let left = room - chunks.iter().map(Chunk::wire_len).sum::<u32>();
         chunks.push(self.inbound.make_sack(&core.inbox, left));
         core.totals.sacks_sent += 1;

@@ -111,6 +111,7 @@ pub fn sctp(cmt: bool) -> Protocol {
         init_max_retrans: 8,
         max_burst: Some(4),
         overshoot: false,
+        nagle: true,
         tail_loss_probe: false,
         abc_limit: Some(1),
         ssthresh_floor: Rules::Sctp.floor(),

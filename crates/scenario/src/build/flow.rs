@@ -480,6 +480,7 @@ fn sctp(
             ref packets => Some(packets.integer() as u32),
         },
         overshoot: values.flag("overshoot"),
+        nagle: values.flag("nagle"),
         tail_loss_probe: values.flag("tail_loss_probe"),
         abc_limit: match values.get("abc_limit").value {
             Value::Flag(limited) => limited.then_some(1),

@@ -92,10 +92,11 @@ static SETTINGS: &[Key] = &[
         Default::By(&[
             (Protocols::SINGLE_PATH, "\"reno\""),
             (Protocols::MPTCP, "\"lia\""),
-            (Protocols::CMT_SCTP, "\"cmt-rpv2\""),
+            (Protocols::CMT_SCTP, "\"lia\""),
         ]),
-        "Congestion control. The default is that of the protocol's specification, and for cmt-sctp the one \
-         designed for it.",
+        "Congestion control. The default is that of the protocol's specification. cmt-sctp has none and uses that of \
+         mptcp: after a loss on one of two equal paths, `cmt-rpv2`, which was designed for it, leaves one packet, and \
+         does not fill separate paths.",
     )
     .only(Protocols::CONNECTED),
     Key::new(
@@ -190,9 +191,15 @@ static TCP: &[Key] = &[
         "Detection and repair of lost segments.",
     )
     .only(Protocols::ANY_TCP),
-    Key::new("timestamps", Shape::Flag, Default::Is("true"), "Use timestamps (RFC 7323).")
-        .only(Protocols::ANY_TCP),
-    Key::new("nagle", Shape::Flag, Default::Is("false"), "Use Nagle's algorithm.").only(Protocols::ANY_TCP),
+    Key::new("timestamps", Shape::Flag, Default::Is("true"), "Use timestamps (RFC 7323).").only(Protocols::ANY_TCP),
+    Key::new(
+        "nagle",
+        Shape::Flag,
+        Default::By(&[(Protocols::ANY_TCP, "false"), (Protocols::ANY_SCTP, "true")]),
+        "Use Nagle's algorithm: data that does not fill a packet waits while other data is in flight (RFC 9260 §6.1). \
+         `false` suits small urgent messages.",
+    )
+    .only(Protocols::CONNECTED),
     Key::new(
         "keepalive",
         Shape::Either(&[Shape::Flag, Shape::Time { zero: false }]),

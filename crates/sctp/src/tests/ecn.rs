@@ -57,3 +57,32 @@ fn without_agreement_nothing_may_be_marked() {
         assert_eq!(net.ends[A].path(PathId(0)).unwrap().counters.ecn_reductions, 0);
     }
 }
+
+/// Two paths, of which one marks: the other is not slowed down, also where the CWR of an echo is lost. With `both`, either finds
+/// its own marks.
+#[test]
+fn marks_slow_down_their_own_path_only() {
+    for both in [false, true] {
+        let mut net = Net::new(vec![Link::new(10, 20), Link::new(10, 10)], |_, config| {
+            (config.ecn, config.cmt) = (true, true);
+        });
+        let mut count = 0_u32;
+        net.filter = Some(Box::new(move |_, from, packet| {
+            count += 1;
+            let first = packet.source.to_string().starts_with("10.0");
+            if packet.ecn == Ecn::Ect0 && count.is_multiple_of(50) && (first || both) {
+                packet.ecn = Ecn::Ce;
+            }
+            let reduced =
+                body(packet).chunks.iter().any(|chunk| matches!(chunk, Chunk::CongestionReduced(_)));
+            !(from == A && reduced && count.is_multiple_of(2))
+        }));
+        net.apps[A] = App::sends(bulk(20_000, 1452));
+        net.connect();
+        net.run_until(at_ms(20_000));
+        let reductions = [0, 1].map(|at| net.ends[A].path(PathId(at)).unwrap().counters.ecn_reductions);
+        assert!(reductions[0] > 5, "{reductions:?}");
+        assert!(if both { reductions[1] > 5 } else { reductions[1] == 0 }, "{reductions:?}");
+        net.check_so_far(A);
+    }
+}

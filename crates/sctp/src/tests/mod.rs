@@ -13,6 +13,7 @@ mod lifecycle;
 mod listener;
 mod multipath;
 mod network;
+mod outage;
 mod pair;
 mod partial;
 mod random;

@@ -119,9 +119,10 @@ fn marks_of_before_a_reset_of_all_numbers_are_forgotten() {
     let marked = |net: &mut Net, mark: bool| {
         let State::Open(open) = &mut net.ends[B].state else { panic!("it is up") };
         if mark {
-            open.echo = Some(open.inbound.cumulative());
+            open.extensions.ecn = true;
+            open.note_mark(Some(0), open.inbound.cumulative());
         }
-        open.echo.is_some()
+        !open.echoes.is_empty()
     };
     assert!(marked(&mut net, true));
     assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));

@@ -70,7 +70,7 @@ impl Setup<'_> {
             self.is_routed(from, to)
         };
         paths_fit(wanted.iter().filter(routed).count())?;
-        let connecting = mptcp::Config { unroutable: self.unroutable(), ..config.clone() };
+        let connecting = mptcp::Config { unroutable: self.unroutable(0), ..config.clone() };
         Ok(Plan {
             protocols: [Protocol::Mptcp(connecting), Protocol::Mptcp(config)],
             addresses: [addresses(0)?, addresses(1)?],
@@ -85,19 +85,20 @@ impl Setup<'_> {
         self.pairs.iter().any(|&(near, far, _)| (near, far) == (from, to))
     }
 
-    /// The pairs of addresses without a route.
-    fn unroutable(&self) -> Vec<(IpAddr, IpAddr)> {
+    /// The pairs of addresses without a route, seen from this end: its own address first.
+    fn unroutable(&self, end: usize) -> Vec<(IpAddr, IpAddr)> {
         let [near, far] = [0, 1].map(|end| self.interfaces(end));
         let pairs = near.iter().flat_map(|&(from, _)| far.iter().map(move |&(to, _)| (from, to)));
         let missing = pairs.filter(|&(from, to)| !self.is_routed(from, to));
-        missing.map(|(from, to)| (self.ip(from), self.ip(to))).collect()
+        let addresses = missing.map(|(from, to)| [self.ip(from), self.ip(to)]);
+        addresses.map(|pair| (pair[end], pair[1 - end])).collect()
     }
 
     pub(super) fn sctp(&self, settings: &model::Sctp) -> Result<Plan, String> {
         let [local, remote] = [0, 1].map(|end| self.interfaces(end).len());
         paths_fit(match settings.paths {
             SctpPaths::Destination => remote.max(local),
-            SctpPaths::FullMesh => local * remote,
+            SctpPaths::FullMesh => local * remote - self.unroutable(0).len(),
         })?;
         let config = |end| Ok::<_, String>(Protocol::Sctp(Box::new(self.sctp_config(settings, end)?)));
         let address = |(interface, mtu)| Address::new(self.ip(interface), mtu);
@@ -191,6 +192,7 @@ impl Setup<'_> {
             asconf: settings.asconf,
             pmtu_discovery: settings.pmtu_discovery,
             encapsulation: settings.udp_encapsulation.then(Ports::default),
+            unroutable: self.unroutable(end),
             heartbeat_interval: settings.heartbeat_interval,
             path_max_retrans: settings.path_max_retrans,
             potentially_failed_threshold: settings.potentially_failed_threshold,
@@ -198,6 +200,7 @@ impl Setup<'_> {
             init_max_retrans: settings.init_max_retrans,
             max_burst: settings.max_burst,
             overshoot: settings.overshoot,
+            nagle: settings.nagle,
             tail_loss_probe: settings.tail_loss_probe,
             abc_limit: settings.abc_limit,
             ssthresh_floor: settings.ssthresh_floor,

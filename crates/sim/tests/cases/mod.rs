@@ -356,7 +356,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
         0_u32..6,
         option::weighted(0.7, 0_u32..3),
     );
-    let newer = (any::<[bool; 4]>(), option::of(1_u32..9));
+    let newer = (any::<[bool; 5]>(), option::of(1_u32..9));
     (any::<[bool; 7]>(), schedulers, any::<bool>(), splitting, messages, policies, newer).prop_map(
         |(
             [cmt, nr_sack, i_data, asconf, pmtu_discovery, udp_encapsulation, overshoot],
@@ -365,7 +365,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
             splitting,
             messages,
             policies,
-            ([tail_loss_probe, nearest, penalisation, early], abc_limit),
+            ([tail_loss_probe, nearest, penalisation, early, nagle], abc_limit),
         )| {
             let (ordered, streams, sack_delay, immediate_sack) = messages;
             let (retransmission, stream_scheduler, max_burst, path_max_retrans, suspicion) = policies;
@@ -399,6 +399,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 init_max_retrans: 1000,
                 max_burst,
                 overshoot,
+                nagle,
                 tail_loss_probe,
                 abc_limit,
                 ssthresh_floor: 4,
