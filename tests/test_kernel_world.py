@@ -416,10 +416,10 @@ def test_what_no_kernel_can_do_is_one_sentence(settings: tuple[str, ...], says: 
         (("emulate", "s.toml", "--set", "link.one", "true"), "link.one"),
         (("emulate", "s.toml", "--set", "link.three.rate=1 Mbit/s", "true"), "three"),
         (("testbed", "shell", "nothing.toml"), "is not up"),
-        (("testbed", "up", "s.toml", "--set", "flow.F.congestion=lia-2011"), "no congestion control lia-2011"),
+        (("testbed", "down", "nothing.toml"), "nothing.toml: no such file, and no testbed of it is up"),
         (("run", "s.toml", "--world", "kernel", "--trace-changes"), "--trace DIR"),
         (("run", "s.toml", "--world", "kernel", "--set", 'duration="0 s"'), "duration"),
-        (("testbed", "up", "s.toml", "--set", "flow.F.protocol=sctp"), "has no sctp"),
+        (("emulate", "s.toml", "--set", "flow.F.protocol=sctp", "--in", "C", "true"), 'no host "C"'),
     ],
 )
 def test_mistakes_on_the_command_line_are_one_sentence(
@@ -430,6 +430,84 @@ def test_mistakes_on_the_command_line_are_one_sentence(
     assert done.returncode == 2, done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["flow.F.protocol=sctp"],
+        ["flow.F.protocol=cmt-sctp"],
+        ["flow.F.congestion=lia-2011"],
+        ["flow.F.protocol=mptcp", "flow.F.scheduler=redundant"],
+        ["flow.F.protocol=mptcp", 'flow.F.paths="ndiffports:3"'],
+    ],
+)
+def test_emulate_carries_programs_whatever_flows_are(scenario: str, settings: list[str]) -> None:
+    options = [part for setting in settings for part in ("--set", setting)]
+    done = anabranch("emulate", scenario, *options, "--", "echo", "carried")
+    assert (done.returncode, done.stdout) == (0, "carried\n"), done.stderr
+
+
+def test_emulate_gives_the_first_of_two_flows_its_kernel(scenario: str) -> None:
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write('[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\nprotocol = "tcp"\ntimestamps = false\n')
+    done = anabranch("emulate", scenario, "--", "cat", "/proc/sys/net/ipv4/tcp_timestamps")
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+
+def test_an_empty_list_of_testbeds_is_a_sentence() -> None:
+    from anabranch.testbed.bed import kept
+
+    if kept():
+        pytest.skip("another testbed is up on this machine")
+    listed = anabranch("testbed", "list")
+    assert (listed.returncode, listed.stdout, listed.stderr) == (0, "", "anabranch: no testbed is up\n")
+
+
+LATE = """
+[[event]]
+at = "1 s"
+link = "two"
+set = { state = "up" }
+"""
+
+
+def _late(scenario: str, text: str, *settings: str) -> list[list[str]]:
+    """The links of the paths that carry data in a run whose link "two" comes up late, and that no path has before."""
+    Path(scenario).write_text(text.replace('name = "two"', 'name = "two"\nstate = "down"') + LATE, encoding="utf-8")
+    trace = Path(scenario).parent / "trace"
+    (flow,) = measured(scenario, "flow.F.protocol=mptcp", *settings, trace=trace)["flows"]
+    rows = list(csv.DictReader((trace / "paths.csv").open(encoding="utf-8")))
+    assert all(float(row["time_s"]) >= 1.0 for row in rows if row["path"].startswith("two"))
+    return [path["links"] for path in flow["paths"] if path["throughput_bps"] > 0]
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+@pytest.mark.parametrize("paths", ["fullmesh", "disjoint"])
+@pytest.mark.parametrize("version", ["v4", "v6"])
+def test_a_link_that_begins_down_is_used_once_it_is_up(scenario: str, paths: str, version: str) -> None:
+    used = _late(scenario, SCENARIO, f'flow.F.paths="{paths}"', f'ip="{version}"')
+    assert used == [["one"], ["two"]]
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+@pytest.mark.parametrize("paths", ["fullmesh", "disjoint"])
+def test_a_late_link_makes_paths_through_routers(scenario: str, paths: str) -> None:
+    # The receiver's interface behind the second router is up all the time: its kernel notices nothing.
+    near = SCENARIO.replace('between = ["A", "B"]', 'between = ["A", "R1"]', 1)
+    near = near.replace('between = ["A", "B"]', 'between = ["A", "R2"]', 1)
+    far = BEHIND.replace('"R"', '"R1"', 1).replace('"R"', '"R2"', 1)
+    assert _late(scenario, near + far, f'flow.F.paths="{paths}"') == [["one", "east"], ["two", "west"]]
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+def test_a_connection_made_while_a_link_is_down_uses_it_later(scenario: str) -> None:
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write('[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\nprotocol = "mptcp"\nstart = "600 ms"\n')
+        file.write('[[event]]\nat = "500 ms"\nlink = "two"\nset = { state = "down" }\n' + LATE)
+    flows = measured(scenario, "flow.F.protocol=mptcp")["flows"]
+    assert [flow["state"] for flow in flows] == ["open", "open"]
+    assert all({"one", "two"} <= {path["links"][0] for path in flow["paths"]} for flow in flows)
 
 
 def test_a_study_runs_on_the_kernel_beside_the_simulated_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
