@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 NATIVE := $(VENV)/.native-built
 LOADER := $(BIN)/anabranch-cc
 PROXY := $(BIN)/anabranch-proxy
+# Holds Ctrl-C back until Python has loaded what ends it quietly; without this option of GNU env it is the usual script.
+LAUNCHER := \#!/bin/sh\nexec env --block-signal=INT "%s" -m anabranch "$$@"\n
 RUST := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
 .PHONY: build loader proxy demo test lint test-rust test-python test-of-machine test-of-code generate bpf format clean
@@ -86,4 +88,5 @@ $(VENV)/.installed: requirements.lock
 
 $(NATIVE): $(VENV)/.installed pyproject.toml $(RUST)
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked
+	@if env --block-signal=INT true 2> /dev/null; then printf '$(LAUNCHER)' "$(CURDIR)/$(BIN)/python" > $(BIN)/anabranch; fi
 	@touch $@

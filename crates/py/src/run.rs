@@ -2,12 +2,13 @@
 
 use crate::errors;
 use crate::stopwatch::Stopwatch;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use sim::report::capture;
 use sim::scenario::result::Document;
 use sim::scenario::{self, Scenario};
 use sim::{Progress, RunError, RunOptions};
+use std::io;
 
 /// A capture: file, bytes kept of each packet, link ends and flows.
 type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);
@@ -91,6 +92,14 @@ fn report(py: Python<'_>, callback: Option<&Py<PyAny>>, progress: Progress) -> P
     Ok(())
 }
 
+/// Whether a disk took no more: no mistake of the caller.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    /// An error of the device (`EIO`), which has no kind of its own.
+    const DEVICE: i32 = 5;
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) || error.raw_os_error() == Some(DEVICE)
+}
+
 /// The caller's mistakes are told from ours.
 fn failure(error: &RunError, file_name: &str) -> PyErr {
     match error {
@@ -98,10 +107,13 @@ fn failure(error: &RunError, file_name: &str) -> PyErr {
             errors::raised_at(error.to_string(), Some(file_name.to_owned()), None)
         }
         RunError::Unknown(message) => errors::raised_at(message.clone(), None, None),
-        RunError::File { .. } | RunError::Capture { .. } => {
+        RunError::File { error: reason, .. } | RunError::Capture { error: reason } => {
             let sentence = error.to_string();
             // The number that the operating system gives its reason is no help to a reader.
             let sentence = sentence.split(" (os error").next().unwrap_or(&sentence);
+            if is_full(reason) {
+                return PyOSError::new_err(sentence.to_owned());
+            }
             errors::raised_at(format!("{sentence}; choose a place that can be written"), None, None)
         }
         RunError::Wire { .. } | RunError::OtherConnection { .. } | RunError::Interrupted { .. } => {

@@ -1,7 +1,7 @@
 //! Scenarios as they should be, and what becomes of them.
 
 use super::super::model::*;
-use super::super::{InputError, parse, parse_with};
+use super::super::{InputError, parse, parse_with, to_toml};
 use super::EVERYTHING;
 use multipath::buffer::Sides;
 use multipath::congestion::{Couple, SlowStart};
@@ -221,6 +221,18 @@ fn overrides_count_as_if_the_file_said_so() {
     assert_eq!(scenario.flows[0].common.congestion.entry.name, "lia");
     assert_eq!(scenario.events[0].at, Time::from_secs_f64(21.0));
     assert_eq!((scenario.title.as_str(), scenario.seed), ("2024", 7));
+}
+
+#[test]
+fn middleboxes_and_hosts_are_overridden_by_name() {
+    let base = BASE.replace("[[flow]]\nname = \"download\"", "[[middlebox]]\nnode = \"router\"\ndoes = { kind = \"strip-options\" }\n\n[[host]]\nname = \"phone\"\ndefault_route = \"wifi\"\n\n[[flow]]\nname = \"download\"");
+    let sets = [("middlebox.router.does.kind", "nat"), ("host.phone.default_route", "cellular")];
+    let scenario = with(&base, &sets).unwrap();
+    assert_eq!(scenario.middleboxes[0].does.kind().name, "nat");
+    let declared = with(&base, &[("middlebox.router.does", "{ kind = \"nat\" }"), sets[1]]).unwrap();
+    assert_eq!(to_toml(&scenario), to_toml(&declared));
+    let message = with(&base, &[("middlebox.ruoter.does.kind", "nat")]).unwrap_err().to_string();
+    assert!(message.ends_with("there is no middlebox \"ruoter\"; did you mean \"router\"?"), "{message}");
 }
 
 #[test]
