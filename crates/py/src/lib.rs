@@ -25,8 +25,8 @@ mod _native {
     use super::meter::{MeterServer, meter_port, meter_run};
     #[pymodule_export]
     use super::{
-        canonical, coupled, directions, kinds, largest_seed, list, metrics, names, reference, run::run, schema,
-        validate, version,
+        canonical, coupled, directions, kinds, largest_seed, list, metrics, names, reference, run::run,
+        schema, validate, version,
     };
 }
 

@@ -11,7 +11,7 @@ use sim::{Progress, RunError, RunOptions};
 use std::io;
 
 /// A capture: file, bytes kept of each packet, link ends and flows.
-type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);
+pub(crate) type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);
 
 /// Runs a scenario and returns its result document as JSON. `progress_callback` is called now and then with the share
 /// of the run that is done, 0 to 1. Ctrl-C and exceptions of the callback stop the run.
@@ -44,7 +44,7 @@ pub(crate) fn run(
     if let Some(seed) = seed {
         scenario::reseed(&mut scenario, seed).map_err(errors::raised)?;
     }
-    let pcap = pcap.map(|(file, snaplen, ends, flows)| capture::Settings { file, snaplen, ends, flows });
+    let pcap = pcap.map(captured);
     let options = RunOptions { pcap, trace: trace_dir, trace_changes, check_wire, ..RunOptions::default() };
     let callback = progress_callback.map(|callback| callback.clone().unbind());
     let mut interrupted = None;
@@ -67,6 +67,11 @@ pub(crate) fn run(
     result.wall_s = watch.seconds();
     let document = Document::new(result, &scenario);
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// What is to be captured.
+pub(crate) fn captured((file, snaplen, ends, flows): Capture) -> capture::Settings {
+    capture::Settings { file, snaplen, ends, flows }
 }
 
 /// The scenario of a text with its overrides.

@@ -195,12 +195,13 @@ class Testbed:
         return {interface["link"]: interface["address"] for interface in found["interfaces"]}
 
     def _emulate(self) -> Any:
-        request = self.request
+        request, pcap = self.request, self.request.pcap
         files = {host: str(namespaces.FOLDER / name) for host, name in self.namespaces.items()}
         try:
             return _native.Emulation(
                 request.scenario, request.file, list(request.overrides), files,
                 seed=request.seed, trace_dir=request.trace, spin_us=self._spin_us,
+                pcap=None if pcap is None else (pcap.file, pcap.snaplen, list(pcap.ends), list(pcap.flows)),
             )  # fmt: skip
         except _native.InputError as error:
             raise translated(error) from None

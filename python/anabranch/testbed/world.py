@@ -31,8 +31,6 @@ def measure(request: Request, progress: Callable[[float], None] | None = None) -
         RunFailed: If the system refuses something on the way.
 
     """
-    if request.pcap is not None:
-        raise InputError("a run on the kernel writes no capture; use: anabranch emulate SCENARIO -- tcpdump -i any")
     if request.check_wire:
         raise InputError("a run on the kernel has no packets to check; leave --check-wire away")
     with Testbed(request, measures=True) as bed:

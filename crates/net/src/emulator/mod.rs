@@ -4,6 +4,7 @@
 //! and, for queues that tell flows apart, its ports. Hosts reach it by TUN interfaces in their network namespaces; what their
 //! kernels hand over as one long packet is cut into those of a wire before the network sees it ([`segments`]).
 
+mod capture;
 mod device;
 mod drive;
 mod lateness;
@@ -11,7 +12,8 @@ mod network;
 mod packet;
 mod segments;
 
-pub use drive::{Attachment, Emulator, Outcome, Running, Settings};
+pub use capture::Tap;
+pub use drive::{Attachment, Emulator, OpenError, Outcome, Running, Settings};
 pub use lateness::{LATE, Lateness};
 pub use network::{Arrived, EmulatedNetwork};
 pub use packet::{RawPacket, Unfinished};

@@ -127,6 +127,7 @@ impl Report<'_> {
             bottleneck: None,
             bottleneck_share: None,
             coupled_share: None,
+            kernel: path.kernel.clone(),
             blocked_s: BTreeMap::new(),
         }
     }
@@ -165,6 +166,7 @@ impl Report<'_> {
             bottleneck: None,
             bottleneck_share: None,
             coupled_share: None,
+            kernel: BTreeMap::new(),
             blocked_s: BTreeMap::new(),
         }
     }

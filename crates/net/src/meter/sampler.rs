@@ -8,6 +8,7 @@ use multipath::time::Time;
 use scenario::Scenario;
 use scenario::measure::TimeMeans;
 use scenario::result::{INTERVAL, PathNames, Subject, Table};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -46,6 +47,8 @@ pub struct PathSamples {
     pub latest: TcpInfo,
     /// What it had said when measuring began.
     pub baseline: TcpInfo,
+    /// All that it said last, by name.
+    pub kernel: BTreeMap<String, u64>,
     /// Bytes that the receiver's kernel had received, at the end and when measuring began.
     pub received: [u64; 2],
     /// Bytes, over the measured part.
@@ -156,6 +159,7 @@ impl Sampler {
                 path.srtt.set(now, [info.srtt_us.unwrap_or_default().into()]);
                 path.in_flight.set(now, [info.in_flight]);
                 path.latest = info;
+                path.kernel = socket.named();
             } else {
                 let path = path_of(&mut flow.paths, now, [socket.remote, socket.local]);
                 path.received[0] = socket.tcp().bytes_received;
@@ -207,6 +211,7 @@ fn path_of(paths: &mut Vec<PathSamples>, now: Time, [local, remote]: [SocketAddr
             usable: true,
             latest: TcpInfo::default(),
             baseline: TcpInfo::default(),
+            kernel: BTreeMap::new(),
             received: [0; 2],
             cwnd: mean,
             srtt: mean,

@@ -58,7 +58,11 @@ fn link(
         return Err(Fault::new(between.origin, message));
     }
     // A queue that is all of the defaults is theirs in messages, too.
-    let queue_owner = if element.table.get("queue").is_some() || defaults.get("queue").is_none() { &owner } else { "[link_defaults]" };
+    let queue_owner = if element.table.get("queue").is_some() || defaults.get("queue").is_none() {
+        &owner
+    } else {
+        "[link_defaults]"
+    };
     let forward = model(&values, &owner, queue_owner, source)?;
     let reverse = match reverse {
         Some((values, owner)) => model(&values, &owner, &owner, source)?,
