@@ -148,7 +148,7 @@ pub(super) static MIDDLEBOX: Section = Section {
             Shape::List { of: &Shape::Name, min: 1, max: 255 },
             Default::Nothing("all links of the node"),
             "The links of the node whose packets it deals with as they come by them. For `nat` the links of its inside, \
-             which must be given.",
+             by default those that lead to sending hosts of flows and to no receiving one.",
         ),
         Key::new(
             "does",
