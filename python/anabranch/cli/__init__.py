@@ -28,6 +28,9 @@ from anabranch.simulator import version
 
 INTERRUPTED = 130
 
+# Click says "'1e3' is not a valid integer range" of a number that is none.
+click.IntRange.name, click.FloatRange.name = "whole number", "number"
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version(), "-V", "--version", prog_name="anabranch", message="%(prog)s %(version)s")
