@@ -404,7 +404,9 @@ def test_what_no_kernel_can_do_is_one_sentence(settings: tuple[str, ...], says: 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("run", "s.toml", "--world", "kernel", "--pcap", "x.pcapng"), "writes no capture"),
+        (("run", "s.toml", "--world", "kernel", "--pcap", "x.pcapng", "--pcap-end", "C"), 'link end "C" to capture'),
+        (("run", "s.toml", "--world", "kernel", "--pcap", "x.pcapng", "--pcap-flow", "G"), 'no flow "G" to capture'),
+        (("run", "s.toml", "--world", "kernel", "--pcap", "no/x.pcapng"), "cannot write no/x.pcapng"),
         (("run", "s.toml", "--world", "kernel", "--check-wire"), "no packets to check"),
         (("run", "s.toml", "--world", "krnl"), "krnl"),
         (("emulate", "s.toml"), "Missing argument"),
@@ -453,6 +455,48 @@ def test_emulate_gives_the_first_of_two_flows_its_kernel(scenario: str) -> None:
         file.write('[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\nprotocol = "tcp"\ntimestamps = false\n')
     done = anabranch("emulate", scenario, "--", "cat", "/proc/sys/net/ipv4/tcp_timestamps")
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+def test_a_capture_has_the_packets_of_kernels(scenario: str, tmp_path: Path) -> None:
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write('[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\nprotocol = "tcp"\n')
+    capture = tmp_path / "k.pcapng"
+    options = ("--pcap", str(capture), "--pcap-flow", "F", "--pcap-end", "A", "--pcap-snaplen", "60")
+    short = ("--set", "flow.F.protocol=mptcp", "--set", 'duration="1 s"', "--set", 'warmup="0 s"')
+    done = anabranch("run", scenario, "--world", "kernel", *options, *short)
+    assert done.returncode == 0, done.stderr
+    content = capture.read_bytes()
+    for interface in (b"A:one", b"A:two", b"A:one dropped"):
+        assert interface in content
+    assert b"B:one" not in content
+    # Of the second flow, whose port is the next, there is nothing; the port of the first is in every packet.
+    assert (content.count((5002).to_bytes(2, "big") + b"\x00"), content.count((5001).to_bytes(2, "big")) > 20) == (
+        0,
+        True,
+    )
+    again = anabranch("run", scenario, "--world", "kernel", "--pcap", "/dev/full", *short)
+    assert (again.returncode, "cannot write /dev/full: No space left" in again.stderr) == (1, True), again.stderr
+
+
+def test_results_have_the_counters_of_kernels(scenario: str, tmp_path: Path) -> None:
+    document = measured(scenario, 'link.one.loss={ model = "bernoulli", rate = 0.02 }', trace=tmp_path / "trace")
+    counters = {host["name"]: host["counters"] for host in document["hosts"]}
+    assert set(counters) == {"A", "B"}
+    assert counters["A"]["TcpActiveOpens"] == 1
+    assert counters["A"]["TcpRetransSegs"] > 0
+    assert counters["B"]["IpInReceives"] > 100
+    assert not any(name.startswith("Icmp") for name in counters["A"])
+    (path,) = document["flows"][0]["paths"]
+    assert path["kernel"]["state"] == 1
+    assert path["kernel"]["total_retrans"] == path["retransmissions"]
+    for name, columns in (
+        ("counters.csv", ["host", "counter", "count"]),
+        ("subflows.csv", ["flow", "path", "field", "value"]),
+    ):
+        rows = list(csv.DictReader((tmp_path / "trace" / name).open(encoding="utf-8")))
+        assert list(rows[0]) == ["time_s", *columns]
+        assert len(rows) > 10
 
 
 def test_an_empty_list_of_testbeds_is_a_sentence() -> None:
