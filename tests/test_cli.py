@@ -233,7 +233,7 @@ anabranch.__main__.main()
 
 def test_ctrl_c_while_it_is_being_loaded_is_one_line() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_WHILE_LOADING], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", INTERRUPTED_WHILE_LOADING], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 130
     assert done.stderr == "anabranch: interrupted\n"
