@@ -6,30 +6,44 @@ BIN := $(VENV)/bin
 NATIVE := $(VENV)/.native-built
 LOADER := $(BIN)/anabranch-cc
 PROXY := $(BIN)/anabranch-proxy
+# Holds Ctrl-C back until Python has loaded what ends it quietly; without this option of GNU env it is the usual script.
+LAUNCHER := \#!/bin/sh\nexec env --block-signal=INT "%s" -m anabranch "$$@"\n
+# Make tells its children of a job server that it does not let them use, and Cargo warns of that each time.
+CARGO := env -u MAKEFLAGS cargo
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
 .PHONY: build loader proxy demo test lint test-rust test-python test-of-machine test-of-code generate bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy
+	@echo "the command is $(BIN)/anabranch; to call it by its name: . $(BIN)/activate"
+	@if [ "$$(uname -s)" = Linux ] && [ ! -x $(LOADER) ]; then echo "left out: $(NO_LOADER)" >&2; fi
+
+NO_LOADER := $(LOADER), which loads congestion controls into Linux: install libelf-dev, zlib1g-dev and pkg-config, then make build
 
 # Loads congestion controls into Linux. It alone needs libelf, and a machine without that can do all the rest.
 loader: $(VENV)/.installed
 	@if [ "$$(uname -s)" != Linux ]; then :; \
-	elif ! pkg-config --exists libelf zlib; then \
-	  echo "$(LOADER) is not built, which loads congestion controls into Linux: it needs libelf-dev, zlib1g-dev and pkg-config" >&2; \
+	elif ! pkg-config --exists libelf zlib 2> /dev/null; then \
+	  echo "$(NO_LOADER)" >&2; \
 	else \
-	  cargo build --release --locked --quiet -p anabranch-cc && install -m 755 target/release/anabranch-cc $(LOADER); \
+	  $(CARGO) build --release --locked --quiet -p anabranch-cc && install -m 755 target/release/anabranch-cc $(LOADER); \
 	fi
 
 proxy: $(VENV)/.installed
 	@if [ "$$(uname -s)" = Linux ]; then \
-	  cargo build --release --locked --quiet -p anabranch-proxy && install -m 755 target/release/anabranch-proxy $(PROXY); \
+	  $(CARGO) build --release --locked --quiet -p anabranch-proxy && install -m 755 target/release/anabranch-proxy $(PROXY); \
 	fi
 
-## demo: run a quick study and leave its table and figures in results/
+DEMO := lugowski2017-bottleneck
+
+## demo: run a quick study, show what became of published values and statements, and leave all else in results/
 demo: build
-	$(BIN)/anabranch study run lugowski2017-bottleneck --quick
+	@mkdir -p results
+	@$(BIN)/anabranch study run $(DEMO) --quick > results/demo.txt
+	@sed -n '/^## Deviations/,/^## Figures/{/^## Figures/!p}' results/$(DEMO)/quick/report.md
+	@tail -n 1 results/demo.txt
+	@echo "Every point: results/demo.txt"
 
 ## test: set up and run every test and check
 # Tests in Rust wait for timers and links much of the time: the command is built meanwhile.
@@ -39,7 +53,7 @@ test: lint
 
 lint: $(VENV)/.installed
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(BIN)/ruff check python tests
 	$(BIN)/ruff format --check python tests
 	$(BIN)/mypy
@@ -47,9 +61,9 @@ lint: $(VENV)/.installed
 
 # The same random cases each time, so that a failure is of the change; `cargo test` by hand draws others.
 test-rust:
-	PROPTEST_RNG_SEED=20261122 cargo test --workspace --locked
-	cargo run --quiet --profile test --locked -p anabranch-sim --example own_control
-	cargo run --quiet --profile test --locked -p anabranch-sim --example own_scheduler
+	PROPTEST_RNG_SEED=20261122 $(CARGO) test --workspace --locked
+	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example own_control
+	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example own_scheduler
 
 # Tests of this machine go one after another, and the others beside them.
 test-python: build
@@ -63,7 +77,7 @@ test-of-code: build
 
 ## generate: write every file that is made from tables, by the controls or by runs: pages and schema in docs, vectors/congestion
 generate: build
-	ANABRANCH_GENERATE=1 cargo test --quiet --locked -p anabranch-multipath -p anabranch-scenario -p anabranch-sim generated
+	ANABRANCH_GENERATE=1 $(CARGO) test --quiet --locked -p anabranch-multipath -p anabranch-scenario -p anabranch-sim generated
 	$(BIN)/anabranch schema study > docs/reference/study.schema.json
 
 ## bpf: compile the congestion controls for Linux again, which needs clang; the objects are kept in the repository
@@ -88,5 +102,6 @@ $(VENV)/.installed: requirements.lock
 	@touch $@
 
 $(NATIVE): $(VENV)/.installed pyproject.toml $(RUST)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) env -u MAKEFLAGS $(BIN)/maturin develop --release --locked
+	@if env --block-signal=INT true 2> /dev/null; then printf '$(LAUNCHER)' "$(CURDIR)/$(BIN)/python" > $(BIN)/anabranch; fi
 	@touch $@

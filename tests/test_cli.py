@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import signal
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -58,7 +61,7 @@ MISTAKES = [
     bad("set without unit", "run", "scenario.toml", "--set", "link.bottleneck.rate=10", says="10"),
     bad("set of a negative rate", "run", "scenario.toml", "--set", 'link.bottleneck.rate="-1 Mbit/s"', says="rate"),
     bad("unknown control", "run", "scenario.toml", "--set", "flow.F0.congestion=rno", says="reno"),
-    bad("seed not a number", "run", "scenario.toml", "--seed", "x", says="'x' is not a valid integer"),
+    bad("seed not a number", "run", "scenario.toml", "--seed", "x", says="'x' is not a valid whole number"),
     bad("seed below zero", "run", "scenario.toml", "--seed", "-1", says="-1 is not in the range"),
     bad("seed beyond the numbers of TOML", "run", "scenario.toml", "--seed", str(2**63),
         says=f"{2**63} is not in the range"),
@@ -79,7 +82,7 @@ MISTAKES = [
     bad("a scenario that a study breaks", "study", "run", "wrong", "--quick", says="Mbits"),
     bad("a negative value in a study", "study", "run", "negative", says="rate"),
     bad("no jobs", "study", "run", "mine", "--jobs", "0", says="0 is not in the range"),
-    bad("jobs not a number", "study", "run", "mine", "--jobs", "many", says="'many' is not a valid integer"),
+    bad("jobs not a number", "study", "run", "mine", "--jobs", "many", says="'many' is not a valid whole number"),
     bad("no repetitions", "study", "run", "mine", "--reps", "0", says="0 is not in the range"),
     bad("results in a file", "study", "run", "mine", "--quick", "--results", "file", says="choose another folder"),
     bad("report of nothing", "study", "report", "mine", says='holds no runs yet; start with "anabranch study run"'),
@@ -118,6 +121,65 @@ def test_output_onto_a_full_disk_is_one_sentence(command: tuple[str, ...]) -> No
         )
     assert done.returncode == 1
     assert done.stderr == "anabranch: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_file_onto_a_full_disk_has_the_same_status() -> None:
+    for option, sentence in [("--pcap", "cannot write the capture"), ("--plot", "cannot be written")]:
+        target = Path("full.png")
+        target.symlink_to("/dev/full")
+        done = anabranch("run", "scenario.toml", option, str(target))
+        assert (done.returncode, sentence in done.stderr, "No space left" in done.stderr) == (1, True, True), (
+            done.stderr
+        )
+        target.unlink()
+
+
+def test_an_interrupted_run_leaves_no_half_of_a_capture(folder: Path) -> None:
+    def interrupt(_: float) -> None:
+        assert (folder / "half.pcapng").exists()
+        raise KeyboardInterrupt
+
+    request = simulator.Request(
+        (folder / "scenario.toml").read_text(encoding="utf-8"), "scenario.toml",
+        pcap=simulator.Capture(str(folder / "half.pcapng")),
+    )  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        simulator.simulate(request, interrupt)
+    assert not (folder / "half.pcapng").exists()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_coupled_control_on_one_path_is_a_sentence() -> None:
+    done = anabranch("run", "scenario.toml", "--set", "flow.F0.protocol=tcp", "--set", "flow.F0.congestion=lia")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '"F0" is tcp, which sends over one path: lia couples nothing there' in done.stdout
+
+
+def test_ctrl_c_held_back_by_the_launcher_is_one_line() -> None:
+    def hold_back() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        os.kill(os.getpid(), signal.SIGINT)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "anabranch", "--help"], capture_output=True, text=True, check=False, preexec_fn=hold_back
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "anabranch: interrupted\n")
+
+
+def test_the_launcher_is_interrupted_quietly_at_any_moment() -> None:
+    launcher = Path(sys.executable).with_name("anabranch")
+    if not launcher.is_file() or "--block-signal" not in launcher.read_text(encoding="utf-8"):
+        pytest.skip("this launcher is the usual one, which leaves the first moments to the interpreter")
+    moments = random.Random(1)
+    for _ in range(20):
+        command = subprocess.Popen([launcher, "list", "congestion"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with suppress(subprocess.TimeoutExpired):
+            command.wait(moments.uniform(0.0, 0.3))
+        command.send_signal(signal.SIGINT)
+        said = command.communicate()[1].decode()
+        # Before the launcher has done anything a signal ends it as it ends any program.
+        assert (command.returncode, said) in {(130, "anabranch: interrupted\n"), (-signal.SIGINT, ""), (0, "")}
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 2**64])
@@ -171,7 +233,7 @@ anabranch.__main__.main()
 
 def test_ctrl_c_while_it_is_being_loaded_is_one_line() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_WHILE_LOADING], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", INTERRUPTED_WHILE_LOADING], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 130
     assert done.stderr == "anabranch: interrupted\n"

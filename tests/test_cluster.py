@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -209,26 +208,19 @@ def test_nobody_at_an_address_is_one_sentence_and_leaves_earlier_runs_where_they
 
 @pytest.mark.slow
 def test_an_interrupt_while_a_scheduler_is_waited_for_ends_at_once(folder: Path, tmp_path: Path) -> None:
-    place = (
-        "study",
-        "run",
-        str(folder),
-        "--results",
-        str(tmp_path / "results"),
-        "--on",
-        f"tcp://127.0.0.1:{free_port()}",
-    )
-    command = subprocess.Popen([sys.executable, "-m", "anabranch", *place], stderr=subprocess.PIPE, text=True)
-    try:
-        # There is a store before there is a pool, and Dask is loaded in between: seconds on a machine that is busy.
-        while not (tmp_path / "results" / "study" / "full" / "runs.jsonl").exists():
-            assert command.poll() is None
-            time.sleep(0.1)
-        time.sleep(10.0)
-        command.send_signal(signal.SIGINT)
-        _, said = command.communicate(timeout=30)
-    finally:
-        command.kill()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = ("--results", str(tmp_path / "results"), "--on", f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+        command = subprocess.Popen(
+            [sys.executable, "-m", "anabranch", "study", "run", str(folder), *place], stderr=subprocess.PIPE, text=True
+        )
+        try:
+            # Dask knocks, and waits for a greeting.
+            silent.settimeout(300)
+            with silent.accept()[0]:
+                command.send_signal(signal.SIGINT)
+                _, said = command.communicate(timeout=300)
+        finally:
+            command.kill()
     assert (command.returncode, said.strip()) == (130, "anabranch: interrupted")
 
 

@@ -404,7 +404,9 @@ def test_what_no_kernel_can_do_is_one_sentence(settings: tuple[str, ...], says: 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("run", "s.toml", "--world", "kernel", "--pcap", "x.pcapng"), "writes no capture"),
+        (("run", "s.toml", "--world", "kernel", "--pcap", "x.pcapng", "--pcap-end", "C"), 'link end "C" to capture'),
+        (("run", "s.toml", "--world", "kernel", "--pcap", "x.pcapng", "--pcap-flow", "G"), 'no flow "G" to capture'),
+        (("run", "s.toml", "--world", "kernel", "--pcap", "no/x.pcapng"), "cannot write no/x.pcapng"),
         (("run", "s.toml", "--world", "kernel", "--check-wire"), "no packets to check"),
         (("run", "s.toml", "--world", "krnl"), "krnl"),
         (("emulate", "s.toml"), "Missing argument"),
@@ -416,10 +418,10 @@ def test_what_no_kernel_can_do_is_one_sentence(settings: tuple[str, ...], says: 
         (("emulate", "s.toml", "--set", "link.one", "true"), "link.one"),
         (("emulate", "s.toml", "--set", "link.three.rate=1 Mbit/s", "true"), "three"),
         (("testbed", "shell", "nothing.toml"), "is not up"),
-        (("testbed", "up", "s.toml", "--set", "flow.F.congestion=lia-2011"), "no congestion control lia-2011"),
+        (("testbed", "down", "nothing.toml"), "nothing.toml: no such file, and no testbed of it is up"),
         (("run", "s.toml", "--world", "kernel", "--trace-changes"), "--trace DIR"),
         (("run", "s.toml", "--world", "kernel", "--set", 'duration="0 s"'), "duration"),
-        (("testbed", "up", "s.toml", "--set", "flow.F.protocol=sctp"), "has no sctp"),
+        (("emulate", "s.toml", "--set", "flow.F.protocol=sctp", "--in", "C", "true"), 'no host "C"'),
     ],
 )
 def test_mistakes_on_the_command_line_are_one_sentence(
@@ -430,6 +432,126 @@ def test_mistakes_on_the_command_line_are_one_sentence(
     assert done.returncode == 2, done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["flow.F.protocol=sctp"],
+        ["flow.F.protocol=cmt-sctp"],
+        ["flow.F.congestion=lia-2011"],
+        ["flow.F.protocol=mptcp", "flow.F.scheduler=redundant"],
+        ["flow.F.protocol=mptcp", 'flow.F.paths="ndiffports:3"'],
+    ],
+)
+def test_emulate_carries_programs_whatever_flows_are(scenario: str, settings: list[str]) -> None:
+    options = [part for setting in settings for part in ("--set", setting)]
+    done = anabranch("emulate", scenario, *options, "--", "echo", "carried")
+    assert (done.returncode, done.stdout) == (0, "carried\n"), done.stderr
+
+
+def test_emulate_gives_the_first_of_two_flows_its_kernel(scenario: str) -> None:
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write('[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\nprotocol = "tcp"\ntimestamps = false\n')
+    done = anabranch("emulate", scenario, "--", "cat", "/proc/sys/net/ipv4/tcp_timestamps")
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+def test_a_capture_has_the_packets_of_kernels(scenario: str, tmp_path: Path) -> None:
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write('[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\nprotocol = "tcp"\n')
+    capture = tmp_path / "k.pcapng"
+    options = ("--pcap", str(capture), "--pcap-flow", "F", "--pcap-end", "A", "--pcap-snaplen", "60")
+    short = ("--set", "flow.F.protocol=mptcp", "--set", 'duration="1 s"', "--set", 'warmup="0 s"')
+    done = anabranch("run", scenario, "--world", "kernel", *options, *short)
+    assert done.returncode == 0, done.stderr
+    content = capture.read_bytes()
+    for interface in (b"A:one", b"A:two", b"A:one dropped"):
+        assert interface in content
+    assert b"B:one" not in content
+    # Of the second flow, whose port is the next, there is nothing; the port of the first is in every packet.
+    assert (content.count((5002).to_bytes(2, "big") + b"\x00"), content.count((5001).to_bytes(2, "big")) > 20) == (
+        0,
+        True,
+    )
+    again = anabranch("run", scenario, "--world", "kernel", "--pcap", "/dev/full", *short)
+    assert (again.returncode, "cannot write /dev/full: No space left" in again.stderr) == (1, True), again.stderr
+
+
+def test_results_have_the_counters_of_kernels(scenario: str, tmp_path: Path) -> None:
+    document = measured(scenario, 'link.one.loss={ model = "bernoulli", rate = 0.02 }', trace=tmp_path / "trace")
+    counters = {host["name"]: host["counters"] for host in document["hosts"]}
+    assert set(counters) == {"A", "B"}
+    assert counters["A"]["TcpActiveOpens"] == 1
+    assert counters["A"]["TcpRetransSegs"] > 0
+    assert counters["B"]["IpInReceives"] > 100
+    assert not any(name.startswith("Icmp") for name in counters["A"])
+    (path,) = document["flows"][0]["paths"]
+    assert path["kernel"]["state"] == 1
+    assert path["kernel"]["total_retrans"] == path["retransmissions"]
+    for name, columns in (
+        ("counters.csv", ["host", "counter", "count"]),
+        ("subflows.csv", ["flow", "path", "field", "value"]),
+    ):
+        rows = list(csv.DictReader((tmp_path / "trace" / name).open(encoding="utf-8")))
+        assert list(rows[0]) == ["time_s", *columns]
+        assert len(rows) > 10
+
+
+def test_an_empty_list_of_testbeds_is_a_sentence() -> None:
+    from anabranch.testbed.bed import kept
+
+    if kept():
+        pytest.skip("another testbed is up on this machine")
+    listed = anabranch("testbed", "list")
+    assert (listed.returncode, listed.stdout, listed.stderr) == (0, "", "anabranch: no testbed is up\n")
+
+
+LATE = """
+[[event]]
+at = "1 s"
+link = "two"
+set = { state = "up" }
+"""
+
+
+def _late(scenario: str, text: str, *settings: str) -> list[list[str]]:
+    """The links of the paths that carry data in a run whose link "two" comes up late, and that no path has before."""
+    Path(scenario).write_text(text.replace('name = "two"', 'name = "two"\nstate = "down"') + LATE, encoding="utf-8")
+    trace = Path(scenario).parent / "trace"
+    (flow,) = measured(scenario, "flow.F.protocol=mptcp", *settings, trace=trace)["flows"]
+    rows = list(csv.DictReader((trace / "paths.csv").open(encoding="utf-8")))
+    assert all(float(row["time_s"]) >= 1.0 for row in rows if row["path"].startswith("two"))
+    return [path["links"] for path in flow["paths"] if path["throughput_bps"] > 0]
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+@pytest.mark.parametrize("paths", ["fullmesh", "disjoint"])
+@pytest.mark.parametrize("version", ["v4", "v6"])
+def test_a_link_that_begins_down_is_used_once_it_is_up(scenario: str, paths: str, version: str) -> None:
+    used = _late(scenario, SCENARIO, f'flow.F.paths="{paths}"', f'ip="{version}"')
+    assert used == [["one"], ["two"]]
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+@pytest.mark.parametrize("paths", ["fullmesh", "disjoint"])
+def test_a_late_link_makes_paths_through_routers(scenario: str, paths: str) -> None:
+    # The receiver's interface behind the second router is up all the time: its kernel notices nothing.
+    near = SCENARIO.replace('between = ["A", "B"]', 'between = ["A", "R1"]', 1)
+    near = near.replace('between = ["A", "B"]', 'between = ["A", "R2"]', 1)
+    far = BEHIND.replace('"R"', '"R1"', 1).replace('"R"', '"R2"', 1)
+    assert _late(scenario, near + far, f'flow.F.paths="{paths}"') == [["one", "east"], ["two", "west"]]
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+def test_a_connection_made_while_a_link_is_down_uses_it_later(scenario: str) -> None:
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write('[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\nprotocol = "mptcp"\nstart = "600 ms"\n')
+        file.write('[[event]]\nat = "500 ms"\nlink = "two"\nset = { state = "down" }\n' + LATE)
+    flows = measured(scenario, "flow.F.protocol=mptcp")["flows"]
+    assert [flow["state"] for flow in flows] == ["open", "open"]
+    assert all({"one", "two"} <= {path["links"][0] for path in flow["paths"]} for flow in flows)
 
 
 def test_a_study_runs_on_the_kernel_beside_the_simulated_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -527,7 +649,7 @@ def begun(scenario: str, *command: str, hosts: int = 2) -> subprocess.Popen[str]
         [sys.executable, "-c", INTERRUPTIBLE, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     locks = Path("/run/anabranch")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         for lock in locks.glob("*.lock"):
             made = [name for name in Path("/run/netns").iterdir() if lock.stem in name.name]
@@ -560,9 +682,8 @@ def test_down_removes_what_a_killed_testbed_has_left(scenario: str) -> None:
 
 def test_ctrl_c_cleans_up(scenario: str) -> None:
     process = begun(scenario, "run", scenario, "--world", "kernel")
-    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert said.strip() == "anabranch: interrupted"
     assert _left_behind() == []
@@ -577,7 +698,7 @@ def test_whoever_is_told_to_end_cleans_up(scenario: str, number: signal.Signals)
     finally:
         signal.signal(number, before)
     process.send_signal(number)
-    process.communicate(timeout=20)
+    process.communicate(timeout=300)
     assert process.returncode == 128 + number
     assert _left_behind() == []
 
@@ -586,7 +707,9 @@ def test_what_a_killed_run_s_proxies_leave_is_removed(proxied: str) -> None:
     before = {path.name for path in Path("/run/anabranch").iterdir()}
     temporary = set(Path(tempfile.gettempdir()).glob("anabranch-*"))
     process = begun(proxied, "run", proxied, "--world", "kernel", hosts=3)
-    time.sleep(1.0)
+    while not list(Path("/run/anabranch").glob("*.proxies/*")):
+        assert process.poll() is None
+        time.sleep(0.01)
     process.kill()
     process.communicate()
     assert set(Path(tempfile.gettempdir()).glob("anabranch-*")) <= temporary
@@ -631,7 +754,9 @@ def test_an_interface_that_cannot_be_switched_is_told(scenario: str, monkeypatch
 def test_a_network_that_has_broken_off_is_told(scenario: str) -> None:
     if reason := missing("ip"):
         pytest.skip(reason)
-    done = anabranch("emulate", scenario, "--", "sh", "-c", "ip link del dev one; sleep 0.3")
+    done = anabranch(
+        "emulate", scenario, "--", "sh", "-c", "ip link del dev one; while ip link show dev two; do :; done"
+    )
     assert (done.returncode, "the emulated network broke off" in done.stderr) == (1, True), done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -658,7 +783,7 @@ def test_a_user_namespace_is_enough(scenario: str) -> None:
         pytest.skip("this kernel makes no user namespaces")
     command = [*namespace, sys.executable, "-m", "anabranch", "run", scenario, "--world", "kernel", "--json"]
     environment = {**os.environ, "ANABRANCH_WITHIN_USER_NAMESPACE": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["flows"][0]["goodput_bps"] > 3e6
 
@@ -670,7 +795,7 @@ def test_without_root_the_command_begins_again_or_says_why_it_cannot(scenario: s
     if subprocess.run([*others, "sh", "-c", f"{sys.executable} -c pass"], capture_output=True, check=False).returncode:
         pytest.skip("nobody but root may run this Python")
     command = [*others, sys.executable, "-B", "-m", "anabranch", "testbed", "up", scenario]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd="/")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd="/")
     assert (done.returncode, "only root" in done.stderr) == (2, True)
 
 

@@ -198,6 +198,12 @@ def test_options_that_do_not_fit_together_are_refused(port: str) -> None:
         (("--workload", '{ kind = "saturated" }', "-l", "100"), "leave --bitrate, --bytes and --length away"),
         (("--flow", "tcp:const0:const9", "-u"), "leave --workload and the protocol away"),
         (("-u", "-l", "70000"), "a datagram has at most"),
+        (("-u", "-m"), "--udp and --mptcp are two protocols"),
+        (("--sctp", "-u"), "are two protocols"),
+        (("-l", "100G"), "write at most 1073741824"),
+        (("-w", "3G"), "write at most 2147483647"),
+        (("-t", "abc"), "'abc' is not a valid number"),
+        (("-P", "1e3"), "'1e3' is not a valid whole number"),
         (("-u", "-n", "1M"), "feedback that udp does not have"),
         (("--workload", '{ kind = "satrated" }'), "saturated"),
         (("-b", "fast"), "is no amount"),
@@ -307,6 +313,11 @@ print(counted * 8 / (now - 1.5))
 """
 
 
+def until_served(folder: Path) -> str:
+    """Shell that waits until the meter whose output is there waits for tests."""
+    return f"until grep -qs waiting {folder}/served; do sleep 0.05; done"
+
+
 @pytest.mark.skipif(bool(missing("ip")), reason=missing("ip"))
 def test_the_meter_agrees_with_a_plain_sender_over_the_same_link(tmp_path: Path) -> None:
     scenario = tmp_path / "link.toml"
@@ -316,14 +327,14 @@ def test_the_meter_agrees_with_a_plain_sender_over_the_same_link(tmp_path: Path)
     script.write_text(
         f"B=${{ANABRANCH_HOSTS##*B=}}\n"
         f"ip netns exec $B {sys.executable} -c '{COUNT}' > {tmp_path}/plain &\n"
-        f"ip netns exec $B {run} serve --bind 0.0.0.0 --one-off > /dev/null &\n"
-        f"sleep 2\n{sys.executable} -c '{PLAIN}'\n"
+        f"ip netns exec $B {run} serve --bind 0.0.0.0 --one-off > {tmp_path}/served &\n"
+        f"{until_served(tmp_path)}\n{sys.executable} -c '{PLAIN}'\n"
         f"{run} run B -t 3 -O 1.5 -C reno -J > {tmp_path}/meter\n",
         encoding="utf-8",
     )
     done = anabranch("emulate", str(scenario), "--", "sh", str(script))
     assert done.returncode == 0, done.stderr
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 300
     while not (tmp_path / "plain").read_text() and time.monotonic() < deadline:
         time.sleep(0.05)
     plain = float((tmp_path / "plain").read_text())
@@ -342,7 +353,8 @@ def test_subflows_over_two_links_have_a_line_each(tmp_path: Path) -> None:
     scenario.write_text(text, encoding="utf-8")
     run = f"{sys.executable} -m anabranch meter"
     script = (
-        f"ip netns exec ${{ANABRANCH_HOSTS##*B=}} {run} serve --bind 0.0.0.0 --one-off > /dev/null & sleep 2; "
+        f"ip netns exec ${{ANABRANCH_HOSTS##*B=}} {run} serve --bind 0.0.0.0 --one-off > {tmp_path}/served & "
+        f"{until_served(tmp_path)}; "
         f"{run} run B -t 4 -i 1 -m -C reno"
     )
     done = anabranch("emulate", str(scenario), "--", "sh", "-c", script)
@@ -357,7 +369,8 @@ def test_datagrams_that_are_on_the_way_at_the_end_are_not_lost(tmp_path: Path) -
     scenario.write_text(LINK.replace('"5 ms"', '"300 ms"'), encoding="utf-8")
     run = f"{sys.executable} -m anabranch meter"
     script = (
-        f"ip netns exec ${{ANABRANCH_HOSTS##*B=}} {run} serve --bind 0.0.0.0 --one-off > /dev/null & sleep 2; "
+        f"ip netns exec ${{ANABRANCH_HOSTS##*B=}} {run} serve --bind 0.0.0.0 --one-off > {tmp_path}/served & "
+        f"{until_served(tmp_path)}; "
         f"{run} run B -t 1 -u -b 1M -l 1000 -J"
     )
     done = anabranch("emulate", str(scenario), "--", "sh", "-c", script)
@@ -370,7 +383,7 @@ def test_datagrams_that_are_on_the_way_at_the_end_are_not_lost(tmp_path: Path) -
 @pytest.mark.skipif(bool(missing("ip", "unshare")), reason=missing("ip", "unshare"))
 @pytest.mark.skipif(not Path("/proc/sys/net/ipv6/bindv6only").exists(), reason="this kernel has no IPv6")
 @pytest.mark.parametrize("bind", ["::", "fe80::77%v0"])
-def test_addresses_that_are_a_link_s_own_will_do(bind: str) -> None:
+def test_addresses_that_are_a_link_s_own_will_do(bind: str, tmp_path: Path) -> None:
     links = "ip link set lo up && ip link add dev v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up"
     address = "ip addr add fe80::77/64 dev v0 nodad"
     tried = subprocess.run(["unshare", "--net", "sh", "-c", f"{links} && {address}"], capture_output=True, check=False)
@@ -378,7 +391,8 @@ def test_addresses_that_are_a_link_s_own_will_do(bind: str) -> None:
         pytest.skip("this kernel has no veth")
     meter = f"{sys.executable} -m anabranch meter"
     tests = " && ".join(f"{meter} run fe80::77%v0 -t 0.2 {more}" for more in ("", "-u -R"))
-    script = f"{links} && {address} && {{ {meter} serve --bind {bind} & sleep 2; {tests}; s=$?; kill $!; exit $s; }}"
+    served = f"{meter} serve --bind {bind} > {tmp_path}/served"
+    script = f"{links} && {address} && {{ {served} & {until_served(tmp_path)}; {tests}; s=$?; kill $!; exit $s; }}"
     done = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert ("tcp -> " in done.stdout, "udp <- " in done.stdout) == (True, True)

@@ -224,7 +224,7 @@ def test_an_interrupt_leaves_a_whole_file_that_is_gone_on_with(tmp_path: Path) -
     assert "127.0.0.1 - 127.0.0.1 rtt" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     # It does not wait for the next round.
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=300)
     assert (process.returncode, said) == (0, "ends after this pair; Ctrl-C again ends at once\n")
     assert [seen.round for seen in read(str(file))] == [1]
     again = watching(file, "--interval", "0", "--count", "3")

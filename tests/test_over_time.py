@@ -108,7 +108,7 @@ def test_plot_on_the_command_line(tmp_path: Path) -> None:
 )
 def test_a_scenario_from_standard_input(content: bytes, status: int, says: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "anabranch", "run", "-"], input=content, capture_output=True, check=False, timeout=60
+        [sys.executable, "-m", "anabranch", "run", "-"], input=content, capture_output=True, check=False, timeout=300
     )
     assert done.returncode == status
     assert says in (done.stdout + done.stderr).decode()

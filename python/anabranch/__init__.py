@@ -6,11 +6,8 @@
 >>> result.flows.select("name", "goodput_bps")
 """
 
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING
-
+# The name of `typing`, which takes longer to load than the command line may leave Ctrl-C to the interpreter.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from anabranch.errors import InputError, RunFailed
     from anabranch.fairness import Fairness, fair
@@ -30,6 +27,8 @@ __all__ = ["Fairness", "InputError", "Result", "RunFailed", "Scenario", "__versi
 
 def __getattr__(name: str) -> object:
     """Load a name when it is first used, so that the command line has charge of Ctrl-C before anything is loaded."""
+    import importlib
+
     if name == "__version__":
         value: object = importlib.import_module("anabranch.simulator").version()
     elif name in _HOMES:

@@ -1,21 +1,34 @@
-"""The beginning of the command line, also as `python -m anabranch`: Ctrl-C ends it quietly while it is being loaded."""
+"""The beginning of the command line, also as `python -m anabranch`: Ctrl-C ends it quietly while it is being loaded.
 
-from __future__ import annotations
+Nothing is imported first that the interpreter has not loaded by itself: `signal` takes `enum` and half the standard
+library with it. The launcher of `make build` holds SIGINT back until it is seen to here.
+"""
 
+import _signal  # type: ignore[import-not-found]
 import os
-import signal
 
 
 def main() -> None:
     """Load the command line and run it."""
-    before = signal.getsignal(signal.SIGINT)
+    before = _signal.getsignal(_signal.SIGINT)
     # Whoever has the signal ignored, such as a shell for what it starts in the background, keeps it ignored.
-    if before is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _leave)
+    is_mine = before is _signal.default_int_handler
+    if is_mine:
+        _signal.signal(_signal.SIGINT, _leave)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])
     from anabranch.cli import main as command_line
 
-    signal.signal(signal.SIGINT, before)
-    command_line()
+    try:
+        if is_mine:
+            _signal.signal(_signal.SIGINT, before)
+        command_line()
+    except KeyboardInterrupt:
+        # A second one, or one between the command and its end.
+        _leave(_signal.SIGINT, None)
+    finally:
+        # Nothing is under way any more: what the interpreter does at its end needs no exception in its middle.
+        if is_mine:
+            _signal.signal(_signal.SIGINT, _leave)
 
 
 def _leave(number: int, _: object) -> None:

@@ -6,7 +6,11 @@ it as one sentence and ends with status 2. `RunFailed` is a run that could not b
 
 from __future__ import annotations
 
+import errno
 from difflib import get_close_matches
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a disk answers that takes no more."""
 
 
 class InputError(ValueError):
@@ -37,6 +41,16 @@ class InputError(ValueError):
 
 class RunFailed(RuntimeError):  # noqa: N818  it says what happened
     """A run that was begun and could not be finished; not the caller's mistake."""
+
+
+def is_full(error: OSError) -> bool:
+    """Whether a disk took no more, which is no mistake in what was handed in."""
+    return error.errno in _FULL
+
+
+def not_written(message: str, error: OSError, file: str) -> InputError | RunFailed:
+    """What to raise for a file that cannot be written: another place helps, unless the disk is full."""
+    return RunFailed(f"{file}: {message}") if is_full(error) else InputError(message, file)
 
 
 def nearest(word: str, known: list[str]) -> str:

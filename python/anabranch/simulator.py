@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _native
-from anabranch.errors import InputError
+from anabranch.errors import InputError, RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +66,7 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
 
     Raises:
         InputError: If the scenario, a setting or the seed is not valid, or a file cannot be written.
+        RunFailed: If a disk is full.
 
     """
     _check(request)
@@ -84,6 +85,11 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
         )
     except _native.InputError as error:
         raise translated(error) from None
+    except OSError as error:
+        # Those of `progress` have a number.
+        if error.errno is not None:
+            raise
+        raise RunFailed(str(error)) from None
     document: Document = json.loads(text)
     return document
 
@@ -152,6 +158,11 @@ def entries(kind: str) -> list[tuple[str, str]]:
         return list(_native.list(kind))
     except _native.InputError as error:
         raise translated(error) from None
+
+
+def coupled() -> frozenset[str]:
+    """The congestion controls that couple the paths of a connection."""
+    return frozenset(_native.coupled())
 
 
 def names(text: str, file: str) -> tuple[list[str], list[str]]:

@@ -18,6 +18,11 @@ pub(crate) const fn port(flow: usize) -> u16 {
     FIRST_PORT + flow as u16
 }
 
+/// The flow of a port among this number of flows, if it is one's.
+pub(crate) fn flow_of(port: u16, flows: usize) -> Option<usize> {
+    port.checked_sub(FIRST_PORT).map(usize::from).filter(|&flow| flow < flows)
+}
+
 /// A scenario's hosts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Layout {

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod clock;
+pub mod counters;
 mod device;
 pub mod emulator;
 pub mod layout;

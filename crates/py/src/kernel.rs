@@ -2,10 +2,11 @@
 //! kernel's sockets.
 
 use crate::errors;
-use crate::run::scenario;
+use crate::run::{Capture, captured, scenario};
 use crate::stopwatch::Stopwatch;
 use anabranch_base::time::{Duration, Time};
-use anabranch_net::emulator::{Attachment, Emulator, Outcome, Running, Settings};
+use anabranch_net::counters::{self, Counters};
+use anabranch_net::emulator::{Attachment, Emulator, OpenError, Outcome, Running, Settings};
 use anabranch_net::layout::Layout;
 use anabranch_net::meter::{self, Meter, MeterError};
 use anabranch_net::{Clock, Machine, Namespace};
@@ -46,7 +47,16 @@ pub(crate) struct Emulation {
 #[pymethods]
 impl Emulation {
     #[new]
-    #[pyo3(signature = (toml_text, file_name, overrides, namespaces, seed = None, trace_dir = None, spin_us = 0))]
+    #[pyo3(signature = (
+        toml_text,
+        file_name,
+        overrides,
+        namespaces,
+        seed = None,
+        trace_dir = None,
+        spin_us = 0,
+        pcap = None,
+    ))]
     #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
     fn new(
         toml_text: &str,
@@ -56,6 +66,7 @@ impl Emulation {
         seed: Option<u64>,
         trace_dir: Option<PathBuf>,
         spin_us: u64,
+        pcap: Option<Capture>,
     ) -> PyResult<Self> {
         let mut scenario = scenario(toml_text, file_name, overrides)?;
         if let Some(seed) = seed {
@@ -79,9 +90,13 @@ impl Emulation {
                 });
             }
         }
-        let settings = Settings { spin: Duration::from_micros(spin_us), trace: trace_dir.clone() };
-        let emulator = Emulator::open(Arc::clone(&scenario), scenario.seed, attachments, settings)
-            .map_err(|(what, error)| PyOSError::new_err(format!("{what}: {error}")))?;
+        let pcap = pcap.map(captured);
+        let settings = Settings { spin: Duration::from_micros(spin_us), trace: trace_dir.clone(), pcap };
+        let emulator = Emulator::open(Arc::clone(&scenario), scenario.seed, attachments, settings);
+        let emulator = emulator.map_err(|error| match error {
+            OpenError::Unknown(sentence) => errors::raised_at(sentence, None, None),
+            OpenError::System(what, error) => PyOSError::new_err(format!("{what}: {error}")),
+        })?;
         Ok(Self { scenario, namespaces, trace: trace_dir, emulator: Some(emulator), running: None })
     }
 
@@ -134,6 +149,7 @@ impl Emulation {
         let settings = meter::Settings { trace: self.trace.clone() };
         let meter = Meter::new(Arc::clone(&self.scenario), self.scenario.seed, &self.namespaces, &settings)
             .map_err(failure)?;
+        let counters = Counters::before(&self.namespaces)?;
         let (watch, clock) = (Stopwatch::start(), Clock::new());
         let until = Time::ZERO + self.scenario.duration;
         let running = emulator.start(clock, until);
@@ -157,6 +173,10 @@ impl Emulation {
         let flows = flows.map_err(failure)?;
         let Outcome { links, lateness, unreachable } = outcome?;
         let scenario = &self.scenario;
+        let hosts = counters.after()?;
+        if let Some(folder) = &self.trace {
+            counters::write(folder, until, &hosts, &flows)?;
+        }
         let result = RunResult {
             format: result::FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -173,6 +193,7 @@ impl Emulation {
             jain: result::jain(flows.iter().map(|flow| flow.goodput_bps)),
             flows,
             links,
+            hosts,
             host: Some(machine.after(lateness)),
         };
         json(&Document::new(result, scenario))

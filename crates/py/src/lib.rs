@@ -25,8 +25,8 @@ mod _native {
     use super::meter::{MeterServer, meter_port, meter_run};
     #[pymodule_export]
     use super::{
-        canonical, directions, kinds, largest_seed, list, metrics, names, reference, run::run, schema,
-        validate, version,
+        canonical, coupled, directions, kinds, largest_seed, list, metrics, names, reference, run::run,
+        schema, validate, version,
     };
 }
 
@@ -54,6 +54,12 @@ fn kinds() -> Vec<&'static str> {
 fn list(kind: &str) -> PyResult<Vec<(&'static str, String)>> {
     let list = anabranch_sim::scenario::catalogue::list(kind).map_err(errors::raised)?;
     Ok(list.into_iter().map(|entry| (entry.name, entry.description())).collect())
+}
+
+/// The congestion controls that couple the paths of a connection.
+#[pyfunction]
+fn coupled() -> Vec<&'static str> {
+    anabranch_sim::scenario::catalogue::coupled().collect()
 }
 
 /// Names of the flows and of the links of a scenario, which may be otherwise incomplete.

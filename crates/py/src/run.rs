@@ -6,11 +6,12 @@ use anabranch_sim::report::capture;
 use anabranch_sim::scenario::result::Document;
 use anabranch_sim::scenario::{self, Scenario};
 use anabranch_sim::{Progress, RunError, RunOptions};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
+use std::io;
 
 /// A capture: file, kept bytes per packet, link ends and flows.
-type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);
+pub(crate) type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);
 
 /// Runs a scenario and returns its result document as JSON. `progress_callback` is called regularly with the
 /// completed share of the run, 0 to 1. Ctrl-C and exceptions of the callback stop the run.
@@ -43,7 +44,7 @@ pub(crate) fn run(
     if let Some(seed) = seed {
         scenario::reseed(&mut scenario, seed).map_err(errors::raised)?;
     }
-    let pcap = pcap.map(|(file, snaplen, ends, flows)| capture::Settings { file, snaplen, ends, flows });
+    let pcap = pcap.map(captured);
     let options = RunOptions { pcap, trace: trace_dir, trace_changes, check_wire, ..RunOptions::default() };
     let callback = progress_callback.map(|callback| callback.clone().unbind());
     let mut interrupted = None;
@@ -66,6 +67,11 @@ pub(crate) fn run(
     result.wall_s = watch.seconds();
     let document = Document::new(result, &scenario);
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// What is to be captured.
+pub(crate) fn captured((file, snaplen, ends, flows): Capture) -> capture::Settings {
+    capture::Settings { file, snaplen, ends, flows }
 }
 
 /// The scenario of a text with its overrides.
@@ -91,6 +97,14 @@ fn report(py: Python<'_>, callback: Option<&Py<PyAny>>, progress: Progress) -> P
     Ok(())
 }
 
+/// Whether a disk took no more: no mistake of the caller.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    /// An error of the device (`EIO`), which has no kind of its own.
+    const DEVICE: i32 = 5;
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) || error.raw_os_error() == Some(DEVICE)
+}
+
 /// Distinguishes errors of the caller from ours.
 fn failure(error: &RunError, file_name: &str) -> PyErr {
     match error {
@@ -98,10 +112,13 @@ fn failure(error: &RunError, file_name: &str) -> PyErr {
             errors::raised_at(error.to_string(), Some(file_name.to_owned()), None)
         }
         RunError::Unknown(message) => errors::raised_at(message.clone(), None, None),
-        RunError::File { .. } | RunError::Capture { .. } => {
+        RunError::File { error: reason, .. } | RunError::Capture { error: reason } => {
             let sentence = error.to_string();
             // The operating system's error number does not help a reader.
             let sentence = sentence.split(" (os error").next().unwrap_or(&sentence);
+            if is_full(reason) {
+                return PyOSError::new_err(sentence.to_owned());
+            }
             errors::raised_at(format!("{sentence}; choose a writable path"), None, None)
         }
         RunError::Wire { .. } | RunError::OtherConnection { .. } | RunError::Interrupted { .. } => {

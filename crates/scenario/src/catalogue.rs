@@ -5,6 +5,7 @@ use super::error::{InputError, quoted};
 use super::keys::{Kind, Kinds};
 use super::suggest::remedy;
 use super::table::{WORKLOAD, loss, middlebox, queue};
+use anabranch_multipath::congestion::ALGORITHMS;
 
 /// One entry of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,11 @@ pub fn list(name: &str) -> Result<Vec<Listed>, InputError> {
     }
     let listed = |Choice { name, aliases, summary, source }| Listed { name, aliases, summary, source };
     Ok(choices(name).into_iter().map(listed).collect())
+}
+
+/// The congestion controls that couple the paths of a connection, by name.
+pub fn coupled() -> impl Iterator<Item = &'static str> {
+    ALGORITHMS.iter().filter(|entry| entry.coupled).map(|entry| entry.name)
 }
 
 /// The list as choices, for messages and pages.

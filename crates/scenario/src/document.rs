@@ -1,6 +1,8 @@
 //! TOML as a tree of values with their places in the file.
 
 use super::error::{Fault, Origin, quoted, shortened};
+use super::keys::Shape;
+use super::table::ROOT;
 use std::ops::Range;
 use toml_edit::{Document, Item, TableLike, Value};
 
@@ -115,6 +117,11 @@ fn not_toml(message: &str, text: &str, at: Option<usize>) -> String {
         let key = at.and_then(|at| text.get(at..)).map_or("", |rest| {
             rest.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'))).next().unwrap_or("")
         });
+        let is_header = line.is_some_and(|line| line.trim_start().starts_with('['));
+        let is_list = ROOT.key(key, None).is_some_and(|key| matches!(key.shape, Shape::Tables(_)));
+        if is_header && is_list {
+            return format!("[{key}] is given twice, and there may be several; write [[{key}]] each time");
+        }
         return format!("the key {} is given twice; keep one of them", quoted(key));
     }
     if message.contains("overflow") {

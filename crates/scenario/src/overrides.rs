@@ -36,12 +36,13 @@ pub(super) fn apply(root: &mut Table, index: usize, path: &str, value: &str) -> 
     }
 }
 
-/// The table of the link, flow or event with this name.
+/// The table of the link, flow, host, middlebox or event with this name.
 fn element<'t>(root: &'t mut Table, what: &str, name: &str, origin: Origin) -> Result<&'t mut Table, Fault> {
     let names = names(root, what);
     let Some((index, _)) = names.iter().find(|(_, own)| own == name) else {
         let names: Vec<_> = names.iter().map(|(_, own)| own.as_str()).collect();
-        let remedy = remedy(name, &names, &format!("{what}s"));
+        let plural = if what == "middlebox" { "middleboxes".to_owned() } else { format!("{what}s") };
+        let remedy = remedy(name, &names, &plural);
         return Err(Fault::new(origin, format!("there is no {what} {}; {remedy}", quoted(name))));
     };
     let node = root.entries.iter_mut().find(|entry| entry.key == what).map(|entry| &mut entry.node);
@@ -54,13 +55,17 @@ fn element<'t>(root: &'t mut Table, what: &str, name: &str, origin: Origin) -> R
     }
 }
 
-/// The links, flows or events with their indices in the list and their names; the name of an event is its
-/// index.
+/// The links, flows, hosts, middleboxes or events with their indices in the list and their names. The name of a
+/// middlebox is that of its node, the name of an event its index.
 pub(super) fn names(root: &Table, what: &str) -> Vec<(usize, String)> {
     let Some(Node { data: Data::List(items), .. }) = root.get(what) else { return Vec::new() };
     let name = |(index, item): (usize, &Node)| {
         let Data::Table(table) = &item.data else { return None };
-        let name = if what == "event" { Some(index.to_string()) } else { name_of(table) };
+        let name = match what {
+            "event" => Some(index.to_string()),
+            "middlebox" => table.text("node").map(str::to_owned),
+            _ => name_of(table),
+        };
         Some((index, name?))
     };
     items.iter().enumerate().filter_map(name).collect()

@@ -178,9 +178,24 @@ pub(super) fn wanted(families: &[&'static Family]) -> String {
     format!("{} (units: {})", kinds.join(" or "), names(families))
 }
 
+/// Smallest number without a unit that is most likely a rate in bit/s.
+const MIN_BARE_RATE: f64 = 100_000.0;
+
 /// A bare number completed by the most likely units: `"5 ms" (units: …)`.
 pub(super) fn with_unit(number: &str, families: &[&'static Family]) -> String {
-    let completions = families.iter().flat_map(|family| family.completions);
+    let value: f64 = number.parse().unwrap_or(0.0);
+    let completions = families.iter().flat_map(|family| {
+        let second_is_likelier = match family {
+            _ if std::ptr::eq(*family, &raw const RATE) => value >= MIN_BARE_RATE,
+            _ if std::ptr::eq(*family, &raw const TIME) => value > 0.0 && value < 1.0,
+            _ => false,
+        };
+        let mut units = family.completions.to_vec();
+        if second_is_likelier {
+            units.reverse();
+        }
+        units
+    });
     let examples: Vec<_> = completions.map(|unit| format!("\"{number} {unit}\"")).collect();
     format!("for example {} (units: {})", examples.join(" or "), names(families))
 }

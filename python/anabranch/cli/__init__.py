@@ -1,11 +1,11 @@
 """The command line: `anabranch run`, `fair`, `study`, `emulate`, `testbed`, `meter`, `observe`, `cc` and so on.
 
-Exit status 0 means that the work was done, 2 that the input has a mistake, 1 that a run broke off, 130 an interrupt.
+Exit status 0 means that the work was done, 2 that the input has a mistake, 1 that a run broke off or a disk is full,
+130 an interrupt.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 
@@ -23,11 +23,13 @@ from anabranch.cli.proxy import proxy
 from anabranch.cli.run import run
 from anabranch.cli.study import study
 from anabranch.cli.testbed import doctor, emulate, testbed
-from anabranch.errors import InputError, RunFailed
+from anabranch.errors import InputError, RunFailed, is_full
 from anabranch.simulator import version
 
 INTERRUPTED = 130
-_NOT_TAKEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+# Click says "'1e3' is not a valid integer range" of a number that is none.
+click.IntRange.name, click.FloatRange.name = "whole number", "number"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -81,7 +83,7 @@ def _status(arguments: list[str] | None) -> int:
         status = 1
     except OSError as error:
         # Whoever opens a file names it in a mistake of its own; a disk that takes no more is left for the output.
-        if error.filename is not None or error.errno not in _NOT_TAKEN:
+        if error.filename is not None or not is_full(error):
             raise
         _drop_output()
         status = _complain(f"the output cannot be written: {error.strerror}", 1)

@@ -36,6 +36,27 @@ class _Amount(click.ParamType[Any]):
 
 BYTES, BITS = _Amount(1024.0), _Amount(1000.0)
 
+_MAX_MESSAGE_BYTES = 1 << 30
+"""The longest message: an end holds one in memory."""
+_MAX_BUFFER_BYTES = (1 << 31) - 1
+"""The largest buffer that can be asked of a socket."""
+
+
+def _protocol(context: click.Context, parameter: click.Parameter, chosen: bool) -> bool:
+    """Keep the protocol that an option stands for.
+
+    Raises:
+        InputError: If another option stands for another one.
+
+    """
+    if chosen:
+        name = str(parameter.name)
+        before = context.meta.setdefault("protocol", name)
+        if before != name:
+            raise InputError(f"--{before} and --{name} are two protocols, and a test has one; leave one of them away")
+    return chosen
+
+
 _DURATION_S = 10.0
 _LONGEST_S = 7 * 24 * 3600.0
 """The longest test, a week."""
@@ -111,9 +132,9 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
 @click.option("-l", "--length", type=BYTES, help="Bytes of a message.")
 @click.option("-w", "--window", type=BYTES, help="Bytes of the sockets' buffers.")
 @click.option("--nagle", is_flag=True, help="Collect small segments.")
-@click.option("-u", "--udp", "protocol", flag_value="udp", help="UDP.")
-@click.option("-m", "--mptcp", "protocol", flag_value="mptcp", help="Multipath TCP.")
-@click.option("--sctp", "protocol", flag_value="sctp", help="SCTP, where the kernels have it.")
+@click.option("-u", "--udp", is_flag=True, expose_value=False, callback=_protocol, help="UDP.")
+@click.option("-m", "--mptcp", is_flag=True, expose_value=False, callback=_protocol, help="Multipath TCP.")
+@click.option("--sctp", is_flag=True, expose_value=False, callback=_protocol, help="SCTP, where the kernels have it.")
 @click.option(
     "--workload", metavar="TOML",
     help='What is written, as in a scenario: { kind = "request-response", response = "10 kB" }.',
@@ -137,7 +158,8 @@ def run(host: str, port: int | None, as_json: bool, omnet: str | None, **options
     from anabranch.meter import omnet as files
     from anabranch.meter.lines import HEADING, interval_lines, summary_lines
 
-    plan = _plan(keep_delays=omnet is not None, **options)
+    protocol = click.get_current_context().meta.get("protocol")
+    plan = _plan(keep_delays=omnet is not None, protocol=protocol, **options)
     names = [flow.name for flow in plan.flows]
     before: dict[str, int] = {}
     headed = as_json
@@ -195,6 +217,7 @@ def _plan(
         raise InputError("either the server writes or both do; leave --reverse or --bidir away")
     if workload is not None and (bitrate, size, length) != (None, None, None):
         raise InputError("a workload says all that is written; leave --bitrate, --bytes and --length away")
+    _check_amounts(length, window)
     chosen = protocol or "tcp"
     if seconds is None:
         seconds = _DURATION_S if size is None else _LONGEST_S - omit
@@ -215,3 +238,16 @@ def _plan(
     return TestPlan(
         wanted, seconds, omit, interval, congestion, None if window is None else int(window), nagle, keep_delays
     )
+
+
+def _check_amounts(length: float | None, window: float | None) -> None:
+    """Refuse what no message and no socket holds.
+
+    Raises:
+        InputError: Naming the option and the most that it takes.
+
+    """
+    if length is not None and length > _MAX_MESSAGE_BYTES:
+        raise InputError(f"--length {length:.0f} is longer than a message can be; write at most {_MAX_MESSAGE_BYTES}")
+    if window is not None and window > _MAX_BUFFER_BYTES:
+        raise InputError(f"--window {window:.0f} is more than a socket's buffer; write at most {_MAX_BUFFER_BYTES}")

@@ -69,8 +69,9 @@ def emulate(
     rootless.help_yourself()
     from anabranch.testbed.bed import Testbed
 
-    with Testbed(_request(scenario, settings), spin_us=spin_us, links=links) as bed:
-        name = _host(bed, host or bed.flows[0]["from"])
+    network = Testbed(_request(scenario, settings), spin_us=spin_us, links=links)
+    name = _host(network, host or network.flows[0]["from"])
+    with network as bed:
         bed.start()
         status = _run(bed, name, list(command))
         _tell(bed.stop())
@@ -119,7 +120,10 @@ def list_() -> None:
     """List the testbeds that are up, kept or of a run: name, process, scenario."""
     from anabranch.testbed.bed import kept
 
-    _table([(name, str(content.get("pid", "")), str(content.get("file", ""))) for name, content in kept().items()])
+    found = kept()
+    if not found:
+        click.echo("anabranch: no testbed is up", err=True)
+    _table([(name, str(content.get("pid", "")), str(content.get("file", ""))) for name, content in found.items()])
 
 
 @testbed.command(hidden=True)
@@ -187,6 +191,10 @@ def down(scenario: str | None) -> None:
                     raise RunFailed(f"the process {process} that keeps the testbed does not end")
                 time.sleep(0.02)
             click.echo("taken down")
+        elif not Path(scenario).exists():
+            raise InputError("no such file, and no testbed of it is up", scenario)
+        else:
+            click.echo("this testbed is not up")
     for namespace in sweep():
         click.echo(f"removed {namespace}")
 

@@ -10,7 +10,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import InputError
+from anabranch.errors import not_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ def write(prefix: str, document: Mapping[str, Any]) -> None:
         try:
             file.write_text("\n".join(lines) + "\n", encoding="utf-8")
         except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", str(file)) from None
+            raise not_written(f"cannot be written: {error.strerror}", error, str(file)) from None
 
 
 def _head(run: str, document: Mapping[str, Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from anabranch.errors import InputError
+from anabranch.errors import InputError, not_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -204,7 +204,7 @@ class Journal:
                 "another observation writes there; wait for it to end, or name another file", file
             ) from None
         except OSError as error:
-            raise InputError(f"it cannot be written: {error.strerror}", file) from None
+            raise not_written(f"it cannot be written: {error.strerror}", error, file) from None
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

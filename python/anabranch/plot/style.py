@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
 
-from anabranch.errors import InputError
+from anabranch.errors import InputError, not_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,7 @@ def save_as(figure: Figure, file: Path) -> None:
         with mpl.rc_context(cast("Any", SETTINGS)):
             figure.savefig(file, format=kind, dpi=200, metadata=metadata)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(file)) from None
+        raise not_written(f"cannot be written: {error.strerror or error}", error, str(file)) from None
 
 
 def check_ending(file: Path) -> str:

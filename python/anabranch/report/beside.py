@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anabranch.errors import InputError
+from anabranch.errors import not_written
 from anabranch.metrics import METRICS
 from anabranch.plot import beside as drawing
 from anabranch.plot import style
@@ -49,7 +49,8 @@ def write_all(beside: Beside, folder: Path) -> Path:
         target = folder / "report.md"
         target.write_text(_markdown(beside, links), encoding="utf-8")
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(error.filename or folder)) from None
+        place = str(error.filename or folder)
+        raise not_written(f"cannot be written: {error.strerror or error}", error, place) from None
     return target
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from anabranch.metrics import METRICS
 from anabranch.report.sheet import Column, Sheet
+from anabranch.report.uncoupled import uncoupled
 from anabranch.study.claims import listed
 from anabranch.sweep import plain
 
@@ -39,6 +40,8 @@ def print_result(result: Result, console: Console) -> None:
     for line in [*_possible(result), *result.silences]:
         say(console, line)
     jain = f"Jain's index {number(document['jain'], 1.0, 4)} · seed {document['seed']}"
+    for line in uncoupled(document):
+        say(console, line)
     host = document.get("host")
     if host:
         for line in _machine(host):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from anabranch.errors import InputError, RunFailed
+from anabranch.errors import RunFailed, not_written
 from anabranch.plot import heat, panels, style, windows
 from anabranch.report import markdown
 from anabranch.study import frames
@@ -37,7 +37,7 @@ def write_all(analysis: Analysis, plan: Plan) -> Path:
         return markdown.write(analysis, draw_all(analysis, plan), plan)
     except OSError as error:
         place = str(error.filename or plan.folder)
-        raise InputError(f"cannot be written: {error.strerror or error}", place) from None
+        raise not_written(f"cannot be written: {error.strerror or error}", error, place) from None
 
 
 def draw_all(analysis: Analysis, plan: Plan) -> list[Path]:

@@ -190,6 +190,7 @@ class DaskPool:
         self._build = (simulator.version(), simulator.build_fingerprint())
         self._under_way: dict[int, tuple[Request, Any]] = {}
         self._ended: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        self._taken_back: list[tuple[int, Outcome]] = []
         self._client: Any = None
         self._gone_since: float | None = None
         self._width, self._looked = 1, -_LOOK_S
@@ -235,7 +236,7 @@ class DaskPool:
         if self._client is None:
             self._return(timeout_s)
             return []
-        taken: list[tuple[int, Outcome]] = []
+        taken, self._taken_back = self._taken_back, []
         try:
             ended = [self._ended.get(timeout=timeout_s)]
             while not self._ended.empty():
@@ -298,6 +299,21 @@ class DaskPool:
             return False
         self._gone_since, self._looked = None, -_LOOK_S
         return True
+
+    def stop(self) -> None:
+        """Take back what no worker has begun."""
+        if self._client is None:
+            return
+        try:
+            begun = {key for keys in self._client.processing().values() for key in keys}
+        except (OSError, TimeoutError):
+            self._lose()
+            return
+        for ticket, (_, future) in list(self._under_way.items()):
+            if future is not None and future.key not in begun:
+                self._taken_back.append((ticket, worker.Outcome(None, begun=False)))
+                del self._under_way[ticket]
+                future.cancel()
 
     def kill(self) -> None:
         """Give up what is under way, and end the workers that were started for this."""

@@ -19,6 +19,7 @@ from anabranch.errors import InputError
 from anabranch.simulator import Request, validate
 from anabranch.study.pool import LocalPool
 from anabranch.study.store import Record, Store, run_key
+from anabranch.testbed.ending import signals_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -86,7 +87,7 @@ def _file(folder: Path, scenario: str) -> str:
 
 
 def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
-    """Run what is not finished yet. Ctrl-C lets the runs at hand finish and returns; a second one ends at once.
+    """Run what is not finished yet. Ctrl-C lets the runs at hand finish and returns; another or SIGTERM ends at once.
 
     Without `resume` the runs of an earlier time are moved aside first and everything runs anew. Nothing is touched
     before every point is known to be a valid scenario and there is a pool to run it.
@@ -99,6 +100,8 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
     runs = plan.study.runs(plan.effort)
     _check(plan, runs)
     with Store(plan.folder) as store, ExitStack() as stack:
+        # Semaphores of a pool outlive a process that SIGTERM ends without further ado.
+        stack.enter_context(signals_end())
         open_runs = [r for r in runs if not (resume and _is_finished(store, plan, r))]
         pool = stack.enter_context(closing(_pool(plan, min(plan.jobs, len(open_runs))))) if open_runs else None
         moved = None if resume else store.start_over()
@@ -110,11 +113,17 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
         def keep(ended: Iterable[tuple[Run, Outcome]]) -> None:
             for run, outcome in ended:
                 _save(plan, run, outcome, store, progress)
-                observer.advance(progress)
+                if outcome.begun:
+                    observer.advance(progress)
             store.settle()
 
         if pool is not None:
-            _run_all(pool, plan, _spread(open_runs), progress, keep)
+            try:
+                _run_all(pool, plan, _spread(open_runs), progress, keep)
+            except BaseException:
+                # At its end the interpreter would wait for what is under way.
+                pool.kill()
+                raise
     return progress
 
 
@@ -152,11 +161,11 @@ def _run_all(
     with _Interrupts() as interrupts:
         while True:
             if interrupts.again:
-                pool.kill()
                 raise SystemExit(_INTERRUPTED)
             if interrupts.seen and not progress.interrupted:
                 progress.interrupted = True
                 waiting = iter(())
+                pool.stop()
             _refill(pool, plan, waiting, pending)
             if not pending:
                 return
@@ -219,6 +228,8 @@ def _save(plan: Plan, run: Run, outcome: Outcome, store: Store, progress: Progre
         InputError: If the run was not possible.
 
     """
+    if not outcome.begun:
+        return
     if outcome.mistake is not None:
         raise outcome.mistake
     if outcome.document is None:

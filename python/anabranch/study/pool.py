@@ -11,6 +11,8 @@ import importlib.util
 import multiprocessing
 import re
 import shutil
+import signal
+import time
 from typing import TYPE_CHECKING, Protocol
 
 from anabranch.errors import InputError, RunFailed
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from anabranch.study.worker import Backend, Outcome
 
 
+_PATIENCE_S = 10.0
+"""For how long workers may take to remove hosts and links."""
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(?P<port>\d{1,5})")
 
 
@@ -70,6 +74,9 @@ class Pool(Protocol):
 
         """
 
+    def stop(self) -> None:
+        """Begin nothing more; what is not begun ends as an outcome that says so."""
+
     def kill(self) -> None:
         """End at once, with all that is under way."""
 
@@ -85,15 +92,22 @@ class LocalPool:
         self._backend = backend
         self._others = set(multiprocessing.active_children())
         context = multiprocessing.get_context("spawn")
-        self._pool = concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=worker.prepare)
+        self._stopped = context.Event()
+        self._pool = concurrent.futures.ProcessPoolExecutor(
+            jobs, mp_context=context, initializer=worker.prepare, initargs=(self._stopped,)
+        )
         self._tickets: dict[concurrent.futures.Future[Outcome], int] = {}
 
     def submit(self, ticket: int, request: Request) -> None:
         """Hand a run to the next worker that is free."""
+        # It may start a worker, which Ctrl-C at a terminal comes to as well: held back until the worker ignores it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             self._tickets[self._pool.submit(worker.run, self._backend, request)] = ticket
         except concurrent.futures.process.BrokenProcessPool:
             raise _died() from None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def take(self, timeout_s: float) -> list[tuple[int, Outcome]]:
         """Wait for the next run to end, or for a moment."""
@@ -103,13 +117,25 @@ class LocalPool:
         except concurrent.futures.process.BrokenProcessPool:
             raise _died() from None
 
+    def stop(self) -> None:
+        """Have workers begin nothing more."""
+        self._stopped.set()
+
     def kill(self) -> None:
-        """Kill the worker processes."""
-        for process in set(multiprocessing.active_children()) - self._others:
+        """End the worker processes, which remove first what they have made of this machine."""
+        own = set(multiprocessing.active_children()) - self._others
+        for process in own:
+            process.terminate()
+        deadline = time.monotonic() + _PATIENCE_S
+        for process in own:
+            process.join(max(0.0, deadline - time.monotonic()))
             process.kill()
 
     def close(self) -> None:
         """Let the worker processes end."""
+        if self._stopped.is_set():
+            # One that is being started would look for what is gone, and say so.
+            self.kill()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

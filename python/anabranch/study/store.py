@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec.json
 
-from anabranch.errors import InputError
+from anabranch.errors import InputError, not_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from anabranch.errors import RunFailed
     from anabranch.simulator import Document, Request
 
 FILE = "runs.jsonl"
@@ -248,7 +249,7 @@ class Store:
             _write(self._file, line)
         except OSError as error:
             os.ftruncate(self._file, begin)
-            raise InputError(f"a finished run could not be saved: {error.strerror}", str(self.path)) from None
+            raise not_written(f"a finished run could not be saved: {error.strerror}", error, str(self.path)) from None
         self._size += len(line)
         return begin
 
@@ -262,7 +263,7 @@ class Store:
             # What is on disk of the last lines is not known, and will not be told a second time.
             self._cut(self._on_disk)
             self.records = {key: run for key, run in self.records.items() if run.offset < self._size}
-            raise InputError(f"finished runs could not be saved: {error.strerror}", str(self.path)) from None
+            raise not_written(f"finished runs could not be saved: {error.strerror}", error, str(self.path)) from None
         self._on_disk, self._synced_s = self._size, time.monotonic()
 
     def _load(self) -> None:
@@ -357,10 +358,9 @@ def read(folder: Path) -> Store:
     return Store(folder)
 
 
-def _not_writable(folder: Path, error: OSError) -> InputError:
-    return InputError(
-        f"results cannot be written there ({error.strerror}); choose another folder with --results", str(folder)
-    )
+def _not_writable(folder: Path, error: OSError) -> InputError | RunFailed:
+    sentence = f"results cannot be written there ({error.strerror}); choose another folder with --results"
+    return not_written(sentence, error, str(folder))
 
 
 def _write(file: int, content: bytes) -> None:

@@ -17,6 +17,7 @@ from anabranch.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from multiprocessing.synchronize import Event
 
     from anabranch.simulator import Document, Request
 
@@ -34,11 +35,21 @@ class Outcome:
     """The run broke off for another reason."""
     host: dict[str, str] = field(default_factory=dict)
     """Settings of the machine that ran it."""
+    begun: bool = True
+    """Whether it was run at all; not so after an interrupt."""
 
 
-def prepare() -> None:
+_stopped: Event | None = None
+"""Set when nothing more is to begin, in a worker process of this machine."""
+
+
+def prepare(stopped: Event) -> None:
     """Set a worker up: Ctrl-C is the parent's business, and without a parent there is nothing left to do."""
+    global _stopped  # noqa: PLW0603  one for each process
+    _stopped = stopped
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Held back while the process was started.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_die_with, args=(parent.sentinel,), daemon=True).start()
@@ -46,6 +57,8 @@ def prepare() -> None:
 
 def run(backend: Backend, request: Request) -> Outcome:
     """Run a request, turning whatever goes wrong into a value that travels between processes."""
+    if _stopped is not None and _stopped.is_set():
+        return Outcome(None, begun=False)
     try:
         return Outcome(backend(request), host=host_settings())
     except InputError as error:

@@ -16,6 +16,7 @@ import shutil
 import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,7 +26,7 @@ from anabranch.simulator import translated
 from anabranch.testbed import controls, hosts, namespaces, netem, priority, proxies
 from anabranch.testbed.ending import signals_end
 from anabranch.testbed.kernel import Kernel, differences
-from anabranch.testbed.settings import settings
+from anabranch.testbed.settings import settings, settings_without_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,12 +57,19 @@ class Testbed:
     __test__ = False  # not a test, whatever its name begins with
 
     def __init__(
-        self, request: Request, name: str | None = None, *, spin_us: int = 0, links: Links = "emulator"
+        self,
+        request: Request,
+        name: str | None = None,
+        *,
+        spin_us: int = 0,
+        links: Links = "emulator",
+        measures: bool = False,
     ) -> None:
         self.request = request
         self.name = name or secrets.token_hex(3)
         self._spin_us = spin_us
         self._links = links
+        self._measures = measures
         self._stack = ExitStack()
         self._emulation: Any = None
         self._over = threading.Event()
@@ -80,20 +88,23 @@ class Testbed:
         self.sysctls: dict[str, dict[str, str]] = {}
 
     def check(self) -> None:
-        """Refuse what this kernel cannot do.
+        """Refuse what this kernel cannot do. Flows count only where they are measured.
 
         Raises:
             InputError: Naming the flow and what would help.
 
         """
         kernel = Kernel.read()
-        kernel.check(self.flows, tun=self._links == "emulator")
-        if self.layout["proxies"]:
+        kernel.check(self.flows if self._measures else [], tun=self._links == "emulator")
+        if self._measures and self.layout["proxies"]:
             proxies.PROXY.path()
         self._controls = kernel.loaded_for(self.flows)
         if self._links == "netem":
             netem.check(self.layout["scenario"])
-        self._settings = settings(self.layout)
+        if self._measures:
+            self._settings = settings(self.layout)
+        else:
+            self._settings = settings_without_conflicts(self.layout, kernel.carried(self.flows))
 
     def __enter__(self) -> Testbed:
         self.check()
@@ -184,12 +195,13 @@ class Testbed:
         return {interface["link"]: interface["address"] for interface in found["interfaces"]}
 
     def _emulate(self) -> Any:
-        request = self.request
+        request, pcap = self.request, self.request.pcap
         files = {host: str(namespaces.FOLDER / name) for host, name in self.namespaces.items()}
         try:
             return _native.Emulation(
                 request.scenario, request.file, list(request.overrides), files,
                 seed=request.seed, trace_dir=request.trace, spin_us=self._spin_us,
+                pcap=None if pcap is None else (pcap.file, pcap.snaplen, list(pcap.ends), list(pcap.flows)),
             )  # fmt: skip
         except _native.InputError as error:
             raise translated(error) from None
@@ -219,15 +231,15 @@ class Testbed:
         changes = self.layout["changes"]
 
         def body() -> None:
-            for change in changes:
-                if self._over.wait(max(0.0, zero_s + change["at_s"] - time.monotonic())):
+            for at_s, at_once in groupby(changes, lambda change: change["at_s"]):
+                if self._over.wait(max(0.0, zero_s + at_s - time.monotonic())):
                     return
                 try:
-                    self._switch(change)
+                    self._switch(list(at_once))
                 except (OSError, IndexError, RunFailed) as error:
                     # At the end interfaces go while they are being switched.
                     if not self._over.is_set():
-                        self._failure = RunFailed(f"what happens at {change['at_s']:g} s could not be done: {error}")
+                        self._failure = RunFailed(f"what happens at {at_s:g} s could not be done: {error}")
                     return
 
         if changes:
@@ -237,10 +249,24 @@ class Testbed:
             self._stack.callback(thread.join)
             self._stack.callback(self._over.set)
 
-    def _switch(self, change: dict[str, Any]) -> None:
-        host = self.layout["hosts"][change["host"]]
-        name = host["name"]
-        hosts.switch(self.namespaces[name], host, change["interface"], self._settings[name], up=change["up"])
+    def _switch(self, changes: list[dict[str, Any]]) -> None:
+        """Switch interfaces, and then have connections use the paths of those that are up: both ends are by then."""
+        wanted: set[str] = set()
+        for change in changes:
+            host, number = self.layout["hosts"][change["host"]], change["interface"]
+            name, interface = host["name"], host["interfaces"][number]
+            hosts.switch(self.namespaces[name], host, number, self._settings[name], up=change["up"])
+            if change["up"]:
+                # The kernel forgets an offered address that it could not connect to: the other end offers it again.
+                wanted |= {interface["address"], *(route["to"] for route in interface["routes"])}
+        endpoints = [
+            (name, address) for name, own in self._settings.items() for address in own.endpoints if address in wanted
+        ]
+        unused = [
+            (name, address) for name, address in endpoints if hosts.is_unused(self.namespaces[name], name, address)
+        ]
+        for name, address in unused:
+            hosts.renew(self.namespaces[name], name, address, self._settings[name])
 
 
 def _label(host: str, number: int) -> str:

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import RunFailed
-from anabranch.testbed import namespaces
+from anabranch.testbed import namespaces, subflows
 from anabranch.testbed.kernel import set_sysctl, sysctl
 from anabranch.testbed.settings import MOST_SUBFLOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyroute2 import IPRoute
+    from pyroute2 import MPTCP, IPRoute
 
     from anabranch.testbed.settings import HostSettings
 
@@ -73,7 +73,12 @@ def configure(namespace: str, host: Mapping[str, Any], settings: HostSettings) -
 
 
 def switch(namespace: str, host: Mapping[str, Any], number: int, settings: HostSettings, *, up: bool) -> None:
-    """Take an interface of a host down, or up again with its routes, which the kernel has forgotten."""
+    """Take an interface of a host down, or up again with its routes, which the kernel has forgotten.
+
+    Raises:
+        RunFailed: If the kernel refuses.
+
+    """
 
     def work() -> None:
         from pyroute2 import IPRoute
@@ -87,6 +92,40 @@ def switch(namespace: str, host: Mapping[str, Any], number: int, settings: HostS
                     # The kernel forgets addresses of IPv6, too.
                     routes.addr("replace", index=index, address=interface["address"], prefixlen=128, flags=_NO_DAD)
                 _routes(routes, index, number, interface, settings)
+
+    namespaces.within(namespace, work)
+
+
+def is_unused(namespace: str, host: str, address: str) -> bool:
+    """Whether a Multipath TCP connection of a host has no subflow at an address, and none has its only one there."""
+
+    def work() -> bool:
+        with _sentences(host):
+            return subflows.is_missing(address)
+
+    return namespaces.within(namespace, work)
+
+
+def renew(namespace: str, host: str, address: str, settings: HostSettings) -> None:
+    """Delete an endpoint of Multipath TCP and add it again, as a network manager does that follows the link.
+
+    The kernel tries an endpoint once for each connection. If its link is down then, the endpoint counts as used, and
+    nothing happens when the link comes up. A subflow that has survived goes on with the kernel's own timeouts.
+
+    Raises:
+        RunFailed: If the kernel refuses.
+
+    """
+
+    def work() -> None:
+        from pyroute2 import MPTCP
+
+        with _sentences(host), MPTCP() as manager:
+            for message in manager.endpoint("show"):
+                endpoint = dict(message.get_nested("MPTCP_PM_ATTR_ADDR")["attrs"])
+                if address in {endpoint.get("MPTCP_PM_ADDR_ATTR_ADDR4"), endpoint.get("MPTCP_PM_ADDR_ATTR_ADDR6")}:
+                    manager.endpoint("del", id=endpoint["MPTCP_PM_ADDR_ATTR_ID"])
+            _add_endpoint(manager, address, settings.endpoints[address])
 
     namespaces.within(namespace, work)
 
@@ -160,5 +199,9 @@ def _endpoints(settings: HostSettings) -> None:
     with MPTCP() as manager:
         manager.limits("set", subflows=MOST_SUBFLOWS, rcv_add_addrs=MOST_SUBFLOWS)
         for address, flags in settings.endpoints.items():
-            key = "addr6" if ":" in address else "addr4"
-            manager.endpoint("add", **{key: address, "flags": flags})
+            _add_endpoint(manager, address, flags)
+
+
+def _add_endpoint(manager: MPTCP, address: str, flags: int) -> None:
+    key = "addr6" if ":" in address else "addr4"
+    manager.endpoint("add", **{key: address, "flags": flags})

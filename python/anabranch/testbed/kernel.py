@@ -72,6 +72,10 @@ class Kernel:
             return self._control_missing(str(control))
         return self._multipath_problem(flow) if protocol == "mptcp" else None
 
+    def carried(self, flows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """The flows that this kernel can carry."""
+        return [flow for flow in flows if self._problem(flow) is None]
+
     def loaded_for(self, flows: list[Mapping[str, Any]]) -> list[str]:
         """The controls of these flows that are loaded for whoever has need of them, if they can be."""
         wanted = dict.fromkeys(str(flow["congestion"]) for flow in flows if flow.get("congestion"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +11,7 @@ from anabranch.errors import InputError
 from anabranch.testbed.kernel import SCHEDULERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MOST_SUBFLOWS = 8
 """The most that the kernel's path manager makes, besides the first."""
@@ -137,6 +139,31 @@ def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
         InputError: If flows want what one kernel cannot do at the same time.
 
     """
+    found = _without_flows(layout)
+    for flow in layout["scenario"]["flow"]:
+        _flow(found, flow, layout)
+    return found
+
+
+def settings_without_conflicts(
+    layout: Mapping[str, Any], flows: Sequence[Mapping[str, Any]]
+) -> dict[str, HostSettings]:
+    """What each host of a layout is set to for these flows, less those that want what an earlier one has otherwise.
+
+    Raises:
+        InputError: If the layout is not one of a network that only forwards.
+
+    """
+    found = _without_flows(layout)
+    for flow in flows:
+        tried = deepcopy(found)
+        with suppress(InputError):
+            _flow(tried, flow, layout)
+            found = tried
+    return found
+
+
+def _without_flows(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
     scenario = layout["scenario"]
     for box in scenario.get("middlebox", ()):
         raise InputError(
@@ -151,13 +178,15 @@ def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
     for host in found.values():
         host.sysctls.update(quiet)
         host.offload = scenario["offload"]
-    for flow in scenario["flow"]:
-        for connection in _connections(flow):
-            if connection["protocol"] != "udp":
-                _tcp(found, connection)
-            if connection["protocol"] == "mptcp":
-                _mptcp(found, connection, layout)
     return found
+
+
+def _flow(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapping[str, Any]) -> None:
+    for connection in _connections(flow):
+        if connection["protocol"] != "udp":
+            _tcp(found, connection)
+        if connection["protocol"] == "mptcp":
+            _mptcp(found, connection, layout)
 
 
 def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]:

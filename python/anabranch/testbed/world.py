@@ -20,7 +20,7 @@ def check(request: Request) -> None:
         InputError: If the scenario is not valid or asks for what this kernel cannot do.
 
     """
-    Testbed(request).check()
+    Testbed(request, measures=True).check()
 
 
 def measure(request: Request, progress: Callable[[float], None] | None = None) -> Document:
@@ -31,9 +31,7 @@ def measure(request: Request, progress: Callable[[float], None] | None = None) -
         RunFailed: If the system refuses something on the way.
 
     """
-    if request.pcap is not None:
-        raise InputError("a run on the kernel writes no capture; use: anabranch emulate SCENARIO -- tcpdump -i any")
     if request.check_wire:
         raise InputError("a run on the kernel has no packets to check; leave --check-wire away")
-    with Testbed(request) as bed:
+    with Testbed(request, measures=True) as bed:
         return bed.measure(progress)

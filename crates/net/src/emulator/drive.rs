@@ -1,5 +1,6 @@
 //! Runs the emulated network by the machine's clock.
 
+use super::capture::Tap;
 use super::device::{Port, Scratch};
 use super::lateness::Lateness;
 use super::network::{Arrived, EmulatedNetwork};
@@ -10,6 +11,7 @@ use crate::namespace::Namespace;
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::Interface;
 use anabranch_scenario::Scenario;
+use anabranch_scenario::result::capture::{self, Mistake};
 use anabranch_scenario::result::{DIRECTIONS, INTERVAL, LatenessResult, LinkResult, Subject, Table};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -45,6 +47,21 @@ pub struct Attachment {
     pub device: String,
 }
 
+/// Why a network cannot be made.
+#[derive(Debug)]
+pub enum OpenError {
+    /// There is no such link end or flow to capture; a sentence.
+    Unknown(String),
+    /// What the system refuses, and why.
+    System(String, io::Error),
+}
+
+impl From<(String, io::Error)> for OpenError {
+    fn from((what, error): (String, io::Error)) -> Self {
+        Self::System(what, error)
+    }
+}
+
 /// Settings of the emulator.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -53,6 +70,8 @@ pub struct Settings {
     pub spin: Duration,
     /// Folder for the lengths of the queues over time.
     pub trace: Option<PathBuf>,
+    /// What is captured, and into which file.
+    pub pcap: Option<capture::Settings>,
 }
 
 /// Results of the emulator.
@@ -97,9 +116,17 @@ impl Emulator {
         seed: u64,
         attachments: Vec<Attachment>,
         settings: Settings,
-    ) -> Result<Self, (String, io::Error)> {
-        let network = EmulatedNetwork::new(&scenario, seed)
+    ) -> Result<Self, OpenError> {
+        let mut network = EmulatedNetwork::new(&scenario, seed)
             .map_err(|error| ("the network".to_owned(), io::Error::other(error.to_string())))?;
+        if let Some(settings) = &settings.pcap {
+            network.tap(Tap::create(settings, &scenario).map_err(|mistake| match mistake {
+                Mistake::Unknown(sentence) => OpenError::Unknown(sentence),
+                Mistake::File(error) => {
+                    OpenError::System(format!("cannot write {}", settings.file.display()), error)
+                }
+            })?);
+        }
         let mut port_of = vec![None; 2 * scenario.links.len()];
         let mut ports = Vec::with_capacity(attachments.len());
         let mut offloads = true;
@@ -158,6 +185,15 @@ impl Emulator {
     }
 
     fn run(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
+        let result = self.carry(clock, until, stop);
+        match self.network.untap() {
+            // What broke off, or was told to stop, leaves no capture.
+            Some(tap) if result.is_ok() && !stop.load(Ordering::Relaxed) => tap.finish(),
+            _ => result,
+        }
+    }
+
+    fn carry(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
         prefer_this_thread();
         let mut scratch = Scratch::new();
         // Events at the very end come after it.
@@ -167,7 +203,7 @@ impl Emulator {
             if now >= until {
                 return self.hand_out(clock, last);
             }
-            if stop.load(Ordering::Relaxed) {
+            if stop.load(Ordering::Relaxed) || self.network.is_tap_broken() {
                 return Ok(());
             }
             self.hand_out(clock, now)?;

@@ -5,6 +5,7 @@
 //! their network namespaces; long packets of their kernels are split into wire packets before they enter the
 //! network ([`segments`]).
 
+mod capture;
 mod device;
 mod drive;
 mod lateness;
@@ -12,7 +13,8 @@ mod network;
 mod packet;
 mod segments;
 
-pub use drive::{Attachment, Emulator, Outcome, Running, Settings};
+pub use capture::Tap;
+pub use drive::{Attachment, Emulator, OpenError, Outcome, Running, Settings};
 pub use lateness::{LATE, Lateness};
 pub use network::{Arrived, EmulatedNetwork};
 pub use packet::{RawPacket, Unfinished};

@@ -1,5 +1,6 @@
 //! The emulated network without a clock: packets are passed in with the time, and delivered with theirs.
 
+use super::capture::Tap;
 use super::packet::RawPacket;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
@@ -70,6 +71,7 @@ pub struct EmulatedNetwork {
     measured_since: Time,
     unreachable: u64,
     spare: Vec<Vec<u8>>,
+    tap: Option<Tap>,
 }
 
 impl EmulatedNetwork {
@@ -109,7 +111,23 @@ impl EmulatedNetwork {
             measured_since: Time::ZERO + scenario.warmup,
             unreachable: 0,
             spare: Vec::new(),
+            tap: None,
         })
+    }
+
+    /// From now on every packet that passes an end of a link is written to a capture.
+    pub fn tap(&mut self, tap: Tap) {
+        self.tap = Some(tap);
+    }
+
+    /// The capture, if there is one: it is to be ended, or cannot be written.
+    pub fn untap(&mut self) -> Option<Tap> {
+        self.tap.take()
+    }
+
+    /// Whether the capture cannot be written any more.
+    pub fn is_tap_broken(&self) -> bool {
+        self.tap.as_ref().is_some_and(Tap::is_broken)
     }
 
     /// Nodes and routes.
@@ -244,6 +262,9 @@ impl EmulatedNetwork {
 
     /// Processes a packet that has reached the end of a direction.
     fn forward(&mut self, now: Time, direction: u32, packet: RawPacket, deliver: &mut impl FnMut(Arrived)) {
+        if let Some(tap) = &mut self.tap {
+            tap.passed(now, Interface(direction).opposite(), &packet);
+        }
         if self.hops[packet.next as usize] == DELIVERY {
             let to = Interface(direction).opposite();
             deliver(Arrived { at: now, to, packet });
@@ -257,6 +278,9 @@ impl EmulatedNetwork {
     fn offer(&mut self, now: Time, place: u32, mut packet: RawPacket) {
         let direction = self.hops[place as usize];
         packet.next = place + 1;
+        if let Some(tap) = &mut self.tap {
+            tap.passed(now, Interface(direction), &packet);
+        }
         self.directions[direction as usize].link.offer(now, packet);
         self.settle(direction);
     }
@@ -271,6 +295,9 @@ impl EmulatedNetwork {
             self.queue.push(Reverse((next, direction)));
         }
         for dropped in state.link.take_dropped().unwrap_or_default() {
+            if let Some(tap) = &mut self.tap {
+                tap.dropped(dropped.at, Interface(direction), (dropped.cause, &dropped.frame));
+            }
             if dropped.cause == DropCause::Mtu && self.directions[direction as usize].answers {
                 self.answer_too_big(dropped.at, direction, &dropped.frame);
             }

@@ -121,7 +121,7 @@ impl RawPacket {
     }
 
     /// The ports behind the header as one number, if the transport has ports.
-    fn ports(&self) -> Option<u32> {
+    pub(super) fn ports(&self) -> Option<u32> {
         let has_ports = matches!(self.protocol(), protocol::TCP | protocol::UDP | protocol::SCTP);
         let transport = self.bytes.get(self.header_len()..)?;
         let ports = transport.first_chunk().filter(|_| has_ports && !self.is_fragment())?;

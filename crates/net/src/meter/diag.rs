@@ -3,6 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -87,6 +88,21 @@ impl Socket {
         }
     }
 
+    /// Every number of `struct tcp_info` that this kernel has, by name.
+    pub fn named(&self) -> BTreeMap<String, u64> {
+        let value = |&(name, at, len): &(&str, usize, usize)| {
+            let bytes = self.info.get(at..at + len)?;
+            let value = match *bytes {
+                [byte] => byte.into(),
+                [low, high] => u16::from_ne_bytes([low, high]).into(),
+                _ if len == 4 => self.word(at).into(),
+                _ => self.long(at),
+            };
+            Some((name.to_owned(), value))
+        };
+        TCP_INFO.iter().filter_map(value).collect()
+    }
+
     /// The fields of `struct mptcp_info` of `linux/mptcp.h`.
     pub fn mptcp(&self) -> MptcpInfo {
         MptcpInfo {
@@ -134,6 +150,61 @@ pub struct MptcpInfo {
     /// Their bytes.
     pub bytes_retransmitted: u64,
 }
+
+/// The numbers of `struct tcp_info` (`linux/tcp.h`): name, offset and length in bytes.
+const TCP_INFO: &[(&str, usize, usize)] = &[
+    ("state", 0, 1),
+    ("ca_state", 1, 1),
+    ("retransmits", 2, 1),
+    ("probes", 3, 1),
+    ("backoff", 4, 1),
+    ("rto", 8, 4),
+    ("ato", 12, 4),
+    ("snd_mss", 16, 4),
+    ("rcv_mss", 20, 4),
+    ("unacked", 24, 4),
+    ("sacked", 28, 4),
+    ("lost", 32, 4),
+    ("retrans", 36, 4),
+    ("pmtu", 60, 4),
+    ("rcv_ssthresh", 64, 4),
+    ("rtt", 68, 4),
+    ("rttvar", 72, 4),
+    ("snd_ssthresh", 76, 4),
+    ("snd_cwnd", 80, 4),
+    ("advmss", 84, 4),
+    ("reordering", 88, 4),
+    ("rcv_rtt", 92, 4),
+    ("rcv_space", 96, 4),
+    ("total_retrans", 100, 4),
+    ("pacing_rate", 104, 8),
+    ("max_pacing_rate", 112, 8),
+    ("bytes_acked", 120, 8),
+    ("bytes_received", 128, 8),
+    ("segs_out", 136, 4),
+    ("segs_in", 140, 4),
+    ("notsent_bytes", 144, 4),
+    ("min_rtt", 148, 4),
+    ("data_segs_in", 152, 4),
+    ("data_segs_out", 156, 4),
+    ("delivery_rate", 160, 8),
+    ("busy_time", 168, 8),
+    ("rwnd_limited", 176, 8),
+    ("sndbuf_limited", 184, 8),
+    ("delivered", 192, 4),
+    ("delivered_ce", 196, 4),
+    ("bytes_sent", 200, 8),
+    ("bytes_retrans", 208, 8),
+    ("dsack_dups", 216, 4),
+    ("reord_seen", 220, 4),
+    ("rcv_ooopack", 224, 4),
+    ("snd_wnd", 228, 4),
+    ("rcv_wnd", 232, 4),
+    ("rehash", 236, 4),
+    ("total_rto", 240, 2),
+    ("total_rto_recoveries", 242, 2),
+    ("total_rto_time", 244, 4),
+];
 
 /// Queries the kernel for the sockets in the network namespace of the thread that opened this.
 pub struct Diagnostics {

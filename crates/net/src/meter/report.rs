@@ -134,6 +134,7 @@ impl Report<'_> {
             bottleneck: None,
             bottleneck_share: None,
             coupled_share: None,
+            kernel: path.kernel.clone(),
             blocked_s: BTreeMap::new(),
         }
     }
@@ -172,6 +173,7 @@ impl Report<'_> {
             bottleneck: None,
             bottleneck_share: None,
             coupled_share: None,
+            kernel: BTreeMap::new(),
             blocked_s: BTreeMap::new(),
         }
     }

@@ -8,6 +8,7 @@ use anabranch_scenario::Scenario;
 use anabranch_scenario::measure::TimeMeans;
 use anabranch_scenario::result::{INTERVAL, PathNames, Subject, Table};
 use core::net::SocketAddr;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -47,6 +48,8 @@ pub struct PathSamples {
     pub latest: TcpInfo,
     /// The sender's sample at the start of measuring.
     pub baseline: TcpInfo,
+    /// All that it said last, by name.
+    pub kernel: BTreeMap<String, u64>,
     /// Bytes received according to the receiver's kernel, at the end and at the start of measuring.
     pub received: [u64; 2],
     /// Bytes, over the measured part.
@@ -159,6 +162,7 @@ impl Sampler {
                 path.srtt.set(now, [info.srtt_us.unwrap_or_default().into()]);
                 path.in_flight.set(now, [info.in_flight]);
                 path.latest = info;
+                path.kernel = socket.named();
             } else {
                 let path = path_of(&mut flow.paths, now, [socket.remote, socket.local]);
                 path.received[0] = socket.tcp().bytes_received;
@@ -210,6 +214,7 @@ fn path_of(paths: &mut Vec<PathSamples>, now: Time, [local, remote]: [SocketAddr
             usable: true,
             latest: TcpInfo::default(),
             baseline: TcpInfo::default(),
+            kernel: BTreeMap::new(),
             received: [0; 2],
             cwnd: mean,
             srtt: mean,

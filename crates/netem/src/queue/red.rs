@@ -74,9 +74,11 @@ pub struct Settings {
 impl Keyed for Settings {
     fn read(values: Values<'_>) -> Result<Self, Mistake> {
         let limit = values.limit("limit");
-        let min = length(values.get("min"), limit).map_err(|problem| Mistake { keys: &["min"], problem })?;
-        let max = length(values.get("max"), limit).map_err(|problem| Mistake { keys: &["max"], problem })?;
+        let given = [values.get("min"), values.get("max")];
+        let min = length(given[0], limit).map_err(|problem| Mistake { keys: &["min"], problem })?;
+        let max = length(given[1], limit).map_err(|problem| Mistake { keys: &["max"], problem })?;
         if min >= max {
+            let [min, max] = given.map(shown);
             let problem = format!("must be below its queue.max, but is {min}, and queue.max is {max}");
             return Err(Mistake { keys: &["min", "max"], problem });
         }
@@ -93,6 +95,15 @@ impl Keyed for Settings {
             ("w_q", Value::Number(self.weight)),
             ("ecn", Value::Flag(self.ecn)),
         ]
+    }
+}
+
+/// A threshold as it was given.
+fn shown(value: Value) -> String {
+    match value {
+        Value::Limit(length) => length.to_string(),
+        Value::Number(share) => share.to_string(),
+        other => panic!("the table of keys has a threshold that is {other:?}"),
     }
 }
 

@@ -57,9 +57,15 @@ fn link(
         let message = format!("{owner} connects {} to itself; name two nodes", quoted(&between_names[0]));
         return Err(Fault::new(between.origin, message));
     }
-    let forward = model(&values, &owner, source)?;
+    // A queue that is all of the defaults is theirs in messages, too.
+    let queue_owner = if element.table.get("queue").is_some() || defaults.get("queue").is_none() {
+        &owner
+    } else {
+        "[link_defaults]"
+    };
+    let forward = model(&values, &owner, queue_owner, source)?;
     let reverse = match reverse {
-        Some((values, owner)) => model(&values, &owner, source)?,
+        Some((values, owner)) => model(&values, &owner, &owner, source)?,
         None => forward.clone(),
     };
     let name = values.find("name");
@@ -86,7 +92,7 @@ fn reversed(node: Node, forward: &Table, owner: &str) -> Result<(Values, String)
     Ok((values, owner))
 }
 
-fn model(values: &Values, owner: &str, source: Source<'_>) -> Result<LinkModel, Fault> {
+fn model(values: &Values, owner: &str, queue_owner: &str, source: Source<'_>) -> Result<LinkModel, Fault> {
     let mtu = values.integer("mtu") as u32;
     Ok(LinkModel {
         rate: rate(values.get("rate"), owner, source)?,
@@ -95,7 +101,7 @@ fn model(values: &Values, owner: &str, source: Source<'_>) -> Result<LinkModel, 
         mtu,
         icmp: values.flag("icmp"),
         overhead: values.integer("overhead") as u32,
-        queue: queue(values.table("queue"), mtu, owner)?,
+        queue: queue(values.table("queue"), mtu, queue_owner)?,
         loss: loss(values.table("loss")),
         reorder: values.find("reorder").and_then(|entry| reorder(entry.value.table())),
         up: pick(STATES, values.text("state")),

@@ -57,6 +57,9 @@ pub(super) fn middleboxes(
                 from.push(found);
             }
         } else if does.has_an_inside() {
+            from = inside(&node, links, flows);
+        }
+        if does.has_an_inside() && from.is_empty() {
             let message = format!("{owner} is a {}; name the links of its inside: from = [..]", kind.kind());
             return Err(Fault::new(element.origin, message));
         }
@@ -72,6 +75,31 @@ pub(super) fn middleboxes(
         Ok(Middlebox { node, from, does })
     };
     elements.iter().enumerate().map(middlebox).collect()
+}
+
+/// The links of a node that lead to sending hosts of flows and to no receiving one.
+fn inside(node: &str, links: &[Link], flows: &[Placed]) -> Vec<usize> {
+    let ends = |end: fn(&Placed) -> &str| flows.iter().map(end).collect::<BTreeSet<_>>();
+    let sending = ends(|placed| &placed.flow.from);
+    let mut receiving = ends(|placed| &placed.flow.to);
+    receiving.extend(flows.iter().map(|placed| placed.flow.meets()));
+    let leads_inside = |&at: &usize| {
+        let mut reached = BTreeSet::from([node]);
+        let mut next: Vec<&str> = links[at].between.iter().map(String::as_str).collect();
+        while let Some(here) = next.pop() {
+            // Hosts do not forward.
+            if reached.insert(here) && !sending.contains(here) && !receiving.contains(here) {
+                let beside = links.iter().map(|link| &link.between);
+                let beside = beside.filter(|between| between.iter().any(|end| end == here));
+                next.extend(beside.flatten().map(String::as_str));
+            }
+        }
+        !reached.is_disjoint(&sending) && reached.is_disjoint(&receiving)
+    };
+    (0..links.len())
+        .filter(|&at| links[at].between.iter().any(|end| end == node))
+        .filter(leads_inside)
+        .collect()
 }
 
 /// Checks that the node exists and forwards.

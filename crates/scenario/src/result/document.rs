@@ -81,6 +81,9 @@ part! {
         /// Middleboxes, in the order of the scenario.
         #[serde(default)]
         middleboxes: Vec<MiddleboxResult>,
+        /// Hosts, by name; none in a simulation.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        hosts: Vec<HostResult>,
         /// The machine; absent in a simulation, whose result does not depend on it.
         host: Option<HostFacts>,
     }
@@ -99,6 +102,17 @@ part! {
         changed: u64,
         /// Packets that were dropped.
         dropped: u64,
+    }
+}
+
+part! {
+    /// A host of the scenario whose protocols are a kernel's.
+    HostResult {
+        /// Name.
+        name: String,
+        /// What its kernel counted during the run, by the names of `nstat`: the counters of `Ip`, `Ip6`, `Tcp`, `TcpExt`,
+        /// `IpExt` and `MPTcpExt` that changed. Those that hold a state, such as `TcpCurrEstab`, are as they were at the end.
+        counters: BTreeMap<String, u64>,
     }
 }
 
@@ -304,6 +318,10 @@ part! {
         /// the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         coupled_share: Option<f64>,
+        /// The last state of its subflow or connection that the sender's kernel told, by the names of `struct tcp_info`
+        /// (`linux/tcp.h`): times in microseconds, windows in segments, rates in bytes a second. Absent in a simulation.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        kernel: BTreeMap<String, u64>,
         /// Time for which the sender had data and this path, although usable, did not accept it, by cause,
         /// seconds.
         blocked_s: BTreeMap<String, f64>,

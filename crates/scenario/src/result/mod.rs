@@ -1,5 +1,6 @@
 //! Results of a run, the same for every world: the document, the metrics that read it, and traces.
 
+pub mod capture;
 mod document;
 mod links;
 mod metrics;
@@ -8,8 +9,8 @@ mod page;
 mod table;
 
 pub use document::{
-    DIRECTIONS, Document, FORMAT, Field, FlowResult, HostFacts, LatenessResult, LinkResult, MeanMax,
-    MiddleboxResult, PathResult, Quantiles, RunResult, jain,
+    DIRECTIONS, Document, FORMAT, Field, FlowResult, HostFacts, HostResult, LatenessResult, LinkResult,
+    MeanMax, MiddleboxResult, PathResult, Quantiles, RunResult, jain,
 };
 pub use links::Measured;
 pub use metrics::{Level, METRICS, Metric};

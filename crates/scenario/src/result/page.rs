@@ -2,7 +2,8 @@
 //! parts are `intro.md` and `outro.md`.
 
 use super::{
-    Field, FlowResult, HostFacts, LatenessResult, LinkResult, METRICS, MiddleboxResult, PathResult, RunResult,
+    Field, FlowResult, HostFacts, HostResult, LatenessResult, LinkResult, METRICS, MiddleboxResult,
+    PathResult, RunResult,
 };
 use core::fmt::Write;
 
@@ -14,6 +15,7 @@ pub fn results() -> String {
         ("`flows[]`, in the order of the scenario", FlowResult::FIELDS),
         ("`flows[].paths[]`, from the sender's point of view", PathResult::FIELDS),
         ("`links[]`, one for each direction", LinkResult::FIELDS),
+        ("`hosts[]`, where they are a kernel's", HostResult::FIELDS),
         ("`host`, if it was a real machine", HostFacts::FIELDS),
         ("`host.lateness`", LatenessResult::FIELDS),
         ("`middleboxes[]`", MiddleboxResult::FIELDS),

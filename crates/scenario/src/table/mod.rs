@@ -151,7 +151,7 @@ pub(super) static MIDDLEBOX: Section = Section {
             Shape::List { of: &Shape::Name, min: 1, max: 255 },
             Default::Nothing("all links of the node"),
             "The links of the node whose incoming packets it processes. For `nat`, the links of its inside, \
-             which must be given.",
+             by default those that lead to sending hosts of flows and to no receiving one.",
         ),
         Key::new(
             "does",

@@ -1,7 +1,7 @@
 //! Valid scenarios and their models.
 
 use super::super::model::*;
-use super::super::{InputError, parse, parse_with};
+use super::super::{InputError, parse, parse_with, to_toml};
 use super::EVERYTHING;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
@@ -221,6 +221,40 @@ fn overrides_equal_values_in_the_file() {
     assert_eq!(scenario.flows[0].common.congestion.entry.name, "lia");
     assert_eq!(scenario.events[0].at, Time::from_secs_f64(21.0));
     assert_eq!((scenario.title.as_str(), scenario.seed), ("2024", 7));
+}
+
+#[test]
+fn middleboxes_and_hosts_are_overridden_by_name() {
+    let base = BASE.replace("[[flow]]\nname = \"download\"", "[[middlebox]]\nnode = \"router\"\ndoes = { kind = \"strip-options\" }\n\n[[host]]\nname = \"phone\"\ndefault_route = \"wifi\"\n\n[[flow]]\nname = \"download\"");
+    let from = ("middlebox.router.from", "[\"wifi\"]");
+    let sets = [("middlebox.router.does.kind", "nat"), from, ("host.phone.default_route", "cellular")];
+    let scenario = with(&base, &sets).unwrap();
+    assert_eq!(scenario.middleboxes[0].does.kind().name, "nat");
+    let declared = with(&base, &[("middlebox.router.does", "{ kind = \"nat\" }"), sets[1], sets[2]]).unwrap();
+    assert_eq!(to_toml(&scenario), to_toml(&declared));
+    let names =
+        |links: &[usize]| links.iter().map(|&at| scenario.links[at].name.as_str()).collect::<Vec<_>>();
+    // The server sends the download and receives the call: only by name there is an inside.
+    assert_eq!(names(&scenario.middleboxes[0].from), ["wifi"]);
+    let message = with(&base, &[("middlebox.ruoter.does.kind", "nat")]).unwrap_err().to_string();
+    assert!(message.ends_with("there is no middlebox \"ruoter\"; did you mean \"router\"?"), "{message}");
+}
+
+#[test]
+fn the_inside_of_a_nat_is_where_flows_are_sent_from() {
+    let link = |a: &str, b: &str| format!("[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"1 Mbit/s\"\n");
+    let flow =
+        |from: &str, to: &str| format!("[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\nprotocol = \"tcp\"\n");
+    // Beside the box there is a way around it.
+    let links =
+        [("S", "M"), ("M", "R"), ("R", "D"), ("S", "D"), ("T", "M")].map(|(a, b)| link(a, b)).concat();
+    let text = format!(
+        "duration = \"1 s\"\n{links}{}[[middlebox]]\nnode = \"M\"\ndoes = {{ kind = \"nat\" }}\n",
+        flow("S", "D") + &flow("T", "D")
+    );
+    assert_eq!(with(&text, &[]).unwrap().middleboxes[0].from, [0, 4]);
+    let both = with(&(text + &flow("D", "S") + &flow("D", "T")), &[]).unwrap_err().to_string();
+    assert!(both.ends_with("is a nat, which has an inside; name its links: from = [..]"), "{both}");
 }
 
 #[test]

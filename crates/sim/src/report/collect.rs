@@ -190,6 +190,7 @@ impl Run<'_> {
             bottleneck: path.grouping.map(|grouping| grouping.bottleneck),
             bottleneck_share: path.grouping.and_then(|grouping| grouping.bottleneck_share()),
             coupled_share: path.grouping.and_then(|grouping| grouping.shared_share()),
+            kernel: BTreeMap::new(),
             blocked_s: BTreeMap::new(),
         }
     }

@@ -1,5 +1,5 @@
 //! Output of a run: its result document, traces over time, and a capture of its packets.
 
-pub mod capture;
+pub use anabranch_scenario::result::capture;
 pub mod collect;
 pub mod trace;

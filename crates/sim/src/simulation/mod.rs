@@ -230,6 +230,7 @@ impl<'a> Simulation<'a> {
             flows,
             links: run.links(&mut self.world.datapath, &self.baselines),
             middleboxes: run.middleboxes(&self.world.datapath),
+            hosts: Vec::new(),
             host: None,
         }
     }

@@ -5,13 +5,13 @@
 //! drops, with the cause as a comment. A queue may detect a drop late; the timestamp is that of the
 //! detection.
 
-use crate::scenario::Scenario;
+use crate::Scenario;
 use anabranch_base::time::Time;
 use anabranch_netem::{DropCause, Interface};
 use anabranch_wire::Packet;
 use anabranch_wire::pcapng;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Selection of packets, and the file.
@@ -58,10 +58,10 @@ struct Ports {
     dropped: pcapng::Interface,
 }
 
-/// Writes packets to a pcapng file.
+/// Writes packets to a pcapng file. One that is not [`finish`](Self::finish)ed is removed: half a capture looks like a whole one.
 #[derive(Debug)]
 pub struct Capture {
-    writer: pcapng::Writer<BufWriter<File>>,
+    writer: pcapng::Writer<BufWriter<Unfinished>>,
     /// In the order of [`Interface`]; `None` for ends that are not captured.
     ends: Vec<Option<Ports>>,
     /// Which flows are captured, followed by which connections behind proxies.
@@ -101,7 +101,7 @@ impl Capture {
         for (at, _) in scenario.proxied() {
             flows.push(flows[at]);
         }
-        let file = BufWriter::new(File::create(Path::new(&settings.file))?);
+        let file = BufWriter::new(Unfinished::create(&settings.file)?);
         let mut writer = pcapng::Writer::with_snaplen(file, settings.snaplen.unwrap_or_default())?;
         let mut wanted = Vec::new();
         for link in &scenario.links {
@@ -164,6 +164,37 @@ impl Capture {
         }
     }
 
+    /// The bytes of an IP packet of a flow, if it is one's, pass a link end.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn bytes(&mut self, now: Time, at: Interface, flow: Option<usize>, bytes: &[u8]) -> io::Result<()> {
+        match self.ends[at.index()] {
+            Some(ports) if self.wants(flow) => self.writer.bytes(ports.passing.at(now.as_nanos()), bytes),
+            _ => Ok(()),
+        }
+    }
+
+    /// The bytes of an IP packet that a link end was to send are dropped.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn dropped_bytes(
+        &mut self,
+        now: Time,
+        at: Interface,
+        (flow, cause): (Option<usize>, DropCause),
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        match self.ends[at.index()] {
+            Some(ports) if self.wants(flow) => {
+                let stamp = pcapng::Stamp { comment: Some(cause.name()), ..ports.dropped.at(now.as_nanos()) };
+                self.writer.bytes(stamp, bytes)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn wants(&self, flow: Option<usize>) -> bool {
         flow.is_none_or(|flow| self.flows[flow])
     }
@@ -174,6 +205,44 @@ impl Capture {
     ///
     /// If the file cannot be written.
     pub fn finish(self) -> io::Result<()> {
-        self.writer.finish().map(drop)
+        let buffer = self.writer.finish()?;
+        let mut file = buffer.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.path = None;
+        Ok(())
+    }
+}
+
+/// A file that goes with this value while it has its path.
+#[derive(Debug)]
+struct Unfinished {
+    file: File,
+    path: Option<PathBuf>,
+}
+
+impl Unfinished {
+    fn create(path: &Path) -> io::Result<Self> {
+        let file = File::create(path)?;
+        // A pipe or a device is not made here.
+        let path = file.metadata()?.is_file().then(|| path.to_owned());
+        Ok(Self { file, path })
+    }
+}
+
+impl Write for Unfinished {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Whoever could not finish it has said why.
+            let _ = std::fs::remove_file(path);
+        }
     }
 }

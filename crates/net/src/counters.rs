@@ -1,0 +1,150 @@
+//! What the kernel counts in a network namespace (`/proc/net/snmp`, `snmp6` and `netstat`), as `nstat` names it.
+
+use crate::namespace::Namespace;
+use anabranch_base::time::Time;
+use anabranch_scenario::result::{FlowResult, HostResult, Table};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The groups of counters that are kept.
+const GROUPS: [&str; 6] = ["Ip", "Ip6", "Tcp", "TcpExt", "IpExt", "MPTcpExt"];
+
+/// Counters that hold a state or a setting of the kernel, which may become less.
+const STATES: [&str; 8] = [
+    "IpForwarding",
+    "IpDefaultTTL",
+    "TcpRtoAlgorithm",
+    "TcpRtoMin",
+    "TcpRtoMax",
+    "TcpMaxConn",
+    "TcpCurrEstab",
+    "MPTcpExtMPCurrEstab",
+];
+
+/// The counters of each host of a run, as they were at its beginning.
+#[derive(Clone, Debug)]
+pub struct Counters(Vec<(String, Namespace, BTreeMap<String, u64>)>);
+
+impl Counters {
+    /// The counters of hosts as they are now.
+    ///
+    /// # Errors
+    /// If a namespace has gone.
+    pub fn before(hosts: &BTreeMap<String, Namespace>) -> io::Result<Self> {
+        let host =
+            |(name, namespace): (&String, &Namespace)| Ok((name.clone(), namespace.clone(), now(namespace)?));
+        hosts.iter().map(host).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// What each host has counted since.
+    ///
+    /// # Errors
+    /// If a namespace has gone.
+    pub fn after(self) -> io::Result<Vec<HostResult>> {
+        let host = |(name, namespace, before): (String, Namespace, BTreeMap<String, u64>)| {
+            Ok(HostResult { name, counters: since(&before, now(&namespace)?) })
+        };
+        self.0.into_iter().map(host).collect()
+    }
+}
+
+/// Writes what kernels counted and said last into a folder: `counters.csv` for hosts, `subflows.csv` for paths.
+///
+/// # Errors
+/// The file, and why it cannot be written.
+pub fn write(folder: &Path, end: Time, hosts: &[HostResult], flows: &[FlowResult]) -> io::Result<()> {
+    let time = format!("{:.9}", end.as_secs_f64());
+    let of_hosts = hosts.iter().map(|host| (host.name.clone(), &host.counters));
+    let paths = flows.iter().flat_map(|flow| flow.paths.iter().map(move |path| (flow, path)));
+    let of_paths = paths.map(|(flow, path)| (format!("{},{}", flow.name, path.name), &path.kernel));
+    table(folder, "counters.csv", "host,counter,count", (&time, of_hosts))
+        .and_then(|()| table(folder, "subflows.csv", "flow,path,field,value", (&time, of_paths)))
+        .map_err(|(path, error)| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+fn table<'a>(
+    folder: &Path,
+    name: &str,
+    columns: &str,
+    (time, rows): (&str, impl Iterator<Item = (String, &'a BTreeMap<String, u64>)>),
+) -> Result<(), (PathBuf, io::Error)> {
+    let mut table = Table::create(folder, name, columns)?;
+    for (subject, values) in rows {
+        for (name, value) in values {
+            table.line(&format!("{time},{subject},{name},{value}"))?;
+        }
+    }
+    table.finish()
+}
+
+/// The counters of a namespace.
+fn now(namespace: &Namespace) -> io::Result<BTreeMap<String, u64>> {
+    // The threads of a process may be in different namespaces.
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{file}"));
+    namespace.run(|| {
+        let mut found = paired(&read("snmp")?);
+        found.extend(paired(&read("netstat")?));
+        // A kernel without IPv6 has no such file.
+        found.extend(single(&read("snmp6").unwrap_or_default()));
+        Ok(found)
+    })
+}
+
+/// Those that changed: by how much, or to what.
+fn since(before: &BTreeMap<String, u64>, now: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let changed = |(name, value): (String, u64)| {
+        let earlier = before.get(&name).copied().unwrap_or_default();
+        let count = if STATES.contains(&name.as_str()) { value } else { value.saturating_sub(earlier) };
+        (value != earlier).then_some((name, count))
+    };
+    now.into_iter().filter_map(changed).collect()
+}
+
+/// Counters in pairs of lines, the first with names: `Tcp: ActiveOpens …` and `Tcp: 3 …`.
+fn paired(text: &str) -> BTreeMap<String, u64> {
+    let lines: Vec<_> = text.lines().filter_map(|line| line.split_once(':')).collect();
+    let group = |pair: &[(&str, &str)]| {
+        let [(group, names), (_, values)] = *pair else { return Vec::new() };
+        let counters = names.split_whitespace().zip(values.split_whitespace());
+        // Among the values of `Tcp` there is a -1, for no limit.
+        let counter = |(name, value): (&str, &str)| Some((format!("{group}{name}"), value.parse().ok()?));
+        if GROUPS.contains(&group) { counters.filter_map(counter).collect() } else { Vec::new() }
+    };
+    lines.chunks(2).flat_map(group).collect()
+}
+
+/// Counters in lines of their own: `Ip6InReceives 7`.
+fn single(text: &str) -> BTreeMap<String, u64> {
+    let counter = |line: &str| {
+        let (name, value) = line.split_once(char::is_whitespace)?;
+        let value = value.trim().parse().ok()?;
+        name.starts_with("Ip6").then(|| (name.to_owned(), value))
+    };
+    text.lines().filter_map(counter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_have_the_names_of_nstat() {
+        let text = "Ip: Forwarding DefaultTTL InReceives\nIp: 1 64 7\nIcmp: InMsgs\nIcmp: 3\n\
+                    Tcp: RtoAlgorithm MaxConn RetransSegs\nTcp: 1 -1 9\n";
+        let expected =
+            [("IpDefaultTTL", 64), ("IpForwarding", 1), ("IpInReceives", 7), ("TcpRetransSegs", 9)];
+        let found = paired(text);
+        assert!(expected.iter().all(|&(name, value)| found.get(name) == Some(&value)), "{found:?}");
+        assert!(!found.contains_key("TcpMaxConn") && !found.contains_key("IcmpInMsgs"));
+        assert_eq!(single("Ip6InReceives                   \t12\nIcmp6InMsgs \t2\n").len(), 1);
+    }
+
+    #[test]
+    fn only_changes_are_kept_and_states_as_they_are() {
+        let map = |list: &[(&str, u64)]| list.iter().map(|&(name, n)| (name.to_owned(), n)).collect();
+        let before = map(&[("TcpCurrEstab", 3), ("TcpRetransSegs", 5), ("TcpInSegs", 9)]);
+        let now = map(&[("TcpCurrEstab", 1), ("TcpRetransSegs", 5), ("TcpInSegs", 20)]);
+        assert_eq!(since(&before, now), map(&[("TcpCurrEstab", 1), ("TcpInSegs", 11)]));
+    }
+}

@@ -1,0 +1,89 @@
+//! A capture of what passes an emulated network: the simulator's, with the bytes of kernels.
+
+use super::packet::RawPacket;
+use crate::layout::flow_of;
+use anabranch_base::time::Time;
+use anabranch_netem::{DropCause, Interface};
+use anabranch_scenario::Scenario;
+use anabranch_scenario::result::capture::{Capture, Mistake, Settings};
+use anabranch_wire::Checksum;
+use std::io;
+use std::path::PathBuf;
+
+/// Writes packets to a capture until that fails; the failure is kept for the end.
+#[derive(Debug)]
+pub struct Tap {
+    file: PathBuf,
+    capture: Capture,
+    flows: usize,
+    failure: Option<io::Error>,
+    /// Room for a packet whose checksum is finished.
+    bytes: Vec<u8>,
+}
+
+impl Tap {
+    /// Begins a capture.
+    ///
+    /// # Errors
+    /// If there is no such link end or flow, or the file cannot be written.
+    pub fn create(settings: &Settings, scenario: &Scenario) -> Result<Self, Mistake> {
+        Ok(Self {
+            file: settings.file.clone(),
+            capture: Capture::create(settings, scenario)?,
+            flows: scenario.flows.len(),
+            failure: None,
+            bytes: Vec::new(),
+        })
+    }
+
+    /// Whether it cannot be written any more.
+    pub(super) const fn is_broken(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// A packet passes an end of a link.
+    pub(super) fn passed(&mut self, now: Time, at: Interface, packet: &RawPacket) {
+        self.write(packet, |capture, flow, bytes| capture.bytes(now, at, flow, bytes));
+    }
+
+    /// A packet that an end of a link was to send is dropped.
+    pub(super) fn dropped(&mut self, now: Time, at: Interface, (cause, packet): (DropCause, &RawPacket)) {
+        self.write(packet, |capture, flow, bytes| capture.dropped_bytes(now, at, (flow, cause), bytes));
+    }
+
+    /// Ends the capture.
+    ///
+    /// # Errors
+    /// The file, and why it cannot be written.
+    pub fn finish(self) -> io::Result<()> {
+        let Self { file, capture, failure, .. } = self;
+        let ended = failure.map_or_else(|| capture.finish(), Err);
+        ended.map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot write {}: {error}", file.display()))
+        })
+    }
+
+    fn write(
+        &mut self,
+        packet: &RawPacket,
+        write: impl FnOnce(&mut Capture, Option<usize>, &[u8]) -> io::Result<()>,
+    ) {
+        if self.failure.is_some() {
+            return;
+        }
+        let ports = packet.ports().map(|ports| [(ports >> 16) as u16, ports as u16]);
+        let flow = ports.and_then(|ports| ports.into_iter().find_map(|port| flow_of(port, self.flows)));
+        self.bytes.clear();
+        self.bytes.extend_from_slice(packet.bytes());
+        // Kernels leave the checksum to their network card; a reader of the capture would take it for wrong.
+        if let Some(unfinished) = packet.unfinished() {
+            let (start, at) =
+                (usize::from(unfinished.start), usize::from(unfinished.start + unfinished.offset));
+            let sum = self.bytes.get(start..).map(|bytes| Checksum::new().bytes(bytes).finish());
+            if let Some((sum, place)) = sum.zip(self.bytes.get_mut(at..at + 2)) {
+                place.copy_from_slice(&sum.to_be_bytes());
+            }
+        }
+        self.failure = write(&mut self.capture, flow, &self.bytes).err();
+    }
+}

@@ -1,0 +1,24 @@
+"""Congestion controls that couple paths, asked for where there is one path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch import simulator
+
+if TYPE_CHECKING:
+    from anabranch.simulator import Document
+
+_ONE_PATH = ("tcp", "sctp")
+"""Protocols that send data over one path at a time."""
+
+
+def uncoupled(document: Document) -> list[str]:
+    """A sentence for each flow whose control has nothing to couple."""
+    coupled = simulator.coupled()
+    return [
+        f'"{flow["name"]}" is {flow["protocol"]}, which sends over one path: {flow["congestion"]} couples nothing '
+        "there, and acts as it does on a single path."
+        for flow in document["flows"]
+        if flow["protocol"] in _ONE_PATH and flow["congestion"] in coupled
+    ]
