@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from anabranch.capacity import possible_bps
 from anabranch.errors import InputError, nearest
+from anabranch.possible import possible_bps
 from anabranch.silence import silences
 from anabranch.traces import Traces
 
