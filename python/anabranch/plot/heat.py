@@ -7,7 +7,6 @@ smallest or the largest of the centres of all its points and subjects.
 from __future__ import annotations
 
 import math
-import statistics
 import textwrap
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,12 +16,12 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 
 from anabranch.metrics import METRICS
-from anabranch.plot.marks import is_drawn
+from anabranch.plot.marks import TOGETHER, is_drawn
 from anabranch.plot.style import SETTINGS
 from anabranch.sweep import matches, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
     from anabranch.sweep import Point, Value
 
     Cells = np.ndarray[Any, np.dtype[np.float64]]
-
-TOGETHER: dict[str, Callable[[Sequence[float]], float]] = {
-    "mean": statistics.fmean, "median": statistics.median, "smallest": min, "largest": max,
-}  # fmt: skip
-"""How what belongs to one cell is made into one value."""
 
 _WITH_NUMBERS = 360  # cells of a figure that still have room for their numbers
 _NUMBERED = (0.37, 0.2)  # inches, width and height of a cell with its number
@@ -82,7 +76,7 @@ def _cells(figure: Figure, analysis: Analysis, points: Sequence[Point], axes: tu
         estimates = analysis.estimates(point, figure.metric)
         place = (point.values[figure.y], point.values[figure.x])
         found.setdefault(place, []).extend(e.centre for s, e in estimates.items() if is_drawn(figure, s))
-    together = TOGETHER[figure.together]
+    together = TOGETHER[figure.together or "mean"]
     xs, ys = axes
     return np.array([[together(found[y, x]) if found.get((y, x)) else math.nan for x in xs] for y in ys])
 
@@ -143,7 +137,7 @@ def _title_panels(axes: Any, figure: Figure, analysis: Analysis, panels: tuple[l
 
 def _meaning(figure: Figure) -> str:
     """What a colour stands for."""
-    together = "" if figure.together == "mean" else f", {figure.together}"
+    together = "" if figure.together in ("", "mean") else f", {figure.together}"
     return METRICS[figure.metric].axis + together
 
 

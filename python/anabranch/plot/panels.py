@@ -57,7 +57,7 @@ def chosen(figure: Figure, points: Sequence[Point]) -> list[Point]:
 
 def view_of(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> marks.View:
     """What the panels of a figure over some points share."""
-    names = tuple(_series_names(figure, analysis, points))
+    names = tuple(_series(figure, analysis, points))
     return marks.View(figure, analysis, names, _places(figure, _values(points, figure.x)))
 
 
@@ -109,7 +109,9 @@ def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Valu
         _make_logarithmic(axes[0][0])
     if axes[0][0].get_ylim()[0] >= 0.0 or figure.metric not in SIGNED:
         axes[0][0].set_ylim(bottom=0.0)
-    canvas.supylabel("Share of runs" if figure.kind == "cdf" else METRICS[figure.metric].axis, fontsize=8.5)
+    together = f", {figure.together}" if figure.together not in ("", "mean") else ""
+    quantity = METRICS[figure.metric].axis + together
+    canvas.supylabel("Share of runs" if figure.kind == "cdf" else quantity, fontsize=8.5)
     if figure.title:
         canvas.suptitle(figure.title, fontsize=9.5)
 
@@ -153,24 +155,32 @@ def reference_handles(figure: Figure) -> list[Artist]:
     ]  # fmt: skip
 
 
-def _series_names(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list[str]:
-    if figure.series != "subject":
-        return [plain(v) for v in _values(points, figure.series)]
-    names: dict[str, None] = {}
+def _series(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list[marks.Series]:
+    """What the figure has a line for. Where a line of a parameter's value has several subjects, each has a line."""
+    found: dict[str, None] = {}
     for point in points:
-        names.update(dict.fromkeys(s for s in analysis.estimates(point, figure.metric) if marks.is_drawn(figure, s)))
-    return list(names)
+        found.update(dict.fromkeys(s for s in analysis.estimates(point, figure.metric) if marks.is_drawn(figure, s)))
+    subjects = list(found)
+    if figure.series == "subject":
+        return [marks.Series(subject=subject) for subject in subjects]
+    apart: list[str | None] = [None] if figure.together or figure.kind == "cdf" or len(subjects) < 2 else [*subjects]  # noqa: PLR2004
+    return [marks.Series(value, subject) for value in _values(points, figure.series) for subject in apart]
 
 
-def series_label(figure: Figure, analysis: Analysis, name: str, points: Sequence[Point]) -> str:
+def series_label(figure: Figure, analysis: Analysis, series: marks.Series, points: Sequence[Point]) -> str:
     """Name of a line for people: the figure's own, or the flow's where it is the same in all panels."""
-    if figure.series != "subject":
-        return name
-    if name in figure.labels:
-        return figure.labels[name]
+    parts = [] if series.value is None else [plain(series.value)]
+    if series.subject is not None:
+        parts.append(_subject_label(figure, analysis, series.subject, points))
+    return ", ".join(parts)
+
+
+def _subject_label(figure: Figure, analysis: Analysis, subject: str, points: Sequence[Point]) -> str:
+    if subject in figure.labels:
+        return figure.labels[subject]
     experiment = analysis.study.experiments[figure.experiment]
-    labels = {experiment.flow_label(name, p.values) for p in points}
-    return labels.pop() if len(labels) == 1 else name
+    labels = {experiment.flow_label(subject, p.values) for p in points}
+    return labels.pop() if len(labels) == 1 else subject
 
 
 def _values(points: Sequence[Point], parameter: str) -> list[Value]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from anabranch.metrics import METRICS
+from anabranch.remarks import released_bps
 from anabranch.report.sheet import Column, Sheet
 from anabranch.study.claims import listed
 from anabranch.sweep import plain
@@ -36,7 +37,7 @@ def print_result(result: Result, console: Console) -> None:
     _links(document).print(console)
     if document.get("middleboxes"):
         _middleboxes(document).print(console)
-    for line in [*_possible(result), *result.silences]:
+    for line in [*_possible(result), *result.silences, *result.remarks]:
         say(console, line)
     jain = f"Jain's index {number(document['jain'], 1.0, 4)} · seed {document['seed']}"
     host = document.get("host")
@@ -77,14 +78,16 @@ def _flows(result: Result) -> Sheet:
     document = result.document
     causes = _causes(document)
     extra = [column for column in _OPTIONAL if any(column.key in flow for flow in document["flows"])]
+    has_copies = any(path["reinjections"] for flow in document["flows"] for path in flow["paths"])
     sheet = Sheet(
         [
             Column("Flow", words=True), Column("Protocol", words=True), Column("Goodput\nMbit/s"),
-            Column("possible\nMbit/s", spare=1), Column("Sent\nMbit/s", spare=7), Column("Retr.", spare=3),
-            Column("RTOs", spare=4), Column("SRTT\nms", spare=2), Column("Window\nkB", spare=6),
-            Column("Delay\np95 ms", spare=1),
+            Column("Possible\nMbit/s", spare=1), Column("Sent\nMbit/s", spare=6), Column("Retr.", spare=3),
+            *([Column("Reinj.", spare=3)] if has_copies else []),
+            Column("RTOs", spare=4), Column("SRTT\nms", spare=2), Column("Window\nkB", spare=5),
+            Column("Delay\np95 ms", spare=7),
             *(Column(column.title, spare=column.spare) for column in extra),
-            *(Column(f"Blocked\n{_CAUSES.get(cause, cause)} s", spare=5) for cause in causes),
+            *(Column(f"Blocked\n{_CAUSES.get(cause, cause)} s", spare=8) for cause in causes),
         ],
         str(document.get("title", "")),
     )  # fmt: skip
@@ -94,10 +97,11 @@ def _flows(result: Result) -> Sheet:
         sheet.add(
             flow["name"],
             " ".join(part for part in (flow["protocol"], flow["congestion"]) if part),
-            number(flow["goodput_bps"], 1e-6, 3),
+            number(flow["goodput_bps"], 1e-6, 3) + ("*" if released_bps(flow) else ""),
             number(result.possible_bps(flow["name"]), 1e-6, 1),
             number(flow["throughput_bps"], 1e-6, 3),
             str(sum(p["retransmissions"] for p in paths)),
+            *([_count([p["reinjections"] for p in paths])] if has_copies else []),
             _count([p["timeouts"] for p in paths]),
             number(single.get("srtt_mean_s"), 1e3, 1),
             number(single.get("cwnd_mean_bytes"), 1e-3, 1),
@@ -113,6 +117,7 @@ def _flows(result: Result) -> Sheet:
                 "",
                 number(path["throughput_bps"], 1e-6, 3),
                 str(path["retransmissions"]),
+                *([_count([path["reinjections"]])] if has_copies else []),
                 _count([path["timeouts"]]),
                 number(path["srtt_mean_s"], 1e3, 1),
                 number(path["cwnd_mean_bytes"], 1e-3, 1),
@@ -325,6 +330,12 @@ def absences(analysis: Analysis) -> list[str]:
     for figure in analysis.study.figures:
         if absent := analysis.absent(figure):
             sentences.append(f'Figure "{figure.name}" asks for {", ".join(absent)}, which no run has.')
+        if ended := analysis.ended(figure):
+            lasts = max(analysis.duration_s(point) for point in ended)
+            sentences.append(
+                f'Figure "{figure.name}" leaves out {len(ended)} runs: its window begins at {figure.window[0]:g} s, '
+                f"and they end at {lasts:g} s or before."
+            )
         if partial := analysis.partial(figure):
             sentences.append(f'Figure "{figure.name}" leaves out runs without a value: {listed(partial)}.')
     return sentences

@@ -95,6 +95,7 @@ class Analysis:
         """The values of all metrics, once all documents have been gone through."""
         self._late: Counter[str] = Counter()
         self._silent: list[str] = []
+        self._durations: dict[str, float] = {}
 
     def records(self) -> Iterator[tuple[Run, Record]]:
         """All finished runs with what is stored of them, read one after the other.
@@ -117,6 +118,7 @@ class Analysis:
                         found[subject] = array("d")
                     found[subject].append(value)
                 host = document.get("host")
+                self._durations[point] = document["duration_s"]
                 late[point] += bool(host and host["lateness"]["overloaded"])
                 silent += silences(document)[:1]
             yield run, record
@@ -139,6 +141,10 @@ class Analysis:
     def late(self, point: Point) -> int:
         """Number of a point's runs on a machine that could not keep up with its network."""
         return self._late[point.key] if self._values else 0
+
+    def duration_s(self, point: Point) -> float:
+        """How long a run of a point lasts."""
+        return self._durations[point.key] if self._values else 0.0
 
     @property
     def silences(self) -> list[str]:
@@ -170,10 +176,13 @@ class Analysis:
         cached = self._cache.get((point.key, metric))
         if cached is not None:
             return cached
-        samples = self.samples(point, metric)
-        found = {s: estimate(values, self.study.centre, self.study.interval) for s, values in samples.items()}
+        found = {subject: self.estimate(values) for subject, values in self.samples(point, metric).items()}
         self._cache[point.key, metric] = found
         return found
+
+    def estimate(self, samples: Sequence[float]) -> Estimate:
+        """Centre and interval of some repetitions, as the study asks for them."""
+        return estimate(samples, self.study.centre, self.study.interval)
 
     def samples(self, point: Point, metric: str) -> dict[str, list[float]]:
         """Values of a metric at a point by subject, one for each run that has one."""
@@ -274,6 +283,11 @@ class Analysis:
         if figure.kind == "windows" or not points:
             return []
         return [s for s in figure.subjects if all(s not in self.estimates(p, figure.metric) for p in points)]
+
+    def ended(self, figure: Figure) -> list[Point]:
+        """Points of a figure over time whose runs end before its window begins."""
+        points = [p for p in self.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
+        return [p for p in points if figure.kind == "windows" and self.duration_s(p) <= figure.window[0]]
 
     def published_at(self, point: Point) -> dict[str, float]:
         """Published values at a point, by flow."""

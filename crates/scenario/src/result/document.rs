@@ -207,9 +207,11 @@ part! {
         /// From writing a request to reading the last byte of its answer; absent without an answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response_time_s: Option<Quantiles>,
-        /// Where links go down and come up again: from the last one's coming up to the first three seconds in which the flow
-        /// delivered at least nine tenths of what it had delivered a second in the measured part before, seconds. Absent
-        /// without such three seconds.
+        /// Where links go down and come up again: from the last one's coming up to the first of six successive spans that are
+        /// fast enough, seconds. Spans have 0.5 s and begin 0.1 s apart; each tenth of a second counts up to the mean of the
+        /// measured part before the outage only, so that data that the outage held back does not make up for others. Fast
+        /// enough is nine tenths of that mean, or the 5 % quantile of the spans before the outage if that is less. Absent
+        /// without such spans.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         recovery_s: Option<f64>,
         /// What it delivered in the last three seconds of the run, as a share of the same.
@@ -284,6 +286,11 @@ part! {
         ssthresh_bytes: Option<u64>,
         /// Mean of the bytes in flight over the same time.
         outstanding_mean_bytes: f64,
+        /// Where a link of the path goes down and comes up again with the last one of the run: from its coming up to the
+        /// arrival of the first data on this path that no other had brought, to the millisecond, seconds. Absent without such
+        /// data, and in the kernel's world.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path_back_s: Option<f64>,
         /// The bottleneck that it was found to pass, at the end: paths with the same number share it. A path that shares none has
         /// a number of its own; 0 before the first decision, 21 s into the path's life. This key and the next two are absent
         /// unless the control couples what shares a bottleneck.

@@ -367,6 +367,12 @@ impl Flow {
         }
     }
 
+    /// The last link of an outage comes up.
+    pub fn watch_returns(&mut self, now: Time, hosts: &Hosts) {
+        let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));
+        self.meters.watch_returns(now, endpoints);
+    }
+
     /// The warm-up is over: forgets what was measured.
     pub fn restart(&mut self, now: Time, hosts: &Hosts) {
         let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));

@@ -1,5 +1,6 @@
 //! What is measured at the ends of a flow while it runs.
 
+use super::returns::Returns;
 use multipath::time::{Duration, Time};
 use scenario::measure::TimeMeans;
 use transport::{Endpoint, Gauge, Held, Report, Waits};
@@ -47,6 +48,8 @@ pub struct Meters {
     pub held: TimeMeans<2>,
     /// Both ends' reports, and the bytes delivered, at the end of the warm-up.
     pub baseline: Option<Box<Baseline>>,
+    /// What arrives after the last link of an outage came up.
+    pub returns: Option<Box<Returns>>,
 }
 
 /// The state of a flow at the end of the warm-up.
@@ -63,7 +66,7 @@ pub struct Baseline {
 impl Meters {
     /// Of what the end `source` of a flow writes that starts at a moment.
     pub const fn new(source: usize, start: Time) -> Self {
-        Self { source, paths: Vec::new(), held: TimeMeans::new(start), baseline: None }
+        Self { source, paths: Vec::new(), held: TimeMeans::new(start), baseline: None, returns: None }
     }
 
     /// Looks at an end that has just done something.
@@ -77,6 +80,9 @@ impl Meters {
             // Mostly, all that arrives is read at once. What waits is part of what is held.
             if bytes != 0 || before != 0 {
                 self.held.set(now, [bytes, reordering]);
+            }
+            if let Some(returns) = &mut self.returns {
+                returns.look(now, endpoint);
             }
         }
     }
@@ -102,6 +108,12 @@ impl Meters {
         } else {
             self.held.end(now);
         }
+    }
+
+    /// The last link of an outage comes up: watches what arrives from now on.
+    pub fn watch_returns(&mut self, now: Time, endpoints: [Option<&dyn Endpoint>; 2]) {
+        let report = endpoints[1 - self.source].map(Endpoint::report).unwrap_or_default();
+        self.returns = Some(Box::new(Returns::new(now, report.arrivals)));
     }
 
     /// The warm-up is over: forgets the means so far and notes where the counters stand.
