@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from anabranch.results import Result
     from anabranch.stats import Estimate
     from anabranch.study.analysis import Analysis, Comparison
-    from anabranch.study.claims import Verdict
+    from anabranch.study.claims import Measured, Verdict
 
 _CAUSES = {
     "congestion-window": "cwnd", "receive-window": "rwnd", "transmission-induced": "transm.", "gap-induced": "gap",
@@ -208,6 +209,7 @@ def _middleboxes(document: dict[str, Any]) -> Sheet:
 def print_points(analysis: Analysis, console: Console) -> None:
     """Print every point of a study: ours, published, deviation and interval; then the distribution of deviations."""
     study = analysis.study
+    say(console, form(analysis))
     for experiment in study.experiments.values():
         chosen = [c for c in analysis.comparisons if c.point.experiment == experiment.name]
         if chosen:
@@ -271,16 +273,37 @@ def _verdicts(analysis: Analysis) -> Sheet:
 
 
 def tally(analysis: Analysis) -> str:
-    """A sentence on how many published statements hold."""
-    passed = sum(v.outcome == "pass" for v in analysis.verdicts)
-    others = [f"{sum(v.outcome == o for v in analysis.verdicts)} {o}" for o in ("fail", "incomplete", "not run")]
-    rest = ", ".join(text for text in others if not text.startswith("0 "))
-    return f"{passed} of {len(analysis.verdicts)} statements pass{f' ({rest})' if rest else ''}."
+    """A sentence on how many published statements hold, and how many a longer form has to decide."""
+    counts = Counter(verdict.outcome for verdict in analysis.verdicts)
+    others = ", ".join(f"{counts[o]} {o}" for o in ("fail", "undecided", "incomplete", "not run") if counts[o])
+    more = Counter(str(v.claim.needs) for v in analysis.verdicts if v.outcome == "needs more")
+    needs = "".join(f"; {count} need{'s' if count == 1 else ''} {what}" for what, count in more.items())
+    return f"{counts['pass']} of {len(analysis.verdicts)} statements pass{f' ({others})' if others else ''}{needs}."
+
+
+def form(analysis: Analysis) -> str:
+    """A sentence on the form of the study that a report is of, and on a lack of published values."""
+    count = len(analysis.runs)
+    text = f"{analysis.effort.name.capitalize()} form: {count} runs of {count + analysis.missing}."
+    has_values = any(c.published is not None for c in analysis.comparisons)
+    if analysis.study.published is not None and not has_values:
+        text += " No published value belongs to a point of this form."
+    elif not has_values and not analysis.study.claims:
+        text += " The study has no published values."
+    return text
 
 
 def measurements(verdict: Verdict) -> list[str]:
     """What was measured for a claim, and what was not, one line each."""
-    return [*(f"{m.value:.2f} ({m.where})" for m in verdict.measured), *verdict.gaps]
+    several = len({m.outcome for m in verdict.measured}) > 1
+    return [*(_measurement(m, several) for m in verdict.measured), *verdict.gaps]
+
+
+def _measurement(measured: Measured, several: bool) -> str:
+    """A value with its interval, its place and, where places differ in that, its outcome."""
+    ends = measured.interval
+    reach = "" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]"
+    return f"{measured.value:.2f}{reach} ({measured.where})" + (f": {measured.outcome}" if several else "")
 
 
 def expectation(claim: Any) -> str:

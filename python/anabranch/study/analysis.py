@@ -17,9 +17,10 @@ from anabranch.fairness import fair
 from anabranch.metrics import METRICS, FairnessMetric, read_all
 from anabranch.scenario import Scenario
 from anabranch.silence import silences
-from anabranch.stats import Estimate, describe, estimate
+from anabranch.stats import Estimate, describe, estimate, interval_of, interval_of_difference, interval_of_ratio
 from anabranch.study.claims import Verdict, evaluate
 from anabranch.study.engine import request_of
+from anabranch.study.needs import shortfall
 from anabranch.study.store import run_key
 from anabranch.sweep import matches, plain
 from anabranch.theory import QUANTITIES
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.fairness import Fairness
+    from anabranch.stats import Bounds
+    from anabranch.study.claims import Claim
     from anabranch.study.definition import Effort, Run, Study
     from anabranch.study.figures import Figure, Reference
     from anabranch.study.published import Published
@@ -255,6 +258,22 @@ class Analysis:
         found = self.estimates(point, metric).get(subject)
         return None if found is None else found.centre
 
+    def values(self, point: Point, metric: str, subject: str) -> Sequence[float]:
+        """The values of a metric at a point, one for each run that has one."""
+        return self.samples(point, metric).get(subject, [])
+
+    def interval(self, first: Sequence[float], kind: str, second: Sequence[float], *, paired: bool) -> Bounds | None:
+        """The 95 % interval of a centre, or of the difference ("order") or ratio of two; `None` without any spread."""
+        if kind == "order":
+            return interval_of_difference(first, second, self.study.centre, paired=paired)
+        if kind == "ratio":
+            return interval_of_ratio(first, second, self.study.centre, paired=paired)
+        return interval_of(first, self.study.centre, self.study.interval)
+
+    def shortfall(self, claim: Claim) -> str:
+        """What this form of the study lacks of what a claim needs; empty if nothing."""
+        return shortfall(self.study, self.effort, claim)
+
     def without(self, point: Point, metric: str, subject: str) -> str:
         """How many of a point's runs have no value of a metric where others have one, and where; empty if none."""
         runs = self._counts[point.key]
@@ -296,7 +315,7 @@ class Analysis:
     @cached_property
     def comparisons(self) -> list[Comparison]:
         """Every flow at every point, with the published value where there is one."""
-        metric = self.study.published.metric if self.study.published is not None else self.study.metric
+        metric = self.study.tabulated
         found = []
         for point in self.points():
             published = self.published_at(point)

@@ -17,6 +17,7 @@ from anabranch.stats import INTERVALS
 from anabranch.study.claims import Claim, read_claims
 from anabranch.study.document import Table
 from anabranch.study.figures import Figure, read_figures
+from anabranch.study.needs import shortfall
 from anabranch.study.published import Published, check_divisors, read_published
 from anabranch.study.scope import Scope
 from anabranch.sweep import Parameter, Point, Setting, Value, cross, fill, matches, plain, seed_of, setting
@@ -77,6 +78,8 @@ class Effort:
     """Scenario keys for every run, on top of the study's own."""
     values: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     more: tuple[More, ...] = ()
+    real_time: bool = False
+    """Whether it is for worlds where a run takes as long as it lasts."""
 
     def repetitions_of(self, point: Point) -> int:
         """Runs of a point."""
@@ -134,6 +137,18 @@ class Study:
     def forms(self) -> tuple[Effort, ...]:
         """Every form that the study can be run in."""
         return (self.full, self.full_real_time, self.quick, self.quick_real_time)
+
+    @property
+    def tabulated(self) -> str:
+        """The metric of the tables: what was published, or else the study's own."""
+        return self.published.metric if self.published is not None else self.metric
+
+    def metrics_of(self, experiment: str) -> list[str]:
+        """The metrics of an experiment's runs that a table, a figure or a claim uses, that of the tables first."""
+        quantities = [q for claim in self.claims if claim.world == "run" for q in (claim.quantity, claim.against) if q]
+        used = [(figure.experiment, figure.metric) for figure in self.figures if figure.kind != "windows"]
+        used += [(quantity.experiment, quantity.metric) for quantity in quantities]
+        return list(dict.fromkeys([self.tabulated, *(metric for of, metric in used if of == experiment)]))
 
     def effort(self, quick: bool, repetitions: int | None = None, *, real_time: bool = False) -> Effort:
         """The quick or the full form, with another number of repetitions of every point if one is given."""
@@ -246,7 +261,7 @@ def _with_references(study: Study, table: Table) -> Study:
         study,
         published=published,
         figures=read_figures(table.rows("figure"), scopes),
-        claims=_claims(table, study.folder, scopes),
+        claims=_claims(table, study, scopes),
     )
 
 
@@ -299,7 +314,8 @@ def _forms(
         own = form.table("real_time")
         real_time = own if form.has("real_time") else form
         forms[name] = _effort(form, name == "quick", parameters, experiments)
-        forms[f"{name}_real_time"] = _effort(real_time, name == "quick", parameters, experiments)
+        found = _effort(real_time, name == "quick", parameters, experiments)
+        forms[f"{name}_real_time"] = dataclasses.replace(found, real_time=True)
     return forms
 
 
@@ -378,14 +394,23 @@ def _check_more(study: Study, table: Table) -> None:
                 raise row.error(f'no point of "{more.experiment}" in the {name} form is so', "where")
 
 
-def _claims(table: Table, folder: Path, scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
-    """Claims, from the file that the study names."""
+def _claims(table: Table, study: Study, scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
+    """Claims, from the file that the study names.
+
+    Raises:
+        InputError: If one has a mistake, or needs what the full form does not have either.
+
+    """
     name = table.get("claims", str, "")
     if not name:
         return ()
-    file = Table.load(folder / name)
-    claims = read_claims(file.rows("claim"), scopes)
+    file = Table.load(study.folder / name)
+    rows = file.rows("claim")
+    claims = read_claims(rows, scopes)
     file.finish()
+    for row, claim in zip(rows, claims, strict=True):
+        if lacks := shortfall(study, study.full, claim):
+            raise row.error(f'"needs" asks for more than the full form: {lacks}', "needs")
     return claims
 
 

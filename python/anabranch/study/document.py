@@ -147,6 +147,10 @@ class Table:
         """Whether the key is there."""
         return key in self._content
 
+    def holds(self, key: str, kind: type) -> bool:
+        """Whether the key is there with a value of a kind."""
+        return isinstance(self._content.get(key), kind)
+
     def finish(self) -> None:
         """Check that every key was read.
 
