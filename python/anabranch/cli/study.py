@@ -58,13 +58,13 @@ def study() -> None:
 @study.command("list")
 def list_studies() -> None:
     """List the studies that come with Anabranch."""
-    from anabranch.study.definition import load
+    from anabranch.study.definition import outline
     from anabranch.study.library import shipped
 
-    found = [load(folder) for folder in shipped().values()]
+    found = [outline(folder) for folder in shipped().values()]
     width = max((len(s.name) for s in found), default=0)
     for s in found:
-        quick, full = len(s.runs(s.quick)), len(s.runs(s.full))
+        quick, full = s.count(s.quick), s.count(s.full)
         click.echo(f"{s.name:<{width}}  {s.title} ({full:,} runs, quick: {quick:,})")
 
 

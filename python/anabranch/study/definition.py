@@ -7,6 +7,8 @@ module turns the folder into values; docs/studies.md describes the keys.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +180,22 @@ class Study:
             for repetition in range(1, effort.repetitions_of(point) + 1)
         ]
 
+    def count(self, effort: Effort) -> int:
+        """The number of runs, without making any."""
+        total = 0
+        for experiment in self.experiments.values():
+            if experiment.theory:
+                continue
+            lists = [self.values(name, experiment, effort) for name in experiment.over]
+            more = [more for more in effort.more if more.experiment == experiment.name]
+            if not more:
+                total += effort.repetitions * math.prod(map(len, lists))
+                continue
+            for combination in itertools.product(*lists):
+                point = Point(experiment.name, "", dict(zip(experiment.over, combination, strict=True)), ())
+                total += effort.repetitions_of(point)
+        return total
+
     def values(self, parameter: str, experiment: Experiment, effort: Effort) -> tuple[Value, ...]:
         """The values that a parameter has in an experiment and effort, the most particular list first."""
         lists: list[Mapping[str, tuple[Value, ...]]] = [experiment.values, effort.values]
@@ -194,6 +212,28 @@ def load(folder: Path) -> Study:
         InputError: Naming file, line and remedy of the first mistake.
 
     """
+    study, table = _grid(folder)
+    _check_choices(study, table)
+    study = dataclasses.replace(study, scenarios=_templates(study, table))
+    _check_more(study, table)
+    study = _with_references(study, table)
+    table.finish()
+    return study
+
+
+def outline(folder: Path) -> Study:
+    """Read the grids of a study alone, without its scenarios, published values, figures and claims.
+
+    Raises:
+        InputError: Naming file, line and remedy of the first mistake in what is read.
+
+    """
+    study, _ = _grid(folder)
+    return study
+
+
+def _grid(folder: Path) -> tuple[Study, Table]:
+    """A study with its grids, and its file, the rest of which is still to be read."""
     file = folder / FILE
     if not file.is_file():
         raise InputError(f'holds no "{FILE}", so it is no study', str(folder))
@@ -225,12 +265,7 @@ def load(folder: Path) -> Study:
         claims=(),
         scenarios={},
     )
-    _check_choices(study, table)
-    study = dataclasses.replace(study, scenarios=_templates(study, table))
-    _check_more(study, table)
-    study = _with_references(study, table)
-    table.finish()
-    return study
+    return study, table
 
 
 def _interval(table: Table, centre: Centre) -> Interval:
