@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from anabranch.cli.grouped import GroupedCommand
 from anabranch.errors import InputError
 from anabranch.simulator import LARGEST_SEED, Capture
 from anabranch.worlds import WORLDS
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
     from anabranch.worlds import World
 
 
-@click.command()
+@click.command(
+    cls=GroupedCommand,
+    headings={"Plot": ["--plot"], "Trace": ["--trace"], "Capture": ["--pcap"]},
+    short_help="Run a scenario once and print its results",
+)
 @click.argument("scenario", type=click.Path(allow_dash=True))
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True,

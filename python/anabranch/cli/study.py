@@ -50,7 +50,7 @@ _reps = click.option(
 )
 
 
-@click.group()
+@click.group(short_help="List, run and report studies: grids of scenarios")
 def study() -> None:
     """Run whole studies: grids of scenarios with repetitions, set beside published numbers."""
 
@@ -68,7 +68,7 @@ def list_studies() -> None:
         click.echo(f"{s.name:<{width}}  {s.title} ({full:,} runs, quick: {quick:,})")
 
 
-@study.command()
+@study.command(short_help="Run a study and write tables, figures and a report")
 @_name
 @_quick
 @_reps
@@ -115,7 +115,7 @@ class _Worlds(click.ParamType["tuple[World, ...]"]):
         return tuple(world for world in WORLDS if world in asked)
 
 
-@study.command()
+@study.command(short_help="Write the report again from the finished runs")
 @_name
 @_quick
 @_reps
