@@ -144,7 +144,7 @@ def test_verdicts(analysis: Analysis) -> None:
     assert outcomes == {
         "share": ("pass", 2),
         "too much": ("fail", 4),
-        "equal": ("pass", 4),
+        "equal": ("undecided", 4),
         "more capacity, more goodput": ("pass", 4),
     }
 

@@ -417,6 +417,12 @@ def _check_choices(study: Study, table: Table) -> None:
         for value in parameter.choices:
             if value not in shown:
                 place = table.table("parameter").table(name).table("choice")
+                for rest in parameter.choices[value]:
+                    if f"{value}.{rest}" in shown:
+                        raise place.error(
+                            f'a dot separates keys, so that this is a choice for "{value}": '
+                            f'write choice."{value}.{rest}"', value,
+                        )  # fmt: skip
                 raise place.error(f'the choice "{value}" is not among the values ({nearest(value, shown)})', value)
 
 
