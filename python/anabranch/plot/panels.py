@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from anabranch.metrics import METRICS, SIGNED
 from anabranch.plot import marks
-from anabranch.plot.style import COLUMN_WIDTH, REFERENCE_STYLES, SETTINGS, legend
+from anabranch.plot.style import COLUMN_WIDTH, REFERENCE_STYLES, SETTINGS, legend, settle
 from anabranch.sweep import matches, plain
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _PANEL_WIDTH = 1.85
 _PANEL_HEIGHT = 1.75
+_PLACE_WIDTH = 0.19  # inches that a value without a place on a scale takes at least
 _FEW_DECADES = 1.4
 
 
@@ -66,7 +67,8 @@ def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Se
     figure = view.figure
     rows, columns = _values(points, figure.rows), _values(points, figure.columns)
     with mpl.rc_context(cast("Any", SETTINGS)):
-        width = COLUMN_WIDTH if figure.width == "column" else max(3.4, 0.7 + _PANEL_WIDTH * len(columns))
+        panel = max(_PANEL_WIDTH, 0.0 if _has_scale(figure, list(view.places)) else _PLACE_WIDTH * len(view.places))
+        width = COLUMN_WIDTH if figure.width == "column" else max(3.4, 0.7 + panel * len(columns))
         height = 0.95 + max(_PANEL_HEIGHT * len(rows), 2.2 if len(rows) == 1 else 0.0)
         canvas = Canvas(figsize=(width, height), layout="constrained")
         axes = canvas.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
@@ -79,6 +81,7 @@ def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Se
         is_distribution = figure.kind == "cdf"
         axis = METRICS[figure.metric].axis if is_distribution else view.analysis.study.parameters[figure.x].axis
         legend(canvas, handles, 5, title=axis)
+        settle(canvas)
     return canvas
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from anabranch.plot.style import COLUMN_WIDTH, SETTINGS, legend, look
+from anabranch.plot.style import COLUMN_WIDTH, SETTINGS, legend, look, settle
 from anabranch.sweep import matches
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def draw(layout: Layout, columns: Sequence[tuple[str, Curves]]) -> Canvas:
         if layout.title:
             canvas.suptitle(layout.title, fontsize=9.5)
         _legend(canvas, layout, names, flows if len(rows) == len(_ROWS) else [])
+        settle(canvas)
     return canvas
 
 

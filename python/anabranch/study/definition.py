@@ -295,7 +295,7 @@ def _with_references(study: Study, table: Table) -> Study:
     return dataclasses.replace(
         study,
         published=published,
-        figures=read_figures(table.rows("figure"), scopes),
+        figures=read_figures(table.rows("figure"), scopes, study.metric),
         claims=_claims(table, study, scopes),
     )
 

@@ -83,8 +83,8 @@ class Figure:
     """"page" for as wide as the panels need, "column" for one column of a two-column page."""
 
 
-def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
-    """Read a table [[figure]].
+def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure:
+    """Read a table [[figure]]; `usual` is the metric of one that names none.
 
     Raises:
         InputError: If it names a kind, metric, experiment, parameter, value or subject that is not there.
@@ -93,7 +93,7 @@ def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
     experiments = tuple(scopes)
     scope = scopes[table.choice("experiment", experiments, experiments[0] if len(experiments) == 1 else None)]
     kind = table.choice("kind", KINDS, "lines")
-    metric = table.choice("metric", tuple(METRICS), "goodput")
+    metric = table.choice("metric", tuple(METRICS), usual)
     figure = Figure(
         name=table.get("name", str),
         title=table.get("title", str, ""),
@@ -127,8 +127,8 @@ def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
     return figure
 
 
-def read_figures(tables: Sequence[Table], scopes: Mapping[str, Scope]) -> tuple[Figure, ...]:
-    """Read all tables [[figure]].
+def read_figures(tables: Sequence[Table], scopes: Mapping[str, Scope], usual: str) -> tuple[Figure, ...]:
+    """Read all tables [[figure]]; `usual` is the metric of those that name none.
 
     Raises:
         InputError: If one has a mistake, or two have the same name.
@@ -136,7 +136,7 @@ def read_figures(tables: Sequence[Table], scopes: Mapping[str, Scope]) -> tuple[
     """
     figures: dict[str, Figure] = {}
     for table in tables:
-        figure = read_figure(table, scopes)
+        figure = read_figure(table, scopes, usual)
         if figure.name in figures:
             raise table.error(f'there is another figure "{figure.name}"; each needs a name of its own', "name")
         figures[figure.name] = figure

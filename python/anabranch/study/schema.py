@@ -154,7 +154,7 @@ def _figure() -> Schema:
             "kind": _one(KINDS, "What is drawn."),
             "width": _one(WIDTHS, "As wide as the panels need, or one column of a two-column page."),
             "experiment": _text("Which experiment; may be left out if there is only one."),
-            "metric": _one(tuple(METRICS), "What is shown."),
+            "metric": _one(tuple(METRICS), "What is shown; the study's metric if left out."),
             "x": _text("Parameter on the horizontal axis."),
             "y": _text("Parameter on the vertical axis of a heat map."),
             "rows": _text("Parameter with a row of panels per value."),

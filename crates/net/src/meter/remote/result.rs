@@ -55,10 +55,16 @@ pub struct Read {
     pub measured_bytes: u64,
     /// Messages that arrived whole.
     pub messages: u64,
+    /// Of these, messages after the warm-up.
+    #[serde(default)]
+    pub measured_messages: u64,
     /// Datagrams that arrived after later ones.
     pub reordered: u64,
     /// Datagrams that were sent up to the latest one that arrived, that included.
     pub due: u64,
+    /// Of these, datagrams that became due after the warm-up.
+    #[serde(default)]
+    pub measured_due: u64,
     /// Datagrams and connections that are not of this test.
     pub foreign: u64,
     /// Bytes per interval.
@@ -170,7 +176,7 @@ pub struct Way {
     pub goodput_bps: f64,
     /// Seconds over which that is counted.
     pub measured_s: f64,
-    /// Messages that did not arrive and were sent before one that did; of datagrams only.
+    /// Messages that became due after the warm-up and did not arrive, although a later one did; of datagrams only.
     pub lost_messages: Option<u64>,
     /// Messages that were sent after the last one that arrived: at the end of the test they were on the way, or lost as well;
     /// of datagrams only.
