@@ -67,8 +67,8 @@ def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Se
     figure = view.figure
     rows, columns = _values(points, figure.rows), _values(points, figure.columns)
     with mpl.rc_context(cast("Any", SETTINGS)):
-        panel = max(_PANEL_WIDTH, 0.0 if _has_scale(figure, list(view.places)) else _PLACE_WIDTH * len(view.places))
-        width = COLUMN_WIDTH if figure.width == "column" else max(3.4, 0.7 + panel * len(columns))
+        least = max(_PANEL_WIDTH, 0.0 if _has_scale(figure, list(view.places)) else _PLACE_WIDTH * len(view.places))
+        width = COLUMN_WIDTH if figure.width == "column" else max(3.4, 0.7 + least * len(columns))
         height = 0.95 + max(_PANEL_HEIGHT * len(rows), 2.2 if len(rows) == 1 else 0.0)
         canvas = Canvas(figsize=(width, height), layout="constrained")
         axes = canvas.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
