@@ -36,7 +36,8 @@ def simulate(request: Request) -> Document:
     text = json.dumps([request.scenario, request.overrides, seed, flows])
     return {
         "title": "Double", "seed": seed, "version": "0.0.0", "digest": hashlib.sha256(text.encode()).hexdigest()[:16],
-        "events": 1000, "wall_s": 0.01, "jain": 0.99, "flows": flows, "links": [_link(capacity)],
+        "events": 1000, "wall_s": 0.01, "jain": 0.99, "warmup_s": 2.0, "duration_s": 20.0,
+        "flows": flows, "links": [_link(capacity)],
     }  # fmt: skip
 
 
@@ -90,7 +91,7 @@ def _flow(name: str, goodput: float, draw: random.Random) -> dict[str, Any]:
     paths = [
         {"name": path, "goodput_bps": goodput / 2, "throughput_bps": goodput / 1.9, "timeouts": 0, "srtt_mean_s": 0.02,
          "data_packets": int(goodput / 12000), "retransmissions": draw.randrange(50), "reinjections": 0,
-         "cwnd_mean_bytes": 20000.0}
+         "cwnd_mean_bytes": 20000.0, "links": ["bottleneck"], "packets": int(goodput / 12000)}
         for path in ("A", "B")
     ]  # fmt: skip
     return {

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import anabranch
-from anabranch.capacity import directions, possible_bps
+from anabranch.capacity import directions
+from anabranch.possible import possible_bps
 
 LINK = """
 [[link]]
@@ -70,9 +71,12 @@ def test_paths_that_cross_one_another() -> None:
     links = ["x", "y", "z"]
     document: dict[str, Any] = {
         "warmup_s": 0.0, "duration_s": 1.0,
-        "flows": [{"name": "F", "from": "n0", "paths": [{"links": [links[i], links[(i + 1) % 3]]} for i in range(3)]}],
+        "flows": [{
+            "name": "F", "from": "n0", "protocol": "mptcp",
+            "paths": [{"links": [links[i], links[(i + 1) % 3]], "backup": False} for i in range(3)],
+        }],
         "links": [{"name": n, "direction": "forward", "from": "n0", "to": "n0"} for n in links],
-        "scenario": {"link": [{"name": n, "state": "up", "rate": "2 Mbit/s"} for n in links]},
+        "scenario": {"link": [{"name": n, "state": "up", "rate": "2 Mbit/s"} for n in links], "flow": []},
     }  # fmt: skip
     # Each link carries two of the three paths: half of it for each, so three times 1 Mbit/s.
     assert possible_bps(document, ["F"]) == pytest.approx(3e6)
@@ -88,3 +92,32 @@ def test_a_flow_from_behind_a_proxy_comes_from_that_one() -> None:
 
 def test_without_the_scenario_nothing_is_known() -> None:
     assert possible_bps({"flows": []}, []) is None
+
+
+def test_sctp_has_the_rate_of_its_first_living_path() -> None:
+    links, sctp = ("a S D 16 Mbit/s", "b S D 30 Mbit/s"), 'protocol = "sctp"'
+    chosen = scenario(*links, flow=sctp)
+    assert possible(chosen) == pytest.approx(16e6)
+    assert anabranch.fair(chosen).alone_bps == {"F": pytest.approx(16e6)}
+    outage = '[[event]]\nlink = "a"\nat = "3 s"\nset = { state = "down" }\n'
+    assert possible(scenario(*links, flow=sctp, more=outage)) == pytest.approx(23e6)
+    assert anabranch.fair(scenario(*links, flow=sctp, more=outage)).possible_bps == pytest.approx(23e6)
+
+
+def test_backup_path_counts_only_while_no_other_is_up() -> None:
+    links = ("a S D 16 Mbit/s", "b S D 30 Mbit/s")
+    backup = 'protocol = "mptcp"\nbackup = ["b"]'
+    outage = '[[event]]\nlink = "a"\nat = "3 s"\nset = { state = "down" }\n'
+    assert possible(scenario(*links, flow=backup)) == pytest.approx(16e6)
+    assert possible(scenario(*links, flow=backup, more=outage)) == pytest.approx(23e6)
+
+
+def test_connection_behind_a_proxy_limits_the_flow() -> None:
+    links = ("a S P 40 Mbit/s", "b S P 40 Mbit/s", "c P D 16 Mbit/s", "d P D 30 Mbit/s")
+    chosen = scenario(*links, flow='protocol = "mptcp"\npaths = "fullmesh"\nthrough = "P"')
+    assert possible(chosen) == pytest.approx(16e6)
+    found = anabranch.fair(chosen)
+    assert found.subflows["F"] > 1
+    assert {name: rates["F"] for name, rates in found.allocations.items()} == {
+        name: pytest.approx(16e6, rel=1e-6) for name in found.allocations
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ def test_the_grid_is_read(tmp_path: Path) -> None:
 
 def test_either_form_may_be_another_where_time_is_real(tmp_path: Path) -> None:
     same = load(small_study.write(tmp_path / "same"))
-    assert same.effort(quick=True, real_time=True) == same.quick
+    assert same.effort(quick=True, real_time=True) == dataclasses.replace(same.quick, real_time=True)
     more = '[quick.real_time]\nset = { duration = "3 s" }\nvalues = { capacity = [20] }\n\n[parameter.capacity]'
     text = small_study.STUDY.replace("[parameter.capacity]", more, 1)
     study = load(small_study.write(tmp_path / "other", study=text))
@@ -44,7 +45,7 @@ def test_either_form_may_be_another_where_time_is_real(tmp_path: Path) -> None:
     runs = study.runs(study.effort(quick=True, real_time=True))
     assert [run.point.values["capacity"] for run in runs] == [20, 20]
     assert runs[0].point.overrides[-1] == 'duration="3 s"'
-    assert study.effort(quick=False, real_time=True) == study.full
+    assert study.effort(quick=False, real_time=True) == dataclasses.replace(study.full, real_time=True)
     own = "[full.real_time]\nrepetitions = 2\nvalues = { capacity = [10] }\n\n[parameter.capacity]"
     study = load(small_study.write(tmp_path / "full", study=small_study.STUDY.replace("[parameter.capacity]", own, 1)))
     assert len(study.runs(study.effort(quick=False))) == 12
@@ -179,7 +180,7 @@ def test_a_choice_for_a_value_that_is_not_there(tmp_path: Path) -> None:
 CLAIM_MISTAKES = [
     ('kind = "value"', 'kind = "valeu"', '"kind" cannot be "valeu" (did you mean "value"?)'),
     ("tolerance = 0.5", "", 'claims.toml:1: "tolerance" is missing'),
-    ('against = { of = ["F1"] }', "", 'compares with another quantity: add "against"'),
+    ('against = { of = ["F1"] }', "", '"against" is missing in a claim of kind "ratio"'),
     ("expect = 90", "expct = 90", '"expect" is missing'),
     ('id = "share"', 'id = "share"\nsource = 1', 'claims.toml:3: "source" is not known here'),
     ('id = "equal"', 'id = "share"', 'claims.toml:18: there is another claim "share"; each needs an id of its own'),

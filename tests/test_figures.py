@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 import fake_simulator
 import small_study
 from anabranch.errors import InputError
-from anabranch.plot import heat, panels, style, windows
+from anabranch.plot import heat, marks, panels, style, windows
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.store import read
@@ -298,3 +298,57 @@ def test_what_a_heat_map_leaves_open_is_taken_together(tmp_path: Path, together:
 def test_a_heat_map_needs_two_axes(tmp_path: Path) -> None:
     with pytest.raises(InputError, match='"y"'):
         analysed(tmp_path, HEAT.format(more="").replace('y = "congestion"', ""))
+
+
+def figure_error(folder: Path, more: str) -> str:
+    with pytest.raises(InputError) as caught:
+        load(small_study.write(folder / "study", study=small_study.STUDY + more))
+    return str(caught.value)
+
+
+def test_constant_reference_lies_at_its_offset(tmp_path: Path) -> None:
+    more = 'x = "capacity"\n[[figure.reference]]\nlabel = "both links"\noffset = 43.7'
+    canvas = drawn(analysed(tmp_path, KINDS.format(kind="lines", more=more)))
+    (line,) = [line for line in canvas.axes[0].lines if line.get_color() == "#666666"]
+    assert set(np.asarray(line.get_ydata())) == {43.7}
+
+
+def test_constant_reference_without_offset_is_refused(tmp_path: Path) -> None:
+    more = 'x = "capacity"\n[[figure.reference]]\nlabel = "both links"\n'
+    assert '"offset" is missing' in figure_error(tmp_path, KINDS.format(kind="lines", more=more))
+    message = figure_error(tmp_path, KINDS.format(kind="lines", more=more + "factor = 43.7"))
+    assert 'give a constant as "offset"' in message
+
+
+@pytest.mark.parametrize("kind", ["lines", "bar", "box"])
+def test_series_with_several_subjects_needs_together(tmp_path: Path, kind: str) -> None:
+    more = 'x = "capacity"\nseries = "congestion"'
+    text = KINDS.format(kind=kind, more=more).replace('columns = "congestion"\n', "")
+    message = figure_error(tmp_path, text)
+    assert "has several values at a point, those of F0, F1" in message
+    assert "study.toml:" in message
+    found = analysed(tmp_path / "mean", text + 'together = "mean"\n')
+    view = panels.view_of(figure(found, "other"), found, found.points())
+    assert [panels.series_label(view.figure, found, s, found.points()) for s in view.names] == ["reno", "cubic"]
+    (first, _) = marks.samples(view, found.points(), view.names[0])
+    runs = found.samples(found.points()[0], "goodput")
+    assert list(first.values) == pytest.approx([(a + b) / 2 for a, b in zip(runs["F0"], runs["F1"], strict=True)])
+    drawn(found)
+
+
+def test_points_that_no_axis_tells_apart_are_refused(tmp_path: Path) -> None:
+    text = KINDS.format(kind="lines", more='x = "capacity"').replace('columns = "congestion"\n', "")
+    assert 'shows points that differ in "congestion"' in figure_error(tmp_path, text)
+    load(small_study.write(tmp_path / "one", study=small_study.STUDY + text + 'where = { congestion = "reno" }\n'))
+
+
+def test_series_of_paths_has_a_line_for_each(tmp_path: Path) -> None:
+    more = 'x = "capacity"\nseries = "congestion"'
+    text = KINDS.format(kind="lines", more=more).replace('columns = "congestion"\n', "")
+    found = analysed(tmp_path, text.replace('"goodput"', '"path-goodput"'))
+    view = panels.view_of(figure(found, "other"), found, found.points())
+    labels = [panels.series_label(view.figure, found, s, found.points()) for s in view.names]
+    assert labels == [
+        f"{control}, {path}" for control in ("reno", "cubic") for path in ("F0/A", "F0/B", "F1/A", "F1/B")
+    ]
+    assert all(len(marks.samples(view, found.points(), series)) == 2 for series in view.names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib.image
 import numpy as np
@@ -58,6 +58,48 @@ def test_a_plot(result: anabranch.Result, tmp_path: Path, kind: str) -> None:
     assert figure.axes[0].get_xlim() == (0.5, 2.5)
     assert len(figure.axes[1].lines) == 1
     assert figure.axes[0].get_title() == "Two flows"
+
+
+def test_window_of_whole_numbers_is_drawn(result: anabranch.Result) -> None:
+    assert result.plot(window=(1, 2)).axes[0].get_xlim() == (1.0, 2.0)
+
+
+@pytest.mark.parametrize("kind", ["windows", "sequences"])
+def test_window_ends_with_the_run(result: anabranch.Result, kind: Literal["windows", "sequences"]) -> None:
+    figure = result.plot(kind=kind, window=(2.0, 100.0))
+    lines = [line for axes in figure.axes for line in axes.lines]
+    assert max((float(np.max(line.get_xdata(), initial=0.0)) for line in lines), default=0.0) <= 3.0
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        ((3.0, 4.0), "the window begins at 3 s, but the run ends at 3 s"),
+        ((2.0, 1.0), "end after that"),
+        ((-1.0, 1.0), "begin at 0 s or later"),
+        ((1.0, float("nan")), "two times in seconds"),
+        ((1.0,), "two times in seconds"),
+    ],
+)
+def test_wrong_window_is_reported(result: anabranch.Result, window: Any, message: str) -> None:
+    with pytest.raises(anabranch.InputError, match=message):
+        result.plot(window=window)
+
+
+def test_plot_options_need_a_file(tmp_path: Path) -> None:
+    (tmp_path / "scenario.toml").write_text(SCENARIO, encoding="utf-8")
+    for options in (["--plot-window", "1", "2"], ["--plot-kind", "windows"]):
+        done = command("run", str(tmp_path / "scenario.toml"), *options)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "need --plot FILE" in done.stderr
+
+
+def test_window_beyond_the_run_is_refused_before_it(tmp_path: Path) -> None:
+    (tmp_path / "scenario.toml").write_text(SCENARIO, encoding="utf-8")
+    plot = str(tmp_path / "run.png")
+    done = command("run", str(tmp_path / "scenario.toml"), "--plot", plot, "--plot-window", "100", "200")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the window begins at 100 s, but the run ends at 3 s" in done.stderr
 
 
 def test_a_plot_of_which_data_went_where(tmp_path: Path) -> None:

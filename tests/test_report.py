@@ -144,7 +144,7 @@ def test_verdicts(analysis: Analysis) -> None:
     assert outcomes == {
         "share": ("pass", 2),
         "too much": ("fail", 4),
-        "equal": ("pass", 4),
+        "equal": ("undecided", 4),
         "more capacity, more goodput": ("pass", 4),
     }
 
@@ -224,9 +224,18 @@ def test_a_claim_without_all_its_points(tmp_path: Path) -> None:
     assert (verdict.outcome, verdict.gaps) == ("pass", ["not in this form: capacity = 20"])
 
 
+BACK = """
+[[figure]]
+name = "back"
+metric = "recovery-time"
+x = "capacity"
+columns = "congestion"
+"""
+
+
 def test_runs_without_a_value_are_not_left_out_in_silence(tmp_path: Path) -> None:
     """A flow that never recovers has no time of recovery: a mean over the others flatters."""
-    study_text = small_study.STUDY + '\n[[figure]]\nname = "back"\nmetric = "recovery-time"\nx = "capacity"\n'
+    study_text = small_study.STUDY + BACK
     claims = """
 [[claim]]
 id = "back"
@@ -262,6 +271,7 @@ def test_a_figure_of_a_path_that_no_run_has(tmp_path: Path) -> None:
 name = "paths"
 metric = "path-goodput"
 x = "capacity"
+columns = "congestion"
 subjects = ["F0/A", "F0/Z"]
 """
     )
@@ -421,3 +431,27 @@ def test_tables_are_the_same_however_many_runs_are_written_at_a_time(
         tables.append([pl.read_parquet(file) for file in files if file.suffix == ".parquet"])
     for whole, parts in zip(*tables, strict=True):
         assert whole.equals(parts)
+
+
+def test_points_have_a_row_for_each_metric_in_use(analysis: Analysis) -> None:
+    text = small_study.STUDY + (
+        '\n[[figure]]\nname = "delay"\nmetric = "delivery-delay-p95"\nx = "capacity"\ncolumns = "congestion"\n'
+    )
+    folder = analysis.study.folder.parent / "metrics"
+    study = load(small_study.write(folder / "study", study=text))
+    small_study.execute_quietly(study, folder / "results", fake_simulator.simulate)
+    with read(folder / "results") as store:
+        found = Analysis(study, study.full, store.records)
+        table = frames.points(found)
+    assert table["metric"].unique(maintain_order=True).to_list() == ["goodput", "delivery-delay-p95"]
+    assert table.height == 2 * 2 * len(found.points())
+    delays = table.filter(pl.col("metric") == "delivery-delay-p95")
+    assert delays["unit"].unique().to_list() == ["ms"]
+    assert delays["ours"].to_list() == pytest.approx([30.0] * delays.height)
+    assert delays["published"].null_count() == delays.height
+    goodputs = table.filter(pl.col("metric") == "goodput").row(0, named=True)
+    samples = found.samples(found.points()[0], "goodput")["F0"]
+    assert goodputs["mean"] == pytest.approx(np.mean(samples))
+    assert goodputs["median"] == pytest.approx(np.median(samples))
+    assert goodputs["std"] == pytest.approx(np.std(samples, ddof=1))
+    assert goodputs["n"] == 3

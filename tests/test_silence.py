@@ -106,3 +106,15 @@ def test_no_route_to_the_address_that_is_connected_to() -> None:
     scenario = anabranch.Scenario.from_toml(PAIR + link + '[[host]]\nname = "a"\ndefault_route = "other"\n')
     stream = silences(anabranch.run(scenario).document)[0]
     assert stream == '"stream" never connected: no route leads from a to the address of b that it connects to.'
+
+
+def test_subflow_that_never_opens_has_a_sentence() -> None:
+    text = PAIR.split("[[flow]]", maxsplit=1)[0]
+    text += text[text.index("[[link]]") :].replace('"wire"', '"second"')
+    text += '[[flow]]\nname = "multipath"\nfrom = "a"\nto = "b"\nprotocol = "mptcp"\n'
+    scenario = anabranch.Scenario.from_toml(text)
+    assert anabranch.run(scenario).silences == []
+    (sentence,) = anabranch.run(
+        scenario.with_settings(('link.second.loss={ model = "bernoulli", rate = 1 }',))
+    ).silences
+    assert sentence.startswith('Path "second" of "multipath" never opened: link "second" lost all ')

@@ -76,7 +76,7 @@ couple = "shared"
 """
 OF_SHARED = {"path-bottleneck-share", "path-coupled-share"}
 """Metrics that only a path has whose bottleneck is looked for."""
-OF_OUTAGES = {"recovery-time", "recovered-share"}
+OF_OUTAGES = {"recovery-time", "recovered-share", "path-back-time"}
 """Metrics that only a flow has whose links went down and came up again."""
 OF_EXCHANGES = {"reverse-goodput", "answers", *(m for m in METRICS if m.startswith("response-time-"))}
 """Metrics that only a flow whose other end answers has."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 
 import pytest
@@ -71,9 +72,43 @@ def test_a_pipe_gets_every_number_whole(result: anabranch.Result) -> None:
 def test_a_terminal_of_eighty_columns_says_what_it_leaves_out(result: anabranch.Result) -> None:
     text = shown(result, 80, terminal=True)
     assert max(len(line) for line in text.splitlines()) <= 80
-    assert "No room here for: Sent Mbit/s, Window kB" in text
-    for flow in result.document["flows"]:
-        assert f" {flow['delivery_delay_s']['p95'] * 1e3:.1f} " in text
+    note = next(line for line in text.splitlines() if line.startswith("No room here for: "))
+    assert note.endswith("Delay p95 ms, Blocked cwnd s.")
+    assert "Window" not in shown(result, 92, terminal=True).partition("No room")[2].partition("\n")[0]
+    assert any(line.strip() == "a-link-with-a-long-name" or line.split()[:1] == ["a-link-with-a-long-name"]
+               for line in text.splitlines())  # fmt: skip
+
+
+def test_piped_line_does_not_end_in_blanks(result: anabranch.Result) -> None:
+    assert not [line for line in shown(result, 80, terminal=False).splitlines() if line != line.rstrip()]
+
+
+def test_reinjections_have_a_column_and_a_sentence(result: anabranch.Result) -> None:
+    assert "Reinj." not in shown(result, 200, terminal=False)
+    document = copy.deepcopy(result.document)
+    paths = document["flows"][0]["paths"]
+    paths[0]["data_packets"], paths[0]["reinjections"] = 1000, 51
+    paths[1]["data_packets"], paths[1]["reinjections"] = 1000, 50
+    text = shown(anabranch.Result(document), 200, terminal=False)
+    assert " Reinj. " in text
+    (row,) = [line for line in text.splitlines() if line.strip().startswith("multipath")]
+    assert " 101 " in row
+    sentences = [line for line in text.splitlines() if "reinjections" in line]
+    assert sentences == [
+        f'51 of 1,000 data packets on path "{paths[0]["name"]}" of "multipath" (5 %) were reinjections: copies of data '
+        "that another path had carried."
+    ]
+
+
+def test_goodput_above_arrivals_is_marked(result: anabranch.Result) -> None:
+    assert result.remarks == []
+    document = copy.deepcopy(result.document)
+    flow = document["flows"][0]
+    flow["paths"][0]["goodput_bps"], flow["paths"][1]["goodput_bps"], flow["goodput_bps"] = 20e6, 10e6, 31.5e6
+    text = shown(anabranch.Result(document), 200, terminal=False)
+    assert " 31.500* " in text
+    assert '1.500 Mbit/s of the goodput of "multipath" (marked *) arrived before measuring began at ' in text
+    assert "its paths carried 30.000 Mbit/s" in text
 
 
 def test_a_wide_terminal_shows_everything(result: anabranch.Result) -> None:
@@ -112,7 +147,7 @@ def test_blocked_times_have_a_column_for_each_cause(result: anabranch.Result) ->
     text = shown(result, 200, terminal=False)
     assert "cwnd s" in text
     flow = result.document["flows"][0]
-    assert f" {flow['blocked_s']['congestion-window']:.1f} " in text
+    assert f" {flow['blocked_s']['congestion-window']:.1f}\n" in text
 
 
 def test_an_aggregate_stands_beside_what_was_possible(result: anabranch.Result) -> None:

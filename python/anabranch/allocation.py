@@ -18,6 +18,7 @@ Rates are in bit/s and count every bit on the wire. All flows always have someth
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from anabranch.errors import RunFailed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from anabranch.capacity import Direction, Network
+    from anabranch.capacity import Direction, Network, Path
 
     Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
     Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
@@ -117,12 +118,22 @@ class _Programme:
 
 
 def link_by_subflow(network: Network) -> dict[str, float]:
-    """Equal parts of each link for each subflow on it; a path gets the smallest of its parts."""
-    on = Counter(direction for paths in network.paths.values() for path in paths for direction in path)
-    return {
-        flow: sum(min(network.rates[d] / on[d] for d in path) for path in paths)
+    """Equal parts of each link for each subflow on it; a path gets the smallest of its parts.
+
+    The connection behind a proxy is one subflow, which carries what all subflows before the proxy do.
+    """
+    before = {
+        flow: [path[: len(path) - len(network.behind.get(flow, ()))] for path in paths]
         for flow, paths in network.paths.items()
     }
+    behind = {flow: network.behind[flow] for flow, paths in network.paths.items() if paths and flow in network.behind}
+    on = Counter(direction for paths in before.values() for path in paths for direction in path)
+    on.update(direction for path in behind.values() for direction in path)
+
+    def part(path: Path) -> float:
+        return min((network.rates[direction] / on[direction] for direction in path), default=math.inf)
+
+    return {flow: min(sum(map(part, paths)), part(behind.get(flow, ()))) for flow, paths in before.items()}
 
 
 def link_by_flow(network: Network) -> dict[str, float]:

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    Preferences = Sequence[Sequence[Mapping[str, Any]]]
+    """Paths of a flow in groups: the data takes those of the first group that can carry any."""
 
 Direction = tuple[str, bool]
 """A link's name, and whether it is used from its first node to its second."""
@@ -31,6 +34,9 @@ ALLOCATION_NAMES = ("link-subflow", "link-flow", "network", "max-min", "proporti
 FEASIBILITY = 1e-10
 """The smallest tolerance that the solver of linear programmes takes, in units of the largest rate."""
 
+MULTIPATH = ("mptcp", "cmt-sctp")
+"""The protocols that use several paths at the same time."""
+
 _RATES = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12}
 _SIZES = {"B": 1, "kB": 1_000, "KiB": 1_024, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30, "TB": 10**12}
 _TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
@@ -41,9 +47,11 @@ class Network:
     """The paths of flows over directions of links, and what these carry."""
 
     paths: Mapping[str, tuple[Path, ...]]
-    """By flow, one for each of its subflows; several may go over the same links."""
+    """By flow, one for each of its subflows; each ends with what is in `behind`."""
     rates: Mapping[Direction, float]
     """bit/s of each direction of a link that a path uses."""
+    behind: Mapping[str, Path] = field(default_factory=dict)
+    """By flow through a proxy, the part of its paths that is one TCP connection, whatever the number of subflows."""
 
     def largest_total_bps(self, flows: Iterable[str]) -> float:
         """The most that some flows can carry together while all others are silent."""
@@ -54,26 +62,25 @@ class Network:
         return max((min(self.rates[direction] for direction in path) for path in self.paths[flow]), default=0.0)
 
 
-def possible_bps(document: Mapping[str, Any], flows: Sequence[str]) -> float | None:
-    """The largest total rate of some flows of a run, in bit/s.
+def preferences(flow: Mapping[str, Any]) -> Preferences:
+    """The paths of a flow of a result in the order in which its protocol uses them.
 
-    `None` if it cannot be told: a link follows a trace of delivery opportunities, or the document does not hold the
-    scenario that was run.
+    Multipath transport uses all paths at the same time, and backups only if no other is up. Any other protocol uses one
+    path, the first of the result; SCTP goes to the next if that one fails.
     """
-    scenario = document.get("scenario")
-    if scenario is None:
-        return None
-    used = [flow for flow in document["flows"] if flow["name"] in flows]
-    paths = {flow["name"]: [path for path in flow["paths"] if path["links"]] for flow in used}
-    states = networks(document, scenario, paths, (document["warmup_s"], document["duration_s"]))
-    return None if states is None else math.fsum(share * network.largest_total_bps(flows) for network, share in states)
+    paths = [path for path in flow["paths"] if path["links"]]
+    if flow["protocol"] in MULTIPATH:
+        groups = [[path for path in paths if path["backup"] == backup] for backup in (False, True)]
+        return [group for group in groups if group]
+    return [[path] for path in paths]
 
 
 def networks(
     document: Mapping[str, Any],
     scenario: Mapping[str, Any],
-    paths: Mapping[str, Sequence[Mapping[str, Any]]],
+    paths: Mapping[str, Preferences],
     measured_s: tuple[float, float],
+    behind: Mapping[str, Path] | None = None,
 ) -> list[tuple[Network, float]] | None:
     """The states of the network during a span of time, each with its share of it.
 
@@ -84,21 +91,33 @@ def networks(
         scenario: The scenario with every default spelt out, whose rates and events count.
         paths: By flow, those of its paths in the document that are to be looked at.
         measured_s: Begin and end of the span, seconds from the start.
+        behind: By flow through a proxy, the links behind it.
 
     """
+    tails = behind or {}
     found = {
-        flow["name"]: tuple(directions(flow, path, document) for path in paths[flow["name"]])
+        flow["name"]: [
+            tuple(directions(flow, path, document) + tails.get(flow["name"], ()) for path in group)
+            for group in paths[flow["name"]]
+        ]
         for flow in document["flows"]
         if flow["name"] in paths
     }
-    used = sorted({direction for ways in found.values() for way in ways for direction in way})
+    used = sorted({direction for groups in found.values() for group in groups for way in group for direction in way})
     states = []
     for rates, share in _spans(scenario, used, measured_s):
         known = {direction: rate for direction, rate in rates.items() if rate is not None}
         if len(known) < len(rates):
             return None
-        states.append((Network(found, known), share))
+        chosen = {flow: _first_living(groups, known) for flow, groups in found.items()}
+        states.append((Network(chosen, known, {f: tail for f, tail in tails.items() if f in found}), share))
     return states
+
+
+def _first_living(groups: Sequence[tuple[Path, ...]], rates: Mapping[Direction, float]) -> tuple[Path, ...]:
+    """The first group of paths of which one can carry data; the first of all if none can."""
+    living = (group for group in groups if any(all(rates[d] > 0.0 for d in path) for path in group))
+    return next(living, groups[0] if groups else ())
 
 
 def directions(flow: Mapping[str, Any], path: Mapping[str, Any], document: Mapping[str, Any]) -> Path:

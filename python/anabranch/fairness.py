@@ -12,23 +12,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from anabranch.capacity import Network, bits_per_second, networks, seconds
+from anabranch import calm
+from anabranch.capacity import MULTIPATH, Network, networks, preferences, seconds
 from anabranch.errors import InputError
-from anabranch.simulator import Document, Request, canonical, simulate
-from anabranch.sweep import setting
+from anabranch.simulator import Document, Request, canonical
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anabranch.capacity import Preferences
     from anabranch.scenario import Scenario
-
-_SETTLING_S = 10.0
-"""For how long paths are waited for, besides the round trips: above a few initial timeouts of every protocol."""
-_ROUND_TRIPS = 20
-_SLOWER = 100
-"""By how much the flows of the short run stay below the slowest link."""
-_LEAST_BPS = 100.0
-_MULTIPATH = ("mptcp", "cmt-sctp")
 
 
 @dataclass(frozen=True)
@@ -96,64 +89,33 @@ def states_of(spelt_out: Document, left_out: Sequence[str], file: str) -> list[t
         InputError: If a link that counts follows a trace.
 
     """
-    text = "\n".join(setting(key, value) for key, value in _calm(spelt_out).items())
-    document = simulate(Request(text, file))
+    document = calm.run(spelt_out, file)
     paths = {flow["name"]: _carrying(flow) for flow in document["flows"] if flow["name"] not in left_out}
     measured_s = (seconds(spelt_out["warmup"]), seconds(spelt_out["duration"]))
-    states = networks(document, spelt_out, paths, measured_s)
+    states = networks(document, spelt_out, paths, measured_s, calm.behind(spelt_out, file))
     if states is None:
         raise InputError("a link follows a trace, so that it has no rate to share; give it one", file)
     return states
 
 
-def _calm(spelt_out: Document) -> Document:
-    """A scenario of the same network and protocols in which all paths open undisturbed."""
-    sides = [side for link in spelt_out["link"] for side in (link, link.get("reverse", {}))]
-    delays = math.fsum(seconds(side["delay"]) for side in sides if isinstance(side.get("delay"), str))
-    rates = [bits_per_second(side["rate"]) for side in sides if isinstance(side.get("rate"), str)]
-    rate = max(_LEAST_BPS, min(rates, default=1e6) / (_SLOWER * len(spelt_out["flow"])))
-    return {
-        **{key: value for key, value in spelt_out.items() if key != "event"},
-        "duration": f"{_SETTLING_S + _ROUND_TRIPS * delays} s",
-        "warmup": "0 s",
-        "link": [_undisturbed(link) for link in spelt_out["link"]],
-        "flow": [
-            {
-                **{key: value for key, value in flow.items() if key not in ("stop", "through")},
-                # Its paths end at its proxy. What is behind that one is no part of them, and is not looked at.
-                "to": flow.get("through", flow["to"]),
-                "start": "0 s",
-                "workload": {"kind": "rate", "rate": f"{rate} bit/s"},
-            }
-            for flow in spelt_out["flow"]
-        ],
-    }
-
-
-def _undisturbed(link: Mapping[str, Any]) -> dict[str, Any]:
-    """A link, or one direction of it, that is up and loses nothing."""
-    kept = {key: value for key, value in link.items() if key != "loss"}
-    kept["state"] = "up"
-    if "reverse" in link:
-        kept["reverse"] = _undisturbed(link["reverse"])
-    return kept
-
-
-def _carrying(flow: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The paths of a flow that carry its data at the same time: one but for multipath transport, and no backups."""
-    usable = [path for path in flow["paths"] if path["usable"] and path["links"]]
-    if flow["protocol"] in _MULTIPATH:
-        return [path for path in usable if not path["backup"]] or usable
-    return sorted(usable, key=lambda path: path["data_packets"])[-1:]
+def _carrying(flow: Mapping[str, Any]) -> Preferences:
+    """The paths that a flow opened, in the order in which its protocol uses them."""
+    usable = [path for path in flow["paths"] if path["usable"]]
+    if flow["protocol"] not in MULTIPATH:
+        usable.sort(key=lambda path: -path["data_packets"])
+    return preferences({**flow, "paths": usable})
 
 
 def _averaged(title: str, states: Sequence[tuple[Network, float]], left_out: Sequence[str]) -> Fairness:
-    told = tuple((tuple(network.paths.items()), tuple(network.rates.items()), share) for network, share in states)
+    told = tuple(
+        (tuple(network.paths.items()), tuple(network.rates.items()), tuple(network.behind.items()), share)
+        for network, share in states
+    )
     return replace(_allocated(told), title=title, left_out=left_out)
 
 
 @lru_cache(maxsize=1024)
-def _allocated(told: tuple[tuple[tuple[Any, ...], tuple[Any, ...], float], ...]) -> Fairness:
+def _allocated(told: tuple[tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], float], ...]) -> Fairness:
     """What is fair in networks with these paths and rates, each with its share of the time.
 
     Points of a study differ in controls and buffers more often than in networks, and allocations are programmes to
@@ -161,7 +123,7 @@ def _allocated(told: tuple[tuple[tuple[Any, ...], tuple[Any, ...], float], ...])
     """
     from anabranch.allocation import ALLOCATIONS, is_feasible
 
-    states = [(Network(dict(paths), dict(rates)), share) for paths, rates, share in told]
+    states = [(Network(dict(paths), dict(rates), dict(behind)), share) for paths, rates, behind, share in told]
     flows = list(states[0][0].paths)
     allocations: dict[str, dict[str, float]] = {}
     feasible: dict[str, bool] = {}

@@ -6,10 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from anabranch.capacity import possible_bps
 from anabranch.errors import InputError, nearest
+from anabranch.possible import possible_bps
+from anabranch.remarks import remarks
 from anabranch.silence import silences
-from anabranch.traces import Traces
+from anabranch.traces import Traces, Window, span_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +80,7 @@ class Result:
         *,
         kind: Literal["windows", "sequences"] = "windows",
         flows: Sequence[str] = (),
-        window: tuple[float, float] = (0.0, 0.0),
+        window: Window = (0.0, 0.0),
         width: Literal["page", "column"] = "page",
     ) -> Figure:
         """Draw what happened over time, from the traces of the run.
@@ -89,11 +90,12 @@ class Result:
             kind: "windows" for congestion windows, bytes in flight and buffers; "sequences" for which data schedulers
                 gave to which path, and when.
             flows: Which flows to draw; all if none is named.
-            window: From when to when, in seconds; the whole run by default.
+            window: From when to when, in seconds, at most to the end of the run; the whole run by default.
             width: As wide as the panels need, or one column of a two-column page.
 
         Raises:
-            InputError: If the run wrote no traces, a flow is not there, or the file cannot be written.
+            InputError: If the run wrote no traces, a flow is not there, the window begins after the end of the run, or
+                the file cannot be written.
 
         """
         from anabranch.plot import sequences, style, windows
@@ -102,20 +104,29 @@ class Result:
         for flow in flows:
             if flow not in known:
                 raise InputError(f'there is no flow "{flow}" in this run ({nearest(flow, known)})')
+        span = span_of(window, float(self.document["duration_s"]))
         title = str(self.document["title"])
         if kind == "sequences":
-            figure = sequences.draw(title, width, sequences.Pieces.of(self.traces, flows, window))
+            figure = sequences.draw(title, width, sequences.Pieces.of(self.traces, flows, span))
         else:
-            layout = windows.Layout("", {}, width, window)
-            figure = windows.draw(layout, [(title, windows.Curves.of(self.traces, flows, window))])
+            layout = windows.Layout("", {}, width, span if any(window) else (0.0, 0.0))
+            figure = windows.draw(layout, [(title, windows.Curves.of(self.traces, flows, span))])
         if file is not None:
             style.save_as(figure, Path(file))
         return figure
 
     @cached_property
     def silences(self) -> list[str]:
-        """A sentence for each flow that never connected, delivered nothing or fell back to TCP, with the reason."""
+        """A sentence for each flow that never connected, delivered nothing or fell back to TCP, with the reason.
+
+        A subflow that never opened has one too.
+        """
         return silences(self.document)
+
+    @cached_property
+    def remarks(self) -> list[str]:
+        """A sentence for each path with many reinjections, and for each goodput that includes earlier arrivals."""
+        return remarks(self.document)
 
     @cached_property
     def flows(self) -> pl.DataFrame:

@@ -25,8 +25,27 @@ _ENDED = {
 
 
 def silences(document: Document) -> list[str]:
-    """A sentence for each flow that never connected, delivered nothing or fell back to TCP, with the reason."""
-    return [sentence for flow in document["flows"] if (sentence := _sentence(flow, document))]
+    """A sentence for each flow that never connected, delivered nothing or fell back to TCP, with the reason.
+
+    Of a flow without such a sentence, each subflow that never opened has one.
+    """
+    sentences = []
+    for flow in document["flows"]:
+        sentence = _sentence(flow, document)
+        sentences += [sentence] if sentence else _unopened(flow, document)
+    return sentences
+
+
+def _unopened(flow: Mapping[str, Any], document: Document) -> list[str]:
+    """A sentence for each subflow that was tried and never opened."""
+    if len(flow["paths"]) < 2:  # noqa: PLR2004
+        return []
+    return [
+        f'Path "{path["name"]}" of "{flow["name"]}" never opened: {_why({**flow, "paths": [path]}, document)}.'
+        for path in flow["paths"]
+        if path["links"] and path["packets"] and path["timeouts"] != 0
+        if not path["data_packets"] and path["srtt_s"] is None
+    ]
 
 
 def _sentence(flow: Mapping[str, Any], document: Document) -> str:

@@ -13,6 +13,7 @@ is decided here is which interval belongs to which centre, and what to say where
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -84,6 +85,89 @@ def estimate(samples: Sequence[float], centre: Centre = "mean", interval: Interv
     return Estimate(value, low, high, len(values), chosen, confidence, all_equal)
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """A 95 % interval of a quantity that repetitions give."""
+
+    low: float
+    high: float
+
+
+_OF_A_MEDIAN = math.sqrt(math.pi / 2.0)
+"""Standard error of a median, in units of that of a mean, if values are normal and many."""
+
+
+def interval_of(samples: Sequence[float], centre: Centre, interval: Interval) -> Bounds | None:
+    """The 95 % interval of a centre; `None` if there is one value only, or all are equal.
+
+    Where the interval of a study has less than 95 % (order statistics of fewer than six values, a bootstrap of fewer
+    than ten), it is that of Student's t around the centre.
+    """
+    if len(samples) < 2 or min(samples) == max(samples):  # noqa: PLR2004
+        return None
+    fewest = {"t": 2, "order-statistics": 6, "bootstrap": 10}[interval]
+    if len(samples) >= fewest:
+        found = estimate(samples, centre, interval)
+        if not math.isnan(found.low + found.high):
+            return Bounds(found.low, found.high)
+    return _around(_centre(samples, centre), _error(samples, centre), len(samples) - 1)
+
+
+def interval_of_difference(
+    first: Sequence[float], second: Sequence[float], centre: Centre, *, paired: bool
+) -> Bounds | None:
+    """The 95 % interval of the difference of two centres: of the pairs' differences, or by Welch's t.
+
+    `None` if there is no spread to tell from.
+    """
+    difference = _centre(first, centre) - _centre(second, centre)
+    if paired:
+        errors = [a - b for a, b in zip(first, second, strict=True)]
+        spread = interval_of(errors, "mean", "t")
+        if spread is None:
+            return None
+        reach = (spread.high - spread.low) / 2.0 * (_OF_A_MEDIAN if centre == "median" else 1.0)
+        return Bounds(difference - reach, difference + reach)
+    sides = [(_error(side, centre), len(side) - 1) for side in (first, second) if len(side) > 1]
+    variance = math.fsum(error**2 for error, _ in sides)
+    if not variance:
+        return None
+    freedom = variance**2 / math.fsum(error**4 / more for error, more in sides)
+    return _around(difference, math.sqrt(variance), freedom)
+
+
+def interval_of_ratio(
+    first: Sequence[float], second: Sequence[float], centre: Centre, *, paired: bool
+) -> Bounds | None:
+    """The 95 % interval of the ratio of two centres above 0, by the logarithm (delta method).
+
+    `None` if there is no spread to tell from, or a centre is not above 0.
+    """
+    above, below = _centre(first, centre), _centre(second, centre)
+    if above <= 0.0 or below <= 0.0:
+        return None
+    scaled = [[value / above for value in first], [value / below for value in second]]
+    spread = interval_of_difference(scaled[0], scaled[1], centre, paired=paired)
+    if spread is None:
+        return None
+    reach = (spread.high - spread.low) / 2.0
+    return Bounds(above / below * math.exp(-reach), above / below * math.exp(reach))
+
+
+def _centre(samples: Sequence[float], centre: Centre) -> float:
+    return float(statistics.median(samples) if centre == "median" else statistics.fmean(samples))
+
+
+def _error(samples: Sequence[float], centre: Centre) -> float:
+    """Standard error of a centre."""
+    return statistics.stdev(samples) / math.sqrt(len(samples)) * (_OF_A_MEDIAN if centre == "median" else 1.0)
+
+
+def _around(centre: float, error: float, freedom: float) -> Bounds:
+    reach = float(_quantile(freedom)) * error
+    return Bounds(centre - reach, centre + reach)
+
+
 def _student(values: Any, _: Centre) -> tuple[float, float, float]:
     """Student's t interval of the mean: mean ± t · s / √n."""
     from scipy import stats
@@ -94,7 +178,7 @@ def _student(values: Any, _: Centre) -> tuple[float, float, float]:
 
 
 @cache
-def _quantile(freedom: int) -> Any:
+def _quantile(freedom: float) -> Any:
     """Of Student's t, what 95 % of its values are within; to find it takes as long as all the rest of an interval."""
     from scipy import stats
 

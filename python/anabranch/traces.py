@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,30 @@ from anabranch.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+Window = tuple[float, float]
+"""From when to when, in seconds; (0, 0) stands for a whole run."""
+
+
+def span_of(window: Window, duration_s: float) -> Window:
+    """The part of a run that a window shows: a window that goes beyond the end of the run ends there.
+
+    Raises:
+        InputError: If it is no window, or begins after the end of the run.
+
+    """
+    numbers = [float(s) for s in window if isinstance(s, int | float) and not isinstance(s, bool)]
+    if len(window) != 2 or len(numbers) != 2 or not all(map(math.isfinite, numbers)):  # noqa: PLR2004
+        raise InputError(f"a window has to be two times in seconds, from when to when, not {window!r}")
+    start, end = numbers
+    if (start, end) == (0.0, 0.0):
+        return (0.0, duration_s)
+    if not 0.0 <= start < end:
+        raise InputError(f"a window has to begin at 0 s or later and end after that, but is {start:g} s to {end:g} s")
+    if start >= duration_s:
+        raise InputError(f"the window begins at {start:g} s, but the run ends at {duration_s:g} s")
+    return (start, min(end, duration_s))
 
 
 class Traces:

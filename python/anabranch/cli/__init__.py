@@ -70,7 +70,7 @@ def _status(arguments: list[str] | None) -> int:
         click.echo(error.format_message())
         status = 2
     except click.ClickException as error:
-        status = _complain(error.format_message().replace("\n", " "), 2)
+        status = _complain(_plain(error.format_message().replace("\n", " ")), 2)
     except InputError as error:
         status = _complain(str(error), 2)
     except RunFailed as error:
@@ -88,6 +88,13 @@ def _status(arguments: list[str] | None) -> int:
         _drop_output()
         status = _complain(f"the output cannot be written: {error.strerror}", 1)
     return status
+
+
+def _plain(message: str) -> str:
+    """A message on a value of the wrong type, without the name of the type."""
+    for kind, thing in (("integer range", "whole number"), ("integer", "whole number"), ("float range", "number")):
+        message = message.replace(f"is not a valid {kind}.", f"is not a {thing}.")
+    return message.replace("is not a valid float.", "is not a number.")
 
 
 def _drop_output() -> None:

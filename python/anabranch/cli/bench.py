@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anabranch.bench.measure import Speed
 
 
-@click.command()
+@click.command(short_help="Measure the speed and memory of the simulator")
 @click.option("--against", type=click.Choice(["ns3"]), help="Run S1 and S2 in that simulator too and print the ratio.")
 @click.option(
     "--reps", type=click.IntRange(1, MOST_REPETITIONS), default=3, show_default=True,

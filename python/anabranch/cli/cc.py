@@ -40,21 +40,23 @@ def unload(controls: tuple[str, ...]) -> NoReturn:
     _become("unload", *controls)
 
 
-@cc.command(name="list")
+@cc.command(name="list", short_help="List loadable controls and their sockets")
 @_json
 def list_controls(as_json: bool) -> NoReturn:
     """Say which controls can be loaded, which are, by which version, and how many sockets have them."""
     _become("list", *(["--json"] if as_json else []))
 
 
-@cc.command()
+@cc.command(short_help="Print what connections of each control did")
 @_json
 def status(as_json: bool) -> NoReturn:
     """Say what the connections of each control did, and what this machine lacks for loading."""
     _become("status", *(["--json"] if as_json else []))
 
 
-@cc.command(context_settings={"ignore_unknown_options": True})
+@cc.command(
+    context_settings={"ignore_unknown_options": True}, short_help="Run a command with a control for its connections"
+)
 @click.argument("control")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(control: str, command: tuple[str, ...]) -> NoReturn:

@@ -14,7 +14,7 @@ def shipped() -> dict[str, Path]:
     return {file.stem: file for file in sorted((Path(__file__).parent.parent / "examples").glob("*.toml"))}
 
 
-@click.command()
+@click.command(short_help="List the examples that come with the package")
 @click.argument(
     "name", required=False, shell_complete=lambda _c, _p, begun: [n for n in shipped() if n.startswith(begun)]
 )

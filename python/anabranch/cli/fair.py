@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anabranch.fairness import Fairness
 
 
-@click.command()
+@click.command(short_help="Compute the fair shares of a scenario's flows")
 @click.argument("scenario", type=click.Path(allow_dash=True))
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True,

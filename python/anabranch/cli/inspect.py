@@ -9,7 +9,7 @@ import click
 from anabranch import simulator
 
 
-@click.command("list")
+@click.command("list", short_help="List all KINDs: controls, schedulers, queues and more")
 @click.argument("kind", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def list_command(kind: str | None, as_json: bool) -> None:
@@ -27,7 +27,7 @@ def list_command(kind: str | None, as_json: bool) -> None:
         click.echo(f"{name:<{width}}  {text}".rstrip())
 
 
-@click.command()
+@click.command(short_help="Print the JSON schema of scenarios or studies")
 @click.argument("kind", type=click.Choice(["scenario", "study"]), default="scenario")
 def schema(kind: str) -> None:
     """Print the JSON schema of scenario files, or of study.toml with KIND "study", for editors."""

@@ -76,7 +76,7 @@ class Seconds(click.FloatRange):
         return seconds
 
 
-@click.group()
+@click.group(short_help="Measure throughput and delay between machines")
 def meter() -> None:
     """Measure between machines: one serves, the other runs tests with it."""
     if platform.system() != "Linux":

@@ -30,7 +30,7 @@ class _Group(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_Group)
+@click.group(cls=_Group, short_help="Watch, report and model the paths to other addresses")
 def observe() -> None:
     """Watch the paths to other addresses: anabranch observe REMOTE; then report them, or make a scenario of them.
 
@@ -46,7 +46,7 @@ def _parts(_: click.Context, option: click.Parameter, value: str | None) -> tupl
     return parts if value is not None else ()
 
 
-@observe.command()
+@observe.command(short_help="Probe the paths to remote addresses periodically")
 @click.argument("remotes", metavar="REMOTE[,REMOTE...]", callback=_parts)
 @click.option(
     "--from", "sources", metavar="ADDRESS[,ADDRESS...]", callback=_parts,
@@ -156,7 +156,7 @@ def _line(observation: Observation) -> str:
     return f"{begin} {', '.join(parts)}"
 
 
-@observe.command()
+@observe.command(short_help="Print a summary of each observed path")
 @click.argument("file", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table; times in s, rates in bit/s.")
 def report(file: str, as_json: bool) -> None:
@@ -209,7 +209,7 @@ def _spread(spread: Spread | None, scale: float, digits: int) -> str:
     return " / ".join(f"{value * scale:.{digits}f}" for value in (spread.least, spread.middle, spread.greatest))
 
 
-@observe.command()
+@observe.command(short_help="Print a scenario of the observed paths")
 @click.argument("file", type=click.Path())
 @click.option("--rate", type=BITS, help="Bit/s of pairs whose throughput was not measured, such as 10M.")
 def scenario(file: str, rate: Any) -> None:

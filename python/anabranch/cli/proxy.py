@@ -13,12 +13,12 @@ _config = click.option(
 )
 
 
-@click.group()
+@click.group(short_help="Run proxies that give hosts Multipath TCP")
 def proxy() -> None:
     """Give hosts that have no Multipath TCP the use of all links, by proxies on stock Linux."""
 
 
-@proxy.command()
+@proxy.command(short_help="Run a SOCKS 5 proxy for Multipath TCP clients")
 @_config
 def socks(config: str | None) -> NoReturn:
     """Run a SOCKS 5 proxy: clients come by Multipath TCP and name the server that they want.
@@ -28,21 +28,21 @@ def socks(config: str | None) -> NoReturn:
     PROXY.become("socks", *_options(config))
 
 
-@proxy.command()
+@proxy.command(short_help="Run reverse proxies before servers that have TCP only")
 @click.option("--config", metavar="FILE", required=True, type=click.Path(), help="Its servers, as TOML.")
 def reverse(config: str) -> NoReturn:
     """Run reverse proxies: clients come by Multipath TCP, the servers behind have TCP alone."""
     PROXY.become("reverse", *_options(config))
 
 
-@proxy.command()
+@proxy.command(short_help="Run a converter (RFC 8803)")
 @click.option("--config", metavar="FILE", required=True, type=click.Path(), help="Who may use it, as TOML.")
 def convert(config: str) -> NoReturn:
     """Run a converter (RFC 8803): clients come by Multipath TCP, with the server's address beside their first data."""
     PROXY.become("convert", *_options(config))
 
 
-@proxy.command()
+@proxy.command(short_help="Run a router that sends TCP through a SOCKS 5 proxy")
 @click.option("--config", metavar="FILE", required=True, type=click.Path(), help="Its proxy and interfaces, as TOML.")
 @click.option("--print", "as_script", is_flag=True, help="Print what it would install, for a shell, and do nothing.")
 def router(config: str, as_script: bool) -> NoReturn:
@@ -53,7 +53,7 @@ def router(config: str, as_script: bool) -> NoReturn:
     PROXY.become("router", *_options(config), *(["--print"] if as_script else []))
 
 
-@proxy.command()
+@proxy.command(short_help="Maintain rules, routes and endpoints of several links")
 @click.option("--config", metavar="FILE", required=True, type=click.Path(), help="The links, as TOML.")
 @click.option("--print", "as_script", is_flag=True, help="Print what should be there just now, for a shell.")
 def uplinks(config: str, as_script: bool) -> NoReturn:
@@ -64,7 +64,7 @@ def uplinks(config: str, as_script: bool) -> NoReturn:
     PROXY.become("uplinks", *_options(config), *(["--print"] if as_script else []))
 
 
-@proxy.command()
+@proxy.command(short_help="Show the streams of a running proxy")
 @click.argument("address", required=False)
 def watch(address: str | None) -> NoReturn:
     """Show in this terminal what passes through a proxy with [watch] in its file.

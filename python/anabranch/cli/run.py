@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from anabranch.cli.grouped import GroupedCommand
 from anabranch.errors import InputError
 from anabranch.simulator import LARGEST_SEED, Capture
 from anabranch.worlds import WORLDS
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
     from anabranch.worlds import World
 
 
-@click.command()
+@click.command(
+    cls=GroupedCommand,
+    headings={"Plot": ["--plot"], "Trace": ["--trace"], "Capture": ["--pcap"]},
+    short_help="Run a scenario once and print its results",
+)
 @click.argument("scenario", type=click.Path(allow_dash=True))
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True,
@@ -50,11 +55,11 @@ if TYPE_CHECKING:
     "--plot", metavar="FILE", help="Draw windows and buffers over time there, as PNG, SVG or PDF by the name's ending."
 )
 @click.option(
-    "--plot-kind", type=click.Choice(["windows", "sequences"]), default="windows", show_default=True,
+    "--plot-kind", type=click.Choice(["windows", "sequences"]), show_default="windows",
     help="What --plot draws: windows and buffers, or which data went over which path.",
 )  # fmt: skip
 @click.option(
-    "--plot-window", metavar="FROM TO", nargs=2, type=click.FloatRange(min=0.0), default=(0.0, 0.0),
+    "--plot-window", metavar="FROM TO", nargs=2, type=click.FloatRange(min=0.0), default=None,
     help="With --plot, from when to when in seconds; the whole run by default.",
 )  # fmt: skip
 @click.option("--check-wire", is_flag=True, help="Encode and re-parse every packet on the way.")
@@ -71,8 +76,8 @@ def run(
     ends: tuple[str, ...],
     flows: tuple[str, ...],
     plot: str | None,
-    plot_kind: Literal["windows", "sequences"],
-    plot_window: tuple[float, float],
+    plot_kind: Literal["windows", "sequences"] | None,
+    plot_window: tuple[float, float] | None,
     check_wire: bool,
 ) -> None:
     """Run SCENARIO, a TOML file or "-" for standard input, and print what came out."""
@@ -85,7 +90,9 @@ def run(
         raise InputError("what to capture is said, and not where; add --pcap FILE")
     if trace is None and trace_changes:
         raise InputError("--trace-changes needs a folder for the traces; add --trace DIR")
-    if plot_window != (0.0, 0.0) and not plot_window[0] < plot_window[1] < math.inf:
+    if plot is None and (plot_window or plot_kind):
+        raise InputError("--plot-window and --plot-kind need --plot FILE")
+    if plot_window is not None and not plot_window[0] < plot_window[1] < math.inf:
         raise InputError("--plot-window ends before it begins; give it FROM and then TO, in seconds")
     capture = None if pcap is None else Capture(pcap, pcap_snaplen, ends, flows)
     if world == "kernel":
@@ -97,6 +104,8 @@ def run(
         from anabranch.plot.style import check_ending
 
         check_ending(Path(plot))
+    if plot_window is not None:
+        _check_window(plot_window, chosen)
     with _traces(trace, wanted=plot is not None) as folder:
         with _progress() as progress:
             result = run_scenario(
@@ -104,11 +113,21 @@ def run(
                 world=world, progress=progress,
             )  # fmt: skip
         if plot is not None:
-            result.plot(plot, kind=plot_kind, window=plot_window)
+            result.plot(plot, kind=plot_kind or "windows", window=plot_window or (0.0, 0.0))
     if as_json:
         click.echo(json.dumps(result.document, indent=2))
     else:
         print_result(result, Console())
+
+
+def _check_window(window: tuple[float, float], scenario: Scenario) -> None:
+    """Refuse a window beyond the run before it begins."""
+    from anabranch.capacity import seconds
+    from anabranch.simulator import Request, canonical
+    from anabranch.traces import span_of
+
+    spelt_out = canonical(Request(scenario.text, scenario.file, scenario.overrides))
+    span_of(window, seconds(spelt_out["duration"]))
 
 
 def read_scenario(name: str) -> Scenario:

@@ -50,7 +50,7 @@ _reps = click.option(
 )
 
 
-@click.group()
+@click.group(short_help="List, run and report studies: grids of scenarios")
 def study() -> None:
     """Run whole studies: grids of scenarios with repetitions, set beside published numbers."""
 
@@ -58,17 +58,17 @@ def study() -> None:
 @study.command("list")
 def list_studies() -> None:
     """List the studies that come with Anabranch."""
-    from anabranch.study.definition import load
+    from anabranch.study.definition import outline
     from anabranch.study.library import shipped
 
-    found = [load(folder) for folder in shipped().values()]
+    found = [outline(folder) for folder in shipped().values()]
     width = max((len(s.name) for s in found), default=0)
     for s in found:
-        quick, full = len(s.runs(s.quick)), len(s.runs(s.full))
+        quick, full = s.count(s.quick), s.count(s.full)
         click.echo(f"{s.name:<{width}}  {s.title} ({full:,} runs, quick: {quick:,})")
 
 
-@study.command()
+@study.command(short_help="Run a study and write tables, figures and a report")
 @_name
 @_quick
 @_reps
@@ -115,7 +115,7 @@ class _Worlds(click.ParamType["tuple[World, ...]"]):
         return tuple(world for world in WORLDS if world in asked)
 
 
-@study.command()
+@study.command(short_help="Write the report again from the finished runs")
 @_name
 @_quick
 @_reps

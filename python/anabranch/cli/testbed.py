@@ -43,7 +43,9 @@ _links = click.option(
 )  # fmt: skip
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(
+    context_settings={"ignore_unknown_options": True}, short_help="Run a command on a host of a scenario's network"
+)
 @_file
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--in", "host", metavar="HOST", help="Host to run it on; by default the first flow's sending host.")
@@ -78,7 +80,7 @@ def emulate(
     return status
 
 
-@click.group()
+@click.group(short_help="Keep a scenario's network up and enter its hosts")
 def testbed() -> None:
     """Keep a scenario's network up, enter its hosts, and take it down again."""
 
@@ -115,7 +117,7 @@ def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -> 
     _table([(host, namespace, *bed.addresses(host).values()) for host, namespace in bed.namespaces.items()])
 
 
-@testbed.command("list")
+@testbed.command("list", short_help="List the testbeds that are up")
 def list_() -> None:
     """List the testbeds that are up, kept or of a run: name, process, scenario."""
     from anabranch.testbed.bed import kept
@@ -155,7 +157,9 @@ def keep(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -
         bed.stop()
 
 
-@testbed.command(context_settings={"ignore_unknown_options": True})
+@testbed.command(
+    context_settings={"ignore_unknown_options": True}, short_help="Run a command or a shell on a host of a testbed"
+)
 @_file
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option("--in", "host", metavar="HOST", help="Host to enter; by default the first flow's sending host.")
@@ -171,7 +175,7 @@ def shell(scenario: str, command: tuple[str, ...], host: str | None) -> int:
     return _run(bed, name, list(command) or [os.environ.get("SHELL", "/bin/sh")])
 
 
-@testbed.command()
+@testbed.command(short_help="Take a testbed down and clean up dead ones")
 @click.argument("scenario", type=click.Path(), required=False)
 def down(scenario: str | None) -> None:
     """Take SCENARIO's testbed down, and remove what any testbed has left behind whose process is gone."""
@@ -199,7 +203,7 @@ def down(scenario: str | None) -> None:
         click.echo(f"removed {namespace}")
 
 
-@click.command()
+@click.command(short_help="Check what this machine can do in the kernel's world")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a list.")
 def doctor(as_json: bool) -> int:
     """Say what this machine can do in the kernel's world, and what helps where it cannot."""

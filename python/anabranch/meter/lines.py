@@ -31,7 +31,10 @@ def interval_lines(names: Sequence[str], interval: Mapping[str, Any], before: di
 
 
 def summary_lines(document: Mapping[str, Any], size: float | None = None) -> Iterator[str]:
-    """What a test came to, a line for each way of each flow; `size` if so many bytes were to be sent each way."""
+    """What a test came to, a line for each way of each flow; `size` if so many bytes were to be sent each way.
+
+    All numbers are of the measured part, after the warm-up.
+    """
     arrows = {"client-to-server": "->", "server-to-client": "<-"}
     total = 0.0
     for flow in document["flows"]:
@@ -39,9 +42,11 @@ def summary_lines(document: Mapping[str, Any], size: float | None = None) -> Ite
             total += way["goodput_bps"]
             read, delay = way["read"], way["read"]["delay_s"]
             parts = [f"{flow['name']} {arrows[way['direction']]} {rate(way['goodput_bps'])}"]
-            parts.append(f"{read['bytes']:,} B in {read['messages']:,} messages, {way['measured_s']:.2f} s")
+            parts.append(
+                f"{read['measured_bytes']:,} B in {read['measured_messages']:,} messages, {way['measured_s']:.2f} s"
+            )
             if way["lost_messages"] is not None:
-                due = max(read["due"], 1)
+                due = max(read["measured_due"], 1)
                 parts.append(f"lost {way['lost_messages']:,} ({100 * way['lost_messages'] / due:.2g} %)")
             if way["open_messages"]:
                 parts.append(f"{way['open_messages']:,} not there yet at the end")

@@ -7,7 +7,6 @@ smallest or the largest of the centres of all its points and subjects.
 from __future__ import annotations
 
 import math
-import statistics
 import textwrap
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,12 +16,12 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 
 from anabranch.metrics import METRICS
-from anabranch.plot.marks import is_drawn
-from anabranch.plot.style import SETTINGS
+from anabranch.plot.marks import TOGETHER, is_drawn
+from anabranch.plot.style import SETTINGS, settle
 from anabranch.sweep import matches, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
@@ -32,16 +31,13 @@ if TYPE_CHECKING:
 
     Cells = np.ndarray[Any, np.dtype[np.float64]]
 
-TOGETHER: dict[str, Callable[[Sequence[float]], float]] = {
-    "mean": statistics.fmean, "median": statistics.median, "smallest": min, "largest": max,
-}  # fmt: skip
-"""How what belongs to one cell is made into one value."""
-
 _WITH_NUMBERS = 360  # cells of a figure that still have room for their numbers
 _NUMBERED = (0.37, 0.2)  # inches, width and height of a cell with its number
 _BARE = (0.17, 0.125)
 _PALETTE = "cividis"  # even in lightness, and the same to people with colour blindness
 _MARGINS = (2.6, 1.5)  # inches for labels, titles and the bar of colours
+_BETWEEN, _TITLED = 0.1, 0.25  # inches between two rows of panels, without and with titles
+_HIGHEST = 10.0  # inches of a column of panels
 _BAR = 3.0  # inches that the bar of colours is high at least, and
 _LINE = 36  # the characters of a line beside it
 _SMALL = 0.5  # of the range of colours: numbers on darker cells are white
@@ -57,22 +53,41 @@ def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
     cells = {(r, c): _cells(figure, analysis, _panel(points, figure, r, c), (xs, ys)) for r in rows for c in columns}
     numbered = len(cells) * len(xs) * len(ys) <= _WITH_NUMBERS
     width, height = _NUMBERED if numbered else _BARE
-    size = (_MARGINS[0] + width * len(xs) * len(columns), _MARGINS[1] + (height * len(ys) + 0.1) * len(rows))
+    grid = _grid(rows, columns, height * len(ys) + _BETWEEN)
+    is_folded = len(grid) < len(rows)
+    between = _TITLED if is_folded else _BETWEEN
+    size = (_MARGINS[0] + width * len(xs) * len(grid[0]), _MARGINS[1] + (height * len(ys) + between) * len(grid))
     with mpl.rc_context(cast("Any", {**SETTINGS, "axes.grid": False})):
         canvas = Canvas(figsize=size, layout="constrained")
-        axes = canvas.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
+        axes = canvas.subplots(len(grid), len(grid[0]), sharex=True, sharey=True, squeeze=False)
         norm = _norm(figure, list(cells.values()))
-        for i, row in enumerate(rows):
-            for j, column in enumerate(columns):
-                image = axes[i][j].imshow(cells[row, column], cmap=_PALETTE, norm=norm, aspect="auto")
-                if numbered:
-                    _number(axes[i][j], cells[row, column], norm)
+        for panel, key in zip(axes.flat, (key for line in grid for key in line), strict=True):
+            if key is None:
+                panel.set_visible(False)
+                continue
+            image = panel.imshow(cells[key], cmap=_PALETTE, norm=norm, aspect="auto")
+            if numbered:
+                _number(panel, cells[key], norm)
+            if is_folded:
+                panel.set_title(analysis.study.parameters[figure.rows].show(key[0]))
         _label(axes, figure, analysis, (xs, ys))
-        _title_panels(axes, figure, analysis, (rows, columns))
+        if not is_folded:
+            _title_panels(axes, figure, analysis, (rows, columns))
         bar = canvas.colorbar(image, ax=axes, shrink=min(1.0, _BAR / size[1] + 0.2), aspect=25, pad=0.02)
         bar.set_label(textwrap.fill(_meaning(figure), _LINE), fontsize=8.0)
         canvas.suptitle(figure.title, fontsize=9.5)
+        settle(canvas)
     return canvas
+
+
+def _grid(rows: list[Value], columns: list[Value], height: float) -> list[list[tuple[Value, Value] | None]]:
+    """Where each panel stands. One column of panels that is too high for a page becomes several; `None` is no panel."""
+    if len(columns) > 1 or height * len(rows) <= _HIGHEST:
+        return [[(row, column) for column in columns] for row in rows]
+    beside = math.ceil(height * len(rows) / _HIGHEST)
+    panels = [(row, columns[0]) for row in rows]
+    lines = [panels[i : i + beside] for i in range(0, len(panels), beside)]
+    return [[*line, *[None] * (beside - len(line))] for line in lines]
 
 
 def _cells(figure: Figure, analysis: Analysis, points: Sequence[Point], axes: tuple[list[Value], list[Value]]) -> Cells:
@@ -82,7 +97,7 @@ def _cells(figure: Figure, analysis: Analysis, points: Sequence[Point], axes: tu
         estimates = analysis.estimates(point, figure.metric)
         place = (point.values[figure.y], point.values[figure.x])
         found.setdefault(place, []).extend(e.centre for s, e in estimates.items() if is_drawn(figure, s))
-    together = TOGETHER[figure.together]
+    together = TOGETHER[figure.together or "mean"]
     xs, ys = axes
     return np.array([[together(found[y, x]) if found.get((y, x)) else math.nan for x in xs] for y in ys])
 
@@ -113,9 +128,11 @@ def _label(axes: Any, figure: Figure, analysis: Analysis, values: tuple[list[Val
     """Values of both parameters at the edges, and what these are."""
     parameters = analysis.study.parameters
     xs, ys = values
-    for panel in axes[-1]:
+    for column in axes.T:
+        panel = [panel for panel in column if panel.get_visible()][-1]
         panel.set_xticks(range(len(xs)), [plain(x) for x in xs], rotation=90)
         panel.set_xlabel(parameters[figure.x].axis)
+        panel.tick_params(labelbottom=True)
     for panel in axes[:, 0]:
         panel.set_yticks(range(len(ys)), [plain(y) for y in ys])
         panel.set_ylabel(parameters[figure.y].axis)
@@ -143,7 +160,7 @@ def _title_panels(axes: Any, figure: Figure, analysis: Analysis, panels: tuple[l
 
 def _meaning(figure: Figure) -> str:
     """What a colour stands for."""
-    together = "" if figure.together == "mean" else f", {figure.together}"
+    together = "" if figure.together in ("", "mean") else f", {figure.together}"
     return METRICS[figure.metric].axis + together
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from anabranch.plot.style import LINE_STYLES, REFERENCE_STYLES, look
-from anabranch.sweep import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,14 +29,29 @@ if TYPE_CHECKING:
 _GROUP = 0.8  # share of the room of a value that its bars or boxes take
 
 
+TOGETHER: dict[str, Callable[[Sequence[float]], float]] = {
+    "mean": statistics.fmean, "median": statistics.median, "smallest": min, "largest": max, "sum": math.fsum,
+}  # fmt: skip
+"""How one value is made of those of several points and subjects."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """What one line stands for: a subject, a value of the series' parameter, or one subject at one value."""
+
+    value: Value | None = None
+    """Of the parameter; `None` if the series are subjects."""
+    subject: str | None = None
+    """`None` for the only one, or for all that are taken together."""
+
+
 @dataclass(frozen=True)
 class View:
     """A figure with what its panels share."""
 
     figure: Figure
     analysis: Analysis
-    names: tuple[str, ...]
-    """The series: subjects, or values of a parameter."""
+    names: tuple[Series, ...]
     places: Places
 
 
@@ -55,7 +70,9 @@ class Sample:
 def shows_published(view: View) -> bool:
     """Whether the figure shows the metric that was published, in a form that has room for it."""
     published = view.analysis.study.published
-    return published is not None and published.metric == view.figure.metric and view.figure.kind in ("lines", "bar")
+    figure = view.figure
+    fits = figure.kind in ("lines", "bar") and not figure.together
+    return published is not None and published.metric == figure.metric and fits
 
 
 def is_drawn(figure: Figure, subject: str) -> bool:
@@ -136,21 +153,47 @@ DRAW: dict[str, Callable[[Axes, View, Sequence[Point]], None]] = {
 """What draws a panel, by the kind of the figure."""
 
 
-def samples(view: View, points: Sequence[Point], name: str, shift: float = 0.0) -> list[Sample]:
+def samples(view: View, points: Sequence[Point], name: Series, shift: float = 0.0) -> list[Sample]:
     """The markers of one series in one panel, from left to right."""
     figure, analysis = view.figure, view.analysis
+    chosen = [p for p in points if name.value is None or p.values[figure.series] == name.value]
+    if figure.together:
+        return _together(view, chosen, shift)
     found = []
-    for point in points:
-        if figure.series != "subject" and plain(point.values[figure.series]) != name:
-            continue
+    for point in chosen:
         theirs = analysis.published_at(point) if shows_published(view) else {}
         values = analysis.samples(point, figure.metric)
         for subject, ours in analysis.estimates(point, figure.metric).items():
-            wanted = subject == name if figure.series == "subject" else is_drawn(figure, subject)
-            if wanted:
-                x = view.places[point.values[figure.x]] + shift if figure.x else 0.0
+            if subject == name.subject if name.subject is not None else is_drawn(figure, subject):
+                x = _place(view, point, shift)
                 found.append(Sample(x, ours, values[subject], theirs.get(subject), analysis.late(point) > 0))
     return sorted(found, key=lambda s: s.x)
+
+
+def _together(view: View, points: Sequence[Point], shift: float) -> list[Sample]:
+    """One marker for all points and subjects at a place: each repetition gives one value of theirs."""
+    figure, analysis = view.figure, view.analysis
+    places: dict[float, list[Point]] = {}
+    for point in points:
+        places.setdefault(_place(view, point, shift), []).append(point)
+    found = []
+    for x, here in places.items():
+        chosen = [
+            values
+            for point in here
+            for subject, values in analysis.samples(point, figure.metric).items()
+            if is_drawn(figure, subject)
+        ]
+        # A run without a value has nothing to be taken together with.
+        if chosen and len({len(values) for values in chosen}) == 1:
+            taken = [TOGETHER[figure.together](values) for values in zip(*chosen, strict=True)]
+            late = any(analysis.late(point) for point in here)
+            found.append(Sample(x, analysis.estimate(taken), taken, None, late))
+    return sorted(found, key=lambda s: s.x)
+
+
+def _place(view: View, point: Point, shift: float) -> float:
+    return view.places[point.values[view.figure.x]] + shift if view.figure.x else 0.0
 
 
 def _slot(index: int, count: int) -> tuple[float, float]:

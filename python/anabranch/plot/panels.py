@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from anabranch.metrics import METRICS, SIGNED
 from anabranch.plot import marks
-from anabranch.plot.style import COLUMN_WIDTH, REFERENCE_STYLES, SETTINGS, legend
+from anabranch.plot.style import COLUMN_WIDTH, REFERENCE_STYLES, SETTINGS, legend, settle
 from anabranch.sweep import matches, plain
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _PANEL_WIDTH = 1.85
 _PANEL_HEIGHT = 1.75
+_PLACE_WIDTH = 0.19  # inches that a value without a place on a scale takes at least
 _FEW_DECADES = 1.4
 
 
@@ -57,7 +58,7 @@ def chosen(figure: Figure, points: Sequence[Point]) -> list[Point]:
 
 def view_of(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> marks.View:
     """What the panels of a figure over some points share."""
-    names = tuple(_series_names(figure, analysis, points))
+    names = tuple(_series(figure, analysis, points))
     return marks.View(figure, analysis, names, _places(figure, _values(points, figure.x)))
 
 
@@ -66,7 +67,8 @@ def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Se
     figure = view.figure
     rows, columns = _values(points, figure.rows), _values(points, figure.columns)
     with mpl.rc_context(cast("Any", SETTINGS)):
-        width = COLUMN_WIDTH if figure.width == "column" else max(3.4, 0.7 + _PANEL_WIDTH * len(columns))
+        least = max(_PANEL_WIDTH, 0.0 if _has_scale(figure, list(view.places)) else _PLACE_WIDTH * len(view.places))
+        width = COLUMN_WIDTH if figure.width == "column" else max(3.4, 0.7 + least * len(columns))
         height = 0.95 + max(_PANEL_HEIGHT * len(rows), 2.2 if len(rows) == 1 else 0.0)
         canvas = Canvas(figsize=(width, height), layout="constrained")
         axes = canvas.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
@@ -79,6 +81,7 @@ def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Se
         is_distribution = figure.kind == "cdf"
         axis = METRICS[figure.metric].axis if is_distribution else view.analysis.study.parameters[figure.x].axis
         legend(canvas, handles, 5, title=axis)
+        settle(canvas)
     return canvas
 
 
@@ -109,7 +112,9 @@ def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Valu
         _make_logarithmic(axes[0][0])
     if axes[0][0].get_ylim()[0] >= 0.0 or figure.metric not in SIGNED:
         axes[0][0].set_ylim(bottom=0.0)
-    canvas.supylabel("Share of runs" if figure.kind == "cdf" else METRICS[figure.metric].axis, fontsize=8.5)
+    together = f", {figure.together}" if figure.together not in ("", "mean") else ""
+    quantity = METRICS[figure.metric].axis + together
+    canvas.supylabel("Share of runs" if figure.kind == "cdf" else quantity, fontsize=8.5)
     if figure.title:
         canvas.suptitle(figure.title, fontsize=9.5)
 
@@ -153,24 +158,32 @@ def reference_handles(figure: Figure) -> list[Artist]:
     ]  # fmt: skip
 
 
-def _series_names(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list[str]:
-    if figure.series != "subject":
-        return [plain(v) for v in _values(points, figure.series)]
-    names: dict[str, None] = {}
+def _series(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list[marks.Series]:
+    """What the figure has a line for. Where a line of a parameter's value has several subjects, each has a line."""
+    found: dict[str, None] = {}
     for point in points:
-        names.update(dict.fromkeys(s for s in analysis.estimates(point, figure.metric) if marks.is_drawn(figure, s)))
-    return list(names)
+        found.update(dict.fromkeys(s for s in analysis.estimates(point, figure.metric) if marks.is_drawn(figure, s)))
+    subjects = list(found)
+    if figure.series == "subject":
+        return [marks.Series(subject=subject) for subject in subjects]
+    apart: list[str | None] = [None] if figure.together or figure.kind == "cdf" or len(subjects) < 2 else [*subjects]  # noqa: PLR2004
+    return [marks.Series(value, subject) for value in _values(points, figure.series) for subject in apart]
 
 
-def series_label(figure: Figure, analysis: Analysis, name: str, points: Sequence[Point]) -> str:
+def series_label(figure: Figure, analysis: Analysis, series: marks.Series, points: Sequence[Point]) -> str:
     """Name of a line for people: the figure's own, or the flow's where it is the same in all panels."""
-    if figure.series != "subject":
-        return name
-    if name in figure.labels:
-        return figure.labels[name]
+    parts = [] if series.value is None else [plain(series.value)]
+    if series.subject is not None:
+        parts.append(_subject_label(figure, analysis, series.subject, points))
+    return ", ".join(parts)
+
+
+def _subject_label(figure: Figure, analysis: Analysis, subject: str, points: Sequence[Point]) -> str:
+    if subject in figure.labels:
+        return figure.labels[subject]
     experiment = analysis.study.experiments[figure.experiment]
-    labels = {experiment.flow_label(name, p.values) for p in points}
-    return labels.pop() if len(labels) == 1 else name
+    labels = {experiment.flow_label(subject, p.values) for p in points}
+    return labels.pop() if len(labels) == 1 else subject
 
 
 def _values(points: Sequence[Point], parameter: str) -> list[Value]:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from anabranch.plot.windows import Window
-    from anabranch.traces import Traces
+    from anabranch.traces import Traces, Window
 
 _FIRST = ("new-data", "window-probe")  # reasons of what no path had before
 _READ: dict[str, Any] = {"color": "#444444", "linewidth": 0.9}
@@ -38,13 +37,13 @@ class Pieces:
 
     @classmethod
     def of(cls, traces: Traces, flows: Sequence[str], window: Window) -> Pieces:
-        """Cut the traces of a run; no flows stand for all of them, and (0, 0) for the whole run."""
+        """Cut the traces of a run; no flows stand for all of them."""
         start, end = window
 
         def cut(frame: pl.DataFrame) -> pl.DataFrame:
             if flows:
                 frame = frame.filter(pl.col("flow").is_in(list(flows)))
-            return frame if window == (0.0, 0.0) else frame.filter(pl.col("time_s").is_between(start, end))
+            return frame.filter(pl.col("time_s").cast(pl.Float64).is_between(start, end))
 
         return cls(cut(traces.decisions.drop_nulls("path")), cut(traces.buffers))
 

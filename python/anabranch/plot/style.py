@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import textwrap
 from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
@@ -13,10 +15,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
 _MARGIN = 0.1  # inches on both sides of a legend together
+_LABEL_GAP = 3.0  # pixels between two labels of an axis
+_FOLDS = 4  # times that titles are folded and labels turned: each may take room from the other
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#4D4D4D")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -92,6 +97,47 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     for file in files:
         save_as(figure, file)
     return files
+
+
+def settle(figure: Figure) -> None:
+    """Fold titles that are too wide, and turn numbers and names below axes that would touch.
+
+    To be called last: it draws the figure to see where its texts are.
+    """
+    for _ in range(_FOLDS):
+        figure.draw_without_rendering()
+        if not _fold_titles(figure) | _turn_labels(figure):
+            return
+
+
+def _fold_titles(figure: Figure) -> bool:
+    """Fold titles of the figure and its panels to the width of these; whether there were any to fold."""
+    titles = [(text, figure.bbox.width - _MARGIN * figure.dpi) for text in figure.texts if not text.get_rotation()]
+    titles += [(axes.title, 1.06 * axes.bbox.width) for axes in figure.axes]
+    too_wide = [(text, room) for text, room in titles if text.get_text() and text.get_window_extent().width > room]
+    for text, room in too_wide:
+        characters = len(text.get_text().replace("\n", " ")) / max(1, text.get_text().count("\n") + 1)
+        share = room / text.get_window_extent().width
+        text.set_text(textwrap.fill(text.get_text().replace("\n", " "), max(6, int(0.95 * share * characters))))
+    return bool(too_wide)
+
+
+def _turn_labels(figure: Figure) -> bool:
+    """Turn the labels of horizontal axes upright where neighbours touch; whether there were any."""
+    crowded = [axes for axes in figure.axes if _touch(axes)]
+    if crowded:
+        # Axes that share a scale look alike.
+        for axes in figure.axes:
+            axes.tick_params(axis="x", labelrotation=90)
+    return bool(crowded)
+
+
+def _touch(axes: Axes) -> bool:
+    low, high = sorted(axes.get_xlim())
+    shown = [t.label1 for t in axes.xaxis.get_major_ticks() if low <= t.get_loc() <= high and t.label1.get_visible()]
+    boxes = [label.get_window_extent() for label in shown if label.get_text()]
+    boxes.sort(key=lambda box: box.x0)
+    return any(left.x1 + _LABEL_GAP > right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def legend(figure: Figure, handles: Sequence[Artist], most: int, **options: Any) -> Legend:

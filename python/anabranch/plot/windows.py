@@ -13,7 +13,7 @@ import polars as pl
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from anabranch.plot.style import COLUMN_WIDTH, SETTINGS, legend, look
+from anabranch.plot.style import COLUMN_WIDTH, SETTINGS, legend, look, settle
 from anabranch.sweep import matches
 
 if TYPE_CHECKING:
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from anabranch.study.analysis import Analysis
     from anabranch.study.figures import Figure
     from anabranch.sweep import Point
-    from anabranch.traces import Traces
+    from anabranch.traces import Traces, Window
 
-    Window = tuple[float, float]
     _Path = tuple[str, str]  # names of a flow and of one of its paths
 
 _FLOW_MARKERS = ("<", ">", "p", "h")
@@ -65,7 +64,7 @@ class Curves:
 
     @classmethod
     def of(cls, traces: Traces, flows: Sequence[str], window: Window) -> Curves:
-        """Cut the traces of a run; no flows stand for all of them."""
+        """Cut the traces of a run to a span within it; no flows stand for all of them."""
         buffers = _cut(traces.buffers, flows, window) if traces.has_buffers else None
         return cls(_cut(traces.paths, flows, window), buffers)
 
@@ -100,6 +99,7 @@ def draw(layout: Layout, columns: Sequence[tuple[str, Curves]]) -> Canvas:
         if layout.title:
             canvas.suptitle(layout.title, fontsize=9.5)
         _legend(canvas, layout, names, flows if len(rows) == len(_ROWS) else [])
+        settle(canvas)
     return canvas
 
 
@@ -164,8 +164,6 @@ def _cut(frame: pl.DataFrame, flows: Sequence[str], window: Window) -> pl.DataFr
         frame = frame.filter(pl.col("flow").is_in(list(flows)))
     keys = [c for c in ("flow", "path") if c in frame.columns]
     start, end = window
-    if window == (0.0, 0.0):
-        start, end = 0.0, float(frame["time_s"].to_numpy().max(initial=0.0))
     frame = frame.filter(pl.col("time_s") <= end)
     before = _latest(frame.filter(pl.col("time_s") < start), keys)
     after = _latest(frame, keys).with_columns(time_s=pl.lit(end))

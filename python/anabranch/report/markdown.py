@@ -11,6 +11,7 @@ from anabranch.report.terminal import (
     as_published,
     confidence,
     expectation,
+    form,
     interval,
     measurements,
     number,
@@ -59,8 +60,7 @@ def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
 
 def _provenance(analysis: Analysis, build: str) -> str:
     """What ran, on what, and what is missing; `build` is the simulator at hand."""
-    count = len(analysis.runs)
-    lines = [f"{analysis.effort.name.capitalize()} form: {count} runs of {count + analysis.missing}."]
+    lines = [form(analysis)]
     if analysis.runs:
         record = analysis.runs[0][1]
         lines.append(

@@ -1,8 +1,9 @@
 """Tables at a terminal and in pipes that show every number whole.
 
-Into a file or a pipe a table is as wide as it has to be. A terminal that is too narrow gets it with words folded onto
-several lines first, and then without the columns that can be left out best, which a line below names; what still does
-not fit is left to the terminal to wrap. A number is never cut.
+Into a file or a pipe a table is as wide as it has to be, and no line ends in blanks. A terminal that is too narrow gets
+it with texts folded between words first, then without the columns that can be left out best, which a line below names,
+and at last with words cut onto several lines. What still does not fit is left to the terminal to wrap. A number is
+never cut.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Sheet:
         """Print the table, and below it what a narrow terminal had no room for."""
         natural = [self._width(i) for i in range(len(self.columns))]
         room = console.width if console.is_terminal else max(console.width, _total(natural))
-        widths = _fold(self.columns, natural, room)
+        least = [self._least(i) for i in range(len(self.columns))]
+        widths = _fold(natural, least, room)
         shown = list(range(len(self.columns)))
         while _total([widths[i] for i in shown]) > room:
             spare = max(shown, key=lambda i: self.columns[i].spare)
@@ -63,11 +65,13 @@ class Sheet:
                 break
             shown.remove(spare)
         # With the dropped columns gone there may be room to fold less.
-        kept = _fold([self.columns[i] for i in shown], [natural[i] for i in shown], room)
-        before = console.width
-        console.width = max(before, _total(kept))
-        console.print(self._table(shown, kept))
-        console.width = before
+        kept = _fold([natural[i] for i in shown], [least[i] for i in shown], room)
+        if _total(kept) > room:
+            folded = [
+                min(width, _FOLDED) if self.columns[i].words else width for i, width in zip(shown, kept, strict=True)
+            ]
+            kept = _fold(kept, folded, room)
+        self._write(console, self._table(shown, kept), _total(kept))
         dropped = [c.name for i, c in enumerate(self.columns) if i not in shown]
         if dropped:
             console.print(f"No room here for: {', '.join(dropped)}.", style="dim", highlight=False)
@@ -76,6 +80,30 @@ class Sheet:
         """Characters that a column takes if nothing is folded."""
         cells = [self.columns[index].heading, *(cells[index] for cells, _ in self._rows)]
         return max(cell_len(line) for cell in cells for line in str(cell).split("\n"))
+
+    def _least(self, index: int) -> int:
+        """Characters to which a column may be folded without cutting a word."""
+        if not self.columns[index].words:
+            return self._width(index)
+        cells = [self.columns[index].heading, *(cells[index] for cells, _ in self._rows)]
+        # Blanks at the beginning of a line set it in.
+        words = (word for cell in cells for line in str(cell).split("\n") for word in line.strip().split(" "))
+        indents = (cell_len(line) - cell_len(line.lstrip()) for cell in cells for line in str(cell).split("\n"))
+        return min(self._width(index), max(_FOLDED, max(map(cell_len, words)) + max(indents)))
+
+    @staticmethod
+    def _write(console: Console, table: Table, width: int) -> None:
+        """Print a table, without the blanks that fill its lines."""
+        before = console.width
+        console.width = max(before, width)
+        if console.is_terminal:
+            console.print(table)
+        else:
+            with console.capture() as capture:
+                console.print(table)
+            lines = [line.rstrip() for line in capture.get().split("\n")]
+            console.file.write("\n".join(lines))
+        console.width = before
 
     def _table(self, shown: Sequence[int], widths: Sequence[int]) -> Table:
         table = Table(
@@ -95,11 +123,11 @@ def _text(cell: str | Text) -> Text:
     return cell if isinstance(cell, Text) else Text(cell)
 
 
-def _fold(columns: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
-    """Widths with words folded as far as need be: the widest column of words gives way first."""
+def _fold(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Widths folded as far as need be, none below its least: the widest column that can gives way first."""
     widths = list(natural)
     while _total(widths) > room:
-        wide = [i for i, column in enumerate(columns) if column.words and widths[i] > _FOLDED]
+        wide = [i for i, width in enumerate(widths) if width > least[i]]
         if not wide:
             break
         widths[max(wide, key=lambda i: widths[i])] -= 1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from anabranch.metrics import METRICS
+from anabranch.remarks import released_bps
 from anabranch.report.sheet import Column, Sheet
 from anabranch.report.uncoupled import uncoupled
 from anabranch.study.claims import listed
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from anabranch.results import Result
     from anabranch.stats import Estimate
     from anabranch.study.analysis import Analysis, Comparison
-    from anabranch.study.claims import Verdict
+    from anabranch.study.claims import Measured, Verdict
 
 _CAUSES = {
     "congestion-window": "cwnd", "receive-window": "rwnd", "transmission-induced": "transm.", "gap-induced": "gap",
@@ -37,7 +39,7 @@ def print_result(result: Result, console: Console) -> None:
     _links(document).print(console)
     if document.get("middleboxes"):
         _middleboxes(document).print(console)
-    for line in [*_possible(result), *result.silences]:
+    for line in [*_possible(result), *result.silences, *result.remarks]:
         say(console, line)
     jain = f"Jain's index {number(document['jain'], 1.0, 4)} · seed {document['seed']}"
     for line in uncoupled(document):
@@ -80,14 +82,16 @@ def _flows(result: Result) -> Sheet:
     document = result.document
     causes = _causes(document)
     extra = [column for column in _OPTIONAL if any(column.key in flow for flow in document["flows"])]
+    has_copies = any(path["reinjections"] for flow in document["flows"] for path in flow["paths"])
     sheet = Sheet(
         [
             Column("Flow", words=True), Column("Protocol", words=True), Column("Goodput\nMbit/s"),
-            Column("possible\nMbit/s", spare=1), Column("Sent\nMbit/s", spare=7), Column("Retr.", spare=3),
-            Column("RTOs", spare=4), Column("SRTT\nms", spare=2), Column("Window\nkB", spare=6),
-            Column("Delay\np95 ms", spare=1),
+            Column("Possible\nMbit/s", spare=1), Column("Sent\nMbit/s", spare=6), Column("Retr.", spare=3),
+            *([Column("Reinj.", spare=3)] if has_copies else []),
+            Column("RTOs", spare=4), Column("SRTT\nms", spare=2), Column("Window\nkB", spare=5),
+            Column("Delay\np95 ms", spare=7),
             *(Column(column.title, spare=column.spare) for column in extra),
-            *(Column(f"Blocked\n{_CAUSES.get(cause, cause)} s", spare=5) for cause in causes),
+            *(Column(f"Blocked\n{_CAUSES.get(cause, cause)} s", spare=8) for cause in causes),
         ],
         str(document.get("title", "")),
     )  # fmt: skip
@@ -97,10 +101,11 @@ def _flows(result: Result) -> Sheet:
         sheet.add(
             flow["name"],
             " ".join(part for part in (flow["protocol"], flow["congestion"]) if part),
-            number(flow["goodput_bps"], 1e-6, 3),
+            number(flow["goodput_bps"], 1e-6, 3) + ("*" if released_bps(flow) else ""),
             number(result.possible_bps(flow["name"]), 1e-6, 1),
             number(flow["throughput_bps"], 1e-6, 3),
             str(sum(p["retransmissions"] for p in paths)),
+            *([_count([p["reinjections"] for p in paths])] if has_copies else []),
             _count([p["timeouts"] for p in paths]),
             number(single.get("srtt_mean_s"), 1e3, 1),
             number(single.get("cwnd_mean_bytes"), 1e-3, 1),
@@ -116,6 +121,7 @@ def _flows(result: Result) -> Sheet:
                 "",
                 number(path["throughput_bps"], 1e-6, 3),
                 str(path["retransmissions"]),
+                *([_count([path["reinjections"]])] if has_copies else []),
                 _count([path["timeouts"]]),
                 number(path["srtt_mean_s"], 1e3, 1),
                 number(path["cwnd_mean_bytes"], 1e-3, 1),
@@ -206,6 +212,7 @@ def _middleboxes(document: dict[str, Any]) -> Sheet:
 def print_points(analysis: Analysis, console: Console) -> None:
     """Print every point of a study: ours, published, deviation and interval; then the distribution of deviations."""
     study = analysis.study
+    say(console, form(analysis))
     for experiment in study.experiments.values():
         chosen = [c for c in analysis.comparisons if c.point.experiment == experiment.name]
         if chosen:
@@ -269,16 +276,37 @@ def _verdicts(analysis: Analysis) -> Sheet:
 
 
 def tally(analysis: Analysis) -> str:
-    """A sentence on how many published statements hold."""
-    passed = sum(v.outcome == "pass" for v in analysis.verdicts)
-    others = [f"{sum(v.outcome == o for v in analysis.verdicts)} {o}" for o in ("fail", "incomplete", "not run")]
-    rest = ", ".join(text for text in others if not text.startswith("0 "))
-    return f"{passed} of {len(analysis.verdicts)} statements pass{f' ({rest})' if rest else ''}."
+    """A sentence on how many published statements hold, and how many a longer form has to decide."""
+    counts = Counter(verdict.outcome for verdict in analysis.verdicts)
+    others = ", ".join(f"{counts[o]} {o}" for o in ("fail", "undecided", "incomplete", "not run") if counts[o])
+    more = Counter(str(v.claim.needs) for v in analysis.verdicts if v.outcome == "needs more")
+    needs = "".join(f"; {count} need{'s' if count == 1 else ''} {what}" for what, count in more.items())
+    return f"{counts['pass']} of {len(analysis.verdicts)} statements pass{f' ({others})' if others else ''}{needs}."
+
+
+def form(analysis: Analysis) -> str:
+    """A sentence on the form of the study that a report is of, and on a lack of published values."""
+    count = len(analysis.runs)
+    text = f"{analysis.effort.name.capitalize()} form: {count} runs of {count + analysis.missing}."
+    has_values = any(c.published is not None for c in analysis.comparisons)
+    if analysis.study.published is not None and not has_values:
+        text += " No published value belongs to a point of this form."
+    elif not has_values and not analysis.study.claims:
+        text += " The study has no published values."
+    return text
 
 
 def measurements(verdict: Verdict) -> list[str]:
     """What was measured for a claim, and what was not, one line each."""
-    return [*(f"{m.value:.2f} ({m.where})" for m in verdict.measured), *verdict.gaps]
+    several = len({m.outcome for m in verdict.measured}) > 1
+    return [*(_measurement(m, several) for m in verdict.measured), *verdict.gaps]
+
+
+def _measurement(measured: Measured, several: bool) -> str:
+    """A value with its interval, its place and, where places differ in that, its outcome."""
+    ends = measured.interval
+    reach = "" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]"
+    return f"{measured.value:.2f}{reach} ({measured.where})" + (f": {measured.outcome}" if several else "")
 
 
 def expectation(claim: Any) -> str:
@@ -328,6 +356,12 @@ def absences(analysis: Analysis) -> list[str]:
     for figure in analysis.study.figures:
         if absent := analysis.absent(figure):
             sentences.append(f'Figure "{figure.name}" asks for {", ".join(absent)}, which no run has.')
+        if ended := analysis.ended(figure):
+            lasts = max(analysis.duration_s(point) for point in ended)
+            sentences.append(
+                f'Figure "{figure.name}" leaves out {len(ended)} runs: its window begins at {figure.window[0]:g} s, '
+                f"and they end at {lasts:g} s or before."
+            )
         if partial := analysis.partial(figure):
             sentences.append(f'Figure "{figure.name}" leaves out runs without a value: {listed(partial)}.')
     return sentences

@@ -10,7 +10,7 @@ from anabranch.plot import heat, panels, style, windows
 from anabranch.report import markdown
 from anabranch.study import frames
 from anabranch.study.engine import request_of
-from anabranch.traces import Traces
+from anabranch.traces import Traces, span_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,13 +58,19 @@ def _draw(figure: Figure, analysis: Analysis, plan: Plan) -> Canvas | None:
 
 def _draw_windows(figure: Figure, analysis: Analysis, plan: Plan) -> Canvas | None:
     """Draw windows over time of the first repetition of each point."""
-    columns = []
+    columns, last = [], 0.0
     for index, point in enumerate(windows.points_of(figure, analysis), start=1):
+        duration = analysis.duration_s(point)
+        if figure.window[0] >= duration:
+            continue
+        span = span_of(figure.window, duration)
+        last = max(last, span[1])
         folder = plan.folder / "traces" / f"{figure.name}-{index}"
         _trace(point, folder, analysis, plan)
-        curves = windows.Curves.of(Traces(folder), figure.subjects, figure.window)
+        curves = windows.Curves.of(Traces(folder), figure.subjects, span)
         columns.append((windows.title(figure, analysis, point), curves))
-    layout = windows.Layout(figure.title, figure.labels, figure.width, figure.window)
+    shown = (figure.window[0], last) if any(figure.window) else figure.window
+    layout = windows.Layout(figure.title, figure.labels, figure.width, shown)
     return windows.draw(layout, columns) if columns else None
 
 

@@ -17,9 +17,10 @@ from anabranch.fairness import fair
 from anabranch.metrics import METRICS, FairnessMetric, read_all
 from anabranch.scenario import Scenario
 from anabranch.silence import silences
-from anabranch.stats import Estimate, describe, estimate
+from anabranch.stats import Estimate, describe, estimate, interval_of, interval_of_difference, interval_of_ratio
 from anabranch.study.claims import Verdict, evaluate
 from anabranch.study.engine import request_of
+from anabranch.study.needs import shortfall
 from anabranch.study.store import run_key
 from anabranch.sweep import matches, plain
 from anabranch.theory import QUANTITIES
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.fairness import Fairness
+    from anabranch.stats import Bounds
+    from anabranch.study.claims import Claim
     from anabranch.study.definition import Effort, Run, Study
     from anabranch.study.figures import Figure, Reference
     from anabranch.study.published import Published
@@ -95,6 +98,7 @@ class Analysis:
         """The values of all metrics, once all documents have been gone through."""
         self._late: Counter[str] = Counter()
         self._silent: list[str] = []
+        self._durations: dict[str, float] = {}
 
     def records(self) -> Iterator[tuple[Run, Record]]:
         """All finished runs with what is stored of them, read one after the other.
@@ -117,6 +121,7 @@ class Analysis:
                         found[subject] = array("d")
                     found[subject].append(value)
                 host = document.get("host")
+                self._durations[point] = document["duration_s"]
                 late[point] += bool(host and host["lateness"]["overloaded"])
                 silent += silences(document)[:1]
             yield run, record
@@ -139,6 +144,10 @@ class Analysis:
     def late(self, point: Point) -> int:
         """Number of a point's runs on a machine that could not keep up with its network."""
         return self._late[point.key] if self._values else 0
+
+    def duration_s(self, point: Point) -> float:
+        """How long a run of a point lasts."""
+        return self._durations[point.key] if self._values else 0.0
 
     @property
     def silences(self) -> list[str]:
@@ -170,10 +179,13 @@ class Analysis:
         cached = self._cache.get((point.key, metric))
         if cached is not None:
             return cached
-        samples = self.samples(point, metric)
-        found = {s: estimate(values, self.study.centre, self.study.interval) for s, values in samples.items()}
+        found = {subject: self.estimate(values) for subject, values in self.samples(point, metric).items()}
         self._cache[point.key, metric] = found
         return found
+
+    def estimate(self, samples: Sequence[float]) -> Estimate:
+        """Centre and interval of some repetitions, as the study asks for them."""
+        return estimate(samples, self.study.centre, self.study.interval)
 
     def samples(self, point: Point, metric: str) -> dict[str, list[float]]:
         """Values of a metric at a point by subject, one for each run that has one."""
@@ -246,6 +258,22 @@ class Analysis:
         found = self.estimates(point, metric).get(subject)
         return None if found is None else found.centre
 
+    def values(self, point: Point, metric: str, subject: str) -> Sequence[float]:
+        """The values of a metric at a point, one for each run that has one."""
+        return self.samples(point, metric).get(subject, [])
+
+    def interval(self, first: Sequence[float], kind: str, second: Sequence[float], *, paired: bool) -> Bounds | None:
+        """The 95 % interval of a centre, or of the difference ("order") or ratio of two; `None` without any spread."""
+        if kind == "order":
+            return interval_of_difference(first, second, self.study.centre, paired=paired)
+        if kind == "ratio":
+            return interval_of_ratio(first, second, self.study.centre, paired=paired)
+        return interval_of(first, self.study.centre, self.study.interval)
+
+    def shortfall(self, claim: Claim) -> str:
+        """What this form of the study lacks of what a claim needs; empty if nothing."""
+        return shortfall(self.study, self.effort, claim)
+
     def without(self, point: Point, metric: str, subject: str) -> str:
         """How many of a point's runs have no value of a metric where others have one, and where; empty if none."""
         runs = self._counts[point.key]
@@ -275,6 +303,11 @@ class Analysis:
             return []
         return [s for s in figure.subjects if all(s not in self.estimates(p, figure.metric) for p in points)]
 
+    def ended(self, figure: Figure) -> list[Point]:
+        """Points of a figure over time whose runs end before its window begins."""
+        points = [p for p in self.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
+        return [p for p in points if figure.kind == "windows" and self.duration_s(p) <= figure.window[0]]
+
     def published_at(self, point: Point) -> dict[str, float]:
         """Published values at a point, by flow."""
         return self.study.published.at(point) if self.study.published is not None else {}
@@ -282,7 +315,7 @@ class Analysis:
     @cached_property
     def comparisons(self) -> list[Comparison]:
         """Every flow at every point, with the published value where there is one."""
-        metric = self.study.published.metric if self.study.published is not None else self.study.metric
+        metric = self.study.tabulated
         found = []
         for point in self.points():
             published = self.published_at(point)

@@ -4,6 +4,9 @@ Kinds: `value` (within a tolerance of what is expected), `at_least`, `at_most`, 
 tolerance) and `order` (the first quantity is larger). A claim that covers several points holds if it holds at each
 that the form of the study has, or, if it says so, of the smallest or the largest of them.
 
+A value has a 95 % interval if repetitions differ. A claim passes or fails if the whole interval lies on one side of its
+bounds, and is undecided otherwise; where all repetitions are equal, or there is one only, the value decides.
+
 Worlds: `run` (a metric of finished runs), `theory` (a quantity that follows from the scenario, see
 `anabranch.theory`) and `elsewhere` (of a machine or a network that nobody can have again: listed, and never held
 against anything).
@@ -12,10 +15,12 @@ against anything).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch.metrics import METRICS
+from anabranch.stats import Bounds
+from anabranch.study.needs import Needs, read_needs
 from anabranch.sweep import matches, plain
 from anabranch.theory import QUANTITIES
 
@@ -29,7 +34,20 @@ if TYPE_CHECKING:
 KINDS = ("value", "at_least", "at_most", "ratio", "order")
 WORLDS = ("run", "theory", "elsewhere")
 EXTREMES = ("smallest", "largest")
+OUTCOMES = ("pass", "fail", "undecided", "incomplete", "needs more", "not run")
+"""Of a claim: undecided if a bound lies within an interval, incomplete if something is missing, "needs more" if the
+form falls short of what the claim needs, "not run" if nothing of it was run."""
 _SHOWN = 4  # of the points that a claim or a figure lacks
+
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "value": ("expect", "tolerance"),
+    "at_least": ("expect",),
+    "at_most": ("expect",),
+    "ratio": ("against", "expect", "tolerance"),
+    "order": ("against",),
+}
+"""The keys that each kind needs beside the quantity."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +79,20 @@ class Claim:
     """Whether the estimates count without their sign."""
     extreme: str = ""
     """One of `EXTREMES` if the claim is about that value of all its points; "" if it is about each of them."""
+    needs: Needs = field(default_factory=Needs)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Least and largest value with which it holds."""
+        match self.kind:
+            case "at_least":
+                return (self.expect, math.inf)
+            case "at_most":
+                return (-math.inf, self.expect)
+            case "order":
+                return (0.0, math.inf)
+            case _:
+                return (self.expect - self.tolerance, self.expect + self.tolerance)
 
 
 @dataclass(frozen=True)
@@ -70,7 +102,10 @@ class Measured:
     where: str
     value: float
     """The quantity itself, or the ratio of the two, or first minus second."""
-    holds: bool
+    interval: Bounds | None
+    """The 95 % interval of the value; `None` if the value decides."""
+    outcome: str
+    """One of: pass, fail, undecided."""
 
 
 @dataclass(frozen=True)
@@ -87,22 +122,28 @@ class Verdict:
     """Where some runs have no value, and how many: the estimate is of the others alone."""
     begun: bool
     """Whether any point of the claim was run."""
+    shortfall: str = ""
+    """What this form of the study lacks of what the claim needs."""
 
     @property
     def outcome(self) -> str:
-        """One of: pass, fail, "incomplete" if something is missing, "not run" if nothing of the claim was run."""
-        if self.claim.world == "elsewhere":
+        """One of `OUTCOMES`."""
+        if self.claim.world == "elsewhere" or not self.begun:
             return "not run"
-        if any(not m.holds for m in self.measured):
+        if self.shortfall:
+            return "needs more"
+        found = {measured.outcome for measured in self.measured}
+        if "fail" in found:
             return "fail"
-        if not self.begun:
-            return "not run"
-        return "incomplete" if self.missing or not self.measured else "pass"
+        if self.missing or not self.measured:
+            return "incomplete"
+        return "undecided" if "undecided" in found else "pass"
 
     @property
     def gaps(self) -> list[str]:
         """What was not measured, for people."""
         named = (
+            ("needs", (self.shortfall,) if self.shortfall else ()),
             ("missing", self.missing),
             ("not in this form", self.left_out),
             ("runs without a value, left out", self.without),
@@ -121,6 +162,15 @@ class Estimates(Protocol):
 
     def centre(self, point: Point, metric: str, subject: str) -> float | None:
         """The estimate of a metric at a point; `None` where there is none."""
+
+    def values(self, point: Point, metric: str, subject: str) -> Sequence[float]:
+        """The values of a metric at a point, one for each run that has one."""
+
+    def interval(self, first: Sequence[float], kind: str, second: Sequence[float], *, paired: bool) -> Bounds | None:
+        """The 95 % interval of a centre, or of the difference ("order") or ratio of two; `None` without any spread."""
+
+    def shortfall(self, claim: Claim) -> str:
+        """What this form of the study lacks of what a claim needs; empty if nothing."""
 
     def theory(self, point: Point, name: str, subject: str) -> float | None:
         """A quantity of theory at a point, which needs no run; `None` if the subject has none."""
@@ -153,12 +203,11 @@ def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
 
     """
     kind = table.choice("kind", KINDS)
+    _check_keys(table, kind)
     world = table.choice("world", WORLDS, "run")
     quantity = _quantity(table, scopes, None, world)
     against = None
     if kind in ("ratio", "order"):
-        if not table.has("against"):
-            raise table.error(f'a claim of kind "{kind}" compares with another quantity: add "against"')
         inner = table.table("against")
         against = _quantity(inner, scopes, quantity, world)
         _check_counterpart(inner, quantity, against, scopes)
@@ -175,9 +224,24 @@ def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
         world=world,
         absolute=table.get("absolute", bool, False),
         extreme=table.choice("extreme", ("", *EXTREMES), ""),
+        needs=read_needs(table),
     )
     table.finish()
     return claim
+
+
+def _check_keys(table: Table, kind: str) -> None:
+    """Check that a claim has what its kind needs, and nothing of another kind."""
+    needed = KEYS[kind]
+    possible = dict.fromkeys(key for keys in KEYS.values() for key in keys)
+    wrong = sorted((key for key in possible if table.has(key) != (key in needed)), key=table.has, reverse=True)
+    if wrong:
+        listed_keys = " and ".join(f'"{key}"' for key in needed)
+        key = wrong[0]
+        what = f'"{key}" does not belong to' if table.has(key) else f'"{key}" is missing in'
+        raise table.error(
+            f'{what} a claim of kind "{kind}", which needs {listed_keys}', key if table.has(key) else None
+        )
 
 
 def _quantity(table: Table, scopes: Mapping[str, Scope], like: Quantity | None, world: str) -> Quantity:
@@ -238,13 +302,49 @@ def evaluate(claim: Claim, estimates: Estimates) -> Verdict:
             if value is None:
                 missing.append(where)
             else:
-                measured.append(Measured(where, value, _holds(claim, value)))
+                measured.append(_measured(claim, where, value, _interval(claim, point, other, index, estimates)))
                 without += _without(claim, point, other, index, estimates)
     if claim.extreme and measured:
         measured = [(min if claim.extreme == "smallest" else max)(measured, key=lambda m: m.value)]
     return Verdict(
-        claim, tuple(measured), tuple(missing), tuple(dict.fromkeys(left_out)), tuple(dict.fromkeys(without)), begun
-    )
+        claim, tuple(measured), tuple(missing), tuple(dict.fromkeys(left_out)), tuple(dict.fromkeys(without)), begun,
+        estimates.shortfall(claim),
+    )  # fmt: skip
+
+
+def _measured(claim: Claim, where: str, value: float, interval: Bounds | None) -> Measured:
+    """A value with its outcome: that of the whole interval if there is one."""
+    if interval is None:
+        return Measured(where, value, None, "pass" if _holds(claim, value) else "fail")
+    least, most = claim.bounds
+    if least <= interval.low and interval.high <= most:
+        outcome = "pass"
+    elif interval.high < least or interval.low > most:
+        outcome = "fail"
+    else:
+        outcome = "undecided"
+    return Measured(where, value, interval, outcome)
+
+
+def _interval(claim: Claim, point: Point, other: Point, index: int, estimates: Estimates) -> Bounds | None:
+    """The 95 % interval of what a claim is about at a point."""
+    if claim.world == "theory":
+        return None
+    first = estimates.values(point, claim.quantity.metric, _subject(claim.quantity, index))
+    if claim.against is None:
+        found = estimates.interval(first, claim.kind, (), paired=False)
+        return _without_sign(found) if claim.absolute and found is not None else found
+    second = estimates.values(other, claim.against.metric, _subject(claim.against, index))
+    if claim.absolute:
+        first, second = [abs(value) for value in first], [abs(value) for value in second]
+    # Runs of the same point are the same runs.
+    paired = point == other and len(first) == len(second)
+    return estimates.interval(first, claim.kind, second, paired=paired)
+
+
+def _without_sign(interval: Bounds) -> Bounds:
+    ends = sorted((abs(interval.low), abs(interval.high)))
+    return Bounds(0.0, ends[1]) if interval.low < 0.0 < interval.high else Bounds(*ends)
 
 
 def _left_out(quantity: Quantity, estimates: Estimates) -> list[str]:

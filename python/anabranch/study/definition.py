@@ -7,6 +7,8 @@ module turns the folder into values; docs/reference/studies.md describes the key
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from anabranch.stats import INTERVALS
 from anabranch.study.claims import Claim, read_claims
 from anabranch.study.document import Table
 from anabranch.study.figures import Figure, read_figures
+from anabranch.study.needs import shortfall
 from anabranch.study.published import Published, check_divisors, read_published
 from anabranch.study.scope import Scope
 from anabranch.sweep import Parameter, Point, Setting, Value, cross, fill, matches, plain, seed_of, setting
@@ -77,6 +80,8 @@ class Effort:
     """Scenario keys for every run, on top of the study's own."""
     values: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     more: tuple[More, ...] = ()
+    real_time: bool = False
+    """Whether it is for worlds where a run takes as long as it lasts."""
 
     def repetitions_of(self, point: Point) -> int:
         """Runs of a point."""
@@ -135,6 +140,18 @@ class Study:
         """Every form that the study can be run in."""
         return (self.full, self.full_real_time, self.quick, self.quick_real_time)
 
+    @property
+    def tabulated(self) -> str:
+        """The metric of the tables: what was published, or else the study's own."""
+        return self.published.metric if self.published is not None else self.metric
+
+    def metrics_of(self, experiment: str) -> list[str]:
+        """The metrics of an experiment's runs that a table, a figure or a claim uses, that of the tables first."""
+        quantities = [q for claim in self.claims if claim.world == "run" for q in (claim.quantity, claim.against) if q]
+        used = [(figure.experiment, figure.metric) for figure in self.figures if figure.kind != "windows"]
+        used += [(quantity.experiment, quantity.metric) for quantity in quantities]
+        return list(dict.fromkeys([self.tabulated, *(metric for of, metric in used if of == experiment)]))
+
     def effort(self, quick: bool, repetitions: int | None = None, *, real_time: bool = False) -> Effort:
         """The quick or the full form, with another number of repetitions of every point if one is given."""
         forms = (self.quick, self.quick_real_time) if quick else (self.full, self.full_real_time)
@@ -163,6 +180,22 @@ class Study:
             for repetition in range(1, effort.repetitions_of(point) + 1)
         ]
 
+    def count(self, effort: Effort) -> int:
+        """The number of runs, without making any."""
+        total = 0
+        for experiment in self.experiments.values():
+            if experiment.theory:
+                continue
+            lists = [self.values(name, experiment, effort) for name in experiment.over]
+            more = [more for more in effort.more if more.experiment == experiment.name]
+            if not more:
+                total += effort.repetitions * math.prod(map(len, lists))
+                continue
+            for combination in itertools.product(*lists):
+                point = Point(experiment.name, "", dict(zip(experiment.over, combination, strict=True)), ())
+                total += effort.repetitions_of(point)
+        return total
+
     def values(self, parameter: str, experiment: Experiment, effort: Effort) -> tuple[Value, ...]:
         """The values that a parameter has in an experiment and effort, the most particular list first."""
         lists: list[Mapping[str, tuple[Value, ...]]] = [experiment.values, effort.values]
@@ -179,6 +212,28 @@ def load(folder: Path) -> Study:
         InputError: Naming file, line and remedy of the first mistake.
 
     """
+    study, table = _grid(folder)
+    _check_choices(study, table)
+    study = dataclasses.replace(study, scenarios=_templates(study, table))
+    _check_more(study, table)
+    study = _with_references(study, table)
+    table.finish()
+    return study
+
+
+def outline(folder: Path) -> Study:
+    """Read the grids of a study alone, without its scenarios, published values, figures and claims.
+
+    Raises:
+        InputError: Naming file, line and remedy of the first mistake in what is read.
+
+    """
+    study, _ = _grid(folder)
+    return study
+
+
+def _grid(folder: Path) -> tuple[Study, Table]:
+    """A study with its grids, and its file, the rest of which is still to be read."""
     file = folder / FILE
     if not file.is_file():
         raise InputError(f'holds no "{FILE}", so it is no study', str(folder))
@@ -210,12 +265,7 @@ def load(folder: Path) -> Study:
         claims=(),
         scenarios={},
     )
-    _check_choices(study, table)
-    study = dataclasses.replace(study, scenarios=_templates(study, table))
-    _check_more(study, table)
-    study = _with_references(study, table)
-    table.finish()
-    return study
+    return study, table
 
 
 def _interval(table: Table, centre: Centre) -> Interval:
@@ -245,8 +295,8 @@ def _with_references(study: Study, table: Table) -> Study:
     return dataclasses.replace(
         study,
         published=published,
-        figures=read_figures(table.rows("figure"), scopes),
-        claims=_claims(table, study.folder, scopes),
+        figures=read_figures(table.rows("figure"), scopes, study.metric),
+        claims=_claims(table, study, scopes),
     )
 
 
@@ -299,7 +349,8 @@ def _forms(
         own = form.table("real_time")
         real_time = own if form.has("real_time") else form
         forms[name] = _effort(form, name == "quick", parameters, experiments)
-        forms[f"{name}_real_time"] = _effort(real_time, name == "quick", parameters, experiments)
+        found = _effort(real_time, name == "quick", parameters, experiments)
+        forms[f"{name}_real_time"] = dataclasses.replace(found, real_time=True)
     return forms
 
 
@@ -366,6 +417,12 @@ def _check_choices(study: Study, table: Table) -> None:
         for value in parameter.choices:
             if value not in shown:
                 place = table.table("parameter").table(name).table("choice")
+                for rest in parameter.choices[value]:
+                    if f"{value}.{rest}" in shown:
+                        raise place.error(
+                            f'a dot separates keys, so that this is a choice for "{value}": '
+                            f'write choice."{value}.{rest}"', value,
+                        )  # fmt: skip
                 raise place.error(f'the choice "{value}" is not among the values ({nearest(value, shown)})', value)
 
 
@@ -378,14 +435,23 @@ def _check_more(study: Study, table: Table) -> None:
                 raise row.error(f'no point of "{more.experiment}" in the {name} form is so', "where")
 
 
-def _claims(table: Table, folder: Path, scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
-    """Claims, from the file that the study names."""
+def _claims(table: Table, study: Study, scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
+    """Claims, from the file that the study names.
+
+    Raises:
+        InputError: If one has a mistake, or needs what the full form does not have either.
+
+    """
     name = table.get("claims", str, "")
     if not name:
         return ()
-    file = Table.load(folder / name)
-    claims = read_claims(file.rows("claim"), scopes)
+    file = Table.load(study.folder / name)
+    rows = file.rows("claim")
+    claims = read_claims(rows, scopes)
     file.finish()
+    for row, claim in zip(rows, claims, strict=True):
+        if lacks := shortfall(study, study.full, claim):
+            raise row.error(f'"needs" asks for more than the full form: {lacks}', "needs")
     return claims
 
 

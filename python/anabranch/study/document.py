@@ -57,7 +57,7 @@ class Table:
             content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             found = re.search(r"line (\d+)", str(error))
-            message = re.sub(r" \(at .*\)$", "", str(error))
+            message = _explained(re.sub(r" \(at .*\)$", "", str(error)), text, int(found[1]) if found else 0)
             raise InputError(f"is not TOML: {message}", file, int(found[1]) if found else None) from None
         return cls(content, (), text, file)
 
@@ -147,6 +147,10 @@ class Table:
         """Whether the key is there."""
         return key in self._content
 
+    def holds(self, key: str, kind: type) -> bool:
+        """Whether the key is there with a value of a kind."""
+        return isinstance(self._content.get(key), kind)
+
     def finish(self) -> None:
         """Check that every key was read.
 
@@ -157,6 +161,20 @@ class Table:
         for key in self._content:
             if key not in self._read:
                 raise self.error(f'"{key}" is not known here ({nearest(key, self._read)})', key)
+
+
+def _explained(message: str, text: str, number: int) -> str:
+    """What is wrong with a line that is not TOML: an array of tables has to come before the tables within it."""
+    lines = text.splitlines()
+    header = _HEADER.match(lines[number - 1]) if 0 < number <= len(lines) else None
+    if header and header[1] == "[[":
+        for earlier, line in enumerate(lines[: number - 1], start=1):
+            inner = _HEADER.match(line)
+            if inner and inner[2].startswith(f"{header[2]}."):
+                brackets = ("[[", "]]") if inner[1] == "[[" else ("[", "]")
+                name = inner[2].join(brackets)
+                return f"{name} in line {earlier} comes before its [[{header[2]}]]: put it after that"
+    return message
 
 
 def line_of(text: str, where: tuple[str | int, ...]) -> int | None:
@@ -182,7 +200,7 @@ def line_of(text: str, where: tuple[str | int, ...]) -> int | None:
 
 def _path_of(header: str, is_array: bool, seen: dict[tuple[str | int, ...], int]) -> tuple[str | int, ...]:
     """Path of a table header, with the current index after the name of each array."""
-    names = [part.strip().strip('"') for part in header.split(".")]
+    names = [part.strip().strip('"') for part in re.findall(r'"[^"]*"|[^."]+', header) if part.strip()]
     path: tuple[str | int, ...] = ()
     for depth, name in enumerate(names, start=1):
         path = (*path, name)

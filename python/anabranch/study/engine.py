@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch.errors import InputError
 from anabranch.simulator import Request, validate
+from anabranch.study.definition import FILE
+from anabranch.study.origin import placed
 from anabranch.study.pool import LocalPool
 from anabranch.study.store import Record, Store, run_key
 from anabranch.testbed.ending import signals_end
@@ -135,7 +137,10 @@ def _check(plan: Plan, runs: Sequence[Run]) -> None:
         )
     for run in runs:
         if run.repetition == 1:
-            plan.check(request_of(plan.study, run))
+            try:
+                plan.check(request_of(plan.study, run))
+            except InputError as error:
+                raise placed(error, plan.study, plan.effort, run.point, FILE) from None
 
 
 def _is_finished(store: Store, plan: Plan, run: Run) -> bool:

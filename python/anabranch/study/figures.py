@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.capacity import ALLOCATION_NAMES
 from anabranch.metrics import METRICS
+from anabranch.sweep import matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from anabranch.sweep import Value
 
 KINDS = ("lines", "bar", "box", "cdf", "heat", "windows")
-TOGETHER = ("mean", "median", "smallest", "largest")
+TOGETHER = ("mean", "median", "smallest", "largest", "sum")
 WIDTHS = ("page", "column")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -28,11 +29,11 @@ class Reference:
 
     label: str
     parameter: str
-    """Parameter whose value gives the height; "" for a constant."""
+    """Parameter whose value gives the height; "" for an allocation or a constant."""
     factor: float
-    """What that value is multiplied with, or the constant."""
+    """Multiplies the value of the parameter or the allocation."""
     offset: float
-    """What is added to it."""
+    """Added to the product; the height itself of a constant."""
     allocation: str
     """Fair allocation that gives the height, in place of a parameter, in Mbit/s; "" for none."""
     flow: str
@@ -40,8 +41,7 @@ class Reference:
 
     def height(self, values: Mapping[str, Value]) -> float:
         """Height at a point of a line that follows no allocation."""
-        value = float(values[self.parameter]) if self.parameter else 1.0
-        return self.offset + self.factor * value
+        return self.offset + (self.factor * float(values[self.parameter]) if self.parameter else 0.0)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,9 @@ class Figure:
     references: tuple[Reference, ...]
     log_x: bool
     together: str
-    """How a cell of a heat map makes one value of those of its points: one of `TOGETHER`."""
+    """How one value is made of those of several points and subjects: one of `TOGETHER`; "" if nothing was said.
+
+    A cell of a heat map takes the centres of its points together, all other kinds the values of each repetition."""
     log_colour: bool
     """Whether the colours of a heat map are logarithmic."""
     window: tuple[float, float]
@@ -81,8 +83,8 @@ class Figure:
     """"page" for as wide as the panels need, "column" for one column of a two-column page."""
 
 
-def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
-    """Read a table [[figure]].
+def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure:
+    """Read a table [[figure]]; `usual` is the metric of one that names none.
 
     Raises:
         InputError: If it names a kind, metric, experiment, parameter, value or subject that is not there.
@@ -91,7 +93,7 @@ def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
     experiments = tuple(scopes)
     scope = scopes[table.choice("experiment", experiments, experiments[0] if len(experiments) == 1 else None)]
     kind = table.choice("kind", KINDS, "lines")
-    metric = table.choice("metric", tuple(METRICS), "goodput")
+    metric = table.choice("metric", tuple(METRICS), usual)
     figure = Figure(
         name=table.get("name", str),
         title=table.get("title", str, ""),
@@ -111,21 +113,22 @@ def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
         where=scope.selection(table, "where"),
         references=tuple(_reference(row, scope, metric) for row in table.rows("reference")),
         log_x=table.get("log_x", bool, False),
-        together=table.choice("together", TOGETHER, "mean"),
+        together=table.choice("together", ("", *TOGETHER), ""),
         log_colour=table.get("log_colour", bool, False),
         window=_window(table),
         width=table.choice("width", WIDTHS, "page"),
     )
     for subject in figure.labels:
         scope.owner(table, "labels", subject)
+    _check_series(table, figure, scope)
     if not _NAME.fullmatch(figure.name):
         raise table.error(f'the name "{figure.name}" becomes a file: use letters, digits, "-" and "_" only', "name")
     table.finish()
     return figure
 
 
-def read_figures(tables: Sequence[Table], scopes: Mapping[str, Scope]) -> tuple[Figure, ...]:
-    """Read all tables [[figure]].
+def read_figures(tables: Sequence[Table], scopes: Mapping[str, Scope], usual: str) -> tuple[Figure, ...]:
+    """Read all tables [[figure]]; `usual` is the metric of those that name none.
 
     Raises:
         InputError: If one has a mistake, or two have the same name.
@@ -133,7 +136,7 @@ def read_figures(tables: Sequence[Table], scopes: Mapping[str, Scope]) -> tuple[
     """
     figures: dict[str, Figure] = {}
     for table in tables:
-        figure = read_figure(table, scopes)
+        figure = read_figure(table, scopes, usual)
         if figure.name in figures:
             raise table.error(f'there is another figure "{figure.name}"; each needs a name of its own', "name")
         figures[figure.name] = figure
@@ -159,6 +162,31 @@ def _series(table: Table, scope: Scope) -> str:
     return name if name == "subject" else scope.parameter(table, "series", name)
 
 
+def _check_series(table: Table, figure: Figure, scope: Scope) -> None:
+    """Check that each mark stands for one point and subject, or that the figure takes several together."""
+    if figure.kind in ("heat", "windows"):
+        return
+    if figure.together and figure.series == "subject":
+        raise table.error('"together" makes one value of several subjects: name a parameter as "series"', "together")
+    if figure.together or figure.kind == "cdf":
+        return
+    shown = (figure.x, figure.rows, figure.columns, figure.series)
+    for name, values in scope.values.items():
+        left = [v for v in values if matches({name: v}, {k: w for k, w in figure.where.items() if k == name})]
+        if name not in shown and len(left) > 1:
+            raise table.error(
+                f'the figure shows points that differ in "{name}", but no axis, panel or series does: name it as one '
+                f'of them, name one value of it in "where", or add together = "mean"'
+            )
+    subjects = figure.subjects or scope.known(figure.metric)
+    if figure.series != "subject" and len(subjects) > 1:
+        raise table.error(
+            f'a line for each "{figure.series}" has several values at a point, those of {", ".join(subjects)}: '
+            'name one of them in "subjects", or add together = "mean"',
+            "series",
+        )
+
+
 def _reference(table: Table, scope: Scope, metric: str) -> Reference:
     name = table.get("parameter", str, "")
     allocation, flow = table.choice("allocation", ("", *ALLOCATION_NAMES), ""), table.get("of", str, "")
@@ -168,6 +196,10 @@ def _reference(table: Table, scope: Scope, metric: str) -> Reference:
         raise table.error(f'an allocation is in Mbit/s, which "{metric}" is not', "allocation")
     if allocation or flow:
         scope.subjects(table, "of", [flow], "goodput")
+    if not name and not allocation:
+        if table.has("factor"):
+            raise table.error('"factor" multiplies a parameter or an allocation: give a constant as "offset"', "factor")
+        table.get("offset", float)
     reference = Reference(
         label=table.get("label", str),
         parameter=scope.quantity(table, "parameter", name) if name else "",

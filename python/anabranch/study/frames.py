@@ -5,12 +5,14 @@ from __future__ import annotations
 import collections
 import contextlib
 import itertools
+import statistics
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from anabranch.metrics import METRICS
 from anabranch.study.columns import Columns, Parts
 
 if TYPE_CHECKING:
@@ -61,23 +63,37 @@ def frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
 
 
 def points(analysis: Analysis) -> pl.DataFrame:
-    """One row per point and flow: ours, its interval, the published value and the deviation."""
-    rows = [
-        {
-            "experiment": c.point.experiment,
-            **c.point.values,
-            "subject": c.subject,
-            "ours": c.ours.centre,
-            "low": c.ours.low,
-            "high": c.ours.high,
-            "confidence": c.ours.confidence,
-            "interval": c.ours.interval,
-            "runs": c.ours.count,
-            "published": c.published,
-            "deviation": c.deviation,
-        }
-        for c in analysis.comparisons
-    ]
+    """One row per point, metric and subject: centre, interval, mean, median and standard deviation of the runs.
+
+    The metrics are those that a table, a figure or a claim uses. Published values are of one metric.
+    """
+    compared = {(c.point.key, c.subject): c for c in analysis.comparisons}
+    rows = []
+    for point in analysis.points():
+        for metric in analysis.study.metrics_of(point.experiment):
+            samples = analysis.samples(point, metric)
+            for subject, ours in analysis.estimates(point, metric).items():
+                comparison = compared.get((point.key, subject)) if metric == analysis.study.tabulated else None
+                rows.append(
+                    {
+                        "experiment": point.experiment,
+                        **point.values,
+                        "subject": subject,
+                        "metric": metric,
+                        "unit": METRICS[metric].unit,
+                        "ours": ours.centre,
+                        "mean": statistics.fmean(samples[subject]),
+                        "median": statistics.median(samples[subject]),
+                        "std": statistics.stdev(samples[subject]) if ours.count > 1 else None,
+                        "n": ours.count,
+                        "low": ours.low,
+                        "high": ours.high,
+                        "confidence": ours.confidence,
+                        "interval": ours.interval,
+                        "published": comparison.published if comparison else None,
+                        "deviation": comparison.deviation if comparison else None,
+                    }
+                )
     return frame(rows)
 
 

@@ -75,6 +75,11 @@ class Scope:
                 raise table.error(f'"{key}" has to name {forms[level]}, not "{subject}" ({hint})', key)
         return tuple(subjects)
 
+    def known(self, metric: str) -> tuple[str, ...]:
+        """The subjects that a metric has values for, as far as they are known before a run; names of paths are not."""
+        links = tuple(f"{link}/{direction}" for link in self.links for direction in _native.directions())
+        return {"run": ("",), "flow": self.flows, "path": (), "link": links}[METRICS[metric].level]
+
     def owner(self, table: Table, key: str, subject: str) -> None:
         """Check that a subject of any metric is a flow or a link, or belongs to one."""
         name = subject.partition("/")[0]

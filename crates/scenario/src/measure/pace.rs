@@ -2,14 +2,18 @@
 
 use anabranch_base::time::{Duration, Time};
 
-/// Deliveries are counted in spans of this length.
-const SPAN: Duration = Duration::from_millis(100);
-
-/// A flow has recovered once it delivers during this number of spans ...
-const RECOVERY_SPANS: usize = 30;
-/// ... at least this share of its delivery before. Data held back by an outage arrives at once, at a rate
-/// that no path has; over this time it does not count as recovery.
+/// Deliveries are counted in steps of this length.
+const STEP: Duration = Duration::from_millis(100);
+/// Steps of a span. Rates are compared over spans that begin one step apart.
+const SPAN_STEPS: usize = 5;
+/// Successive spans that must be fast enough: one more than the spans that contain a single step.
+const RECOVERY_SPANS: usize = SPAN_STEPS + 1;
+/// Share of the earlier mean at which a span is fast enough ...
 const RECOVERY_SHARE: f64 = 0.9;
+/// ... or this quantile of the earlier spans, if that is less: an uneven flow does not have to become even.
+const USUAL_QUANTILE: f64 = 0.05;
+/// Steps at the end of the run whose deliveries are compared with those before the outage.
+const LAST_STEPS: usize = 30;
 
 /// The time of the first link failure in a run, and of the last link recovery after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,64 +29,85 @@ pub struct Outage {
 pub struct Pace {
     outage: Outage,
     since: Time,
-    spans: Vec<u64>,
+    /// Bytes of each step.
+    steps: Vec<u64>,
 }
 
 impl Pace {
     /// Measures a run with an outage; deliveries from `since` on count.
     pub const fn new(outage: Outage, since: Time) -> Self {
-        Self { outage, since, spans: Vec::new() }
+        Self { outage, since, steps: Vec::new() }
     }
 
     /// Adds delivered bytes.
     pub fn add(&mut self, now: Time, bytes: u64) {
-        let at = span(now);
-        if at >= self.spans.len() {
-            self.spans.resize(at + 1, 0);
+        let at = step(now);
+        if at >= self.steps.len() {
+            self.steps.resize(at + 1, 0);
         }
-        self.spans[at] += bytes;
+        self.steps[at] += bytes;
     }
 
-    /// Time from the end of the outage to the first three seconds in which the flow delivers at least nine
-    /// tenths of its delivery in that time before. `None` if there are none until the end, or it delivered
-    /// nothing before.
+    /// Time from the end of the outage to the first of six successive spans that are fast enough. `None` if there are
+    /// none until the end, or the flow delivered nothing before.
+    ///
+    /// Each step counts up to the earlier mean only, so that data held back by the outage adds nothing.
     pub fn recovery(&self, until: Time) -> Option<Duration> {
-        let enough = self.before()? * RECOVERY_SHARE * RECOVERY_SPANS as f64;
-        let (first, end) = (self.up(), span(until));
-        let at = (first..=end.checked_sub(RECOVERY_SPANS)?)
-            .find(|&at| self.delivered(at, at + RECOVERY_SPANS) as f64 >= enough)?;
-        Some(SPAN.saturating_mul((at - first) as u64))
+        let mean = self.before()?;
+        let enough = self.usual(mean).unwrap_or(f64::INFINITY).min(RECOVERY_SHARE * mean * SPAN_STEPS as f64);
+        let first = self.up();
+        let last = step(until).checked_sub(SPAN_STEPS + RECOVERY_SPANS - 1)?;
+        let lasts = |&at: &usize| (at..at + RECOVERY_SPANS).all(|at| self.counted(at, mean) >= enough);
+        let at = (first..=last).find(lasts)?;
+        Some(STEP.saturating_mul((at - first) as u64))
     }
 
     /// Delivery of the flow in the last three seconds, relative to that in the same time before the outage.
     pub fn share(&self, until: Time) -> Option<f64> {
-        let end = span(until);
-        let start = end.checked_sub(RECOVERY_SPANS).filter(|&start| start >= self.up())?;
-        Some(self.delivered(start, end) as f64 / (self.before()? * RECOVERY_SPANS as f64))
+        let end = step(until);
+        let start = end.checked_sub(LAST_STEPS).filter(|&start| start >= self.up())?;
+        Some(self.delivered(start, end) as f64 / (self.before()? * LAST_STEPS as f64))
     }
 
-    /// Bytes a span, before the outage.
+    /// A low quantile of the spans before the outage, linear between two of them; `None` if none is before it.
+    fn usual(&self, mean: f64) -> Option<f64> {
+        let last = step(self.outage.down).checked_sub(SPAN_STEPS)?;
+        let mut counts: Vec<f64> = (step(self.since)..=last).map(|at| self.counted(at, mean)).collect();
+        counts.sort_by(f64::total_cmp);
+        let place = USUAL_QUANTILE * counts.len().checked_sub(1)? as f64;
+        let below = counts[place as usize];
+        let above = counts.get(place as usize + 1).copied().unwrap_or(below);
+        Some(below + (above - below) * place.fract())
+    }
+
+    /// Bytes of the span that begins at a step, of each step up to the earlier mean.
+    fn counted(&self, at: usize, mean: f64) -> f64 {
+        let steps = self.steps.iter().skip(at).take(SPAN_STEPS);
+        steps.map(|&bytes| mean.min(bytes as f64)).sum()
+    }
+
+    /// Bytes a step, before the outage.
     fn before(&self) -> Option<f64> {
-        let (since, down) = (span(self.since), span(self.outage.down));
+        let (since, down) = (step(self.since), step(self.outage.down));
         let bytes = self.delivered(since, down);
         (since < down && bytes > 0).then(|| bytes as f64 / (down - since) as f64)
     }
 
-    /// The first span that is entirely after the outage.
+    /// The first step that is entirely after the outage.
     const fn up(&self) -> usize {
-        self.outage.up.as_nanos().div_ceil(SPAN.as_nanos()) as usize
+        self.outage.up.as_nanos().div_ceil(STEP.as_nanos()) as usize
     }
 
-    /// Bytes in some spans.
+    /// Bytes in some steps.
     fn delivered(&self, from: usize, to: usize) -> u64 {
-        let to = to.min(self.spans.len());
-        self.spans[from.min(to)..to].iter().sum()
+        let to = to.min(self.steps.len());
+        self.steps[from.min(to)..to].iter().sum()
     }
 }
 
-/// The span of a time.
-const fn span(at: Time) -> usize {
-    (at.as_nanos() / SPAN.as_nanos()) as usize
+/// The step of a time.
+const fn step(at: Time) -> usize {
+    (at.as_nanos() / STEP.as_nanos()) as usize
 }
 
 #[cfg(test)]
@@ -93,36 +118,46 @@ mod tests {
         Time::from_secs_f64(seconds)
     }
 
-    /// A hundred bytes per span, `outage` bytes from 2 s to 5 s, then a hundred again from `back` on, until
-    /// 15 s.
+    /// A hundred bytes per step, `outage` bytes from 2 s to 5 s, then a hundred again from `back` on, until 15 s.
     fn pace(outage: u64, back: f64) -> Pace {
         let mut pace = Pace::new(Outage { down: at(2.0), up: at(5.0) }, at(1.0));
-        for span in 0..150 {
-            let now = at(f64::from(span) / 10.0 + 0.05);
-            let down = (20..50).contains(&span) || now < at(back) && span >= 50;
+        for step in 0..150 {
+            let now = at(f64::from(step) / 10.0 + 0.05);
+            let down = (20..50).contains(&step) || now < at(back) && step >= 50;
             pace.add(now, if down { outage } else { 100 });
         }
         pace
     }
 
     #[test]
-    fn recovery_begins_with_three_fast_seconds() {
-        // 2,700 bytes in 30 spans are required: 27 spans of 100, or with 40 per span meanwhile 25 of 100 and
-        // 5 of 40.
-        assert_eq!(pace(0, 9.0).recovery(at(15.0)), Some(Duration::from_millis(3700)));
-        assert_eq!(pace(40, 9.0).recovery(at(15.0)), Some(Duration::from_millis(3500)));
+    fn recovery_begins_with_six_fast_spans() {
+        // 450 of 500 bytes are enough in a span: five steps of 100, or with 50 a step meanwhile one of 50 and four of 100.
+        assert_eq!(pace(0, 9.0).recovery(at(15.0)), Some(Duration::from_secs(4)));
+        assert_eq!(pace(50, 9.0).recovery(at(15.0)), Some(Duration::from_millis(3900)));
         assert_eq!(pace(95, 9.0).recovery(at(15.0)), Some(Duration::ZERO), "it was never much slower");
-        assert_eq!(pace(0, 12.5).recovery(at(15.0)), None, "2.5 s are not enough");
+        assert_eq!(pace(0, 14.0).recovery(at(15.0)), Some(Duration::from_secs(9)));
+        assert_eq!(pace(0, 14.1).recovery(at(15.0)), None, "nine steps hold five spans");
         assert_eq!(pace(0, 12.0).share(at(15.0)), Some(1.0));
         assert_eq!(pace(50, 13.5).share(at(15.0)), Some(0.75));
     }
 
     #[test]
-    fn burst_of_delayed_data_is_no_recovery() {
+    fn released_backlog_adds_nothing() {
         let mut pace = pace(30, 9.0);
+        pace.add(at(5.05), 100_000);
         pace.add(at(6.0), 1_500);
-        // 30 spans of 30 and the 1,500 are 2,400.
+        assert_eq!(pace.recovery(at(15.0)), Some(Duration::from_secs(4)));
         assert_eq!(pace.recovery(at(8.9)), None);
+    }
+
+    #[test]
+    fn uneven_flow_recovers_to_its_usual_unevenness() {
+        let mut pace = Pace::new(Outage { down: at(5.0), up: at(7.0) }, at(1.0));
+        for step in (0..50).chain(90..150) {
+            // 250 and 750 bytes a span by turns, 500 in the mean.
+            pace.add(at(f64::from(step) / 10.0 + 0.05), if step / 5 % 2 == 0 { 50 } else { 150 });
+        }
+        assert_eq!(pace.recovery(at(15.0)), Some(Duration::from_secs(2)));
     }
 
     #[test]

@@ -227,9 +227,11 @@ part! {
         /// From writing a request to reading the last byte of its response; absent without a response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response_time_s: Option<Quantiles>,
-        /// If links fail and recover: time from the last link's recovery to the first three seconds in which
-        /// the flow delivered at least nine tenths of its rate in the measured part before the outage,
-        /// seconds. Absent without such three seconds.
+        /// If links fail and recover: time from the last link's recovery to the first of six successive spans that
+        /// are fast enough, seconds. Spans have 0.5 s and begin 0.1 s apart. Each tenth of a second counts up to
+        /// the mean of the measured part before the outage only, so that data held back by the outage adds
+        /// nothing. A span is fast enough at nine tenths of that mean, or at the 5 % quantile of the spans before
+        /// the outage if that is less. Absent without such spans.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         recovery_s: Option<f64>,
         /// Delivery in the last three seconds of the run, relative to the same rate before the outage.
@@ -305,6 +307,11 @@ part! {
         ssthresh_bytes: Option<u64>,
         /// Mean of the bytes in flight over the same time.
         outstanding_mean_bytes: f64,
+        /// Where a link of the path goes down and comes up again with the last one of the run: from its coming up to the
+        /// arrival of the first data on this path that no other had brought, to the millisecond, seconds. Absent without such
+        /// data, and in the kernel's world.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path_back_s: Option<f64>,
         /// The detected bottleneck at the end: paths with the same number share it. A path with an unshared
         /// bottleneck has its own number; 0 before the first decision, 21 s after the start of the path. This
         /// key and the next two are absent unless the control couples paths by shared bottlenecks.

@@ -121,6 +121,13 @@ pub static METRICS: &[Metric] = &[
         PERCENT,
     ),
     metric("path-outstanding", "Mean of bytes in flight", Level::Path, "outstanding_mean_bytes", KILOBYTES),
+    metric(
+        "path-back-time",
+        "Time to new data on a path that came back",
+        Level::Path,
+        "path_back_s",
+        SECONDS,
+    ),
     metric("utilisation", "Utilisation", Level::Link, "utilisation", PERCENT),
     metric("queue-length", "Mean queue length", Level::Link, "occupancy.mean", PACKETS),
     metric("drops", "Drops", Level::Link, "drops", PACKETS),

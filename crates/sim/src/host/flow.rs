@@ -370,6 +370,12 @@ impl Flow {
         }
     }
 
+    /// The last link of an outage comes up.
+    pub fn watch_returns(&mut self, now: Time, hosts: &Hosts) {
+        let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));
+        self.meters.watch_returns(now, endpoints);
+    }
+
     /// Ends the warm-up: discards the measurements so far.
     pub fn restart(&mut self, now: Time, hosts: &Hosts) {
         let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));

@@ -1,5 +1,6 @@
 //! Measurements at the ends of a flow during the run.
 
+use super::returns::Returns;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Endpoint, Gauge, Held, Report, Waits};
 use anabranch_scenario::measure::TimeMeans;
@@ -49,6 +50,8 @@ pub struct Meters {
     pub held: TimeMeans<2>,
     /// Both ends' reports, and the delivered bytes, at the end of the warm-up.
     pub baseline: Option<Box<Baseline>>,
+    /// What arrives after the last link of an outage came up.
+    pub returns: Option<Box<Returns>>,
 }
 
 /// The state of a flow at the end of the warm-up.
@@ -65,7 +68,7 @@ pub struct Baseline {
 impl Meters {
     /// The meter of the data of the end `source` of a flow that starts at `start`.
     pub const fn new(source: usize, start: Time) -> Self {
-        Self { source, paths: Vec::new(), held: TimeMeans::new(start), baseline: None }
+        Self { source, paths: Vec::new(), held: TimeMeans::new(start), baseline: None, returns: None }
     }
 
     /// Samples an end that has just been processed.
@@ -79,6 +82,9 @@ impl Meters {
             // Usually, all arriving data is read at once. Out-of-order data is a part of the unread data.
             if bytes != 0 || before != 0 {
                 self.held.set(now, [bytes, reordering]);
+            }
+            if let Some(returns) = &mut self.returns {
+                returns.look(now, endpoint);
             }
         }
     }
@@ -104,6 +110,12 @@ impl Meters {
         } else {
             self.held.end(now);
         }
+    }
+
+    /// The last link of an outage comes up: watches what arrives from now on.
+    pub fn watch_returns(&mut self, now: Time, endpoints: [Option<&dyn Endpoint>; 2]) {
+        let report = endpoints[1 - self.source].map(Endpoint::report).unwrap_or_default();
+        self.returns = Some(Box::new(Returns::new(now, report.arrivals)));
     }
 
     /// Ends the warm-up: discards the means so far and stores the present counters.

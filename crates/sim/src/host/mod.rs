@@ -10,6 +10,7 @@ mod meters;
 mod ports;
 mod protocols;
 mod relay;
+mod returns;
 mod side;
 
 pub use applications::{Applications, State, Transfer};
@@ -19,4 +20,5 @@ pub use flow::{End, Flow, Parts};
 pub use hosts::{HostId, Hosts, World};
 pub use meters::{Baseline, Meters, PathMeter};
 pub use relay::{Legs, Relays};
+pub use returns::Returns;
 pub use side::{RECEIVER, SENDER};

@@ -4,7 +4,7 @@ use crate::engine::Datapath;
 use crate::engine::datapath::{MiddleboxCounts, Middleboxes};
 use crate::host::{Baseline, Flow, Legs, PathMeter, RECEIVER, Relays, SENDER, Transfer, World};
 use crate::scenario::Scenario;
-use crate::scenario::model::{self, Directions, Protocol};
+use crate::scenario::model::{self, Change, Directions, Event, Protocol};
 use crate::scenario::result::{
     FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles,
 };
@@ -134,6 +134,9 @@ impl Run<'_> {
             };
             report.arrivals.iter().map(placed).collect::<Vec<_>>()
         });
+        let returns = flow.meters.returns.iter().flat_map(|returns| returns.times());
+        let returns: Vec<_> = returns.map(|(to, from, after)| (place(to), place(from), after)).collect();
+        let came_up = self.came_up();
         let mut names = PathNames::default();
         let mut results = Vec::new();
         for (at, path) in reports[source].paths.iter().enumerate() {
@@ -145,7 +148,11 @@ impl Run<'_> {
             // A flow that has not started has no meters.
             let meter = flow.meters.paths.get(path.id.index()).copied().unwrap_or(PathMeter::new(self.now));
             let rates = [self.measured().rate(arrived), self.measured().rate(sent)];
-            results.push(self.path(path, &meter, rates, (name, links)));
+            let is_back = links.iter().any(|link| came_up.contains(&link.as_str()));
+            let of_this = |&&(to, from, _): &&(_, _, _)| is_back && way.includes(to, from);
+            let path_back_s =
+                returns.iter().filter(of_this).map(|&(_, _, after)| after.as_secs_f64()).reduce(f64::min);
+            results.push(PathResult { path_back_s, ..self.path(path, &meter, rates, (name, links)) });
         }
         results
     }
@@ -187,12 +194,26 @@ impl Run<'_> {
             cwnd_max_bytes,
             ssthresh_bytes: Some(path.ssthresh).filter(|&threshold| threshold != u64::MAX),
             outstanding_mean_bytes,
+            path_back_s: None,
             bottleneck: path.grouping.map(|grouping| grouping.bottleneck),
             bottleneck_share: path.grouping.and_then(|grouping| grouping.bottleneck_share()),
             coupled_share: path.grouping.and_then(|grouping| grouping.shared_share()),
             kernel: BTreeMap::new(),
             blocked_s: BTreeMap::new(),
         }
+    }
+
+    /// The links that come up with the last one of an outage.
+    fn came_up(&self) -> Vec<&str> {
+        let Some(outage) = self.scenario.outage() else { return Vec::new() };
+        let comes_up =
+            |event: &&Event| event.at == outage.up && event.changes.contains(&Change::State { up: true });
+        self.scenario
+            .events
+            .iter()
+            .filter(comes_up)
+            .map(|event| &*self.scenario.links[event.link].name)
+            .collect()
     }
 
     /// The links that a path takes.
@@ -240,11 +261,14 @@ impl Way {
         Self { to: remote, from: several.then_some(local) }
     }
 
+    /// Whether data to one address from another came over it.
+    fn includes(&self, to: SocketAddr, from: SocketAddr) -> bool {
+        to == self.to && self.from.is_none_or(|own| own == from)
+    }
+
     /// Payload bytes that it has delivered.
     fn brought(&self, arrivals: &[Arrival]) -> u64 {
-        let of_this = |arrival: &&Arrival| {
-            arrival.local == self.to && self.from.is_none_or(|from| from == arrival.remote)
-        };
+        let of_this = |arrival: &&Arrival| self.includes(arrival.local, arrival.remote);
         arrivals.iter().filter(of_this).map(|arrival| arrival.new).sum()
     }
 }

@@ -241,6 +241,10 @@ impl<'a> Simulation<'a> {
         let ordered = self.scenario.events.get(self.controls.event);
         if let Some(event) = ordered.filter(|event| event.at <= now) {
             self.controls.event += 1;
+            let comes_up = event.changes.contains(&Change::State { up: true });
+            if comes_up && self.scenario.outage().is_some_and(|outage| outage.up == event.at) {
+                self.flows.iter_mut().for_each(|flow| flow.watch_returns(now, &self.world.hosts));
+            }
             self.apply(now, event.link, event.directions, &event.changes);
             if self.trace_changes {
                 self.sample(now)?;

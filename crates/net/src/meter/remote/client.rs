@@ -252,12 +252,12 @@ fn way(
     // A workload that was completed is measured up to its end.
     let until = read.completed_s.unwrap_or(ended.until.as_secs_f64());
     let measured_s = (until - test.warmup.as_secs_f64()).max(0.0);
-    let Read { measured_bytes, messages, due, .. } = read;
+    let Read { measured_bytes, measured_messages, measured_due, due, .. } = read;
     Some(Way {
         direction: direction.to_owned(),
         goodput_bps: if measured_s > 0.0 { measured_bytes as f64 * 8.0 / measured_s } else { 0.0 },
         measured_s,
-        lost_messages: datagrams.then(|| due.saturating_sub(messages)),
+        lost_messages: datagrams.then(|| measured_due.saturating_sub(measured_messages)),
         open_messages: datagrams.then(|| written.messages.saturating_sub(due)),
         written,
         read,

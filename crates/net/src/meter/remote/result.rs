@@ -55,10 +55,16 @@ pub struct Read {
     pub measured_bytes: u64,
     /// Messages that arrived whole.
     pub messages: u64,
+    /// Of these, messages after the warm-up.
+    #[serde(default)]
+    pub measured_messages: u64,
     /// Datagrams that arrived after later ones.
     pub reordered: u64,
     /// Number of datagrams sent up to and including the latest one that arrived.
     pub due: u64,
+    /// Of these, datagrams that became due after the warm-up.
+    #[serde(default)]
+    pub measured_due: u64,
     /// Datagrams and connections that do not belong to this test.
     pub foreign: u64,
     /// Bytes per interval.
@@ -170,7 +176,7 @@ pub struct Way {
     pub goodput_bps: f64,
     /// Duration over which that is measured, seconds.
     pub measured_s: f64,
-    /// Lost messages, sent before one that arrived; for datagrams only.
+    /// Messages that became due after the warm-up and were lost although a later one arrived; for datagrams only.
     pub lost_messages: Option<u64>,
     /// Messages that were sent after the last one that arrived, and were in flight or lost at the end of the
     /// test; for datagrams only.

@@ -175,10 +175,7 @@ impl Talk<'_> {
                     if pattern(header, len).first_difference(&chunk[HEADER_BYTES..len]).is_some() {
                         return self.tally.fault(changed(header));
                     }
-                    let mut counts = self.tally.counts();
-                    counts.read.reordered += u64::from(u64::from(header.number) < counts.read.due);
-                    counts.read.due = counts.read.due.max(u64::from(header.number) + 1);
-                    drop(counts);
+                    self.tally.due(now, header.number.into());
                     self.tally.read(now, header.len);
                     self.tally.message(now, self.one_clock.then_some(header.born));
                 }

@@ -64,11 +64,21 @@ impl EndTally {
         *slot(&mut read.intervals, self.place(now)) += bytes;
     }
 
+    /// A datagram with this number arrived: all before it are due, too.
+    pub fn due(&self, now: Time, number: u64) {
+        let read = &mut self.counts().read;
+        read.reordered += u64::from(number < read.due);
+        let due = read.due.max(number + 1);
+        read.measured_due += if now >= self.warmup { due - read.due } else { 0 };
+        read.due = due;
+    }
+
     /// A message has been read completely; `born` is given if both ends share a clock.
     pub fn message(&self, now: Time, born: Option<Time>) {
         let mut guard = self.counts();
         let counts = &mut *guard;
         counts.read.messages += 1;
+        counts.read.measured_messages += u64::from(now >= self.warmup);
         let Some(born) = born.filter(|_| now >= self.warmup) else { return };
         let age = now.since(born);
         counts.delays.add(age, 1);
@@ -120,8 +130,21 @@ mod tests {
             (read.intervals.as_slice(), read.bytes, read.measured_bytes),
             ([10, 0, 20].as_slice(), 30, 20)
         );
-        assert_eq!((read.messages, read.delays.as_slice()), (3, [(0.6, 0.03)].as_slice()));
+        assert_eq!((read.messages, read.measured_messages), (3, 2));
+        assert_eq!(read.delays, [(0.6, 0.03)]);
         assert!((read.delay_s.unwrap().mean - 0.03).abs() < 1e-9);
         assert_eq!(fault, None);
+    }
+
+    #[test]
+    fn datagrams_are_due_in_the_span_of_the_one_that_shows_it() {
+        let ms = |millis| Time::ZERO + Duration::from_millis(millis);
+        let tally =
+            Tally::new(&Span::new(Clock::new(), ms(100), ms(1000)), Duration::from_millis(250), false);
+        for (at, number) in [(10, 0), (50, 4), (150, 3), (200, 9)] {
+            tally.due(ms(at), number);
+        }
+        let (_, read, _) = tally.result();
+        assert_eq!((read.due, read.measured_due, read.reordered), (10, 5, 1));
     }
 }

@@ -1,0 +1,73 @@
+//! When paths carry new data again after their links came up.
+
+use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::{Arrival, Endpoint};
+use core::net::SocketAddr;
+
+/// Arrivals are compared at most once in this time, which bounds the error of a measured return.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The first new data between each pair of addresses after a moment, as its receiver sees it.
+#[derive(Clone, Debug)]
+pub struct Returns {
+    since: Time,
+    next_look: Time,
+    before: Vec<Arrival>,
+    first: Vec<(SocketAddr, SocketAddr, Time)>,
+}
+
+impl Returns {
+    /// Of a receiver to which this has arrived so far.
+    pub const fn new(since: Time, before: Vec<Arrival>) -> Self {
+        Self { since, next_look: since, before, first: Vec::new() }
+    }
+
+    /// Looks at a receiver that has just done something.
+    #[cold]
+    pub fn look<E: Endpoint>(&mut self, now: Time, receiver: &E) {
+        if now >= self.next_look {
+            self.next_look = now + LOOK_INTERVAL;
+            self.note(now, &receiver.report().arrivals);
+        }
+    }
+
+    fn note(&mut self, now: Time, arrivals: &[Arrival]) {
+        for arrival in arrivals {
+            let same = |known: &&Arrival| (known.local, known.remote) == (arrival.local, arrival.remote);
+            let before = self.before.iter().find(same).map_or(0, |known| known.new);
+            let noted = |&(local, remote, _): &_| (local, remote) == (arrival.local, arrival.remote);
+            if arrival.new > before && !self.first.iter().any(noted) {
+                self.first.push((arrival.local, arrival.remote, now));
+            }
+        }
+    }
+
+    /// For each pair of addresses, the receiver's and the sender's, how long its first new data took.
+    pub fn times(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr, Duration)> {
+        self.first.iter().map(|&(local, remote, at)| (local, remote, at.since(self.since)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(remote: u8, new: u64) -> Arrival {
+        let [local, remote] = [1, remote].map(|last| SocketAddr::from(([10, 0, 0, last], 1)));
+        Arrival { local, remote, new }
+    }
+
+    #[test]
+    fn first_new_data_counts_from_the_return() {
+        let at = |millis| Time::ZERO + Duration::from_millis(millis);
+        let mut returns = Returns::new(at(100), vec![arrival(2, 10), arrival(3, 5)]);
+        returns.note(at(107), &[arrival(2, 10), arrival(3, 6)]);
+        returns.note(at(150), &[arrival(2, 11), arrival(3, 7), arrival(4, 0)]);
+        let times: Vec<_> = returns.times().map(|(_, remote, after)| (remote, after)).collect();
+        let expected = [(3, 7), (2, 50)];
+        assert_eq!(
+            times,
+            expected.map(|(last, after)| (arrival(last, 0).remote, Duration::from_millis(after)))
+        );
+    }
+}

@@ -1,0 +1,99 @@
+"""A short run of a scenario's network in which hardly anything is sent, nothing is lost and no link goes down.
+
+It shows which paths the protocols open, and which links lead from a proxy to the receiving host.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from anabranch.capacity import bits_per_second, directions, seconds
+from anabranch.simulator import Document, Request, simulate
+from anabranch.sweep import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anabranch.capacity import Path
+
+_SETTLING_S = 10.0
+"""For how long paths are waited for, besides the round trips: above a few initial timeouts of every protocol."""
+_ROUND_TRIPS = 20
+_SLOWER = 100
+"""By how much the flows of the short run stay below the slowest link."""
+_LEAST_BPS = 100.0
+
+
+def run(spelt_out: Document, file: str) -> Document:
+    """The result of such a run; a flow through a proxy ends there.
+
+    Args:
+        spelt_out: The scenario with every default.
+        file: What the scenario is called in messages.
+
+    """
+    return _simulated(_text(_calm(spelt_out)), file)
+
+
+def behind(spelt_out: Document, file: str) -> dict[str, Path]:
+    """By flow through a proxy, the links of the TCP connection behind it, in the direction of the data."""
+    flows = [_leg(flow) for flow in spelt_out["flow"] if "through" in flow]
+    if not flows:
+        return {}
+    document = _simulated(_text(_calm({**spelt_out, "flow": flows})), file)
+    return {
+        flow["name"]: directions(flow, path, document)
+        for flow in document["flows"]
+        for path in flow["paths"][:1]
+        if path["links"]
+    }
+
+
+def _leg(flow: Mapping[str, Any]) -> dict[str, Any]:
+    """The connection from a flow's proxy to its receiving host."""
+    kept = {key: flow[key] for key in ("name", "to", "direction") if key in flow}
+    return {**kept, "from": flow["through"], "protocol": "tcp"}
+
+
+@lru_cache(maxsize=64)
+def _simulated(text: str, file: str) -> Document:
+    return simulate(Request(text, file))
+
+
+def _text(scenario: Mapping[str, Any]) -> str:
+    return "\n".join(setting(key, value) for key, value in scenario.items())
+
+
+def _calm(spelt_out: Document) -> Document:
+    """A scenario of the same network and protocols in which all paths open undisturbed."""
+    sides = [side for link in spelt_out["link"] for side in (link, link.get("reverse", {}))]
+    delays = math.fsum(seconds(side["delay"]) for side in sides if isinstance(side.get("delay"), str))
+    rates = [bits_per_second(side["rate"]) for side in sides if isinstance(side.get("rate"), str)]
+    rate = max(_LEAST_BPS, min(rates, default=1e6) / (_SLOWER * len(spelt_out["flow"])))
+    return {
+        **{key: value for key, value in spelt_out.items() if key != "event"},
+        "duration": f"{_SETTLING_S + _ROUND_TRIPS * delays} s",
+        "warmup": "0 s",
+        "link": [_undisturbed(link) for link in spelt_out["link"]],
+        "flow": [
+            {
+                **{key: value for key, value in flow.items() if key not in ("stop", "through")},
+                # Its paths end at its proxy. What is behind that one is no part of them, and is not looked at.
+                "to": flow.get("through", flow["to"]),
+                "start": "0 s",
+                "workload": {"kind": "rate", "rate": f"{rate} bit/s"},
+            }
+            for flow in spelt_out["flow"]
+        ],
+    }
+
+
+def _undisturbed(link: Mapping[str, Any]) -> dict[str, Any]:
+    """A link, or one direction of it, that is up and loses nothing."""
+    kept = {key: value for key, value in link.items() if key != "loss"}
+    kept["state"] = "up"
+    if "reverse" in link:
+        kept["reverse"] = _undisturbed(link["reverse"])
+    return kept

@@ -1,0 +1,27 @@
+"""The largest total rate of the flows of a run, which their goodput can be compared with."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from anabranch import calm
+from anabranch.capacity import networks, preferences
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def possible_bps(document: Mapping[str, Any], flows: Sequence[str]) -> float | None:
+    """The largest total rate of some flows of a run, in bit/s.
+
+    `None` if it is not known: a link follows a trace of delivery opportunities, or the document does not contain the
+    scenario that was run.
+    """
+    scenario = document.get("scenario")
+    if scenario is None:
+        return None
+    paths = {flow["name"]: preferences(flow) for flow in document["flows"] if flow["name"] in flows}
+    measured_s = (document["warmup_s"], document["duration_s"])
+    states = networks(document, scenario, paths, measured_s, calm.behind(dict(scenario), "the scenario"))
+    return None if states is None else math.fsum(share * network.largest_total_bps(flows) for network, share in states)

@@ -1,0 +1,53 @@
+"""Sentences on a run whose numbers mislead without them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anabranch.simulator import Document
+
+_MANY_COPIES = 0.05
+"""Share of a path's data packets from which reinjections are mentioned."""
+_EXCESS = 0.005
+"""Share by which a goodput may exceed what arrived without mention: three digits of a table do not show less."""
+
+
+def remarks(document: Document) -> list[str]:
+    """A sentence for each path with many reinjections, and for each flow whose goodput includes earlier arrivals."""
+    return [*_reinjections(document), *_released(document)]
+
+
+def released_bps(flow: Mapping[str, Any]) -> float:
+    """The part of a flow's goodput that had arrived before measuring began; 0 where it is too small to matter.
+
+    Such data waited at the receiver for a gap to close, and was delivered in the measured part.
+    """
+    if "answers" in flow or flow.get("direction") == "both" or not flow["paths"]:
+        return 0.0
+    arrived = sum(path["goodput_bps"] for path in flow["paths"])
+    excess = float(flow["goodput_bps"] - arrived)
+    return excess if excess > _EXCESS * arrived else 0.0
+
+
+def _reinjections(document: Document) -> Iterator[str]:
+    for flow in document["flows"]:
+        for path in flow["paths"]:
+            copies, packets = path["reinjections"] or 0, path["data_packets"]
+            if copies > _MANY_COPIES * packets:
+                yield (
+                    f'{copies:,} of {packets:,} data packets on path "{path["name"]}" of "{flow["name"]}" '
+                    f"({100 * copies / packets:.0f} %) were reinjections: copies of data that another path had carried."
+                )
+
+
+def _released(document: Document) -> Iterator[str]:
+    for flow in document["flows"]:
+        if released := released_bps(flow):
+            yield (
+                f'{released * 1e-6:.3f} Mbit/s of the goodput of "{flow["name"]}" (marked *) arrived before measuring '
+                f"began at {document['warmup_s']:g} s and waited for a gap to close; its paths carried "
+                f"{(flow['goodput_bps'] - released) * 1e-6:.3f} Mbit/s."
+            )
