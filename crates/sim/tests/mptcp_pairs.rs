@@ -104,9 +104,8 @@ fn the_end_of_a_file_does_not_wait_for_the_slow_path() {
 
 /// Goodput in Mbit/s of a flow over two links between A and B, whose keys but name and ends are given.
 fn over(links: [&str; 2], timing: &str, flow: &str) -> f64 {
-    let link = |name: &str, keys: &str| {
-        format!("[[link]]\nname = \"{name}\"\nbetween = [\"A\", \"B\"]\n{keys}\n")
-    };
+    let link =
+        |name: &str, keys: &str| format!("[[link]]\nname = \"{name}\"\nbetween = [\"A\", \"B\"]\n{keys}\n");
     let text = format!(
         "{timing}\n{}{}[[flow]]\nfrom = \"A\"\nto = \"B\"\n{flow}\n",
         link("one", links[0]),
@@ -134,9 +133,8 @@ fn a_long_queue_draws_no_copies_of_what_is_due() {
 #[test]
 fn slow_return_links_leave_two_paths_as_much_as_one() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"10 ms\"\nreverse = { rate = \"200 kbit/s\" }";
-    let [tcp, mptcp] = ["tcp", "mptcp"].map(|protocol| {
-        over([link; 2], "duration = \"20 s\"", &format!("protocol = \"{protocol}\""))
-    });
+    let [tcp, mptcp] = ["tcp", "mptcp"]
+        .map(|protocol| over([link; 2], "duration = \"20 s\"", &format!("protocol = \"{protocol}\"")));
     assert!(mptcp >= tcp, "{mptcp} Mbit/s, TCP on one path {tcp}");
 }
 

@@ -285,10 +285,13 @@ impl Outbound {
             let (cwnd, in_window) = (core.congestion.window(path.id), path.in_window());
             let owes = self.owes(path);
             let mut queueable = 0;
-            if usable && !owes && path.is_released(now) && core.admits((cwnd, in_window), path, len) {
-                if judge(core, at, &shared) == Verdict::Admitted {
-                    queueable = (cwnd - in_window).min(self.window());
-                }
+            if usable
+                && !owes
+                && path.is_released(now)
+                && core.admits((cwnd, in_window), path, len)
+                && judge(core, at, &shared) == Verdict::Admitted
+            {
+                queueable = (cwnd - in_window).min(self.window());
             }
             self.states.push(PathState {
                 id: path.id,
