@@ -77,6 +77,7 @@ mod restart;
 mod retransmit;
 mod sack;
 mod sealing;
+mod shares;
 mod shutdown;
 mod silence;
 mod stream_changes;

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from anabranch.cli.bench_defaults import defaults
 from anabranch.study.definition import MOST_REPETITIONS
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from anabranch.bench.measure import Speed
 
 
-@click.command(short_help="Measure the speed and memory of the simulator")
+@click.group(invoke_without_command=True, short_help="Measure the speed and memory of the simulator")
 @click.option("--against", type=click.Choice(["ns3"]), help="Run S1 and S2 in that simulator too and print the ratio.")
 @click.option(
     "--reps", type=click.IntRange(1, MOST_REPETITIONS), default=3, show_default=True,
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--study", "name", default="matrix", show_default=True, help="Which study's full form --store takes.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-def bench(against: str | None, reps: int, rows: int | None, name: str, as_json: bool) -> None:
+@click.pass_context
+def bench(context: click.Context, against: str | None, reps: int, rows: int | None, name: str, as_json: bool) -> None:
     """Measure packets carried by the bottleneck per wall second, events per second, cost per packet and memory."""
+    if context.invoked_subcommand is not None:
+        return
     from rich.console import Console
 
     from anabranch.bench import measure, ns3
@@ -63,6 +67,9 @@ def bench(against: str | None, reps: int, rows: int | None, name: str, as_json: 
                 f"{speed.name}: {speed.packets_per_s / other.packets_per_s:.0f} times the packets per second of ns-3; "
                 f"sum of goodputs {sum(speed.goodput_bps) / sum(other.goodput_bps) - 1:+.1%}"
             )
+
+
+bench.add_command(defaults)
 
 
 def _bench_store(name: str, count: int, as_json: bool) -> None:

@@ -38,13 +38,17 @@ def _page(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _commands(command: click.Command, context: click.Context) -> Iterator[str]:
-    """A section for each command that does something, groups left out."""
+    """A section for each command that does something. A group has one if it can be called without a command."""
+    if not isinstance(command, click.Group) or command.invoke_without_command:
+        yield from _section(command, context)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             found = command.get_command(context, name)
             if found is not None and not found.hidden:
                 yield from _commands(found, click.Context(found, info_name=name, parent=context))
-        return
+
+
+def _section(command: click.Command, context: click.Context) -> Iterator[str]:
     yield from (".SS " + _roff(f"{context.command_path} {' '.join(command.collect_usage_pieces(context))}"),)
     yield _roff(" ".join((command.help or "").split()))
     for parameter in command.get_params(context):
