@@ -4,10 +4,10 @@
 //! paths until the window has grown again: without that a fast path has half of the buffer beside a path that carries a packet.
 
 use super::common::Core;
-use anabranch_multipath::buffer::{Occupancy, Shared, Verdict};
+use anabranch_multipath::buffer::{Occupancy, Shared, SendPermission};
 
 /// Whether a packet of new data may go out on path `at`, as far as its share of the buffers goes.
-pub(super) fn judge(core: &Core, at: usize, shared: &Shared) -> Verdict {
+pub(super) fn judge(core: &Core, at: usize, shared: &Shared) -> SendPermission {
     let path = &core.paths[at];
     let occupancy = Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
     let spare = spare(core, at, shared);
