@@ -30,9 +30,9 @@ class Access:
 def access(rates: Mapping[Pair, float]) -> Access | None:
     """Rates of access links that explain those of the pairs; `None` if no rates do.
 
-    Each link gets the highest rate of its pairs. If any choice of link rates explains the pairs, this one does: its rates
-    are no higher than those of the other choice, and no lower than the rate of each pair. Then limits are removed that no
-    pair needs, because an unnecessary limit would let pairs share a bottleneck that was not observed.
+    Each link gets the highest rate of its pairs. If any choice of link rates explains the pairs, this one does: its
+    rates are no higher than those of the other choice, and no lower than the rate of each pair. Then limits are removed
+    that no pair needs, because an unnecessary limit would let pairs share a bottleneck that was not observed.
     """
     here: dict[str, float] = {}
     there: dict[str, float] = {}

@@ -30,7 +30,7 @@ _AMPLE = 10
 _UNMEASURED_BPS = 1e6
 """Rate of the link of an unreachable pair; the link is down."""
 _LEAST_BPS = 1.0
-"""Lowest rate of a link, bit/s."""
+"""Lowest measured rate that counts, bit/s."""
 _BUFFER = 4_000_000
 
 
