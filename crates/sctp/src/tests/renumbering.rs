@@ -131,10 +131,10 @@ fn tsn_reset_forgets_unanswered_marks() {
     assert!(!marked(&mut net, false));
 }
 
-/// While it is open whether the numbers have begun anew, what the peer gives up cannot be stepped over; and nothing is said that
-/// would have the peer repeat it with every round trip.
+/// Until the outcome of a TSN reset is known, this end cannot skip messages that the peer has abandoned. It sends
+/// nothing that would make the peer repeat its FORWARD TSN in every round trip.
 #[test]
-fn what_cannot_be_stepped_over_yet_is_not_asked_for() {
+fn pending_reset_does_not_repeat_forward_tsns() {
     let mut net = Net::new(vec![Link::new(10, 1)], |_, config| {
         (config.reconfiguration, config.partial_reliability) = (true, true);
         (config.nagle, config.streams) = (false, 4);

@@ -166,7 +166,7 @@ fn single_path_is_probed_once_before_its_timeout() {
     net.check(A);
 }
 
-/// A path's last chunk was given up: nobody waits for it to answer, and what it carries next has all its time.
+/// After its last chunk was abandoned, a path is not expected to answer, and its next chunk gets a full timeout.
 #[test]
 fn path_with_an_abandoned_last_chunk_is_not_probed() {
     let mut net = Net::new(vec![Link::new(10, 10), Link::new(10, 100)], |_, config| {
@@ -203,8 +203,8 @@ fn path_with_an_abandoned_last_chunk_is_not_probed() {
     assert_eq!((timeouts, due), ([Some(0), Some(0)], None));
 }
 
-/// A probed chunk that is given up leaves the scoreboard without an answer: nothing was repaired, and nothing tells what was
-/// lost before it.
+/// A probed chunk that is abandoned leaves the scoreboard without an acknowledgement. So the probe repaired no loss and
+/// shows no earlier one.
 #[test]
 fn a_probe_that_was_given_up_is_not_answered() {
     let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {

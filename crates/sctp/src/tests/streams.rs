@@ -287,7 +287,7 @@ fn lost_final_response_causes_a_new_request() {
     assert_eq!(net.extra(A, "reconfigurations_asked"), 1);
 }
 
-/// What waited in a stream for a number that was never used is delivered when it begins anew, and that is said.
+/// A stream reset delivers messages that waited for an SSN that was never used, and reports them as readable.
 #[test]
 fn data_released_by_a_reset_can_be_read() {
     let mut net = opened(false);
