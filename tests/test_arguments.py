@@ -43,7 +43,7 @@ def test_a_table_with_a_number_of_numpy_runs(scenario: anabranch.Scenario) -> No
 
 
 @pytest.mark.parametrize("value", [None, b"x", object, Path("x")])
-def test_what_no_setting_can_be(scenario: anabranch.Scenario, value: Any) -> None:
+def test_invalid_setting_types_are_refused(scenario: anabranch.Scenario, value: Any) -> None:
     with pytest.raises(anabranch.InputError, match="is nothing that a setting can be"):
         scenario.set("link.bottleneck.rate", value)
 

@@ -1,4 +1,4 @@
-"""Benchmarks: their scenarios are valid, their numbers add up, and a missing peer is said so."""
+"""Benchmarks: their scenarios are valid, their numbers add up, and a missing ns-3 or compiler is reported."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_store_of_made_up_rows(tmp_path: Path) -> None:
     assert all(cost["cpu_s"] > 0 and cost["peak_bytes"] > 2**20 for cost in measured["costs"])
 
 
-def test_made_up_rows_differ_in_their_numbers_and_name_no_real_build(tmp_path: Path) -> None:
+def test_generated_rows_differ_and_name_no_real_build(tmp_path: Path) -> None:
     study = load(small_study.write(tmp_path / "study"))
     rows.fill(str(study.folder), 3, tmp_path)
     with read(tmp_path / "study" / "full") as store:

@@ -137,7 +137,7 @@ def test_the_table_names_the_publications_own_tables(tmp_path: Path) -> None:
     assert [s.group for s in beside.analyses["sim"].summaries] == ["Table A.1", "Table A.2", "reno", "cubic"]
 
 
-def test_cells_that_a_world_lacks_are_shown_and_do_not_count(study: Study, tmp_path: Path) -> None:
+def test_missing_cells_are_shown_but_not_counted(study: Study, tmp_path: Path) -> None:
     beside = _beside(study, tmp_path, effort=dataclasses.replace(study.full, values={"capacity": (10, 40)}))
     assert [(c.point.values["capacity"], sorted(c.worlds)) for c in beside.cells[::4]] == [
         (10, ["kernel", "sim"]), (20, ["sim"]), (40, ["kernel"]),
@@ -178,7 +178,7 @@ def test_each_world_has_the_interval_of_its_own_repetitions(tmp_path: Path) -> N
     assert [(r["sim_runs"], r["kernel_runs"], r["kernel_low"]) for r in rows] == [("3", "1", "NaN")] * 8
 
 
-def test_missing_runs_of_a_world_are_said_with_the_command(study: Study, tmp_path: Path) -> None:
+def test_missing_runs_are_reported_with_the_command(study: Study, tmp_path: Path) -> None:
     whole = _beside(study, tmp_path)
     kernel = whole.analyses["kernel"]
     some = {record.key: record for run, record in kernel.runs if run.repetition < 3}
@@ -187,7 +187,7 @@ def test_missing_runs_of_a_world_are_said_with_the_command(study: Study, tmp_pat
     assert "The rest comes with: study run study --world kernel --resume." in _printed(beside)
 
 
-def test_runs_of_a_machine_that_did_not_keep_up_are_marked_and_do_not_count(study: Study, tmp_path: Path) -> None:
+def test_late_runs_are_marked_but_not_counted(study: Study, tmp_path: Path) -> None:
     beside = _beside(study, tmp_path, late)
     assert {c.point.values["congestion"] for c in beside.compared} == {"reno"}
     assert [dict(c.late) for c in beside.cells if c.late] == [{"kernel": 3}] * 4

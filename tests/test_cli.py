@@ -1,4 +1,4 @@
-"""The command line: what it prints, and that every mistake is one clear sentence with status 2."""
+"""Output of the command line; every mistake is one clear sentence with status 2."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_seeds_that_do_not_fit_are_refused_before_the_run(folder: Path, seed: in
     assert anabranch_run(folder / "scenario.toml", seed=2**63 - 1).seed == 2**63 - 1
 
 
-def test_help_on_reports_says_what_runs_again() -> None:
+def test_help_of_reports_names_the_repeated_runs() -> None:
     text = " ".join(anabranch("study", "report", "--help").stdout.split())
     assert "figures of windows show is not stored: those runs are simulated again" in text
 
@@ -231,7 +231,7 @@ anabranch.__main__.main()
 """
 
 
-def test_ctrl_c_while_it_is_being_loaded_is_one_line() -> None:
+def test_ctrl_c_while_loading_prints_one_line() -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_WHILE_LOADING], capture_output=True, text=True, check=False, timeout=300
     )

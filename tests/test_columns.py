@@ -49,7 +49,7 @@ def test_columns_are_those_of_flattened_rows(rows: list[tuple[dict[str, Any], di
         assert_same(columns_of(rows), frame_of(flat))
 
 
-def test_tables_of_the_same_keys_in_other_places_are_told_apart() -> None:
+def test_tables_with_equal_keys_stay_distinct() -> None:
     rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({}, {"a": {"b": {}}, "b": 1}),
         ({}, {"a": {"b": 1}, "b": {}}),

@@ -92,10 +92,10 @@ def unloaded() -> Iterator[None]:
 @loads
 @pytest.mark.usefixtures("unloaded")
 @pytest.mark.parametrize("control", ["lia", "olia", "balia", "cmt-rpv1", "cmt-rpv2", "wvegas"])
-def test_a_scenario_that_asks_for_a_control_gets_it(control: str) -> None:
+def test_scenario_uses_its_congestion_control(control: str) -> None:
     with controls.loaded([control]):
         result = run(Scenario(SCENARIO).with_settings((f"flow.F.congestion={control}",)), world="kernel")
-        # The run is over, but somebody else has need of it.
+        # The run is over, but the enclosing block still needs the control.
         assert _is_there(control)
         listed, status = anabranch("cc", "list").stdout, anabranch("cc", "status").stdout
     assert not _is_there(control)
@@ -116,7 +116,7 @@ def _is_there(control: str) -> bool:
 
 @loads
 @pytest.mark.usefixtures("unloaded")
-def test_what_somebody_else_loaded_or_exchanged_stays() -> None:
+def test_foreign_controls_stay_loaded() -> None:
     assert anabranch("cc", "load", "lia").returncode == 0
     with controls.loaded(["lia", "olia"]):
         assert anabranch("cc", "load", "--floor", "1", "olia").returncode == 0
@@ -127,7 +127,7 @@ def test_what_somebody_else_loaded_or_exchanged_stays() -> None:
 
 @loads
 @pytest.mark.usefixtures("unloaded")
-def test_what_a_killed_run_loaded_goes_with_the_next_one() -> None:
+def test_next_run_unloads_controls_of_a_killed_run() -> None:
     hold = (
         "from anabranch.testbed.controls import loaded\nwith loaded(['balia']):\n print('there', flush=True)\n input()"
     )
@@ -147,8 +147,8 @@ def test_what_a_killed_run_loaded_goes_with_the_next_one() -> None:
 @pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/proc/self/autogroup").exists(), reason="only root may put a session before others"
 )
-def test_a_session_comes_first_only_meanwhile() -> None:
-    # A session of its own, so that no other test is in it.
+def test_session_priority_is_raised_only_during_a_run() -> None:
+    # A new session, so that no other test shares its priority.
     script = """
 from pathlib import Path
 from anabranch.testbed.priority import session_first
@@ -169,7 +169,7 @@ print(nice())
 @loads
 @pytest.mark.usefixtures("unloaded")
 @pytest.mark.parametrize(("kind", "what"), [(6, "TCP"), (262, "Multipath TCP")])
-def test_a_command_and_what_it_starts_have_the_control(kind: int, what: str, tmp_path: Path) -> None:
+def test_command_and_its_children_use_the_control(kind: int, what: str, tmp_path: Path) -> None:
     (tmp_path / "connect.py").write_text(CONNECT, encoding="utf-8")
     assert anabranch("cc", "load", "cmt-rpv2").returncode == 0
     child = f"{sys.executable} {tmp_path / 'connect.py'} {kind}"
@@ -194,7 +194,7 @@ def _in_kernel() -> dict[str, int]:
     shutil.which("bpftool") is None, reason="bpftool is not installed, which counts what the kernel has"
 )
 @pytest.mark.usefixtures("unloaded")
-def test_controls_come_and_go_under_traffic_and_nothing_stays(tmp_path: Path) -> None:
+def test_exchanged_controls_leave_nothing_loaded(tmp_path: Path) -> None:
     # A thousand times with ANABRANCH_TIMES=1000.
     times = int(os.environ.get("ANABRANCH_TIMES", "12"))
     script = Path(__file__).parent / "controls_under_traffic.py"
@@ -230,7 +230,7 @@ def test_controls_come_and_go_under_traffic_and_nothing_stays(tmp_path: Path) ->
     assert all(after[kind] <= count for kind, count in before.items()), (before, after)
 
 
-def test_without_the_program_everything_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_loader_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Program, "find", lambda _: None)
     loader.loadable.cache_clear()
     flow = {"name": "F", "protocol": "mptcp", "congestion": "lia"}
@@ -252,7 +252,7 @@ def test_a_name_of_no_program_is_one_sentence(name: str, tmp_path: Path, monkeyp
     assert "Traceback" not in done.stderr
 
 
-def test_who_may_not_load_is_told_what_root_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unprivileged_load_reports_the_root_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "loadable", lambda: ("lia",))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     kernel = Kernel("6.12", ("reno",), ("default",), mptcp=True, tun=True)

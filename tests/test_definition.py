@@ -1,4 +1,4 @@
-"""Study files: what is read from them, and that every mistake is named with its file, line and remedy."""
+"""Study files are read completely, and every mistake is reported with its file, line and remedy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_grid_is_read(tmp_path: Path) -> None:
     assert len(study.runs(study.effort(quick=False, repetitions=7))) == 28
 
 
-def test_either_form_may_be_another_where_time_is_real(tmp_path: Path) -> None:
+def test_real_time_worlds_may_have_other_forms(tmp_path: Path) -> None:
     same = load(small_study.write(tmp_path / "same"))
     assert same.effort(quick=True, real_time=True) == dataclasses.replace(same.quick, real_time=True)
     more = '[quick.real_time]\nset = { duration = "3 s" }\nvalues = { capacity = [20] }\n\n[parameter.capacity]'
@@ -166,7 +166,7 @@ def test_mistakes_in_a_study(tmp_path: Path, right: str, wrong: str, message: st
     assert "\n" not in str(caught.value)
 
 
-def test_a_choice_for_a_value_that_is_not_there(tmp_path: Path) -> None:
+def test_choice_for_a_missing_value_is_refused(tmp_path: Path) -> None:
     text = small_study.STUDY + '\n[parameter.capacity.choice.30]\nduration = "9 s"\n'
     folder = small_study.write(tmp_path / "study", study=text)
     with pytest.raises(InputError, match=r'the choice "30" is not among the values .known: 10, 20.'):
@@ -279,7 +279,7 @@ def test_two_figures_of_one_name(tmp_path: Path) -> None:
         load(small_study.write(tmp_path / "study", study=text))
 
 
-def test_a_figure_over_what_is_no_part_of_its_experiment(tmp_path: Path) -> None:
+def test_figure_over_foreign_parameter_is_refused(tmp_path: Path) -> None:
     text = small_study.STUDY.replace('x = "capacity"', 'experiment = "pair"\nx = "rounds"') + TWO_GRIDS
     with pytest.raises(InputError, match=r'study.toml:49: "rounds" is no parameter of experiment "pair"'):
         load(small_study.write(tmp_path / "study", study=text))

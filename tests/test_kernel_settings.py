@@ -57,20 +57,20 @@ def test_endpoints_follow_the_path_manager_and_the_backup() -> None:
     assert (settings(layout('flow.F.paths="default"'))["A"].manager, found["A"].manager) == ("", "fullmesh")
 
 
-def test_disjoint_pairs_are_made_by_routes_to_the_addresses_that_are_announced() -> None:
+def test_disjoint_pairs_use_routes_to_added_addresses() -> None:
     found = settings(layout('flow.F.paths="disjoint"', 'flow.F.backup=["two"]'))
-    # An endpoint of the sender's would be joined to the receiver's first address as well.
+    # With an endpoint, the sender would also join from it to the receiver's first address.
     assert (found["A"].manager, found["A"].endpoints) == ("disjoint", {})
     assert found["A"].ways == {"10.0.0.2": 0, "10.0.0.6": 1}
     assert found["B"].endpoints == {"10.0.0.2": 1, "10.0.0.6": 1 | 4}
     assert (found["B"].manager, found["B"].ways) == ("", {})
-    # An address beyond the last pair is nobody's path.
+    # An address beyond the last pair belongs to no path and is not announced.
     third = '[[link]]\nname = "three"\nbetween = ["B", "C"]\nrate = "1 Mbit/s"\n'
     announced = settings(layout('flow.F.paths="disjoint"', text=TEXT + third))["B"].endpoints
     assert announced == {"10.0.0.2": 1, "10.0.0.6": 1}
 
 
-def test_hosts_send_one_by_one_if_that_is_asked_for() -> None:
+def test_hosts_take_offload_from_the_scenario() -> None:
     assert {host.offload for host in settings(layout()).values()} == {True}
     assert {host.offload for host in settings(layout("offload=false")).values()} == {False}
 
@@ -103,7 +103,7 @@ def test_kernel_parameters_and_metrics_follow_the_flow() -> None:
         ('protocol = "mptcp"\ncongestion = "reno"\ndss_checksum = true', "one net.mptcp.checksum_enabled"),
     ],
 )
-def test_what_one_kernel_cannot_do_at_once_names_both(second: str, says: str) -> None:
+def test_conflicting_flow_settings_are_refused(second: str, says: str) -> None:
     protocol = "" if "protocol" in second else 'protocol = "tcp"\n'
     text = f'{TEXT}[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\n{protocol}{second}\n'
     with pytest.raises(InputError, match=says):
@@ -124,7 +124,7 @@ def test_what_one_kernel_cannot_do_at_once_names_both(second: str, says: str) ->
         (Kernel("6.12.0", ("reno",), (), mptcp=True, tun=False), (), "modprobe tun"),
     ],
 )
-def test_a_kernel_says_what_it_lacks(kernel: Kernel, overrides: tuple[str, ...], says: str) -> None:
+def test_unsupported_kernel_settings_are_named(kernel: Kernel, overrides: tuple[str, ...], says: str) -> None:
     with pytest.raises(InputError, match=says):
         kernel.check(layout(*overrides)["scenario"]["flow"])
 
@@ -140,7 +140,7 @@ def test_a_kernel_says_what_it_lacks(kernel: Kernel, overrides: tuple[str, ...],
         (('link.two.state="down"',), "begins by being up"),
     ],
 )
-def test_what_netem_does_otherwise_is_refused(overrides: tuple[str, ...], says: str) -> None:
+def test_settings_that_netem_lacks_are_refused(overrides: tuple[str, ...], says: str) -> None:
     scenario = layout(*overrides)["scenario"]
     with pytest.raises(InputError, match=f"{says}.*; use --links emulator"):
         netem.check(scenario)
@@ -150,7 +150,7 @@ def test_links_of_netem_go_down_at_proxies_too() -> None:
     netem.check(layout(text=f'{PROXIED}[[event]]\nat = "1 s"\nlink = "to-p"\nset = {{ state = "down" }}\n')["scenario"])
 
 
-def test_the_machine_s_root_with_a_user_s_environment_is_not_in_his_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_with_user_environment_is_not_rootless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANABRANCH_WITHIN_USER_NAMESPACE", "1")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     for users, within in (("         0          0 4294967295\n", False), ("         0       1000          1\n", True)):
@@ -165,7 +165,7 @@ def test_the_machine_s_root_with_a_user_s_environment_is_not_in_his_namespace(mo
         ('direction = "reverse"\nset = { state = "down" }', "both ways"),
     ],
 )
-def test_events_that_netem_has_not_are_refused(event: str, says: str) -> None:
+def test_events_that_netem_lacks_are_refused(event: str, says: str) -> None:
     text = f'{TEXT}[[event]]\nat = "1 s"\nlink = "one"\n{event}\n'
     with pytest.raises(InputError, match=says):
         netem.check(layout(text=text)["scenario"])
@@ -179,7 +179,7 @@ PROXIED = (
 )
 
 
-def test_a_proxy_s_host_has_the_far_end_of_the_paths_and_the_near_one_of_what_is_behind() -> None:
+def test_proxy_host_has_addresses_on_both_sides() -> None:
     found = layout('flow.F.receive_buffer="2 MB"', 'flow.F.send_buffer="1 MB"', text=PROXIED)
     (proxy,) = found["proxies"]
     assert (proxy["host"], proxy["listen"], proxy["to"]) == ("P", "0.0.0.0:5001", "10.0.0.14:5001")
@@ -195,14 +195,14 @@ def test_a_proxy_s_host_has_the_far_end_of_the_paths_and_the_near_one_of_what_is
     assert any("What a proxy sends" in sentence for sentence in differences(found["scenario"]["flow"]))
 
 
-def test_a_proxy_s_file_names_where_it_listens_and_where_it_goes() -> None:
+def test_proxy_file_names_listener_and_target() -> None:
     text = proxies.settings(layout(text=PROXIED)["proxies"])
     (reverse,) = tomllib.loads(text)["reverse"]
     assert (reverse["listen"], reverse["to"]) == (["0.0.0.0:5001"], ["10.0.0.14:5001"])
     assert reverse["proxy_protocol"] == "v1"
 
 
-def test_a_host_of_many_addresses_is_too_much_for_the_path_manager() -> None:
+def test_too_many_addresses_for_path_manager_refused() -> None:
     links = "".join(f'[[link]]\nname = "l{n}"\nbetween = ["A", "B"]\nrate = "1 Mbit/s"\n' for n in range(7))
     with pytest.raises(InputError, match='at most 8 addresses of a host, and "A" has 9'):
         settings(layout(text=TEXT + links))
@@ -218,7 +218,7 @@ def test_a_kernel_that_refuses_a_parameter_is_quoted(monkeypatch: pytest.MonkeyP
         hosts.prepare("ab-none", settings(layout())["A"])
 
 
-def test_differences_are_told_once() -> None:
+def test_differences_are_reported_once() -> None:
     flows = layout("flow.F.recovery=sack")["scenario"]["flow"]
     sentences = differences([*flows, *flows])
     assert len(sentences) == len(set(sentences))
@@ -230,7 +230,7 @@ def test_differences_are_told_once() -> None:
     assert differences([{**flows[0], "protocol": "udp"}]) == []
 
 
-def test_whose_scheduler_and_windows_the_kernel_has_is_told_unless_the_scenario_says_so() -> None:
+def test_kernel_scheduler_and_windows_are_reported() -> None:
     def about_the_kernel(*overrides: str) -> list[str]:
         sentences = differences(layout(*overrides)["scenario"]["flow"])
         return [word for word in ("linux-ahead", "whole_packets") if any(word in sentence for sentence in sentences)]
@@ -261,7 +261,7 @@ routes = [["west", "one"]]
 )
 
 
-def test_a_routing_table_of_a_scenario_is_the_main_table_of_its_host() -> None:
+def test_scenario_routes_go_to_the_main_table() -> None:
     found = settings(layout('flow.F.paths="fullmesh"', text=CROSSED))
     east, west = (interface["address"] for interface in layout(text=CROSSED)["hosts"][1]["interfaces"])
     assert (found["A"].main, found["A"].policy_routing) == ({east: 1, west: 0}, True)

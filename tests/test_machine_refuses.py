@@ -1,4 +1,4 @@
-"""What a machine lacks or refuses, each told in one sentence with what helps; the machine is a double."""
+"""Missing or refused features of a machine, each reported in one sentence with its remedy; the machine is a double."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _printed(host: dict[str, Any]) -> str:
     return output.getvalue()
 
 
-def test_a_scenario_too_fast_for_the_machine_is_said_with_its_share_of_late_packets() -> None:
+def test_late_packets_are_reported_with_their_share() -> None:
     said = _printed(_host(overloaded=True))
     assert (
         "THE MACHINE DID NOT KEEP UP: 12.3 % of the packets were more than 1 ms late. These are not the results" in said
@@ -73,13 +73,13 @@ def test_a_scenario_too_fast_for_the_machine_is_said_with_its_share_of_late_pack
     assert "DID NOT KEEP UP" not in _printed(_host(overloaded=False))
 
 
-def test_packets_that_the_emulator_never_saw_and_time_that_a_hypervisor_took_are_told() -> None:
+def test_missed_packets_and_steal_time_are_reported() -> None:
     said = _printed(_host(overloaded=True, lost=1234, stolen=0.07))
     assert "late, and 1,234 packets were lost before it." in said
     assert "processors, 7 % of whose time its hypervisor took." in said
 
 
-def test_without_root_and_without_unshare(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_unshare_is_reported_without_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(InputError, match=r"unshare .package util-linux. is missing; install it or run as root"):
@@ -93,7 +93,7 @@ def test_without_root_and_without_unshare(monkeypatch: pytest.MonkeyPatch) -> No
         ("", "refused"),
     ],
 )
-def test_where_users_may_make_no_user_namespaces(monkeypatch: pytest.MonkeyPatch, said: str, reason: str) -> None:
+def test_forbidden_user_namespaces_are_reported(monkeypatch: pytest.MonkeyPatch, said: str, reason: str) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/unshare")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=1, stderr=said))
@@ -111,7 +111,7 @@ def _refuses(number: int) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("number", [17, 1, 12], ids=["address clash", "not permitted", "no memory"])
-def test_a_host_that_cannot_be_set_up_is_named_with_the_kernels_reason(number: int) -> None:
+def test_failed_host_is_named_with_the_kernel_error(number: int) -> None:
     with (
         pytest.raises(RunFailed, match=f'refuses to set host "A" up: {os.strerror(number)}'),
         hosts._sentences("A"),
@@ -119,7 +119,7 @@ def test_a_host_that_cannot_be_set_up_is_named_with_the_kernels_reason(number: i
         _refuses(number)()
 
 
-def test_a_kernel_without_veth_is_told_what_needs_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_veth_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import pyroute2
 
     class Routes:
@@ -141,7 +141,7 @@ def test_a_kernel_without_veth_is_told_what_needs_none(monkeypatch: pytest.Monke
         netem._pair("e0", "peer", "e1", models)
 
 
-def test_a_router_that_may_not_forward_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_router_without_forwarding_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: str) -> None:
         raise OSError(30, "Read-only file system")
 
@@ -157,7 +157,7 @@ def test_the_doctor_elsewhere_than_on_linux(monkeypatch: pytest.MonkeyPatch) -> 
     assert "use --world sim" in finding.remedy
 
 
-def test_the_doctor_says_what_sctp_takes() -> None:
+def test_doctor_lists_requirements_of_sctp() -> None:
     (finding,) = [found for found in doctor.examine() if found.what == "SCTP sockets"]
     assert "modprobe sctp" in finding.remedy
     assert "CONFIG_IP_SCTP" in finding.remedy
@@ -185,7 +185,7 @@ def test_nothing_begins_where_the_kernel_lacks_something(
 
 
 @pytest.mark.parametrize("worlds", ["kernel,kernel,moon", "", "sim kernel"])
-def test_a_report_of_no_world_is_refused(worlds: str) -> None:
+def test_report_of_unknown_world_is_refused(worlds: str) -> None:
     done = anabranch("study", "report", "worlds", "--world", worlds)
     assert done.returncode == 2
     assert "is not one of 'sim', 'kernel'" in done.stderr

@@ -36,7 +36,7 @@ def port() -> Iterator[str]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     said = process.stdout.readline()
-    # Nobody from outside may use it unless it is told so.
+    # By default the server accepts clients from this machine only.
     assert said.startswith("waiting at 127.0.0.1:")
     yield said.rpartition(":")[2].strip()
     process.terminate()
@@ -50,7 +50,7 @@ def measured(port: str, *arguments: str) -> dict[str, Any]:
     return document
 
 
-def test_the_habits_of_iperf3(port: str) -> None:
+def test_meter_prints_lines_like_iperf3(port: str) -> None:
     done = anabranch("meter", "run", "127.0.0.1", "-p", port, "-t", "1", "-i", "0.25", "-P", "2", "-C", "reno")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -68,7 +68,7 @@ def test_the_habits_of_iperf3(port: str) -> None:
     assert datagrams["congestion"] == [None, None]
 
 
-def test_so_many_bytes_are_sent_however_long_it_takes_unless_a_time_is_given(port: str) -> None:
+def test_size_ends_the_test_unless_a_time_is_given(port: str) -> None:
     (way,) = measured(port, "-n", "3M")["flows"][0]["ways"]
     assert way["read"]["bytes"] == 3 << 20
     assert way["read"]["completed_s"] is not None
@@ -83,7 +83,7 @@ def test_so_many_bytes_are_sent_however_long_it_takes_unless_a_time_is_given(por
     assert "The time was over before all 1,099,511,627,776 B had arrived." in short.stdout
 
 
-def test_omit_leaves_the_beginning_out(port: str) -> None:
+def test_omit_excludes_the_start(port: str) -> None:
     document = measured(port, "-t", "0.5", "-O", "0.5", "-b", "8M", "-l", "1000")
     (way,) = document["flows"][0]["ways"]
     assert (document["warmup_s"], document["duration_s"]) == (0.5, pytest.approx(1.0))
@@ -129,7 +129,7 @@ def vectors(file: Path) -> dict[tuple[str, str], list[tuple[float, float]]]:
     return found
 
 
-def test_files_of_omnet_have_every_message_s_delay(port: str, tmp_path: Path) -> None:
+def test_omnet_files_contain_each_message_delay(port: str, tmp_path: Path) -> None:
     prefix = tmp_path / "out"
     document = measured(
         port, "-t", "2", "-i", "0.5", "--omnet", str(prefix),
@@ -156,7 +156,7 @@ def test_files_of_omnet_have_every_message_s_delay(port: str, tmp_path: Path) ->
     assert over_time["netPerfMeter.active.flow[0].subflow[0]", "Congestion Window"][0][1] > 0
 
 
-def test_specifications_of_netperfmeter(port: str) -> None:
+def test_netperfmeter_specifications_are_accepted(port: str) -> None:
     flows = measured(
         port, "-t", "0.5", "--flow", "tcp:const0:const1400:const0:const0:description=T1",
         "--flow", "udp:const0:const0:const200:uniform100,1400", "--flow", "tcp:exp500:exp700:exp500:exp700",
@@ -186,12 +186,12 @@ def refusal(spec: str, says: str) -> object:
         refusal("tcp:const0:const1400:onoff=1", "there is no option onoff"),
     ],
 )
-def test_specifications_that_are_none_are_refused(spec: str, says: str) -> None:
+def test_invalid_specifications_are_refused(spec: str, says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)):
         specified(spec, 1)
 
 
-def test_options_that_do_not_fit_together_are_refused(port: str) -> None:
+def test_contradictory_options_are_refused(port: str) -> None:
     for arguments, says in [
         (("-R", "--bidir"), "leave --reverse or --bidir away"),
         (("-n", "1M", "-b", "1M"), "leave --bitrate or --bytes away"),
@@ -221,7 +221,7 @@ def test_options_that_do_not_fit_together_are_refused(port: str) -> None:
     assert usual("udp", rate=None, length=None, size=None).count("1000000 bit/s") == 1
 
 
-def test_who_cannot_be_reached_or_is_no_meter_is_named() -> None:
+def test_unreachable_or_foreign_server_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         number = str(other.getsockname()[1])
 
@@ -243,7 +243,7 @@ def test_who_cannot_be_reached_or_is_no_meter_is_named() -> None:
     assert (wrong.returncode, "is not an IPv4 or IPv6 address" in wrong.stderr) == (2, True)
 
 
-def test_one_test_is_enough_if_it_is_said_so_and_a_killed_client_ends_its_own() -> None:
+def test_one_off_server_ends_after_one_test() -> None:
     command = [sys.executable, "-m", "anabranch", "meter", "serve", "-p", "0", "--one-off"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
@@ -256,14 +256,14 @@ def test_one_test_is_enough_if_it_is_said_so_and_a_killed_client_ends_its_own() 
     assert client.stdout.readline().startswith("flow")
     client.kill()
     client.communicate()
-    # The one-off server has not had its test yet, and goes on.
+    # The killed client's test does not count, so the one-off server still serves one.
     assert "closed the connection" in server.stdout.readline()
     assert measured(number, "-t", "0.2")["flows"]
     assert server.wait(10) == 0
 
 
 @pytest.mark.skipif(not Path("/proc/sys/net/ipv6/bindv6only").exists(), reason="this kernel has no IPv6")
-def test_a_server_at_all_addresses_is_there_for_both_versions_of_ip() -> None:
+def test_wildcard_server_accepts_ipv4_and_ipv6() -> None:
     command = [sys.executable, "-m", "anabranch", "meter", "serve", "--bind", "::", "-p", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
@@ -319,7 +319,7 @@ def until_served(folder: Path) -> str:
 
 
 @pytest.mark.skipif(bool(missing("ip")), reason=missing("ip"))
-def test_the_meter_agrees_with_a_plain_sender_over_the_same_link(tmp_path: Path) -> None:
+def test_meter_rate_matches_a_plain_sender(tmp_path: Path) -> None:
     scenario = tmp_path / "link.toml"
     scenario.write_text(LINK, encoding="utf-8")
     script = tmp_path / "both.sh"
@@ -364,7 +364,7 @@ def test_subflows_over_two_links_have_a_line_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(bool(missing("ip")), reason=missing("ip"))
-def test_datagrams_that_are_on_the_way_at_the_end_are_not_lost(tmp_path: Path) -> None:
+def test_datagrams_in_flight_at_the_end_are_counted(tmp_path: Path) -> None:
     scenario = tmp_path / "far.toml"
     scenario.write_text(LINK.replace('"5 ms"', '"300 ms"'), encoding="utf-8")
     run = f"{sys.executable} -m anabranch meter"
@@ -383,7 +383,7 @@ def test_datagrams_that_are_on_the_way_at_the_end_are_not_lost(tmp_path: Path) -
 @pytest.mark.skipif(bool(missing("ip", "unshare")), reason=missing("ip", "unshare"))
 @pytest.mark.skipif(not Path("/proc/sys/net/ipv6/bindv6only").exists(), reason="this kernel has no IPv6")
 @pytest.mark.parametrize("bind", ["::", "fe80::77%v0"])
-def test_addresses_that_are_a_link_s_own_will_do(bind: str, tmp_path: Path) -> None:
+def test_link_local_addresses_are_accepted(bind: str, tmp_path: Path) -> None:
     links = "ip link set lo up && ip link add dev v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up"
     address = "ip addr add fe80::77/64 dev v0 nodad"
     tried = subprocess.run(["unshare", "--net", "sh", "-c", f"{links} && {address}"], capture_output=True, check=False)

@@ -37,7 +37,7 @@ def stub() -> dict[str, ast.FunctionDef | ast.ClassDef]:
     return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
-def test_the_stub_names_what_the_module_has() -> None:
+def test_stub_lists_the_names_of_the_module() -> None:
     public = {name for name in vars(_native) if not name.startswith("_")}
     assert set(stub()) == public
 

@@ -141,7 +141,7 @@ def world() -> Iterator[World]:
 
 
 @pytest.mark.parametrize("link", ["one", "two"])
-def test_route_and_round_trip_time_are_those_of_the_network(world: World, link: str) -> None:
+def test_route_and_rtt_match_the_network(world: World, link: str) -> None:
     seen = world.look(link)
     assert seen.reachable
     assert seen.rtt is not None
@@ -188,7 +188,7 @@ def test_a_link_that_goes_away_shows(world: World) -> None:
     assert world.look("one").reachable
 
 
-def test_a_route_that_changes_meanwhile_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_route_change_during_observation_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from anabranch.observe import rate
 
     def change(*_: object) -> tuple[Rates | None, str | None]:
@@ -215,7 +215,7 @@ def watching(file: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_an_interrupt_leaves_a_whole_file_that_is_gone_on_with(tmp_path: Path) -> None:
+def test_interrupted_observation_resumes_its_file(tmp_path: Path) -> None:
     from anabranch.observe.record import read
 
     file = tmp_path / "seen.jsonl"
@@ -235,7 +235,7 @@ def test_an_interrupt_leaves_a_whole_file_that_is_gone_on_with(tmp_path: Path) -
     assert len(read(str(file))) == 3
 
 
-def test_round_trips_are_pings_where_users_may(world: World) -> None:
+def test_rtt_uses_icmp_where_users_may_ping(world: World) -> None:
     from anabranch.observe.pairs import Pair
     from anabranch.observe.rtt import round_trips
     from anabranch.testbed import namespaces

@@ -87,7 +87,7 @@ class Checks:
 
 
 @pytest.mark.parametrize("number", range(REPLAYS))
-def test_a_document_says_what_happened(number: int, tmp_path: Path) -> None:
+def test_document_matches_capture_and_traces(number: int, tmp_path: Path) -> None:
     text = scenario(random.Random(number))
     result = anabranch.run(
         anabranch.Scenario.from_toml(text),

@@ -31,7 +31,7 @@ def test_interval_of_five() -> None:
     assert found.high - found.centre == pytest.approx(2.776445 * math.sqrt(2.5 / 5.0), rel=1e-6)
 
 
-def test_a_median_has_an_interval_of_its_own() -> None:
+def test_median_interval_comes_from_order_statistics() -> None:
     # The interval of the mean of these would reach from -34 to 76.
     found = estimate([1.3, 100.0, 1.2, 1.0, 1.1], "median")
     assert (found.centre, found.low, found.high) == (1.2, 1.0, 100.0)
@@ -51,14 +51,14 @@ def test_six_runs_are_the_first_that_reach_it() -> None:
 
 
 @pytest.mark.parametrize(("count", "least"), [(5, 0.9375), (12, 0.95)])
-def test_order_statistics_enclose_the_median_of_skewed_samples(count: int, least: float) -> None:
+def test_order_statistics_enclose_the_skewed_median(count: int, least: float) -> None:
     draw = random.Random(1)
     sets = [estimate([draw.lognormvariate(0.0, 1.0) for _ in range(count)], "median") for _ in range(1000)]
     enclosed = sum(e.low <= 1.0 <= e.high for e in sets) / len(sets)
     assert enclosed > least - 0.02
 
 
-def test_a_bootstrap_stays_within_the_samples_and_comes_out_the_same_again() -> None:
+def test_bootstrap_is_reproducible_and_within_samples() -> None:
     skewed = [0.1, 0.2, 0.1, 0.3, 9.0, 0.2, 0.4]
     assert estimate(skewed).low < 0.0
     found = estimate(skewed, "mean", "bootstrap")
@@ -67,7 +67,7 @@ def test_a_bootstrap_stays_within_the_samples_and_comes_out_the_same_again() -> 
     assert found.confidence == 0.95
 
 
-def test_a_bootstrap_of_what_hardly_differs_has_no_interval() -> None:
+def test_bootstrap_of_near_equal_samples_gives_none() -> None:
     found = estimate([1.0, 1.0, 9.0, 1.0, 1.0], "median", "bootstrap")
     assert found.centre == 1.0
     assert math.isnan(found.low)
@@ -88,14 +88,14 @@ def test_equal_samples_are_known(centre: Centre, interval: Interval) -> None:
     assert (found.centre, found.low, found.high) == (0.1, 0.1, 0.1)
 
 
-def test_what_a_report_says() -> None:
+def test_report_phrases_of_intervals() -> None:
     assert describe([estimate([1.0, 2.0])], "mean") == "Mean with its 95 % confidence interval (Student's t)."
     assert "93.8 % with 5 runs; 95 % takes six" in describe([estimate([1.0, 2.0, 3.0, 4.0, 5.0], "median")], "median")
     assert "bootstrap, BCa, 9,999" in describe([estimate([1.0, 2.0, 4.0], "median", "bootstrap")], "median")
     assert "no interval" in describe([estimate([1.0])], "mean")
 
 
-def test_what_cannot_be_estimated() -> None:
+def test_invalid_samples_have_no_estimate() -> None:
     with pytest.raises(ValueError, match="no samples"):
         estimate([])
     with pytest.raises(ValueError, match='a median cannot have the interval "t"; it can have order-statistics or boot'):

@@ -1,4 +1,4 @@
-"""The store of finished runs: what survives, and what is said about what does not."""
+"""The store of finished runs: it survives kills, damage and power loss, and reports lost rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fill(folder: Path, count: int) -> bytes:
     return (folder / FILE).read_bytes()
 
 
-def test_what_is_appended_is_there_again(tmp_path: Path) -> None:
+def test_appended_runs_are_read_back(tmp_path: Path) -> None:
     fill(tmp_path, 3)
     with read(tmp_path) as store:
         assert [run.record() for run in store.records.values()] == [record(i) for i in range(3)]
@@ -133,7 +133,7 @@ def test_starting_over_keeps_what_was_there(tmp_path: Path) -> None:
                 Store(tmp_path)
 
 
-def test_a_file_that_was_moved_while_it_was_opened_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_moved_while_opening_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, 2)
     lock = fcntl.flock
 
@@ -166,9 +166,7 @@ def test_another_format_is_named(tmp_path: Path) -> None:
     assert (tmp_path / FILE).read_bytes() == content
 
 
-def test_a_full_disk_while_a_damaged_file_is_put_aside_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_during_repair_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     damaged = fill(tmp_path, 3).replace(b"point 1", b"point X")
     (tmp_path / FILE).write_bytes(damaged)
 
@@ -237,9 +235,7 @@ def test_a_kill_loses_no_run_that_was_appended(tmp_path: Path) -> None:
 
 
 @given(kept=st.integers(0), zeros=st.booleans())
-def test_after_a_loss_of_power_what_was_flushed_is_there(
-    tmp_path_factory: pytest.TempPathFactory, kept: int, zeros: bool
-) -> None:
+def test_flushed_runs_survive_a_power_loss(tmp_path_factory: pytest.TempPathFactory, kept: int, zeros: bool) -> None:
     folder = tmp_path_factory.mktemp("store")
     with pytest.MonkeyPatch.context() as monkeypatch:
         disk = Disk(monkeypatch, folder)
@@ -264,7 +260,7 @@ def test_after_a_loss_of_power_what_was_flushed_is_there(
         assert store.notes == []
 
 
-def test_a_disk_that_does_not_take_what_was_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_flush_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch, tmp_path)
     store = Store(tmp_path)
     store.append(record(0))
@@ -282,9 +278,7 @@ def test_a_disk_that_does_not_take_what_was_written_says_so(tmp_path: Path, monk
         assert list(again.records) == ["key0"]
 
 
-def test_the_last_records_are_flushed_before_a_store_is_released(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_last_records_are_flushed_before_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch, tmp_path)
     store = Store(tmp_path)
     store.append(record(0))
@@ -293,7 +287,7 @@ def test_the_last_records_are_flushed_before_a_store_is_released(
         store.close()
 
 
-def test_a_damaged_file_is_put_aside_without_being_in_memory(tmp_path: Path) -> None:
+def test_damaged_file_is_moved_without_loading_it(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         for number in range(100):
             store.append(dataclasses.replace(record(number), document={"text": f"{number}" * 50_000}))
@@ -310,7 +304,7 @@ def test_a_damaged_file_is_put_aside_without_being_in_memory(tmp_path: Path) -> 
         assert (len(store.records), store.notes) == (100, [])
 
 
-def test_keys_tell_runs_apart() -> None:
+def test_different_runs_have_different_keys() -> None:
     base = Request("text", "file", ("a=1",), 1)
     assert run_key(base) == run_key(Request("text", "other file", ("a=1",), 1))
     others = [
@@ -349,7 +343,7 @@ def test_a_run_can_be_read_when_the_store_is_closed(tmp_path: Path) -> None:
     assert records["key1"].host == record(1).host
 
 
-def test_what_is_kept_of_a_run_does_not_grow_with_its_document(tmp_path: Path) -> None:
+def test_memory_per_run_is_independent_of_its_document(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         for number in range(100):
             store.append(dataclasses.replace(record(number), document={"text": "x" * 50_000}))

@@ -27,7 +27,7 @@ settings = st.recursive(
 )
 
 
-def test_points_are_all_combinations_the_last_parameter_fastest() -> None:
+def test_points_vary_the_last_parameter_fastest() -> None:
     points = cross("e", "s.toml", [CAPACITY, CONTROL], {"duration": "9 s"})
     assert [tuple(p.values.values()) for p in points] == [(10, "lia"), (10, "reno"), (20, "lia"), (20, "reno")]
     assert points[1].overrides == (
@@ -48,7 +48,7 @@ def test_an_unknown_placeholder_is_a_mistake() -> None:
         fill("{capcity} Mbit/s", {"capacity": 5})
 
 
-def test_seeds_depend_on_values_not_on_order_or_neighbours() -> None:
+def test_seeds_depend_on_parameter_values_only() -> None:
     one = Point("e", "s.toml", {"a": 1, "b": "x"}, ())
     other = Point("e", "other.toml", {"b": "x", "a": 1}, ("k=1",))
     assert seed_of("study", one, 1) == seed_of("study", other, 1)
@@ -90,7 +90,7 @@ def test_no_digit_of_a_number_is_lost(value: float) -> None:
     assert float(str(fill("{n} Mbit/s", {"n": value})).split()[0]) == value
 
 
-def test_values_that_differ_in_the_seventh_digit_are_two_values() -> None:
+def test_values_differing_in_the_seventh_digit_differ() -> None:
     choices = {"1.0000001": {"k": 1}, "1.0000002": {"k": 2}}
     points = cross("e", "s.toml", [Parameter("n", (1.0000001, 1.0000002), {"n": "{n} ms"}, choices)], {})
     assert [p.overrides for p in points] == [('n="1.0000001 ms"', "k=1"), ('n="1.0000002 ms"', "k=2")]

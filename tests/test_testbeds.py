@@ -90,7 +90,7 @@ def of_testbeds() -> set[str]:
     return {name for name in names if holder(name) is None}
 
 
-def test_whatever_comes_goes_again_however_it_ends(scenario: str) -> None:
+def test_ended_testbed_leaves_no_traces(scenario: str) -> None:
     mark = f"mark-{os.getpid()}"
     sleeper = ("sh", "-c", f"sleep 60; : {mark}")
     # The file and the folder of locks are there from the first testbed on.
@@ -117,7 +117,7 @@ def test_whatever_comes_goes_again_however_it_ends(scenario: str) -> None:
 
 
 @pytest.mark.parametrize(("offload", "most"), [("true", 65535), ("false", 1)])
-def test_hosts_send_one_by_one_if_that_is_asked_for(scenario: str, offload: str, most: int) -> None:
+def test_offload_sets_the_segmentation_limit(scenario: str, offload: str, most: int) -> None:
     done = anabranch("emulate", scenario, "--set", f"offload={offload}", "--", "ip", "-json", "-details", "link")
     links = {link["ifname"]: link["gso_max_segs"] for link in json.loads(done.stdout)}
     links.pop("lo")
@@ -130,7 +130,7 @@ SERVE = (
 CONNECT = "import socket, sys\ns = socket.socket(); s.settimeout(5)\nprint(s.connect_ex((sys.argv[1], 9)))\n"
 
 
-def test_two_testbeds_with_the_same_addresses_do_not_see_each_other(scenario: str) -> None:
+def test_testbeds_with_equal_addresses_are_isolated(scenario: str) -> None:
     within = "ip netns exec ${ANABRANCH_HOSTS##*B=}"
     first = started(scenario, "sh", "-c", f'{within} {sys.executable} -c "{SERVE}"')
     assert first.stdout is not None
@@ -166,7 +166,7 @@ def test_a_testbed_is_not_brought_up_twice(scenario: str) -> None:
         assert anabranch("testbed", "down", scenario).returncode == 0
 
 
-def test_namespaces_of_others_stay_whatever_they_are_called() -> None:
+def test_foreign_namespaces_stay() -> None:
     for command in ("add", "delete"):
         subprocess.run(["ip", "netns", command, "ab-other-host"], check=True)
         if command == "add":
@@ -174,7 +174,7 @@ def test_namespaces_of_others_stay_whatever_they_are_called() -> None:
             assert Path("/run/netns/ab-other-host").exists()
 
 
-def test_a_lock_is_never_taken_for_what_was_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_lock_is_never_removed_as_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from anabranch.testbed import bed, controls, namespaces
 
     monkeypatch.setattr(bed, "LOCKS", tmp_path)
@@ -238,25 +238,25 @@ def in_another_way(*prefix: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
-def test_root_that_may_not_make_namespaces_is_told_what_it_lacks() -> None:
+def test_root_without_namespace_rights_gets_the_reason() -> None:
     done = in_another_way("setpriv", "--bounding-set", "-all", "--inh-caps", "-all")
     assert (done.returncode, "capabilities SYS_ADMIN" in done.stderr) == (2, True), done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_a_machine_that_keeps_no_locks_is_told() -> None:
+def test_machine_without_locks_is_reported() -> None:
     script = 'mount -t tmpfs -o ro none /run && exec "$@"'
     done = in_another_way("unshare", "--mount", "sh", "-c", script, "sh")
     assert (done.returncode, "cannot be written: Read-only" in done.stderr) == (1, True), done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_who_is_told_to_end_removes_the_testbed_and_what_runs_there(scenario: str) -> None:
+def test_terminated_run_removes_testbed_and_processes(scenario: str) -> None:
     process = started(scenario, sys.executable, "-c", "import time; print('runs', flush=True); time.sleep(60)")
     assert process.stdout is not None
     assert process.stdout.readline() == "runs\n"
     process.send_signal(signal.SIGTERM)
-    # Its output is closed by all who had it.
+    # Returns when all processes that inherited the output have closed it.
     process.communicate(timeout=300)
     assert process.returncode == 128 + signal.SIGTERM
     assert of_testbeds() == set()
@@ -277,7 +277,7 @@ def user_namespaces() -> bool:
 
 @pytest.mark.skipif(bool(missing("unshare")), reason=missing("unshare"))
 @pytest.mark.parametrize("example", sorted(shipped()))
-def test_examples_run_without_root_or_say_in_one_sentence_why_not(example: str) -> None:
+def test_examples_run_or_explain_failure_without_root(example: str) -> None:
     if not user_namespaces():
         pytest.skip("this kernel makes no user namespaces")
     done = unprivileged(
@@ -352,7 +352,7 @@ def _parts() -> str | None:
     return None if tried.returncode == 0 else f"veth or tbf (or tc, package iproute2): {tried.stderr.strip()}"
 
 
-def test_links_of_netem_carry_what_they_say(tmp_path: Path) -> None:
+def test_netem_links_carry_their_rate(tmp_path: Path) -> None:
     if missing := _parts():
         pytest.skip(f"this kernel lacks {missing}")
     file = tmp_path / "routed.toml"

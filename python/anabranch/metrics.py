@@ -34,7 +34,7 @@ class Metric:
     field: str
     """Key in the result; a dot goes one table deeper."""
     scale: float = 1.0
-    """What the result's value is multiplied with to be in `unit`."""
+    """Factor from the result's value to `unit`."""
 
     @property
     def axis(self) -> str:
@@ -42,7 +42,7 @@ class Metric:
         return f"{self.label} [{self.unit}]" if self.unit else self.label
 
     def value(self, part: Mapping[str, Any]) -> float:
-        """Value of a subject, by what the document has of it; NaN if it has none (no sample in the run)."""
+        """Value of a subject from its part of the document; NaN if it has none (no sample in the run)."""
         value: Any = part
         for key in self._keys:
             value = value.get(key) if isinstance(value, dict) else None
@@ -55,7 +55,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class FairnessMetric(Metric):
-    """Goodputs beside what flows should or could get."""
+    """A metric that compares goodputs with fair or possible ones."""
 
     compare: Callable[[Mapping[str, float], Fairness], dict[str, float]] = field(kw_only=True)
     """From the goodput of each flow that shares, in bit/s, the value by subject."""
@@ -87,13 +87,13 @@ def _by_level() -> dict[Level, list[Metric]]:
 
 @dataclass(frozen=True)
 class UsedPaths(Metric):
-    """How many paths of a flow carried data that none had carried before.
+    """Number of a flow's paths that carried data which no other path had carried before.
 
     The sender's packets count: a receiver does not tell apart what came to its addresses from one and the same.
     """
 
     def value(self, part: Mapping[str, Any]) -> float:
-        """How many of the flow's paths those are."""
+        """Number of such paths."""
         return float(
             sum(path[self.field] > path["retransmissions"] + (path["reinjections"] or 0) for path in part["paths"])
         )

@@ -1,4 +1,4 @@
-"""Programs of this project that do not need Python, and are installed beside it."""
+"""Programs of this project that do not need Python and are installed with the package."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from anabranch.errors import InputError
 
 @dataclass(frozen=True)
 class Program:
-    """A program, found beside this interpreter or on the path."""
+    """A program in the folder of this interpreter or on the path."""
 
     name: str
     override: str
     """Environment variable that names another program to take."""
     task: str
-    """What it does, as in "..., which loads congestion controls"."""
+    """Purpose of the program, as in "..., which loads congestion controls"."""
     elsewhere: str
-    """What is to be said where it cannot run, because that is not Linux."""
+    """Message on systems other than Linux, where the program cannot run."""
     folder: str
     needs: str = ""
-    """What building it needs beyond Rust, in brackets."""
+    """Further requirements of a build beyond Rust, in parentheses."""
 
     def find(self) -> Path | None:
         """The program; `None` if it is not installed."""

@@ -1,4 +1,5 @@
-//! What is written is what is read, over encoded packets and a network that loses, duplicates, reorders and damages them.
+//! Each end reads exactly the bytes that the other wrote, although the network loses, duplicates, reorders and damages
+//! the encoded packets.
 //!
 //! `cargo test --release -p anabranch-host --test bytes -- --ignored --nocapture` transfers 100 MB each way.
 
@@ -8,13 +9,13 @@ use anabranch_endpoint::Reliability;
 use proptest::prelude::*;
 use transfer::{Faults, Load, Outcome, Protocol, Settings};
 
-/// Bytes each way in the usual run and in the long one.
-const USUAL: u64 = 5_000_000;
-const LONG: u64 = 100_000_000;
+/// Bytes each way in the default tests and in the ignored ones.
+const DEFAULT_BYTES: u64 = 5_000_000;
+const LONG_RUN_BYTES: u64 = 100_000_000;
 
-const HARD: Faults = Faults { loss: 0.02, duplication: 0.01, reordering: 0.05, damage: 0.001 };
+const FAULTS: Faults = Faults { loss: 0.02, duplication: 0.01, reordering: 0.05, damage: 0.001 };
 
-/// What is transferred, and over what.
+/// Settings and load of a transfer by its name.
 fn case(name: &str, bytes: u64) -> (Settings, Load) {
     let messages = |lengths, unordered| Load::Messages {
         bytes,
@@ -43,7 +44,7 @@ fn case(name: &str, bytes: u64) -> (Settings, Load) {
 
 fn transfer(name: &str, bytes: u64) -> Outcome {
     let (settings, load) = case(name, bytes);
-    let outcome = transfer::run(&settings, [load, load], HARD, 1, 100_000.0);
+    let outcome = transfer::run(&settings, [load, load], FAULTS, 1, 100_000.0);
     let [sent, arrived] = outcome.packets;
     let megabytes = outcome.contents[0].0.bytes + outcome.contents[1].0.bytes;
     println!(
@@ -71,13 +72,13 @@ macro_rules! transfers {
     ($($test:ident, $long:ident: $name:literal)*) => { $(
         #[test]
         fn $test() {
-            transfer($name, USUAL);
+            transfer($name, DEFAULT_BYTES);
         }
 
         #[test]
         #[ignore = "it takes a while: 100 MB each way"]
         fn $long() {
-            transfer($name, LONG);
+            transfer($name, LONG_RUN_BYTES);
         }
     )* };
 }
@@ -101,7 +102,7 @@ proptest! {
 
     /// Random sizes, buffers, packets and faults.
     #[test]
-    fn anything(program in prop::collection::vec(any::<u8>(), 24)) {
+    fn random_transfers_deliver_every_byte(program in prop::collection::vec(any::<u8>(), 24)) {
         transfer::program(&program);
     }
 }

@@ -1,4 +1,4 @@
-//! The body of the fuzz target for a host on many random programs, on any toolchain.
+//! Runs the fuzz target for a host with random programs, without the fuzzer's toolchain.
 
 mod hosts;
 
@@ -8,13 +8,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn a_host_survives_random_programs(program in proptest::collection::vec(any::<u8>(), 0..600)) {
+    fn host_survives_random_programs(program in proptest::collection::vec(any::<u8>(), 0..600)) {
         hosts::program::host(&program);
     }
 }
 
 #[test]
-fn programs_get_somewhere() {
+fn random_programs_send_forged_packets() {
     let mut rng = anabranch_base::rng::Rng::new(3);
     let program: Vec<u8> = (0..600).map(|_| rng.below(256) as u8).collect();
     assert!(hosts::program::host(&program) > 500);

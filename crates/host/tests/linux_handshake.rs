@@ -1,5 +1,5 @@
-//! Our handshakes beside Linux's: the same options in the same order, of the same lengths, versions and flags, on every
-//! segment that decides whether a peer takes us for Multipath TCP.
+//! Compares our handshakes with those of Linux: every segment by which a peer recognises Multipath TCP must carry the same
+//! options in the same order, with the same lengths, versions and flags.
 
 use anabranch_base::time::Time;
 use anabranch_endpoint::drive::Collected;
@@ -16,8 +16,8 @@ const NOP: u8 = 1;
 const MPTCP: u8 = 30;
 const JOIN: u8 = 1;
 
-/// Of an option: kind, length, and for Multipath TCP the two bytes with subtype, version and flags; but in `MP_JOIN` the
-/// second byte is an address identifier.
+/// Kind and length of an option, and for Multipath TCP the two bytes with subtype, version and flags. In `MP_JOIN` the
+/// second of them is an address identifier and is replaced by 0.
 type Shape = (u8, usize, [u8; 2]);
 
 /// Flags (less PSH) and options of an IPv4 packet with TCP.
@@ -58,8 +58,8 @@ fn ip(end: u8, path: u8) -> IpAddr {
     Ipv4Addr::new(10, path, 0, end).into()
 }
 
-/// All packets of a connection over two paths, in order. The client has something to send at once, or after the third
-/// segment of the handshake.
+/// All packets of a connection over two paths, in order. The client writes before the third segment of
+/// the handshake if `at_once`, otherwise after it.
 fn connection(at_once: bool) -> Vec<Packet> {
     let config = mptcp::Config {
         tcp: tcp::Config { congestion: Choice::find("lia").expect("listed"), ..tcp::Config::default() },
@@ -98,8 +98,8 @@ fn connection(at_once: bool) -> Vec<Packet> {
 }
 
 #[test]
-fn handshakes_have_the_shape_of_linux_s() {
-    // With data at hand, the first of it is the third segment (RFC 8684 §3.1).
+fn handshakes_carry_the_options_of_linux() {
+    // If the client already has data to send, the third segment carries the first of it (RFC 8684 §3.1).
     for at_once in [false, true] {
         let packets = connection(at_once);
         let mut shapes = packets.iter().map(ours);

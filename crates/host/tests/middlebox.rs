@@ -1,13 +1,14 @@
-//! Nothing is lost silently: two ends of Multipath TCP behind a network that interferes.
+//! Two ends of Multipath TCP and middleboxes between them: either every byte arrives, or both applications get an error.
 //!
-//! `cargo test --release -p anabranch-host --test middlebox -- --ignored --nocapture` tries 20,000 programs and more
-//! (`MIDDLEBOX_RUNS` says how many).
+//! `cargo test --release -p anabranch-host --test middlebox -- --ignored --nocapture` tries 20,000 programs, or
+//! `MIDDLEBOX_RUNS`.
 
 mod interference;
 
 use anabranch_base::rng::Rng;
 
-/// Runs so many random programs from a seed; says what they reached.
+/// Runs random programs from a seed. Counts the runs that completed, fell back to plain TCP, ended with an error and used
+/// several paths.
 fn run(seed: u64, runs: u64) -> [u64; 4] {
     let mut rng = Rng::new(seed);
     let mut sum = [0; 4];
@@ -25,16 +26,16 @@ fn run(seed: u64, runs: u64) -> [u64; 4] {
 }
 
 #[test]
-fn every_byte_arrives_or_both_ends_know_better() {
+fn both_ends_get_every_byte_or_an_error() {
     const RUNS: u64 = 1500;
     let [complete, fallback, error, several] = run(1, RUNS);
     assert!(complete > RUNS / 3 && fallback > RUNS / 20 && error > RUNS / 50 && several > RUNS / 10);
 }
 
 #[test]
-fn nothing_is_sent_twice_to_a_peer_that_may_fall_back() {
-    // The client's join is answered, and the server hears no more of it; nothing is acknowledged in time, so that the
-    // client repairs data, and DATA_ACKs vanish, so that the server goes on as plain TCP.
+fn unconfirmed_join_never_duplicates_plain_data() {
+    // The server answers the client's MP_JOIN but receives no further segment of that subflow. Acknowledgements are late,
+    // so the client retransmits data. DATA_ACKs are stripped, so the server falls back to plain TCP.
     let reached = interference::program(&[
         144, 2, 191, 75, 112, 68, 91, 56, 55, 186, 216, 114, 91, 73, 1, 249, 192, 232, 183, 106, 12, 147, 9,
         218, 31, 106, 168, 38, 202, 211, 145, 230, 144, 22, 87, 148, 195, 222, 220, 243, 159, 224, 93, 230,
@@ -44,8 +45,9 @@ fn nothing_is_sent_twice_to_a_peer_that_may_fall_back() {
 }
 
 #[test]
-fn a_subflow_that_ended_before_the_data_is_not_taken_for_the_connection() {
-    // The server goes on as plain TCP and ends it, which the client takes for the end of a subflow, and ends that too.
+fn early_fin_does_not_truncate_the_stream() {
+    // The server has fallen back to plain TCP, so its FIN ends the connection. The client takes the FIN for the end of a
+    // subflow and closes that subflow.
     let reached = interference::program(&[
         121, 55, 84, 163, 203, 32, 110, 201, 249, 60, 42, 178, 32, 241, 101, 63, 155, 183, 17, 219, 139, 170,
         205, 169, 29, 116, 178, 38, 205, 24, 63, 81, 1, 229, 20, 76, 11, 166, 68, 21, 236, 198, 69, 238, 195,
@@ -55,9 +57,10 @@ fn a_subflow_that_ended_before_the_data_is_not_taken_for_the_connection() {
 }
 
 #[test]
-fn what_no_data_ack_tells_of_is_not_sent_twice_to_a_peer_that_may_fall_back() {
-    // From the second round trip on nothing acknowledges data any more, and the client believes in a subflow whose options are
-    // taken out because an address is announced on it. Its data was read, and what it sent again was read as plain TCP.
+fn missing_data_acks_never_duplicate_plain_data() {
+    // From the second round trip on no DATA_ACK arrives. A middlebox strips the options of a subflow, but the client still
+    // takes it for Multipath TCP because of an ADD_ADDR on it. The server has read the data of the subflow and would read
+    // the retransmitted copy as new bytes of plain TCP.
     let reached = interference::program(&[
         50, 72, 72, 0, 0, 0, 0, 0, 79, 1, 255, 198, 193, 52, 36, 255, 255, 234, 1, 64, 64, 64, 236, 255, 13,
         212, 72, 72, 0, 0, 0, 0, 0, 0, 0, 0, 96, 13, 212, 220, 45,
@@ -66,9 +69,9 @@ fn what_no_data_ack_tells_of_is_not_sent_twice_to_a_peer_that_may_fall_back() {
 }
 
 #[test]
-fn what_the_reader_waits_for_is_repeated_first() {
-    // Segments are cut into pieces of which half are lost, so that subflows die young: what each carried before would arrive
-    // again and again, and never what is missing.
+fn first_missing_byte_is_retransmitted_first() {
+    // Segments are split and half of the pieces are lost, so every subflow soon dies. Without a preference for the first
+    // missing byte, the network would deliver the same data again and again but never the missing data.
     let reached = interference::program(&[
         1, 255, 255, 255, 255, 254, 255, 200, 255, 255, 255, 255, 255, 11, 166, 65, 255, 0, 246, 211, 0, 91,
         255, 255, 67, 252, 96, 13, 255, 192, 190, 39, 39, 45, 14, 0, 58, 253, 195, 89, 10, 255, 0, 255, 255,
@@ -79,7 +82,7 @@ fn what_the_reader_waits_for_is_repeated_first() {
 
 #[test]
 #[ignore = "it takes a while: 20,000 runs"]
-fn every_byte_arrives_or_both_ends_know_better_in_20_000_runs() {
+fn both_ends_get_bytes_or_errors_in_20_000_runs() {
     let number =
         |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
     run(number("MIDDLEBOX_SEED", 2), number("MIDDLEBOX_RUNS", 20_000));

@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets for pairs of ends on many random programs, on any toolchain.
+//! Runs the fuzz targets for pairs of ends with random programs, without the fuzzer's toolchain.
 
 mod fuzz_bodies;
 
@@ -12,7 +12,7 @@ fn pairs_survive_random_programs() {
     let (mut delivered, mut several, mut honest) = (0, 0, 0);
     for round in 0..ROUNDS {
         let program: Vec<u8> = (0..rng.below(900)).map(|_| rng.below(256) as u8).collect();
-        // Programs of the odd rounds have no lies in them, so that their ends can be held to every byte.
+        // Programs of the odd rounds forge no packets, so that every byte must arrive.
         let program: Vec<u8> = if round % 2 == 1 {
             program
                 .iter()
@@ -27,7 +27,7 @@ fn pairs_survive_random_programs() {
         honest += usize::from(!reached.mutated);
     }
     println!(
-        "of {ROUNDS} programs {delivered} delivered data, {several} over several paths, {honest} without a lie"
+        "of {ROUNDS} programs {delivered} delivered data, {several} over several paths, {honest} without forged packets"
     );
     assert!(
         delivered > ROUNDS / 4 && several > ROUNDS / 50 && honest > ROUNDS / 3,
@@ -35,7 +35,7 @@ fn pairs_survive_random_programs() {
     );
 }
 
-/// Cases of the property below in every test run; `PROPTEST_CASES` asks for others.
+/// Number of random programs for each property below: `PROPTEST_CASES`, or 1,500.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1_500)
 }
@@ -47,8 +47,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Packets and chunks are lost, repeated, delayed and overtaken, and paths die: every byte arrives, or the end that wrote
-    /// it is told.
+    /// The network drops, duplicates, delays and reorders packets and chunks, and paths die. Every byte arrives, or its
+    /// writer gets an error.
     #[test]
     fn associations_lose_nothing_silently(program in prop::collection::vec(any::<u8>(), 0..900)) {
         let honest: Vec<u8> = program.iter().enumerate().map(|(at, &byte)| if at == 0 { byte & !1 } else { byte }).collect();
@@ -56,7 +56,7 @@ proptest! {
         prop_assert!(!reached.mutated);
     }
 
-    /// Some packets are forged, too: nothing breaks, and memory is bounded.
+    /// Some packets are forged as well. The ends do not panic, and their memory stays bounded.
     #[test]
     fn associations_survive_forgers(program in prop::collection::vec(any::<u8>(), 1..900)) {
         let lying: Vec<u8> = program.iter().enumerate().map(|(at, &byte)| if at == 0 { byte | 1 } else { byte }).collect();
@@ -65,7 +65,7 @@ proptest! {
 }
 
 #[test]
-fn associations_get_somewhere() {
+fn random_programs_reach_several_paths() {
     let mut rng = Rng::new(2);
     let (mut delivered, mut several) = (0, 0);
     for _ in 0..500 {

@@ -1,4 +1,4 @@
-//! Two endpoints and the wires between them, in virtual time, for this crate's tests. The simulator is a crate above.
+//! Two endpoints and the wires between them in virtual time, for crates that the simulator depends on.
 
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -16,7 +16,7 @@ pub struct Wire {
     pub delay: Duration,
     /// Time that a packet occupies the wire.
     pub serialisation: Duration,
-    /// Packets that wait at most.
+    /// Capacity of the queue in packets.
     pub queue: u64,
     pub loss: f64,
     pub reorder: f64,
@@ -40,7 +40,7 @@ impl Wire {
     }
 }
 
-/// Makes other packets of those that an end sends at one moment.
+/// Replaces the packets that an end sends at one moment.
 pub type Middlebox = Box<dyn FnMut(Vec<Packet>) -> Vec<Packet>>;
 
 /// Decides about a packet by number (from 0) and content: true drops it.
@@ -62,22 +62,22 @@ pub struct Pair<E: Endpoint + core::fmt::Debug> {
     pub sinks: [Sink; 2],
     pub wires: BTreeMap<(IpAddr, IpAddr), Wire>,
     pub filter: Option<Filter>,
-    /// Every packet that left, with the time and which end sent it.
+    /// Every sent packet, with its time and its sending end.
     pub log: Vec<(Time, usize, Packet)>,
     pub keep_log: bool,
-    /// Read at once when something is readable.
+    /// Whether the applications read data as soon as it is readable.
     pub reading: bool,
-    /// Strips the options of Multipath TCP from what this end sends, as a middlebox might.
+    /// Strips the options of Multipath TCP from the packets of this end, as a middlebox might.
     pub stripping: Option<usize>,
-    /// Changes packets on the way.
+    /// Changes packets in flight.
     pub tampering: Option<fn(&mut Packet)>,
-    /// Splits and merges packets on the way: what goes in, what comes out.
+    /// Splits and merges packets in flight.
     pub middlebox: Option<Middlebox>,
-    /// Somebody on the way changes payloads, and nothing notices: bytes arrive where they do not belong.
+    /// Whether payloads are changed undetected, so that bytes may be placed at wrong offsets.
     pub damaged: bool,
-    /// The port that the next further path of each end gets.
+    /// Local port of the next additional path of each end.
     pub next_port: [u16; 2],
-    /// What each end was told to keep, where the bytes were the right ones.
+    /// Ranges of the stream that each end has placed.
     placed: [RangeSet; 2],
     written: u64,
     closed: bool,
@@ -185,9 +185,9 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
             if self.reading {
                 while let Some(Delivery { offset, len, .. }) = self.ends[end].read(self.now, u64::MAX) {
                     quiet = false;
-                    assert_eq!(offset, self.sinks[end].delivered, "in order, once");
+                    assert_eq!(offset, self.sinks[end].delivered, "bytes are delivered once and in order");
                     let gaps = self.placed[end].gaps(offset, offset + len).count();
-                    assert_eq!(gaps, 0, "bytes that nobody was told to keep");
+                    assert_eq!(gaps, 0, "bytes were delivered that were never placed");
                     self.sinks[end].delivered += len;
                     self.sinks[end].deliveries += 1;
                 }
@@ -198,13 +198,13 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         }
     }
 
-    /// Both ends do what they want to do at this moment.
+    /// Exchanges packets and events of both ends at this moment.
     pub fn settle(&mut self) {
         self.drain(0);
         self.drain(1);
     }
 
-    /// Goes on to the next thing that happens, if it happens before `end`; false if there is none.
+    /// Advances to the next arrival or timer, if it is due before `end`; false if there is none.
     pub fn step(&mut self, end: Time) -> bool {
         self.settle();
         let packet = self.heap.peek().map(|Reverse((at, _))| *at);
@@ -238,7 +238,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         while self.step(end) {}
     }
 
-    /// Runs until `done` or the time is up; true if done.
+    /// Runs while `more` holds; false if `seconds` of virtual time pass before.
     pub fn run_while(&mut self, seconds: f64, mut more: impl FnMut(&Self) -> bool) -> bool {
         let end = Time::from_secs_f64(seconds);
         while more(self) {
@@ -249,7 +249,8 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         true
     }
 
-    /// The client writes `size` bytes as room allows and closes; true once the server got them all and saw the end.
+    /// The client writes `size` bytes as room allows and closes; true once the server has received them all and the end
+    /// of the stream.
     /// May be called again with a later time if the time was not enough.
     pub fn send_file(&mut self, size: u64, seconds: f64) -> bool {
         let end = Time::from_secs_f64(seconds);
@@ -270,7 +271,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         }
     }
 
-    /// Packets that `end` sent, by what `pick` makes of them.
+    /// Results of `pick` for the packets that `end` sent.
     pub fn sent<T>(&self, end: usize, mut pick: impl FnMut(&Packet) -> Option<T>) -> VecDeque<T> {
         self.log.iter().filter(|(_, from, _)| *from == end).filter_map(|(_, _, p)| pick(p)).collect()
     }

@@ -1,11 +1,11 @@
-//! A scheduler that counts what transports tell it, for tests.
+//! A scheduler that counts the events that transports report to it, for tests.
 
 use anabranch_base::time::Time;
 use anabranch_multipath::scheduler::{Decision, Offer, PathState, Scheduler, eligible};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// The first path with room gets what there is; nothing is placed. Clones count together.
+/// Sends all data on the first eligible path. Clones share their counters.
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
     blocked: Arc<AtomicU64>,
@@ -13,12 +13,12 @@ pub struct Heard {
 }
 
 impl Heard {
-    /// How often a buffer was full.
+    /// Number of times that a buffer was full.
     pub fn blocked(&self) -> u64 {
         self.blocked.load(Ordering::Relaxed)
     }
 
-    /// How many packets were sent again.
+    /// Number of reinjected packets.
     pub fn reinjections(&self) -> u64 {
         self.reinjections.load(Ordering::Relaxed)
     }

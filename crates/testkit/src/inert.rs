@@ -1,7 +1,7 @@
-//! What the congestion controls of tests and benchmarks have in common: they take no notice of what happens.
+//! Common methods of the congestion controls of tests and benchmarks, which ignore all events.
 
-/// The methods that a `CongestionControl` must have and that decide nothing, each without effect. What it is called, its
-/// window and its threshold are for the control to say.
+/// Implements the event methods that a `CongestionControl` must have, each without effect. The control itself defines its
+/// name, window and threshold.
 #[macro_export]
 macro_rules! takes_no_notice {
     () => {

@@ -1,1 +1,1 @@
-"""Benchmarks: how fast the simulator is, on fixed scenarios and beside ns-3."""
+"""Benchmarks: speed of the simulator on fixed scenarios, compared with ns-3."""

@@ -27,7 +27,7 @@ _LEAST_SECONDS = 10.0  # slow start and its losses, two seconds, are to be a sma
 
 @dataclass(frozen=True)
 class Speed:
-    """What a benchmark scenario took; medians over repetitions."""
+    """Cost of a benchmark scenario; medians over repetitions."""
 
     name: str
     packets: int
@@ -35,7 +35,7 @@ class Speed:
     events: int
     wall_s: float
     peak_bytes: int
-    """Largest resident size of the process above what it had before the run."""
+    """Growth of the process's peak resident size during the run, bytes."""
     goodput_bps: tuple[float, ...]
 
     @property
@@ -64,7 +64,7 @@ def scenarios() -> dict[str, Request]:
 
 
 def many_flows(flows: int) -> Request:
-    """A bottleneck of 10 Mbit/s per flow, shared by so many flows; the simulated time shrinks as their number grows."""
+    """`flows` flows over a bottleneck of 10 Mbit/s per flow; the more flows, the shorter the simulated time."""
     duration = max(_LEAST_SECONDS, _FLOW_SECONDS / flows)
     links = [_link(BOTTLENECK, "R1", "R2", f"{10 * flows} Mbit/s", "10 ms", 25 * flows)]
     parts = [f'title = "{flows} flows"\nduration = "{duration:g} s"\nwarmup = "0 s"\n']
@@ -99,13 +99,13 @@ def measure(name: str, request: Request, repetitions: int) -> Speed:
 
 
 def spread(speeds: Sequence[Speed]) -> float:
-    """By how much the cost per packet grows from the cheapest to the dearest, as a share."""
+    """Relative growth of the cost per packet from the cheapest scenario to the dearest."""
     costs = [s.cost_ns for s in speeds]
     return max(costs) / min(costs) - 1.0
 
 
 def _carried(document: dict[str, Any]) -> int:
-    """Packets of the bottleneck's busier direction; of all links together where no link is called so."""
+    """Packets in the busier direction of the bottleneck, or on all links if no link has that name."""
     named = [link for link in document["links"] if link["name"] == BOTTLENECK]
     if named:
         return max(int(link["packets"]) for link in named)
@@ -134,7 +134,7 @@ def _resident() -> int:
 
 
 def peak_bytes() -> int:
-    """Largest resident size of this process so far, bytes (Linux counts it in KiB)."""
+    """Peak resident size of this process, bytes (Linux reports KiB)."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from anabranch.study.definition import Effort, Study
 
 BUILD = "made up"
-"""What made-up rows name as the simulator that ran them."""
+"""Simulator version in generated rows."""
 _SPREAD = 0.1  # by what share numbers differ at most
 _VARIANTS = 500  # different results of a scenario; more would say nothing about what is measured
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a step took, in a process of its own."""
+    """Cost of a step, which runs in a separate process."""
 
     step: str
     wall_s: float
@@ -52,7 +52,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Rows:
-    """A store of made-up rows, and what was done with it."""
+    """A store of generated rows, and the cost of each step on it."""
 
     study: str
     rows: int
@@ -87,7 +87,7 @@ def measure(name: str, count: int, folder: Path) -> Rows:
 
 
 def fill(name: str, repetitions: int, folder: Path) -> None:
-    """Make rows up and save them as a study does."""
+    """Generate rows and save them as a study does."""
     study = find(name)
     variants: dict[tuple[str, str], list[Document]] = {}
     host = host_settings()
@@ -105,7 +105,7 @@ def fill(name: str, repetitions: int, folder: Path) -> None:
 
 
 def varied(value: Any, draw: random.Random) -> Any:
-    """A part of a document with all its numbers a little different."""
+    """Copy a part of a document and change all its numbers slightly."""
     if isinstance(value, dict):
         return {key: varied(part, draw) for key, part in value.items()}
     if isinstance(value, list):
@@ -118,7 +118,7 @@ def varied(value: Any, draw: random.Random) -> Any:
 
 
 def look(name: str, repetitions: int, folder: Path) -> None:
-    """Go on with the study, of which nothing is missing."""
+    """Resume the study; no run is missing."""
     study = find(name)
     effort = _effort(study, repetitions)
     outcome = execute(Plan(study, effort, _folder(study, folder), simulate, BUILD), _Unseen(), resume=True)
@@ -140,7 +140,7 @@ def _effort(study: Study, repetitions: int) -> Effort:
 
 
 def _folder(study: Study, folder: Path) -> Path:
-    """Where the store of a study's full form is within a folder of results."""
+    """Path of the store for a study's full form in a folder of results."""
     return folder / study.name / study.full.name
 
 

@@ -1,4 +1,4 @@
-"""What a test prints: a line for each interval, flow and subflow, and what it came to."""
+"""Output of a test: a line for each interval, flow and subflow, and a summary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEADING = f"{'flow':<16} {'interval':>15}  {'sent':>14}  {'received':>14}  {'aga
 
 
 def interval_lines(names: Sequence[str], interval: Mapping[str, Any], before: dict[str, int]) -> Iterator[str]:
-    """The lines of an interval; `before` keeps how often each subflow had sent again until then."""
+    """The lines of an interval; `before` keeps the retransmissions of each subflow up to the previous interval."""
     begin, end = interval["span_s"]
     seconds = max(end - begin, 1e-9)
     total = [0, 0]
@@ -31,7 +31,7 @@ def interval_lines(names: Sequence[str], interval: Mapping[str, Any], before: di
 
 
 def summary_lines(document: Mapping[str, Any], size: float | None = None) -> Iterator[str]:
-    """What a test came to, a line for each way of each flow; `size` if so many bytes were to be sent each way.
+    """Summary of a test, a line for each direction of each flow; `size` is the limit in bytes for each direction.
 
     All numbers are of the measured part, after the warm-up.
     """
@@ -99,7 +99,7 @@ def _state(subflow: Mapping[str, Any], before: dict[str, int]) -> str:
 
 
 def _grown(before: dict[str, int], key: str, count: int) -> int:
-    """How much more a count is than it was."""
+    """Increase of a count since the previous interval."""
     grown = count - before.get(key, 0)
     before[key] = count
     return grown

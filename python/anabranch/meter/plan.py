@@ -1,4 +1,4 @@
-"""From the options of `anabranch meter run` to a test: flows of a scenario between the hosts "client" and "server"."""
+"""Builds a test from the options of `anabranch meter run`: flows of a scenario between hosts "client" and "server"."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ workload = {workload}
 """
 _DISTRIBUTION = re.compile(r"(const|exp|uniform|pareto)([0-9.,]*)")
 _DATAGRAM = 1448
-"""What fits a packet of Ethernet with IPv6 and room to spare, bytes."""
+"""Payload in bytes that fits an Ethernet packet with IPv6, with a margin."""
 
 
 @dataclass(frozen=True)
 class FlowPlan:
-    """A flow of a test: who writes what."""
+    """A flow of a test, with its direction and workload."""
 
     name: str
     protocol: str
@@ -43,7 +43,7 @@ class FlowPlan:
 
     def toml(self) -> str:
         """The flow in the language of scenarios."""
-        # A socket of datagrams learns from the other end whom to write to, whoever that is.
+        # A datagram socket takes its remote address from the first received datagram.
         swapped = self.protocol == "udp" and self.direction == "reverse"
         writes, reads = ("server", "client") if swapped else ("client", "server")
         return _FLOW.format(
@@ -61,7 +61,7 @@ class TestPlan:
     flows: list[FlowPlan] = field(default_factory=list)
     seconds: float = 10.0
     omit: float = 0.0
-    """Not measured at the start, seconds, in addition."""
+    """Additional seconds at the start that are not measured."""
     interval: float = 1.0
     congestion: str | None = None
     buffer: int | None = None
@@ -105,7 +105,7 @@ def usual(protocol: str, *, rate: float | None, length: int | None, size: int | 
 
 
 def specified(spec: str, number: int) -> FlowPlan:
-    """A flow from a specification as NetPerfMeter has it, with the protocol before it.
+    """A flow from a NetPerfMeter specification with the protocol in front.
 
     `tcp:const0:const1400:const0:const0:description=T1` is PROTOCOL:RATE:SIZE, what the client writes, and
     :RATE:SIZE, what the server writes. RATE is in messages a second, constN or expN, const0 being as fast as possible;
@@ -141,7 +141,7 @@ def specified(spec: str, number: int) -> FlowPlan:
 
 
 def _workload(spec: str, rate: str, size: str) -> str | None:
-    """What an end writes, if it does."""
+    """Workload of one end; `None` if it writes nothing."""
     kind, (messages, *more) = _distribution(spec, rate)
     message = _message(spec, size)
     if message is None:

@@ -1,4 +1,4 @@
-"""Where a rate that a pair of addresses got is limited: at the ends, or on the way between them."""
+"""Finds the limits of the rates of address pairs: at the access links, or on the path between them."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TOLERANCE = 0.1
-"""How far a pair's rate may be from what the access links would give it, as a share."""
+"""Accepted relative deviation of a pair's rate from the rate of its access links."""
 
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Access:
-    """Rates of the ends that limit, of which the lower one is what a pair gets."""
+    """Rates of the limiting access links; a pair gets the lower one of its two ends."""
 
     here: dict[str, float]
     there: dict[str, float]
 
     def of(self, pair: Pair) -> float:
-        """What one flow gets over a pair."""
+        """Rate of one flow over a pair."""
         return min(self.here.get(pair[0], math.inf), self.there.get(pair[1], math.inf))
 
 
 def access(rates: Mapping[Pair, float]) -> Access | None:
-    """Rates of access links that explain those of the pairs, or nothing if none do.
+    """Rates of access links that explain those of the pairs; `None` if no rates do.
 
-    Each link gets the highest rate of its pairs. If any rates a, b have min(a, b) at every pair, these have, too: they
-    are at most those, and at least what each pair got. What need not limit is left out then, so that few are left: a
-    limit that is not needed would have pairs share what nobody saw them share.
+    Each link gets the highest rate of its pairs. If any choice of link rates explains the pairs, this one does: its
+    rates are no higher than those of the other choice, and no lower than the rate of each pair. Then limits are removed
+    that no pair needs, because an unnecessary limit would let pairs share a bottleneck that was not observed.
     """
     here: dict[str, float] = {}
     there: dict[str, float] = {}
@@ -46,7 +46,7 @@ def access(rates: Mapping[Pair, float]) -> Access | None:
 
 
 def _needed(rates: Mapping[Pair, float], found: Access, last: str) -> Access:
-    """Only what is needed to explain the rates, the ends at one side being left out last."""
+    """Keeps only the limits that the rates need, and tries to remove those of one side last."""
     sides = [found.there, found.here] if last == "here" else [found.here, found.there]
     for limits in sides:
         for end, rate in list(limits.items()):

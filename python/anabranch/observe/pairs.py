@@ -1,4 +1,4 @@
-"""Which pairs of addresses there are: those of this machine, and those that were named."""
+"""Pairs of a local address and a named remote address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _UP = 0x1
 _LOOPBACK = 0x8
 _UNUSABLE = 0x08 | 0x40
-"""Flags of addresses that somebody else has, or may have (`IFA_F_DADFAILED`, `IFA_F_TENTATIVE`)."""
+"""Flags of addresses that another machine has, or may have (`IFA_F_DADFAILED`, `IFA_F_TENTATIVE`)."""
 _GLOBAL = 0
 """Scope of addresses that are valid everywhere (`RT_SCOPE_UNIVERSE`)."""
 
@@ -28,7 +28,7 @@ class Local:
     address: str
     loopback: bool
     usual: bool
-    """Valid everywhere, and of an interface that is up."""
+    """Whether the address is valid everywhere and its interface is up."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Pair:
     local: str
     remote: str
     name: str
-    """What the remote address was named as."""
+    """Name by which the remote address was given."""
 
     @property
     def family(self) -> socket.AddressFamily:
-        """Of both addresses."""
+        """Address family of both addresses."""
         return family(self.remote)
 
 
@@ -69,7 +69,7 @@ def locals_here() -> list[Local]:
 
 
 def resolved(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Addresses of hosts, each with the name that it was given by.
+    """Addresses of hosts, each with the name that was resolved.
 
     Raises:
         InputError: For a name that stands for none, or an address that is valid on one link only.
@@ -91,7 +91,7 @@ def resolved(names: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _usual(address: str) -> str:
-    """An address as the kernel spells it; what is none stays as it is."""
+    """An address in the kernel's spelling; other text is returned unchanged."""
     try:
         return str(ipaddress.ip_address(address))
     except ValueError:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from anabranch.observe.pairs import Pair
 
 _OMITTED_S = 1.0
-"""Of a flow's start, which does not count."""
+"""Seconds at the start of a flow that are not measured."""
 
 
 def throughput(pair: Pair, port: int, seconds: float) -> tuple[Rates | None, str | None]:

@@ -1,4 +1,4 @@
-"""The route of a pair: packets whose time to live ends one router further each time, without root."""
+"""Traces the route of a pair with an increasing time to live, without root."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from anabranch.observe.pairs import Pair
 
 UDP_PORT = 33_434
-"""Where nobody listens, as traceroute has it."""
+"""First UDP port of traceroute, where no program is likely to listen."""
 _MOST_HOPS = 30
 _SILENT = 4
-"""So many routers in a row that do not answer end a trace."""
+"""Successive routers without an answer after which a trace ends."""
 _PATIENCE_S = 0.8
 _TRIES = 2
 _HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
 
 Answer = tuple[str, bool]
-"""Who answered, and whether that is the end of the route."""
+"""Answering address, and whether it is the end of the route."""
 
 
 def trace(pair: Pair, port: int, *, tries: int = _TRIES) -> Route:
-    """The routers on the way, by UDP and, where that does not get to the end, by TCP to a port."""
+    """The routers of the path, by UDP, or by TCP to a port if UDP does not reach the end."""
     try:
-        # One socket, so that routers which share load by addresses and ports have all packets go the same way.
+        # One socket for all probes: routers that balance load by addresses and ports then use one route.
         with sockets.opened(pair, socket.SOCK_DGRAM) as own:
             found = _traced("udp", lambda ttl: _by_udp(own, pair, ttl), tries)
     except OSError:
@@ -58,7 +58,7 @@ def _traced(by: Literal["udp", "tcp"], ask: Callable[[int], Answer | None], trie
 
 
 def _by_udp(own: socket.socket, pair: Pair, ttl: int) -> Answer | None:
-    """Who answers a datagram with this time to live."""
+    """Probe with a datagram of this time to live and return the answering address."""
     mark = os.urandom(4) + bytes([ttl])
     sockets.set_ttl(own, ttl)
     try:
@@ -70,14 +70,14 @@ def _by_udp(own: socket.socket, pair: Pair, ttl: int) -> Answer | None:
         met = sockets.trouble(own)
         if met is None or met.by is None:
             return None
-        # An answer to an earlier one may come late; some routers quote less than tells.
+        # A late answer may belong to an earlier probe; some routers quote too little to identify the probe.
         if not met.content or mark.startswith(met.content[: len(mark)]):
             return met.by, not met.exceeded and (met.port or met.by == pair.remote)
     return None
 
 
 def _by_tcp(pair: Pair, ttl: int, port: int) -> Answer | None:
-    """Who answers the beginning of a connection with this time to live."""
+    """Probe with a TCP SYN of this time to live and return the answering address."""
     try:
         with sockets.opened(pair, socket.SOCK_STREAM) as own:
             sockets.set_ttl(own, ttl)
@@ -111,7 +111,7 @@ def path_mtu(pair: Pair) -> tuple[int | None, bool]:
             own.connect((pair.remote, UDP_PORT))
             for _ in range(10):
                 before, mtu = mtu, own.getsockopt(level, known)
-                # No datagram is longer than its own length says.
+                # The length field limits a datagram.
                 payload = bytes(min(mtu, 65_535) - _HEADERS[pair.family])
                 try:
                     own.send(payload)
@@ -119,7 +119,7 @@ def path_mtu(pair: Pair) -> tuple[int | None, bool]:
                     if error.errno not in {errno.EMSGSIZE, errno.ECONNREFUSED}:
                         return mtu, False
                 if not sockets.happened(own, 0, _PATIENCE_S):
-                    # Hosts answer so many such packets a second, and the next one may be answered again.
+                    # Hosts limit the rate of these answers, so a later probe may be answered again.
                     if before == mtu:
                         return mtu, False
                     continue

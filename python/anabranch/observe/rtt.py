@@ -1,4 +1,4 @@
-"""Round-trip times of a pair: by ICMP where the kernel lets users ping, else by the beginnings of TCP connections."""
+"""Round-trip times of a pair, by ICMP if the kernel lets users ping, otherwise by TCP handshakes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 PROBES = 5
 _PATIENCE_S = 0.95
-"""Less than the second after which TCP sends its SYN again (RFC 6298): what answers later counts as lost."""
+"""Timeout of a probe, seconds; below the second after which TCP retransmits a SYN (RFC 6298)."""
 _BETWEEN_S = 0.05
 _ECHO = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
-"""Types of ICMP's request and answer."""
+"""ICMP types of echo request and echo reply."""
 _ICMP = {socket.AF_INET: socket.IPPROTO_ICMP, socket.AF_INET6: socket.IPPROTO_ICMPV6}
 
 
 def round_trips(pair: Pair, port: int) -> tuple[RoundTrip | None, str | None]:
     """Round-trip times, or why there are none.
 
-    A host that does not answer pings is asked at a TCP port: whether somebody listens there or not, it answers.
+    A host that does not answer pings is probed at a TCP port: an open port accepts, a closed one refuses.
     """
     times, _ = _asked(lambda: _ping(pair))
     by: Literal["icmp", "tcp-connect"] = "icmp"
@@ -47,14 +47,14 @@ def round_trips(pair: Pair, port: int) -> tuple[RoundTrip | None, str | None]:
 
 
 def _asked(probe: Callable[[], float | None]) -> tuple[list[float | None], str | None]:
-    """What some probes came to, until one says that there is no use in others."""
+    """Results of successive probes; ends early after an error that further probes would repeat."""
     times: list[float | None] = []
     try:
         for _ in range(PROBES):
             if times:
                 time.sleep(_BETWEEN_S)
             times.append(probe())
-            # Whoever answers neither the first nor the second is not there.
+            # A host that answers neither of the first two probes counts as unreachable.
             if times == [None, None]:
                 break
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A scenario of what was observed: access links at both ends, and a link between each two networks."""
+"""Turns observations into a scenario: access links at both ends, and a link between each two networks."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from anabranch.observe.record import Observation
 
 _MTU = 1500
-"""Of paths whose own is not known, bytes."""
+"""MTU of paths without a measured one, bytes."""
 _HEADERS = {False: 20 + 32, True: 40 + 32}
-"""Bytes of a packet that are no payload: IP, which may be IPv6, and TCP with timestamps."""
+"""Header bytes of a packet: IPv6, and TCP with timestamps."""
 _LEAST_PACKETS = 10
-"""Of a queue: an initial window (RFC 6928)."""
+"""Minimum queue length: an initial window (RFC 6928)."""
 _AMPLE = 10
-"""How many times the rates of all pairs together a link has that limits nothing."""
+"""Rate of a link that limits nothing, as a multiple of the sum of all pairs' rates."""
 _UNMEASURED_BPS = 1e6
-"""Of the link of a pair that was never reachable, which is down."""
+"""Rate of the link of an unreachable pair; the link is down."""
 _LEAST_BPS = 1.0
-"""Of a rate, as it is written."""
+"""Lowest measured rate that counts, bit/s."""
 _BUFFER = 4_000_000
 
 
@@ -41,7 +41,7 @@ class Between:
     pair: Pair
     mtu: int
     rtt_s: float | None
-    """None if it was never reachable, observations during which the route changed left out."""
+    """`None` if it was never reachable. Leaves out observations during which the route changed."""
     rates_bps: tuple[float, float] | None
     """On the wire, from here to there and back; None also if nothing came through one way, as no link is so slow."""
 
@@ -101,7 +101,7 @@ class _Way:
 
 
 class _Names:
-    """What links and nodes are called: interfaces as here, and addresses there by number."""
+    """Names of links and nodes: local interfaces by name, remote addresses by number."""
 
     def __init__(self, pairs: Sequence[Between]) -> None:
         self.here: dict[str, str] = {}
@@ -131,7 +131,7 @@ def _between(pair: Pair, observations: Sequence[Observation]) -> Between:
     usable = kept(observations)
     mtus = [seen.mtu for seen in usable if seen.mtu is not None]
     six = ":" in pair[1]
-    # A scenario's links carry no more; loopback has 65,536.
+    # Upper limit of links in a scenario; loopback has 65,536.
     mtu = max(1280 if six else 576, min(65_535, min(mtus, default=_MTU)))
     times = [seen.rtt.min_s for seen in usable if seen.rtt is not None]
     goodput = rates(usable)
@@ -185,7 +185,7 @@ def _head(observations: Sequence[Observation], reachable: Sequence[Between]) -> 
 def _access(
     name: str, ends: tuple[str, str], ways: Sequence[_Way], end: tuple[int, str], reachable: Sequence[Between]
 ) -> Iterator[str]:
-    """The link between a host and its network; `end` is the side and what it is called there."""
+    """The link between a host and its network; `end` is the side and the host's name on it."""
     side, key = end
     own = [one for one in reachable if one.pair[side] == key]
     rtt_s = max((one.rtt_s or 0.0 for one in own), default=0.0)

@@ -1,4 +1,4 @@
-"""Errors that packets on the way meet, as the kernel hands them to who sent them (ip(7), `IP_RECVERR`)."""
+"""ICMP errors about sent packets, from the error queue of a socket (ip(7), `IP_RECVERR`)."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _PORT = {socket.AF_INET: (3, 3), socket.AF_INET6: (1, 4)}
 
 @dataclass(frozen=True)
 class Trouble:
-    """An error that a packet met."""
+    """An error about a sent packet."""
 
     number: int
-    """As in errno."""
+    """Value as in errno."""
     by: str | None
-    """Who reported it; nobody if it was this machine."""
+    """Address of the reporting router or host; `None` if it was this machine."""
     exceeded: bool
-    """The packet's time to live ended there."""
+    """The packet's time to live expired."""
     port: bool
-    """It arrived, and nobody listens at the port."""
+    """The packet arrived, but no program listens at the port."""
     content: bytes
-    """Of the packet, as far as it was quoted."""
+    """Quoted beginning of the packet."""
 
 
 def opened(pair: Pair, kind: socket.SocketKind, protocol: int = 0) -> socket.socket:
-    """A socket of the pair's family, bound to its local address, that is told of errors.
+    """A socket of the pair's family, bound to its local address, that receives ICMP errors.
 
     Raises:
         OSError: If the local address has gone, or the kernel refuses.
@@ -62,7 +62,7 @@ def opened(pair: Pair, kind: socket.SocketKind, protocol: int = 0) -> socket.soc
 
 
 def set_ttl(own: socket.socket, ttl: int) -> None:
-    """How many routers packets may pass from now on."""
+    """Set the time to live of further packets."""
     if own.family == socket.AF_INET6:
         own.setsockopt(_IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, ttl)
     else:
@@ -70,7 +70,7 @@ def set_ttl(own: socket.socket, ttl: int) -> None:
 
 
 def happened(own: socket.socket, events: int, patience_s: float) -> int:
-    """What happens at a socket first of what is waited for; an error counts in any case. 0 if nothing does."""
+    """First awaited event at a socket, or an error, which is always awaited; 0 after the timeout."""
     poll = select.poll()
     poll.register(own, events)
     found = poll.poll(max(0.0, patience_s) * 1e3)
@@ -78,7 +78,7 @@ def happened(own: socket.socket, events: int, patience_s: float) -> int:
 
 
 def trouble(own: socket.socket) -> Trouble | None:
-    """The next error that the kernel has to tell of, if there is one."""
+    """The next error in the socket's error queue; `None` if it is empty."""
     try:
         content, notes, _, _ = own.recvmsg(2048, 512, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT)
     except OSError:

@@ -1,4 +1,4 @@
-"""What the observations of each pair of addresses come to."""
+"""Summarises the observations of each pair of addresses."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class PairSummary:
     remote: str
     observations: int
     reachable: float
-    """Share of the observations in which the pair was."""
+    """Share of the observations in which the pair was reachable."""
     changes: int
-    """How often the route was another one than before, within an observation or since the last."""
+    """Number of route changes, within an observation or since the previous one."""
     discarded: int
-    """Observations during which the route changed: they count for nothing below."""
+    """Observations during which the route changed; the values below leave them out."""
     hops: tuple[int, int] | None
-    """Fewest and most, of routes that were seen to their end."""
+    """Fewest and most hops of the routes that were traced to their end."""
     rtt_s: Spread | None
     """Least of all probes, median of the observations' medians, greatest of all probes."""
     lost: float | None
@@ -48,7 +48,7 @@ class PairSummary:
     """Least, mean and greatest goodput from here to there."""
     reverse_bps: Spread | None
     mtu: int | None
-    """The least that was found."""
+    """Smallest path MTU found, bytes."""
 
 
 def by_pair(observations: Sequence[Observation]) -> dict[tuple[str, str], list[Observation]]:
@@ -65,7 +65,7 @@ def summarise(observations: Sequence[Observation]) -> list[PairSummary]:
 
 
 def span(observations: Sequence[Observation]) -> str:
-    """When the first and the last observation began, as a phrase."""
+    """A phrase with the start of the first and the last observation."""
     moments = [observation.at for observation in observations]
     return f"from {min(moments)} to {max(moments)}" if moments else "at no time"
 
@@ -114,7 +114,7 @@ def _summary(observations: Sequence[Observation]) -> PairSummary:
 
 
 def _changes(observations: Sequence[Observation]) -> int:
-    # While a pair is not reachable its route ends somewhere, which is no other route.
+    # The shorter route of an unreachable pair is no route change.
     routes = [
         route
         for seen in observations

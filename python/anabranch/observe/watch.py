@@ -1,4 +1,4 @@
-"""Looking at all pairs at intervals, until it is enough or somebody says so."""
+"""Observes all pairs at intervals, until the last round or an interrupt."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from anabranch.observe.record import Rates
 
 _LOOK_S = 0.2
-"""How long it takes at most to notice that it is enough."""
+"""Seconds after which an interrupt is noticed at the latest."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is looked at, and when."""
+    """Observed pairs and times of the rounds."""
 
     pairs: Sequence[Pair]
     port: int
-    """Of the meter at the other end; also of TCP probes."""
+    """Port of the meter at the other end; also the port of TCP probes."""
     interval_s: float
     """From the beginning of a round to that of the next; one that takes longer is followed at once."""
     rounds: int | None
     """The number of the last round."""
     seconds: float | None
-    """No round begins later than so long after the first."""
+    """Seconds after the start of the first round; no round begins later."""
     throughput: bool
     flow_s: float
 
 
 def moment() -> str:
-    """Now, UTC, as ISO 8601 has it."""
+    """Current time in UTC, ISO 8601."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -62,7 +62,7 @@ def watch(plan: Plan, seen: Sequence[Observation], enough: Callable[[], bool]) -
 
 
 def _wait(due: float, enough: Callable[[], bool]) -> bool:
-    """Wait for a moment; whether it came before it was enough."""
+    """Wait until a moment; false if the observation was stopped before."""
     while not enough():
         left = due - time.monotonic()
         if left <= 0:
@@ -72,11 +72,11 @@ def _wait(due: float, enough: Callable[[], bool]) -> bool:
 
 
 def look(pair: Pair, plan: Plan, number: int) -> Observation:
-    """Look at a pair once: round-trip time, route, path MTU, throughput, and the route again."""
+    """Observe a pair once: round-trip time, route, path MTU, throughput, and the route again."""
     at = moment()
     times, reason = rtt.round_trips(pair, plan.port)
     there = times is not None
-    # Where the way ends of a pair that is not reachable is worth one try.
+    # Trace an unreachable pair once, to see where its route ends.
     before = route.trace(pair, plan.port) if there else route.trace(pair, plan.port, tries=1)
     mtu, confirmed = route.path_mtu(pair) if there else (None, False)
     measured: Rates | None = None

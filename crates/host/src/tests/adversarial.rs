@@ -1,4 +1,4 @@
-//! What a host does for those who do not mean well: nothing that would cost the others anything.
+//! Attackers must not harm the established connections of a host, nor prevent new ones.
 
 use super::hosts::forger::{Forger, MULTIPATH_PORT, PORT};
 use super::*;
@@ -7,14 +7,14 @@ use anabranch_wire::Ecn;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::Segment;
 
-/// The ends of a connection as the second host's packets have them: remote, local.
+/// Remote and local address of a connection, as seen from the second host.
 fn known(net: &Net, id: ConnectionId) -> (SocketAddr, SocketAddr) {
     let report = net.hosts[1].endpoint(id).expect("a connection").report();
     (report.paths[0].remote, report.paths[0].local)
 }
 
 #[test]
-fn a_hundred_thousand_hostile_packets_change_no_established_connection() {
+fn forged_packets_leave_connections_intact() {
     let mut net = Net::new();
     let protocols = [(tcp(), PORT), (mptcp(), MULTIPATH_PORT), (sctp(), PORT)];
     for (protocol, port) in &protocols {
@@ -38,7 +38,7 @@ fn a_hundred_thousand_hostile_packets_change_no_established_connection() {
         let before = net.flying.len();
         net.deliver(1, packet);
         answers += net.flying.len() - before;
-        // What goes to strangers is lost on the way; only the first host is there to answer.
+        // Drop answers to forged addresses; only the first host exists.
         net.flying.retain(|(_, packet)| packet.destination == ip(1, 1) || packet.destination == ip(1, 2));
         if count % 100 == 0 {
             net.tick();
@@ -49,7 +49,7 @@ fn a_hundred_thousand_hostile_packets_change_no_established_connection() {
     assert!(most.0 <= 12 + 2 * (backlog.incomplete + backlog.complete), "{most:?} connections and names");
     assert!(most.1 <= 2 * most.0 + 100, "{most:?} connections and names");
     println!("at most {} connections and {} names; {answers} answers", most.0, most.1);
-    assert!(answers < 100_000, "{answers} answers: no packet brings forth more than one");
+    assert!(answers < 100_000, "{answers} answers, but at most one for each packet");
     for [client, server] in &all {
         assert!(!net.closed(0, *client) && !net.closed(1, *server));
         net.exchange([*client, *server], 3_000);
@@ -57,7 +57,7 @@ fn a_hundred_thousand_hostile_packets_change_no_established_connection() {
 }
 
 #[test]
-fn who_means_well_connects_through_a_flood() {
+fn client_connects_during_a_syn_flood() {
     for protocol in [tcp(), mptcp()] {
         let mut net = Net::new();
         net.listen(protocol.clone(), PORT);
@@ -95,19 +95,23 @@ fn who_means_well_connects_through_a_flood() {
         assert!(report.peer_window > 65_535, "{}", report.peer_window);
         net.exchange([client, server], 200_000);
         let client = net.hosts[0].endpoint(client).expect("there").report();
-        assert_eq!(client.fallback, matches!(protocol, Protocol::Mptcp(_)), "plain TCP came of it");
+        assert_eq!(
+            client.fallback,
+            matches!(protocol, Protocol::Mptcp(_)),
+            "a cookie keeps no MP_CAPABLE, so the connection falls back to plain TCP"
+        );
     }
 }
 
 #[test]
-fn the_third_segment_may_carry_the_first_data_behind_a_cookie() {
+fn first_data_segment_completes_a_cookie_handshake() {
     let mut net = Net::new();
     let backlog = Backlog { complete: 10, incomplete: 0 };
     net.hosts[1].listen(Listening { protocol: tcp(), port: PORT, backlog }).expect("free");
     let client = net.connect(&tcp(), PORT);
     net.drive(0);
     net.run(2);
-    // The third segment is lost; data follows and brings the cookie as well.
+    // The third segment is lost; the data segment behind it acknowledges the cookie as well.
     net.flying.clear();
     net.write(0, client, 5_000);
     net.run(10);
@@ -116,7 +120,7 @@ fn the_third_segment_may_carry_the_first_data_behind_a_cookie() {
 }
 
 #[test]
-fn ten_thousand_connections_to_a_hundred_listeners() {
+fn hundred_listeners_serve_10_000_connections() {
     const CONNECTIONS: usize = 10_000;
     const LISTENERS: u16 = 100;
     let mut net = Net::new();
@@ -145,7 +149,7 @@ fn ten_thousand_connections_to_a_hundred_listeners() {
     for &server in &servers {
         assert_eq!(net.read(1, server), 2_000);
     }
-    // Timers of all, and none for nothing: delayed acknowledgements have long gone out.
+    // All delayed acknowledgements have been sent, so no timer may be left.
     net.pass(Duration::from_secs(1));
     assert_eq!(net.hosts[0].next_timeout(), None);
     for &client in &clients {
@@ -161,6 +165,6 @@ fn ten_thousand_connections_to_a_hundred_listeners() {
             net.hosts[host].forget(net.now, id);
         }
     }
-    assert_eq!(net.hosts[0].entries(), (0, CONNECTIONS), "the clients closed first: theirs is the TIME-WAIT");
+    assert_eq!(net.hosts[0].entries(), (0, CONNECTIONS), "the clients closed first and keep the TIME-WAIT");
     assert_eq!(net.hosts[1].entries(), (0, 0));
 }

@@ -1,11 +1,11 @@
-//! What a host does for those who mean well.
+//! Connections, listeners and addresses of a host without attackers.
 
 use super::*;
 use anabranch_wire::icmp::{Message, Unreachable};
 use anabranch_wire::tcp::mptcp::Control;
 
 #[test]
-fn all_protocols_share_two_hosts_and_a_port_number() {
+fn protocols_share_hosts_and_a_port_number() {
     let mut net = Net::new();
     let protocols = [tcp(), sctp()];
     for protocol in &protocols {
@@ -13,7 +13,7 @@ fn all_protocols_share_two_hosts_and_a_port_number() {
     }
     net.listen(mptcp(), 81);
     net.listen(Protocol::Udp, 80);
-    // Two of each between the same two hosts.
+    // Two connections of each protocol between the same two hosts.
     let all: Vec<_> = [(tcp(), 80), (tcp(), 80), (sctp(), 80), (sctp(), 80), (mptcp(), 81), (mptcp(), 81)]
         .into_iter()
         .map(|(protocol, port)| net.pair(&protocol, port))
@@ -24,7 +24,7 @@ fn all_protocols_share_two_hosts_and_a_port_number() {
     let udp = net.connect(&Protocol::Udp, 80);
     net.write(0, udp, 100);
     net.run(5);
-    let server = net.hosts[1].accept(Transport::Udp, 80).expect("a sender is a socket");
+    let server = net.hosts[1].accept(Transport::Udp, 80).expect("the datagram has created a connection");
     assert_eq!(net.read(1, server), 100);
     for (at, [client, server]) in all.into_iter().enumerate() {
         let paths = net.hosts[0].endpoint(client).expect("there").report().paths.len();
@@ -42,14 +42,14 @@ fn all_protocols_share_two_hosts_and_a_port_number() {
 }
 
 #[test]
-fn a_port_is_used_once_and_when_none_is_left_that_is_an_error() {
+fn connect_fails_without_a_free_port() {
     let mut net = Net::with(&Limits { ephemeral_ports: 50_000..=50_003, ..Limits::default() });
     net.listen(tcp(), 80);
     let first: Vec<_> = (0..4).map(|_| net.pair(&tcp(), 80)).collect();
     assert_eq!(net.hosts[0].connect(net.now, &tcp(), (&[ip(2, 1)], 80)), Err(HostError::NoPort));
     assert!(
         net.hosts[0].connect(net.now, &tcp(), (&[ip(2, 1)], 81)).is_ok(),
-        "another destination has them all"
+        "every local port is free for another destination"
     );
     for ends in first {
         net.exchange(ends, 10);
@@ -65,7 +65,7 @@ fn a_port_is_used_once_and_when_none_is_left_that_is_an_error() {
     assert_eq!(net.hosts[1].listen(again), Err(HostError::PortInUse(80)));
 }
 
-/// Closes a connection from the listener's side, so that its TIME-WAIT is there.
+/// Closes a connection from the listener's side, so that the listener's host keeps the TIME-WAIT.
 fn close_at_listener(net: &mut Net, [client, server]: [ConnectionId; 2]) {
     net.close(1, server);
     net.run(5);
@@ -76,7 +76,7 @@ fn close_at_listener(net: &mut Net, [client, server]: [ConnectionId; 2]) {
 }
 
 #[test]
-fn the_same_ends_connect_again_while_the_last_connection_waits() {
+fn same_ports_reconnect_during_time_wait() {
     for timestamps in [true, false] {
         let mut net = Net::new();
         let protocol = Protocol::Tcp(tcp::Config { timestamps, ..tcp::Config::default() });
@@ -94,7 +94,7 @@ fn the_same_ends_connect_again_while_the_last_connection_waits() {
             let server = net.hosts[1].accept(Transport::Tcp, 80).expect("RFC 6191");
             net.exchange([client, server], 5_000);
             close_at_listener(&mut net, [client, server]);
-            assert_eq!(net.hosts[1].entries(), (0, 1), "a TIME-WAIT and nothing else");
+            assert_eq!(net.hosts[1].entries(), (0, 1), "only the TIME-WAIT remains");
             assert_eq!(net.hosts[0].entries(), (0, 0));
         }
         net.pass(Duration::from_secs(61));
@@ -103,7 +103,7 @@ fn the_same_ends_connect_again_while_the_last_connection_waits() {
 }
 
 #[test]
-fn an_ended_connection_stays_readable_until_it_is_forgotten() {
+fn closed_connection_stays_readable_until_forgotten() {
     let mut net = Net::new();
     net.listen(tcp(), 80);
     let [client, server] = net.pair(&tcp(), 80);
@@ -124,7 +124,7 @@ fn an_ended_connection_stays_readable_until_it_is_forgotten() {
 }
 
 #[test]
-fn a_token_is_of_one_connection() {
+fn token_identifies_one_connection() {
     let token =
         |id, host: &Host| host.connections.get(id).and_then(|slot| slot.registered.token).expect("a token");
     let mut net = Net::new();
@@ -133,7 +133,7 @@ fn a_token_is_of_one_connection() {
     let tokens = [token(client, &net.hosts[0]), token(server, &net.hosts[1])];
     let port = net.hosts[0].endpoint(client).expect("there").report().paths[0].local.port();
 
-    // The same again, but both tokens are taken.
+    // The same connection again, but both tokens are already in use.
     let other = ConnectionId { slot: 99, generation: core::num::NonZeroU32::MIN };
     let mut net = Net::new();
     for (host, token) in net.hosts.iter_mut().zip(tokens) {
@@ -142,7 +142,7 @@ fn a_token_is_of_one_connection() {
     net.listen(mptcp(), 80);
     let client = net.connect(&mptcp(), 80);
     let report = net.hosts[0].endpoint(client).expect("there").report();
-    assert_ne!(report.paths[0].local.port(), port, "another port brings another key");
+    assert_ne!(report.paths[0].local.port(), port, "with another port the client derives another key");
     assert_ne!(token(client, &net.hosts[0]), tokens[0]);
     net.hosts[0].forget(net.now, client);
     net.drive(0);
@@ -154,16 +154,16 @@ fn a_token_is_of_one_connection() {
     let client = net.connect(&mptcp(), 80);
     net.drive(0);
     net.run(20);
-    assert_eq!(net.hosts[1].accept(Transport::Tcp, 80), None, "the first SYN is not answered");
+    assert_eq!(net.hosts[1].accept(Transport::Tcp, 80), None, "the SYN whose token is in use gets no answer");
     assert_eq!(net.hosts[1].entries().0, 0);
     net.pass(Duration::from_millis(1_500));
-    let server = net.hosts[1].accept(Transport::Tcp, 80).expect("the second is");
+    let server = net.hosts[1].accept(Transport::Tcp, 80).expect("the retransmitted SYN is answered");
     assert_ne!(token(server, &net.hosts[1]), tokens[1]);
     net.exchange([client, server], 1_000);
 }
 
 #[test]
-fn nobody_s_packets_are_answered_as_the_protocols_say_and_not_without_end() {
+fn answers_to_unknown_ports_are_rate_limited() {
     let mut net = Net::with(&Limits { answers_per_second: 10, ..Limits::default() });
     for protocol in [tcp(), mptcp(), sctp()] {
         let id = net.connect(&protocol, 9);
@@ -182,7 +182,7 @@ fn nobody_s_packets_are_answered_as_the_protocols_say_and_not_without_end() {
         net.write(0, id, 10);
     }
     net.run(2);
-    assert_eq!(net.own[1].len(), 10, "ten a second");
+    assert_eq!(net.own[1].len(), 10, "at most 10 answers a second");
     net.run(1_000);
     net.write(0, id, 10);
     net.run(2);
@@ -190,7 +190,7 @@ fn nobody_s_packets_are_answered_as_the_protocols_say_and_not_without_end() {
 }
 
 #[test]
-fn an_error_finds_the_connection_whose_packet_it_quotes() {
+fn icmp_error_finds_the_quoted_connection() {
     let mut net = Net::new();
     net.listen(tcp(), 80);
     net.listen(sctp(), 80);
@@ -205,7 +205,7 @@ fn an_error_finds_the_connection_whose_packet_it_quotes() {
 }
 
 #[test]
-fn echoes_are_answered() {
+fn echo_requests_are_answered() {
     let mut net = Net::new();
     let echo = anabranch_wire::icmp::Echo { identifier: 1, sequence: 2, data: vec![3; 56] };
     let (source, destination) = (ip(1, 1), ip(2, 2));
@@ -217,20 +217,20 @@ fn echoes_are_answered() {
 }
 
 #[test]
-fn a_listener_survives_whatever_a_handshake_does() {
+fn listener_survives_vanished_clients() {
     let mut net = Net::new();
     for (protocol, port) in [(tcp(), 80), (mptcp(), 81)] {
         net.listen(protocol.clone(), port);
         let client = net.connect(&protocol, port);
         net.drive(0);
-        // The SYN arrives, and then the client is gone.
+        // The client disappears after its SYN has arrived.
         let syn = net.flying.pop_front().expect("a SYN").1;
         net.deliver(1, syn);
         net.hosts[0].forget(net.now, client);
         net.drive(0);
         assert_eq!(net.hosts[1].entries().0, 1);
         net.run(20);
-        assert_eq!(net.hosts[1].entries().0, 0, "the SYN/ACK was refused");
+        assert_eq!(net.hosts[1].entries().0, 0, "an RST has answered the SYN/ACK");
         let ends = net.pair(&protocol, port);
         net.exchange(ends, 1_000);
         net.hosts[1].forget(net.now, ends[1]);
@@ -240,7 +240,7 @@ fn a_listener_survives_whatever_a_handshake_does() {
 }
 
 #[test]
-fn with_no_listener_any_more_those_that_wait_are_aborted() {
+fn stopped_listener_aborts_waiting_connections() {
     let mut net = Net::new();
     net.listen(tcp(), 80);
     let waiting = net.connect(&tcp(), 80);
@@ -254,7 +254,7 @@ fn with_no_listener_any_more_those_that_wait_are_aborted() {
 }
 
 #[test]
-fn a_full_accept_queue_makes_clients_wait() {
+fn full_accept_queue_delays_clients() {
     let mut net = Net::new();
     let backlog = Backlog { complete: 2, incomplete: 8 };
     net.hosts[1].listen(Listening { protocol: tcp(), port: 80, backlog }).expect("free");
@@ -270,11 +270,11 @@ fn a_full_accept_queue_makes_clients_wait() {
     assert!(up(&net, clients[0]) && up(&net, clients[1]) && !up(&net, clients[2]));
     assert!(net.hosts[1].accept(Transport::Tcp, 80).is_some());
     net.pass(Duration::from_millis(1_100));
-    assert!(up(&net, clients[2]), "its SYN came again");
+    assert!(up(&net, clients[2]), "its retransmitted SYN was accepted");
 }
 
 #[test]
-fn changes_of_the_addresses_reach_every_connection() {
+fn address_changes_reach_the_connection() {
     let mut net = Net::new();
     net.listen(mptcp(), 80);
     let [client, server] = net.pair(&mptcp(), 80);
@@ -296,7 +296,7 @@ fn changes_of_the_addresses_reach_every_connection() {
 }
 
 #[test]
-fn a_join_is_found_by_its_token_alone() {
+fn join_is_matched_by_its_token_alone() {
     let mut net = Net::new();
     net.listen(mptcp(), 80);
     net.pair(&mptcp(), 80);

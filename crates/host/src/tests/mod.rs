@@ -1,4 +1,4 @@
-//! Two hosts and what happens between them, in virtual time.
+//! Tests with two hosts and a network between them in virtual time.
 
 mod adversarial;
 mod cases;

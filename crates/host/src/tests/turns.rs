@@ -1,4 +1,4 @@
-//! Drivers that know whose a packet is, and listeners and ports that they ask for.
+//! Drivers that drive single connections, and listeners and ports with special settings.
 
 use super::*;
 use anabranch_endpoint::drive::Collected;
@@ -17,7 +17,7 @@ fn segment(source_port: u16, flags: Flags) -> Packet {
 }
 
 #[test]
-fn a_connection_is_driven_alone_and_the_host_keeps_its_names() {
+fn single_connection_is_driven_without_its_host() {
     let mut net = Net::new();
     net.listen(tcp(), 80);
     let now = net.now;
@@ -31,12 +31,12 @@ fn a_connection_is_driven_alone_and_the_host_keeps_its_names() {
     let mut said = Collected::default();
     let host = &mut net.hosts[1];
     let news = host.alone(one).expect("there").drive(now, &mut said);
-    assert!(!news.concerns_host(), "the host has made it and knows of it: {news:?}");
+    assert!(!news.concerns_host(), "the host created the connection, so nothing is new to it: {news:?}");
     let [Packet { body: Body::Tcp(answer), .. }] = said.packets.as_slice() else { panic!("{said:?}") };
     assert_eq!(
         (answer.destination_port, answer.flags),
         (7, Flags::SYN | Flags::ACK),
-        "the other's is its own"
+        "the driven connection sends only its own SYN/ACK"
     );
     let third = anabranch_wire::tcp::Segment {
         ack: answer.seq.add(1),
@@ -60,23 +60,23 @@ fn a_connection_is_driven_alone_and_the_host_keeps_its_names() {
 }
 
 #[test]
-fn who_is_forgotten_before_he_is_up_leaves_his_place_at_the_listener() {
+fn forgotten_connection_releases_its_backlog_slot() {
     let mut net = Net::new();
     let backlog = Backlog { complete: 1, incomplete: 1 };
     net.hosts[1].listen(Listening { protocol: tcp(), port: 80, backlog }).expect("a free port");
     for port in 7..20 {
         let id = net.hosts[1].handle_packet(net.now, segment(port, Flags::SYN), &anabranch_wire::Pattern);
-        let id = id.expect("there is a place, and no need of a cookie");
+        let id = id.expect("the backlog has room, so no cookie is needed");
         net.hosts[1].forget(net.now, id);
         net.drive(1);
         assert!(net.hosts[1].endpoint(id).is_none());
     }
     net.flying.clear();
-    // Of those that are up, the one that is forgotten does not keep the next from being accepted.
+    // A connection forgotten after its handshake releases its slot in the accept queue as well.
     let client = net.connect(&tcp(), 80);
     net.drive(0);
     net.run(5);
-    let up = net.events[1].iter().rfind(|(_, event)| *event == Event::Connected).expect("it is up").0;
+    let up = net.events[1].iter().rfind(|(_, event)| *event == Event::Connected).expect("it is connected").0;
     net.hosts[1].forget(net.now, up);
     net.run(5);
     assert!(net.closed(0, client));
@@ -84,7 +84,7 @@ fn who_is_forgotten_before_he_is_up_leaves_his_place_at_the_listener() {
 }
 
 #[test]
-fn a_listener_may_have_addresses_of_its_own_and_packets_smaller_than_the_interface_s() {
+fn listener_limits_its_addresses_and_mtu() {
     let mut net = Net::new();
     let backlog = Backlog::default();
     let narrow = vec![Address::new(ip(2, 1), 1000)];
@@ -95,11 +95,14 @@ fn a_listener_may_have_addresses_of_its_own_and_packets_smaller_than_the_interfa
     let elsewhere = net.hosts[0].connect(net.now, &tcp(), (&[ip(2, 2)], 80)).expect("a port");
     net.drive(0);
     net.run(20);
-    assert!(!net.events[0].contains(&(elsewhere, Event::Connected)), "nobody listens at the other address");
+    assert!(
+        !net.events[0].contains(&(elsewhere, Event::Connected)),
+        "no listener is bound to the other address"
+    );
 }
 
 #[test]
-fn a_port_that_is_kept_is_given_to_nobody_else() {
+fn reserved_port_is_not_assigned() {
     let mut net = Net::with(&Limits { ephemeral_ports: 50_000..=50_001, ..Limits::default() });
     net.listen(tcp(), 80);
     net.hosts[0].reserve(Transport::Tcp, 50_000);
@@ -111,7 +114,7 @@ fn a_port_that_is_kept_is_given_to_nobody_else() {
 }
 
 #[test]
-fn further_paths_come_from_the_ports_behind_the_first() {
+fn additional_paths_use_the_following_ports() {
     let mut net = Net::new();
     let Protocol::Mptcp(config) = mptcp() else { unreachable!("Multipath TCP") };
     let path_manager = path_manager::parse("ndiffports:3").expect("listed");
@@ -127,11 +130,15 @@ fn further_paths_come_from_the_ports_behind_the_first() {
     net.exchange([client, server], 1_000);
     let report = net.hosts[0].endpoint(client).expect("there").report();
     let ports: Vec<_> = report.paths.iter().map(|path| path.local.port()).collect();
-    assert_eq!(ports, [65_534, 49_152, 49_153], "the next is kept, and behind the last comes the first");
+    assert_eq!(
+        ports,
+        [65_534, 49_152, 49_153],
+        "the next port is reserved, and the ports wrap around to the first"
+    );
 }
 
 #[test]
-fn a_path_that_comes_again_comes_from_another_port() {
+fn restored_path_uses_another_port() {
     let mut net = Net::new();
     net.listen(mptcp(), 80);
     let local = [1, 2].map(|interface| Address::new(ip(1, interface), 1500)).to_vec();
@@ -149,7 +156,7 @@ fn a_path_that_comes_again_comes_from_another_port() {
     net.hosts[0].remove_address(net.now, ip(1, 2));
     net.drive(0);
     net.run(50);
-    assert_eq!(ports(&net), [], "they are gone");
+    assert_eq!(ports(&net), [], "the paths of the removed address are gone");
     net.hosts[0].add_address(net.now, Address::new(ip(1, 2), 1500));
     net.drive(0);
     net.run(50);
@@ -159,7 +166,7 @@ fn a_path_that_comes_again_comes_from_another_port() {
 }
 
 #[test]
-fn a_connection_is_told_of_addresses_that_its_host_has_lost() {
+fn connection_avoids_lost_addresses_of_its_host() {
     let mut net = Net::new();
     net.listen(mptcp(), 80);
     net.hosts[0].remove_address(net.now, ip(1, 2));
@@ -178,5 +185,5 @@ fn a_connection_is_told_of_addresses_that_its_host_has_lost() {
     net.hosts[0].add_address(net.now, Address::new(ip(1, 2), 1500));
     net.drive(0);
     net.run(50);
-    assert!(from_lost(&net), "and when it comes back");
+    assert!(from_lost(&net), "the address that came back is used");
 }

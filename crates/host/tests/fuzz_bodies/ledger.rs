@@ -1,19 +1,20 @@
-//! What became of the messages of one end: each is read once, whole and in order, or its writer is told that it was given up.
+//! Record of the messages that one end wrote. The other end reads each message once, whole and in order, or the writer
+//! learns that it was abandoned.
 
 use anabranch_endpoint::{Delivery, Write};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The messages that an end wrote. Their payload protocol identifiers are their places in it.
+/// The messages that an end wrote. The payload protocol identifier of each is its index.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// Offset in all that was written, and how it was written.
+    /// Offset of each message among all bytes written, and the parameters of its write.
     messages: Vec<(u64, Write)>,
     written: u64,
     read: BTreeSet<u32>,
     abandoned: BTreeSet<u32>,
-    /// The newest ordered message that was read of each stream.
+    /// The last ordered message read from each stream.
     newest: BTreeMap<u16, u32>,
-    /// What was read of messages that come in parts: which, and how many bytes.
+    /// Number of each partly delivered message, and its bytes that were already read.
     parts: BTreeMap<(u16, bool), (u32, u64)>,
 }
 
@@ -23,20 +24,20 @@ impl Ledger {
         self.messages.len() as u32
     }
 
-    /// The end has accepted a message.
+    /// Records a message that the end accepted.
     pub fn wrote(&mut self, write: Write) {
         self.messages.push((self.written, write));
         self.written += write.len;
     }
 
-    /// The end says that it has given a message up.
+    /// Records a message that the end abandoned.
     pub fn gave_up(&mut self, offset: u64, len: u64) {
         let at = self.messages.binary_search_by_key(&offset, |&(offset, _)| offset).expect("a message");
-        assert_eq!(self.messages[at].1.len, len, "all of it");
-        assert!(self.abandoned.insert(at as u32), "a message is given up once");
+        assert_eq!(self.messages[at].1.len, len, "a message is abandoned as a whole");
+        assert!(self.abandoned.insert(at as u32), "a message is abandoned once");
     }
 
-    /// The other end has read something.
+    /// Records a delivery to the other end's application and checks it.
     pub fn was_read(&mut self, delivery: &Delivery) {
         let key = (delivery.stream, delivery.unordered);
         if delivery.aborted {
@@ -51,14 +52,14 @@ impl Ledger {
         }
         let (_, write) = self.messages[number as usize];
         assert_eq!((write.len, write.stream, write.unordered), (len, key.0, key.1), "{delivery:?}");
-        assert!(self.read.insert(number), "message {number} twice");
+        assert!(self.read.insert(number), "message {number} was delivered twice");
         if !write.unordered {
             let before = self.newest.insert(write.stream, number);
             assert!(before.is_none_or(|before| before < number), "streams keep their order");
         }
     }
 
-    /// It is known of every message what became of it.
+    /// Whether every message was either read or abandoned.
     pub fn is_settled(&self) -> bool {
         (0..self.next()).all(|number| self.read.contains(&number) || self.abandoned.contains(&number))
     }

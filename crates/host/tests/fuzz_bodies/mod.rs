@@ -1,5 +1,5 @@
-//! What the fuzz targets for pairs of ends do with their input, as plain functions: the targets under `fuzz/` call them, and
-//! so do tests that run on any toolchain, so that neither can rot.
+//! Bodies of the fuzz targets for pairs of ends. The targets under `fuzz/` call these functions, and so do tests that run
+//! without the fuzzer's toolchain, so that every test run compiles and executes them.
 //!
 //! The input is a program: settings, then commands for two ends and the network between them.
 
@@ -24,14 +24,14 @@ use core::net::{IpAddr, Ipv4Addr};
 use ledger::Ledger;
 use std::collections::VecDeque;
 
-/// Packets that wait on the way in one direction; what exceeds them is lost.
-const ON_THE_WAY: usize = 200;
-/// More packets at one moment than this are a storm.
-const STORM: usize = 20_000;
+/// Packets in flight in one direction; further packets are dropped.
+const MAX_PACKETS_IN_FLIGHT: usize = 200;
+/// An end that sends this many packets at one moment never stops.
+const MAX_PACKETS_AT_ONCE: usize = 20_000;
 /// Commands of a program; the rest of the input is ignored.
-const COMMANDS: usize = 400;
+const MAX_COMMANDS: usize = 400;
 
-/// What is left of the input; zeros behind its end.
+/// The remaining input; reads beyond its end return zeros.
 pub struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -54,15 +54,15 @@ impl Input<'_> {
     }
 }
 
-/// One thing that happens. Ends are 0 and 1; a place counts packets on the way to an end.
+/// One step of a program. Ends are 0 and 1; a place is an index among the packets in flight to an end.
 #[derive(Clone, Copy, Debug)]
 enum Command {
-    /// A packet arrives, out of its turn if the place is not 0.
+    /// A packet arrives, out of order if the place is not 0.
     Deliver {
         to: usize,
         place: u8,
     },
-    /// Everything on the way arrives, and what that brings forth, so many times.
+    /// In each round all packets in flight arrive; the next round delivers the responses.
     Flow {
         rounds: u8,
     },
@@ -75,16 +75,16 @@ enum Command {
         to: usize,
         place: u8,
     },
-    /// A packet is not what it was.
+    /// Changes a packet in flight.
     Mutate {
         to: usize,
         place: u8,
     },
     /// Time passes.
     Advance(Duration),
-    /// Time passes until the next timer of either end, and it runs out.
+    /// Time passes until the next timer of either end expires.
     Timer,
-    /// A timer that is not due runs out.
+    /// Handles a timeout although no timer is due.
     Early {
         end: usize,
     },
@@ -102,7 +102,7 @@ enum Command {
     Abort {
         end: usize,
     },
-    /// An address comes or goes.
+    /// An address appears or disappears.
     Address {
         end: usize,
         path: usize,
@@ -139,11 +139,11 @@ struct World {
     on_the_way: [VecDeque<Packet>; 2],
     written: [u64; 2],
     read: [u64; 2],
-    /// The messages of each end, of a protocol that has them.
+    /// The messages of each end, if the protocol has messages.
     ledgers: Option<[Ledger; 2]>,
     closed: [Option<Reason>; 2],
     next_port: u16,
-    /// Nobody lied so far.
+    /// Whether the network has forged no packet yet.
     honest: bool,
     receive_buffer: u64,
     scratch: Vec<u8>,
@@ -231,29 +231,29 @@ impl World {
         }
     }
 
-    /// Takes what both ends want to send and say, and looks whether it makes sense.
+    /// Collects packets and events of both ends and checks them.
     fn settle(&mut self) {
         for end in [0, 1] {
             self.settle_end(end);
         }
     }
 
-    /// The same of one end, where nothing has happened to the other.
+    /// Collects packets and events of one end and checks them.
     fn settle_end(&mut self, end: usize) {
         let mut out = Collected { next_port: self.next_port, ..Collected::default() };
         drive(&mut *self.ends[end], self.now, &mut out);
         let Collected { packets, events, next_port, .. } = out;
         self.next_port = next_port;
-        assert!(packets.len() < STORM, "a storm of packets: {:?}", packets.last());
+        assert!(packets.len() < MAX_PACKETS_AT_ONCE, "a storm of packets: {:?}", packets.last());
         for packet in packets {
             assert!(packet.wire_len() <= 1500, "{packet:?}");
-            anabranch_wire::check(&packet, &mut self.scratch).expect("what is sent can be read");
-            if self.on_the_way[1 - end].len() < ON_THE_WAY {
+            anabranch_wire::check(&packet, &mut self.scratch).expect("every sent packet can be parsed");
+            if self.on_the_way[1 - end].len() < MAX_PACKETS_IN_FLIGHT {
                 self.on_the_way[1 - end].push_back(packet);
             }
         }
         for event in events {
-            assert_eq!(self.closed[end], None, "nothing follows the end, not even {event:?}");
+            assert_eq!(self.closed[end], None, "event after the connection closed: {event:?}");
             match (event, &mut self.ledgers) {
                 (Event::Closed(reason), _) => self.closed[end] = Some(reason),
                 (Event::Abandoned { offset, len, .. }, Some(ledgers)) if self.honest => {
@@ -263,9 +263,13 @@ impl World {
             }
         }
         let report = self.ends[end].report();
-        // A subflow whose mappings were lies may have a window's worth more when it becomes plain TCP.
+        // With forged mappings, a subflow that falls back to plain TCP may hold another window of data.
         let most = self.receive_buffer * if self.honest { 1 } else { 2 } + 3 * 1500;
-        assert!(report.receive_buffer <= most, "{} bytes in {most}", report.receive_buffer);
+        assert!(
+            report.receive_buffer <= most,
+            "{} bytes in a buffer of at most {most}",
+            report.receive_buffer
+        );
         assert!(report.paths.len() <= 256);
         let due = self.ends[end].next_timeout();
         assert!(due.is_none_or(|due| due < Time::MAX));
@@ -273,7 +277,7 @@ impl World {
 
     fn read(&mut self, end: usize, len: u64) {
         while let Some(delivery) = self.ends[end].read(self.now, len.max(1)) {
-            assert_eq!(delivery.offset, self.read[end], "in order, once");
+            assert_eq!(delivery.offset, self.read[end], "bytes are delivered once and in order");
             self.read[end] += delivery.len;
             if let Some(ledgers) = self.ledgers.as_mut().filter(|_| self.honest) {
                 ledgers[1 - end].was_read(&delivery);
@@ -283,11 +287,11 @@ impl World {
             }
         }
         if self.honest {
-            assert!(self.read[end] <= self.written[1 - end], "more than was written");
+            assert!(self.read[end] <= self.written[1 - end], "the reader got more bytes than were written");
         }
     }
 
-    /// All that an end wrote has been read, or it has been told that a message was given up.
+    /// Whether all data that an end wrote was read, or reported to it as abandoned.
     fn is_settled(&self, end: usize) -> bool {
         let whole = self.read[1 - end] == self.written[end];
         self.ledgers.as_ref().map_or(whole, |ledgers| ledgers[end].is_settled())
@@ -304,7 +308,7 @@ impl World {
         usize::from(place) % self.on_the_way[to].len().max(1)
     }
 
-    /// The next timer runs out; false if there is none.
+    /// Advances to the next timer and handles its timeout; false if no timer runs.
     fn timer(&mut self) -> bool {
         let Some(due) = self.ends.iter().filter_map(|end| end.next_timeout()).min() else { return false };
         self.now = self.now.max(due);
@@ -340,7 +344,7 @@ impl World {
             Command::Mutate { to, place } => {
                 let place = self.place(to, place);
                 if let Some(packet) = self.on_the_way[to].get_mut(place) {
-                    // Checksums are of what was sent.
+                    // Compute the checksums before the change, as the sender did.
                     packet.settle(&anabranch_wire::Pattern);
                     mutate::mutate(packet, input);
                     self.honest = false;
@@ -370,7 +374,7 @@ impl World {
         self.settle();
     }
 
-    /// The network is perfect from now on: whatever was written arrives, unless an end has given up.
+    /// Ends the run over a perfect network: all written data arrives, unless an end has given up.
     fn finish(&mut self) {
         for end in [0, 1] {
             for path in [0, 1] {
@@ -393,18 +397,25 @@ impl World {
         }
         let orderly = self.closed.iter().all(|reason| *reason == Some(Reason::Closed));
         if self.honest && orderly {
-            assert!(self.is_settled(0) && self.is_settled(1), "an orderly end without all the bytes");
+            assert!(
+                self.is_settled(0) && self.is_settled(1),
+                "both ends closed in order, but bytes are missing"
+            );
         }
-        // One that has nothing to say need not notice that the other is gone: there are no keep-alives.
+        // An idle end need not notice that the other has given up, because keep-alives are off.
         let alone = self.closed.iter().flatten().any(|reason| *reason != Reason::Closed);
         if self.honest && !alone {
             let ends = (&self.ends[0].report(), &self.ends[1].report());
-            assert!(self.closed.iter().all(Option::is_some), "it never ends: {:?} {ends:#?}", self.closed);
+            assert!(
+                self.closed.iter().all(Option::is_some),
+                "an end never closes: {:?} {ends:#?}",
+                self.closed
+            );
         }
     }
 }
 
-/// What a program reached, so that a caller can tell whether its inputs get anywhere.
+/// Milestones that a program reached; they show whether inputs exercise more than the handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reached {
     pub delivered: bool,
@@ -420,7 +431,7 @@ pub fn tcp_pair(data: &[u8]) -> Reached {
     world.ends[0].connect(world.now);
     world.settle();
     world.flow(input.byte() % 4);
-    for _ in 0..COMMANDS {
+    for _ in 0..MAX_COMMANDS {
         if input.0.is_empty() {
             break;
         }

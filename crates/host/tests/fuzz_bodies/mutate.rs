@@ -1,4 +1,4 @@
-//! Ways in which a packet can be other than it was sent.
+//! Forged changes of a packet in flight.
 
 use super::Input;
 use anabranch_wire::seq::Serial;
@@ -6,7 +6,7 @@ use anabranch_wire::tcp::mptcp::{Control, DataChecksum, DataNumber, Dss, Mapping
 use anabranch_wire::tcp::{Flags, SackBlocks, Segment, Timestamps};
 use anabranch_wire::{Body, Ecn, Packet, Payload};
 
-/// Small steps to either side, and large ones.
+/// A small step up or down, or a large one.
 fn step(input: &mut Input<'_>) -> u32 {
     let value = u32::from(input.word());
     match input.byte() % 4 {

@@ -1,6 +1,6 @@
-//! Two ends of SCTP or CMT-SCTP: what differs from TCP's.
+//! The fuzz target for two ends of SCTP or CMT-SCTP, where it differs from that for TCP.
 
-use super::{COMMANDS, Command, Input, Reached, World, ends_of};
+use super::{Command, Input, MAX_COMMANDS, Reached, World, ends_of};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Duration;
 use anabranch_endpoint::{Endpoint, Reason, Reliability, Secrets, StreamChange, Write};
@@ -42,7 +42,7 @@ fn settings(input: &mut Input<'_>) -> Config {
     }
 }
 
-/// How long a message is worth sending, as its length tells: half of them until they have arrived.
+/// Reliability of a message, chosen by its length; about half of the messages are fully reliable.
 const fn reliability(len: u64) -> Reliability {
     let measure = len >> 8 & 7;
     match len >> 5 & 7 {
@@ -54,7 +54,7 @@ const fn reliability(len: u64) -> Reliability {
     }
 }
 
-/// A change of the streams, as a number tells.
+/// A stream reset or addition, chosen by a number.
 fn change(number: u64) -> StreamChange {
     let stream = (number >> 4 & 3) as u16;
     match number & 7 {
@@ -75,7 +75,7 @@ fn path_of(packet: &Packet) -> usize {
     }
 }
 
-/// One chunk of several is cut out: as good as lost.
+/// Removes one of several chunks, which is the same as losing it.
 fn cut(packet: &mut Packet, input: &mut Input<'_>) {
     let Body::Sctp(body) = &mut packet.body else { return };
     if body.chunks.len() > 1 {
@@ -84,7 +84,7 @@ fn cut(packet: &mut Packet, input: &mut Input<'_>) {
     }
 }
 
-/// A packet is other than it was sent.
+/// Forges one field or chunk of a packet.
 fn forge(packet: &mut Packet, input: &mut Input<'_>) {
     let Body::Sctp(body) = &mut packet.body else { return };
     let by = u32::from(input.word());
@@ -140,9 +140,9 @@ fn forge(packet: &mut Packet, input: &mut Input<'_>) {
     }
 }
 
-/// What a program may do to packets.
+/// Changes that a program may make to packets.
 struct Network {
-    /// Forge them; else it damages so that a checksum tells, which is to lose a chunk or all.
+    /// Whether the network may forge packets. If not, it only removes chunks.
     lies: bool,
     /// Paths that carry nothing.
     dead: [bool; 2],
@@ -166,7 +166,7 @@ fn obey(world: &mut World, network: &mut Network, command: Command, input: &mut 
             world.settle();
         }
         Command::Write { end, len } => {
-            // Up to 16 kB of one message, on a stream and in an order that its length tells.
+            // A message of up to 16 kB; its length chooses the stream and whether it is unordered.
             let write = Write {
                 stream: (len % 4) as u16,
                 unordered: len & 16 != 0,
@@ -194,12 +194,12 @@ fn obey(world: &mut World, network: &mut Network, command: Command, input: &mut 
 /// Two ends of SCTP or CMT-SCTP under hostile packets, dead paths, time steps and applications.
 ///
 /// # Panics
-/// If anything is lost of which the end that wrote it is not told.
+/// If data is lost and its writer gets no error.
 pub fn sctp_pair(data: &[u8]) -> Reached {
     let mut input = Input(data);
     let mut network = Network { lies: input.flag(), dead: [false; 2] };
     let config = settings(&mut input);
-    // What fills a gap may take twice the buffer.
+    // Data that fills a gap is accepted beyond the buffer, up to twice its size.
     let receive_buffer = 2 * config.receive_buffer;
     let secrets = Secrets::simulated(&mut Rng::new(input.word().into()));
     let [mut client, server] = ends_of(0);
@@ -213,7 +213,7 @@ pub fn sctp_pair(data: &[u8]) -> Reached {
     world.ends[0].connect(world.now);
     world.settle();
     world.flow(input.byte() % 8);
-    for _ in 0..COMMANDS {
+    for _ in 0..MAX_COMMANDS {
         if input.0.is_empty() {
             break;
         }

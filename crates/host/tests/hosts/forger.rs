@@ -1,4 +1,4 @@
-//! Packets of someone who does not mean well.
+//! Forged packets of an attacker who does not see the connections.
 
 use super::ip;
 use anabranch_base::rng::Rng;
@@ -10,12 +10,12 @@ use anabranch_wire::tcp::{Flags, Options, Segment, Timestamps};
 use anabranch_wire::{Body, Ecn, Packet, Payload, udp};
 use core::net::SocketAddr;
 
-/// Where the second host listens with TCP and SCTP.
+/// Port on which the second host listens with TCP and SCTP.
 pub const PORT: u16 = 80;
-/// Where it listens with Multipath TCP.
+/// Port on which the second host listens with Multipath TCP.
 pub const MULTIPATH_PORT: u16 = 81;
 
-/// Makes packets to the second host that are not what they seem.
+/// Forges packets to the second host.
 pub struct Forger<'a> {
     rng: &'a mut Rng,
     from: SocketAddr,
@@ -23,7 +23,7 @@ pub struct Forger<'a> {
 }
 
 impl<'a> Forger<'a> {
-    /// Half of the packets seem to belong to a known connection, half come from somewhere.
+    /// Half of the packets carry the addresses and ports of a known connection, half come from a random source.
     pub fn new(rng: &'a mut Rng, known: &[(SocketAddr, SocketAddr)]) -> Self {
         let (from, to) = if rng.chance(0.5) {
             known[rng.below(known.len() as u64) as usize]

@@ -1,4 +1,4 @@
-//! Two hosts and what happens between them, in virtual time: for the tests of the host, and for its fuzz target.
+//! Two hosts and a network between them in virtual time, for the tests of the host and its fuzz target.
 
 #![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
 
@@ -44,7 +44,7 @@ pub fn sctp() -> Protocol {
     Protocol::Sctp(Box::new(sctp::Config::new(reno, scheduler::find("round-robin").expect("listed"))))
 }
 
-/// What a host said.
+/// Records the packets and events of a host.
 #[derive(Debug, Default)]
 pub struct Ear {
     pub packets: Vec<(Option<ConnectionId>, Packet)>,
@@ -61,14 +61,14 @@ impl HostDriver for Ear {
     }
 }
 
-/// Two hosts, each with two addresses, and a network that takes a millisecond.
+/// Two hosts, each with two addresses, and a network with a delay of one millisecond.
 pub struct Net {
     pub now: Time,
     pub hosts: [Host; 2],
     pub events: [Vec<(ConnectionId, Event)>; 2],
-    /// On the way to each host.
+    /// Packets in flight and the index of the receiving host.
     pub flying: VecDeque<(usize, Packet)>,
-    /// What each host said for itself.
+    /// Packets that each host sent outside any connection, such as RSTs and ICMP errors.
     pub own: [Vec<Packet>; 2],
 }
 
@@ -117,7 +117,7 @@ impl Net {
         self.drive(host);
     }
 
-    /// A millisecond: what is on the way arrives, and what is due happens.
+    /// Advances by a millisecond: packets in flight arrive, and due timers expire.
     pub fn tick(&mut self) {
         self.now += Duration::from_millis(1);
         for (host, packet) in core::mem::take(&mut self.flying) {
@@ -137,7 +137,7 @@ impl Net {
         }
     }
 
-    /// Nothing happens for so long but what the hosts' timers do.
+    /// Advances by `duration` from timer to timer.
     pub fn pass(&mut self, duration: Duration) {
         let end = self.now + duration;
         while self.now < end {
@@ -155,7 +155,7 @@ impl Net {
         written
     }
 
-    /// Reads all there is; how much that was.
+    /// Reads all available bytes and returns their number.
     pub fn read(&mut self, host: usize, id: ConnectionId) -> u64 {
         let now = self.now;
         let endpoint = self.hosts[host].endpoint_mut(id).expect("a connection");
@@ -177,7 +177,7 @@ impl Net {
         self.events[host].iter().any(|(of, event)| *of == id && matches!(event, Event::Closed(_)))
     }
 
-    /// A connection from the first host to a listener of the second: both ends.
+    /// Connects the first host to a listener of the second and returns both ends.
     pub fn pair(&mut self, protocol: &Protocol, port: u16) -> [ConnectionId; 2] {
         let client = self.connect(protocol, port);
         self.drive(0);
@@ -186,7 +186,7 @@ impl Net {
         [client, server]
     }
 
-    /// `len` bytes go each way; panics if they do not arrive.
+    /// Transfers `len` bytes each way; panics if they do not arrive.
     pub fn exchange(&mut self, [client, server]: [ConnectionId; 2], len: u64) {
         for (host, id) in [(0, client), (1, server)] {
             assert_eq!(self.write(host, id, len), len, "room for {len} bytes");

@@ -1,9 +1,9 @@
-//! What the fuzz target for a host does with its input, as a plain function: the target under `fuzz/` calls it, and so
-//! does a test that runs on any toolchain.
+//! Body of the fuzz target for a host. The target under `fuzz/` calls it, and so does a test that runs without the fuzzer's
+//! toolchain.
 //!
-//! The input is a program for two hosts with connections of every protocol between them, and for a stranger who does not
-//! see their packets. What a stranger cannot know (sequence numbers, tags, tokens) is drawn from a source that the input as
-//! a whole decides, so that no search can find it out.
+//! The input is a program for two hosts with connections of every protocol between them, and for an attacker that does not
+//! see their packets. Secrets that the attacker has to guess (sequence numbers, tags, tokens) come from a generator seeded
+//! with a hash of the whole input, so that the fuzzer cannot find them by changing single bytes.
 
 use super::forger::{Forger, MULTIPATH_PORT, PORT};
 use super::{Net, ip, mptcp, sctp, tcp};
@@ -21,15 +21,15 @@ const COMMANDS: usize = 200;
 struct World<'a> {
     net: Net,
     input: &'a [u8],
-    /// What the stranger guesses.
+    /// Source of the attacker's guesses.
     rng: Rng,
     pairs: Vec<[ConnectionId; 2]>,
-    /// Ends of those connections, as the second host's packets have them: remote, local.
+    /// Remote and local address of those connections, as seen from the second host.
     known: Vec<(SocketAddr, SocketAddr)>,
 }
 
-/// A host with listeners and connections of every protocol under arbitrary packets: it never panics, keeps no more than it
-/// may, and the connections that were there go on. Answers how many packets strangers sent.
+/// Sends arbitrary packets to a host with listeners and connections of every protocol. The host must not panic, must stay
+/// within its limits, and its connections must still transfer data. Returns the number of the attacker's packets.
 pub fn host(data: &[u8]) -> usize {
     let seed = data.iter().fold(1_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     let limits = Limits { connections: 400, time_wait: 50, ..Limits::default() };
@@ -77,7 +77,7 @@ impl World<'_> {
         first
     }
 
-    /// Obeys the next command; how many packets of strangers it brought.
+    /// Executes the next command and returns the number of the attacker's packets in it.
     fn command(&mut self, protocols: &[(Protocol, u16)]) -> usize {
         match self.byte() % 8 {
             0..=2 => {
@@ -122,7 +122,7 @@ impl World<'_> {
         0
     }
 
-    /// A segment whose form the input decides, and whose numbers nobody.
+    /// A segment with flags and options from the input and random sequence numbers.
     fn segment(&mut self) -> Packet {
         let which = usize::from(self.byte()) % self.known.len();
         let (from, to) = self.known[which];

@@ -1,8 +1,8 @@
-//! Two ends of Multipath TCP and a network that interferes: it takes options out, changes them, cuts segments, drops,
-//! delays and repeats, answers with resets, and cuts paths, for a while or for good. Whatever it does, either every byte
-//! arrives, or both applications get an error.
+//! Two ends of Multipath TCP and middleboxes between them. The middleboxes strip and change options, split segments, drop,
+//! delay and duplicate packets, answer with resets, and cut paths, for a while or to the end of the run. In every case
+//! either every byte arrives, or both applications get an error.
 //!
-//! The input is a program of bytes, for a property test and a fuzz target alike.
+//! The input is a program of bytes; a property test and a fuzz target use it.
 
 #![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
 
@@ -24,23 +24,23 @@ use core::net::{IpAddr, Ipv4Addr};
 use rule::Rule;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Packets at most between two of which the second lets an application read something: what needs more goes round in circles.
-const FRUITLESS: u64 = 30_000;
-/// Virtual time at most without an application that reads something. Timers of connections that have lost their peer have run out
-/// by then. Where seven of ten packets were lost both ways and timeouts reached two minutes, a whole transfer took longer than
-/// 60,000 s.
-const PATIENCE: Duration = Duration::from_secs(20_000);
+/// Packets without any that lets an application read new data; beyond them the run counts as a livelock.
+const MAX_PACKETS_WITHOUT_PROGRESS: u64 = 30_000;
+/// Virtual time without new data for an application; beyond it the run counts as a livelock. It is longer than all timers
+/// of a connection that has lost its peer. A whole transfer may take longer: it took more than 60,000 s where seven of ten
+/// packets were lost both ways and retransmission timeouts reached two minutes.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(20_000);
 
-/// After so long a silence the ends ask each other whether they live.
-const KEEPALIVE: Duration = Duration::from_secs(60);
-/// The peer is given up that acknowledges nothing for so long, longer than any delay here lasts.
+/// Idle time after which an end sends a keep-alive.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(60);
+/// Time without an acknowledgement after which an end gives its peer up; longer than any delay of the rules.
 const USER_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// Room in the send buffer for which the applications wait, bytes. Otherwise one byte that is acknowledged makes room for
-/// one more, and so on for ever.
-const LEAST_WRITE: u64 = 1000;
+/// Free space in the send buffer for which the applications wait. Without it every acknowledged byte would cause a write of
+/// one byte.
+const MIN_WRITE_BYTES: u64 = 1000;
 
-/// What is left of the program; zeros behind its end.
+/// The remaining program; reads beyond its end return zeros.
 pub struct Program<'a>(&'a [u8]);
 
 impl Program<'_> {
@@ -60,9 +60,9 @@ impl Program<'_> {
 pub struct Reached {
     /// Every byte arrived, both ways.
     pub complete: bool,
-    /// An end speaks plain TCP.
+    /// An end has fallen back to plain TCP.
     pub fallback: bool,
-    /// An end was told of an error.
+    /// An end closed with an error.
     pub error: bool,
     /// More than one path was used.
     pub several_paths: bool,
@@ -98,17 +98,17 @@ impl End {
         }
     }
 
-    /// The application has its turn; true if it did anything.
+    /// Lets the application read, write and close; true if it did anything.
     fn turn(&mut self, now: Time) -> bool {
         let mut busy = false;
         while let Some(delivery) = self.endpoint.read(now, u64::MAX) {
-            assert_eq!(delivery.offset, self.read, "in order, once");
+            assert_eq!(delivery.offset, self.read, "bytes are delivered once and in order");
             self.read += delivery.len;
             busy = true;
         }
         let left = self.to_write - self.written;
-        if left > 0 && self.endpoint.send_space() < left.min(LEAST_WRITE) {
-            return busy; // it waits for room that is worth a call
+        if left > 0 && self.endpoint.send_space() < left.min(MIN_WRITE_BYTES) {
+            return busy; // wait until a write is worth its call
         }
         if left > 0 {
             let accepted = self.endpoint.write(now, Write::bytes(self.to_write - self.written));
@@ -130,7 +130,7 @@ struct World {
     flights: BTreeMap<u64, (usize, Packet)>,
     arrivals: BinaryHeap<Reverse<(Time, u64)>>,
     sent: u64,
-    /// When an application last read something, and what had been sent then.
+    /// Time at which an application last read new data, and packets sent until then.
     read_at: (Time, u64),
     /// An end has sent a segment of plain TCP.
     plain: bool,
@@ -155,8 +155,8 @@ impl World {
                 timestamps: bits & 1 == 0,
                 sack: bits & 2 == 0,
                 retries: 8,
-                // An end that has nothing to say notices by these that the other is gone.
-                keepalive: Some(KEEPALIVE),
+                // By keep-alives an idle end notices that the other has gone.
+                keepalive: Some(KEEPALIVE_INTERVAL),
                 user_timeout: (bits & 32 != 0).then_some(USER_TIMEOUT),
                 ..tcp::Config::default()
             },
@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    /// Both ends say what they have to say.
+    /// Exchanges packets and events until both ends have nothing more to do at this moment.
     fn settle(&mut self) {
         for end in [0, 1] {
             loop {
@@ -203,7 +203,7 @@ impl World {
                     self.transmit(end, packet);
                 }
                 for event in out.events {
-                    assert_eq!(self.ends[end].closed, None, "nothing follows the end, not even {event:?}");
+                    assert_eq!(self.ends[end].closed, None, "event after the connection closed: {event:?}");
                     self.ends[end].connected |= event == Event::Connected;
                     self.ends[end].finished |= event == Event::Finished;
                     if let Event::Closed(reason) = event {
@@ -227,9 +227,9 @@ impl World {
         }
         let path = match packet.destination {
             IpAddr::V4(address) => usize::from(address.octets()[1]) - 1,
-            IpAddr::V6(_) => unreachable!("nobody has such an address"),
+            IpAddr::V6(_) => unreachable!("the ends have addresses of IPv4"),
         };
-        // A path has an address of each host at its ends.
+        // A path connects one address of each host; drop packets between addresses of different paths.
         if packet.source != address(from, path) {
             return;
         }
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// Goes on to the next thing that happens; false if there is none.
+    /// Advances to the next arrival or timer; false if there is none.
     fn step(&mut self) -> bool {
         let read = self.read();
         self.settle();
@@ -280,9 +280,9 @@ impl World {
         self.ends.iter().map(|end| end.read).sum()
     }
 
-    fn goes_round_in_circles(&self) -> bool {
+    fn is_livelocked(&self) -> bool {
         let (at, sent) = self.read_at;
-        self.sent - sent > FRUITLESS || self.now.since(at) > PATIENCE
+        self.sent - sent > MAX_PACKETS_WITHOUT_PROGRESS || self.now.since(at) > PROGRESS_TIMEOUT
     }
 
     fn is_complete(&self) -> bool {
@@ -290,7 +290,8 @@ impl World {
         client.read == server.to_write && server.read == client.to_write
     }
 
-    /// What must hold at the end, and but for the last of it, whenever one looks.
+    /// Checks the invariants of a run. The last of them, that both applications learn the outcome, holds only when the run
+    /// is `over`.
     fn judge(&self, over: bool) {
         let state = || {
             let of = |end: &End| {
@@ -309,12 +310,16 @@ impl World {
             if reader.read == writer.to_write {
                 continue;
             }
-            assert!(reader.read < writer.to_write, "more than was written: {}", state());
-            assert!(!reader.finished, "the end came before all bytes: {}", state());
+            assert!(
+                reader.read < writer.to_write,
+                "the reader got more bytes than were written: {}",
+                state()
+            );
+            assert!(!reader.finished, "the stream finished before all bytes arrived: {}", state());
             let orderly = [reader, writer].iter().any(|end| end.closed == Some(Reason::Closed));
-            assert!(!orderly, "an orderly end without all the bytes: {}", state());
+            assert!(!orderly, "an end closed in order, but bytes are missing: {}", state());
         }
-        // Nobody had a connection at the listening end that heard of none.
+        // The listening application need not get an error if it never saw a connection.
         let learns = |end: &End, asked: bool| {
             end.closed.is_some_and(|reason| reason != Reason::Closed) || !(asked || end.connected)
         };
@@ -323,12 +328,12 @@ impl World {
     }
 }
 
-/// A transfer both ways through a network that interferes as the program says, to its end.
+/// Runs a transfer both ways through the middleboxes that the program describes, to its end.
 pub fn program(bytes: &[u8]) -> Reached {
     beginning(bytes, u64::MAX)
 }
 
-/// The first so many packets of such a transfer.
+/// Runs such a transfer until it has sent `packets`.
 pub fn beginning(bytes: &[u8], packets: u64) -> Reached {
     let mut program = Program(bytes);
     let mut world = World::new(&mut program);
@@ -336,9 +341,7 @@ pub fn beginning(bytes: &[u8], packets: u64) -> Reached {
     world.ends[0].endpoint.connect(world.now);
     let mut over = false;
     while !over && world.copies < packets {
-        over = world.goes_round_in_circles()
-            || world.ends.iter().all(|end| end.closed.is_some())
-            || !world.step();
+        over = world.is_livelocked() || world.ends.iter().all(|end| end.closed.is_some()) || !world.step();
     }
     world.judge(over);
     let error = |end: &End| end.closed.is_some_and(|reason| reason != Reason::Closed);

@@ -1,4 +1,4 @@
-//! One thing that the network does to packets.
+//! One kind of interference by a middlebox.
 
 use super::Program;
 use anabranch_base::rng::Rng;
@@ -8,49 +8,49 @@ use anabranch_wire::tcp::mptcp::{DataNumber, Dss};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, BoxedIfSet, Packet, Payload};
 
-/// Packets that are lost of all there are, where some are not, and it goes on like that.
-const MOST_LOSS: f64 = 0.5;
+/// Highest loss rate of a rule that drops a part of the packets to the end of the run.
+const MAX_LOSS: f64 = 0.5;
 
 #[derive(Clone, Copy, Debug)]
 enum Action {
-    /// All options of Multipath TCP are taken out, but from SYNs, or from SYNs too.
+    /// Strips all options of Multipath TCP, from SYNs only if `syns`.
     Strip {
         syns: bool,
     },
-    /// Every signal of data sequence numbers is taken out, or what it maps, or what it acknowledges.
+    /// Strips the data sequence signal, or only its mapping, or only its DATA_ACK.
     StripDss,
     StripMapping,
     StripDataAck,
-    /// Everything but the data sequence signal is taken out.
+    /// Strips all options of Multipath TCP except the data sequence signal.
     StripOthers,
     /// Data sequence numbers and acknowledgements lose their upper half.
     Shorten,
-    /// SYNs with options of Multipath TCP are dropped.
+    /// Drops SYNs with options of Multipath TCP.
     Firewall,
-    /// A segment is cut into two, both with its options, or the first only.
+    /// Splits a segment in two; the second part keeps the options only if `everywhere`.
     Split {
         everywhere: bool,
     },
     Drop,
-    /// It comes that much later.
+    /// Delays a packet by a random time up to this one.
     Delay(Duration),
     Repeat,
-    /// It is answered in the name of the receiver, by an RST, and dropped; or becomes one.
+    /// Turns a packet into an RST, or drops it and answers with an RST in the name of the receiver.
     Reset,
-    /// The window that it offers is smaller.
+    /// Reduces the advertised window to a quarter.
     Clamp,
 }
 
-/// Where and when it does so, and how often.
+/// An action, and the time, ends, paths and probability with which it applies.
 #[derive(Clone, Debug)]
 pub struct Rule {
     action: Action,
     from: Time,
     until: Time,
-    /// Of packets from these ends, and on these paths.
+    /// Sending ends and paths of the packets that it changes.
     ends: [bool; 2],
     paths: [bool; 2],
-    /// Packets that are spared first.
+    /// Number of first packets to which it does not apply.
     spared: u32,
     chance: f64,
 }
@@ -91,14 +91,14 @@ impl Rule {
             often @ 128.. => f64::from(often - 127) / 128.0,
             _ => 1.0,
         };
-        // Networks that lose more, and nevertheless something arrives, take hours of virtual time, and tell no more.
+        // Higher loss rates take hours of virtual time and find no further faults.
         let hopeless = matches!(action, Action::Drop) && until == Time::MAX && chance < 1.0;
-        let chance = if hopeless { chance.min(MOST_LOSS) } else { chance };
+        let chance = if hopeless { chance.min(MAX_LOSS) } else { chance };
         let spared = u32::from(program.byte() % 64);
         Self { action, from, until, ends: both(bits), paths: both(bits >> 2), spared, chance }
     }
 
-    /// Whether it does anything to a packet of this end on this path now.
+    /// Whether the rule applies to the next packet of this end on this path. Counts spared packets.
     pub fn applies(&mut self, now: Time, from: usize, path: usize) -> bool {
         let here = self.ends[from] && self.paths[path] && self.from <= now && now < self.until;
         let spares = here && self.spared > 0;
@@ -106,7 +106,7 @@ impl Rule {
         here && !spares
     }
 
-    /// What becomes of a packet, and how late each is.
+    /// The packets that replace a packet, each with its delay.
     pub fn apply(&self, mut packet: Packet, late: Duration, rng: &mut Rng) -> Vec<(Packet, Duration)> {
         if !rng.chance(self.chance) {
             return vec![(packet, late)];
@@ -127,7 +127,7 @@ impl Rule {
                     DataNumber::Long(number) => DataNumber::Short(number as u32),
                     short @ DataNumber::Short(_) => short,
                 };
-                // A checksum covers all of a number, which the other end knows.
+                // The checksum stays: it covers the full number, which the other end can reconstruct.
                 options.dss = options.dss.map(|dss| Dss {
                     data_ack: dss.data_ack.map(short),
                     mapping: dss.mapping.map(|mapping| anabranch_wire::tcp::mptcp::Mapping {
@@ -170,7 +170,7 @@ fn split(packet: Packet, everywhere: bool, rng: &mut Rng) -> Vec<Packet> {
     vec![first, second]
 }
 
-/// The packet as an RST, or one that answers it.
+/// Turns a packet into an RST, or into an RST that answers it.
 fn reset(mut packet: Packet, rng: &mut Rng) -> Packet {
     let answer = rng.chance(0.5);
     if answer {

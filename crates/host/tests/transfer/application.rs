@@ -1,32 +1,32 @@
-//! An application that writes and reads random bytes at once.
+//! An application that writes random bytes and reads those of the other end.
 
 use super::contents::{Contents, Key};
 use anabranch_base::rng::Rng;
 use anabranch_endpoint::{Reliability, Socket, Write};
 use std::collections::BTreeMap;
 
-/// What an application writes.
+/// Data that an application writes.
 #[derive(Clone, Copy, Debug)]
 pub enum Load {
-    /// A stream of so many bytes.
+    /// A byte stream.
     Stream { bytes: u64 },
     /// Messages.
     Messages {
-        /// So many bytes of them at least.
+        /// Minimum of their total length.
         bytes: u64,
         /// The length of a message is uniform in these bounds.
         lengths: (u64, u64),
-        /// On so many streams in turn.
+        /// Number of streams; each message goes on a random one.
         streams: u16,
-        /// So many of them are unordered: a probability.
+        /// Probability that a message is unordered.
         unordered: f64,
-        /// How long each is worth sending; a priority is drawn from those below this one.
+        /// Reliability of each message; a priority is drawn at random below the given one.
         reliability: Reliability,
     },
 }
 
 impl Load {
-    /// How many bytes, at least.
+    /// Minimum number of bytes.
     pub const fn bytes(self) -> u64 {
         let (Self::Stream { bytes } | Self::Messages { bytes, .. }) = self;
         bytes
@@ -39,26 +39,26 @@ pub struct Application {
     rng: Rng,
     /// Bytes that remain to be written.
     left: u64,
-    /// Bytes that the other end writes, at least.
+    /// Minimum number of bytes that the other end writes.
     expected: u64,
-    /// Written as soon as there is room: the first so many bytes of `pending` were accepted.
+    /// Bytes of the current write, of which the first `accepted` are already in the send buffer.
     pending: Vec<u8>,
     accepted: usize,
     how: Write,
     out: Vec<u8>,
-    /// What has been read of messages that come in parts.
+    /// Bytes already read of partly delivered messages.
     parts: BTreeMap<Key, Vec<u8>>,
     pub written: Contents,
     pub read: Contents,
     /// The other end writes no more.
     pub finished: bool,
-    /// There is always something left to write, so that neither end closes yet.
+    /// Whether the application writes without end, so that neither end closes yet.
     pub goes_on: bool,
     closed: bool,
 }
 
 impl Application {
-    /// One that writes `load`, while the other end writes at least `expected` bytes.
+    /// An application that writes `load`, while the other end writes at least `expected` bytes.
     pub fn new(load: Load, expected: u64, rng: Rng) -> Self {
         let left = load.bytes();
         Self {
@@ -79,7 +79,7 @@ impl Application {
         }
     }
 
-    /// Makes up the next bytes to write; false if there are none left.
+    /// Generates the next bytes to write; false if none are left.
     fn think(&mut self) -> bool {
         if self.accepted < self.pending.len() {
             return true;
@@ -110,7 +110,7 @@ impl Application {
         true
     }
 
-    /// Writes while there is room, reads while there is something, and closes when all is said; true if it did anything.
+    /// Writes while there is room, reads all available data, and closes after the last write; true if it did anything.
     pub fn turn(&mut self, socket: &mut Socket<'_>) -> bool {
         let mut busy = false;
         while self.think() {
@@ -146,7 +146,7 @@ impl Application {
             }
             self.out.clear();
         }
-        // An association ends for both at once (RFC 9260 §9.2): each waits for the other's messages.
+        // An association closes both directions at once (RFC 9260 §9.2), so each end first waits for the other's messages.
         let heard = match self.load {
             Load::Stream { .. } => true,
             Load::Messages { .. } => self.read.bytes >= self.expected || self.finished,

@@ -1,9 +1,9 @@
-//! What was written and what was read, as digests that must be equal.
+//! Digests of written and read data, which must be equal.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// Which sequence of bytes or messages: the stream, and whether it is that of its unordered messages.
+/// Stream, and whether the messages are its unordered ones.
 pub type Key = (u16, bool);
 
 /// A digest per stream. Bytes and ordered messages are hashed in their order. Unordered messages may overtake each other,
@@ -17,13 +17,13 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// The next bytes of a byte stream.
+    /// Adds the next bytes of a byte stream.
     pub fn take_bytes(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         self.in_order.entry(0).or_default().update(bytes);
     }
 
-    /// A message with its payload protocol identifier.
+    /// Adds a message with its payload protocol identifier.
     pub fn take_message(&mut self, (stream, unordered): Key, ppid: u32, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         self.messages += 1;

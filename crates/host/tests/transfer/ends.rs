@@ -10,7 +10,7 @@ use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::Packet;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What carries the bytes.
+/// Transport protocol of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Tcp,
@@ -21,7 +21,7 @@ pub enum Protocol {
         i_data: bool,
         encapsulated: bool,
     },
-    /// User data is taken with authentication only.
+    /// Accepts user data only with authentication (RFC 4895).
     SctpAuthenticated {
         i_data: bool,
     },
@@ -30,12 +30,12 @@ pub enum Protocol {
     },
 }
 
-/// What a transfer is made with.
+/// Protocol, paths and buffers of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub protocol: Protocol,
     pub ipv6: bool,
-    /// Addresses of each end, so many paths; TCP uses the first.
+    /// Number of paths, with one address of each end on each; TCP uses the first.
     pub paths: u8,
     pub mtu: u32,
     pub send_buffer: u64,
@@ -141,7 +141,7 @@ pub fn make(settings: &Settings, rng: &Rng) -> [Box<dyn Endpoint>; 2] {
     }
 }
 
-/// Which path a packet goes: that of its destination.
+/// The path of a packet, which its destination determines.
 pub fn path_of(packet: &Packet) -> u8 {
     match packet.destination {
         IpAddr::V4(address) => address.octets()[1],

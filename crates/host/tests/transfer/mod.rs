@@ -1,6 +1,6 @@
-//! Two ends that exchange real bytes, in virtual time: every packet is encoded, carried by a network that loses,
-//! duplicates, reorders and damages, parsed, handed to the other end, and its payload put where that end says. What was
-//! written and what was read must be the same, by their digests.
+//! Two ends that exchange real bytes in virtual time. Every packet is encoded, carried by a network that loses,
+//! duplicates, reorders and damages packets, parsed and handed to the other end, which places its payload. The digests of
+//! written and read data must be equal.
 
 #![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
 
@@ -23,43 +23,44 @@ use anabranch_wire::{Buffer, Packet};
 use core::net::{IpAddr, SocketAddr};
 use network::Network;
 
-/// More packets at one moment than this are a storm.
-const STORM: usize = 20_000;
+/// An end that sends this many packets at one moment never stops.
+const MAX_PACKETS_AT_ONCE: usize = 20_000;
 
-/// One end, its bytes, and who uses it.
+/// One end with its buffered bytes and its application.
 struct End {
     endpoint: Box<dyn Endpoint>,
     bytes: Bytes,
     application: Application,
     closed: Option<Reason>,
-    /// The port that the next further path is from.
+    /// Local port of the next additional path.
     next_port: u16,
 }
 
-/// What a transfer was.
+/// Outcome of a transfer.
 #[derive(Debug)]
 pub struct Outcome {
-    /// How long it took, seconds of virtual time.
+    /// Duration in seconds of virtual time.
     pub seconds: f64,
     /// Packets sent, and packets that arrived.
     pub packets: [u64; 2],
     /// Packets that were refused because a checksum was wrong.
     pub refused: u64,
-    /// What each end wrote, and what the other read of it.
+    /// For each end, the data that it wrote and the data that the other end read.
     pub contents: [(Contents, Contents); 2],
     /// Payload bytes that each path carried from the first end.
     pub carried: Vec<u64>,
-    /// How each end came to its end.
+    /// Reason for which each end closed.
     pub closed: [Option<Reason>; 2],
     /// The counters of each end's report.
     pub extra: [Vec<(&'static str, u64)>; 2],
-    /// A connection that was to be more was plain TCP.
+    /// Whether a connection fell back from Multipath TCP to plain TCP.
     pub fallback: bool,
 }
 
 impl Outcome {
-    /// Everything arrived as it was written, and both ends closed in order. Of an association one may have been reset: what
-    /// comes late to an end that has gone is answered with an ABORT (RFC 9260 §8.4), and the SHUTDOWN COMPLETE may be lost.
+    /// Checks that all data arrived as it was written and that both ends closed in order. One end of an association may have
+    /// been reset: an end that has closed answers late packets with an ABORT (RFC 9260 §8.4), and the SHUTDOWN COMPLETE may
+    /// be lost.
     pub fn check(&self) {
         for (end, (written, read)) in self.contents.iter().enumerate() {
             assert_eq!(
@@ -75,13 +76,13 @@ impl Outcome {
         assert!(orderly >= 1 && orderly + reset == 2, "{self:?}");
     }
 
-    /// A counter of an end.
+    /// The value of an end's counter.
     pub fn extra(&self, end: usize, name: &str) -> u64 {
         self.extra[end].iter().find(|(key, _)| *key == name).map_or(0, |&(_, value)| value)
     }
 }
 
-/// What an end says at one moment, and who hears it.
+/// Handles the packets and events of one end at one moment.
 struct Turn<'a> {
     at: usize,
     now: Time,
@@ -90,7 +91,7 @@ struct Turn<'a> {
     closed: &'a mut Option<Reason>,
     next_port: &'a mut u16,
     network: &'a mut Network,
-    /// What was just handed in.
+    /// The received packet whose payload may be placed.
     packet: Option<Buffer<'a>>,
     scratch: &'a mut Vec<u8>,
     sent: usize,
@@ -98,7 +99,7 @@ struct Turn<'a> {
 
 impl Driver<dyn Endpoint> for Turn<'_> {
     fn place(&mut self, placement: Placement) {
-        self.bytes.place(placement, self.packet.expect("only a packet has something to place"));
+        self.bytes.place(placement, self.packet.expect("only a received packet has payload to place"));
     }
 
     fn forget(&mut self, run: (u64, u32)) {
@@ -107,7 +108,7 @@ impl Driver<dyn Endpoint> for Turn<'_> {
 
     fn transmit(&mut self, packet: Packet) {
         self.sent += 1;
-        assert!(self.sent < STORM, "a storm of packets: {packet:?}");
+        assert!(self.sent < MAX_PACKETS_AT_ONCE, "a storm of packets: {packet:?}");
         self.scratch.clear();
         packet.emit_with(self.scratch, |payload, out| self.bytes.fill(payload, out));
         assert_eq!(self.scratch.len(), packet.wire_len() as usize);
@@ -115,7 +116,7 @@ impl Driver<dyn Endpoint> for Turn<'_> {
     }
 
     fn event(&mut self, event: Event) {
-        assert_eq!(*self.closed, None, "nothing follows the end, not even {event:?}");
+        assert_eq!(*self.closed, None, "event after the connection closed: {event:?}");
         match event {
             Event::Closed(reason) => *self.closed = Some(reason),
             Event::Finished => self.application.finished = true,
@@ -143,7 +144,7 @@ struct World {
 }
 
 impl World {
-    /// An end does all that there is to do at this moment; `packet` is what was just handed in.
+    /// Handles all that an end has to do at this moment; `packet` is the one that it just received.
     fn settle(&mut self, at: usize, packet: Option<Buffer<'_>>) {
         let End { endpoint, bytes, application, closed, next_port } = &mut self.ends[at];
         let (network, scratch) = (&mut self.network, &mut self.scratch);
@@ -173,7 +174,7 @@ impl World {
         self.settle(at, Some(content));
     }
 
-    /// Goes on to the next thing that happens; false if there is none.
+    /// Advances to the next arrival or timer; false if there is none before `limit`.
     fn step(&mut self, limit: Time) -> bool {
         let timers = self.ends.iter().filter_map(|end| end.endpoint.next_timeout());
         let Some(next) = timers.chain(self.network.next()).min().filter(|&at| at <= limit) else {
@@ -238,10 +239,10 @@ fn outcome(world: World) -> Outcome {
     }
 }
 
-/// A transfer that an input describes, byte by byte: what the fuzz target and a property test do.
+/// Runs the transfer that the bytes of an input describe; body of the fuzz target and of a property test.
 ///
 /// # Panics
-/// If anything does not arrive as it was written.
+/// If read data differs from written data.
 pub fn program(input: &[u8]) {
     let mut input = input.iter().copied().chain(core::iter::repeat(0));
     let mut byte = || input.next().expect("endless");

@@ -5,28 +5,28 @@ use anabranch_base::time::{Duration, Time};
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// How often what happens to a packet: probabilities.
+/// Probability of each fault of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     pub loss: f64,
     pub duplication: f64,
     /// The packet takes up to 20 ms longer, and others overtake it.
     pub reordering: f64,
-    /// One byte is not what it was.
+    /// One byte of the packet is changed.
     pub damage: f64,
 }
 
-/// A direction of a path. All are alike but for their delay.
+/// One direction of a path. Directions differ only in their delay.
 #[derive(Debug)]
 struct Pipe {
     free_at: Time,
     delay: Duration,
 }
 
-/// 100 Mbit/s: what a byte takes.
+/// Transmission time of a byte at 100 Mbit/s.
 const NANOS_PER_BYTE: u64 = 80;
-/// Packets of 1500 bytes that wait at most.
-const QUEUE: u64 = 100;
+/// Capacity of a queue in packets of 1500 bytes.
+const MAX_QUEUE_PACKETS: u64 = 100;
 
 #[derive(Debug)]
 pub struct Network {
@@ -36,7 +36,7 @@ pub struct Network {
     pipes: BTreeMap<(u8, usize), Pipe>,
     on_the_way: BTreeMap<u64, (usize, Vec<u8>)>,
     arrivals: BinaryHeap<Reverse<(Time, u64)>>,
-    /// Packets handed over, and packets that arrived.
+    /// Packets handed to the network, and packets that arrived.
     pub sent: u64,
     pub arrived: u64,
     copies: u64,
@@ -56,12 +56,12 @@ impl Network {
         }
     }
 
-    /// When the next packet arrives.
+    /// Arrival time of the next packet.
     pub fn next(&self) -> Option<Time> {
         self.arrivals.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// A packet that has arrived by now, and at which end.
+    /// Takes the next packet that has arrived by `now`, with its receiving end.
     pub fn pop(&mut self, now: Time) -> Option<(usize, Vec<u8>)> {
         self.next().filter(|&at| at <= now)?;
         let Reverse((_, copy)) = self.arrivals.pop()?;
@@ -69,12 +69,12 @@ impl Network {
         self.on_the_way.remove(&copy)
     }
 
-    /// Takes a packet to an end on a path.
+    /// Carries a packet over a path to an end.
     pub fn send(&mut self, now: Time, (path, to): (u8, usize), bytes: &[u8]) {
         self.sent += 1;
         let delay = Duration::from_millis(5 + 5 * u64::from(path));
         let pipe = self.pipes.entry((path, to)).or_insert(Pipe { free_at: Time::ZERO, delay });
-        let full = pipe.free_at.since(now).as_nanos() > QUEUE * 1500 * NANOS_PER_BYTE;
+        let full = pipe.free_at.since(now).as_nanos() > MAX_QUEUE_PACKETS * 1500 * NANOS_PER_BYTE;
         if full || self.rng.chance(self.faults.loss) {
             return;
         }

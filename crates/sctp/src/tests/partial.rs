@@ -1,4 +1,4 @@
-//! Partial reliability (RFC 3758, RFC 7496): what is given up is told at the sender and stepped over at the receiver.
+//! Partial reliability (RFC 3758, RFC 7496): the sender reports abandoned messages and the receiver skips them.
 
 use super::pair::{A, App, B, Link, Net, Settings, at_ms, body, bulk, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Reliability, Write};
@@ -19,12 +19,12 @@ fn partial(links: Vec<Link>, mut change: impl FnMut(&mut Settings)) -> Net {
     })
 }
 
-/// The offset in all that was written of the payload of a chunk.
+/// Offset of a chunk's payload among all bytes written.
 fn offset(chunk: &Chunk) -> Option<u64> {
     chunk.payload().map(|payload| payload.offset)
 }
 
-/// Every packet with a payload from these offsets is dropped, however often it is sent; FORWARD TSNs are counted.
+/// Drops every transmission of payload at these offsets, and counts FORWARD TSN chunks.
 fn drops(net: &mut Net, offsets: impl IntoIterator<Item = u64>) -> Rc<Cell<u32>> {
     let offsets: BTreeSet<u64> = offsets.into_iter().collect();
     let forwards = Rc::new(Cell::new(0));
@@ -38,7 +38,7 @@ fn drops(net: &mut Net, offsets: impl IntoIterator<Item = u64>) -> Rc<Cell<u32>>
     forwards
 }
 
-/// The offsets of the messages that end B has read, in order.
+/// Offsets of the messages that end B has read, in the order of reading.
 fn read(net: &Net) -> Vec<u64> {
     net.apps[B].read.iter().map(|message| message.offset).collect()
 }
@@ -48,7 +48,7 @@ fn abandoned(net: &Net) -> Vec<(u64, bool)> {
 }
 
 #[test]
-fn a_message_is_sent_again_as_often_as_its_limit_says_and_the_others_go_on() {
+fn retransmission_limit_abandons_only_its_message() {
     for (i_data, unordered, most) in [(false, false, 0), (true, false, 0), (false, true, 2), (true, true, 1)]
     {
         let mut net = partial(LINK(), |config| config.i_data = i_data);
@@ -70,7 +70,7 @@ fn a_message_is_sent_again_as_often_as_its_limit_says_and_the_others_go_on() {
 }
 
 #[test]
-fn a_fragment_takes_its_message_along() {
+fn abandoned_fragment_abandons_its_message() {
     for i_data in [false, true] {
         for unordered in [false, true] {
             let mut net = partial(LINK(), |config| config.i_data = i_data);
@@ -90,7 +90,7 @@ fn a_fragment_takes_its_message_along() {
 }
 
 #[test]
-fn what_is_too_old_is_not_sent_and_what_was_lost_is_not_sent_again() {
+fn expired_messages_are_not_sent_again() {
     let mut net = partial(LINK(), |config| config.rto.min = ms(200));
     let lifetime = Reliability::Lifetime(ms(500));
     net.apps[A] = App { reliability: vec![lifetime], ..App::sends(bulk(200, 1_000)) };
@@ -129,7 +129,7 @@ fn a_message_that_has_not_been_begun_leaves_no_hole() {
 }
 
 #[test]
-fn what_is_more_important_takes_the_place_of_what_is_less() {
+fn message_of_higher_priority_replaces_a_lower_one() {
     let mut net = partial(LINK(), |config| config.send_buffer = 10_000);
     net.connect();
     net.run_until(at_ms(100));
@@ -154,7 +154,7 @@ fn what_is_more_important_takes_the_place_of_what_is_less() {
 }
 
 #[test]
-fn a_message_of_which_parts_were_read_is_aborted() {
+fn partly_read_message_is_aborted() {
     for (i_data, unordered) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut net = partial(LINK(), |config| {
             (config.i_data, config.receive_buffer) = (i_data, 20_000);
@@ -197,9 +197,9 @@ fn a_peer_that_cannot_step_over_gets_what_was_begun() {
     assert!(!abandoned(&net).is_empty());
 }
 
-/// What steps over is as easily lost as what it steps over.
+/// FORWARD TSN chunks may be lost as well, so the sender repeats them.
 #[test]
-fn the_peer_is_told_until_it_has_heard() {
+fn forward_tsn_is_repeated_until_acknowledged() {
     let mut net = partial(LINK(), |_| {});
     net.apps[A] = App { reliability: vec![Reliability::Retransmissions(0)], ..App::sends(bulk(10, 1_000)) };
     let mut told = 0;
@@ -219,7 +219,7 @@ fn the_peer_is_told_until_it_has_heard() {
 }
 
 #[test]
-fn more_streams_than_a_packet_names_are_stepped_over_in_turn() {
+fn many_streams_are_skipped_in_several_packets() {
     for i_data in [false, true] {
         let mut net = partial(LINK(), |config| (config.streams, config.i_data) = (900, i_data));
         net.apps[A] = App {
@@ -237,9 +237,9 @@ fn more_streams_than_a_packet_names_are_stepped_over_in_turn() {
     }
 }
 
-/// Stepping over is for both ends to agree on, and for one kind of chunk.
+/// Both ends must have negotiated FORWARD TSN, and only the negotiated kind of chunk is valid.
 #[test]
-fn what_was_not_agreed_on_is_not_followed() {
+fn forward_tsn_must_match_the_negotiation() {
     for (agreed, i_data) in [(false, false), (true, true), (true, false)] {
         let mut net = Net::new(LINK(), |_, config| {
             (config.partial_reliability, config.i_data, config.sack_delay) = (agreed, i_data, ms(0));
@@ -270,7 +270,7 @@ fn what_was_not_agreed_on_is_not_followed() {
 }
 
 #[test]
-fn an_end_that_closes_ends_although_its_last_message_was_given_up() {
+fn close_completes_after_an_abandoned_last_message() {
     let mut net = partial(LINK(), |config| {
         (config.receive_buffer, config.heartbeat_interval) = (20_000, None);
     });

@@ -1,4 +1,4 @@
-//! Re-configuration (RFC 6525): all numbers begin anew, in both directions.
+//! SSN/TSN reset (RFC 6525): all sequence numbers restart in both directions.
 
 use super::pair::{A, B, Link, Net, at_ms, body, bulk, ms};
 use super::streams::{events, opened, write};
@@ -9,7 +9,7 @@ use core::cell::Cell;
 use std::rc::Rc;
 
 #[test]
-fn all_numbers_begin_anew_in_both_directions() {
+fn tsn_reset_restarts_numbers_in_both_directions() {
     for i_data in [false, true] {
         let mut net = opened(i_data);
         net.apps[A].outbox.extend(bulk(300, 1_400));
@@ -30,7 +30,7 @@ fn all_numbers_begin_anew_in_both_directions() {
     }
 }
 
-/// The first packet of end A that holds such a chunk, once it has left.
+/// Copy of the first packet from end A with such a chunk, once it was sent.
 fn first(net: &mut Net, wanted: fn(&Chunk) -> bool) -> Rc<Cell<Option<anabranch_wire::Packet>>> {
     let seen: Rc<Cell<Option<anabranch_wire::Packet>>> = Rc::default();
     let copy = Rc::clone(&seen);
@@ -45,7 +45,7 @@ fn first(net: &mut Net, wanted: fn(&Chunk) -> bool) -> Rc<Cell<Option<anabranch_
 
 /// A copy of a request that is late comes at a time when its sender does not expect it to be carried out.
 #[test]
-fn a_reset_of_all_numbers_that_was_denied_stays_so() {
+fn denied_tsn_reset_stays_denied() {
     let mut net = opened(false);
     let asked = first(&mut net, |chunk| matches!(chunk, Chunk::Reconfig(_)));
     net.apps[B].outbox.extend([(20_000, 1, false), (500, 1, false)]);
@@ -61,9 +61,9 @@ fn a_reset_of_all_numbers_that_was_denied_stays_so() {
     net.check(B);
 }
 
-/// RFC 6525 §5.2.4: TSNs jump by half of their range, so that what is late looks as far ahead as it is behind.
+/// RFC 6525 §5.2.4: TSNs jump by half of their range, so a late TSN is equally far ahead and behind.
 #[test]
-fn data_from_before_a_reset_of_all_numbers_is_late() {
+fn data_from_before_a_tsn_reset_counts_as_late() {
     let mut net = opened(false);
     let sent = first(&mut net, |chunk| chunk.payload().is_some());
     for _ in 0..3 {
@@ -84,10 +84,10 @@ fn data_from_before_a_reset_of_all_numbers_is_late() {
     assert_eq!(net.apps[B].read.len(), 6);
 }
 
-/// What the peer gives up after it has begun anew, while its answer is still on the way, is stepped over after that: the TSNs of
-/// before and after cannot be told apart.
+/// The peer has reset its TSNs and abandons a message while its response is in flight. This end skips the message only after
+/// the response, because it cannot distinguish old TSNs from new ones before.
 #[test]
-fn what_is_given_up_behind_a_reset_of_all_numbers_waits_for_the_answer() {
+fn forward_tsn_waits_for_the_reset_response() {
     let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {
         (config.reconfiguration, config.partial_reliability) = (true, true);
         (config.nagle, config.streams) = (false, 4);
@@ -112,9 +112,9 @@ fn what_is_given_up_behind_a_reset_of_all_numbers_waits_for_the_answer() {
     assert_eq!(net.ends[B].report().send_buffer, 0);
 }
 
-/// A mark that the peer has not answered when its TSNs begin anew is forgotten.
+/// Marks that the peer has not answered before its TSN reset are forgotten.
 #[test]
-fn marks_of_before_a_reset_of_all_numbers_are_forgotten() {
+fn tsn_reset_forgets_unanswered_marks() {
     let mut net = opened(false);
     let marked = |net: &mut Net, mark: bool| {
         let State::Open(open) = &mut net.ends[B].state else { panic!("it is up") };
@@ -132,10 +132,10 @@ fn marks_of_before_a_reset_of_all_numbers_are_forgotten() {
     assert!(!marked(&mut net, false));
 }
 
-/// While it is open whether the numbers have begun anew, what the peer gives up cannot be stepped over; and nothing is said that
-/// would have the peer repeat it with every round trip.
+/// Until the outcome of a TSN reset is known, this end cannot skip messages that the peer has abandoned. It sends
+/// nothing that would make the peer repeat its FORWARD TSN in every round trip.
 #[test]
-fn what_cannot_be_stepped_over_yet_is_not_asked_for() {
+fn pending_reset_does_not_repeat_forward_tsns() {
     let mut net = Net::new(vec![Link::new(10, 1)], |_, config| {
         (config.reconfiguration, config.partial_reliability) = (true, true);
         (config.nagle, config.streams) = (false, 4);
@@ -158,10 +158,10 @@ fn what_cannot_be_stepped_over_yet_is_not_asked_for() {
     assert_eq!(events(&net, A), [Event::NumbersReset]);
 }
 
-/// RFC 6525 §4.4, §5.2.4: the answer has the next TSNs of both directions. A peer that has followed and does not tell them can be
-/// sent nothing any more.
+/// RFC 6525 §4.4, §5.2.4: the response contains the next TSNs of both directions. Without them no data can be sent to a peer
+/// that has performed the reset.
 #[test]
-fn a_peer_that_has_followed_must_tell_its_numbers() {
+fn reset_response_must_contain_the_next_tsns() {
     let mut net = opened(false);
     net.filter = Some(Box::new(|_, from, packet| {
         let anabranch_wire::Body::Sctp(body) = &mut packet.body else { return true };
@@ -214,7 +214,7 @@ fn nothing_to_do_is_no_reset_of_all_numbers() {
 /// Both ask at the same moment, each with data of its own to be delivered first: neither may follow while its own request may have
 /// been carried out, and both are to have their turn.
 #[test]
-fn both_ends_may_ask_at_once() {
+fn both_ends_may_request_a_tsn_reset_at_once() {
     for (lens, delay) in [([300, 300], 10), ([300, 300], 200), ([3_000, 60_000], 10)] {
         let mut net = opened(false);
         net.links[0].delay = ms(delay);

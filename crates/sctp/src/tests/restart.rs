@@ -1,4 +1,4 @@
-//! A peer that has lost everything and begins anew (RFC 9260 §5.2.4 A), and a collision of two beginnings (B).
+//! Restart of a peer that has lost its state (RFC 9260 §5.2.4 A), and collision of two INITs (B).
 
 use super::pair::{A, App, B, Link, Net, Settings, address, at_ms, body, bulk, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Event, Reason};
@@ -7,7 +7,7 @@ use anabranch_wire::sctp::Chunk;
 use core::cell::RefCell;
 use std::rc::Rc;
 
-/// Both ends up with two paths, and then end A anew with as many of its addresses as that.
+/// Connects both ends over two paths, then restarts end A with the first `addresses` of its addresses.
 fn restarted(addresses: usize, before: impl Fn(&mut Net)) -> Net {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
         config.cmt = true;
@@ -28,9 +28,9 @@ fn count(net: &Net, wanted: impl Fn(&Event) -> bool) -> usize {
     net.apps[B].events.iter().filter(|event| wanted(event)).count()
 }
 
-/// The address that the peer has no more carries nothing: no chunk has to wait for a timer.
+/// No data is sent to an address that the restarted peer has lost, so no chunk has to wait for a timeout.
 #[test]
-fn addresses_that_a_restart_does_not_name_are_gone() {
+fn restart_removes_addresses_that_it_omits() {
     let mut net = restarted(1, |net| net.links[1].up = false);
     net.run_until(at_ms(2_100));
     assert!(net.ends[B].path(PathId(1)).is_none());
@@ -41,9 +41,9 @@ fn addresses_that_a_restart_does_not_name_are_gone() {
     assert_eq!(count(&net, |event| *event == Event::PathDown(PathId(1))), 1);
 }
 
-/// Those that it does name are unconfirmed until they answer (§5.4).
+/// The addresses of the restarted peer are unconfirmed until they answer (§5.4).
 #[test]
-fn addresses_of_a_restarted_peer_are_confirmed_anew() {
+fn restart_requires_new_address_confirmation() {
     let mut net = restarted(2, |net| net.links[1].up = false);
     net.run_until(at_ms(2_100));
     assert!(!net.ends[B].path(PathId(1)).unwrap().usable);
@@ -53,9 +53,9 @@ fn addresses_of_a_restarted_peer_are_confirmed_anew() {
     assert!(net.ends[B].path(PathId(0)).unwrap().usable);
 }
 
-/// The application hears of the restart and of what it has cost, and not of a second connection.
+/// The application gets events for the restart and the discarded data, but none for a second connection.
 #[test]
-fn a_restart_and_the_data_that_it_discards_are_told() {
+fn restart_reports_the_discarded_data() {
     let written = 40 * 1000;
     let mut net = restarted(2, |net| {
         net.links.iter_mut().for_each(|link| link.up = false);
@@ -74,9 +74,9 @@ fn a_restart_and_the_data_that_it_discards_are_told() {
     net.check(B);
 }
 
-/// A write that was refused for want of room is asked for again: the room has come another way.
+/// The restart empties the send buffer, so an application whose write was refused may write again.
 #[test]
-fn a_restart_makes_room_for_a_refused_write() {
+fn restart_makes_room_for_a_refused_write() {
     let mut net = restarted(1, |net| {
         net.links.iter_mut().for_each(|link| link.up = false);
         net.apps[B].outbox.extend(bulk(2, 900_000));
@@ -87,9 +87,9 @@ fn a_restart_makes_room_for_a_refused_write() {
     assert_eq!(count(&net, |event| *event == Event::Writable), 1);
 }
 
-/// Whoever keeps the bytes of fragments hears which of them will never be a message.
+/// The driver learns which stored fragments will never become a message.
 #[test]
-fn fragments_from_before_a_restart_are_forgotten() {
+fn restart_discards_stored_fragments() {
     let mut net = restarted(1, |net| {
         net.apps[A].outbox.extend((0..4).map(|stream| (60_000, stream, false)));
         let mut seen = 0;
@@ -110,9 +110,9 @@ fn fragments_from_before_a_restart_are_forgotten() {
     assert!(net.apps[B].fragments.is_empty(), "{:?}", net.apps[B].fragments.len());
 }
 
-/// An application that has closed is not made to wait for one that will not come.
+/// An association that the application has closed still ends after the peer's restart.
 #[test]
-fn a_restart_does_not_undo_a_close() {
+fn restart_does_not_undo_a_close() {
     let mut net = restarted(1, |net| {
         net.links.iter_mut().for_each(|link| link.up = false);
         net.apps[B].outbox.extend(bulk(4, 1000));
@@ -127,7 +127,7 @@ fn a_restart_does_not_undo_a_close() {
 /// Both begin at once, and one of them dies after it has answered and begins again: the other is established with the first
 /// when the second's cookie comes. What it goes on with is the second.
 #[test]
-fn a_collision_with_a_peer_made_anew_is_a_restart() {
+fn collision_with_a_restarted_peer_is_a_restart() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
     net.connect();
     net.run_until(at_ms(1_000));
@@ -151,9 +151,9 @@ fn a_collision_with_a_peer_made_anew_is_a_restart() {
     assert_eq!(net.apps[A].events.iter().filter(|e| matches!(e, Event::Restarted { .. })).count(), 1);
 }
 
-/// HB.Max.Burst (§5.4): a peer that names addresses of others makes nobody flood these.
+/// HB.Max.Burst (§5.4): a peer that lists foreign addresses cannot make this end flood them.
 #[test]
-fn addresses_that_are_merely_claimed_get_one_heartbeat_at_a_time() {
+fn unconfirmed_addresses_get_one_heartbeat_at_a_time() {
     let claimed = 30;
     let mut net = Net::new(vec![Link::new(10, 5); 3], |end, settings| {
         if end == A {

@@ -1,4 +1,4 @@
-//! Paths from which nothing is heard, and what is moved away from them.
+//! Silent paths: probes, early timeouts, and moving their chunks to other paths.
 
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Reliability, Write};
@@ -51,7 +51,7 @@ fn a_probe_that_repairs_the_only_loss_counts_as_one() {
 }
 
 #[test]
-fn acknowledgements_that_were_lost_are_asked_for() {
+fn probe_requests_lost_acknowledgements() {
     let mut net = probing(50);
     let (mut data, mut last) = (0, at_ms(60_000));
     net.filter = Some(Box::new(move |now, from, packet| {
@@ -71,9 +71,9 @@ fn acknowledgements_that_were_lost_are_asked_for() {
     assert_eq!(path.ssthresh, u64::MAX, "nothing was lost");
 }
 
-/// The receiver has what was sent before the path died; its acknowledgements died with the path.
+/// The receiver got all data before the path died, but its acknowledgements were lost with the path.
 #[test]
-fn a_sack_that_makes_up_for_lost_ones_shows_no_spurious_timeout() {
+fn sack_after_lost_sacks_shows_no_spurious_timeout() {
     let mut net = Net::new(vec![Link::new(10, 10)], |_, _| {});
     net.filter = Some(Box::new(|now, from, _| {
         let silent = if from == A { 510 } else { 490 };
@@ -89,7 +89,7 @@ fn a_sack_that_makes_up_for_lost_ones_shows_no_spurious_timeout() {
 }
 
 #[test]
-fn a_path_that_dies_beside_another_times_out_early() {
+fn dead_path_times_out_early_if_another_is_alive() {
     let mut net = Net::new(vec![Link::new(10, 10), Link::new(10, 10)], |_, settings| {
         settings.config = settings.config.clone().with_cmt();
         (settings.send_buffer, settings.receive_buffer) = (4_000_000, 4_000_000);
@@ -108,9 +108,9 @@ fn a_path_that_dies_beside_another_times_out_early() {
     assert!(during > 1_080_000, "{during} bytes in order within a second over the path that is left");
 }
 
-/// Nothing is in flight on the dead path for as long as its timer takes, because it is moved to the other before.
+/// The chunks of the dead path are moved to the other path before its timer expires.
 #[test]
-fn a_dead_path_whose_chunks_are_moved_away_is_suspected() {
+fn dead_path_without_chunks_in_flight_is_suspected() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
         (config.cmt, config.nr_sack) = (true, true);
         (config.send_buffer, config.receive_buffer) = (60_000, 60_000);
@@ -128,7 +128,7 @@ fn a_dead_path_whose_chunks_are_moved_away_is_suspected() {
     assert_eq!(net.ends[A].path(PathId(1)).unwrap().counters.bytes_sent, before, "it carries no data");
 }
 
-/// A long thin path beside a short one, and a buffer that it fills alone.
+/// A long slow path and a short one, with a buffer that the slow one alone can fill.
 #[test]
 fn a_path_that_holds_up_the_other_is_penalised() {
     let delivered = |penalisation| {
@@ -148,9 +148,9 @@ fn a_path_that_holds_up_the_other_is_penalised() {
     assert!(with as f64 > 1.05 * without as f64, "{with} bytes, {without} without");
 }
 
-/// A probe is not sent again and again: the timer has the last word where nobody is heard from.
+/// Only one probe is sent; if no answer arrives, the retransmission timer expires.
 #[test]
-fn a_path_that_is_alone_is_probed_once_and_times_out_as_ever() {
+fn single_path_is_probed_once_before_its_timeout() {
     let mut net = probing(2_000);
     net.connect();
     net.run_until(at_ms(500));
@@ -166,9 +166,9 @@ fn a_path_that_is_alone_is_probed_once_and_times_out_as_ever() {
     net.check(A);
 }
 
-/// A path's last chunk was given up: nobody waits for it to answer, and what it carries next has all its time.
+/// After its last chunk was abandoned, a path is not expected to answer, and its next chunk gets a full timeout.
 #[test]
-fn a_path_whose_last_chunk_was_given_up_is_not_watched() {
+fn path_with_an_abandoned_last_chunk_is_not_probed() {
     let mut net = Net::new(vec![Link::new(10, 10), Link::new(10, 100)], |_, config| {
         (config.cmt, config.tail_loss_probe, config.partial_reliability) = (true, true, true);
         (config.nagle, config.heartbeat_interval, config.send_buffer) = (false, None, 4_000);
@@ -203,8 +203,8 @@ fn a_path_whose_last_chunk_was_given_up_is_not_watched() {
     assert_eq!((timeouts, due), ([Some(0), Some(0)], None));
 }
 
-/// A probed chunk that is given up leaves the scoreboard without an answer: nothing was repaired, and nothing tells what was
-/// lost before it.
+/// A probed chunk that is abandoned leaves the scoreboard without an acknowledgement. So the probe repaired no loss and
+/// shows no earlier one.
 #[test]
 fn a_probe_that_was_given_up_is_not_answered() {
     let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {

@@ -1,4 +1,4 @@
-//! Re-configuration (RFC 6525): streams begin anew and come, however often what says so is lost.
+//! Stream reset and stream addition (RFC 6525), also if RE-CONFIG chunks are lost.
 
 use super::pair::{A, B, Link, Net, at_ms, body, ms};
 use crate::association::State;
@@ -52,7 +52,7 @@ fn reset(incoming: bool, stream: u16) -> Event {
     Event::StreamReset { incoming, stream: Some(stream) }
 }
 
-/// The numbers of the ordered messages that end A sends on a stream, in order.
+/// SSNs of the ordered messages that end A sends on a stream, in order.
 fn numbers(net: &mut Net, wanted: u16) -> Rc<Cell<Vec<u32>>> {
     let seen: Rc<Cell<Vec<u32>>> = Rc::default();
     let log = Rc::clone(&seen);
@@ -72,7 +72,7 @@ fn numbers(net: &mut Net, wanted: u16) -> Rc<Cell<Vec<u32>>> {
 }
 
 #[test]
-fn an_outgoing_stream_begins_anew_behind_what_was_written_before() {
+fn outgoing_reset_follows_the_data_before_it() {
     for i_data in [false, true] {
         let mut net = opened(i_data);
         let seen = numbers(&mut net, 1);
@@ -109,9 +109,9 @@ fn the_peer_resets_its_streams_when_asked_to() {
     assert_eq!((events(&net, A), events(&net, B)), (vec![reset(true, 2)], vec![reset(false, 2)]));
 }
 
-/// RFC 6525 §5.2.3: the reset that was asked for answers the request, also where the answer proper is lost.
+/// RFC 6525 §5.2.3: the requested outgoing reset answers the request, even if the response parameter is lost.
 #[test]
-fn the_reset_that_was_asked_for_is_an_answer() {
+fn requested_reset_answers_the_request() {
     let mut net = opened(false);
     net.filter = Some(Box::new(|_, from, packet| {
         let anabranch_wire::Body::Sctp(body) = &mut packet.body else { return true };
@@ -152,7 +152,7 @@ fn streams_are_added_on_either_side() {
 }
 
 #[test]
-fn what_cannot_be_is_said_at_once() {
+fn impossible_changes_are_refused_at_once() {
     let mut net = opened(false);
     for change in [
         StreamChange::ResetOutgoing([4].into()),
@@ -172,9 +172,9 @@ fn what_cannot_be_is_said_at_once() {
     );
 }
 
-/// RFC 6525 §5.2.1: a number that is not the next is an error, and the one before gets the answer that it had.
+/// RFC 6525 §5.2.1: a request with an unexpected number is an error; a repeated request gets the previous response.
 #[test]
-fn requests_out_of_their_turn_change_nothing() {
+fn requests_out_of_order_change_nothing() {
     let mut net = opened(false);
     let seen: Rc<Cell<Option<anabranch_wire::Packet>>> = Rc::default();
     let answers: Rc<Cell<Vec<Outcome>>> = Rc::default();
@@ -213,7 +213,7 @@ fn requests_out_of_their_turn_change_nothing() {
 /// A reset that waits for data from before is denied when its receiver closes meanwhile, and then the data does not bring it
 /// about.
 #[test]
-fn what_is_denied_is_not_carried_out_later() {
+fn denied_reset_is_not_performed_later() {
     let mut net = opened(false);
     net.filter = Some(Box::new(|now, from, packet| {
         let data = body(packet).chunks.iter().any(|chunk| chunk.payload().is_some());
@@ -231,9 +231,9 @@ fn what_is_denied_is_not_carried_out_later() {
     assert!(net.closed(A).is_some() && net.closed(B).is_some());
 }
 
-/// A peer that says that it cannot follow yet is there, however often it has to be asked.
+/// A peer that answers "in progress" is reachable, so repeated requests count no path errors.
 #[test]
-fn a_change_that_takes_long_is_no_error_of_its_path() {
+fn slow_change_counts_no_path_errors() {
     let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {
         (config.reconfiguration, config.heartbeat_interval) = (true, None);
     });
@@ -259,9 +259,9 @@ fn a_change_that_takes_long_is_no_error_of_its_path() {
     assert!(!net.apps[A].events.iter().any(|event| matches!(event, Event::PathDown(_))));
 }
 
-/// usrsctp 0.9.5 says once that it has followed, and goes on to say that it cannot follow yet if that was lost.
+/// usrsctp 0.9.5 reports success only once; if that response is lost, it keeps answering "in progress".
 #[test]
-fn a_change_whose_last_word_was_lost_is_asked_for_anew() {
+fn lost_final_response_causes_a_new_request() {
     let mut net = opened(false);
     let mut first = None;
     net.filter = Some(Box::new(move |_, from, packet| {
@@ -287,9 +287,9 @@ fn a_change_whose_last_word_was_lost_is_asked_for_anew() {
     assert_eq!(net.extra(A, "reconfigurations_asked"), 1);
 }
 
-/// What waited in a stream for a number that was never used is delivered when it begins anew, and that is said.
+/// A stream reset delivers messages that waited for an SSN that was never used, and reports them as readable.
 #[test]
-fn what_a_reset_delivers_can_be_read() {
+fn data_released_by_a_reset_can_be_read() {
     let mut net = opened(false);
     net.filter = Some(Box::new(|_, _, packet| {
         let anabranch_wire::Body::Sctp(body) = &mut packet.body else { return true };
@@ -310,7 +310,7 @@ fn what_a_reset_delivers_can_be_read() {
     assert_eq!((readable(&net), net.apps[B].read.len()), (1, 1));
 }
 
-/// What was written before a reset leaves before it, also if it had to wait because the peer wants all numbers anew.
+/// Data written before a stream reset is sent before it, even if a TSN reset by the peer delays the data.
 #[test]
 fn a_reset_waits_for_what_a_pause_keeps() {
     let mut net = opened(false);
@@ -331,10 +331,10 @@ fn a_reset_waits_for_what_a_pause_keeps() {
     assert_eq!((net.closed(A), net.closed(B)), (None, None));
 }
 
-/// The peer has carried the reset out, and this end has not heard of it when it gives up another message: what it then says
-/// must not be about the stream that has begun anew.
+/// The peer has performed the reset, but its response was lost, and this end abandons another message. The FORWARD TSN must
+/// not list the stream that was reset.
 #[test]
-fn what_was_given_up_before_a_reset_is_not_stepped_over_behind_it() {
+fn forward_tsn_omits_a_stream_that_was_reset() {
     for i_data in [false, true] {
         let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {
             config.reconfiguration = true;

@@ -47,10 +47,10 @@ fn losses_are_repaired_fast() {
     assert!(path.counters.fast_retransmissions > 10);
 }
 
-/// RFC 9260 §7.2.4 rule 4: the answer to a fast retransmission takes a round trip, for which the timer of the first
-/// transmission has no time left. It starts anew with each acknowledgement of the oldest transmission in flight.
+/// RFC 9260 §7.2.4 rule 4: the SACK of a fast retransmission takes a round trip, and the timer of the first transmission
+/// would expire before. So the retransmission of the earliest outstanding chunk restarts the timer.
 #[test]
-fn a_fast_retransmission_of_the_earliest_chunk_restarts_the_timer() {
+fn fast_retransmission_restarts_the_t3_timer() {
     let mut net = Net::new(vec![Link { queue: 100_000, ..Link::new(1_000, 300) }], |_, config| {
         config.rto.min = ms(50);
         (config.send_buffer, config.receive_buffer) = (50_000_000, 50_000_000);
@@ -68,7 +68,7 @@ fn a_fast_retransmission_of_the_earliest_chunk_restarts_the_timer() {
     assert_eq!((counters.fast_retransmissions, counters.timeouts), (1, 0));
 }
 
-/// What may be in flight at the start: the window of 4404 bytes holds three chunks of 1440 + 16 bytes, with leniency four.
+/// The initial window of 4404 bytes holds three chunks of 1440 + 16 bytes, or four if it may be overshot.
 #[test]
 fn a_packet_may_overshoot_the_window_if_asked() {
     for (overshoot, packets) in [(false, 3), (true, 4)] {
@@ -135,7 +135,7 @@ fn a_hundred_thousand_chunks_in_flight() {
     }
 }
 
-/// A full chunk that is sent again does not fit behind a SACK.
+/// A retransmitted chunk of full size does not fit into a packet with a SACK.
 #[test]
 fn no_packet_exceeds_the_mtu() {
     let mut net = Net::new(vec![Link { loss: 0.05, ..Link::new(10, 10) }], |_, _| {});
@@ -152,9 +152,9 @@ fn no_packet_exceeds_the_mtu() {
     net.check(B);
 }
 
-/// Behind one loss, more small messages of a stream could wait than 16 bits can number.
+/// Behind one lost chunk, more small messages of a stream could wait than a 16-bit SSN can number.
 #[test]
-fn numbers_of_ordered_messages_do_not_overtake_themselves() {
+fn outstanding_ssns_do_not_wrap_around() {
     let mut net = Net::new(vec![Link { queue: 1 << 20, ..Link::new(1000, 100) }], |_, config| {
         config.congestion = wide();
         (config.send_buffer, config.receive_buffer) = (4_000_000, 4_000_000);
@@ -194,9 +194,9 @@ fn crumbs() -> Net {
     net
 }
 
-/// RFC 9260 §6.1 C: what was lost goes before what is new, however small the new is.
+/// RFC 9260 §6.1 C: retransmissions precede new data, however small the new data is.
 #[test]
-fn no_new_data_leaves_before_what_was_lost() {
+fn retransmissions_precede_new_data() {
     let mut net = crumbs();
     let (mut packets, mut lost, new) = (0, BTreeSet::new(), Rc::new(Cell::new(0)));
     let between = Rc::clone(&new);
@@ -229,7 +229,7 @@ fn no_new_data_leaves_before_what_was_lost() {
     assert!(new.get() < 2_000, "{} new chunks left before the last repair", new.get());
 }
 
-/// A message of one byte takes 20 of the window, as its chunk does on the wire.
+/// A message of one byte takes 20 bytes of the window, the length of its chunk on the wire.
 #[test]
 fn a_window_counts_chunk_headers() {
     let mut net = crumbs();
