@@ -278,7 +278,8 @@ mod tests {
     #[tokio::test]
     async fn mapped_address_is_reached_by_ipv4() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mapped = SocketAddr::new("::ffff:127.0.0.1".parse().unwrap(), listener.local_addr().unwrap().port());
+        let mapped =
+            SocketAddr::new("::ffff:127.0.0.1".parse().unwrap(), listener.local_addr().unwrap().port());
         let from = ["127.0.0.9".parse().unwrap()];
         for from in [&[][..], &from] {
             let stream = connect(&[mapped], ready(Vec::new()), from, options()).await.unwrap();

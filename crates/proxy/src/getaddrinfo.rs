@@ -22,7 +22,8 @@ pub enum Family {
 /// # Errors
 /// `HostUnreachable` with the resolver's reason if there is no address.
 pub fn look_up(name: &str, port: u16, family: Family) -> io::Result<Vec<SocketAddr>> {
-    let name = CString::new(name).map_err(|_| io::Error::new(ErrorKind::HostUnreachable, "the name has a zero byte"))?;
+    let name = CString::new(name)
+        .map_err(|_| io::Error::new(ErrorKind::HostUnreachable, "the name has a zero byte"))?;
     // SAFETY: `addrinfo` is numbers and pointers, for which zero is a value.
     let mut hints: libc::addrinfo = unsafe { std::mem::zeroed() };
     hints.ai_family = match family {
@@ -32,7 +33,8 @@ pub fn look_up(name: &str, port: u16, family: Family) -> io::Result<Vec<SocketAd
     hints.ai_socktype = libc::SOCK_STREAM;
     let mut first = std::ptr::null_mut();
     // SAFETY: `name` ends in a zero byte, `hints` is filled in, and `first` is a place for the list.
-    let status = unsafe { libc::getaddrinfo(name.as_ptr(), std::ptr::null(), &raw const hints, &raw mut first) };
+    let status =
+        unsafe { libc::getaddrinfo(name.as_ptr(), std::ptr::null(), &raw const hints, &raw mut first) };
     if status != 0 {
         return Err(error(status));
     }
@@ -83,7 +85,9 @@ mod tests {
     fn each_family_has_its_addresses() {
         assert_eq!(look_up("127.0.0.1", 80, Family::V4).unwrap(), ["127.0.0.1:80".parse().unwrap()]);
         assert_eq!(look_up("::1", 80, Family::V6).unwrap(), ["[::1]:80".parse().unwrap()]);
-        for (name, family) in [("127.0.0.1", Family::V6), ("no-such-host.invalid", Family::V4), ("a\0b", Family::V4)] {
+        for (name, family) in
+            [("127.0.0.1", Family::V6), ("no-such-host.invalid", Family::V4), ("a\0b", Family::V4)]
+        {
             assert_eq!(look_up(name, 80, family).unwrap_err().kind(), ErrorKind::HostUnreachable, "{name}");
         }
     }

@@ -1,25 +1,26 @@
 //! Multipath TCP for hosts that have none: proxies on stock Linux. What the program `anabranch-proxy` does, in parts.
 #![cfg(target_os = "linux")]
 
-mod instance_lock;
 pub mod check;
 pub mod config;
 mod connect;
 pub mod convert;
 mod error;
 mod getaddrinfo;
-mod upstream_proxy;
 mod handover;
+mod instance_lock;
 mod limits;
 mod listen;
+mod local_address;
 mod log;
 mod login;
-mod resolver;
-mod network;
-mod local_address;
 mod login_backoff;
+mod network;
+mod pair_history;
 mod password_proof;
+mod proxy_check;
 mod relay;
+mod resolver;
 pub mod reverse;
 pub mod router;
 mod serve;
@@ -31,6 +32,7 @@ mod systemd;
 mod targets;
 pub mod uplinks;
 mod upstream;
+mod upstream_proxy;
 pub mod watch;
 
 pub use error::Error;

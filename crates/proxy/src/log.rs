@@ -13,7 +13,7 @@ pub fn say(line: Arguments<'_>) {
 }
 
 /// A line without what a terminal or a reader would take for something else: control characters, characters that turn the
-/// direction of text, new lines. Resolver that strangers ask for are in some lines.
+/// direction of text, new lines. Names that strangers ask for are in some lines.
 pub fn printable(line: &str) -> String {
     let mut said = String::with_capacity(line.len());
     for letter in line.chars() {

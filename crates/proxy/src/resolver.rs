@@ -206,7 +206,9 @@ mod tests {
     }
 
     /// A look-up that ends when the sender of the channel is dropped.
-    fn silent(answered: &Arc<Mutex<Receiver<()>>>) -> impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static {
+    fn silent(
+        answered: &Arc<Mutex<Receiver<()>>>,
+    ) -> impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static {
         let answered = Arc::clone(answered);
         move || {
             let _ended = answered.lock().unwrap().recv();

@@ -96,7 +96,8 @@ pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
-        .build().map_err(refused)?;
+        .build()
+        .map_err(refused)?;
     let hands_over = services.iter().all(Service::hands_over);
     let outcome = runtime.block_on(async {
         let (terminate, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
@@ -108,7 +109,7 @@ pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
         };
         serve(services.into_iter().map(Arc::new).collect(), limits, &mut stop).await
     });
-    // Resolver that are being resolved are not waited for.
+    // Look-ups that are under way are not waited for.
     runtime.shutdown_background();
     outcome
 }
@@ -181,7 +182,12 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
         }
         for (listener, transport) in bound {
             listeners.push(Arc::clone(&listener));
-            accepting.spawn(accept_all((listener, transport), Arc::clone(service), places.clone(), keep_alive));
+            accepting.spawn(accept_all(
+                (listener, transport),
+                Arc::clone(service),
+                places.clone(),
+                keep_alive,
+            ));
         }
         let service = Arc::clone(service);
         accepting.spawn(async move { service.attend().await });

@@ -1,8 +1,8 @@
 //! Which addresses a proxy may be sent to. Asked for addresses after names have become addresses, so that no name leads
 //! where its address may not (DNS rebinding).
 
-use super::network::Network;
 use super::local_address::is_own;
+use super::network::Network;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Network {

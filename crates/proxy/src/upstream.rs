@@ -2,9 +2,9 @@
 
 use super::config::{Limits, Protocol, Via};
 use super::convert;
-use super::upstream_proxy::{Connected, EarlyData, NotConnected};
 use super::socks::{self, wire::Target};
 use super::stream::Transport;
+use super::upstream_proxy::{Connected, EarlyData, NotConnected};
 use std::io;
 
 /// The other proxy.
@@ -40,7 +40,7 @@ impl Upstream {
     pub async fn connect(
         &self,
         target: &Target,
-        early: impl FnMut() -> io::Result<Vec<u8>>,
+        early: impl FnMut() -> io::Result<Vec<u8>> + Send,
     ) -> Result<Connected, NotConnected> {
         let mut early = EarlyData::new(early);
         match self {

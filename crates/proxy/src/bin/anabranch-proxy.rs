@@ -85,7 +85,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
             }
             ["router", rest @ ..] if rest.contains(&"--print") => {
                 let (settings, ..) = router_settings(&without("--print", rest))?;
-                print(&router::script(&settings))
+                print(&router::script(&settings)?)
             }
             ["router", rest @ ..] => {
                 let (settings, limits, watch) = router_settings(rest)?;
@@ -148,9 +148,9 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
     fn check(rest: &[&str]) -> Result<(), Error> {
         let json = rest.contains(&"--json");
         let rest = without("--json", rest);
-        let (proxy, router) = match rest.as_slice() {
-            [] => (None, None),
-            ["--to", proxy] => (Some((*proxy).to_owned()), None),
+        let (via, proxy, router) = match rest.as_slice() {
+            [] => (None, None, None),
+            ["--to", proxy] => (None, Some((*proxy).to_owned()), None),
             ["--to"] => return Err(Error::Input("--to takes HOST:PORT".to_owned())),
             ["--to", ..] | [_, _, "--to", ..] => {
                 return Err(Error::Input(
@@ -164,12 +164,13 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                 let of_router = router.as_ref().map(|router| router.via.clone());
                 let via = of_router.or_else(|| socks.and_then(|socks| socks.via));
                 let via = via.ok_or_else(|| missing("[socks.via] or [router.via]", file))?;
-                (Some(via.into_inner().proxy), router)
+                let via = via.into_inner();
+                (Some(via.clone()), Some(via.proxy), router)
             }
         };
         let mut findings = router.as_ref().map_or(Ok(Vec::new()), router::findings)?;
         let inner = router.as_ref().map_or(&[][..], |router| router.interfaces.as_ref());
-        findings.extend(proxy::check::check(proxy.as_deref(), inner)?);
+        findings.extend(proxy::check::check(proxy.as_deref(), via.as_ref(), inner)?);
         if json {
             print(&format!("{}\n", serde_json::json!({ "findings": findings })))?;
         } else {

@@ -20,6 +20,19 @@ pub struct Facts {
     pub endpoints: Option<Vec<Endpoint>>,
     /// Interfaces with an address in the world.
     pub uplinks: Vec<Uplink>,
+    /// Interfaces with the address of one of these.
+    pub shared: Vec<SharedAddress>,
+}
+
+/// An interface that has the same address as an uplink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedAddress {
+    /// The interface.
+    pub device: String,
+    /// The uplink's interface.
+    pub used: String,
+    /// The address of both.
+    pub address: IpAddr,
 }
 
 /// An address that the path manager knows.
@@ -55,13 +68,15 @@ pub struct Uplink {
 /// If the program `ip` is missing.
 pub fn collect(to: Option<SocketAddr>, inner: &[String]) -> Result<Facts, Error> {
     let to = to.map_or(IpAddr::from([192, 0, 2, 1]), |to| to.ip());
+    let (uplinks, shared) = without_shared(uplinks(to, inner)?);
     Ok(Facts {
         enabled: sysctl("enabled").map(|value| value == "1"),
         userspace: sysctl("pm_type").is_some_and(|value| value == "1"),
         cared: crate::uplinks::runs(),
         subflows: ip(&["mptcp", "limits", "show"])?.as_deref().and_then(limit),
         endpoints: ip(&["-j", "mptcp", "endpoint", "show"])?.as_deref().map(endpoints),
-        uplinks: uplinks(to, inner)?,
+        uplinks,
+        shared,
     })
 }
 
@@ -115,6 +130,28 @@ fn uplinks(to: IpAddr, inner: &[String]) -> Result<Vec<Uplink>, Error> {
     Ok(uplinks)
 }
 
+/// Sets interfaces apart that have the address of another one. The one by which packets leave counts as the uplink.
+fn without_shared(all: Vec<Uplink>) -> (Vec<Uplink>, Vec<SharedAddress>) {
+    let (mut uplinks, mut shared): (Vec<Uplink>, Vec<SharedAddress>) = (Vec::new(), Vec::new());
+    for uplink in all {
+        let Some(other) = uplinks.iter_mut().find(|other| other.address == uplink.address) else {
+            uplinks.push(uplink);
+            continue;
+        };
+        let unused = if uplink.leaves_by.as_ref() == Some(&uplink.device) {
+            std::mem::replace(other, uplink)
+        } else {
+            uplink
+        };
+        shared.push(SharedAddress {
+            device: unused.device,
+            used: other.device.clone(),
+            address: unused.address,
+        });
+    }
+    (uplinks, shared)
+}
+
 struct Interface {
     device: String,
     address: IpAddr,
@@ -149,6 +186,25 @@ fn text(value: &Value, key: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interfaces_with_one_address_are_one_uplink() {
+        let uplink = |device: &str, address: [u8; 4], leaves_by: &str| Uplink {
+            device: device.to_owned(),
+            address: IpAddr::from(address),
+            leads_out: true,
+            gateway: None,
+            leaves_by: Some(leaves_by.to_owned()),
+        };
+        let all = vec![
+            uplink("usb0", [192, 168, 8, 100], "usb1"),
+            uplink("wlan0", [192, 168, 1, 2], "wlan0"),
+            uplink("usb1", [192, 168, 8, 100], "usb1"),
+        ];
+        let (uplinks, shared) = without_shared(all);
+        assert_eq!(uplinks.iter().map(|uplink| &uplink.device[..]).collect::<Vec<_>>(), ["usb1", "wlan0"]);
+        assert_eq!((&shared[0].device[..], &shared[0].used[..], shared.len()), ("usb0", "usb1", 1));
+    }
 
     /// As iproute2 6.1 prints them.
     #[test]

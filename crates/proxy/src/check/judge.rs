@@ -1,6 +1,6 @@
 //! What the facts mean, and what helps.
 
-use super::facts::{Facts, Uplink};
+use super::facts::{Facts, SharedAddress, Uplink};
 use super::probe::{Attempt, Outcome};
 use serde::Serialize;
 use std::fmt;
@@ -56,6 +56,7 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
         }
         all => yes(format!("{} uplinks: {}", all.len(), names(all))),
     });
+    findings.extend(facts.shared.iter().map(shared));
     if facts.cared {
         findings.push(yes("anabranch-proxy uplinks runs here"));
     }
@@ -71,6 +72,15 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
     findings.extend(facts.uplinks.iter().enumerate().map(|(number, uplink)| route(facts, number, uplink)));
     findings.extend(attempt.iter().flat_map(|attempt| outcomes(facts, attempt)));
     findings
+}
+
+fn shared(SharedAddress { device, used, address }: &SharedAddress) -> Finding {
+    no(
+        format!("{device} has the same address as {used}, {address}: only one of them can be used"),
+        format!(
+            "give the modem at {device} another network, such as 192.168.9.0/24, on its settings page, and connect it again"
+        ),
+    )
 }
 
 fn names(uplinks: &[Uplink]) -> String {
@@ -155,7 +165,27 @@ fn route(facts: &Facts, number: usize, uplink: &Uplink) -> Finding {
 fn outcomes(facts: &Facts, attempt: &Attempt) -> Vec<Finding> {
     let to = attempt.to;
     let wanted = facts.uplinks.len() as u32;
+    let device_of = |from: &core::net::IpAddr| {
+        let uplink = facts.uplinks.iter().find(|uplink| uplink.address == *from);
+        uplink.map_or_else(|| from.to_string(), |uplink| uplink.device.clone())
+    };
     let one = |(from, outcome): &(core::net::IpAddr, Outcome)| match outcome {
+        Outcome::Foreign => no(
+            format!("{to} accepts connections from {from}, but another program than a proxy of ours answers"),
+            format!(
+                "a portal, transparent proxy or accelerator on {device} may answer in its place: log in with a browser over \
+                 {device}, or have it switched off; if it is so over each link, see what listens at {to}",
+                device = device_of(from)
+            ),
+        ),
+        Outcome::Silent => no(
+            format!("{to} accepts connections from {from}, but does not answer what is sent"),
+            format!(
+                "a portal, firewall or accelerator on {device} may accept connections in its place and drop the data: log in with \
+                 a browser over {device}, or have it switched off; if it is so over each link, see what listens at {to}",
+                device = device_of(from)
+            ),
+        ),
         Outcome::None(reason) => no(
             format!("{to} is not reached from {from}: {reason}"),
             format!("see that this works first: ping -I {from} {}", to.ip()),
@@ -213,6 +243,7 @@ mod tests {
             subflows: Some(2),
             endpoints: Some(endpoints.collect()),
             uplinks,
+            shared: Vec::new(),
         }
     }
 
@@ -252,6 +283,17 @@ mod tests {
         behind.uplinks[1].leads_out = false;
         let alone = Facts { uplinks: vec![uplink("wlan0", "192.0.2.1")], ..healthy() };
         for (facts, said) in [
+            (
+                Facts {
+                    shared: vec![SharedAddress {
+                        device: "usb1".to_owned(),
+                        used: "wlan0".to_owned(),
+                        address: address("192.0.2.1"),
+                    }],
+                    ..healthy()
+                },
+                "usb1 has the same address as wlan0, 192.0.2.1: only one of them can be used; give the modem at usb1",
+            ),
             (Facts { enabled: None, ..healthy() }, "CONFIG_MPTCP"),
             (Facts { enabled: Some(false), ..healthy() }, "sysctl -w net.mptcp.enabled=1"),
             (Facts { userspace: true, ..healthy() }, "net.mptcp.pm_type=0"),
@@ -299,6 +341,14 @@ mod tests {
                 "is not reached from 198.51.100.1: timed out; see that this works first: ping -I",
             ),
             (Outcome::Plain, "answers 198.51.100.1 by TCP alone; at 203.0.113.5: "),
+            (
+                Outcome::Foreign,
+                "another program than a proxy of ours answers; a portal, transparent proxy or accelerator on wwan0",
+            ),
+            (
+                Outcome::Silent,
+                "from 198.51.100.1, but does not answer what is sent; a portal, firewall or accelerator on wwan0",
+            ),
             (
                 Outcome::Multipath(1),
                 "with 1 of 2 subflows; put right what is said above; if there is nothing, at 203.0.113.5: ip mptcp limits",

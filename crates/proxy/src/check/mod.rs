@@ -4,6 +4,7 @@ mod facts;
 mod judge;
 mod probe;
 
+use super::config::Via;
 use super::error::Error;
 use super::resolver::{addresses_blocking, host_and_port};
 use core::net::SocketAddr;
@@ -11,24 +12,27 @@ pub use judge::Finding;
 pub(crate) use judge::{no, yes};
 use std::time::Duration;
 
-/// Examines this machine as a client of a proxy, and if one is named, the way there. Interfaces of `inner` have hosts behind them,
+/// Examines this machine as a client of a proxy, and if one is named, the way there. `via` are the settings for that proxy, if the file has them. Interfaces of `inner` have hosts behind them,
 /// and are no uplinks.
 ///
 /// # Errors
 /// If the proxy's name has no address, or the program `ip` is missing.
-pub fn check(proxy: Option<&str>, inner: &[String]) -> Result<Vec<Finding>, Error> {
+pub fn check(proxy: Option<&str>, via: Option<&Via>, inner: &[String]) -> Result<Vec<Finding>, Error> {
     let to = proxy.map(resolve).transpose()?;
     let facts = facts::collect(to, inner)?;
     let attempt = match to {
         // What is amiss here is to be put right first: it would only be found again.
-        Some(to) if facts.enabled == Some(true) => Some(probe::attempt(to, &facts.uplinks)?),
+        Some(to) if facts.enabled == Some(true) => {
+            Some(probe::attempt(to, via.map(Via::expected), &facts.uplinks)?)
+        }
         _ => None,
     };
     Ok(judge::judge(&facts, attempt.as_ref()))
 }
 
 fn resolve(proxy: &str) -> Result<SocketAddr, Error> {
-    let no_port = || Error::Input(format!("\"{proxy}\" is no host and port; write it as proxy.example.org:1080"));
+    let no_port =
+        || Error::Input(format!("\"{proxy}\" is no host and port; write it as proxy.example.org:1080"));
     let (host, port) = host_and_port(proxy).ok_or_else(no_port)?;
     let addresses = addresses_blocking(host, port, Duration::ZERO);
     let addresses = addresses.map_err(|error| Error::Input(format!("{proxy}: {error}")))?;

@@ -1,9 +1,10 @@
 //! Connecting to a proxy from each uplink, and seeing what becomes of it.
 
 use super::facts::Uplink;
-use crate::config::KeepAlive;
+use crate::config::{KeepAlive, Protocol};
 use crate::connect::connect_to;
 use crate::error::Error;
+use crate::proxy_check::{Expected, is_answered};
 use crate::sockopt::is_multipath;
 use crate::stream::{StreamOptions, Transport, write_all};
 use crate::watch::kernel::established;
@@ -38,13 +39,17 @@ pub enum Outcome {
     Plain,
     /// It is Multipath TCP with so many subflows.
     Multipath(u32),
+    /// It was accepted, and another program than a proxy of ours answered.
+    Foreign,
+    /// It was accepted, and nothing was answered.
+    Silent,
 }
 
 /// Connects from each uplink in turn.
 ///
 /// # Errors
 /// If the machine has no threads for it.
-pub fn attempt(to: SocketAddr, uplinks: &[Uplink]) -> Result<Attempt, Error> {
+pub fn attempt(to: SocketAddr, expected: Option<Expected>, uplinks: &[Uplink]) -> Result<Attempt, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -52,7 +57,7 @@ pub fn attempt(to: SocketAddr, uplinks: &[Uplink]) -> Result<Attempt, Error> {
     let from = runtime.block_on(async {
         let mut from = Vec::new();
         for uplink in uplinks {
-            let outcome = from_uplink(to, uplink.address, uplinks.len() as u32).await;
+            let outcome = from_uplink((to, uplink.address), expected, uplinks.len() as u32).await;
             from.push((uplink.address, outcome));
         }
         from
@@ -64,11 +69,51 @@ pub fn attempt(to: SocketAddr, uplinks: &[Uplink]) -> Result<Attempt, Error> {
 /// there has to acknowledge it, and waits for the rest. An end that closed would take no further subflow.
 const BEGINNINGS: [u8; 2] = [5, 1];
 
-/// From one uplink. To whom one beginning was wrong, so that the connection was ended, the other may be right.
-async fn from_uplink(to: SocketAddr, from: IpAddr, uplinks: u32) -> Outcome {
+/// Connects from one uplink, asks for a valid answer, and counts subflows.
+async fn from_uplink(pair: (SocketAddr, IpAddr), expected: Option<Expected>, uplinks: u32) -> Outcome {
+    let (outcome, answer) = tokio::join!(count_subflows(pair, uplinks), first_answer(pair, expected));
+    match (&outcome, answer) {
+        (Outcome::None(_), _) | (_, FirstAnswer::Ours) => outcome,
+        // Without the settings it may be a reverse proxy, whose protocol is not known here.
+        (Outcome::Multipath(_), _) if expected.is_none() => outcome,
+        (_, FirstAnswer::Foreign) => Outcome::Foreign,
+        (_, FirstAnswer::Silent) => Outcome::Silent,
+    }
+}
+
+/// The first answer to the beginning of a conversation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum FirstAnswer {
+    Silent,
+    Foreign,
+    Ours,
+}
+
+/// Asks for the answer that is expected, or for each that a proxy of ours may give.
+async fn first_answer(pair: (SocketAddr, IpAddr), expected: Option<Expected>) -> FirstAnswer {
+    let of = |protocol, has_user| Expected { protocol, has_user };
+    let all = [of(Protocol::Socks, true), of(Protocol::Socks, false), of(Protocol::Convert, true)];
+    let mut best = FirstAnswer::Silent;
+    for expected in expected.map_or(all.to_vec(), |expected| vec![expected]) {
+        let asking = async {
+            let stream = connect(pair.0, pair.1).await?;
+            is_answered(&stream, expected).await
+        };
+        best = best.max(match timeout(PATIENCE, asking).await {
+            Ok(Ok(true)) => return FirstAnswer::Ours,
+            // A program that does not know the protocol may close.
+            Ok(Ok(false) | Err(_)) => FirstAnswer::Foreign,
+            Err(_) => FirstAnswer::Silent,
+        });
+    }
+    best
+}
+
+/// Counts subflows. A program that ends the connection at one beginning may wait at the other.
+async fn count_subflows((to, from): (SocketAddr, IpAddr), uplinks: u32) -> Outcome {
     let mut best = Outcome::Plain;
     for beginning in BEGINNINGS {
-        let tried = timeout(PATIENCE, connect(to, from, beginning)).await;
+        let tried = timeout(PATIENCE, begin(to, from, beginning)).await;
         let stream = match tried.unwrap_or_else(|elapsed| Err(elapsed.into())) {
             Ok(stream) => stream,
             Err(error) => return Outcome::None(error.to_string()),
@@ -89,11 +134,15 @@ const fn most(outcome: &Outcome) -> u32 {
 }
 
 /// A connection that has carried data, before which no subflow is opened.
-async fn connect(to: SocketAddr, from: IpAddr, beginning: u8) -> io::Result<TcpStream> {
-    let options = StreamOptions { transport: Transport::Mptcp, keep_alive: KeepAlive::default().duration() };
-    let stream = connect_to(to, Some(from), options).await?;
+async fn begin(to: SocketAddr, from: IpAddr, beginning: u8) -> io::Result<TcpStream> {
+    let stream = connect(to, from).await?;
     write_all(&stream, &[beginning]).await?;
     Ok(stream)
+}
+
+async fn connect(to: SocketAddr, from: IpAddr) -> io::Result<TcpStream> {
+    let options = StreamOptions { transport: Transport::Mptcp, keep_alive: KeepAlive::default().duration() };
+    connect_to(to, Some(from), options).await
 }
 
 /// Whether the other end has closed.

@@ -1,4 +1,4 @@
-//! Resolver of interfaces in the file.
+//! Names of interfaces in the file.
 
 /// Longest name of an interface (`IFNAMSIZ` less the zero behind it), bytes.
 const LONGEST_INTERFACE: usize = 15;

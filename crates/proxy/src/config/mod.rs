@@ -13,6 +13,7 @@ mod via;
 
 use super::error::Error;
 use super::network::Network;
+use super::proxy_check::ProbeTarget;
 use super::reverse::header::Version;
 pub use convert::Convert;
 use convert::check_convert;
@@ -217,14 +218,21 @@ impl Config {
         Ok(config)
     }
 
-    /// Who is asked over each uplink whether it carries.
-    pub fn probed(&self) -> Vec<SocketAddr> {
+    /// Targets of the probes over each uplink.
+    pub fn probed(&self) -> Vec<ProbeTarget> {
         let of_router = self.router.as_ref().map(|router| router.via.as_ref());
         let of_socks = self.socks.as_ref().and_then(|socks| socks.via.as_ref()).map(Spanned::as_ref);
-        match &self.uplinks.probe {
-            Some(named) => named.iter().map(|target| *target.as_ref()).collect(),
-            None => of_router.or(of_socks).and_then(Via::address).into_iter().collect(),
-        }
+        let via = of_router.or(of_socks);
+        let of_via = via.and_then(|via| Some((via.address()?, via.expected())));
+        let named =
+            self.uplinks.probe.as_ref().map(|named| named.iter().map(|target| *target.as_ref()).collect());
+        let addresses: Vec<_> =
+            named.unwrap_or_else(|| of_via.map(|(address, _)| address).into_iter().collect());
+        let target = |address| {
+            let expected = of_via.filter(|(proxy, _)| *proxy == address).map(|(_, expected)| expected);
+            ProbeTarget { address, expected }
+        };
+        addresses.into_iter().map(target).collect()
     }
 
     /// What listens and connects to addresses that stand in the file.

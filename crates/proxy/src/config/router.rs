@@ -60,7 +60,7 @@ pub struct Bypass {
     pub networks: Vec<Network>,
     /// Ports of servers.
     pub ports: Vec<u16>,
-    /// Resolver of servers: the addresses that they have in the router's resolver.
+    /// Names of servers: the addresses that they have in the router's resolver.
     pub names: Vec<Spanned<String>>,
 }
 

@@ -69,8 +69,19 @@ mod tests {
         assert_eq!(server("[2001:db8::1]:443"), Ok(Server::Address("[2001:db8::1]:443".parse().unwrap())));
         assert_eq!(server("backend.internal:443"), Ok(Server::Name("backend.internal".to_owned(), 443)));
         assert_eq!(server("web_1:80").unwrap().to_string(), "web_1:80");
-        for wrong in ["backend.internal", "backend.internal:0", ":443", "192.0.2.256:443", "a b:443", "2001:db8::1:443", "x:70000"] {
-            assert!(server(wrong).is_err_and(|error| error.contains("write one as 192.0.2.1:443")), "{wrong}");
+        for wrong in [
+            "backend.internal",
+            "backend.internal:0",
+            ":443",
+            "192.0.2.256:443",
+            "a b:443",
+            "2001:db8::1:443",
+            "x:70000",
+        ] {
+            assert!(
+                server(wrong).is_err_and(|error| error.contains("write one as 192.0.2.1:443")),
+                "{wrong}"
+            );
         }
     }
 }

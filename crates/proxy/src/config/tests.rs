@@ -212,8 +212,8 @@ fn uplinks_are_probed_by_the_other_proxy_unless_the_file_says_otherwise() {
         Config::parse(&text, "uplinks.toml")
             .unwrap()
             .probed()
-            .iter()
-            .map(ToString::to_string)
+            .into_iter()
+            .map(|target| target.address.to_string())
             .collect::<Vec<_>>()
     };
     let router = "[router]\ninterfaces = [\"lan0\"]\nvia = { proxy = \"192.0.2.9:1080\" }\n";

@@ -87,7 +87,10 @@ impl TryFrom<String> for KeepAlive {
         if time.subsec_nanos() == 0 && (1..=Self::MAX_S).contains(&time.as_secs()) {
             Ok(Self(time))
         } else {
-            Err(format!("keep_alive must be a whole number of seconds from 1 to {}, but is \"{text}\"", Self::MAX_S))
+            Err(format!(
+                "keep_alive must be a whole number of seconds from 1 to {}, but is \"{text}\"",
+                Self::MAX_S
+            ))
         }
     }
 }
@@ -150,7 +153,10 @@ mod tests {
     #[test]
     fn keep_alive_takes_whole_seconds() {
         let keep_alive = |text: &str| KeepAlive::try_from(text.to_owned()).map(|time| time.0.as_secs());
-        assert_eq!((keep_alive("40 s"), keep_alive("2 min"), keep_alive("1000 ms")), (Ok(40), Ok(120), Ok(1)));
+        assert_eq!(
+            (keep_alive("40 s"), keep_alive("2 min"), keep_alive("1000 ms")),
+            (Ok(40), Ok(120), Ok(1))
+        );
         for wrong in ["1500 ms", "500 ms", "10 h"] {
             assert!(keep_alive(wrong).is_err_and(|error| error.contains("from 1 to 32767")), "{wrong}");
         }

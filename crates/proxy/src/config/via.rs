@@ -2,6 +2,7 @@
 
 use super::interface::is_interface;
 use super::units::KeepAlive;
+use crate::proxy_check::Expected;
 use crate::resolver::host_and_port;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::Deserialize;
@@ -58,6 +59,11 @@ pub enum Protocol {
 }
 
 impl Via {
+    /// What its first answer has to be.
+    pub fn expected(&self) -> Expected {
+        Expected { protocol: self.protocol, has_user: self.user.is_some() }
+    }
+
     /// Its address, if no name server has to be asked for it.
     pub fn address(&self) -> Option<SocketAddr> {
         let local =

@@ -5,12 +5,14 @@ use super::errors::reply;
 use super::session::{NoMessage, Opening, opening};
 use super::{ErrorCode, Tlv, emit};
 use crate::config::{Limits, Via};
-use crate::upstream_proxy::{Connected, EarlyData, UpstreamProxy, NotConnected, connect_error};
 use crate::login::prove;
 use crate::password_proof::Epoch;
 use crate::resolver::Addresses;
 use crate::socks::wire::{Reply, Target};
 use crate::stream::Transport;
+use crate::upstream_proxy::{
+    Connected, Dialogue, EarlyData, NoAnswer, NotConnected, Opened, UpstreamProxy, connect_error,
+};
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -58,7 +60,11 @@ struct Said {
 impl Client {
     /// Creates it from the settings.
     pub fn new(via: Via, limits: &Limits) -> Self {
-        Self { proxy: UpstreamProxy::new(via, limits), cookies: Mutex::default(), left_alone: Mutex::default() }
+        Self {
+            proxy: UpstreamProxy::new(via, limits),
+            cookies: Mutex::default(),
+            left_alone: Mutex::default(),
+        }
     }
 
     /// By what it is reached, unless it has that not.
@@ -72,7 +78,7 @@ impl Client {
     ///
     /// # Errors
     /// What the converter says, or why it is not reached; that the client is gone.
-    pub async fn connect<F: FnMut() -> io::Result<Vec<u8>>>(
+    pub async fn connect<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         target: &Target,
         early: &mut EarlyData<F>,
@@ -101,7 +107,7 @@ impl Client {
     }
 
     /// Has it connect to one address; in the answer, why that is not reached by it.
-    async fn reach<F: FnMut() -> io::Result<Vec<u8>>>(
+    async fn reach<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         server: SocketAddr,
         early: &mut EarlyData<F>,
@@ -116,45 +122,45 @@ impl Client {
         Err(self.proxy.refused("takes none of its own cookies: does it want a user?"))
     }
 
-    async fn attempt<F: FnMut() -> io::Result<Vec<u8>>>(
+    async fn attempt<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         server: SocketAddr,
         early: &mut EarlyData<F>,
     ) -> Result<Attempt, NotConnected> {
-        let of_proxy = |error: io::Error| self.proxy.connect_error(&error);
-        let stream = self.proxy.connect().await?;
-        let here = stream.local_addr().map_err(of_proxy)?.ip();
-        let kept = self.cookies().get(&here).cloned();
-        let flight = self.flight(server, kept.clone()).map_err(of_proxy)?;
-        self.proxy.say(&stream, flight, early).await?;
-        let (said, first) = self.answer(&stream).await?;
-        // From here on, a stream that is dropped is reset, as §6.2.2 wants it after an error.
-        let Some((code, value)) = said.error else {
-            return Ok(Attempt::Connected(Connected { server: stream, bound: None, first }));
+        let conversation = Conversation { client: self, server };
+        let opened = self.proxy.open(&conversation, early).await?;
+        let Some((code, value)) = &opened.answer.said.error else {
+            self.proxy.complete(&opened, &conversation, early).await?;
+            let Opened { stream, answer, .. } = opened;
+            return Ok(Attempt::Connected(Connected { server: stream, bound: None, first: answer.rest }));
         };
+        // From here on, a stream that is dropped is reset, as §6.2.2 requires after an error.
+        let code = *code;
+        let here = opened.stream.local_addr().map_err(|error| self.proxy.connect_error(&error))?.ip();
         match code {
             ErrorCode::MissingCookie => {
-                self.keep(here, said.cookie)?;
+                self.keep(here, opened.answer.said.cookie)?;
                 Ok(Attempt::Again)
             }
             // A cookie of another time, or for another address that a translator has given us since.
-            ErrorCode::NotAuthorized if kept.is_some() && self.proxy.user().is_none() => {
-                self.cookies().remove(&here);
+            ErrorCode::NotAuthorized
+                if self.proxy.user().is_none() && self.cookies().remove(&here).is_some() =>
+            {
                 Ok(Attempt::Again)
             }
             ErrorCode::ConnectionReset | ErrorCode::DestinationUnreachable => {
-                Ok(Attempt::Unreached(self.proxy.rejected(reply(code, &value, server.ip()), code)))
+                Ok(Attempt::Unreached(self.proxy.rejected(reply(code, value, server.ip()), code)))
             }
             ErrorCode::ResourceExceeded | ErrorCode::NetworkFailure => {
-                self.leave_alone(&value);
+                self.leave_alone(value);
                 Err(self.proxy.rejected(Reply::Failure, code))
             }
-            _ => Err(self.proxy.rejected(reply(code, &value, server.ip()), code)),
+            _ => Err(self.proxy.rejected(reply(code, value, server.ip()), code)),
         }
     }
 
-    /// All that is said to the converter before the client's own words.
-    fn flight(&self, server: SocketAddr, kept: Option<Vec<u8>>) -> io::Result<Vec<u8>> {
+    /// The message to the converter.
+    fn message(&self, server: SocketAddr, kept: Option<Vec<u8>>) -> io::Result<Vec<u8>> {
         let mut tlvs = vec![Tlv::Connect { server, options: Vec::new() }];
         let too_long = || io::Error::other("a cookie has no room in a message");
         let cookie = match self.proxy.user() {
@@ -167,38 +173,6 @@ impl Client {
         };
         tlvs.extend(cookie.map(Tlv::Cookie));
         emit(&tlvs).ok_or_else(too_long)
-    }
-
-    /// What it says to that, and what follows.
-    async fn answer(&self, stream: &TcpStream) -> Result<(Said, Vec<u8>), NotConnected> {
-        let Opening { tlvs, rest, .. } = opening(stream).await.map_err(|no| match no {
-            NoMessage::Malformed(malformed, _) => {
-                self.proxy.refused(&format!("{malformed}: is it a converter?"))
-            }
-            NoMessage::Broken(error) => self.proxy.connect_error(&error),
-        })?;
-        let mut said = Said::default();
-        for tlv in tlvs {
-            match tlv {
-                Tlv::Error(code, value) => said.error = Some((code, value)),
-                Tlv::Cookie(cookie) => said.cookie = Some(cookie),
-                // What a server answered is of use to who could reach it without a converter.
-                Tlv::ExtendedTcpHeader(_) | Tlv::SupportedTcpExtensions(_) => {}
-                Tlv::Other(kind, _) if kind != 0 => {}
-                Tlv::Info | Tlv::Connect { .. } | Tlv::Other(..) => {
-                    return Err(self.proxy.refused("answers as a client would"));
-                }
-            }
-        }
-        // §6.2.8: without a part of its own, the cookie stands in the error, behind a byte of zero.
-        if let (None, Some((ErrorCode::MissingCookie, value))) = (&said.cookie, &said.error)
-            && let Some((0, cookie)) = value.split_first()
-        {
-            let mut cookie = cookie.to_vec();
-            cookie.resize(cookie.len().next_multiple_of(super::WORD), 0);
-            said.cookie = Some(cookie);
-        }
-        Ok((said, rest))
     }
 
     /// Keeps a cookie for an address of ours.
@@ -234,6 +208,63 @@ impl Client {
             ))),
             _ => Ok(()),
         }
+    }
+}
+
+/// The answer of a converter, and the bytes that follow it.
+struct Answer {
+    said: Said,
+    rest: Vec<u8>,
+}
+
+/// A message with a server to connect to.
+struct Conversation<'a> {
+    client: &'a Client,
+    server: SocketAddr,
+}
+
+impl Dialogue for Conversation<'_> {
+    type Answer = Answer;
+
+    fn hello(&self, local: IpAddr) -> io::Result<Vec<u8>> {
+        let kept = self.client.cookies().get(&local).cloned();
+        self.client.message(self.server, kept)
+    }
+
+    fn request(&self) -> io::Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+
+    async fn answer(&self, stream: &TcpStream) -> Result<Answer, NoAnswer> {
+        let proxy = &self.client.proxy;
+        let Opening { tlvs, rest, .. } = opening(stream).await.map_err(|no| match no {
+            NoMessage::Malformed(malformed, _) => {
+                NoAnswer::Foreign(proxy.refused(&format!("{malformed}: is it a converter?")))
+            }
+            NoMessage::Broken(error) => NoAnswer::Broken(proxy.connect_error(&error)),
+        })?;
+        let mut said = Said::default();
+        for tlv in tlvs {
+            match tlv {
+                Tlv::Error(code, value) => said.error = Some((code, value)),
+                Tlv::Cookie(cookie) => said.cookie = Some(cookie),
+                // The options of a server are of use to clients that could reach it without a converter.
+                Tlv::ExtendedTcpHeader(_) | Tlv::SupportedTcpExtensions(_) => {}
+                Tlv::Other(kind, _) if kind != 0 => {}
+                Tlv::Info | Tlv::Connect { .. } | Tlv::Other(..) => {
+                    return Err(NoAnswer::Foreign(proxy.refused("answers as a client would")));
+                }
+            }
+        }
+        // §6.2.8: without a part of its own, the cookie stands in the error, behind a byte of zero.
+        if let (None, Some((ErrorCode::MissingCookie, value))) = (&said.cookie, &said.error)
+            && let Some((0, cookie)) = value.split_first()
+        {
+            let mut cookie = cookie.to_vec();
+            cookie.resize(cookie.len().next_multiple_of(super::WORD), 0);
+            said.cookie = Some(cookie);
+        }
+        Ok(Answer { said, rest })
     }
 }
 

@@ -19,11 +19,15 @@ mod service;
 mod session;
 mod tlv;
 
+use crate::stream::write_all;
 pub(crate) use client::Client;
 pub use option::TcpOption;
 pub use service::Converter;
+use session::{NoMessage, opening};
 use std::fmt;
+use std::io;
 pub use tlv::{ErrorCode, Tlv};
+use tokio::net::TcpStream;
 
 /// Version of the protocol.
 pub const VERSION: u8 = 1;
@@ -86,6 +90,20 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Vec<Tlv>, usize)>, Malformed> {
         rest = behind;
     }
     Ok(Some((tlvs, len)))
+}
+
+/// Asks a converter which TCP options it supports; false if the answer is none of a converter.
+///
+/// # Errors
+/// If the connection breaks.
+pub(crate) async fn is_answered(stream: &TcpStream) -> io::Result<bool> {
+    let question = emit(&[Tlv::Info]).expect("it is short");
+    write_all(stream, &question).await?;
+    match opening(stream).await {
+        Ok(_) => Ok(true),
+        Err(NoMessage::Malformed(..)) => Ok(false),
+        Err(NoMessage::Broken(error)) => Err(error),
+    }
 }
 
 /// Writes a message; nothing if it would have more than the 255 words that its length has room for.

@@ -12,6 +12,14 @@ pub fn nft(text: &str) -> Result<(), Error> {
     run("nft", &["-f", "-"], text).map(drop)
 }
 
+/// Runs `nft` with these arguments, and returns what it prints.
+///
+/// # Errors
+/// If there is no such program, or what it says.
+pub fn nft_list(arguments: &str) -> Result<String, Error> {
+    run("nft", &arguments.split(' ').collect::<Vec<_>>(), "")
+}
+
 /// Whether `nft` and the kernel would take a text, which is not done.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Installing the rules and routes, and removing them, also those that a router left which was killed.
 
-use super::commands::{ip, nft, nft_would_take};
+use super::commands::{ip, nft, nft_list, nft_would_take};
 use super::rules::{Family, PROTOCOL, Plan, TABLE, families, removal};
 use crate::config::Router;
 use crate::error::Error;
@@ -66,6 +66,51 @@ fn free(router: &Router) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The commands of a plan whose rule or route is missing.
+pub fn missing(router: &Router, plan: &Plan) -> Vec<[String; 2]> {
+    let (mark, table) = (*router.mark.as_ref(), router.table.as_ref().to_string());
+    let has_rule = |family| {
+        // Where `ip` cannot be asked, nothing is put back.
+        list(family, "rule show").map_or(true, |rules| {
+            rules.iter().any(|rule| {
+                let has_mask = rule["fwmask"].is_null() || number(&rule["fwmask"]) == mark;
+                rule["table"] == table.as_str() && number(&rule["fwmark"]) == mark && has_mask
+            })
+        })
+    };
+    let has_route = |family| {
+        let is_local = |route: &Value| route["type"] == "local" && route["dst"] == "default";
+        routes(family, &table).iter().any(is_local)
+    };
+    let mut missing = Vec::new();
+    for (family, commands) in families().into_iter().zip(plan.ip.chunks(2)) {
+        for (command, is_there) in commands.iter().zip([has_route(family), has_rule(family)]) {
+            if !is_there {
+                missing.push(command.clone());
+            }
+        }
+    }
+    missing
+}
+
+/// The table of nftables as `nft` lists it.
+///
+/// # Errors
+/// If there is none.
+pub fn list_table() -> Result<String, Error> {
+    nft_list(&format!("-s list table inet {TABLE}"))
+}
+
+/// Whether nftables has a table that hands over connections.
+pub fn has_table() -> bool {
+    list_table().is_ok_and(|listed| listed.contains("tproxy"))
+}
+
+/// All rules of nftables, without the elements of sets; nothing if they cannot be read.
+pub fn ruleset() -> Option<Value> {
+    serde_json::from_str(&nft_list("-j -t list ruleset").ok()?).ok()
 }
 
 /// The routes of a table.

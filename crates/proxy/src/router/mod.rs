@@ -2,6 +2,8 @@
 //! is reached by Multipath TCP.
 
 mod commands;
+mod firewall;
+mod guard;
 mod install;
 mod names;
 mod rules;

@@ -1,27 +1,23 @@
 //! The addresses of names that are not sent by the proxy.
 
-use super::{commands, rules};
 use crate::config::Router;
+use crate::connect::Attempts;
 use crate::log::Limited;
-use core::net::IpAddr;
+use crate::resolver::{Resolver, host_and_port};
+use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::net::ToSocketAddrs;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// How often names are resolved.
-const EVERY: Duration = Duration::from_secs(60);
+const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// An address is kept for so long after a name had it last: hosts may have asked before the router did.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// Resolver that are resolved at once.
-const AT_ONCE: usize = 64;
-
 static UNKNOWN: Limited = Limited::new();
-static NOT_RENEWED: Limited = Limited::new();
-
 /// The addresses that names have had of late.
 #[derive(Debug, Default)]
 pub struct Seen(BTreeMap<IpAddr, Instant>);
@@ -35,69 +31,91 @@ impl Seen {
     }
 }
 
-/// The addresses of the names of `bypass`, and of the proxy itself, to which hosts may go on their own; and the names that have
-/// none.
-pub fn addresses(router: &Router) -> (BTreeSet<IpAddr>, Vec<String>) {
-    let names = router.bypass.names.iter().map(|name| (name.as_ref().as_str(), false));
-    let asked: Vec<_> = names.chain([(router.via.as_ref().proxy.as_str(), true)]).collect();
-    let resolve = |&(name, has_port): &(&str, bool)| -> io::Result<Vec<IpAddr>> {
-        let found = if has_port { name.to_socket_addrs() } else { (name, 0).to_socket_addrs() };
-        Ok(found?.map(|address| address.ip()).collect())
-    };
-    let (mut addresses, mut unknown) = (BTreeSet::new(), Vec::new());
-    for ((name, _), found) in asked.iter().zip(at_once(&asked, resolve)) {
-        match found {
-            Ok(found) => addresses.extend(found),
-            Err(error) => unknown.push(format!("{name} ({error})")),
+/// Names of servers that are bypassed, and the name of the proxy, to which hosts may go on their own.
+pub struct Names {
+    /// Hosts and ports.
+    asked: Vec<(String, u16)>,
+    resolver: Resolver,
+    seen: Seen,
+    /// Look-ups of a second family.
+    pending: JoinSet<Vec<SocketAddr>>,
+    has_unknown: bool,
+}
+
+impl Names {
+    /// The names of the settings.
+    pub fn new(router: &Router) -> Self {
+        let names = router.bypass.names.iter().map(|name| (name.as_ref().clone(), 0));
+        let proxy = host_and_port(&router.via.as_ref().proxy).map(|(host, port)| (host.to_owned(), port));
+        Self {
+            asked: names.chain(proxy).collect(),
+            resolver: Resolver::new(Duration::MAX),
+            seen: Seen::default(),
+            pending: JoinSet::new(),
+            has_unknown: false,
         }
     }
-    (addresses, unknown)
-}
 
-/// Asks for all of some things, many at once: where name servers keep silent, each takes ten seconds and more.
-fn at_once<T: Sync, U: Send>(asked: &[T], ask: impl Fn(&T) -> io::Result<U> + Sync) -> Vec<io::Result<U>> {
-    let (mut answers, ask) = (Vec::new(), &ask);
-    for some in asked.chunks(AT_ONCE) {
-        std::thread::scope(|scope| {
-            let one = |asked| std::thread::Builder::new().spawn_scoped(scope, move || ask(asked));
-            let under_way: Vec<_> = some.iter().map(one).collect();
-            let ended = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            answers.extend(under_way.into_iter().map(|thread| thread.and_then(ended)));
-        });
-    }
-    answers
-}
-
-/// As `addresses`; says which have none.
-pub fn resolve(router: &Router) -> BTreeSet<IpAddr> {
-    let (addresses, unknown) = addresses(router);
-    if !unknown.is_empty() {
-        UNKNOWN.say(format_args!("router: no address is known of {}", unknown.join(", ")));
-    }
-    addresses
-}
-
-/// Resolves them again and again, and has the kernel know what has changed.
-pub async fn follow(router: Router, mut seen: Seen) {
-    let mut known: BTreeSet<IpAddr> = seen.0.keys().copied().collect();
-    loop {
-        sleep(EVERY).await;
-        let asked = router.clone();
-        let Ok(found) = tokio::task::spawn_blocking(move || resolve(&asked)).await else { continue };
-        let now = seen.add(Instant::now(), found);
-        if now == known {
-            continue;
+    /// Looks all names up at once; returns all addresses that are kept. Those of a family that is late follow by
+    /// [`Self::follow`] or [`Self::complete`].
+    pub async fn look_up(&mut self) -> BTreeSet<IpAddr> {
+        let (mut found, mut unknown, mut under_way) = (BTreeSet::new(), Vec::new(), Attempts::new());
+        for (name, port) in &self.asked {
+            let resolver = &self.resolver;
+            under_way.add(async move { (name, resolver.addresses(None, name, *port).await) });
         }
-        let text = rules::renewal(&now);
-        match tokio::task::spawn_blocking(move || commands::nft(&text)).await {
-            Ok(Ok(())) => known = now,
-            Ok(Err(error)) => {
-                NOT_RENEWED.say(format_args!("router: addresses of names are not renewed: {error}"));
+        while !under_way.is_empty() {
+            match under_way.next_ended().await {
+                (_, Ok(mut addresses)) => {
+                    found.extend(addresses.ready.iter().map(SocketAddr::ip));
+                    if addresses.has_pending() {
+                        self.pending.spawn(async move { addresses.later().await });
+                    }
+                }
+                (name, Err(error)) => unknown.push(format!("{name} ({error})")),
             }
-            // It is being ended.
-            Err(_) => {}
+        }
+        self.has_unknown = !unknown.is_empty();
+        if self.has_unknown {
+            UNKNOWN.say(format_args!("router: cannot look up {}", unknown.join(", ")));
+        }
+        self.seen.add(Instant::now(), found)
+    }
+
+    /// Waits for the second families of names, no longer than this; returns all addresses that are kept.
+    pub async fn complete(&mut self, max_wait: Duration) -> BTreeSet<IpAddr> {
+        let completing = async { while self.next_late().await.is_some() {} };
+        // Addresses that are later are left out.
+        drop(timeout(max_wait, completing).await);
+        self.seen.add(Instant::now(), BTreeSet::new())
+    }
+
+    /// Adds the addresses of the next look-up that is late; nothing if there is none.
+    async fn next_late(&mut self) -> Option<()> {
+        let late = self.pending.join_next().await?.unwrap_or_default();
+        self.seen.add(Instant::now(), late.iter().map(SocketAddr::ip).collect());
+        Some(())
+    }
+
+    /// Looks names up at intervals, and at once when links have changed and a name is unknown. Sends the addresses when they have
+    /// changed.
+    pub async fn follow(mut self, links_changed: &Notify, changed: mpsc::Sender<BTreeSet<IpAddr>>) {
+        let mut sent: BTreeSet<IpAddr> = self.seen.0.keys().copied().collect();
+        let mut look_up_at = Instant::now() + LOOKUP_INTERVAL;
+        loop {
+            let is_due = tokio::select! {
+                () = sleep_until(look_up_at) => true,
+                () = links_changed.notified(), if self.has_unknown => true,
+                Some(()) = self.next_late() => false,
+            };
+            if is_due {
+                self.look_up().await;
+                look_up_at = Instant::now() + LOOKUP_INTERVAL;
+            }
+            let now: BTreeSet<IpAddr> = self.seen.0.keys().copied().collect();
+            if now != sent && changed.send(now.clone()).await.is_ok() {
+                sent = now;
+            }
         }
     }
 }
@@ -105,22 +123,6 @@ pub async fn follow(router: Router, mut seen: Seen) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Each answer waits until all have been asked for.
-    #[test]
-    fn one_name_does_not_wait_for_another() {
-        let asked: Vec<_> = (0..AT_ONCE).collect();
-        let all = std::sync::Barrier::new(AT_ONCE);
-        let answers = at_once(&asked, |&number| {
-            all.wait();
-            if number == 3 { Err(io::ErrorKind::NotFound.into()) } else { Ok(number) }
-        });
-        let answers: Vec<_> = answers.into_iter().map(Result::ok).collect();
-        assert_eq!(
-            answers,
-            asked.into_iter().map(|number| Some(number).filter(|&n| n != 3)).collect::<Vec<_>>()
-        );
-    }
 
     #[test]
     fn addresses_are_kept_for_an_hour_after_a_name_had_them_last() {

@@ -1,11 +1,12 @@
 //! What there is of a router on this machine, for `check`.
 
-use super::commands::nft;
-use super::install::{is_own, list, routes, runs};
-use super::rules::{TABLE, families};
+use super::firewall::{Dropping, dropping};
+use super::install::{has_table, list, missing, ruleset, runs};
+use super::rules::{Family, TABLE, families, plan};
 use crate::check::{Finding, no, yes};
 use crate::config::Router;
 use crate::error::Error;
+use std::collections::BTreeSet;
 
 const START: &str = "systemctl start anabranch-router, or: anabranch-proxy router --config FILE";
 
@@ -31,16 +32,35 @@ pub fn findings(router: &Router) -> Result<Vec<Finding>, Error> {
     let installed = installed(router)?;
     findings.push(if running { yes("a router runs here") } else { no("no router runs here", START) });
     findings.push(match (running, installed) {
-        (true, true) => {
+        (true, Installed { routing: true, table: true }) => {
             yes(format!("nftables has the table {TABLE}, and table {} the routes", router.table.as_ref()))
         }
-        (true, false) => no(
-            "the router's rules or routes are gone, so that connections pass it by",
-            "see what else sets up nftables or routes, then: systemctl restart anabranch-router",
+        (true, Installed { routing: false, table: true }) => no(
+            "a rule or route of the router is gone, so that connections of hosts hang",
+            format!("see what else changes rules and routes, and the router's log; {}", put_back(router)),
         ),
-        (false, true) => no("the rules of a router that was killed are still there; they do nothing", START),
-        (false, false) => no("the router's rules and routes are not there", START),
+        (true, Installed { table: false, .. }) => no(
+            format!("nftables has no table {TABLE}, so that connections pass the router by"),
+            format!(
+                "see what else changes nftables, rules or routes, and the router's log; {}",
+                put_back(router)
+            ),
+        ),
+        (false, Installed { routing: true, table: true }) => {
+            no("the rules of a router that was killed are still there; they do nothing", START)
+        }
+        (false, _) => no("the router's rules and routes are not there", START),
     });
+    let rules = ruleset();
+    let (interfaces, mark) = (router.interfaces.as_ref(), *router.mark.as_ref());
+    let found = rules.and_then(|rules| dropping(&rules, &families(), interfaces, mark));
+    findings.extend(found.map(|Dropping { chain, remedy, is_certain }| {
+        let drops = if is_certain { "drops" } else { "may drop" };
+        no(
+            format!("the chain {chain} {drops} the packets of hosts that the kernel hands to the router"),
+            remedy,
+        )
+    }));
     for (path, name) in [
         ("ipv4/ip_forward", "net.ipv4.ip_forward"),
         ("ipv6/conf/all/forwarding", "net.ipv6.conf.all.forwarding"),
@@ -56,15 +76,25 @@ pub fn findings(router: &Router) -> Result<Vec<Finding>, Error> {
     Ok(findings)
 }
 
-/// Whether rules and routes are there.
-fn installed(router: &Router) -> Result<bool, Error> {
-    let table = router.table.as_ref().to_string();
-    for family in families() {
-        let rules = list(family, "rule show")?;
-        let ruled = rules.iter().any(|rule| is_own(rule) && rule["table"] == table.as_str());
-        if !ruled || !routes(family, &table).iter().any(is_own) {
-            return Ok(false);
-        }
+fn put_back(router: &Router) -> String {
+    if router.install {
+        "it puts them back within a second if it can".to_owned()
+    } else {
+        "put them back: anabranch-proxy router --config FILE --print".to_owned()
     }
-    Ok(nft(&format!("list chain inet {TABLE} prerouting\n")).is_ok())
+}
+
+/// What is there of a router.
+struct Installed {
+    /// Rules and routes.
+    routing: bool,
+    /// The table of nftables.
+    table: bool,
+}
+
+fn installed(router: &Router) -> Result<Installed, Error> {
+    // Without the program ip there is no answer.
+    list(Family::V4, "rule show")?;
+    let plan = plan(router, &families(), &BTreeSet::new());
+    Ok(Installed { routing: missing(router, &plan).is_empty(), table: has_table() })
 }

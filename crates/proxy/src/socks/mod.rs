@@ -6,4 +6,5 @@ mod via;
 pub mod wire;
 
 pub use service::Proxy;
+pub(crate) use session::is_answered;
 pub(crate) use via::Upstream;

@@ -5,15 +5,15 @@ use super::wire::{Command, Reply, Target};
 use crate::config::{Limits, Socks};
 use crate::connect::connect;
 use crate::error::Error;
-use crate::upstream_proxy::{Connected, NotConnected, connect_error};
 use crate::log::Limited;
 use crate::login::{Logins, Tried};
-use crate::resolver::{Addresses, Resolver};
 use crate::relay::{First, relay};
+use crate::resolver::{Addresses, Resolver};
 use crate::serve::Service;
 use crate::stream::{StreamOptions, Transport, take_leave};
 use crate::targets::Targets;
 use crate::upstream::Upstream;
+use crate::upstream_proxy::{Connected, NotConnected, connect_error};
 use crate::watch;
 use core::net::{IpAddr, SocketAddr};
 use std::io;
@@ -135,8 +135,10 @@ impl Service for Proxy {
         let asked = timeout_at(deadline, accept(&client, peer.ip(), self.logins.as_ref(), deadline)).await;
         let Request { command, target, mut first } = match asked {
             Ok(Ok(request)) => request,
-            // It comes again at once: nothing is amiss.
-            Ok(Err(Refusal::NotAdmitted(Tried::Epoch(_)))) => return take_leave(client).await,
+            // Neither is an error: the client comes again at once, or has only asked whether a proxy answers.
+            Ok(Err(Refusal::NotAdmitted(Tried::Epoch(_)) | Refusal::OnlyGreeted)) => {
+                return take_leave(client).await;
+            }
             Ok(Err(refusal)) => {
                 REFUSED.say(format_args!("socks: {}: {refusal}", peer.ip()));
                 return take_leave(client).await;

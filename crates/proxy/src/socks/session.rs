@@ -31,6 +31,8 @@ pub enum Refusal {
     NotAdmitted(Tried),
     /// Its connection broke, or ended.
     Broken(io::Error),
+    /// Its connection ended after the greeting, as connections do that only ask whether a proxy answers.
+    OnlyGreeted,
 }
 
 impl fmt::Display for Refusal {
@@ -39,7 +41,8 @@ impl fmt::Display for Refusal {
             Self::Malformed(malformed) => malformed.fmt(f),
             Self::NoMethod => f.write_str("offers no way to log in that is accepted here"),
             Self::NotAdmitted(tried) => tried.fmt(f),
-            Self::Broken(error) => write!(f, "went before it said what it wants: {error}"),
+            Self::Broken(error) => write!(f, "disconnected before its request was complete: {error}"),
+            Self::OnlyGreeted => f.write_str("disconnected after its greeting"),
         }
     }
 }
@@ -58,7 +61,8 @@ impl From<io::Error> for Refusal {
 
 /// A stream of messages, and what was read of it and not looked at.
 pub struct Session<'a> {
-    stream: &'a TcpStream,
+    /// The stream.
+    pub stream: &'a TcpStream,
     /// What follows the last message.
     pub bytes: Vec<u8>,
 }
@@ -81,6 +85,9 @@ pub async fn accept(
         return Err(Refusal::NoMethod);
     };
     write_all(stream, &wire::choice(method)).await?;
+    if !session.has_more().await {
+        return Err(Refusal::OnlyGreeted);
+    }
     let (command, target) = match logins {
         Some(logins) if method == method::PROOF => session.proven(peer, logins, deadline).await?,
         Some(logins) => {
@@ -93,6 +100,20 @@ pub async fn accept(
         None => session.request().await?,
     };
     Ok(Request { command, target, first: session.bytes })
+}
+
+/// Sends our greeting; false if the answer does not choose the method that it offers.
+///
+/// # Errors
+/// If the connection breaks.
+pub async fn is_answered(stream: &TcpStream, has_user: bool) -> io::Result<bool> {
+    let method = if has_user { method::PROOF } else { method::NONE };
+    write_all(stream, &wire::emit_greeting(method)).await?;
+    match Session::new(stream).message(wire::chosen).await {
+        Ok(chosen) => Ok(chosen == method),
+        Err(Refusal::Broken(error)) => Err(error),
+        Err(_) => Ok(false),
+    }
 }
 
 fn admitted(tried: Tried) -> Result<(), Refusal> {
@@ -125,6 +146,11 @@ impl<'a> Session<'a> {
     /// Of a stream that nothing was read of.
     pub const fn new(stream: &'a TcpStream) -> Self {
         Self { stream, bytes: Vec::new() }
+    }
+
+    /// Waits for bytes after the last message; false if the stream ends or breaks before.
+    async fn has_more(&mut self) -> bool {
+        !self.bytes.is_empty() || matches!(read_some(self.stream, &mut self.bytes).await, Ok(1..))
     }
 
     /// A request. A client whose request is none is told so.

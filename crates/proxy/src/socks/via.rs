@@ -3,11 +3,11 @@
 use super::session::{Refusal, Session};
 use super::wire::{self, Reply, Target, Verdict, method};
 use crate::config::{Limits, User, Via};
-use crate::upstream_proxy::{Connected, EarlyData, UpstreamProxy, NotConnected};
 use crate::login::prove;
 use crate::password_proof::Epoch;
 use crate::stream::Transport;
-use core::net::SocketAddr;
+use crate::upstream_proxy::{Connected, Dialogue, EarlyData, NoAnswer, NotConnected, Opened, UpstreamProxy};
+use core::net::{IpAddr, SocketAddr};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use tokio::net::TcpStream;
@@ -36,12 +36,12 @@ impl Upstream {
         self.proxy.transport()
     }
 
-    /// Has the other proxy connect to a target; what the client has said so far goes out with the request. If the other proxy has
-    /// begun anew since the last time, it says its epoch and hangs up: what was said to it is said again over another connection.
+    /// Has the other proxy connect to a target. If the other proxy has restarted since the last time, it answers with its epoch and
+    /// hangs up: the request is repeated over another connection.
     ///
     /// # Errors
-    /// What the other proxy says, or why it is not reached; that the client is gone.
-    pub async fn connect<F: FnMut() -> io::Result<Vec<u8>>>(
+    /// The other proxy's reason, or why it is not reached; that the client has disconnected.
+    pub async fn connect<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         target: &Target,
         early: &mut EarlyData<F>,
@@ -51,47 +51,32 @@ impl Upstream {
                 return Ok(connected);
             }
         }
-        Err(self.proxy.refused("says twice that it has begun anew: are there several behind one name?"))
+        Err(self
+            .proxy
+            .refused("answers twice that it has restarted: does its name stand for several proxies?"))
     }
 
     /// Nothing if the proof has to be made for another epoch.
-    async fn attempt<F: FnMut() -> io::Result<Vec<u8>>>(
+    async fn attempt<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         target: &Target,
         early: &mut EarlyData<F>,
     ) -> Result<Option<Connected>, NotConnected> {
-        let stream = self.proxy.connect().await?;
-        let flight = self.flight(target).map_err(|error| self.proxy.connect_error(&error))?;
-        self.proxy.say(&stream, flight, early).await?;
-        let answers = self.answers(&stream).await?;
+        let conversation = Conversation { upstream: self, target };
+        let opened = self.proxy.open(&conversation, early).await?;
+        self.proxy.complete(&opened, &conversation, early).await?;
+        let Opened { stream, answer: bytes, .. } = opened;
+        let answers = self.answers(Session { stream: &stream, bytes }).await?;
         Ok(answers.map(|(bound, first)| Connected { server: stream, bound, first }))
-    }
-
-    /// All that is said to the other proxy, at once.
-    fn flight(&self, target: &Target) -> io::Result<Vec<u8>> {
-        let (mut bytes, mut request) = (wire::emit_greeting(self.method()).to_vec(), Vec::new());
-        wire::emit_request(CONNECT, target, &mut request);
-        if let Some(user) = self.proxy.user() {
-            let epoch = *self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
-            wire::emit_proof(&prove(user, epoch, &request)?, &mut bytes);
-        }
-        bytes.extend(request);
-        Ok(bytes)
     }
 
     const fn method(&self) -> u8 {
         if self.proxy.user().is_some() { method::PROOF } else { method::NONE }
     }
 
-    /// What it says to that, and what follows.
-    async fn answers(&self, stream: &TcpStream) -> Result<Option<Answers>, NotConnected> {
+    /// Reads the answers to the request, and the bytes that follow them.
+    async fn answers(&self, mut session: Session<'_>) -> Result<Option<Answers>, NotConnected> {
         let broken = |refusal: Refusal| self.proxy.refused(&refusal.to_string());
-        let mut session = Session::new(stream);
-        if session.message(wire::chosen).await.map_err(broken)? != self.method() {
-            return Err(self
-                .proxy
-                .refused("wants another way to log in: is it one of ours, of this version, with a user?"));
-        }
         if let Some(user) = self.proxy.user() {
             let verdict = session.message(wire::verdict_on_proof).await.map_err(broken)?;
             if !self.admitted(user, verdict)? {
@@ -126,5 +111,47 @@ impl Upstream {
                 Err(self.proxy.refused("has to do with too many log-ins, or wrong ones from here; later"))
             }
         }
+    }
+}
+
+/// The greeting and a request for a target.
+struct Conversation<'a> {
+    upstream: &'a Upstream,
+    target: &'a Target,
+}
+
+impl Dialogue for Conversation<'_> {
+    /// Bytes that follow the choice of a method.
+    type Answer = Vec<u8>;
+
+    fn hello(&self, _: IpAddr) -> io::Result<Vec<u8>> {
+        Ok(wire::emit_greeting(self.upstream.method()).to_vec())
+    }
+
+    fn request(&self) -> io::Result<Vec<u8>> {
+        let (mut bytes, mut request) = (Vec::new(), Vec::new());
+        wire::emit_request(CONNECT, self.target, &mut request);
+        if let Some(user) = self.upstream.proxy.user() {
+            let epoch = *self.upstream.epoch.lock().unwrap_or_else(PoisonError::into_inner);
+            wire::emit_proof(&prove(user, epoch, &request)?, &mut bytes);
+        }
+        bytes.extend(request);
+        Ok(bytes)
+    }
+
+    async fn answer(&self, stream: &TcpStream) -> Result<Vec<u8>, NoAnswer> {
+        let proxy = &self.upstream.proxy;
+        let mut session = Session::new(stream);
+        let chosen = session.message(wire::chosen).await.map_err(|refusal| match refusal {
+            Refusal::Malformed(_) => NoAnswer::Foreign(
+                proxy.refused(&format!("{refusal}: a portal or a transparent proxy may answer in its place")),
+            ),
+            _ => NoAnswer::Broken(proxy.refused(&refusal.to_string())),
+        })?;
+        if chosen == self.upstream.method() {
+            return Ok(session.bytes);
+        }
+        let reason = "wants another way to log in: is it one of ours, of this version, with a user?";
+        Err(NoAnswer::Foreign(proxy.refused(reason)))
     }
 }

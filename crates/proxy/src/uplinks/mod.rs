@@ -2,18 +2,20 @@
 //! address, so that connections of Multipath TCP use the links that there are.
 
 mod budget;
-mod reconciler;
 mod endpoints;
 mod netlink;
 mod origins;
 mod parts;
 mod plan;
 mod probes;
+mod reconciler;
 mod routing;
 mod script;
 mod service;
 mod view;
 
+pub(crate) use netlink::Changes;
 pub use origins::addresses;
+pub(crate) use routing::{GROUPS as ROUTING_GROUPS, NFTABLES_GROUP};
 pub use script::script;
 pub use service::{run, runs};

@@ -234,12 +234,12 @@ fn take(mut bytes: &[u8], sequence: u32, answers: &mut Vec<Message>, whole: &mut
 pub struct Changes(mpsc::Receiver<()>);
 
 impl Changes {
-    /// Of whatever these groups of `rtnetlink(7)` (bits) are about.
+    /// Of these multicast groups (bits) of a protocol, which is `rtnetlink(7)` if none is given.
     ///
     /// # Errors
     /// If the kernel refuses, or the machine has no thread for it.
-    pub fn follow(groups: u32) -> io::Result<Self> {
-        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    pub fn follow(protocol: Option<Protocol>, groups: u32) -> io::Result<Self> {
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         bind(&socket, &SocketAddrNetlink::new(0, groups))?;
         let (changed, changes) = mpsc::channel(1);
         std::thread::Builder::new().spawn(move || {
@@ -261,7 +261,7 @@ fn received(socket: &OwnedFd) -> bool {
     match recv(socket, &mut room, RecvFlags::TRUNC) {
         Ok(_) | Err(Errno::NOBUFS | Errno::INTR) => true,
         Err(error) => {
-            log::say(format_args!("uplinks: the kernel tells of no more changes: {error}"));
+            log::say(format_args!("no more changes are reported by the kernel: {error}"));
             false
         }
     }

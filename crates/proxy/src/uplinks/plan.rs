@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type Remembered = BTreeMap<(u32, bool), Way>;
 
 /// What becomes of an uplink, or of an address of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// There is no such interface.
     Missing,
@@ -24,6 +24,8 @@ pub enum State {
     NoAddress,
     /// It has no default route, and no gateway is named.
     NoGateway,
+    /// Another uplink, of this name, has the same address.
+    SameAddress(String),
     /// The interface is not set up.
     Down,
     /// It has no carrier.
@@ -47,6 +49,11 @@ impl fmt::Display for State {
             Self::NoAddress => f.write_str("not used: it has no address that reaches beyond it"),
             Self::NoGateway => f.write_str(
                 "not used: it has no default route; have it get one, or give gateway in [[uplink]]",
+            ),
+            Self::SameAddress(other) => write!(
+                f,
+                "not used: {other} has the same address; give one of the two modems another network, such as 192.168.9.0/24, on its \
+                 settings page, and connect it again"
             ),
             Self::Down => f.write_str("not used: it is down"),
             Self::NoCarrier => f.write_str("not used: it has no carrier"),
@@ -107,6 +114,10 @@ pub fn plan(
         }
         for v4 in [true, false] {
             let Some(chosen) = choose(link, v4, view) else { continue };
+            if let Some(other) = sharing(uplinks, chosen, view).filter(|other| other.index != link.index) {
+                plan.states.insert((name.clone(), Some(chosen)), State::SameAddress(other.name.clone()));
+                continue;
+            }
             let Some(way) = way(uplink, link, v4, view, remembered) else {
                 plan.states.insert((name.clone(), Some(chosen)), State::NoGateway);
                 continue;
@@ -135,8 +146,20 @@ pub fn plan(
     plan
 }
 
+/// The link that uses an address, which several uplinks may have: modems often have the same factory settings. Rules choose a
+/// link by the source of packets, so only one can be used: the first that is up, by use and then by the order of the file.
+fn sharing<'a>(uplinks: &[(&Uplink, Usage)], address: IpAddr, view: &'a View) -> Option<&'a Link> {
+    let link_of = |(uplink, usage): &(&Uplink, Usage)| {
+        let named = |link: &&Link| link.name == *uplink.interface.as_ref();
+        let link = view.links.iter().find(named)?;
+        (choose(link, address.is_ipv4(), view) == Some(address)).then_some((link, *usage))
+    };
+    let links = uplinks.iter().filter_map(link_of);
+    links.min_by_key(|(link, usage)| (!link.is_up(), *usage)).map(|(link, _)| link)
+}
+
 /// Why nothing is to be sent over a link that has an address and a gateway.
-const fn hindrance(link: &Link, silent: bool) -> Option<State> {
+fn hindrance(link: &Link, silent: bool) -> Option<State> {
     if !link.is_set_up() {
         Some(State::Down)
     } else if !link.is_up() {

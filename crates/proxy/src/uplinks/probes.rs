@@ -2,6 +2,7 @@
 
 use super::netlink::Socket;
 use super::routing;
+use crate::proxy_check::{ProbeTarget, is_answered};
 use core::net::{IpAddr, SocketAddr};
 use socket2::SockRef;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -95,7 +96,7 @@ type Ended = (IpAddr, Option<Duration>);
 /// The questions that are asked.
 #[derive(Debug)]
 pub struct Probes {
-    targets: Vec<SocketAddr>,
+    targets: Vec<ProbeTarget>,
     dead_after: Duration,
     links: Socket,
     watched: BTreeMap<IpAddr, Watched>,
@@ -111,7 +112,7 @@ impl Probes {
     ///
     /// # Errors
     /// If the kernel has no socket for it.
-    pub fn new(targets: Vec<SocketAddr>, dead_after: Duration) -> io::Result<Self> {
+    pub fn new(targets: Vec<ProbeTarget>, dead_after: Duration) -> io::Result<Self> {
         let now = Instant::now();
         let links = Socket::open(None)?;
         let (watched, under_way) = (BTreeMap::new(), JoinSet::new());
@@ -122,7 +123,7 @@ impl Probes {
     pub fn watch(&mut self, addresses: &BTreeMap<IpAddr, String>) {
         self.watched.retain(|from, watched| addresses.get(from) == Some(&watched.interface));
         for (from, interface) in addresses {
-            if self.targets.iter().any(|to| to.is_ipv4() == from.is_ipv4()) {
+            if self.targets.iter().any(|to| to.address.is_ipv4() == from.is_ipv4()) {
                 self.watched.entry(*from).or_insert_with(|| Watched::new(interface.clone()));
             }
         }
@@ -168,7 +169,7 @@ impl Probes {
             self.ask_at = now + SELDOM;
             for (&from, watched) in &mut self.watched {
                 watched.asked(now);
-                for &to in self.targets.iter().filter(|to| to.is_ipv4() == from.is_ipv4()) {
+                for &to in self.targets.iter().filter(|to| to.address.is_ipv4() == from.is_ipv4()) {
                     self.under_way.spawn(ask(watched.interface.clone(), from, to));
                 }
             }
@@ -176,20 +177,25 @@ impl Probes {
     }
 }
 
-/// Begins a connection and resets it. Who refuses it has heard of it. It leaves by the interface whatever the routes say, as subflows
-/// do of an endpoint that has one.
-async fn ask(interface: String, from: IpAddr, to: SocketAddr) -> Ended {
+/// Begins a connection and resets it. A proxy of ours has to give a valid answer on it, since a SYN+ACK may be of a portal. A
+/// refusal is an answer, too. Packets leave by the interface whatever the routes are, as those of subflows do whose endpoint has
+/// one.
+async fn ask(interface: String, from: IpAddr, ProbeTarget { address: to, expected }: ProbeTarget) -> Ended {
     let begin = Instant::now();
     let connect = async {
         let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.bind_device(Some(interface.as_bytes()))?;
         socket.bind(SocketAddr::new(from, 0))?;
         let stream = socket.connect(to).await?;
-        SockRef::from(&stream).set_linger(Some(Duration::ZERO))
+        SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
+        match expected {
+            Some(expected) => is_answered(&stream, expected).await,
+            None => Ok(true),
+        }
     };
     let answered = match timeout(GIVEN_UP, connect).await {
         Ok(Err(error)) => error.kind() == io::ErrorKind::ConnectionRefused,
-        Ok(Ok(())) => true,
+        Ok(Ok(is_answered)) => is_answered,
         Err(_) => false,
     };
     (from, answered.then(|| begin.elapsed()))
@@ -244,7 +250,8 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let there = listener.local_addr().unwrap();
         let from = there.ip();
-        let answers = async |interface: &str, from| ask(interface.to_owned(), from, there).await.1.is_some();
+        let answers =
+            async |interface: &str, from| ask(interface.to_owned(), from, there.into()).await.1.is_some();
         assert!(answers("lo", from).await);
         drop(listener);
         assert!(answers("lo", from).await);

@@ -10,6 +10,9 @@ use std::io;
 /// Groups whose messages say that something of this has changed: links, and addresses, routes and rules of IPv4 and IPv6.
 pub const GROUPS: u32 = 1 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 18;
 
+/// The group of nftables (`NFNLGRP_NFTABLES`) of the protocol `NETLINK_NETFILTER`.
+pub const NFTABLES_GROUP: u32 = 1 << 6;
+
 const GET_LINK: u16 = 18;
 const GET_ADDRESS: u16 = 22;
 const NEW_ROUTE: u16 = 24;

@@ -1,14 +1,14 @@
 //! Taking care until the process is to end.
 
-use super::reconciler::Reconciler;
 use super::netlink::Changes;
 use super::probes::Probes;
+use super::reconciler::Reconciler;
 use super::routing::GROUPS;
-use crate::instance_lock::{InstanceLock, permitted};
 use crate::config::{Uplink, Uplinks};
 use crate::error::Error;
+use crate::instance_lock::{InstanceLock, permitted};
+use crate::proxy_check::ProbeTarget;
 use crate::{log, systemd};
-use core::net::SocketAddr;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -38,7 +38,7 @@ const FIX_WINDOW: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// If the process may not, another one does, or the machine lacks something.
-pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<SocketAddr>) -> Result<(), Error> {
+pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<ProbeTarget>) -> Result<(), Error> {
     let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
     permitted("uplinks")?;
     let _alone = InstanceLock::here(NAME, "process that takes care of uplinks")?;
@@ -49,7 +49,7 @@ pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<SocketAddr>) -> R
             let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
             let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
             let mut hang_up = signal(SignalKind::hangup()).map_err(refused)?;
-            let mut changes = Changes::follow(GROUPS).map_err(refused)?;
+            let mut changes = Changes::follow(None, GROUPS).map_err(refused)?;
             let mut probes = Probes::new(probed, common.dead_after.as_ref().duration()).map_err(refused)?;
             reconciler.reconcile(&probes.silent())?;
             probes.watch(reconciler.open());
@@ -67,7 +67,11 @@ pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<SocketAddr>) -> R
 }
 
 /// Looks anew after each change.
-async fn follow(reconciler: &mut Reconciler, changes: &mut Changes, probes: &mut Probes) -> Result<(), Error> {
+async fn follow(
+    reconciler: &mut Reconciler,
+    changes: &mut Changes,
+    probes: &mut Probes,
+) -> Result<(), Error> {
     let mut busy = VecDeque::new();
     loop {
         tokio::select! {

@@ -308,7 +308,7 @@ fn one_proxy_goes_by_a_converter_and_shows_no_password() {
         stream.write_all(b"220 hello").expect("the client reads");
         stream.read_exact(&mut [0; 4]).expect("the client writes");
     });
-    // Resolver are looked up here: of two addresses, the one with a server is found.
+    // Names are looked up here: of two addresses, the one with a server is found.
     let (reply, stream) = answered(&proxy, &request_by_name("localhost", speaks_first.port()));
     assert_eq!((reply, &exchange::<9>(&stream, b"quit")), (0, b"220 hello"));
     // What the converter says of the server is what the client is told.

@@ -107,7 +107,7 @@ impl Pair {
             listener.listen(1)?;
             Ok(listener)
         };
-        let listener = namespace(&self.proxy).run(listen).expect("it may listen");
+        let listener = namespace(&self.far).run(listen).expect("it may listen");
         std::thread::spawn(move || {
             let mut stream = listener.accept().expect("it connects").0;
             while stream.write_all(&[7; 5000]).is_ok() {

@@ -50,7 +50,13 @@ fn flight(stream: &mut Stream) -> (Vec<Tlv>, Vec<u8>) {
 }
 
 fn client(proxy: &str, user: Option<User>) -> Client {
-    let via = Via { proxy: proxy.to_owned(), protocol: Protocol::Convert, user, from: Vec::new(), keep_alive: None };
+    let via = Via {
+        proxy: proxy.to_owned(),
+        protocol: Protocol::Convert,
+        user,
+        from: Vec::new(),
+        keep_alive: None,
+    };
     Client::new(via, &Limits::default())
 }
 

@@ -108,7 +108,7 @@ fn what_is_not_there_is_said() {
     let text = format!("{BOTH}[[uplink]]\ninterface = \"w2\"\n[[uplink]]\ninterface = \"w3\"\n");
     view.links.push(Link::test(3, "w2", true, false));
     let plan = planned(&text, &view, &Remembered::new());
-    let state = |name: &str, address: Option<&str>| plan.states[&(name.to_owned(), address.map(ip))];
+    let state = |name: &str, address: Option<&str>| plan.states[&(name.to_owned(), address.map(ip))].clone();
     assert_eq!(state("w1", Some("198.51.100.1")), State::NoGateway);
     assert_eq!((state("w2", None), state("w3", None)), (State::NoAddress, State::Missing));
     assert!(plan.parts.rules.iter().all(|rule| rule.from == ip("192.0.2.1")));
@@ -216,4 +216,27 @@ fn a_gateway_that_went_with_its_link_is_remembered() {
     remember(&mut remembered, &there, &there);
     remember(&mut remembered, &there, &View { addresses: Vec::new(), ..there.clone() });
     assert!(remembered.is_empty());
+}
+
+#[test]
+fn one_of_two_uplinks_with_the_same_address_is_used() {
+    let mut view = view();
+    view.addresses = vec![address(1, "192.168.8.100"), address(2, "192.168.8.100")];
+    let shared = ip("192.168.8.100");
+    let state = |plan: &Plan, name: &str| plan.states[&(name.to_owned(), Some(shared))].clone();
+    let both = planned(BOTH, &view, &Remembered::new());
+    assert_eq!(endpoints(&both), ["192.168.8.100%1"]);
+    assert!(matches!(state(&both, "w0"), State::Used(..)));
+    assert_eq!(state(&both, "w1"), State::SameAddress("w0".to_owned()));
+    assert_eq!(both.parts.rules.len(), 2);
+    assert_eq!(both.open[&shared], "w0");
+    // The other one takes over when the first goes down.
+    view.links[0] = Link::test(1, "w0", false, false);
+    let second = planned(BOTH, &view, &Remembered::new());
+    assert_eq!(endpoints(&second), ["192.168.8.100%2"]);
+    assert_eq!(state(&second, "w0"), State::SameAddress("w1".to_owned()));
+    // Cheap first.
+    view.links[0] = Link::test(1, "w0", true, false);
+    let backup = BOTH.replacen("\"w0\"", "\"w0\"\nuse = \"backup\"", 1);
+    assert_eq!(endpoints(&planned(&backup, &view, &Remembered::new())), ["192.168.8.100%2"]);
 }
