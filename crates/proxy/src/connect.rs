@@ -276,6 +276,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn idle_connections_are_probed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let there = listener.local_addr().unwrap();
+        let connected = connect_to(there, None, options()).await.unwrap();
+        let (accepted, _) = crate::listen::accept(&listener, Duration::from_secs(40)).await.unwrap();
+        for (stream, seconds) in [(&connected, 25), (&accepted, 40)] {
+            let socket = SockRef::from(stream);
+            assert!(socket.keepalive().unwrap());
+            assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(seconds));
+        }
+    }
+
+    #[tokio::test]
     async fn mapped_address_is_reached_by_ipv4() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mapped =

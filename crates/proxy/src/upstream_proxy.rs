@@ -156,36 +156,35 @@ impl UpstreamProxy {
         let first = order.first().copied();
         let direct = first.filter(|pair| is_only || self.history.answered_in(*pair).is_some());
         let has_sent_data = AtomicBool::new(false);
-        let (mut is_held, mut under_way) = (false, Vec::new());
+        let (mut is_held, mut begun) = (false, Vec::new());
         let (mut candidates, mut attempts) = (Candidates::new(order), Attempts::new());
         if let Some(pair) = direct.filter(|_| candidates.next_due(true).is_some()) {
             candidates.delay_next(patience(self.history.answered_in(pair)));
-            under_way.push(pair);
+            begun.push(pair);
             attempts.add(self.attempt_at_once(pair, dialogue, early, &has_sent_data));
         }
         let mut later = pin!(async { pairs(&addresses.later().await, &from) });
-        let (mut is_later_due, mut reason) = (true, self.connect_error(&ErrorKind::HostUnreachable.into()));
+        let (mut is_later_due, mut reason) = (true, None);
         loop {
             let may_begin = !has_sent_data.load(Ordering::Relaxed);
             if let Some(pair) = may_begin.then(|| candidates.next_due(attempts.is_empty())).flatten() {
-                under_way.push(pair);
+                begun.push(pair);
                 attempts.add(self.attempt(pair, dialogue));
             } else if attempts.is_empty() && !is_later_due {
-                return Err(reason);
+                return Err(reason.unwrap_or_else(|| self.connect_error(&ErrorKind::HostUnreachable.into())));
             }
             tokio::select! {
                 (pair, ended) = attempts.next_ended(), if !attempts.is_empty() => match ended {
                     Ok((opened, answered_in)) => {
-                        self.note_success(pair, answered_in, &under_way, &reason);
+                        self.note_success(pair, answered_in, &begun, reason);
                         return Ok(opened);
                     }
                     Err(Failed { reason: failed, is_final }) => {
-                        under_way.retain(|other| *other != pair);
                         self.history.note(pair, None);
-                        reason = failed;
                         if is_final {
-                            return Err(reason);
+                            return Err(failed);
                         }
+                        reason = Some(failed);
                         is_held = false;
                         candidates.hurry();
                     }
@@ -280,17 +279,18 @@ impl UpstreamProxy {
         }
     }
 
-    /// Notes the pair that answered, and those that began before it and have not.
-    fn note_success(&self, pair: Pair, answered_in: Duration, under_way: &[Pair], reason: &NotConnected) {
+    /// Notes the pair that answered, and those that began before it and have not. `reason` is of the last one that failed.
+    fn note_success(&self, pair: Pair, answered_in: Duration, begun: &[Pair], reason: Option<NotConnected>) {
         self.history.note(pair, Some(answered_in));
-        let silent: Vec<_> = under_way.iter().copied().take_while(|other| *other != pair).collect();
+        let silent: Vec<_> = begun.iter().copied().take_while(|other| *other != pair).collect();
         for other in &silent {
             self.history.note(*other, None);
         }
-        if let (Some((to, from)), (_, reason)) = (silent.last(), reason) {
+        if let Some((to, from)) = silent.first() {
+            let reason = reason.map_or_else(|| "no answer in time".to_owned(), |(_, reason)| reason);
             let from = from.map_or_else(String::new, |from| format!(" from {from}"));
             PASSED_OVER.say(format_args!(
-                "the proxy {} ({to}) gives no valid answer{from}, and another address is used; last error: {reason}",
+                "the proxy {} ({to}) gives no valid answer{from}, and another address is used: {reason}",
                 self.via.proxy
             ));
         }

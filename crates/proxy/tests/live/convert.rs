@@ -1,7 +1,7 @@
 //! The Convert Protocol (RFC 8803) as clients see it, and as converters do.
 
 use super::namespace::{Need, machine_has};
-use super::program::{PATIENCE, Program, connect, echo, end_first, exchange, server};
+use super::program::{PATIENCE, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
 use super::socks::{answered, request, request_by_name, through};
 use proxy::convert::{ErrorCode, TcpOption, Tlv, emit, parse};
 use rustix::process::{Pid, Signal, kill_process};
@@ -69,6 +69,21 @@ fn by(converter: SocketAddr, more: &str) -> Program {
     Program::start("socks", &format!("[socks]\nlisten = [\"127.0.0.1:0\"]\n{via}"), 1)
 }
 
+/// Kinds of options that the kernel writes into a SYN, by its settings: window scale, SACK permitted, timestamps.
+fn options_of_tcp() -> Vec<u8> {
+    let is_on = |name: &str| {
+        let value = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).expect("Linux has it");
+        value.trim() != "0"
+    };
+    let all = [(3, "tcp_window_scaling"), (4, "tcp_sack"), (8, "tcp_timestamps")];
+    all.into_iter().filter(|(_, name)| is_on(name)).map(|(kind, _)| kind).collect()
+}
+
+/// These, and the option of Multipath TCP.
+fn options_of_multipath_tcp() -> Vec<u8> {
+    [options_of_tcp(), vec![30]].concat()
+}
+
 #[test]
 fn servers_are_reached_with_data_in_the_same_flight() {
     let converter = Program::start("convert", CONVERTER, 1);
@@ -78,7 +93,7 @@ fn servers_are_reached_with_data_in_the_same_flight() {
         let [Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
         // What Linux answers a SYN of Linux with.
         let kinds: Vec<u8> = options.iter().map(|option| option.kind).collect();
-        assert_eq!(kinds, [3, 4, 8]);
+        assert_eq!(kinds, options_of_tcp());
         assert_eq!((options[0].value.len(), options[1].value.len()), (1, 0));
         assert_eq!(&exchange::<10>(&stream, b""), b"first data");
         // In pieces as small as can be, it is the same.
@@ -101,7 +116,7 @@ fn a_converter_says_which_options_it_can_set() {
     let target = echo("127.0.0.1:0");
     let (tlvs, mut stream) = answer(&converter, &emit(&[Tlv::Info]).expect("it is short"));
     let [Tlv::SupportedTcpExtensions(kinds)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
-    assert_eq!(kinds.as_slice(), [3, 4, 8, 30]);
+    assert_eq!(kinds.as_slice(), options_of_multipath_tcp());
     assert_eq!(stream.read(&mut [0]).expect("it ends"), 0);
     let with = |options: &[(u8, &[u8])]| {
         let options = options.iter().map(|(kind, value)| TcpOption { kind: *kind, value: value.to_vec() });
@@ -126,7 +141,7 @@ fn a_converter_says_which_options_it_can_set() {
     let asked = emit(&[Tlv::Connect { server, options: vec![option.clone()] }]).expect("it is short");
     let (tlvs, _) = answer(&converter, &asked);
     let [Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
-    assert_eq!(options.iter().map(|option| option.kind).collect::<Vec<_>>(), [3, 4, 8, 30]);
+    assert_eq!(options.iter().map(|option| option.kind).collect::<Vec<_>>(), options_of_multipath_tcp());
     assert_eq!(options.last(), Some(&option));
     // A cookie of Fast Open, and a value that the kernel would choose otherwise.
     let (code, kinds) = error(&converter, &with(&[(34, &[1, 2, 3, 4]), (4, &[]), (30, &[0, 1])]));
@@ -451,4 +466,10 @@ fn a_new_process_takes_the_listeners_and_clients_go_on() {
         assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
         kill_process(Pid::from_raw(process).expect("a number"), Signal::TERM).expect("it runs");
     }
+}
+
+#[test]
+fn convert_keeps_urgent_bytes() {
+    let proxy = Program::start("convert", CONVERTER, 1);
+    keep_urgent_bytes(|target| connected_over(connect(proxy.address()), target));
 }

@@ -15,7 +15,9 @@ mod links;
 #[allow(dead_code, reason = "the tests of real transfers have more use for it")]
 mod namespace;
 mod outages;
+mod portal;
 mod program;
+mod resolver;
 mod reverse;
 mod router;
 mod router_links;

@@ -163,6 +163,15 @@ pub fn server(address: &str, serve: impl Fn(TcpStream) + Clone + Send + 'static)
     address
 }
 
+/// Sends back on each connection what comes.
+pub fn echo_on(listener: TcpListener) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || send_back(stream));
+        }
+    });
+}
+
 /// A server that sends back what comes, and ends when the client has.
 pub fn echo(address: &str) -> SocketAddr {
     server(address, send_back)
@@ -187,6 +196,33 @@ pub fn end_first(through: impl Fn(SocketAddr) -> TcpStream) {
     let mut answer = String::new();
     (&stream).read_to_string(&mut answer).expect("the server ends");
     assert_eq!(answer, "and now?");
+}
+
+/// Urgent data stay in the stream, in both directions (RFC 6093).
+pub fn keep_urgent_bytes(through: impl Fn(SocketAddr) -> TcpStream) {
+    let target = server("127.0.0.1:0", |mut stream| {
+        socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has it");
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).expect("the client ends");
+        write_urgently(&stream);
+        stream.write_all(&all).expect("the client reads");
+    });
+    let stream = through(target);
+    socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has it");
+    write_urgently(&stream);
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    let mut answer = String::new();
+    (&stream).read_to_string(&mut answer).expect("the server ends");
+    assert_eq!(answer, "abc!defabc!def");
+}
+
+/// Writes three bytes, an urgent one, and three more.
+pub fn write_urgently(stream: &TcpStream) {
+    let socket = socket2::SockRef::from(stream);
+    for (bytes, is_urgent) in [(&b"abc"[..], false), (b"!", true), (b"def", false)] {
+        let sent = if is_urgent { socket.send_out_of_band(bytes) } else { socket.send(bytes) };
+        assert_eq!(sent.expect("there is room"), bytes.len());
+    }
 }
 
 /// Writes and reads as much as goes, until that fails: with what, and how reading ended.

@@ -1,6 +1,6 @@
 //! Reverse proxies as clients and servers see them.
 
-use super::program::{Program, connect, echo, exchange, server};
+use super::program::{PATIENCE, Program, connect, echo, exchange, keep_urgent_bytes, server};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
@@ -39,14 +39,46 @@ fn servers_are_told_who_the_client_is() {
 }
 
 #[test]
+fn reverse_keeps_urgent_bytes() {
+    let started = std::cell::OnceCell::new();
+    keep_urgent_bytes(|target| {
+        connect(started.get_or_init(|| Program::start("reverse", &config(&[target], ""), 2)).address())
+    });
+}
+
+#[test]
+fn health_checks_send_a_local_header() {
+    for (version, header) in [("v1", &b"PROXY UNKNOWN\r\n"[..]), ("v2", b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0")] {
+        let (tell, told) = std::sync::mpsc::channel();
+        let checked = server("127.0.0.1:0", move |mut stream| {
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).expect("it ends");
+            tell.send(all).expect("the test waits");
+        });
+        let more = format!("proxy_protocol = \"{version}\"\nhealth_interval = \"100 ms\"");
+        let _proxy = Program::start("reverse", &config(&[checked], &more), 2);
+        assert_eq!(told.recv_timeout(PATIENCE).expect("a check"), header);
+    }
+}
+
+#[test]
+fn named_server_is_looked_up() {
+    let target = echo("127.0.0.1:0");
+    let text = config(&[target], "")
+        .replace(&target.to_string(), &format!("ip4-localhost.invalid:1\", \"localhost:{}", target.port()));
+    let proxy = Program::start("reverse", &text, 2);
+    assert_eq!(&exchange::<5>(&connect(proxy.address()), b"hello"), b"hello");
+}
+
+#[test]
 fn another_server_takes_the_place_of_one_that_is_gone_until_it_is_back() {
     let gone = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let there = server("127.0.0.1:0", |mut stream| drop(stream.write_all(b"second")));
     let proxy = Program::start("reverse", &config(&[gone, there], "health_interval = \"100 ms\""), 2);
     assert_eq!(&exchange::<6>(&connect(proxy.address()), b""), b"second");
-    proxy.line(&format!("web: the server {gone} does not answer"));
+    proxy.line(&format!("web: server {gone} does not answer; using the other servers"));
     let back = server(&gone.to_string(), |mut stream| drop(stream.write_all(b"first!")));
-    proxy.line(&format!("web: the server {back} is there again"));
+    proxy.line(&format!("web: server {back} answers again"));
     assert_eq!(&exchange::<6>(&connect(proxy.address()), b""), b"first!");
 }
 
@@ -56,6 +88,9 @@ fn without_any_server_the_client_is_reset() {
     let proxy = Program::start("reverse", &config(&[gone], ""), 2);
     let read = (&connect(proxy.address())).read(&mut [0]);
     assert_eq!(read.expect_err("nobody is there").kind(), ErrorKind::ConnectionReset);
+    let config = config(&[gone], "health_interval = \"100 ms\"");
+    Program::start("reverse", &config, 2)
+        .line("web: server 127.0.0.1:1 does not answer; it is the only server");
     proxy.line("web: no server answers");
 }
 

@@ -2,7 +2,7 @@
 
 use super::lan::{BESIDE, FAR, HOST, Lan, NAMED, NEEDS, SERVER, config, succeed};
 use super::namespace::machine_has;
-use super::program::{Config, PATIENCE, PROGRAM, Program, pour};
+use super::program::{Config, PATIENCE, PROGRAM, Program, pour, write_urgently};
 use rustix::process::Signal;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -147,7 +147,8 @@ fn what_is_found_is_so(lan: &Lan, mut router: Program) {
     // Behind the interface of the hosts is no uplink, which has to be no endpoint.
     assert!(said.contains("the only uplink is up0") && !said.contains("192.168.7.1"), "{said}");
     succeed(router_command(lan, &["nft", "flush", "ruleset"]));
-    assert!(check().contains("no   the router's rules or routes are gone"));
+    router.line("has removed or changed the table anabranch-router of nftables; put back");
+    assert_eq!(check(), said);
     router.signal(Signal::TERM);
     assert!(router.wait().success());
     let said = check();
@@ -155,6 +156,73 @@ fn what_is_found_is_so(lan: &Lan, mut router: Program) {
         said.contains("no   no router runs here") && said.contains("rules and routes are not there"),
         "{said}"
     );
+}
+
+/// Other programs remove rules, routes and tables, or their firewall drops what is handed over: connections never hang for long.
+#[test]
+fn router_survives_changes_by_other_programs() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("guard");
+    for server in ["0.0.0.0:80", "[::]:81"] {
+        lan.server(server, echo);
+    }
+    let servers = [at(SERVER[0], 80), at(SERVER[1], 81)];
+    let _far = lan.proxy();
+    let router = lan.router("");
+    let is_served = || assert_eq!(servers.map(|server| seen_from(&lan, server)), [BY_PROXY, BY_PROXY]);
+    is_served();
+    for family in ["-4", "-6"] {
+        for removed in ["rule del priority 500", "route flush table 1081"] {
+            lan.ip("router", &format!("{family} {removed}"));
+            router.line(&format!("put back: ip {family} "));
+            is_served();
+        }
+    }
+    for removed in [
+        "flush ruleset",
+        "flush chain inet anabranch-router prerouting",
+        "delete table inet anabranch-router",
+    ] {
+        succeed(router_command(&lan, &[&["nft"], &removed.split(' ').collect::<Vec<_>>()[..]].concat()));
+        router.line("put back");
+        is_served();
+    }
+    // A firewall drops what is handed over: hosts go on their own until it accepts.
+    let firewall = "table inet fw { chain input { type filter hook input priority filter; policy drop; \
+                    ct state established,related accept; iifname \"lo\" accept; }; }";
+    succeed(router_command(&lan, &["nft", firewall]));
+    let line = router.line("the chain inet fw input drops the packets of hosts");
+    assert_eq!(servers.map(|server| seen_from(&lan, server)), HOST);
+    let remedy = line.split(": ").last().expect("a remedy");
+    succeed(router_command(&lan, &["sh", "-c", remedy]));
+    router.line("takes the TCP connections of its hosts again");
+    is_served();
+}
+
+#[test]
+fn router_keeps_urgent_bytes() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("urgent");
+    lan.server("0.0.0.0:80", |mut stream| {
+        socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has it");
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).expect("the client ends");
+        write_urgently(&stream);
+        stream.write_all(&all).expect("the client reads");
+    });
+    let _far = lan.proxy();
+    let _router = lan.router("");
+    let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("it answers");
+    socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has it");
+    write_urgently(&stream);
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("the server ends");
+    assert!(answer.ends_with("\nabc!defabc!def"), "{answer}");
 }
 
 fn router_command(lan: &Lan, words: &[&str]) -> Command {

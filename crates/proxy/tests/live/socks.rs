@@ -1,6 +1,6 @@
 //! SOCKS 5 as clients see it.
 
-use super::program::{PATIENCE, Program, connect, echo, end_first, exchange, server};
+use super::program::{PATIENCE, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -29,7 +29,7 @@ pub fn answered(proxy: &Program, request: &[u8]) -> (u8, TcpStream) {
     answered_over(connect(proxy.address()), request)
 }
 
-fn answered_over(stream: TcpStream, request: &[u8]) -> (u8, TcpStream) {
+pub fn answered_over(stream: TcpStream, request: &[u8]) -> (u8, TcpStream) {
     assert_eq!(exchange(&stream, &[5, 1, 0]), [5, 0]);
     let [version, reply, reserved, kind] = exchange(&stream, request);
     assert_eq!((version, reserved), (5, 0));
@@ -60,6 +60,24 @@ fn addresses_of_both_families_and_names_are_reached() {
         let (reply, stream) = answered(&proxy, &request);
         assert_eq!(reply, 0, "{request:?}");
         assert_eq!(&exchange::<5>(&stream, b"hello"), b"hello");
+    }
+}
+
+#[test]
+fn socks_keeps_urgent_bytes() {
+    let proxy = Program::start("socks", OPEN, 1);
+    keep_urgent_bytes(|target| through(&proxy, target));
+}
+
+#[test]
+fn mapped_address_is_reached_after_the_filters() {
+    let target = echo("127.0.0.1:0");
+    let mapped = SocketAddr::new("::ffff:127.0.0.1".parse().expect("an address"), target.port());
+    let proxy = Program::start("socks", OPEN, 1);
+    assert_eq!(&exchange::<5>(&through(&proxy, mapped), b"hello"), b"hello");
+    for deny in ["127.0.0.0/8", "::ffff:0:0/96"] {
+        let proxy = Program::start("socks", &format!("{OPEN}deny = [\"{deny}\"]\n"), 1);
+        assert_eq!(answered(&proxy, &request(mapped)).0, 2, "{deny}");
     }
 }
 

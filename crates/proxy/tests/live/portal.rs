@@ -1,0 +1,106 @@
+//! A link on which something else accepts connections in place of the far proxy: a portal, an accelerator, a firewall.
+
+use super::program::{PATIENCE, Program, connect, echo, exchange, server};
+use super::socks::{OPEN, through};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// What happens on the first link.
+#[derive(Clone, Copy, Debug)]
+enum Portal {
+    /// Another program answers.
+    Answers,
+    /// Nothing is answered.
+    IsSilent,
+    /// The connection is closed at once.
+    Closes,
+    /// The connection is reset at once.
+    Resets,
+}
+
+/// The address of the first link, on which a portal is.
+const FIRST: [u8; 4] = [127, 0, 0, 2];
+
+/// Accepts connections: those over the first link as a portal does, while `is_there`; others go on to the far proxy.
+fn network(far: SocketAddr, portal: Portal, met: Arc<AtomicU32>) -> SocketAddr {
+    server("127.0.0.1:0", move |mut stream| {
+        if stream.peer_addr().is_ok_and(|peer| peer.ip() == IpAddr::from(FIRST)) {
+            met.fetch_add(1, Ordering::Relaxed);
+            match portal {
+                Portal::Answers => drop(stream.write_all(b"HTTP/1.1 302 Found\r\n\r\n")),
+                Portal::IsSilent => {}
+                Portal::Closes => return,
+                Portal::Resets => {
+                    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+                    return;
+                }
+            }
+            // Until the client gives up.
+            drop(std::io::copy(&mut stream, &mut std::io::sink()));
+            return;
+        }
+        let far = TcpStream::connect(far).expect("it listens");
+        let (mut up, mut to_far) = (stream.try_clone().expect("a copy"), far.try_clone().expect("a copy"));
+        std::thread::spawn(move || {
+            drop(std::io::copy(&mut up, &mut to_far));
+            drop(to_far.shutdown(Shutdown::Write));
+        });
+        drop(std::io::copy(&mut &far, &mut &stream));
+        drop(stream.shutdown(Shutdown::Write));
+    })
+}
+
+fn pass_portals(command: &str) {
+    let user = "name = \"alice\"\npassword = \"secret\"\n";
+    let open = OPEN.replace("socks", command);
+    let far = Program::start(command, &format!("{open}[[{command}.user]]\n{user}"), 1);
+    let target = echo("127.0.0.1:0");
+    for portal in [Portal::Answers, Portal::IsSilent, Portal::Closes, Portal::Resets] {
+        let met = Arc::new(AtomicU32::new(0));
+        let proxy = network(far.address(), portal, Arc::clone(&met));
+        let via = format!(
+            "[socks.via]\nproxy = \"{proxy}\"\nprotocol = \"{command}\"\nuser = {{ name = \"alice\", password = \"secret\" }}\n\
+             from = [\"127.0.0.2\", \"127.0.0.3\"]\n"
+        );
+        let near = Program::start("socks", &format!("[socks]\nlisten = [\"127.0.0.1:0\"]\n{via}"), 1);
+        for request in 0..3 {
+            let stream = through(&near, target);
+            assert_eq!(&exchange::<5>(&stream, b"hello"), b"hello", "{portal:?} {request}");
+        }
+        near.line("gives no valid answer from 127.0.0.2, and another address is used");
+        assert_ne!(met.load(Ordering::Relaxed), 0, "{portal:?}");
+    }
+}
+
+#[test]
+fn socks_passes_portals() {
+    pass_portals("socks");
+}
+
+#[test]
+fn convert_passes_portals() {
+    pass_portals("convert");
+}
+
+/// A connection that only asks whether a proxy answers is not logged.
+#[test]
+fn greeting_alone_is_not_logged() {
+    let far = Program::start(
+        "socks",
+        &format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n"),
+        1,
+    );
+    let stream = connect(far.address());
+    assert_eq!(exchange(&stream, &[5, 1, 0x82]), [5, 0x82]);
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+    drop(stream);
+    let stream = connect(far.address());
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    (&stream).write_all(&[9, 9]).expect("it reads");
+    drop((&stream).read(&mut [0]));
+    let line = far.line("127.0.0.1: ");
+    assert!(line.contains("no version of SOCKS"), "{line}");
+}
