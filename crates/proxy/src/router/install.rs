@@ -68,6 +68,9 @@ fn free(router: &Router) -> Result<(), Error> {
     Ok(())
 }
 
+/// `RTN_LOCAL`, as `ip -N` prints it.
+const LOCAL: &str = "2";
+
 /// The commands of a plan whose rule or route is missing.
 pub fn missing(router: &Router, plan: &Plan) -> Vec<[String; 2]> {
     let (mark, table) = (*router.mark.as_ref(), router.table.as_ref().to_string());
@@ -81,7 +84,7 @@ pub fn missing(router: &Router, plan: &Plan) -> Vec<[String; 2]> {
         })
     };
     let has_route = |family| {
-        let is_local = |route: &Value| route["type"] == "local" && route["dst"] == "default";
+        let is_local = |route: &Value| route["type"] == LOCAL && route["dst"] == "default";
         routes(family, &table).iter().any(is_local)
     };
     let mut missing = Vec::new();

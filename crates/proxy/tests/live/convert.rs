@@ -94,7 +94,7 @@ fn servers_are_reached_with_data_in_the_same_flight() {
         // What Linux answers a SYN of Linux with.
         let kinds: Vec<u8> = options.iter().map(|option| option.kind).collect();
         assert_eq!(kinds, options_of_tcp());
-        assert_eq!((options[0].value.len(), options[1].value.len()), (1, 0));
+        assert!(options.iter().all(|option| option.value.len() == usize::from(option.kind == 3)));
         assert_eq!(&exchange::<10>(&stream, b""), b"first data");
         // In pieces as small as can be, it is the same.
         let stream = connect(converter.address());
