@@ -110,7 +110,7 @@ fn what_another_proxy_speaks_is_said_or_is_socks() {
     };
     assert_eq!(of(""), Ok(Protocol::Socks));
     assert_eq!(of("protocol = \"convert\""), Ok(Protocol::Convert));
-    assert!(of("protocol = \"http\"").unwrap_err().starts_with("proxy.toml:3: unknown variant `http`"));
+    assert!(of("protocol = \"http\"").unwrap_err().starts_with("proxy.toml:3: unknown value \"http\""));
 }
 
 #[test]
@@ -136,9 +136,9 @@ fn mistakes_name_their_line() {
     for (text, said) in [
         ("[socks]\nlisten = [\"here\"]", "proxy.toml:2: "),
         ("[socks]\n\nlisten = []", "listens nowhere"),
-        ("[socks]\nlsten = []", "proxy.toml:2: unknown field `lsten`"),
-        ("[limits]\nhandshake = \"1 s\"", "proxy.toml:2: unknown field `handshake`"),
-        ("[sock]", "proxy.toml:1: unknown field `sock`"),
+        ("[socks]\nlsten = []", "proxy.toml:2: unknown key \"lsten\""),
+        ("[limits]\nhandshake = \"1 s\"", "proxy.toml:2: unknown key \"handshake\""),
+        ("[sock]", "proxy.toml:1: unknown key \"sock\""),
         ("[socks]\ndeny = [\"10.0.0.0/40\"]", "proxy.toml:2: \"10.0.0.0/40\" is no network"),
         ("[limits]\nhandshake_timeout = \"10\"", "\"10\" is no time; write one as \"10 s\""),
         ("[limits]\nhandshake_timeout = \"0 s\"", "is no time"),
@@ -150,7 +150,7 @@ fn mistakes_name_their_line() {
             "proxy.toml:2: [router] has no interface in interfaces",
         ),
         ("[router]\ninterfaces = [\"a\\\" }\"]\nvia = { proxy = \"a:1\" }", "is no name of an interface"),
-        ("[router]\ninterfaces = [\"a\"]", "proxy.toml:1: missing field `via`"),
+        ("[router]\ninterfaces = [\"a\"]", "proxy.toml:1: the key \"via\" is missing"),
         (
             "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a\" }",
             "proxy.toml:3: \"a\" is no host and port",
@@ -247,7 +247,7 @@ fn uplinks_are_read_and_their_mistakes_told() {
         ),
         ("[[uplink]]\ninterface = \"w0\"\ngateway = \"0.0.0.0\"", "uplinks.toml:3: 0.0.0.0 is no gateway"),
         ("[[uplink]]\ninterface = \"w0\"\nuse = \"standby\"", "use = \"standby\""),
-        ("[[uplink]]\ninterface = \"w0\"\nuse = \"often\"", "unknown variant"),
+        ("[[uplink]]\ninterface = \"w0\"\nuse = \"often\"", "unknown value"),
         (
             "[[uplink]]\ninterface = \"w0\"\n[uplinks]\ntable = 252",
             "uplinks.toml:4: [uplinks] table = 252: 2 tables",

@@ -6,7 +6,7 @@
 use super::commands::{ip, nft};
 use super::firewall::{Dropping, dropping};
 use super::install::{has_table, list_table, missing, ruleset};
-use super::rules::{Plan, TABLE, families, plan, removal};
+use super::rules::{Family, Plan, TABLE, families, plan, removal};
 use crate::config::Router;
 use crate::error::Error;
 use crate::log;
@@ -24,8 +24,10 @@ const FIX_WINDOW: Duration = Duration::from_secs(10);
 pub struct Guard {
     router: Router,
     names: BTreeSet<IpAddr>,
-    /// The table of nftables as `nft` lists it, if it is ours and there.
-    listed: Option<String>,
+    /// The table of nftables as `nft` lists it, for these families and names.
+    listed: Option<(Vec<Family>, String)>,
+    /// Whether the table is there, and so marks packets.
+    is_marking: bool,
     /// Why connections pass the router by, or hang where others install the rules.
     trouble: Option<String>,
     /// A firewall that is suspected.
@@ -38,10 +40,12 @@ impl Guard {
     /// For a router with these addresses of names in `bypass`; if it installs at all, it has just installed.
     pub fn new(router: Router, names: BTreeSet<IpAddr>) -> Self {
         let listed = router.install.then(list_table).and_then(Result::ok);
+        let is_marking = router.install;
         Self {
             router,
             names,
-            listed,
+            listed: listed.map(|listed| (families(), listed)),
+            is_marking,
             trouble: None,
             suspected: None,
             fixes: VecDeque::new(),
@@ -58,9 +62,10 @@ impl Guard {
     pub fn renew(&mut self, names: BTreeSet<IpAddr>) -> Result<(), Error> {
         let text = super::rules::renewal(&names);
         self.names = names;
-        if self.listed.is_some() && !self.has_ended {
+        self.listed = None;
+        if self.is_marking && self.router.install && !self.has_ended {
             nft(&text)?;
-            self.listed = list_table().ok();
+            self.listed = list_table().ok().map(|listed| (families(), listed));
         }
         Ok(())
     }
@@ -158,25 +163,33 @@ impl Guard {
         let changed = match (is_wanted, &listed) {
             (false, None) => Ok(()),
             (false, Some(_)) => nft(&removal()),
-            (true, Some(_)) if listed == self.listed => Ok(()),
-            (true, _) => {
-                let is_gone = self.listed.is_some();
-                if is_gone {
-                    self.fixes.push_back(Instant::now());
-                }
-                let installed = nft(&self.plan().nft);
-                if is_gone && installed.is_ok() {
-                    log::say(format_args!(
-                        "router: another program has removed or changed the table {TABLE} of nftables; put back"
-                    ));
-                }
-                installed
-            }
+            (true, Some(_)) if listed == self.expected() => Ok(()),
+            (true, _) => nft(&self.plan().nft).map(|()| self.note_table()),
         };
         if let Err(error) = changed {
             log::say(format_args!("router: cannot change the table {TABLE} of nftables: {error}"));
         }
-        self.listed = if is_wanted { list_table().ok() } else { None };
+        self.is_marking = is_wanted;
+    }
+
+    /// Notes how the table is listed, which has just been installed.
+    fn note_table(&mut self) {
+        if self.is_marking {
+            self.fixes.push_back(Instant::now());
+            log::say(format_args!(
+                "router: another program has removed or changed the table {TABLE} of nftables; put back"
+            ));
+        }
+        // A list that is known is compared by the next check: another program may have been faster.
+        if self.expected().is_none() || self.is_dispute() {
+            self.listed = list_table().ok().map(|listed| (families(), listed));
+        }
+    }
+
+    /// The list of the table, if it is known for the families that this machine has now.
+    fn expected(&self) -> Option<String> {
+        let (of, listed) = self.listed.as_ref()?;
+        (*of == families()).then(|| listed.clone())
     }
 
     fn is_dispute(&mut self) -> bool {

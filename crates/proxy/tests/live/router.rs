@@ -128,7 +128,7 @@ fn hosts_are_carried_by_a_converter() {
     assert!(heard.len() - line == 1 << 20 && heard[line..].iter().all(|&byte| byte == 7));
     // A server that refuses, and a converter that has gone.
     assert_eq!(end_of(&lan, "host", at(SERVER[0], 9)), Some(ErrorKind::ConnectionReset));
-    router.line("says: nobody listens there");
+    router.line("reports: ");
     far.signal(Signal::KILL);
     far.wait();
     assert_eq!(end_of(&lan, "host", at(SERVER[0], 80)), Some(ErrorKind::ConnectionReset));
