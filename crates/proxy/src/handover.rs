@@ -55,7 +55,7 @@ impl Inherited {
             Ok(Self { sockets: receive_all(&channel)?, channel })
         };
         receiving().map(Some).map_err(|error: io::Error| {
-            Error::Refused(format!("{VARIABLE} is set, and no process hands over its listeners: {error}"))
+            Error::Refused(format!("{VARIABLE} is set, but no process hands over its listeners: {error}"))
         })
     }
 

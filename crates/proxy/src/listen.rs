@@ -55,7 +55,7 @@ fn take(sockets: &mut Vec<Socket>, address: SocketAddr, transport: Transport) ->
 /// # Errors
 /// As [`listen`], and without the capability for it.
 pub fn intercept(address: SocketAddr) -> Result<TcpListener, Error> {
-    let refused = |error| Error::Refused(format!("cannot take connections to others at {address}: {error}"));
+    let refused = |error| Error::Refused(format!("cannot intercept connections at {address}: {error}"));
     let listener = listen(address, Transport::Tcp, None)?;
     // The kernel looks when a connection comes, not when the socket is bound.
     let socket = SockRef::from(&listener);

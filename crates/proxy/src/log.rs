@@ -50,7 +50,7 @@ impl Limited {
                 if kept == 0 {
                     say(line);
                 } else {
-                    say(format_args!("{line} ({kept} more like it since the last)"));
+                    say(format_args!("{line} ({kept} similar lines suppressed)"));
                 }
             }
         }

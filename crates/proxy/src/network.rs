@@ -67,7 +67,7 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("\"{text}\" is no network; write one as 10.0.0.0/8 or fc00::/7");
+        let wrong = || format!("\"{text}\" is no network; write it as 10.0.0.0/8 or fc00::/7");
         let (address, bits) =
             text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
@@ -80,7 +80,7 @@ impl FromStr for Network {
         if network.address == address {
             Ok(network)
         } else {
-            Err(format!("\"{text}\" is an address in a network; the network is {network}"))
+            Err(format!("\"{text}\" is an address within a network; the network is {network}"))
         }
     }
 }
@@ -132,6 +132,6 @@ mod tests {
             assert!(text.parse::<Network>().expect_err(text).contains("is no network"));
         }
         let inside = "10.1.0.0/8".parse::<Network>().expect_err("an address inside");
-        assert_eq!(inside, "\"10.1.0.0/8\" is an address in a network; the network is 10.0.0.0/8");
+        assert_eq!(inside, "\"10.1.0.0/8\" is an address within a network; the network is 10.0.0.0/8");
     }
 }

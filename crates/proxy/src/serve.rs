@@ -150,10 +150,10 @@ impl Stop {
             match passed {
                 Ok(process) => {
                     systemd::notify(&format!("MAINPID={process}"));
-                    return log::say(format_args!("the process {process} takes the listeners"));
+                    return log::say(format_args!("process {process} takes over the listeners"));
                 }
                 Err(error) => {
-                    log::say(format_args!("the program cannot be started anew, all stays as it is: {error}"));
+                    log::say(format_args!("cannot restart, the old process goes on: {error}"));
                 }
             }
         }
@@ -202,7 +202,7 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
     drop(listeners);
     let open = most - places.slots.available_permits();
     if open > 0 {
-        log::say(format_args!("ends; {open} connections have some time left"));
+        log::say(format_args!("stopping; {open} connections have up to drain_timeout"));
     }
     let all_ended = places.slots.acquire_many(u32::try_from(most).unwrap_or(u32::MAX));
     tokio::select! {
@@ -239,7 +239,7 @@ async fn accept_all<S: Service>(
             Ok((client, peer)) => {
                 let Some(place) = places.sources.place(peer.ip()) else {
                     TOO_MANY.say(format_args!(
-                        "{}: {} has as many connections open as one source may (max_per_source); a new one is reset",
+                        "{}: {} has max_per_source connections open; a new one is reset",
                         service.name(),
                         peer.ip(),
                     ));
@@ -257,7 +257,7 @@ async fn accept_all<S: Service>(
                 });
             }
             Err(error) if is_shortage(&error) => {
-                NOT_ACCEPTED.say(format_args!("{}: accepts nobody just now: {error}", service.name()));
+                NOT_ACCEPTED.say(format_args!("{}: cannot accept connections: {error}", service.name()));
                 tokio::time::sleep(SHORT_OF).await;
             }
             // The client's affair: it has gone before it was accepted.
@@ -282,7 +282,7 @@ fn notice_plain(service: &impl Service, client: &TcpStream, peer: SocketAddr, tr
     if plain {
         SAID.call_once(|| {
             log::say(format_args!(
-                "{}: {} comes by TCP and so over one link: there, or on the way, is no Multipath TCP; this is said once",
+                "{}: {} connects by TCP, over one link: it or its network has no Multipath TCP; logged once",
                 service.name(),
                 peer.ip(),
             ));
@@ -292,8 +292,7 @@ fn notice_plain(service: &impl Service, client: &TcpStream, peer: SocketAddr, tr
 
 async fn free_slot<S: Service>(service: &Arc<S>, slots: &Arc<Semaphore>) -> OwnedSemaphorePermit {
     if slots.available_permits() == 0 {
-        NO_ROOM
-            .say(format_args!("{}: as many connections are open as may be; new ones wait", service.name()));
+        NO_ROOM.say(format_args!("{}: max_connections are open; new ones wait", service.name()));
     }
     Arc::clone(slots).acquire_owned().await.expect("it is never closed")
 }

@@ -36,7 +36,7 @@ impl Transport {
             Ok(_) => Self::Mptcp,
             Err(error) => {
                 log::say(format_args!(
-                    "no Multipath TCP here ({error}; is net.mptcp.enabled 1?): goes on with TCP, over one link"
+                    "no Multipath TCP ({error}; is net.mptcp.enabled 1?): using TCP, over one link"
                 ));
                 Self::Tcp
             }

@@ -16,6 +16,6 @@ pub fn notify(state: &str) {
         UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(|_| ())
     };
     if let Err(error) = telling() {
-        super::log::say(format_args!("systemd is not told \"{state}\": {error}"));
+        super::log::say(format_args!("cannot notify systemd of {state}: {error}"));
     }
 }

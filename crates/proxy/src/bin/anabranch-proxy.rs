@@ -4,7 +4,7 @@
 mod linux {
     use proxy::{
         Error,
-        config::{Config, Limits, Router, Socks, Watch},
+        config::{self, Config, Limits, Router, Socks, Watch},
         convert, reverse, router, socks, uplinks, watch,
     };
     use std::io::{ErrorKind, Write};
@@ -14,20 +14,22 @@ mod linux {
     const USAGE: &str = "\
 Multipath TCP for hosts that have none
 
-anabranch-proxy socks [--config FILE]     SOCKS 5: clients name the server that they want
-anabranch-proxy reverse --config FILE     servers that have TCP alone, reached by Multipath TCP
-anabranch-proxy convert --config FILE     Convert (RFC 8803): clients name the server's address, in one flight with their data
-anabranch-proxy router --config FILE      hosts behind this one, which know nothing of it
-                       [--print]          what that installs, for a shell, and nothing else
-anabranch-proxy uplinks --config FILE     keeps rules, routes and endpoints of several links as the links are
-                       [--print]          what that is just now, for a shell, and nothing else
-anabranch-proxy watch [ADDRESS:PORT]      what passes through one with [watch] in its file
+anabranch-proxy socks [--config FILE]     Serve SOCKS 5 clients
+anabranch-proxy reverse --config FILE     Put Multipath TCP before servers that have TCP alone
+anabranch-proxy convert --config FILE     Serve clients of Convert (RFC 8803)
+anabranch-proxy router --config FILE      Carry the connections of hosts behind this router
+                       [--print]          Print what it installs, for a shell, and exit
+anabranch-proxy uplinks --config FILE     Keep rules, routes and endpoints of several links
+                       [--print]          Print what is to be there now, for a shell, and exit
+anabranch-proxy watch [ADDRESS:PORT]      Show the traffic of a proxy with [watch] in its file
 anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
-                                          why only one link is used, and what to type
+                                          Find out why only one link is used
 
---to      the proxy to connect to; with --config it is that of [socks.via] or [router.via]
---config  a TOML file; without one, socks listens on 127.0.0.1:1080
+--to      proxy to connect to; with --config, that of [socks.via] or [router.via]
+--config  TOML file; without one, socks listens on 127.0.0.1:1080
 ";
+
+    const COMMANDS: [&str; 7] = ["socks", "reverse", "convert", "router", "uplinks", "watch", "check"];
 
     pub fn main() -> ExitCode {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -60,9 +62,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
             }
             ["reverse", rest @ ..] => {
                 let Some(file) = file(rest)? else {
-                    return Err(Error::Input(
-                        "reverse needs --config: its servers are in the file".to_owned(),
-                    ));
+                    return Err(Error::Input("reverse needs --config FILE with the servers".to_owned()));
                 };
                 let Config { reverse, limits, watch, .. } = Config::read(file)?;
                 if reverse.is_empty() {
@@ -74,9 +74,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
             }
             ["convert", rest @ ..] => {
                 let Some(file) = file(rest)? else {
-                    return Err(Error::Input(
-                        "convert needs --config: its clients are in the file".to_owned(),
-                    ));
+                    return Err(Error::Input("convert needs --config FILE with the clients".to_owned()));
                 };
                 let Config { convert, limits, watch, .. } = Config::read(file)?;
                 let settings = convert.ok_or_else(|| missing("[convert]", file))?;
@@ -106,15 +104,23 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                 let address = match rest {
                     [] => *Watch::default().listen.as_ref(),
                     [address] => address.parse().map_err(|_| {
-                        Error::Input(format!("\"{address}\" is no address and port, as 127.0.0.1:9180"))
+                        Error::Input(format!(
+                            "\"{address}\" is no address with a port; write it as 127.0.0.1:9180"
+                        ))
                     })?,
-                    _ => return Err(Error::Input("watch takes one address and port".to_owned())),
+                    _ => return Err(Error::Input("watch takes one address with a port".to_owned())),
                 };
                 watch::terminal::show(address)
             }
             ["--version" | "-V"] => print(concat!("anabranch-proxy ", env!("CARGO_PKG_VERSION"), "\n")),
             [] | ["help"] => print(USAGE),
-            [other, ..] => Err(Error::Input(format!("\"{other}\" is none of its commands\n\n{USAGE}"))),
+            [other, ..] => {
+                let remedy = config::nearest(other, &COMMANDS).map_or_else(
+                    || "see anabranch-proxy --help".to_owned(),
+                    |near| format!("did you mean \"{near}\"?"),
+                );
+                Err(Error::Input(format!("unknown command \"{other}\"; {remedy}")))
+            }
         }
     }
 
@@ -151,15 +157,15 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         let (via, proxy, router) = match rest.as_slice() {
             [] => (None, None, None),
             ["--to", proxy] => (None, Some((*proxy).to_owned()), None),
-            ["--to"] => return Err(Error::Input("--to takes HOST:PORT".to_owned())),
+            ["--to"] => return Err(Error::Input("--to needs HOST:PORT".to_owned())),
             ["--to", ..] | [_, _, "--to", ..] => {
                 return Err(Error::Input(
-                    "check takes --to HOST:PORT or --config FILE, and not both".to_owned(),
+                    "check takes --to HOST:PORT or --config FILE, but not both".to_owned(),
                 ));
             }
             rest => {
-                let file =
-                    file(rest)?.ok_or_else(|| Error::Input("check takes --to HOST:PORT".to_owned()))?;
+                let file = file(rest)?
+                    .ok_or_else(|| Error::Input("check takes --to HOST:PORT or --config FILE".to_owned()))?;
                 let Config { socks, router, .. } = Config::read(file)?;
                 let of_router = router.as_ref().map(|router| router.via.clone());
                 let via = of_router.or_else(|| socks.and_then(|socks| socks.via));
@@ -179,14 +185,14 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         }
         match findings.iter().filter(|finding| !finding.good).count() {
             0 => Ok(()),
-            1 => Err(Error::Refused("one thing is to be put right".to_owned())),
-            many => Err(Error::Refused(format!("{many} things are to be put right, the first one first"))),
+            1 => Err(Error::Refused("1 finding needs a fix".to_owned())),
+            many => Err(Error::Refused(format!("{many} findings need a fix; begin with the first"))),
         }
     }
 
     fn router_settings(rest: &[&str]) -> Result<(Router, Limits, Option<Watch>), Error> {
         let Some(file) = file(rest)? else {
-            return Err(Error::Input("router needs --config: its proxy is in the file".to_owned()));
+            return Err(Error::Input("router needs --config FILE with the proxy".to_owned()));
         };
         let Config { router, limits, watch, .. } = Config::read(file)?;
         Ok((router.ok_or_else(|| missing("[router]", file))?, limits, watch))
@@ -194,7 +200,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
 
     fn uplinks_file(rest: &[&str]) -> Result<Config, Error> {
         let Some(file) = file(rest)? else {
-            return Err(Error::Input("uplinks needs --config: the links are in the file".to_owned()));
+            return Err(Error::Input("uplinks needs --config FILE with the links".to_owned()));
         };
         let config = Config::read(file)?;
         if config.uplink.is_empty() { Err(missing("[[uplink]]", file)) } else { Ok(config) }
@@ -204,14 +210,16 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         match rest {
             [] => Ok(None),
             ["--config", file] => Ok(Some(Path::new(file))),
-            ["--config"] => Err(Error::Input("--config takes the name of a file".to_owned())),
-            ["--config", _, more, ..] => Err(Error::Input(format!("{more} is one word too many"))),
-            [other, ..] => Err(Error::Input(format!("{other} is no option here"))),
+            ["--config"] => Err(Error::Input("--config needs the name of a file".to_owned())),
+            ["--config", _, more, ..] => Err(Error::Input(format!("unexpected argument \"{more}\""))),
+            [other, ..] => {
+                Err(Error::Input(format!("unknown option \"{other}\"; see anabranch-proxy --help")))
+            }
         }
     }
 
     fn missing(table: &str, file: &Path) -> Error {
-        Error::Input(format!("{}: has no {table}", file.display()))
+        Error::Input(format!("{}: the table {table} is missing", file.display()))
     }
 }
 
@@ -222,6 +230,6 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
-    eprintln!("anabranch-proxy: the proxies are Linux's");
+    eprintln!("anabranch-proxy: the proxies need Linux");
     std::process::exit(1);
 }

@@ -50,7 +50,9 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
         return findings;
     }
     findings.push(match facts.uplinks.as_slice() {
-        [] => no("no interface that is up has an address", "connect the links first"),
+        [] => no("no interface that is up has an address", "connect the links"),
+        // The address that it shares is the finding.
+        [one] if !facts.shared.is_empty() => yes(format!("1 uplink: {} {}", one.device, one.address)),
         [one] => {
             no(format!("the only uplink is {} with {}", one.device, one.address), "connect a second link")
         }
@@ -62,8 +64,8 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
     }
     if facts.userspace {
         findings.push(no(
-            "subflows are left to a program (net.mptcp.pm_type = 1)",
-            "sysctl -w net.mptcp.pm_type=0, unless mptcpd is to do it",
+            "a program manages subflows (net.mptcp.pm_type = 1)",
+            "sysctl -w net.mptcp.pm_type=0, unless mptcpd is meant to manage them",
         ));
     } else {
         findings.extend(limits(facts));
@@ -106,7 +108,7 @@ fn limits(facts: &Facts) -> Option<Finding> {
     let allowed = facts.subflows?;
     Some(if allowed < wanted {
         no(
-            format!("connections may have {allowed} further subflows, and want {wanted}"),
+            format!("connections may have {allowed} further subflows, but need {wanted}"),
             format!("ip mptcp limits set subflow {}", wanted.max(2)),
         )
     } else {
@@ -299,7 +301,7 @@ mod tests {
             (Facts { userspace: true, ..healthy() }, "net.mptcp.pm_type=0"),
             (
                 Facts { subflows: Some(0), ..healthy() },
-                "may have 0 further subflows, and want 1; ip mptcp limits set subflow 2",
+                "may have 0 further subflows, but need 1; ip mptcp limits set subflow 2",
             ),
             (alone, "the only uplink is wlan0"),
             (no_endpoint, "ip mptcp endpoint add 198.51.100.1 dev wwan0 subflow"),

@@ -48,7 +48,9 @@ impl Default for Convert {
 pub(super) fn check_convert(convert: &Convert, text: &Text<'_>) -> Result<(), Error> {
     check_users(&convert.users, text)?;
     if convert.listen.is_empty() {
-        return Err(text.mistake(None, "[convert] listens nowhere; use: listen = [\"127.0.0.1:1082\"]"));
+        return Err(
+            text.mistake(None, "[convert] has no address to listen on; write listen = [\"127.0.0.1:1082\"]")
+        );
     }
     if let Some(all) = convert.clients.iter().find(|network| network.as_ref().is_all()) {
         let said = format!(

@@ -23,8 +23,9 @@ pub struct Part {
 pub fn refuse(parts: &[Part], text: &Text<'_>) -> Result<(), Error> {
     for (number, Part { name, .. }) in parts.iter().enumerate() {
         if let Some((step, place)) = way_back(parts, number) {
-            let said =
-                format!("{name} leads to {step}, where {name} listens itself: it would be its own client");
+            let said = format!(
+                "{name} leads to {step}, where {name} listens itself: a loop; change one of the addresses"
+            );
             return Err(text.mistake(Some(place), &said));
         }
     }

@@ -21,6 +21,7 @@ use core::net::SocketAddr;
 use loops::Part;
 pub use loops::reaches;
 use place::Text;
+pub use place::nearest;
 pub use router::{Bypass, Router};
 use serde::Deserialize;
 pub use server::Server;
@@ -165,7 +166,7 @@ impl Default for Limits {
 
 fn at_least_one<'de, D: serde::Deserializer<'de>>(source: D) -> Result<usize, D::Error> {
     match usize::deserialize(source)? {
-        0 => Err(serde::de::Error::custom("with 0 nobody is served; write at least 1")),
+        0 => Err(serde::de::Error::custom("must be at least 1, but is 0")),
         number => Ok(number),
     }
 }
@@ -178,15 +179,15 @@ impl Config {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let file = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::Input(format!("{file}: there is no such file")),
-            ErrorKind::InvalidData => Error::Input(format!("{file}: is no text (UTF-8)")),
+            ErrorKind::NotFound => Error::Input(format!("{file}: no such file")),
+            ErrorKind::InvalidData => Error::Input(format!("{file}: not a text in UTF-8")),
             _ => Error::Input(format!("{file}: {error}")),
         })?;
         let config = Self::parse(&text, &file.to_string())?;
         let mode = std::fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
         if config.has_secrets() && mode & 0o007 != 0 {
             return Err(Error::Input(format!(
-                "{file}: holds passwords and everybody on this machine may read it; use: chmod o= {file}"
+                "{file}: contains passwords, but all users of this machine can read it; run: chmod o= {file}"
             )));
         }
         Ok(config)
@@ -274,12 +275,13 @@ fn check_socks(socks: &Socks, text: &Text<'_>) -> Result<(), Error> {
         Some(address) => Err(text.mistake(
             Some(address.span()),
             &format!(
-                "at {} anybody could use this proxy; name who may in [[socks.user]], or listen on 127.0.0.1",
+                "{} is open to everyone; add users in [[socks.user]], or listen on 127.0.0.1",
                 address.as_ref()
             ),
         )),
         None if socks.listen.is_empty() => {
-            Err(text.mistake(None, "[socks] listens nowhere; use: listen = [\"127.0.0.1:1080\"]"))
+            Err(text
+                .mistake(None, "[socks] has no address to listen on; write listen = [\"127.0.0.1:1080\"]"))
         }
         None => Ok(()),
     }
@@ -288,10 +290,15 @@ fn check_socks(socks: &Socks, text: &Text<'_>) -> Result<(), Error> {
 fn check_reverse(reverse: &Reverse, before: &[Reverse], text: &Text<'_>) -> Result<(), Error> {
     let name = &reverse.name;
     if reverse.listen.is_empty() {
-        return Err(text.mistake(None, &format!("[[reverse]] {name} listens nowhere")));
+        return Err(text.mistake(
+            None,
+            &format!("[[reverse]] {name} has no address to listen on; write listen = [\"0.0.0.0:443\"]"),
+        ));
     }
     if reverse.to.is_empty() {
-        return Err(text.mistake(None, &format!("[[reverse]] {name} has no server in to")));
+        return Err(
+            text.mistake(None, &format!("[[reverse]] {name} has no server; write to = [\"192.0.2.1:443\"]"))
+        );
     }
     for address in reverse.listen.iter().filter(|address| address.port() != 0) {
         if let Some(other) = before.iter().find(|other| other.listen.contains(address)) {
@@ -311,7 +318,7 @@ fn check_watch(watch: &Watch, text: &Text<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let said = format!(
-        "at {address} others could see who is connected to what; listen on 127.0.0.1, or say beyond_loopback = true"
+        "{address} shows other machines all connections; listen on 127.0.0.1, or set beyond_loopback = true"
     );
     Err(text.mistake(Some(watch.listen.span()), &said))
 }
@@ -319,8 +326,7 @@ fn check_watch(watch: &Watch, text: &Text<'_>) -> Result<(), Error> {
 fn check_via(via: &Via, socks: &Socks) -> Result<(), String> {
     check_proxy(via)?;
     if !(socks.allow.is_empty() && socks.deny.is_empty()) || socks.multipath_upstream {
-        let said =
-            "with via the other proxy connects to servers: allow, deny and multipath_upstream belong there";
+        let said = "with via the other proxy connects to servers: move allow, deny and multipath_upstream to its file";
         return Err(said.to_owned());
     }
     via.user.as_ref().map_or(Ok(()), check_user)

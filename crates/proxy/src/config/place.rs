@@ -28,10 +28,23 @@ fn plainly(message: &str) -> String {
     known(message).or_else(|| syntax(message)).unwrap_or_else(|| message.replace('`', "\""))
 }
 
+/// Keys of `[limits]`, which are sometimes looked for elsewhere.
+const LIMITS: [&str; 6] = [
+    "handshake_timeout",
+    "connect_timeout",
+    "max_connections",
+    "max_per_source",
+    "drain_timeout",
+    "keep_alive",
+];
+
 /// Messages about keys and values.
 fn known(message: &str) -> Option<String> {
     let (names, rest) = (quoted(message), message.split_once("`, ").map_or("", |(_, rest)| rest));
     let valid = names.get(1..).unwrap_or_default();
+    if message.starts_with("unknown field ") && names.first().is_some_and(|name| LIMITS.contains(name)) {
+        return Some(format!("\"{}\" does not belong here; write it in [limits]", names.first()?));
+    }
     if message.starts_with("unknown field ") {
         return Some(format!(
             "unknown key \"{}\"; {}",
@@ -88,7 +101,7 @@ fn remedy(name: &str, valid: &[&str], label: &str) -> String {
 }
 
 /// The name with the nearest spelling: a third of the letters may be wrong.
-fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
     let distance = |candidate: &str| strsim::damerau_levenshtein(&name.to_lowercase(), candidate);
     let near = valid.iter().map(|&candidate| (distance(candidate), candidate));
     let tolerance = name.chars().count().div_ceil(3).min(4);
@@ -105,7 +118,7 @@ fn quoted(message: &str) -> Vec<&str> {
 /// A line of the file for each key that has to be there.
 fn example(key: &str) -> &'static str {
     match key {
-        "name" => "name = \"alice\"",
+        "name" => "name = \"a name\"",
         "password" => "password = \"a long password\"",
         "proxy" => "proxy = \"proxy.example.org:1080\"",
         "via" => "a table [router.via] with proxy = \"proxy.example.org:1080\"",
@@ -158,6 +171,10 @@ mod tests {
     fn wrong_names_have_the_nearest_spelling() {
         for (text, message) in [
             ("[socks]\nlistne = []", "2: unknown key \"listne\"; did you mean \"listen\"?"),
+            (
+                "[socks]\nconnect_timeout = \"5 s\"",
+                "2: \"connect_timeout\" does not belong here; write it in [limits]",
+            ),
             ("[scoks]", "1: unknown key \"scoks\"; did you mean \"socks\"?"),
             ("[watch]\nport = 1", "2: unknown key \"port\"; valid keys: listen, beyond_loopback"),
             (

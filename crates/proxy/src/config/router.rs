@@ -85,25 +85,29 @@ pub(super) fn check_router(router: &Router, text: &Text<'_>) -> Result<(), Error
     let mistake = |place, said: &str| Err(text.mistake(Some(place), said));
     let interfaces = &router.interfaces;
     if interfaces.as_ref().is_empty() {
-        return mistake(interfaces.span(), "[router] has no interface in interfaces; name those of the LAN");
+        return mistake(
+            interfaces.span(),
+            "interfaces is empty; add the interfaces of the LAN, such as \"lan0\"",
+        );
     }
     // They become a part of the rules' text.
     if let Some(name) = interfaces.as_ref().iter().find(|name| !is_interface(name)) {
-        return mistake(interfaces.span(), &format!("\"{name}\" is no name of an interface"));
+        return mistake(interfaces.span(), &format!("\"{name}\" is not the name of an interface"));
     }
     if *router.mark.as_ref() == 0 {
-        return mistake(router.mark.span(), "a mark has at least one bit, such as 0x8000000");
+        return mistake(router.mark.span(), "mark must have at least one bit, such as 0x8000000");
     }
     if TABLES_OF_THE_KERNEL.contains(router.table.as_ref()) {
-        return mistake(router.table.span(), &format!("table {} is the kernel's own", router.table.as_ref()));
-    }
-    if router.port == 0 {
-        return Err(
-            text.mistake(None, "[router] port is where the rules hand connections over, and cannot be 0")
+        return mistake(
+            router.table.span(),
+            &format!("table {} belongs to the kernel; write another, such as 1081", router.table.as_ref()),
         );
     }
+    if router.port == 0 {
+        return Err(text.mistake(None, "[router] port must not be 0; write one that is free, such as 1081"));
+    }
     if let Some(name) = router.bypass.names.iter().find(|name| !is_name(name.as_ref())) {
-        return mistake(name.span(), &format!("\"{}\" is no name of a host", name.as_ref()));
+        return mistake(name.span(), &format!("\"{}\" is not the name of a host", name.as_ref()));
     }
     let via = router.via.as_ref();
     check_proxy(via)

@@ -88,8 +88,8 @@ fn an_open_converter_is_refused() {
         Config::parse(&format!("[convert]\nlisten = [\"127.0.0.1:1\", \"[::]:1\"]\n{more}"), "proxy.toml")
     };
     for (more, said) in [
-        ("", "proxy.toml:2: at [::]:1 anybody could use this converter"),
-        ("cookies = true", "proxy.toml:2: at [::]:1 anybody could use this converter"),
+        ("", "proxy.toml:2: [::]:1 is open to everyone"),
+        ("cookies = true", "proxy.toml:2: [::]:1 is open to everyone"),
         ("clients = [\"10.0.0.0/8\", \"::/0\"]", "proxy.toml:3: ::/0 is everybody"),
         ("[[convert.user]]\nname = \"\"\npassword = \"b\"", "proxy.toml:3: a name has 1 to 255 bytes"),
     ] {
@@ -124,7 +124,7 @@ fn an_open_relay_is_refused() {
     let open = "[socks]\nallow = []\nlisten = [\"127.0.0.1:1\", \"0.0.0.0:1080\"]";
     assert_eq!(
         mistake(open),
-        "proxy.toml:3: at 0.0.0.0:1080 anybody could use this proxy; name who may in [[socks.user]], or listen on 127.0.0.1"
+        "proxy.toml:3: 0.0.0.0:1080 is open to everyone; add users in [[socks.user]], or listen on 127.0.0.1"
     );
     let user = "\n[[socks.user]]\nname = \"alice\"\npassword = \"a secret\"";
     assert!(Config::parse(&format!("{open}{user}"), "proxy.toml").is_ok());
@@ -135,7 +135,7 @@ fn an_open_relay_is_refused() {
 fn mistakes_name_their_line() {
     for (text, said) in [
         ("[socks]\nlisten = [\"here\"]", "proxy.toml:2: "),
-        ("[socks]\n\nlisten = []", "listens nowhere"),
+        ("[socks]\n\nlisten = []", "has no address to listen on"),
         ("[socks]\nlsten = []", "proxy.toml:2: unknown key \"lsten\""),
         ("[limits]\nhandshake = \"1 s\"", "proxy.toml:2: unknown key \"handshake\""),
         ("[sock]", "proxy.toml:1: unknown key \"sock\""),
@@ -143,13 +143,13 @@ fn mistakes_name_their_line() {
         ("[limits]\nhandshake_timeout = \"10\"", "\"10\" is no time; write one as \"10 s\""),
         ("[limits]\nhandshake_timeout = \"0 s\"", "is no time"),
         ("[socks\n", "proxy.toml:1: "),
-        ("[[reverse]]\nname = \"web\"\nlisten = []\nto = []", "web listens nowhere"),
+        ("[[reverse]]\nname = \"web\"\nlisten = []\nto = []", "web has no address to listen on"),
         ("[[reverse]]\nname = \"web\"\nlisten = [\"[::]:1\"]\nto = []", "web has no server"),
+        ("[router]\ninterfaces = []\nvia = { proxy = \"a:1\" }", "proxy.toml:2: interfaces is empty"),
         (
-            "[router]\ninterfaces = []\nvia = { proxy = \"a:1\" }",
-            "proxy.toml:2: [router] has no interface in interfaces",
+            "[router]\ninterfaces = [\"a\\\" }\"]\nvia = { proxy = \"a:1\" }",
+            "is not the name of an interface",
         ),
-        ("[router]\ninterfaces = [\"a\\\" }\"]\nvia = { proxy = \"a:1\" }", "is no name of an interface"),
         ("[router]\ninterfaces = [\"a\"]", "proxy.toml:1: the key \"via\" is missing"),
         (
             "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a\" }",
@@ -165,10 +165,10 @@ fn mistakes_name_their_line() {
         ),
         (
             "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a:1\" }\nbypass = { names = [\"a b\"] }",
-            "proxy.toml:4: \"a b\" is no name of a host",
+            "proxy.toml:4: \"a b\" is not the name of a host",
         ),
         ("[watch]\nlisten = \"0.0.0.0:9180\"", "proxy.toml:2: at 0.0.0.0:9180 others could see"),
-        ("[limits]\n\nmax_connections = 0", "proxy.toml:3: with 0 nobody is served; write at least 1"),
+        ("[limits]\n\nmax_connections = 0", "proxy.toml:3: must be at least 1, but is 0"),
         ("[limits]\nmax_per_source = 0", "proxy.toml:2: with 0 nobody is served"),
         ("[socks.via]\nproxy = \"there\"", "proxy.toml:1: \"there\" is no host and port"),
         (
@@ -202,7 +202,7 @@ fn passwords_that_everybody_may_read_are_refused_and_shown_nowhere() {
     std::fs::remove_file(&path).unwrap();
     assert!(open.expect_err("others may read it").to_string().contains("chmod o= "));
     assert!(!format!("{:?}", closed.expect("only its group may")).contains("hunter2"));
-    assert!(Config::read(&path).expect_err("it has gone").to_string().ends_with("there is no such file"));
+    assert!(Config::read(&path).expect_err("it has gone").to_string().ends_with("no such file"));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn uplinks_are_read_and_their_mistakes_told() {
     assert_eq!(uplinks.state, Uplinks::default().state);
     assert_eq!(uplinks.dead_after.as_ref(), Uplinks::default().dead_after.as_ref());
     for (text, said) in [
-        ("[[uplink]]\ninterface = \"a b\"", "uplinks.toml:2: \"a b\" is no name of an interface"),
+        ("[[uplink]]\ninterface = \"a b\"", "uplinks.toml:2: \"a b\" is not the name of an interface"),
         ("[[uplink]]\ninterface = \"lo\"", "leads nowhere"),
         (
             "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w0\"",

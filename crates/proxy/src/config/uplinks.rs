@@ -118,20 +118,23 @@ pub(super) fn check_uplinks(all: &[Uplink], common: &Uplinks, text: &Text<'_>) -
     for (number, uplink) in all.iter().enumerate() {
         let name = uplink.interface.as_ref();
         if !is_interface(name) {
-            return mistake(uplink.interface.span(), &format!("\"{name}\" is no name of an interface"));
+            return mistake(uplink.interface.span(), &format!("\"{name}\" is not the name of an interface"));
         }
         if name == "lo" {
-            return mistake(uplink.interface.span(), "lo leads nowhere but to this machine");
+            return mistake(
+                uplink.interface.span(),
+                "lo cannot be an uplink: it leads to this machine alone",
+            );
         }
         if all[..number].iter().any(|other| other.interface.as_ref() == name) {
-            return mistake(uplink.interface.span(), &format!("there is an uplink {name} already"));
+            return mistake(uplink.interface.span(), &format!("the uplink {name} is given twice"));
         }
         if let Some(gateway) = &uplink.gateway
             && (gateway.as_ref().is_unspecified()
                 || gateway.as_ref().is_loopback()
                 || gateway.as_ref().is_multicast())
         {
-            return mistake(gateway.span(), &format!("{} is no gateway", gateway.as_ref()));
+            return mistake(gateway.span(), &format!("{} cannot be a gateway", gateway.as_ref()));
         }
         if let Some(budget) = &uplink.budget {
             check_budget(uplink, budget, text)?;
@@ -140,7 +143,7 @@ pub(super) fn check_uplinks(all: &[Uplink], common: &Uplinks, text: &Text<'_>) -
     if !all.is_empty() && all.iter().all(|uplink| uplink.usage == Usage::Standby) {
         return Err(text.mistake(
             None,
-            "each [[uplink]] is for use = \"standby\"; leave that out where it is to be used first",
+            "each [[uplink]] has use = \"standby\"; remove it from the one to be used first",
         ));
     }
     check_probes(common, text)?;
@@ -165,8 +168,10 @@ fn check_probes(common: &Uplinks, text: &Text<'_>) -> Result<(), Error> {
     for target in common.probe.iter().flatten() {
         let ip = target.as_ref().ip();
         if ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || target.as_ref().port() == 0 {
-            let said =
-                format!("{} is not beyond any uplink; name an address and port there", target.as_ref());
+            let said = format!(
+                "{} cannot be reached over an uplink; write an address with a port beyond it",
+                target.as_ref()
+            );
             return Err(text.mistake(Some(target.span()), &said));
         }
     }
@@ -183,11 +188,12 @@ fn check_probes(common: &Uplinks, text: &Text<'_>) -> Result<(), Error> {
 fn check_budget(uplink: &Uplink, budget: &Budget, text: &Text<'_>) -> Result<(), Error> {
     if let Some(day) = &budget.first_day {
         if budget.period != Period::Month {
-            let said = format!("first_day is of a month, and the period is a {}", budget.period.name());
+            let said =
+                format!("first_day needs period = \"month\", but the period is a {}", budget.period.name());
             return Err(text.mistake(Some(day.span()), &said));
         }
         if !(1..=31).contains(day.as_ref()) {
-            let said = format!("first_day = {}: no month has such a day", day.as_ref());
+            let said = format!("first_day must be from 1 to 31, but is {}", day.as_ref());
             return Err(text.mistake(Some(day.span()), &said));
         }
     }

@@ -13,7 +13,7 @@ pub(super) fn check_users(users: &[Spanned<User>], text: &Text<'_>) -> Result<()
         if let Some(twin) = users.iter().find(|other| other.as_ref().name == *name)
             && twin.span() != user.span()
         {
-            return Err(text.mistake(Some(user.span()), &format!("there is a user {name} already")));
+            return Err(text.mistake(Some(user.span()), &format!("the user {name} is given twice")));
         }
     }
     Ok(())

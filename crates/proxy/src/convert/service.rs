@@ -146,7 +146,7 @@ impl Converter {
             } else {
                 Refusal::new(ErrorCode::NotAuthorized, &[], "")
             };
-            let why = format!("{server} is private or denied; see allow and deny in [convert]");
+            let why = format!("{server} is private or denied (allow, deny) in [convert]");
             return Err(Refusal { why: Some((&DENIED, why)), ..refusal });
         }
         kernel::transport(options, self.upstream).map_err(|kinds| {
@@ -182,7 +182,7 @@ fn without_message(no: NoMessage) -> Refusal {
             }
         }
         NoMessage::Broken(error) => {
-            let why = format!("went before it said what it wants: {error}");
+            let why = format!("disconnected before its request was complete: {error}");
             Refusal { says: Vec::new(), why: Some((&REFUSED, why)) }
         }
     }
@@ -238,8 +238,10 @@ impl Service for Converter {
                 return say_last(client, &says).await;
             }
             Err(_) => {
-                return REFUSED
-                    .say(format_args!("convert: {}: took too long to say what it wants", peer.ip()));
+                return REFUSED.say(format_args!(
+                    "convert: {}: no complete request before handshake_timeout",
+                    peer.ip()
+                ));
             }
         };
         let mut answer = Vec::new();

@@ -135,12 +135,11 @@ impl Table<'_> {
                     return on_verdict("reject", is_met);
                 }
                 "xt" => meets_xt(text(&value["name"])),
-                "limit" => Met::Unknown,
                 "counter" | "log" | "comment" | "mangle" => Met::Yes,
                 "vmap" => match verdict_in_map(value, packet) {
-                    Some(Some(verdict)) => return self.follow(verdict, is_met, packet, depth),
-                    Some(None) => return ON,
-                    None => return (Fate::Accepted, true),
+                    InMap::Verdict(verdict) => return self.follow(verdict, is_met, packet, depth),
+                    InMap::NoEntry => return ON,
+                    InMap::Unknown => return (Fate::Accepted, true),
                 },
                 "accept" | "drop" | "reject" | "return" | "jump" | "goto" | "continue" => {
                     return self.follow(statement, is_met, packet, depth);
@@ -191,17 +190,24 @@ fn on_verdict(kind: &str, is_met: Met) -> (Fate, bool) {
     }
 }
 
-/// The verdict of a map for a packet: none if it has no entry, nothing if that is not known.
-fn verdict_in_map<'a>(map: &'a Value, packet: &Packet<'_>) -> Option<Option<&'a Value>> {
-    for entry in map["data"]["set"].as_array()? {
+/// The verdict of a map for a packet.
+enum InMap<'a> {
+    Verdict(&'a Value),
+    NoEntry,
+    Unknown,
+}
+
+fn verdict_in_map<'a>(map: &'a Value, packet: &Packet<'_>) -> InMap<'a> {
+    let Some(entries) = map["data"]["set"].as_array() else { return InMap::Unknown };
+    for entry in entries {
         let matching = serde_json::json!({ "op": "==", "left": map["key"], "right": entry[0] });
         match meets(&matching, packet) {
-            Met::Yes => return Some(entry.get(1)),
+            Met::Yes => return InMap::Verdict(&entry[1]),
             Met::No => {}
-            Met::Unlikely | Met::Unknown => return None,
+            Met::Unlikely | Met::Unknown => return InMap::Unknown,
         }
     }
-    Some(None)
+    InMap::NoEntry
 }
 
 /// Matches of iptables, by name alone.
@@ -236,20 +242,9 @@ fn meets(matching: &Value, packet: &Packet<'_>) -> Met {
                     contains(right, &|protocol| protocol == "tcp" || protocol == 6)
                 }
                 // The destination is any server and any port: one of a few is no match for all.
-                ("ip", "daddr") => {
-                    if packet.family == Family::V4 {
-                        Some(false)
-                    } else {
-                        return Met::No;
-                    }
-                }
-                ("ip6", "daddr") => {
-                    if packet.family == Family::V6 {
-                        Some(false)
-                    } else {
-                        return Met::No;
-                    }
-                }
+                ("ip", "daddr") if packet.family == Family::V4 => Some(false),
+                ("ip6", "daddr") if packet.family == Family::V6 => Some(false),
+                ("ip" | "ip6", "daddr") => return Met::No,
                 ("tcp" | "th", "dport") => Some(false),
                 ("tcp" | "th" | "ip" | "ip6", _) => None,
                 _ => return Met::No,

@@ -50,7 +50,7 @@ fn free(router: &Router) -> Result<(), Error> {
         let option = family.option();
         let taken = |what: &str, where_from: &str, other: &str| {
             Err(Error::Refused(format!(
-                "{what} is used by something else (see: ip {option} {where_from}); give [router] another, such as {other}"
+                "{what} is in use by another program (see: ip {option} {where_from}); give [router] another, such as {other}"
             )))
         };
         for rule in list(family, "rule show")?.iter().filter(|rule| !is_own(rule)) {

@@ -68,7 +68,7 @@ impl Proxy {
         let connecting = self.via.connect(&target, || read_now(host));
         timeout(self.limits.connect_timeout.duration(), connecting)
             .await
-            .unwrap_or_else(|_| Err((Reply::TimedOut, "nobody answered in time".to_owned())))
+            .unwrap_or_else(|_| Err((Reply::TimedOut, "no answer before connect_timeout".to_owned())))
     }
 
     /// Renews the addresses of names, if some are given, and puts back what other programs have removed.
@@ -92,8 +92,8 @@ impl Proxy {
         if self.via.transport() == Transport::Mptcp && !is_multipath(server) {
             SAID.call_once(|| {
                 log::say(format_args!(
-                    "router: the proxy {} answers by TCP and so over one link: there, or on the way, is no Multipath TCP; \
-                     this is said once",
+                    "router: the proxy {} answers by TCP, over one link: it or the network has no Multipath TCP; \
+                     logged once",
                     self.settings.via.as_ref().proxy,
                 ));
             });
@@ -204,7 +204,7 @@ impl Service for Proxy {
             return;
         }
         if let Err(error) = remove() {
-            log::say(format_args!("router: its rules are still there: {error}"));
+            log::say(format_args!("router: cannot remove its rules: {error}"));
         }
     }
 
@@ -212,8 +212,9 @@ impl Service for Proxy {
         // A host that has gone needs no server.
         let Ok(target) = host.local_addr() else { return };
         if target.ip().is_loopback() {
-            return NOT_HANDED_OVER
-                .say(format_args!("router: {peer} came straight to it, which leads nowhere"));
+            return NOT_HANDED_OVER.say(format_args!(
+                "router: {peer} connected directly to the port of intercepted connections; reset"
+            ));
         }
         match self.connect(&host, target).await {
             Ok(Connected { server, first: down, .. }) => {

@@ -88,7 +88,7 @@ impl Proxy {
                 allowed = permitted(addresses.later().await);
             }
             if allowed.is_empty() {
-                let reason = "is private or denied; see allow and deny in [socks]";
+                let reason = "is private or denied (allow, deny) in [socks]";
                 return Err((Reply::Denied, reason.to_owned()));
             }
             let later = async { permitted(addresses.later().await) };
@@ -98,7 +98,7 @@ impl Proxy {
         };
         timeout(self.limits.connect_timeout.duration(), connecting)
             .await
-            .unwrap_or_else(|_| Err((Reply::TimedOut, "nobody answered in time".to_owned())))
+            .unwrap_or_else(|_| Err((Reply::TimedOut, "no answer before connect_timeout".to_owned())))
     }
 
     const fn upstream_options(&self) -> StreamOptions {
@@ -144,7 +144,8 @@ impl Service for Proxy {
                 return take_leave(client).await;
             }
             Err(_) => {
-                return REFUSED.say(format_args!("socks: {}: took too long to say what it wants", peer.ip()));
+                return REFUSED
+                    .say(format_args!("socks: {}: no complete request before handshake_timeout", peer.ip()));
             }
         };
         let fulfilled = self.fulfil(peer.ip(), command, &target, &mut first).await;

@@ -39,7 +39,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => malformed.fmt(f),
-            Self::NoMethod => f.write_str("offers no way to log in that is accepted here"),
+            Self::NoMethod => f.write_str("offers no accepted way to log in"),
             Self::NotAdmitted(tried) => tried.fmt(f),
             Self::Broken(error) => write!(f, "disconnected before its request was complete: {error}"),
             Self::OnlyGreeted => f.write_str("disconnected after its greeting"),

@@ -137,7 +137,7 @@ impl fmt::Display for Reply {
             Self::NetworkUnreachable => "no network leads there",
             Self::HostUnreachable => "no such host",
             Self::Refused => "nobody listens there",
-            Self::TimedOut => "nobody answered in time",
+            Self::TimedOut => "no answer before connect_timeout",
             Self::CommandNotSupported => "not done here",
             Self::AddressTypeNotSupported => "no such addresses here",
         })

@@ -170,7 +170,7 @@ impl Budgets {
         let failed = self.write().err();
         if let Some(error) = failed.as_ref().filter(|_| !self.failed) {
             let file = self.file.display();
-            log::say(format_args!("uplinks: {file}: {error}; what is carried is forgotten with a restart"));
+            log::say(format_args!("uplinks: {file}: {error}; the volumes of uplinks are lost at a restart"));
         }
         self.failed = failed.is_some();
         self.written = Some((Instant::now(), self.book.clone()));

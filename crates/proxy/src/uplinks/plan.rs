@@ -45,27 +45,27 @@ pub enum State {
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing => f.write_str("there is no such interface; it is waited for"),
-            Self::NoAddress => f.write_str("not used: it has no address that reaches beyond it"),
+            Self::Missing => f.write_str("waiting for the interface, which does not exist"),
+            Self::NoAddress => f.write_str("not used: no global address"),
             Self::NoGateway => f.write_str(
-                "not used: it has no default route; have it get one, or give gateway in [[uplink]]",
+                "not used: no default route; set gateway in [[uplink]], or have DHCP set the route",
             ),
             Self::SameAddress(other) => write!(
                 f,
                 "not used: {other} has the same address; give one of the two modems another network, such as 192.168.9.0/24, on its \
                  settings page, and connect it again"
             ),
-            Self::Down => f.write_str("not used: it is down"),
-            Self::NoCarrier => f.write_str("not used: it has no carrier"),
-            Self::Silent => f.write_str("not used while others are: nobody answers who is asked over it"),
-            Self::Used(Usage::Backup, way) => write!(f, "used when the others are dead, {way}"),
+            Self::Down => f.write_str("not used: the interface is down"),
+            Self::NoCarrier => f.write_str("not used: no carrier"),
+            Self::Silent => f.write_str("standby: probe targets do not answer over this uplink"),
+            Self::Used(Usage::Backup, way) => write!(f, "backup: used when the others are dead, {way}"),
             Self::Used(_, way) => write!(f, "used, {way}"),
-            Self::Waits => f.write_str("not used while others are"),
+            Self::Waits => f.write_str("standby: another uplink is in use"),
             Self::Foreign(way) => {
-                write!(f, "packets leave by it, {way}; its endpoint is somebody else's, and left as it is")
+                write!(f, "used, {way}; its endpoint belongs to another program and stays unchanged")
             }
             Self::OneTooMany => {
-                write!(f, "not used: the kernel has room for {MOST_ENDPOINTS} endpoints alone")
+                write!(f, "not used: the kernel has no room for more than {MOST_ENDPOINTS} endpoints")
             }
         }
     }

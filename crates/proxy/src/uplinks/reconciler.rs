@@ -50,7 +50,7 @@ impl Reconciler {
         let tables = table..=table + uplinks.len() as u32;
         if let Some(taken) = view.foreign_tables.iter().find(|taken| tables.contains(taken)) {
             return Err(Error::Refused(format!(
-                "table {taken} is used by something else (see: ip rule; ip route show table {taken}); give [uplinks] another, \
+                "table {taken} is in use by another program (see: ip rule; ip route show table {taken}); give [uplinks] another, \
                  such as table = {}",
                 table + 100
             )));
@@ -229,5 +229,5 @@ fn say_of((name, address): &(String, Option<IpAddr>), what: &str) {
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 fn unanswered(error: io::Error) -> Error {
-    Error::Refused(format!("the kernel does not answer as it should: {error}"))
+    Error::Refused(format!("unexpected answer of the kernel: {error}"))
 }

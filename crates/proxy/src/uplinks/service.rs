@@ -41,7 +41,7 @@ const FIX_WINDOW: Duration = Duration::from_secs(10);
 pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<ProbeTarget>) -> Result<(), Error> {
     let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
     permitted("uplinks")?;
-    let _alone = InstanceLock::here(NAME, "process that takes care of uplinks")?;
+    let _alone = InstanceLock::here(NAME, "process for uplinks")?;
     let mut reconciler = Reconciler::new(uplinks, common)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
     runtime
@@ -76,7 +76,7 @@ async fn follow(
     loop {
         tokio::select! {
             told = timeout(RESYNC_INTERVAL, changes.next()) => match told {
-                Ok(false) => return Err(Error::Refused("it would not know what changes".to_owned())),
+                Ok(false) => return Err(Error::Refused("the kernel reports no more changes".to_owned())),
                 Ok(true) => sleep(DEBOUNCE).await,
                 Err(_) => {}
             },
@@ -87,7 +87,7 @@ async fn follow(
             Ok(false) => {}
             // It may be short of memory, or things change faster than they can be told.
             Err(error) => {
-                log::say(format_args!("uplinks: {error}; it is asked again"));
+                log::say(format_args!("uplinks: {error}; trying again"));
                 sleep(Duration::from_secs(1)).await;
             }
         }
@@ -97,7 +97,7 @@ async fn follow(
         }
         if busy.len() > MAX_FIXES {
             log::say(format_args!(
-                "uplinks: something else changes rules, routes or endpoints all the time, or links come and go; they are looked at again in {} s",
+                "uplinks: another program keeps changing rules, routes or endpoints, or links flap; pausing for {} s",
                 FIX_WINDOW.as_secs()
             ));
             sleep(FIX_WINDOW).await;

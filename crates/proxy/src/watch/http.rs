@@ -50,12 +50,12 @@ pub fn start(settings: &Watch) -> Result<(), Error> {
     if takes_over() {
         std::thread::spawn(move || match bind_in_time(address) {
             Ok(listener) => attend(&listener),
-            Err(error) => log::say(format_args!("cannot be watched on {address}: {error}")),
+            Err(error) => log::say(format_args!("cannot show the status page on {address}: {error}")),
         });
         return Ok(());
     }
     let listener = TcpListener::bind(address)
-        .map_err(|error| Error::Refused(format!("cannot be watched on {address}: {error}")))?;
+        .map_err(|error| Error::Refused(format!("cannot show the status page on {address}: {error}")))?;
     std::thread::spawn(move || attend(&listener));
     Ok(())
 }
@@ -84,7 +84,7 @@ fn bind_in_time(address: SocketAddr) -> io::Result<TcpListener> {
 
 fn attend(listener: &TcpListener) {
     if let Ok(address) = listener.local_addr() {
-        log::say(format_args!("is watched at http://{address}/"));
+        log::say(format_args!("status page at http://{address}/"));
     }
     if let (Ok(mut listens), Ok(copy)) = (LISTENS.lock(), listener.try_clone()) {
         *listens = Some(copy);
@@ -102,7 +102,7 @@ fn attend(listener: &TcpListener) {
                 if Arc::strong_count(&under_way) > AT_ONCE {
                     answering();
                 } else if let Err(error) = std::thread::Builder::new().spawn(answering) {
-                    log::say(format_args!("cannot answer who watches: {error}"));
+                    log::say(format_args!("cannot accept a connection to the status page: {error}"));
                 }
             }
             // It was shut down.

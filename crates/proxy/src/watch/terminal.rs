@@ -30,9 +30,7 @@ pub fn show(address: SocketAddr) -> Result<(), Error> {
     let mut before = None;
     loop {
         let now = fetch(address).map_err(|error| {
-            Error::Refused(format!(
-                "nothing is watched at {address}: {error}; the proxy's file wants [watch]"
-            ))
+            Error::Refused(format!("no status page at {address}: {error}; add [watch] to the proxy's file"))
         })?;
         // Without a terminal a second look follows the first one, so that there are rates.
         if is_terminal || before.is_some() {

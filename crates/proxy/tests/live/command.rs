@@ -23,7 +23,7 @@ fn options_come_in_any_order_and_with_or_without_an_equals_sign() {
     ] {
         let (status, _, said) = run(&words);
         assert_eq!(status, Some(2), "{words:?}");
-        assert_eq!(said, "anabranch-proxy: /none-such/proxy.toml: there is no such file\n", "{words:?}");
+        assert_eq!(said, "anabranch-proxy: /none-such/proxy.toml: no such file\n", "{words:?}");
     }
     for words in [&["socks", "--help"][..], &["-h"], &["check", "--help"], &[]] {
         let (status, printed, _) = run(words);
@@ -33,11 +33,12 @@ fn options_come_in_any_order_and_with_or_without_an_equals_sign() {
         );
     }
     for (words, said) in [
-        (&["check", "--to"][..], "--to takes HOST:PORT"),
+        (&["check", "--to"][..], "--to needs HOST:PORT"),
         (&["check", "--to", "x:1", "--config", "y"], "--to HOST:PORT or --config FILE, and not both"),
         (&["check", "--config", "y", "--to", "x:1"], "--to HOST:PORT or --config FILE, and not both"),
-        (&["socks", "--config", "y", "z"], "z is one word too many"),
-        (&["socks", "--listen=1"], "--listen is no option here"),
+        (&["socks", "--config", "y", "z"], "unexpected argument \"z\""),
+        (&["sock"], "unknown command \"sock\"; did you mean \"socks\"?"),
+        (&["socks", "--listen=1"], "unknown option \"--listen\""),
     ] {
         let (status, _, all) = run(words);
         assert!(status == Some(2) && all.contains(said) && all.lines().count() == 1, "{words:?} {all}");

@@ -166,7 +166,7 @@ fn what_cannot_be_done_is_told_in_the_codes_of_the_rfc() {
     {
         assert_eq!(error(&converter, &to(address)), (ErrorCode::NotAuthorized, vec![]), "{address}");
     }
-    converter.line("is private or denied; see allow and deny in [convert]");
+    converter.line("is private or denied (allow, deny) in [convert]");
     // TCP reaches no broadcast address: the kernel says that there is no network.
     assert_eq!(error(&converter, &to("255.255.255.255:80")), (ErrorCode::DestinationUnreachable, vec![]));
     let near = by(converter.address(), "");
@@ -242,7 +242,7 @@ fn a_client_that_drips_is_let_go() {
         .count();
     assert!(dripped < 20, "{dripped} bytes in {:?}", begin.elapsed());
     assert!(begin.elapsed() < PATIENCE / 2);
-    converter.line("took too long to say what it wants");
+    converter.line("no complete request before handshake_timeout");
 }
 
 #[test]

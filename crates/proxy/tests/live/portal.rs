@@ -4,8 +4,6 @@ use super::program::{PATIENCE, Program, connect, echo, exchange, server};
 use super::socks::{OPEN, through};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// What happens on the first link.
@@ -24,11 +22,10 @@ enum Portal {
 /// The address of the first link, on which a portal is.
 const FIRST: [u8; 4] = [127, 0, 0, 2];
 
-/// Accepts connections: those over the first link as a portal does, while `is_there`; others go on to the far proxy.
-fn network(far: SocketAddr, portal: Portal, met: Arc<AtomicU32>) -> SocketAddr {
+/// Accepts connections: those over the first link as a portal does; others go on to the far proxy.
+fn network(far: SocketAddr, portal: Portal) -> SocketAddr {
     server("127.0.0.1:0", move |mut stream| {
         if stream.peer_addr().is_ok_and(|peer| peer.ip() == IpAddr::from(FIRST)) {
-            met.fetch_add(1, Ordering::Relaxed);
             match portal {
                 Portal::Answers => drop(stream.write_all(b"HTTP/1.1 302 Found\r\n\r\n")),
                 Portal::IsSilent => {}
@@ -59,8 +56,7 @@ fn pass_portals(command: &str) {
     let far = Program::start(command, &format!("{open}[[{command}.user]]\n{user}"), 1);
     let target = echo("127.0.0.1:0");
     for portal in [Portal::Answers, Portal::IsSilent, Portal::Closes, Portal::Resets] {
-        let met = Arc::new(AtomicU32::new(0));
-        let proxy = network(far.address(), portal, Arc::clone(&met));
+        let proxy = network(far.address(), portal);
         let via = format!(
             "[socks.via]\nproxy = \"{proxy}\"\nprotocol = \"{command}\"\nuser = {{ name = \"alice\", password = \"secret\" }}\n\
              from = [\"127.0.0.2\", \"127.0.0.3\"]\n"
@@ -71,7 +67,6 @@ fn pass_portals(command: &str) {
             assert_eq!(&exchange::<5>(&stream, b"hello"), b"hello", "{portal:?} {request}");
         }
         near.line("gives no valid answer from 127.0.0.2, and another address is used");
-        assert_ne!(met.load(Ordering::Relaxed), 0, "{portal:?}");
     }
 }
 

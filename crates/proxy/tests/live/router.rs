@@ -95,7 +95,7 @@ fn hosts_are_carried_by_the_proxy_but_for_what_is_bypassed() {
     stream.read_exact(&mut [0; 2]).expect("it answers");
     // What comes straight to the port leads nowhere.
     assert_eq!(end_of(&lan, "router", at("127.0.0.1", 1081)), Some(ErrorKind::ConnectionReset));
-    router.line("came straight to it");
+    router.line("connected directly to the port of intercepted connections");
     what_is_found_is_so(&lan, router);
 }
 
@@ -191,7 +191,7 @@ fn router_survives_changes_by_other_programs() {
     }
     // A firewall drops what is handed over: hosts go on their own until it accepts.
     let firewall = "table inet fw { chain input { type filter hook input priority filter; policy drop; \
-                    ct state established,related accept; iifname \"lo\" accept; }; }";
+                    ct state established,related accept; iifname \"lo\" accept; meta l4proto ipv6-icmp accept; }; }";
     succeed(router_command(&lan, &["nft", firewall]));
     let line = router.line("the chain inet fw input drops the packets of hosts");
     assert_eq!(servers.map(|server| seen_from(&lan, server)), HOST);
@@ -515,13 +515,13 @@ fn what_stands_in_the_way_is_told_and_nothing_is_left() {
         assert_eq!(lan.state(), state);
     };
     lan.ip("router", "rule add fwmark 0x8000000/0xf000000 lookup 77");
-    refused(&[], "mark 0x8000000 is used by something else (see: ip -4 rule show); give [router] another");
+    refused(&[], "mark 0x8000000 is in use by another program (see: ip -4 rule show); give [router] another");
     lan.ip("router", "rule del fwmark 0x8000000/0xf000000 lookup 77");
     lan.ip("router", "-6 rule add to 2001:db8:7::/48 lookup 1081");
-    refused(&[], "table 1081 is used by something else (see: ip -6 rule show)");
+    refused(&[], "table 1081 is in use by another program (see: ip -6 rule show)");
     lan.ip("router", "-6 rule del to 2001:db8:7::/48 lookup 1081");
     lan.ip("router", "route add 203.0.113.7 via 198.18.0.2 table 1081");
-    refused(&[], "table 1081 is used by something else (see: ip -4 route show table 1081)");
+    refused(&[], "table 1081 is in use by another program (see: ip -4 route show table 1081)");
     lan.ip("router", "route flush table 1081");
     if Command::new("setpriv").arg("--version").output().is_ok() {
         refused(

@@ -294,7 +294,7 @@ fn nothing_is_left_and_nothing_is_twice() {
     assert_eq!(pair.state(), installed);
     assert!(transfer.longest_gap() <= SOON);
     let mut second = pair.care(BOTH);
-    second.line("another process that takes care of uplinks runs here already");
+    second.line("another process for uplinks runs here already");
     assert_eq!(second.wait().code(), Some(1));
     care.signal(Signal::KILL);
     care.wait();
@@ -417,7 +417,7 @@ fn what_comes_later_is_taken_in() {
     }
     let pair = Pair::new("uplinks-late");
     let care = pair.care(&format!("{BOTH}[[uplink]]\ninterface = \"late\"\n"));
-    care.line("late: there is no such interface; it is waited for");
+    care.line("late: waiting for the interface, which does not exist");
     pair.await_endpoints(&[W0, W1]);
     pair.near("link add late type veth peer name beyond");
     pair.near("link set beyond up");
@@ -430,7 +430,7 @@ fn what_comes_later_is_taken_in() {
     pair.near("link set late down");
     pair.near("link set late name other");
     pair.near("link set other up");
-    care.line("late: there is no such interface; it is waited for");
+    care.line("late: waiting for the interface, which does not exist");
     pair.await_endpoints(&[W0, W1]);
     assert!(!pair.state().contains("192.0.2.7"));
     pair.near("address add 2001:db8::2/64 dev w0 nodad");
