@@ -1,4 +1,4 @@
-//! Why something could not be done, each with what helps.
+//! Errors, each with its remedy.
 
 use std::fmt;
 

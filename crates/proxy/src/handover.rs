@@ -1,9 +1,9 @@
-//! A restart that refuses nobody. On SIGHUP the program is started anew (which may be another version of it, with another file),
-//! and has the listeners from this process, with the connections that wait in the kernel's queues; this process serves those it
-//! has to their end.
+//! A restart without a refused connection. On SIGHUP the program is started again, possibly in another version or with another
+//! file. The new process takes over the listeners, with the connections in their queues. The old process serves its open
+//! connections to their end.
 //!
-//! The new process has one end of a pair of sockets for its standard input. The sockets that listen come over it, one a
-//! message, then a byte that says that this is all; when the new one listens, it answers with a byte.
+//! The new process has one end of a pair of sockets as its standard input. It receives one listening socket a message, and then
+//! a byte that marks the end. It answers with a byte when it listens.
 
 use super::error::Error;
 use rustix::net::{
@@ -35,7 +35,7 @@ pub fn takes_over() -> bool {
 
 /// Sockets that an earlier process listened with.
 pub struct Inherited {
-    /// Those that nobody has taken yet.
+    /// Sockets that have not been taken yet.
     pub sockets: Vec<Socket>,
     channel: UnixStream,
 }
@@ -87,10 +87,11 @@ fn receive_all(channel: &UnixStream) -> io::Result<Vec<Socket>> {
     }
 }
 
-/// Starts the program anew and gives it the sockets that this process listens with; the number of the new process.
+/// Starts the program again and passes the listening sockets to it; returns the process id.
 ///
 /// # Errors
-/// If it does not begin: nothing has changed then.
+///
+/// If the new process does not start. Nothing has changed then.
 pub async fn pass_on(sockets: Vec<OwnedFd>) -> io::Result<u32> {
     let passing = move || {
         let mut arguments = std::env::args_os();
@@ -107,7 +108,7 @@ fn start(program: OsString, arguments: Vec<OsString>, sockets: &[OwnedFd]) -> io
     let mut command = Command::new(program);
     command.args(arguments).env(VARIABLE, "1").stdin(Stdio::from(OwnedFd::from(theirs)));
     let mut child = command.spawn()?;
-    // What holds the other end of the pair here goes, so that its end is seen.
+    // Closes the other end of the pair here, so that its end is noticed.
     drop(command);
     let begun = give(&ours, sockets).and_then(|()| await_ready(ours)).map_err(plainly);
     if begun.is_err() {
@@ -135,7 +136,7 @@ fn await_ready(mut channel: UnixStream) -> io::Result<()> {
     channel.read_exact(&mut byte)
 }
 
-/// What became of the new process. One that ends at once may do so before it has read what it was given.
+/// The error of a start, in plain words. A process that ends at once may do so before it has read its sockets.
 fn plainly(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {

@@ -34,10 +34,11 @@ pub fn runs(name: &str) -> bool {
     SocketAddr::from_abstract_name(name).and_then(connect).is_ok()
 }
 
-/// Whether this process may change the network.
+/// Checks that this process may change the network.
 ///
 /// # Errors
-/// If it may not, with what helps.
+///
+/// If it may not, with the remedy.
 pub fn permitted(command: &str) -> Result<(), Error> {
     let sets = capabilities(None);
     if sets.is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN)) {

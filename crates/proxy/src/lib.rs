@@ -1,4 +1,8 @@
-//! Multipath TCP for hosts that have none: proxies on stock Linux. What the program `anabranch-proxy` does, in parts.
+//! Multipath TCP for hosts that have none: proxies on stock Linux, as the program `anabranch-proxy` runs them.
+//!
+//! Readers begin with [`config::Config`], the settings; [`run`], which serves them; and the proxies [`socks`], [`reverse`],
+//! [`convert`] and [`router`]. [`uplinks`] keeps the links of a machine ready, [`check`] finds out why only one link is used,
+//! and [`watch`] shows the traffic.
 #![cfg(target_os = "linux")]
 
 pub mod check;

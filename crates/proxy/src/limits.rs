@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are nobody's connection: listeners, the runtime's own, name servers'.
+/// Descriptors for other purposes than connections: listeners, the runtime, name servers.
 const OTHERS: u64 = 64;
 /// Descriptors of a connection: one to the client, one to the server.
 const EACH: u64 = 2;
@@ -10,7 +10,7 @@ const EACH: u64 = 2;
 /// Raises the limit of descriptors as far as this process may, and returns how many connections that is room for.
 pub fn room_for_connections() -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // What is refused here leaves the limit as it is.
+    // If the kernel refuses, the limit stays as it is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     (descriptors.saturating_sub(OTHERS) / EACH).max(1) as usize

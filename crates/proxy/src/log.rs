@@ -1,5 +1,4 @@
-//! What the proxy says while it runs: lines on standard error, which systemd keeps with their time. A line that cannot be
-//! written (a full disk) is lost and nothing else.
+//! The log: lines on standard error, to which systemd adds the time. A line that cannot be written, as on a full disk, is lost.
 
 use std::fmt::Arguments;
 use std::io::Write;
@@ -28,7 +27,7 @@ pub fn printable(line: &str) -> String {
 /// How often a line of one kind may be said.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Lines of one kind, of which strangers may cause any number: one in ten seconds is said, with how many were not.
+/// Lines of one kind that clients can cause: one in ten seconds is written, with the number of suppressed ones.
 pub struct Limited(Mutex<Option<(Instant, u64)>>);
 
 impl Limited {

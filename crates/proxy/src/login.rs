@@ -1,4 +1,4 @@
-//! Who may use a proxy, by name and password.
+//! Users of a proxy, by name and password.
 
 use super::config::User;
 use super::login_backoff::Penalties;
@@ -22,29 +22,29 @@ pub struct Logins {
     epoch: Epoch,
 }
 
-/// What a client shows.
+/// Credentials of a client.
 #[derive(Debug)]
 pub enum Shown {
     /// Name and password.
     Password(Vec<u8>, Vec<u8>),
-    /// That it has the password, and what it wants, in bytes.
+    /// A proof of the password, and the bytes of the request that it covers.
     Proof(Proof, Vec<u8>),
 }
 
-/// What came of a try to log in.
+/// Result of a log-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tried {
     /// Name and password are right.
     Right,
-    /// They are not, for so many times from there.
+    /// Wrong name or password, the given number of times from this source.
     Wrong(u32),
-    /// The proof of a password was made so many seconds before now by the clock here, which is too many.
+    /// The proof is too old: by our clock it was made the given number of seconds ago.
     Clock(i64),
     /// The proof was made for another proxy, or before this one began; it is to be made again for this epoch.
     Epoch(Epoch),
     /// More proofs come than can be remembered.
     Full,
-    /// There were so many wrong ones that it would not be this one's turn in time.
+    /// So many wrong passwords came from this source that the log-in cannot be checked in time.
     TooMany,
 }
 
@@ -91,7 +91,7 @@ impl Logins {
 
     /// A try to log in from an address: waits for its turn, which comes later after wrong ones.
     pub async fn attempt(&self, from: IpAddr, shown: &Shown, deadline: Instant) -> Tried {
-        // Told to everybody who asks, before anything is looked at: it says nothing of passwords.
+        // Sent before any check: it contains nothing about passwords.
         if let Shown::Proof(proof, _) = shown
             && proof.epoch != self.epoch
         {
@@ -125,7 +125,7 @@ impl Logins {
         }
     }
 
-    /// All users are compared: how long it takes says nothing of who is one.
+    /// Compares all users, so that the time does not reveal which ones exist.
     fn knows(&self, name: &[u8], password: &[u8]) -> bool {
         let given = self.code(name, password);
         self.users.iter().filter(|(_, code)| given.clone().verify_slice(code).is_ok()).count() > 0

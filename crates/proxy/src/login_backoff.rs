@@ -10,15 +10,15 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_millis(250);
 /// The longest wait between two tries.
 const LONGEST: Duration = Duration::from_secs(30);
-/// So long after the last wrong password an address begins anew.
+/// Time after the last wrong password until the counts of an address start from zero.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 /// Sources that are remembered; of more, the one whose turn comes first is forgotten.
 const MOST: usize = 4096;
-/// Networks of IPv6 that a site is given (RFC 6177), of which this many may have tried wrong passwords before all of the site has to
-/// wait: who has one has 65,536 sources.
+/// Prefix length of a site's IPv6 network (RFC 6177), and the number of its /64 with wrong passwords from which all of the site
+/// has to wait. A site has 65,536 of them.
 const SITE_BITS: u8 = 48;
 const CROWD: usize = 16;
-/// Users whose wrong passwords are told apart for each source.
+/// Users whose wrong passwords are counted apart for each source.
 const MOST_NAMES: usize = 8;
 
 #[derive(Default)]
@@ -49,7 +49,7 @@ struct Source {
     next: Instant,
 }
 
-/// Who has tried wrong passwords.
+/// Sources with wrong passwords.
 #[derive(Default)]
 pub struct Penalties {
     sources: BTreeMap<Network, Source>,

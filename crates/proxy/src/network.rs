@@ -45,7 +45,7 @@ impl Network {
         self.bits == 0
     }
 
-    /// What an address is counted with: hosts have a /64 of IPv6 addresses to choose from.
+    /// The network that an address is counted with. A host has a /64 of IPv6 addresses to choose from.
     pub const fn of_host(address: IpAddr) -> Self {
         match address.to_canonical() {
             v4 @ IpAddr::V4(_) => Self::of(v4, 32),

@@ -1,4 +1,4 @@
-//! Two streams become one: what is read of either is written to the other, with its ends and its resets.
+//! Joins two streams: bytes that are read from one are written to the other, with ends and resets.
 
 use super::stream::{leave, read_some};
 pub use super::watch::connection::Carried;
@@ -21,7 +21,7 @@ thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into_boxed_slice());
 }
 
-/// What was read of two streams before.
+/// Bytes that were read from the two streams before.
 #[derive(Debug, Default)]
 pub struct First {
     /// Of the client.
@@ -70,7 +70,7 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::NotConnected)
 }
 
-/// Carries the other direction to its end, when that of what is read of `from` has ended so.
+/// Carries the other direction to its end after one direction, read from `from`, has ended.
 async fn rest(
     ended: io::Result<()>,
     from: &TcpStream,
@@ -86,8 +86,8 @@ async fn rest(
     }
 }
 
-/// Reads what nobody is there for any more, until the stream breaks: unread, it would hold up who writes it, and become a
-/// reset in the end.
+/// Discards bytes whose receiver is gone, until the stream breaks. Unread bytes would block their sender, and turn the close
+/// into a reset.
 async fn swallow(from: &TcpStream) -> io::Error {
     let mut bytes = Vec::new();
     loop {
@@ -120,7 +120,7 @@ async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, count: Cou
                     waiting.drain(..len);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // If `from` breaks, whoever writes to it sees that; what came before is still carried.
+                    // If `from` breaks, writing to it reports that; earlier bytes are still carried.
                     let begin = Instant::now();
                     to.writable().await?;
                     count.carried.waited(begin.elapsed());
@@ -146,7 +146,7 @@ async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, count: Cou
     }
 }
 
-/// What came of reading once and writing once.
+/// Result of one read and one write.
 enum Passed {
     /// So much was written, and this was read and not written.
     Some { written: usize, rest: Vec<u8> },

@@ -24,14 +24,14 @@ use tokio::time::timeout;
 /// How long nothing is accepted after the kernel had no descriptor or memory for a connection.
 const SHORT_OF: Duration = Duration::from_millis(100);
 
-/// Who is gone again after so long at most, without a word, was no client.
+/// A connection that ends within this time without a byte is a probe and not a client.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
 static NO_ROOM: Limited = Limited::new();
 static NOT_ACCEPTED: Limited = Limited::new();
 static TOO_MANY: Limited = Limited::new();
 
-/// What is done with the connections that come to some listeners.
+/// Handles the connections of some listeners.
 pub trait Service: Send + Sync + 'static {
     /// Its name, for lines that it says.
     fn name(&self) -> &str;
@@ -52,10 +52,11 @@ pub trait Service: Send + Sync + 'static {
         Ok((listen(address, transport, inherited)?, transport))
     }
 
-    /// What it does when it listens, before anything else.
+    /// Prepares the service when it listens. No client is served before.
     ///
     /// # Errors
-    /// If that cannot be done: nothing is served then.
+    ///
+    /// If that fails; nothing is served then.
     fn begin(&self) -> impl Future<Output = Result<(), Error>> + Send {
         std::future::ready(Ok(()))
     }
@@ -65,18 +66,17 @@ pub trait Service: Send + Sync + 'static {
         std::future::ready(())
     }
 
-    /// What it does beside serving, for ever.
+    /// Runs beside the connections, without an end.
     fn attend(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 
-    /// Whether another process may go on with its listeners. Who has more than listeners to hand over may not.
+    /// Whether another process can take over. A service with more state than listeners has to refuse.
     fn hands_over(&self) -> bool {
         false
     }
 
-    /// Whether clients are the first to say something. One that then says nothing and is gone was none: it asked whether somebody
-    /// is here, as uplinks are probed.
+    /// Whether clients send first. A connection that then ends without a byte is a probe of an uplink or a health check.
     fn client_begins(&self) -> bool {
         false
     }
@@ -220,7 +220,7 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
     Ok(())
 }
 
-/// What connections take up while they are open.
+/// Resources of open connections.
 #[derive(Clone)]
 struct Places {
     /// Of all sources.

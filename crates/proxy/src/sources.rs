@@ -18,7 +18,7 @@ pub struct Place {
 }
 
 impl Sources {
-    /// Each source may have so many.
+    /// Allows each source this number of connections.
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, open: Mutex::default() })
     }

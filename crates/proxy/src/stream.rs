@@ -8,14 +8,14 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// What is written and not sent is no more than this, bytes: what a slow client has not yet taken stays at the server.
+/// Bytes that are written and not sent, at most: data that a slow client has not taken stay at the server.
 const UNSENT: u32 = 256 << 10;
 
 /// Interval and number of keep-alive probes without an answer, after which the peer is taken for dead.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_RETRIES: u32 = 8;
 
-/// What carries a stream.
+/// Transport of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -25,7 +25,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Multipath TCP if this kernel has it, and otherwise TCP, which is said once.
+    /// Multipath TCP if this kernel has it, otherwise TCP, which is logged once.
     pub fn multipath() -> Self {
         static FOUND: OnceLock<Transport> = OnceLock::new();
         *FOUND.get_or_init(Self::find)
@@ -111,7 +111,7 @@ fn if_known(set: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Closes a stream whose end the peer may take for the end of all: what was written still goes out.
+/// Closes a stream that has ended properly: bytes that are written still go out.
 pub fn end_well(stream: TcpStream) {
     let_end_well(&stream);
     drop(stream);
@@ -171,8 +171,7 @@ pub fn read_now(stream: &TcpStream) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What a peer may go on to send after it was told no, bytes, and for how long: if it were not read, a reset would overtake
-/// the answer.
+/// Bytes and time for which a peer is read after a refusal: if they were not read, a reset would overtake the answer.
 const FAREWELL: usize = 64 << 10;
 const FAREWELL_TIME: Duration = Duration::from_secs(2);
 

@@ -1,11 +1,11 @@
-//! What systemd is told (`sd_notify(3)`): that the program listens, and which process it is.
+//! Notifications to systemd (`sd_notify(3)`): that the program listens, and its process id.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Tells systemd something, if it is there and asked to be told.
+/// Sends a state to systemd, if it has asked for notifications.
 pub fn notify(state: &str) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let telling = || -> io::Result<()> {

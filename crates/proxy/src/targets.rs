@@ -13,7 +13,8 @@ const fn v6(first: u16, second: u16, bits: u8) -> Network {
     Network::of(IpAddr::V6(Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0)), bits)
 }
 
-/// What is not globally reachable by the registries of special-purpose addresses (RFC 6890 and its updates), and multicast.
+/// Networks that are not globally reachable by the registries of special-purpose addresses (RFC 6890 and its updates), and
+/// multicast.
 const SPECIAL: [Network; 17] = [
     v4(0, 0, 0, 0, 8),
     v4(10, 0, 0, 0, 8),
@@ -35,7 +36,7 @@ const SPECIAL: [Network; 17] = [
     v6(0x3fff, 0, 20),
 ];
 
-/// What is given out as global unicast addresses of IPv6 so far: nothing beyond is anybody's server.
+/// Global unicast addresses of IPv6 as far as they are assigned; there are no servers beyond them.
 const GLOBAL: Network = v6(0x2000, 0, 3);
 
 /// An IPv6 address that stands for an IPv4 address.
@@ -43,9 +44,9 @@ struct Disguise {
     network: Network,
     /// Where the IPv4 address is, bits from the end.
     from_end: u32,
-    /// What it is combined with by exclusive or.
+    /// Mask for an exclusive or with the address.
     mask: u32,
-    /// The host or network itself turns one into the other, so that the IPv6 address has no meaning of its own.
+    /// The host or the network turns one into the other, so the IPv6 address has no meaning as such.
     translated: bool,
 }
 
@@ -70,7 +71,7 @@ const DISGUISES: [Disguise; 6] = [
 pub struct Targets {
     /// Networks that are allowed although they are private, or the like.
     pub allow: Vec<Network>,
-    /// Networks that are denied whatever else is said.
+    /// Networks that are always denied.
     pub deny: Vec<Network>,
 }
 

@@ -32,11 +32,11 @@ impl Upstream {
         }
     }
 
-    /// Has the other proxy connect to a target. When it is reached, `early` is asked for what the client has said so far, which
-    /// goes out with the request.
+    /// Has the other proxy connect to a target. `early` is called for the client's first data, which go out with the request.
     ///
     /// # Errors
-    /// What the other proxy says, or why it is not reached; that the client is gone.
+    ///
+    /// The other proxy's reason, or why it is not reached; that the client has disconnected.
     pub async fn connect(
         &self,
         target: &Target,

@@ -1,4 +1,4 @@
-//! What the file says of a converter.
+//! Settings of a converter.
 
 use super::place::Text;
 use super::users::check_users;
@@ -17,7 +17,7 @@ pub struct Convert {
     pub listen: Vec<Spanned<SocketAddr>>,
     /// Networks of clients; all, if there is none.
     pub clients: Vec<Spanned<Network>>,
-    /// Who may use it; everybody of those networks, if nobody is named.
+    /// Users; without any, all clients of the networks in `clients` are admitted.
     #[serde(rename = "user")]
     pub users: Vec<Spanned<User>>,
     /// Whether a client without a password has to show a cookie that was sent to its address.
@@ -44,7 +44,7 @@ impl Default for Convert {
     }
 }
 
-/// Refuses what would be an open relay. A cookie that whoever asks is given says where a client is, and not who it is.
+/// Refuses an open relay. A cookie proves the client's address alone, and any client can get one.
 pub(super) fn check_convert(convert: &Convert, text: &Text<'_>) -> Result<(), Error> {
     check_users(&convert.users, text)?;
     if convert.listen.is_empty() {

@@ -8,11 +8,11 @@ use core::ops::Range;
 
 /// Something that listens, and connects to fixed addresses.
 pub struct Part {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Where it listens.
     pub listen: Vec<SocketAddr>,
-    /// Where to, and where the file says so.
+    /// Addresses that it connects to, each with its place in the file.
     pub to: Vec<(SocketAddr, Range<usize>)>,
 }
 
@@ -56,7 +56,7 @@ fn way_back(parts: &[Part], first: usize) -> Option<(SocketAddr, Range<usize>)> 
 pub fn reaches(to: SocketAddr, listen: SocketAddr) -> bool {
     let here = |ip: IpAddr| ip.is_unspecified() || ip.is_loopback() || is_own(ip);
     let (ip, ours) = (to.ip().to_canonical(), listen.ip());
-    // Port 0 is one that the kernel chooses, and so nobody's aim.
+    // Port 0 stands for a port that the kernel chooses, so no connection can be meant for it.
     to.port() == listen.port()
         && to.port() != 0
         && ip.is_ipv4() == ours.is_ipv4()

@@ -51,23 +51,23 @@ pub struct Config {
     /// The links by which this machine reaches the world.
     #[serde(default)]
     pub uplink: Vec<Uplink>,
-    /// What is common to them.
+    /// Settings that all uplinks share.
     #[serde(default)]
     pub uplinks: Uplinks,
-    /// What keeps one client from being in the way of others.
+    /// Limits that protect clients from each other.
     #[serde(default)]
     pub limits: Limits,
-    /// Where it is told what passes through.
+    /// The status page.
     pub watch: Option<Watch>,
 }
 
-/// Where it is told what passes through, to whoever asks by HTTP.
+/// The status page: traffic and connections, by HTTP.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Watch {
     /// Where it listens.
     pub listen: Spanned<SocketAddr>,
-    /// Whether others than this machine may ask: who is connected to what is told to all of them.
+    /// Whether other machines may read it. It shows all clients and their targets.
     pub beyond_loopback: bool,
 }
 
@@ -84,7 +84,7 @@ impl Default for Watch {
 pub struct Socks {
     /// Where clients come to, by Multipath TCP or TCP.
     pub listen: Vec<Spanned<SocketAddr>>,
-    /// Who may use it; everybody, if nobody is named.
+    /// Users; without any, all clients are admitted.
     #[serde(rename = "user")]
     pub users: Vec<Spanned<User>>,
     /// Whether it connects to servers by Multipath TCP, rather than by TCP.
@@ -101,13 +101,13 @@ pub struct Socks {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reverse {
-    /// What it is called in lines of the log.
+    /// Its name in the log.
     pub name: String,
     /// Where clients come to, by Multipath TCP or TCP.
     pub listen: Vec<SocketAddr>,
     /// The servers, by address or name; the first that answers is used.
     pub to: Vec<Spanned<Server>>,
-    /// How the server is told who the client is, if it is.
+    /// The header by which the server learns the client's address.
     pub proxy_protocol: Option<Version>,
     /// How often it is seen whether the servers are there.
     #[serde(default = "health_interval")]
@@ -131,7 +131,7 @@ impl Default for Socks {
     }
 }
 
-/// What keeps one client from being in the way of others.
+/// Limits that protect clients from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -236,7 +236,7 @@ impl Config {
         addresses.into_iter().map(target).collect()
     }
 
-    /// What listens and connects to addresses that stand in the file.
+    /// Listeners, with the fixed addresses that they connect to.
     fn parts(&self) -> Vec<Part> {
         let reverse = self.reverse.iter().map(|reverse| Part {
             name: reverse.name.clone(),

@@ -3,10 +3,10 @@
 use crate::error::Error;
 use core::ops::Range;
 
-/// The text of a file, and what the file is called.
+/// The text of a file, and its name.
 #[derive(Clone, Copy)]
 pub struct Text<'a> {
-    /// What it says.
+    /// The text.
     pub text: &'a str,
     /// Its name.
     pub file: &'a str,

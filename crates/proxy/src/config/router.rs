@@ -1,4 +1,4 @@
-//! What the file says of a router.
+//! Settings of a router.
 
 use super::interface::is_interface;
 use super::place::Text;
@@ -11,7 +11,7 @@ use toml::Spanned;
 /// Tables of routes that the kernel has for itself (`RT_TABLE_UNSPEC`, `RT_TABLE_DEFAULT` to `RT_TABLE_LOCAL`).
 const TABLES_OF_THE_KERNEL: [u32; 4] = [0, 253, 254, 255];
 
-/// A router: what hosts behind it send by TCP goes by another proxy.
+/// A router: carries the TCP connections of the hosts behind it by another proxy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Router {
@@ -28,10 +28,10 @@ pub struct Router {
     /// The table of routes for them.
     #[serde(default = "table")]
     pub table: Spanned<u32>,
-    /// Whether it installs and removes rules and routes; otherwise somebody else has.
+    /// Whether the router installs and removes rules and routes; otherwise the user does.
     #[serde(default = "install")]
     pub install: bool,
-    /// What goes on as if there were no router.
+    /// Connections that pass the router by.
     #[serde(default)]
     pub bypass: Bypass,
 }
@@ -52,7 +52,7 @@ const fn install() -> bool {
     true
 }
 
-/// What goes on as if there were no router.
+/// Connections that pass the router by.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bypass {

@@ -15,7 +15,7 @@ fn what_is_not_said_has_a_default() {
     assert_eq!((limits.connect_timeout.duration().as_millis(), limits.max_connections), (1500, 5));
 }
 
-/// What is shipped says what holds where nothing is said, and is complete.
+/// The shipped file has every setting, with its default.
 #[test]
 fn the_file_that_is_shipped_has_every_setting() {
     let text = include_str!("../../dist/proxy.toml");
@@ -81,7 +81,7 @@ fn the_converters_file_that_is_shipped_has_every_setting() {
     }
 }
 
-/// A cookie says where a client is, and nothing of who it is.
+/// A cookie proves the client's address and not its identity.
 #[test]
 fn an_open_converter_is_refused() {
     let of = |more: &str| {

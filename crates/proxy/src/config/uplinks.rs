@@ -1,4 +1,4 @@
-//! What the file says of uplinks.
+//! Settings of uplinks.
 
 use super::interface::is_interface;
 use super::place::Text;
@@ -13,7 +13,7 @@ use toml::Spanned;
 /// Tables of routes that the kernel has for itself (`RT_TABLE_DEFAULT`).
 const FIRST_TABLE_OF_THE_KERNEL: u32 = 253;
 
-/// It is asked three times in `dead_after`, and not more often than is good for anybody.
+/// Smallest `dead_after`. There are three probes in that time, and more frequent ones would be a burden.
 const LEAST_SILENCE: Duration = Duration::from_millis(300);
 
 /// An interface by which this machine reaches the world.
@@ -22,27 +22,27 @@ const LEAST_SILENCE: Duration = Duration::from_millis(300);
 pub struct Uplink {
     /// Its name.
     pub interface: Spanned<String>,
-    /// Where its default route leads, if the kernel is not told by others.
+    /// Gateway of its default route; without it, the default route of the main table counts.
     pub gateway: Option<Spanned<IpAddr>>,
-    /// What it is for.
+    /// When it is used.
     #[serde(rename = "use", default)]
     pub usage: Usage,
     /// How much it may carry before it is spared.
     pub budget: Option<Budget>,
 }
 
-/// What an uplink may carry, received and sent together.
+/// Volume of an uplink in a period, received and sent together.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     /// So much in each period.
     pub bytes: Bytes,
-    /// When it begins anew.
+    /// The period after which the budget is full again.
     #[serde(default)]
     pub period: Period,
     /// The day of the month with which a month begins; the last, in a month that has fewer.
     pub first_day: Option<Spanned<i8>>,
-    /// What the uplink is for when all is spent.
+    /// Use of the uplink when the budget is spent.
     #[serde(default = "standby")]
     pub then: Spanned<Usage>,
 }
@@ -75,7 +75,7 @@ impl Period {
     }
 }
 
-/// What an uplink is for; those that come later are for when there is none of the earlier.
+/// When an uplink is used, in order of preference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Usage {
@@ -88,7 +88,7 @@ pub enum Usage {
     Standby,
 }
 
-/// What is common to all uplinks.
+/// Settings that all uplinks share.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Uplinks {
@@ -96,9 +96,9 @@ pub struct Uplinks {
     pub table: Spanned<u32>,
     /// The folder in which it is kept what uplinks with a budget have carried.
     pub state: PathBuf,
-    /// Who is asked over each uplink whether it carries; without it the other proxy that the file names, if by its address.
+    /// Probe targets; without them, the other proxy of the file if it is given by address.
     pub probe: Option<Vec<Spanned<SocketAddr>>>,
-    /// An uplink over which nobody has answered for so long carries nothing.
+    /// Time without an answer after which an uplink counts as dead.
     pub dead_after: Spanned<Seconds>,
 }
 

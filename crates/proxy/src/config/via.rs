@@ -1,4 +1,4 @@
-//! Another proxy in the file, and who may use one.
+//! Another proxy, and users of a proxy.
 
 use super::interface::is_interface;
 use super::units::KeepAlive;
@@ -13,19 +13,19 @@ use serde::Deserialize;
 pub struct Via {
     /// Its host and port.
     pub proxy: String,
-    /// What it speaks.
+    /// Its protocol.
     #[serde(default)]
     pub protocol: Protocol,
-    /// Who we are there. The password is proven and not shown.
+    /// Our user there. The password is proven and never sent.
     pub user: Option<User>,
-    /// What to connect from; the next is tried while one keeps silent.
+    /// Interfaces or addresses to connect from; the next one is tried while one keeps silent.
     #[serde(default)]
     pub from: Vec<Origin>,
     /// Idle time of a connection to it before a keep-alive probe.
     pub keep_alive: Option<KeepAlive>,
 }
 
-/// What a connection may begin from.
+/// An interface or a local address to connect from.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Origin {
@@ -47,7 +47,7 @@ impl TryFrom<String> for Origin {
     }
 }
 
-/// What another proxy speaks.
+/// Protocol of another proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -59,7 +59,7 @@ pub enum Protocol {
 }
 
 impl Via {
-    /// What its first answer has to be.
+    /// The first answer that it has to give.
     pub fn expected(&self) -> Expected {
         Expected { protocol: self.protocol, has_user: self.user.is_some() }
     }
@@ -93,7 +93,7 @@ impl std::fmt::Debug for User {
     }
 }
 
-/// What speaks against a name or password.
+/// Refuses a name or password that SOCKS 5 cannot carry.
 pub fn check_user(user: &User) -> Result<(), String> {
     for (what, value) in [("name", &user.name), ("password", &user.password)] {
         // RFC 1929 §2.
@@ -104,7 +104,7 @@ pub fn check_user(user: &User) -> Result<(), String> {
     Ok(())
 }
 
-/// What speaks against the host and port of a proxy.
+/// Refuses a text that is not a host and port.
 pub fn check_proxy(via: &Via) -> Result<(), String> {
     if host_and_port(&via.proxy).is_none() {
         return Err(format!("\"{}\" is no host and port; write it as proxy.example.org:1080", via.proxy));

@@ -55,8 +55,7 @@ impl Proxy {
         })
     }
 
-    /// Connects to what a client wants, or says why not. What it has said beyond goes with the request if there is another proxy to
-    /// ask, and otherwise is left.
+    /// Connects to a client's target. Bytes after the request go to another proxy together with the request, if there is one.
     async fn fulfil(
         &self,
         client: IpAddr,
@@ -159,14 +158,14 @@ impl Service for Proxy {
                     _ => &NOT_REACHED,
                 };
                 kind.say(format_args!("socks: {target}: {reason}"));
-                // A client that has gone need not be told.
+                // Ignore errors: the client has disconnected.
                 drop(answer(&client, reply, None).await);
                 return take_leave(client).await;
             }
         };
         if answer(&client, Reply::Succeeded, bound).await.is_ok() {
             let watched = watch::open(self.name(), peer, &target);
-            // Both ends have been told of its failure.
+            // Ignore errors: both ends have been reset.
             drop(relay(client, server, First { up: first, down }, &watched.carried).await);
         }
     }

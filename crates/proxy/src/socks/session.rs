@@ -1,4 +1,4 @@
-//! A client's way through the protocol, up to what it wants.
+//! The server's side of the protocol, up to a complete request.
 
 use super::wire::{self, Command, Malformed, Parsed, Reply, Target, Verdict, method};
 use crate::login::{Logins, Shown, Tried};
@@ -9,14 +9,14 @@ use std::io;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// What a client wants, and what it has sent beyond.
+/// A client's request, and the bytes that follow it.
 #[derive(Debug)]
 pub struct Request {
-    /// What is to be done.
+    /// The command.
     pub command: Command,
     /// With whom.
     pub target: Target,
-    /// What the client sent already to be handed on.
+    /// Bytes for the target that have been read already.
     pub first: Vec<u8>,
 }
 
@@ -59,18 +59,19 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// A stream of messages, and what was read of it and not looked at.
+/// A stream of messages, with a buffer.
 pub struct Session<'a> {
     /// The stream.
     pub stream: &'a TcpStream,
-    /// What follows the last message.
+    /// Bytes after the last message.
     pub bytes: Vec<u8>,
 }
 
-/// Greets a client, has it log in if there are users, and takes its request.
+/// Greets a client, checks its log-in if there are users, and reads its request.
 ///
 /// # Errors
-/// Why it got no further; it has been told, if the protocol has words for that.
+///
+/// The reason for a refusal. The client has an answer if the protocol has one.
 pub async fn accept(
     stream: &TcpStream,
     peer: IpAddr,
@@ -153,7 +154,7 @@ impl<'a> Session<'a> {
         !self.bytes.is_empty() || matches!(read_some(self.stream, &mut self.bytes).await, Ok(1..))
     }
 
-    /// A request. A client whose request is none is told so.
+    /// Reads a request. A malformed one is answered.
     async fn request(&mut self) -> Result<(Command, Target), Refusal> {
         let asked = self.message(wire::request).await;
         if let Err(Refusal::Malformed(malformed)) = &asked {
@@ -184,10 +185,11 @@ impl<'a> Session<'a> {
         admitted(tried).map(|()| request)
     }
 
-    /// The next message, when it has come whole. What follows it stays.
+    /// Reads a complete message. Bytes after it stay in the buffer.
     ///
     /// # Errors
-    /// If what comes is none, or the stream ends.
+    ///
+    /// If the message is malformed, or the stream ends.
     pub async fn message<T>(&mut self, parse: impl Fn(&[u8]) -> Parsed<T>) -> Result<T, Refusal> {
         loop {
             if let Some((message, len)) = parse(&self.bytes)? {

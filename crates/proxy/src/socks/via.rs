@@ -15,13 +15,13 @@ use tokio::net::TcpStream;
 /// The number of the request to connect.
 const CONNECT: u8 = 1;
 
-/// The address that a target sees, and what was read of it already.
+/// The address that the target sees, and bytes of it that have been read already.
 type Answers = (Option<SocketAddr>, Vec<u8>);
 
 /// The other proxy.
 pub struct Upstream {
     proxy: UpstreamProxy,
-    /// What the other proxy last said that its epoch is; zeros before.
+    /// The epoch of the other proxy as last received; zeros before.
     epoch: Mutex<Epoch>,
 }
 

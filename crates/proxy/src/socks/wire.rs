@@ -74,7 +74,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// What a client wants.
+/// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// A connection.
@@ -112,7 +112,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Of its number; what RFC 1928 does not have is a failure.
+    /// From its number; numbers outside RFC 1928 are a failure.
     pub const fn from_code(code: u8) -> Self {
         match code {
             0 => Self::Succeeded,
@@ -415,7 +415,7 @@ fn emit_target(target: &Target, bytes: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// What RFC 1928 and RFC 1929 draw.
+    /// The layouts of RFC 1928 and RFC 1929.
     #[test]
     fn messages_of_the_rfcs() {
         assert_eq!(greeting(&[5, 2, 0, 2]), Ok(Some((vec![0, 2], 4))));
