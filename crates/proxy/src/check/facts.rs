@@ -1,11 +1,11 @@
-//! What this machine has: asked of the kernel by its files, and by the program `ip`, whose output is JSON.
+//! Facts about this machine, from files of the kernel and from the JSON of the program `ip`.
 
 use crate::error::Error;
 use core::net::{IpAddr, SocketAddr};
 use serde_json::Value;
 use std::process::Command;
 
-/// What is known of the machine.
+/// Facts about this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Whether new connections may have Multipath TCP; `None` if the kernel knows nothing of it.
@@ -16,7 +16,7 @@ pub struct Facts {
     pub cared: bool,
     /// Further subflows that a connection may have.
     pub subflows: Option<u32>,
-    /// What the path manager opens subflows from; `None` if only root is told.
+    /// Endpoints of the path manager; `None` without root.
     pub endpoints: Option<Vec<Endpoint>>,
     /// Interfaces with an address in the world.
     pub uplinks: Vec<Uplink>,
@@ -53,7 +53,7 @@ pub struct Uplink {
     pub device: String,
     /// Its address.
     pub address: IpAddr,
-    /// The interface has a default route of its own.
+    /// The interface has a default route.
     pub leads_out: bool,
     /// Where that leads.
     pub gateway: Option<String>,
@@ -84,7 +84,7 @@ fn sysctl(name: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/sys/net/mptcp/{name}")).ok().map(|value| value.trim().to_owned())
 }
 
-/// What `ip` prints; nothing if it refuses.
+/// Output of `ip`; nothing if it fails.
 fn ip(arguments: &[&str]) -> Result<Option<String>, Error> {
     let output = Command::new("ip").args(arguments).output().map_err(|error| {
         Error::Refused(format!("the program ip (package iproute2) cannot be run: {error}"))
@@ -155,7 +155,7 @@ fn without_shared(all: Vec<Uplink>) -> (Vec<Uplink>, Vec<SharedAddress>) {
 struct Interface {
     device: String,
     address: IpAddr,
-    /// It joins guests of this machine (docker0, virbr0) or hosts of its network, and leads out only if a default route says so.
+    /// It joins guests of this machine (docker0, virbr0) or hosts of its network, and is an uplink only with a default route.
     is_inner: bool,
 }
 

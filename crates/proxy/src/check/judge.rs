@@ -1,4 +1,4 @@
-//! What the facts mean, and what helps.
+//! Findings from the facts, with remedies.
 
 use super::facts::{Facts, SharedAddress, Uplink};
 use super::probe::{Attempt, Outcome};
@@ -10,9 +10,9 @@ use std::fmt;
 pub struct Finding {
     /// It is as it should be.
     pub good: bool,
-    /// What was found.
+    /// The finding.
     pub what: String,
-    /// What to type, if it is not.
+    /// The remedy, if the finding is bad.
     pub remedy: Option<String>,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Behind what is to be typed: what keeps it so.
+/// Appended to a command: how to keep its effect.
 const KEPT: &str = "   # or, kept so as links come and go: anabranch-proxy uplinks --config FILE";
 
 /// Where uplink care does not do what is missing.
@@ -33,12 +33,12 @@ fn named(device: &str) -> String {
     )
 }
 
-/// What is as it should be.
+/// A good finding.
 pub fn yes(what: impl Into<String>) -> Finding {
     Finding { good: true, what: what.into(), remedy: None }
 }
 
-/// What is not, and what helps.
+/// A bad finding, with its remedy.
 pub fn no(what: impl Into<String>, remedy: impl Into<String>) -> Finding {
     Finding { good: false, what: what.into(), remedy: Some(remedy.into()) }
 }
@@ -254,7 +254,7 @@ mod tests {
         Attempt { to: "203.0.113.5:1080".parse().expect("an address"), from }
     }
 
-    /// What is wrong, with its remedy.
+    /// Bad findings, with their remedies.
     fn complaints(facts: &Facts, attempt: Option<&Attempt>) -> Vec<String> {
         let bad = judge(facts, attempt).into_iter().filter(|finding| !finding.good);
         bad.map(|finding| format!("{}; {}", finding.what, finding.remedy.expect("what helps"))).collect()
@@ -265,7 +265,7 @@ mod tests {
         let good = attempt([Outcome::Multipath(2), Outcome::Multipath(2)]);
         assert!(complaints(&healthy(), Some(&good)).is_empty());
         assert_eq!(judge(&healthy(), Some(&good)).len(), 9);
-        // Only root is told of endpoints: nothing is said of what is not known.
+        // Without root the endpoints are unknown, and there is no finding about them.
         assert!(complaints(&Facts { endpoints: None, subflows: None, ..healthy() }, None).is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! Why only one link is used, and what to type.
+//! Finds out why only one link is used, and the remedy.
 
 mod facts;
 mod judge;
@@ -21,7 +21,7 @@ pub fn check(proxy: Option<&str>, via: Option<&Via>, inner: &[String]) -> Result
     let to = proxy.map(resolve).transpose()?;
     let facts = facts::collect(to, inner)?;
     let attempt = match to {
-        // What is amiss here is to be put right first: it would only be found again.
+        // Without Multipath TCP, connecting would only show the same fault again.
         Some(to) if facts.enabled == Some(true) => {
             Some(probe::attempt(to, via.map(Via::expected), &facts.uplinks)?)
         }

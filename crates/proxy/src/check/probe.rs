@@ -21,7 +21,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// A subflow that has been there for two round trips and this is not refused any more.
 const CERTAIN: Duration = Duration::from_millis(200);
 
-/// What came of it.
+/// Result of connecting from each uplink.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     /// With whom.
@@ -30,14 +30,14 @@ pub struct Attempt {
     pub from: Vec<(IpAddr, Outcome)>,
 }
 
-/// What came of a connection.
+/// Result of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// There was none, because of this.
     None(String),
     /// It is TCP alone.
     Plain,
-    /// It is Multipath TCP with so many subflows.
+    /// Multipath TCP with the given number of subflows.
     Multipath(u32),
     /// It was accepted, and another program than a proxy of ours answered.
     Foreign,
@@ -65,8 +65,8 @@ pub fn attempt(to: SocketAddr, expected: Option<Expected>, uplinks: &[Uplink]) -
     Ok(Attempt { to, from })
 }
 
-/// How clients of our proxies begin: of a greeting of SOCKS 5 and of a message of Convert the first byte alone, so that whoever is
-/// there has to acknowledge it, and waits for the rest. An end that closed would take no further subflow.
+/// First bytes of a greeting of SOCKS 5 and of a message of Convert. The peer has to acknowledge one and then waits for the
+/// rest. A connection that the peer closes would take no further subflow.
 const BEGINNINGS: [u8; 2] = [5, 1];
 
 /// Connects from one uplink, asks for a valid answer, and counts subflows.
@@ -157,8 +157,8 @@ fn has_ended(stream: &TcpStream) -> bool {
     }
 }
 
-/// Waits until there is a subflow for each uplink, or for as long as that may take. The other end may refuse one when its last
-/// part of the handshake has come, which is told a round trip later: one counts that has been there for longer.
+/// Waits until there is a subflow for each uplink, or until the time is over. The peer may refuse a subflow after the last part
+/// of its handshake, which shows a round trip later, so a subflow counts only after that.
 async fn observe(stream: &TcpStream, uplinks: u32) -> Outcome {
     let end = Instant::now() + PATIENCE;
     let (mut most, mut seen, mut since) = (1, 1, Instant::now());

@@ -1,4 +1,4 @@
-//! The programs `nft` and `ip`, by which the kernel is told.
+//! The programs `nft` and `ip`, which configure the kernel.
 
 use crate::error::Error;
 use std::io::{ErrorKind, Write};

@@ -26,7 +26,7 @@ struct Packet<'a> {
     mark: u64,
 }
 
-/// What becomes of a packet in a chain.
+/// Fate of a packet in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// It is accepted, or may be.

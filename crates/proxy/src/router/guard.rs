@@ -19,7 +19,7 @@ use tokio::time::Instant;
 const MAX_FIXES: usize = 20;
 const FIX_WINDOW: Duration = Duration::from_secs(10);
 
-/// What is there of a router.
+/// State of rules, routes and nftables.
 #[derive(Debug)]
 pub struct Guard {
     router: Router,
@@ -70,7 +70,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Compares what is there with what should be, and repairs it.
+    /// Compares the kernel's state with the plan, and repairs it.
     pub fn check(&mut self) {
         if self.has_ended {
             return;
@@ -93,7 +93,7 @@ impl Guard {
         plan(&self.router, &families(), &self.names)
     }
 
-    /// Puts rules and routes back; what is wrong if that fails.
+    /// Puts rules and routes back; returns the trouble if that fails.
     fn repair(&mut self) -> Option<String> {
         let is_dispute = self.is_dispute();
         for commands in missing(&self.router, &self.plan()) {
@@ -119,7 +119,7 @@ impl Guard {
         None
     }
 
-    /// What is missing, if others install it.
+    /// Returns the first part that is missing, if the user installs them.
     fn look(&self) -> Option<String> {
         let missing = missing(&self.router, &self.plan());
         let what = match missing.first() {

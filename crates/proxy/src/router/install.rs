@@ -11,10 +11,11 @@ pub fn runs() -> bool {
     crate::instance_lock::runs(TABLE)
 }
 
-/// Installs a plan; what a router has left that was killed is removed before.
+/// Installs a plan, after it has removed the remains of a router that was killed.
 ///
 /// # Errors
-/// If something else has the mark or the table, a program is missing, or the kernel refuses; nothing is left of it then.
+///
+/// If another program uses the mark or the table, a program is missing, or the kernel refuses. Nothing stays installed then.
 pub fn install(router: &Router, plan: &Plan) -> Result<(), Error> {
     free(router)?;
     remove()?;
@@ -43,7 +44,7 @@ pub fn remove() -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether nobody else uses mark and table.
+/// Checks that no other program uses mark and table.
 fn free(router: &Router) -> Result<(), Error> {
     let (mark, table) = (*router.mark.as_ref(), router.table.as_ref().to_string());
     for family in families() {
@@ -122,10 +123,11 @@ pub fn routes(family: Family, table: &str) -> Vec<Value> {
     list(family, &format!("route show table {table}")).unwrap_or_default()
 }
 
-/// What `ip` lists.
+/// A list of `ip`.
 ///
 /// # Errors
-/// What it says if it does not.
+///
+/// The message of `ip` if it fails.
 pub fn list(family: Family, what: &str) -> Result<Vec<Value>, Error> {
     let printed = ip(&format!("{} -N -j {what}", family.option()))?;
     serde_json::from_str(&printed)
@@ -143,7 +145,7 @@ fn number(text: &Value) -> u32 {
     digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or_default()
 }
 
-/// What has to be in the kernel, each with a rule that needs it.
+/// Options that the kernel needs, each with a rule that depends on it.
 const NEEDED: [(&str, &str); 4] = [
     ("CONFIG_NF_TABLES_INET", "accept"),
     ("CONFIG_NFT_SOCKET", "socket transparent 1 accept"),

@@ -1,5 +1,5 @@
-//! A router: what the hosts behind it send by TCP to anywhere comes to it (TPROXY), and goes by another proxy of ours, which
-//! is reached by Multipath TCP.
+//! A router: intercepts the TCP connections of the hosts behind it (TPROXY), and carries them by another proxy of ours, which
+//! it reaches by Multipath TCP.
 
 mod commands;
 mod firewall;

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// How often names are resolved.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// An address is kept for so long after a name had it last: hosts may have asked before the router did.
+/// Time for which an address is kept after the last look-up with it: hosts may have it from an earlier answer.
 const KEPT: Duration = Duration::from_secs(3600);
 
 static UNKNOWN: Limited = Limited::new();

@@ -1,5 +1,5 @@
-//! What the kernel is told, so that connections of the hosts come to the router: a table of nftables, and for each family a
-//! rule and a route. Text alone; `install` carries it out.
+//! Rules that bring the hosts' connections to the router: a table of nftables, and for each family a rule and a route. Only
+//! text; `install` executes it.
 
 use crate::config::Router;
 use crate::network::Network;
@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// The table of nftables.
 pub const TABLE: &str = "anabranch-router";
 
-/// Who has put a rule or a route there (`FRA_PROTOCOL`, `RTA_PROTOCOL`): a number that no other program is known to take.
+/// Origin of our rules and routes (`FRA_PROTOCOL`, `RTA_PROTOCOL`): a number that no other program is known to use.
 pub const PROTOCOL: u32 = 197;
 
 /// The rule comes before those that choose an uplink by a packet's source, and after that for local addresses.
@@ -54,18 +54,18 @@ pub fn families() -> Vec<Family> {
 /// All that is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// For `nft -f`: makes the table, or makes it anew.
+    /// For `nft -f`: creates the table, or replaces it.
     pub nft: String,
     /// Arguments of `ip`, each with those that undo it.
     pub ip: Vec<[String; 2]>,
 }
 
-/// What has to be undone of nftables, for `nft -f`; it holds if there is no table, too.
+/// Removes the table, for `nft -f`; valid without a table, too.
 pub fn removal() -> String {
     format!("add table inet {TABLE}\ndelete table inet {TABLE}\n")
 }
 
-/// What is installed for a router on a machine with these families, with the addresses of the names in `bypass`.
+/// The plan for a machine with these families, and with these addresses of the names in `bypass`.
 pub fn plan(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> Plan {
     let (mark, table) = (router.mark.as_ref(), router.table.as_ref());
     let ip = families.iter().map(|family| {
@@ -125,7 +125,7 @@ fn nft(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> String
     text
 }
 
-/// The addresses of names anew, for `nft -f`.
+/// Replaces the addresses of names, for `nft -f`.
 pub fn renewal(names: &BTreeSet<IpAddr>) -> String {
     let (v4, v6) = split(names);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What is installed, for people who do it by hand.
+//! The plan as a script, for installing it by hand.
 
 use super::firewall::accepting_rule;
 use super::names::Names;
@@ -13,10 +13,10 @@ use std::time::Duration;
 /// Time for the second family of names after the first.
 const SECOND_FAMILY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What is installed as a script for `sh`, for people who do it by hand, with what undoes it as comments. Names are resolved
-/// now.
+/// The plan as a script for `sh`, with the commands that undo it as comments. Names are looked up now.
 ///
 /// # Errors
+///
 /// If the machine has no threads for the look-ups.
 pub fn script(router: &Router) -> Result<String, Error> {
     let refused = |error| Error::Refused(format!("cannot begin: {error}"));

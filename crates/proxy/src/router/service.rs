@@ -45,7 +45,7 @@ pub struct Proxy {
     via: Upstream,
     /// Names, from the installation to their look-ups at intervals.
     names: Mutex<Option<Names>>,
-    /// What is installed.
+    /// Keeps rules, routes and nftables in place.
     guard: Arc<Mutex<Option<Guard>>>,
     _alone: InstanceLock,
 }
@@ -62,7 +62,7 @@ impl Proxy {
         Ok(Self { settings, limits, via, names: Mutex::default(), guard: Arc::default(), _alone: alone })
     }
 
-    /// A connection to where a host wants to go, with what the host has said so far.
+    /// Connects to the target of a host, and sends the host's first data.
     async fn connect(&self, host: &TcpStream, target: SocketAddr) -> Result<Connected, NotConnected> {
         let target = Target::Address(target);
         let connecting = self.via.connect(&target, || read_now(host));
@@ -220,7 +220,7 @@ impl Service for Proxy {
             Ok(Connected { server, first: down, .. }) => {
                 self.notice_plain(&server);
                 let watched = watch::open_intercepted(self.name(), peer, &target);
-                // Both ends have been told of its failure.
+                // Ignore errors: both ends have been reset.
                 drop(relay(host, server, First { up: Vec::new(), down }, &watched.carried).await);
             }
             // The host is reset at once: it has no other way to know.

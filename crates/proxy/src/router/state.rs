@@ -1,4 +1,4 @@
-//! What there is of a router on this machine, for `check`.
+//! State of a router on this machine, for `check`.
 
 use super::firewall::{Dropping, dropping};
 use super::install::{has_table, list, missing, ruleset, runs};
@@ -84,7 +84,7 @@ fn put_back(router: &Router) -> String {
     }
 }
 
-/// What is there of a router.
+/// Parts of a router that are installed.
 struct Installed {
     /// Rules and routes.
     routing: bool,

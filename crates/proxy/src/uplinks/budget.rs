@@ -1,7 +1,7 @@
-//! What uplinks with a budget have carried in their period, kept over restarts of this process and of the machine.
+//! Volumes of uplinks with a budget in their period, kept over restarts of the process and of the machine.
 //!
-//! The kernel counts what an interface carries from when it was made; so the counter that was seen last is kept with the sum, and
-//! the boot and the interface whose counter it is.
+//! The kernel's counter of an interface starts when the interface is created. So the last value of the counter is kept with the
+//! sum, together with the boot and the interface that it belongs to.
 
 use super::routing::Link;
 use crate::config::{Budget, Bytes, Period, Uplink, Uplinks, Usage};
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What is known is written so often, which spares the flash memory of a router; a loss of power costs that much.
+/// Interval of writing, which spares the flash memory of a router. A loss of power loses the volume of one interval.
 const PAUSE: Duration = Duration::from_secs(60);
 
 const FILE: &str = "uplinks.json";
@@ -26,7 +26,7 @@ const WRITTEN: Date = Date::constant(2026, 1, 1);
 /// Days that a clock may be ahead by mistake of a hand, rather than of a battery: more than a period.
 const FAR: i64 = 62;
 
-/// What an uplink has carried.
+/// Volume of an uplink.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Account {
     /// The first day of the period.
@@ -35,21 +35,21 @@ struct Account {
     bytes: u64,
     /// The interface whose counter was seen last.
     link: u32,
-    /// What that said.
+    /// Last value of the counter.
     counter: u64,
 }
 
 impl Account {
-    /// Takes in what the counter says; `since` is the first day of the period that is now.
+    /// Adds the progress of the counter; `since` is the first day of the present period.
     fn count(&mut self, since: Date, link: &Link) {
-        // A clock that went back (many routers begin in 1970 until the network has told them) begins no period. If it had been far
-        // ahead, no other would begin for years.
+        // A clock that goes back starts no period: many routers begin in 1970 until they have the time from the network. A
+        // period that a clock far in the future has begun is replaced; otherwise the next one would be years away.
         if since > self.since {
             (self.since, self.bytes) = (since, 0);
         } else if since >= WRITTEN && days_before(self.since, FAR) > since {
             self.since = since;
         }
-        // Another interface counts from its making, and some drivers begin anew.
+        // The counter of another interface starts from zero, and some drivers reset theirs.
         let before = if link.index == self.link && link.carried >= self.counter { self.counter } else { 0 };
         self.bytes = self.bytes.saturating_add(link.carried - before);
         (self.link, self.counter) = (link.index, link.carried);
@@ -78,10 +78,11 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// What was kept.
+    /// Reads the volumes that were kept.
     ///
     /// # Errors
-    /// If there is a file that cannot be read: what has been carried would be forgotten.
+    ///
+    /// If there is a file that cannot be read: the volumes would be lost.
     pub fn read(uplinks: &[Uplink], common: &Uplinks) -> Result<Self, Error> {
         let file = common.state.join(FILE);
         let has_budgets = uplinks.iter().any(|uplink| uplink.budget.is_some());
@@ -106,13 +107,13 @@ impl Budgets {
         Ok(Self { file, book, written: None, seen: false, spent: BTreeMap::new(), failed: false })
     }
 
-    /// Takes in what interfaces have carried by `today`.
+    /// Adds the volumes that interfaces have carried by `today`.
     pub fn count(&mut self, uplinks: &[Uplink], links: &[Link], today: Date) {
         for uplink in uplinks {
             let (name, Some(budget)) = (uplink.interface.as_ref(), &uplink.budget) else { continue };
             let Some(link) = links.iter().find(|link| link.name == *name) else { continue };
             let since = begin(budget, today);
-            // What came before anybody counted is not known; what came with a new interface is.
+            // The volume before the first count is unknown; a new interface starts from zero.
             let counter = if self.seen { 0 } else { link.carried };
             let begun = Account { since, bytes: 0, link: link.index, counter };
             let account = self.book.uplinks.entry(name.clone()).or_insert(begun);
@@ -121,7 +122,7 @@ impl Budgets {
         self.seen = true;
     }
 
-    /// What an uplink is for now.
+    /// Present use of an uplink.
     pub fn usage(&self, uplink: &Uplink) -> Usage {
         match &uplink.budget {
             Some(budget) if self.is_spent(uplink, budget) => *budget.then.as_ref(),
@@ -137,7 +138,7 @@ impl Budgets {
         self.book.uplinks.get(uplink.interface.as_ref()).map_or(0, |account| account.bytes)
     }
 
-    /// What of its budget an uplink has spent, as a sentence.
+    /// The spent part of an uplink's budget, as a sentence.
     pub fn sentence(&self, uplink: &Uplink) -> Option<String> {
         let budget = uplink.budget.as_ref()?;
         let name = uplink.interface.as_ref();
@@ -149,7 +150,7 @@ impl Budgets {
         Some(format!("{name}: {carried} of {} a {period}{since}{state}", budget.bytes))
     }
 
-    /// Says which budgets are spent, or begin anew, where that is new.
+    /// Logs budgets that are newly spent or full again.
     pub fn say(&mut self, uplinks: &[Uplink]) {
         for uplink in uplinks {
             let (name, Some(budget)) = (uplink.interface.as_ref(), &uplink.budget) else { continue };

@@ -1,4 +1,4 @@
-//! What the kernel's path manager opens subflows from, and its limits, by `genetlink(7)`. Numbers are those of `linux/mptcp.h`
+//! Endpoints and limits of the kernel's path manager, by `genetlink(7)`. Numbers are those of `linux/mptcp.h`
 //! (`linux/mptcp_pm.h`) and `linux/genetlink.h`.
 
 use super::netlink::{Attributes, Message, Socket};
@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use rustix::net::netlink::GENERIC;
 use std::io;
 
-/// The family that tells of families (`GENL_ID_CTRL`), and the attributes of that.
+/// The family that describes families (`GENL_ID_CTRL`), and its attributes.
 const CONTROL: u16 = 16;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -46,7 +46,7 @@ const IMPLICIT: u32 = 1 << 4;
 pub struct Known {
     /// Its identifier.
     pub id: u8,
-    /// What it is.
+    /// Its settings.
     pub endpoint: Endpoint,
 }
 
@@ -74,7 +74,8 @@ impl PathManager {
     /// All endpoints.
     ///
     /// # Errors
-    /// If the kernel refuses: it tells root alone.
+    ///
+    /// If the kernel refuses, as it does without root.
     pub fn endpoints(&mut self) -> io::Result<Vec<Known>> {
         let found = self.socket.list(&self.message(GET))?;
         let mut endpoints = Vec::new();
@@ -102,10 +103,11 @@ impl PathManager {
         self.tell(DELETE, known)
     }
 
-    /// Has an endpoint that is there be for backup, or not any more; its subflows are told.
+    /// Sets or clears the backup flag of an endpoint, and of its subflows.
     ///
     /// # Errors
-    /// If there is none, or the kernel refuses.
+    ///
+    /// If there is no such endpoint, or the kernel refuses.
     pub fn set_backup(&mut self, known: Known) -> io::Result<()> {
         self.tell(SET_FLAGS, known)
     }

@@ -21,7 +21,7 @@ use tokio::sync::mpsc::error::TrySendError;
 /// Room for a part of an answer; the kernel takes as much as is offered, up to this.
 const ROOM: usize = 1 << 15;
 
-/// How often a list is asked for that changes while it is being told.
+/// Attempts to read a list that changes meanwhile.
 const TRIES: u32 = 5;
 
 /// A message: its type, a header of a length that goes with the type, and attributes.
@@ -197,14 +197,14 @@ impl Socket {
         loop {
             let (len, _) = recv(&self.asked, self.room.as_mut_slice(), RecvFlags::empty())?;
             if take(&self.room[..len], self.sequence, &mut answers, &mut whole)? {
-                // Asked again by whoever needs all of it.
+                // The caller repeats the request.
                 return if whole { Ok(answers) } else { Err(io::ErrorKind::Interrupted.into()) };
             }
         }
     }
 }
 
-/// Takes the answers out of what was received; whether that was the last of it.
+/// Extracts the answers from received bytes; true after the last one.
 fn take(mut bytes: &[u8], sequence: u32, answers: &mut Vec<Message>, whole: &mut bool) -> io::Result<bool> {
     let malformed = |error: DecodeError| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
     while !bytes.is_empty() {
@@ -228,8 +228,8 @@ fn take(mut bytes: &[u8], sequence: u32, answers: &mut Vec<Message>, whole: &mut
     Ok(false)
 }
 
-/// What the kernel tells of changes. What they were is of no interest, since all is looked at anew: so nothing is lost if the kernel
-/// had more to tell than there was room for (ENOBUFS).
+/// Notifications of changes. Their content is ignored, since the whole state is read after each: notifications that the kernel
+/// had to drop (ENOBUFS) lose nothing.
 #[derive(Debug)]
 pub struct Changes(mpsc::Receiver<()>);
 
@@ -255,7 +255,7 @@ impl Changes {
     }
 }
 
-/// Waits until the kernel has told something, or more than there was room for; false if it cannot any more.
+/// Waits for a notification, or for the report that some were dropped; false if no more will come.
 fn received(socket: &OwnedFd) -> bool {
     let mut room = [0; 16];
     match recv(socket, &mut room, RecvFlags::TRUNC) {

@@ -1,10 +1,10 @@
-//! What there is of uplinks in the kernel, and what is put there.
+//! Rules, routes and endpoints of uplinks in the kernel.
 
 use core::fmt;
 use core::net::IpAddr;
 use std::collections::BTreeSet;
 
-/// Who has put a rule or a route there (`FRA_PROTOCOL`, `RTA_PROTOCOL`): a number that no other program is known to take.
+/// Origin of our rules and routes (`FRA_PROTOCOL`, `RTA_PROTOCOL`): a number that no other program is known to use.
 pub const PROTOCOL: u8 = 198;
 
 /// Endpoints of ours have identifiers from this one on; the path manager itself begins at 1. One is ours if, besides, its
@@ -23,7 +23,8 @@ pub const DEFAULT_PRIORITY: u32 = 601;
 /// The kernel's table of routes.
 pub const MAIN: u32 = 254;
 
-/// Metrics of the routes: what is not there by the first comes to nothing by the second. Not 0, which IPv6 takes for another number.
+/// Metrics of the routes: without the first route, the second one makes packets unreachable. Not 0, which IPv6 replaces by
+/// another number.
 pub const METRIC: u32 = 1;
 /// Of the route that leads nowhere.
 pub const LAST_METRIC: u32 = 2;
@@ -57,20 +58,20 @@ pub struct Route {
 /// Where a default route leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
-    /// To a gateway, or without one to whoever is at the other end, by the interface with this number.
+    /// By the interface with this number, to a gateway or, without one, to the other end.
     By {
         /// The interface's number.
         link: u32,
         /// The gateway.
         via: Option<IpAddr>,
     },
-    /// Nowhere: who sends is told at once.
+    /// Unreachable: the sender gets an error at once.
     Unreachable,
     /// On to the next rule, as if there were no route: its metric is a note.
     Throw,
 }
 
-/// What the path manager opens subflows from.
+/// An address from which the path manager opens subflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
     /// The address.
@@ -130,7 +131,7 @@ impl Route {
 }
 
 impl Endpoint {
-    /// What adds it; interfaces are named by `names`.
+    /// The command that adds it; `names` returns the names of interfaces.
     pub fn command(&self, id: u8, names: &dyn Fn(u32) -> String) -> String {
         let backup = if self.backup { " backup" } else { "" };
         let (address, link) = (self.address, names(self.link));

@@ -1,4 +1,4 @@
-//! What should be there, from what there is.
+//! Computes the rules, routes and endpoints of uplinks from the state of the machine.
 
 use super::parts::{
     DEFAULT_PRIORITY, Endpoint, LAST_METRIC, MAIN, METRIC, MOST_ENDPOINTS, Parts, Route, Rule,
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// put them there do so again when it is back.
 pub type Remembered = BTreeMap<(u32, bool), Way>;
 
-/// What becomes of an uplink, or of an address of it.
+/// State of an uplink, or of one of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// There is no such interface.
@@ -30,13 +30,13 @@ pub enum State {
     Down,
     /// It has no carrier.
     NoCarrier,
-    /// Nothing gets through from it, as far as can be told from here.
+    /// Probes from it have no answer.
     Silent,
     /// Subflows may leave from it, by a way, and are for this.
     Used(Usage, Way),
     /// It has none while others are there.
     Waits,
-    /// It is an endpoint of somebody else.
+    /// It is an endpoint of another program.
     Foreign(Way),
     /// There are as many endpoints as the kernel has room for.
     OneTooMany,
@@ -71,12 +71,12 @@ impl fmt::Display for State {
     }
 }
 
-/// What should be there.
+/// The state to be reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Rules, routes and endpoints.
     pub parts: Parts,
-    /// What becomes of uplinks (by name), or of those of their addresses of which that is to be said.
+    /// States of uplinks by name, or of those addresses whose state differs.
     pub states: BTreeMap<(String, Option<IpAddr>), State>,
     /// Addresses from which something may be sent, whether it gets through or not, and their interfaces.
     pub open: BTreeMap<IpAddr, String>,
@@ -91,8 +91,8 @@ struct Ready {
     way: Way,
 }
 
-/// What should be there for these uplinks, each for what it is for now; the first table is `table`. From the addresses in `silent`
-/// nothing gets through.
+/// The plan for these uplinks, each with its present use. The first table is `table`. Probes from the addresses in `silent`
+/// have no answer.
 pub fn plan(
     uplinks: &[(&Uplink, Usage)],
     table: u32,
@@ -172,14 +172,14 @@ fn hindrance(link: &Link, silent: bool) -> Option<State> {
 }
 
 impl Plan {
-    /// What has this source goes by networks that are known, and for the rest by the uplink's own default route.
+    /// Packets from this source use specific routes of the main table, and otherwise the uplink's own default route.
     fn add_rules(&mut self, from: IpAddr, table: u32) {
         self.parts.rules.insert(Rule { from, priority: SPECIFIC_PRIORITY, table: MAIN, specific: true });
         self.parts.rules.insert(Rule { from, priority: DEFAULT_PRIORITY, table, specific: false });
     }
 
-    /// Without its default route, packets must not leave by another uplink with an address that nobody knows there: who sends is
-    /// told at once, and takes another.
+    /// Without this uplink's default route, its packets must not leave by another uplink, where their source is unknown. The
+    /// sender gets an error at once and can use another address.
     fn add_routes(&mut self, table: u32, way: Way, v4: bool, link: &Link) {
         self.parts.routes.insert(Route { v4, table, way: Way::Unreachable, metric: LAST_METRIC });
         if link.is_up() {
@@ -221,7 +221,7 @@ impl Plan {
     }
 }
 
-/// Where the default route of an interface leads: as the file says, as somebody has put it there, or had.
+/// The default route of an interface: from the file, from the main table, or as it was before the link went down.
 fn way(uplink: &Uplink, link: &Link, v4: bool, view: &View, remembered: &Remembered) -> Option<Way> {
     let by = |via| Way::By { link: link.index, via };
     let named = uplink.gateway.as_ref().map(|gateway| *gateway.as_ref());
@@ -240,9 +240,9 @@ fn of_link<'a>(link: &Link, v4: bool, view: &'a View) -> impl Iterator<Item = &'
         .filter(move |address| address.link == index && address.ip.is_ipv4() == v4 && address.is_global())
 }
 
-/// The address that the kernel itself would begin connections from, so that a first subflow has an endpoint, and no link is
-/// used by two: what the default route says, then one that is not about to go, and for IPv6 a temporary one if the interface
-/// prefers these (`use_tempaddr`).
+/// The source address that the kernel would choose, so that a first subflow has an endpoint and no link has two subflows: the
+/// source of the default route, then an address that is not deprecated, and for IPv6 a temporary one if the interface prefers
+/// these (`use_tempaddr`).
 pub fn choose(link: &Link, v4: bool, view: &View) -> Option<IpAddr> {
     let source = view.gateway(link.index, v4).and_then(|found| found.source);
     let rank = |address: &&Address| {
@@ -257,7 +257,7 @@ pub fn choose(link: &Link, v4: bool, view: &View) -> Option<IpAddr> {
     of_link(link, v4, view).min_by_key(rank).map(|address| address.ip)
 }
 
-/// Notes where default routes lead, and forgets those that somebody has removed while their link was there.
+/// Notes default routes, and forgets those that were removed while their link was up.
 pub fn remember(remembered: &mut Remembered, before: &View, now: &View) {
     let has_addresses = |link: u32, v4: bool| {
         now.addresses

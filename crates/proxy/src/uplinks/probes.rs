@@ -1,4 +1,4 @@
-//! Whether uplinks carry, which nobody tells of where a link is dead further on: over each, somebody is asked.
+//! Probes over each uplink: a link may be dead further on while its carrier is up.
 
 use super::netlink::Socket;
 use super::routing;
@@ -14,24 +14,24 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 /// Questions in the time after which silence means that nothing gets through.
 const QUESTIONS: u32 = 3;
-/// While nobody uses the uplinks it is asked so seldom: they may cost by the byte.
+/// Interval of probes while the uplinks are idle: their traffic may cost money.
 const SELDOM: Duration = Duration::from_secs(10);
-/// Somebody uses them if they carry so much from one look to the next, bytes; to ask takes about 200 on each.
+/// Bytes from one look to the next that count as use. A probe takes about 400 on each uplink.
 const BUSY: u64 = 5_000;
 /// An answer is waited for no longer: the kernel asks three times in this time.
 const GIVEN_UP: Duration = Duration::from_secs(5);
-/// Before the first answer one may take so long.
+/// Time for the first answer.
 const UNKNOWN: Duration = Duration::from_secs(1);
-/// Answers of which the middle one tells how long one takes.
+/// Answers whose median counts as the usual time.
 const ANSWERS: usize = 7;
 /// So many answers, and an uplink carries again: one alone may have been on its way for long.
 const CONVINCING: u32 = 2;
 
-/// What is known of an address.
+/// Results of the probes from an address.
 #[derive(Debug)]
 struct Watched {
     interface: String,
-    /// When it was asked first of what has not been answered.
+    /// Time of the first probe without an answer.
     asked: Option<Instant>,
     /// How long the last answers took.
     took: VecDeque<Duration>,
@@ -103,14 +103,15 @@ pub struct Probes {
     under_way: JoinSet<Ended>,
     look_at: Instant,
     ask_at: Instant,
-    /// What all links have carried when that was looked at last.
+    /// Bytes of all links at the last look.
     carried: u64,
 }
 
 impl Probes {
-    /// Asks these; an uplink over which none answers for so long carries nothing.
+    /// Probes these targets. An uplink without an answer for `dead_after` counts as dead.
     ///
     /// # Errors
+    ///
     /// If the kernel has no socket for it.
     pub fn new(targets: Vec<ProbeTarget>, dead_after: Duration) -> io::Result<Self> {
         let now = Instant::now();
@@ -135,7 +136,7 @@ impl Probes {
         self.watched.iter().filter_map(silent).collect()
     }
 
-    /// Waits until one of them falls silent, or answers again. Whoever stops waiting misses nothing.
+    /// Waits until an address falls silent or answers again. Cancel-safe.
     pub async fn changed(&mut self) {
         loop {
             tokio::select! {
@@ -160,7 +161,7 @@ impl Probes {
     /// Asks, if it is time to.
     fn look(&mut self, now: Instant) {
         self.look_at = now + self.dead_after / QUESTIONS;
-        // Where that cannot be told, somebody may.
+        // If the counters cannot be read, the uplinks count as used.
         let carried = routing::links(&mut self.links)
             .map_or(u64::MAX, |links| links.iter().map(|link| link.carried).fold(0, u64::wrapping_add));
         let in_use = carried.wrapping_sub(self.carried) >= BUSY;

@@ -1,4 +1,4 @@
-//! Taking care: what should be there is kept equal to what there is.
+//! Keeps rules, routes and endpoints in the kernel equal to the plan.
 
 use super::budget::{Budgets, today};
 use super::endpoints::{Known, PathManager};
@@ -34,10 +34,11 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// Looks whether it can be taken. What one has left that was killed is taken over.
+    /// Reads the state of the kernel. The remains of a process that was killed are taken over.
     ///
     /// # Errors
-    /// If the kernel has no path manager, something else uses the tables, or it cannot be read what uplinks have carried.
+    ///
+    /// If the kernel has no path manager, another program uses the tables, or the volumes of uplinks cannot be read.
     pub fn new(uplinks: Vec<Uplink>, common: &Uplinks) -> Result<Self, Error> {
         let mut routes = Socket::open(None).map_err(unanswered)?;
         let mut manager = PathManager::open().map_err(|error| {
@@ -97,7 +98,7 @@ impl Reconciler {
         self.open = open;
         let wanted = parts.endpoints.len().min(MOST_ENDPOINTS) as u32;
         let raised = (view.limit < wanted).then_some(wanted);
-        // What the limit was is noted in the kernel, where it outlives this process.
+        // The former limit is stored in the kernel, where it outlives this process.
         let before = self.noted(&view).or(raised.map(|_| view.limit));
         let note = |limit| Route { v4: true, table: self.table, way: Way::Throw, metric: NOTE + limit };
         parts.routes.extend(before.map(note));
@@ -125,14 +126,15 @@ impl Reconciler {
         Ok(())
     }
 
-    /// What the limit of further subflows was before.
+    /// The former limit of further subflows.
     fn noted(&self, view: &View) -> Option<u32> {
         let mut notes =
             view.own.routes.iter().filter(|route| route.way == Way::Throw && route.table == self.table);
         notes.next()?.metric.checked_sub(NOTE)
     }
 
-    /// Makes what is ours equal to what should be. Endpoints come after the rules that make them known as ours, and go before.
+    /// Makes our part of the kernel's state equal to the plan. Endpoints are added after the rules that mark them as ours, and
+    /// removed before them.
     fn put_right(&mut self, view: &View, should: &Parts, limit: Option<u32>) -> bool {
         let own = &view.own;
         for route in own.routes.difference(&should.routes) {

@@ -38,7 +38,7 @@ const fn family(v4: bool) -> u8 {
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its number, which is another one when it is made anew.
+    /// Its number, which changes when it is created again.
     pub index: u32,
     /// Its name, which may change.
     pub name: String,
@@ -56,14 +56,14 @@ impl Link {
     const POINT_TO_POINT: u32 = 1 << 4;
     const RUNNING: u32 = 1 << 6;
 
-    /// It is up and has a carrier (RFC 2863: `up`, or `unknown` for those that cannot tell). The kernel says so up to a second
-    /// after the carrier itself (`IFF_LOWER_UP`), but drops what is sent before.
+    /// It is up and has a carrier (RFC 2863: `up`, or `unknown` if it has no such state). The kernel sets this flag up to a
+    /// second after the carrier itself (`IFF_LOWER_UP`), and drops packets before.
     pub const fn is_up(&self) -> bool {
         let all = Self::UP | Self::RUNNING;
         self.flags & all == all
     }
 
-    /// It has been set up by whoever manages it.
+    /// It has been set up.
     pub const fn is_set_up(&self) -> bool {
         self.flags & Self::UP != 0
     }
@@ -101,7 +101,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// IPv4: beside another one of its network. IPv6: one that changes by the day (RFC 8981).
+    /// IPv4: another address of its network comes first. IPv6: a temporary address (RFC 8981).
     pub const SECONDARY: u32 = 1;
     const OPTIMISTIC: u32 = 4;
     const DUPLICATE: u32 = 8;
@@ -111,7 +111,7 @@ impl Address {
     /// `RT_SCOPE_LINK`.
     const LINK: u8 = 253;
 
-    /// It reaches beyond its link, and is known to be nobody else's.
+    /// It is valid beyond its link, and no other host has it.
     pub fn is_global(&self) -> bool {
         let local = match self.ip {
             IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
@@ -122,7 +122,7 @@ impl Address {
     }
 }
 
-/// A default route of somebody's.
+/// A default route of another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Default {
     /// Whether it is of IPv4.
@@ -135,7 +135,7 @@ pub struct Default {
     pub metric: u32,
     /// The address that goes with it, if it says one.
     pub source: Option<IpAddr>,
-    /// Who has put it there (`RTPROT_*`).
+    /// Its origin (`RTPROT_*`).
     pub protocol: u8,
 }
 
@@ -268,10 +268,11 @@ fn several(mut hops: &[u8]) -> io::Result<Vec<Way>> {
     Ok(ways)
 }
 
-/// All rules that have a source and a table and nothing else, each with who has put it there; others by their tables alone.
+/// All rules that have only a source and a table, each with its origin; of others the tables alone.
 ///
 /// # Errors
-/// If the kernel does not answer as it should.
+///
+/// If the kernel's answer is unexpected.
 pub fn rules(socket: &mut Socket) -> io::Result<Vec<(Option<Rule>, u32, u8)>> {
     let mut rules = Vec::new();
     for message in socket.list(&Message::new(GET_RULE, &[0; RULE_HEADER]))? {

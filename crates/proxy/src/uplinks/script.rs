@@ -1,4 +1,4 @@
-//! What is put there, for people who do it by hand.
+//! The plan as a script, for people who install it by hand.
 
 use super::budget::{Budgets, today};
 use super::netlink::Socket;
@@ -10,10 +10,11 @@ use crate::error::Error;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// What should be there now, as a script for `sh`, with what undoes it as comments.
+/// The present plan as a script for `sh`, with the commands that undo it as comments.
 ///
 /// # Errors
-/// If the kernel does not answer as it should, or it cannot be read what uplinks have carried.
+///
+/// If the kernel's answer is unexpected, or the volumes of uplinks cannot be read.
 pub fn script(uplinks: &[Uplink], common: &Uplinks) -> Result<String, Error> {
     let refused = |error: std::io::Error| Error::Refused(format!("the kernel does not answer: {error}"));
     let view = Socket::open(None).and_then(|mut routes| View::of_routes(&mut routes)).map_err(refused)?;

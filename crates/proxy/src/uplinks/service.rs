@@ -26,10 +26,10 @@ pub fn runs() -> bool {
 /// Changes come in company; the last of them may still be on its way.
 const DEBOUNCE: Duration = Duration::from_millis(20);
 
-/// What nobody tells of (endpoints that others remove) is looked at so often.
+/// Interval of looking for changes without a notification, such as endpoints that another program removes.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(10);
 
-/// So often in so long a time something may have to be put right; then somebody else is at it, and it is left for a while.
+/// More repairs than this within this time are a dispute with another program; then there is a pause.
 const MAX_FIXES: usize = 20;
 const FIX_WINDOW: Duration = Duration::from_secs(10);
 
@@ -62,11 +62,11 @@ pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<ProbeTarget>) -> 
                 failed = follow(&mut reconciler, &mut changes, &mut probes) => failed,
             }
         })
-        // What there is has to go, whatever has failed.
+        // Remove everything, whatever has failed.
         .and(reconciler.end())
 }
 
-/// Looks anew after each change.
+/// Reconciles after each change.
 async fn follow(
     reconciler: &mut Reconciler,
     changes: &mut Changes,
@@ -85,7 +85,7 @@ async fn follow(
         match reconciler.reconcile(&probes.silent()) {
             Ok(true) => busy.push_back(Instant::now()),
             Ok(false) => {}
-            // It may be short of memory, or things change faster than they can be told.
+            // The kernel may be short of memory, or the state changes too fast.
             Err(error) => {
                 log::say(format_args!("uplinks: {error}; trying again"));
                 sleep(Duration::from_secs(1)).await;

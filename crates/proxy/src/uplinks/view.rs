@@ -1,4 +1,4 @@
-//! What there is: interfaces, addresses, default routes, and what is ours.
+//! State of the machine: interfaces, addresses, default routes, and our own parts.
 
 use super::endpoints::{Known, PathManager};
 use super::netlink::Socket;
@@ -7,7 +7,7 @@ use super::routing::{self, Address, Default as Gateway, Link};
 use core::net::IpAddr;
 use std::io;
 
-/// What there is, at one time.
+/// The state at one time.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// Interfaces.
@@ -16,11 +16,11 @@ pub struct View {
     pub addresses: Vec<Address>,
     /// Default routes that are not ours.
     pub gateways: Vec<Gateway>,
-    /// What is ours.
+    /// Our own parts.
     pub own: Parts,
     /// Identifiers of all endpoints.
     pub endpoints: Vec<Known>,
-    /// Tables in which somebody else has a rule or a default route.
+    /// Tables in which another program has a rule or a default route.
     pub foreign_tables: Vec<u32>,
     /// Further subflows that a connection may have.
     pub limit: u32,
@@ -40,10 +40,11 @@ impl View {
         Ok(view)
     }
 
-    /// Looks at what everybody may see.
+    /// Reads the state that is visible without root.
     ///
     /// # Errors
-    /// If the kernel does not answer as it should.
+    ///
+    /// If the kernel's answer is unexpected.
     pub fn of_routes(routes: &mut Socket) -> io::Result<Self> {
         let mut view = Self::of_addresses(routes)?;
         for (rule, table, protocol) in routing::rules(routes)? {
@@ -79,7 +80,7 @@ impl View {
         known.id >= FIRST_ID && self.own.rules.iter().any(|rule| rule.from == address)
     }
 
-    /// Whether an address is an endpoint of somebody else.
+    /// Whether an address is an endpoint of another program.
     pub fn is_of_others(&self, address: IpAddr) -> bool {
         self.endpoints.iter().any(|known| known.endpoint.address == address && !self.is_own(known))
     }

@@ -49,7 +49,7 @@ fn all_is_counted_once_whatever_becomes_of_the_counter() {
         (3, 5_000, 0),
         (3, 5_400, 400),
         (3, 5_400, 400),
-        // Made anew, and begun anew by its driver.
+        // Created again, and reset by its driver.
         (4, 100, 500),
         (4, 90, 590),
         (4, 499, 999),
@@ -60,7 +60,7 @@ fn all_is_counted_once_whatever_becomes_of_the_counter() {
         assert_eq!(budgets.carried(&uplinks[0]), sum);
     }
     assert_eq!(budgets.usage(&uplinks[0]), Usage::Standby);
-    // It is gone: what it carried stays.
+    // The interface is gone: its volume stays.
     budgets.count(&uplinks, &[], date(2026, 11, 30));
     assert_eq!(budgets.usage(&uplinks[0]), Usage::Standby);
     budgets.count(&uplinks, &link(4, 500), date(2026, 12, 1));
@@ -76,7 +76,7 @@ fn a_clock_that_was_far_ahead_holds_up_no_period() {
     let mut budgets = Budgets::read(&uplinks, &common("ahead")).unwrap();
     budgets.count(&uplinks, &link(4, 0), date(2026, 11, 20));
     budgets.count(&uplinks, &link(4, 300), date(2026, 11, 21));
-    // The period of 2106 begins, and what it has carried counts for the present one, which began before it.
+    // The period of 2106 begins; its volume counts for the present period, which began before it.
     for (day, counter, carried) in [
         (date(2106, 2, 7), 500, 200),
         (date(2026, 11, 22), 600, 300),
@@ -112,7 +112,7 @@ fn restarts_lose_nothing_and_a_broken_file_is_told() {
     budgets.count(&uplinks, &link(3, 100), today);
     budgets.count(&uplinks, &link(3, 300), today);
     budgets.keep(false);
-    // What came while nobody looked is counted: the counter went on.
+    // Traffic between two processes counts: the kernel's counter went on.
     let mut budgets = Budgets::read(&uplinks, &common).unwrap();
     budgets.count(&uplinks, &link(3, 450), today);
     assert_eq!(budgets.carried(&uplinks[0]), 350);
@@ -129,7 +129,7 @@ fn restarts_lose_nothing_and_a_broken_file_is_told() {
     std::fs::write(&file, "{").unwrap();
     let said = Budgets::read(&uplinks, &common).unwrap_err().to_string();
     assert!(said.contains("uplinks.json") && said.contains("remove it"), "{said}");
-    // Who has no budget does not need it.
+    // Without a budget there is no file.
     let none = crate::config::Config::parse("[[uplink]]\ninterface = \"w0\"", "test.toml").unwrap().uplink;
     assert!(Budgets::read(&none, &common).is_ok());
     std::fs::remove_dir_all(&common.state).unwrap();

@@ -60,7 +60,7 @@ fn what_gets_nothing_through_has_no_endpoint_while_others_have() {
     // It is asked on, by its own route.
     assert_eq!((&one.open, &one.parts.rules, routes(&one)), (&all.open, &all.parts.rules, routes(&all)));
     assert_eq!(one.open, [(ip("192.0.2.1"), "w0".to_owned()), (ip("198.51.100.1"), "w1".to_owned())].into());
-    // Where nobody answers at all, it may be for another reason, and there is nothing better.
+    // If no uplink has an answer, the cause may be elsewhere, and all uplinks stay.
     let mut there = view();
     there.own = all.parts;
     assert_eq!(endpoints(&silent(&["192.0.2.1", "198.51.100.1"], &there)), ["192.0.2.1%1", "198.51.100.1%2"]);
@@ -162,7 +162,7 @@ fn of_ipv6_the_address_counts_that_the_kernel_would_take() {
     view.links[0].prefers_temporary = true;
     let plan = planned(BOTH, &view, &Remembered::new());
     assert_eq!(endpoints(&plan)[2..], ["2001:db8::4%1"]);
-    // What comes from any of them leaves by the link: two rules each, beside those of IPv4.
+    // Packets from each of the addresses leave by the link: two rules each, beside those of IPv4.
     assert_eq!(plan.parts.rules.len(), 4 + 6);
 }
 
@@ -209,10 +209,10 @@ fn a_gateway_that_went_with_its_link_is_remembered() {
     let back = View { gateways: gone.gateways.clone(), ..view() };
     remember(&mut remembered, &gone, &back);
     assert_eq!(endpoints(&planned(BOTH, &back, &remembered)).len(), 2);
-    // Taken away while the link is there: that is somebody's will.
+    // Removed while the link is up: intended.
     remember(&mut remembered, &there, &back);
     assert_eq!(endpoints(&planned(BOTH, &back, &remembered)).len(), 1);
-    // Without an address it is of no use to anybody.
+    // Useless without an address.
     remember(&mut remembered, &there, &there);
     remember(&mut remembered, &there, &View { addresses: Vec::new(), ..there.clone() });
     assert!(remembered.is_empty());
