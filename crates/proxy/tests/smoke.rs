@@ -17,7 +17,7 @@ fn targets() -> impl Strategy<Value = Target> {
     ]
 }
 
-/// Messages and what may follow them.
+/// Messages, and bytes that may follow them.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     let message = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..40),
@@ -88,7 +88,7 @@ fn tlvs() -> impl Strategy<Value = Vec<Tlv>> {
     })
 }
 
-/// A message, of which a byte may be another, and what may follow it.
+/// A message, possibly with another byte, and bytes that may follow it.
 fn convert_streams() -> impl Strategy<Value = Vec<u8>> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
     (tlvs(), changes, prop::collection::vec(any::<u8>(), 0..1100)).prop_map(|(tlvs, changes, more)| {

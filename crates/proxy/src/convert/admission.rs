@@ -1,4 +1,4 @@
-//! Who may use a converter.
+//! Admission of clients to a converter.
 
 use super::cookie::{Cookies, proof_in};
 use super::{Tlv, emit};
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 /// Seconds after which a client may come again if too many others log in.
 const LATER: u8 = 30;
 
-/// Who may use a converter.
+/// Admission of clients to a converter.
 pub struct Admission {
     /// Networks of clients; all, if there is none.
     clients: Vec<Network>,
     shown: Shows,
 }
 
-/// What clients have to show in their cookies.
+/// Required content of a client's cookie.
 enum Shows {
     Nothing,
     Address(Cookies),
@@ -35,7 +35,7 @@ pub enum Admitted {
     Missing(Vec<u8>),
     /// It may not, with the reason for the log.
     No(String),
-    /// It may come again after so many seconds, with the reason for the log.
+    /// Refused for the given number of seconds, with the reason for the log.
     Later(u8, String),
 }
 
@@ -81,7 +81,7 @@ impl Admission {
                 let Some(proof) = proof_in(cookie) else {
                     return Admitted::No("shows a cookie that is no proof of a password".to_owned());
                 };
-                // What was read is no longer when it is written.
+                // The parsed parts are no longer than the message they come from.
                 let request = emit(asked).unwrap_or_default();
                 log_in(logins.attempt(client, &Shown::Proof(proof, request), deadline).await)
             }

@@ -27,7 +27,7 @@ const MOST_ADDRESSES: usize = 4;
 const MOST_ATTEMPTS: usize = 3;
 /// Addresses of ours for which cookies are kept.
 const MOST_COOKIES: usize = 32;
-/// The longest cookie that has room in a message beside its head, its own, and a server of 20 bytes.
+/// Length of the longest cookie that fits into a message with its own header, the message's and a server of 20 bytes.
 const LONGEST_COOKIE: usize = 1020 - 4 - 4 - 20;
 /// How long a converter is left alone that has no room and does not say for how long (§6.2.8).
 const LEFT_ALONE: u8 = 30;
@@ -35,13 +35,13 @@ const LEFT_ALONE: u8 = 30;
 /// The converter.
 pub struct Client {
     proxy: UpstreamProxy,
-    /// What the converter has given us, by the address of ours that it was for.
+    /// Cookies of the converter, by the local address that they are valid for.
     cookies: Mutex<BTreeMap<IpAddr, Vec<u8>>>,
     /// Until when it has no room.
     left_alone: Mutex<Option<Instant>>,
 }
 
-/// What became of a connection to the converter.
+/// Result of a connection to the converter.
 enum Attempt {
     Connected(Connected),
     /// It is to be made again, with another cookie.
@@ -50,7 +50,7 @@ enum Attempt {
     Unreached(NotConnected),
 }
 
-/// What the converter says.
+/// The converter's answer.
 #[derive(Default)]
 struct Said {
     error: Option<(ErrorCode, Vec<u8>)>,
@@ -72,12 +72,12 @@ impl Client {
         self.proxy.transport()
     }
 
-    /// Has the converter connect to a target, whose name is looked up here; what the client has said so far goes out with the
-    /// message. What was said to a converter that does not connect
-    /// has reached no server, and is said again over another connection.
+    /// Has the converter connect to a target, whose name is looked up here. The client's first data go out with the message. A
+    /// converter that does not connect has passed no data on, so they are repeated over the next connection.
     ///
     /// # Errors
-    /// What the converter says, or why it is not reached; that the client is gone.
+    ///
+    /// The converter's reason, or why it is not reached; that the client has disconnected.
     pub async fn connect<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         target: &Target,
@@ -192,7 +192,7 @@ impl Client {
         self.cookies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks it for nothing for so many seconds, or as long as is usual if it names none.
+    /// Sends it nothing for the given number of seconds, or for the default time.
     fn leave_alone(&self, value: &[u8]) {
         let seconds = value.first().copied().filter(|&seconds| seconds > 0).unwrap_or(LEFT_ALONE);
         let until = Instant::now() + Duration::from_secs(seconds.into());
@@ -256,7 +256,7 @@ impl Dialogue for Conversation<'_> {
                 }
             }
         }
-        // §6.2.8: without a part of its own, the cookie stands in the error, behind a byte of zero.
+        // §6.2.8: without a TLV for it, the cookie is in the error, after a zero byte.
         if let (None, Some((ErrorCode::MissingCookie, value))) = (&said.cookie, &said.error)
             && let Some((0, cookie)) = value.split_first()
         {

@@ -1,4 +1,4 @@
-//! What a client shows before it is served (RFC 8803 §6.2.7): that it gets what is sent to its address, or that it has a password.
+//! Cookies of clients (RFC 8803 §6.2.7): proofs that a client receives packets at its address, or that it has a password.
 
 use crate::password_proof::Proof;
 use crate::socks::wire;
@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::io;
 
-/// What the code is made for, so that it is good for nothing else.
+/// Purpose of the code, which makes it invalid for any other.
 const PURPOSE: &[u8] = b"anabranch-proxy convert cookie 1";
 /// Bytes of a cookie: as many as of the longest of TCP Fast Open (RFC 7413 §4.1.1).
 const LEN: usize = 16;
@@ -20,9 +20,10 @@ pub struct Cookies {
 }
 
 impl Cookies {
-    /// With a key of its own.
+    /// With a new key.
     ///
     /// # Errors
+    ///
     /// If the system has no randomness to give.
     pub fn new() -> io::Result<Self> {
         let mut key = [0; 32];

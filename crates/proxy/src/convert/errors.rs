@@ -1,4 +1,4 @@
-//! Errors of connecting become those of the protocol (RFC 8803 §6.2.8), and those again what a client is told.
+//! Errors of connecting as errors of the protocol (RFC 8803 §6.2.8), and these as replies to a client.
 
 use super::ErrorCode;
 use crate::socks::wire::Reply;
@@ -16,9 +16,9 @@ const HOST: u8 = 1;
 const PORT: u8 = 3;
 const UNKNOWN_NETWORK: u8 = 6;
 
-/// What a client is told of a server that was not reached, with its value. Why the kernel says so (a router, or a route that is
-/// missing) is not known, nor is whether nobody answers or a router would have said so. After two of the errors clients stay away
-/// for a time: they are for what is amiss here whatever the server, or who asks for odd servers would keep others away.
+/// The error for a server that was not reached, with its value. The cause is not known: the kernel does not report whether a
+/// router or a missing route was the reason, or whether no answer came. Two of the errors make clients pause; they are reserved
+/// for faults of the converter, because otherwise one client's bad targets would make others pause.
 pub fn of_connecting(error: &io::Error) -> (ErrorCode, u8) {
     let is_one_of = |codes: &[i32]| error.raw_os_error().is_some_and(|code| codes.contains(&code));
     match error.kind() {
@@ -38,7 +38,7 @@ pub fn of_connecting(error: &io::Error) -> (ErrorCode, u8) {
     }
 }
 
-/// What a client is told who has asked for a server by a converter.
+/// The reply to a client that has asked for a server behind a converter.
 pub fn reply(code: ErrorCode, value: &[u8], server: IpAddr) -> Reply {
     match (code, value.first().copied().unwrap_or_default()) {
         (ErrorCode::NotAuthorized, _) => Reply::Denied,

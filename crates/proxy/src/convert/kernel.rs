@@ -12,7 +12,7 @@ const SACK_PERMITTED: u8 = 4;
 const TIMESTAMPS: u8 = 8;
 const MPTCP: u8 = 30;
 
-/// Options that the kernel has in each SYN, by settings of its own.
+/// Options that the kernel writes into each SYN, by its settings.
 const SYSCTLS: [(u8, &str); 3] = [
     (WINDOW_SCALE, "/proc/sys/net/ipv4/tcp_window_scaling"),
     (SACK_PERMITTED, "/proc/sys/net/ipv4/tcp_sack"),
@@ -44,7 +44,7 @@ pub fn transport(options: &[TcpOption], otherwise: Transport) -> Result<Transpor
     if others.is_empty() { Ok(if asked { Transport::Mptcp } else { otherwise }) } else { Err(others) }
 }
 
-/// `tcpi_options` and `tcpi_snd_wscale` in `struct tcp_info`, and what they say (`TCPI_OPT_*`).
+/// `tcpi_options` and `tcpi_snd_wscale` in `struct tcp_info`, and their bits (`TCPI_OPT_*`).
 const AT_OPTIONS: usize = 5;
 const AT_WINDOW_SCALES: usize = 6;
 const HAS_TIMESTAMPS: u8 = 1;
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(in_info(&info), []);
         assert_eq!(in_info(&[]), []);
         info[AT_OPTIONS] = HAS_SACK | HAS_WINDOW_SCALE | HAS_TIMESTAMPS;
-        // The other end's scale, and ours beside it.
+        // The peer's scale, and ours.
         info[AT_WINDOW_SCALES] = if cfg!(target_endian = "little") { 0xa7 } else { 0x7a };
         assert_eq!(
             in_info(&info),

@@ -31,9 +31,9 @@ use tokio::net::TcpStream;
 
 /// Version of the protocol.
 pub const VERSION: u8 = 1;
-/// What a message has in its third and fourth bytes.
+/// Third and fourth byte of a message.
 pub const MAGIC: u16 = 0x2263;
-/// Bytes of a word, which lengths count.
+/// Bytes of a word, the unit of lengths.
 const WORD: usize = 4;
 
 /// Why bytes are no message.

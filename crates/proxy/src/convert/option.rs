@@ -2,7 +2,7 @@
 
 use super::Malformed;
 
-/// The end of the list (RFC 9293 §3.1): what follows is padding.
+/// The end of the list (RFC 9293 §3.1); only padding follows.
 const END: u8 = 0;
 /// An option of one byte.
 const NO_OPERATION: u8 = 1;
@@ -12,7 +12,7 @@ const NO_OPERATION: u8 = 1;
 pub struct TcpOption {
     /// Which.
     pub kind: u8,
-    /// What it says, without kind and length: 253 bytes at most.
+    /// Its value, without kind and length: 253 bytes at most.
     pub value: Vec<u8>,
 }
 

@@ -22,7 +22,7 @@ static REFUSED: Limited = Limited::new();
 static DENIED: Limited = Limited::new();
 static NOT_REACHED: Limited = Limited::new();
 
-/// The most of a message that is sent back in an error: what a message has room for beside its own head and that of the error.
+/// Largest part of a message that is sent back in an error: the room beside the headers of message and error.
 const MOST_ECHOED: usize = 1020 - 8;
 
 /// A converter.
@@ -34,21 +34,21 @@ pub struct Converter {
     upstream: Transport,
 }
 
-/// What a client wants.
+/// A client's request.
 struct Request {
-    /// With whom, and with which options; nothing if it only asks for what is supported.
+    /// The target and the transport; nothing if the client only asks for supported options.
     connect: Option<(SocketAddr, Transport)>,
-    /// Whether it asks for what is supported.
+    /// Whether it asks for supported options.
     info: bool,
-    /// What it sent already to be handed on.
+    /// Bytes for the target that have been read already.
     first: Vec<u8>,
 }
 
 /// Why a client is not served.
 struct Refusal {
-    /// What it is told; if nothing, it is reset.
+    /// The answer; without one, the client is reset.
     says: Vec<Tlv>,
-    /// What the log says, if anything is amiss.
+    /// The line for the log, if there is a fault.
     why: Option<(&'static Limited, String)>,
 }
 
@@ -167,7 +167,7 @@ impl Converter {
     }
 }
 
-/// A client whose bytes are no message is told so, in the version that is spoken here.
+/// A client with malformed bytes gets an error in our version.
 fn without_message(no: NoMessage) -> Refusal {
     match no {
         NoMessage::Malformed(malformed, message) => {
@@ -188,22 +188,21 @@ fn without_message(no: NoMessage) -> Refusal {
     }
 }
 
-/// The cookie that a client lacks, in a part of its own and in the error: readers of §6.2.7 look for the one, of §6.2.8 for the
-/// other.
+/// The missing cookie, in a TLV and in the error: clients after §6.2.7 read the TLV, clients after §6.2.8 the error.
 fn missing(cookie: Vec<u8>) -> Refusal {
     let error = Tlv::Error(ErrorCode::MissingCookie, [&[0], &cookie[..]].concat());
     Refusal { says: vec![error, Tlv::Cookie(cookie)], why: None }
 }
 
-/// Tells a client something, or nothing if it has gone: it need not be told.
+/// Sends TLVs to a client; false if it has disconnected.
 async fn tell(client: &TcpStream, tlvs: &[Tlv]) -> bool {
     let message = emit(tlvs).expect("what is told is short");
     write_all(client, &message).await.is_ok()
 }
 
-/// Says all that is said to a client.
+/// Sends the last answer to a client.
 async fn say_last(client: TcpStream, says: &[Tlv]) {
-    // Dropped before it has been told anything, it is reset.
+    // Without an answer, dropping the stream resets it.
     if !says.is_empty() && tell(&client, says).await {
         take_leave(client).await;
     }
@@ -254,7 +253,7 @@ impl Service for Converter {
                 answer.push(Tlv::ExtendedTcpHeader(kernel::answered(&server)));
                 if tell(&client, &answer).await {
                     let watched = watch::open(self.name(), peer, &target);
-                    // Both ends have been told of its failure.
+                    // Ignore errors: both ends have been reset.
                     drop(
                         relay(client, server, First { up: first, down: Vec::new() }, &watched.carried).await,
                     );

@@ -8,11 +8,11 @@ use tokio::net::TcpStream;
 /// How a stream begins.
 #[derive(Debug)]
 pub struct Opening {
-    /// What the message says.
+    /// TLVs of the message.
     pub tlvs: Vec<Tlv>,
     /// The message.
     pub message: Vec<u8>,
-    /// What was read of what follows.
+    /// Bytes after the message.
     pub rest: Vec<u8>,
 }
 

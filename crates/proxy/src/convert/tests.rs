@@ -86,7 +86,7 @@ fn what_is_no_message_is_told_as_early_as_it_shows() {
         (&[1, 0], Malformed::Length),
         (&[1, 9, 0x23], Malformed::Magic),
         (&[1, 9, 0x22, 0x64], Malformed::Magic),
-        // A TLV of no length, one that is longer than the message, and such as are too short or too long for what they are.
+        // A TLV of length zero, one that is longer than the message, and some that are too short or too long for their type.
         (&[1, 2, 0x22, 0x63, 22, 0, 0, 0], Malformed::Length),
         (&[1, 2, 0x22, 0x63, 22, 2, 0, 0], Malformed::Length),
         (&[1, 2, 0x22, 0x63, 10, 1, 0, 80], Malformed::Length),

@@ -1,4 +1,4 @@
-//! What messages are made of (RFC 8803 §6.2).
+//! Parts of messages (RFC 8803 §6.2).
 
 use super::Malformed;
 use super::option::{self, TcpOption};
@@ -26,9 +26,9 @@ pub enum Tlv {
     ExtendedTcpHeader(Vec<TcpOption>),
     /// The kinds of TCP options that the converter supports (§6.2.4), behind two bytes of zero.
     SupportedTcpExtensions(Vec<u8>),
-    /// What the client has to show (§6.2.7), behind two bytes of zero; as many bytes as fill words.
+    /// The client's cookie (§6.2.7), after two zero bytes; a whole number of words.
     Cookie(Vec<u8>),
-    /// Why something was not done (§6.2.8), and what belongs to that, without zeros at its end.
+    /// Reason of a failure (§6.2.8) and its value, without zeros at its end.
     Error(ErrorCode, Vec<u8>),
     /// Of a type that RFC 8803 does not have, with all that follows type and length.
     Other(u8, Vec<u8>),
@@ -41,7 +41,7 @@ const SUPPORTED_TCP_EXTENSIONS: u8 = 21;
 const COOKIE: u8 = 22;
 const ERROR: u8 = 30;
 
-/// What went wrong (§6.2.8).
+/// Reason of a failure (§6.2.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
     /// The version is not supported; the value has one that is.

@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Whether anybody watches: if not, the kernel is not asked.
+/// Whether the status page is on; otherwise the kernel is not asked.
 pub static WATCHED: AtomicBool = AtomicBool::new(false);
 
-/// What a connection has carried, and its streams while they are open.
+/// Bytes of a connection, and its streams while they are open.
 #[derive(Debug, Default)]
 pub struct Carried {
     /// Bytes from the client to the server.
     pub up: AtomicU64,
     /// Bytes from the server to the client.
     pub down: AtomicU64,
-    /// The longest time that bytes waited for who reads them, µs.
+    /// Longest time that bytes waited for their receiver, µs.
     longest_wait_us: AtomicU64,
-    /// Its client wanted to go elsewhere: what it came to is no address of this machine.
+    /// It was intercepted: its local address is not one of this machine.
     intercepted: bool,
     ends: OnceLock<[End; 2]>,
 }
@@ -36,7 +36,7 @@ struct End {
     seen: Mutex<Vec<Subflow>>,
 }
 
-/// What carries one end of a connection.
+/// Transport of one end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -51,7 +51,7 @@ pub enum Kind {
 /// One end of a connection at one time.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct EndSample {
-    /// What carries it.
+    /// Its transport.
     pub kind: Kind,
     /// Its subflows; with TCP there is one.
     pub subflows: Vec<Subflow>,
@@ -79,7 +79,7 @@ impl Carried {
         }
     }
 
-    /// Bytes have waited so long.
+    /// Notes a time that bytes have waited.
     pub fn waited(&self, time: Duration) {
         let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.longest_wait_us.fetch_max(time, Ordering::Relaxed);

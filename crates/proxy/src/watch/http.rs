@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often connections are looked at while nobody asks, so that what a short subflow has carried is known.
+/// Interval of looking at connections without a reader, so that short subflows are counted.
 const EVERY: Duration = Duration::from_secs(1);
-/// Who asks has so long for all of it, and to read the answer.
+/// Deadline for reading a request and writing the response.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Who is answered beside others; of more, one after another.
+/// Requests that are served at once; further ones wait.
 const AT_ONCE: usize = 16;
 /// The longest head of a request, bytes.
 const LONGEST: usize = 8192;
@@ -27,7 +27,7 @@ const LONGEST: usize = 8192;
 const TAKE_OVER: Duration = Duration::from_secs(15);
 
 const PAGE: &str = include_str!("page.html");
-/// The page is whole in itself and asks nobody but us.
+/// The page is complete and loads nothing from elsewhere.
 const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'";
 
@@ -63,7 +63,7 @@ pub fn start(settings: &Watch) -> Result<(), Error> {
 /// Listens no more.
 pub fn stop() {
     if let Some(listener) = LISTENS.lock().ok().and_then(|mut listens| listens.take()) {
-        // Whoever waits on it is woken by this; a socket that refuses it does not listen.
+        // Wakes the thread that waits for it; a socket that refuses is not listening.
         let _ = rustix::net::shutdown(listener.as_fd(), rustix::net::Shutdown::Both);
     }
 }
@@ -112,7 +112,7 @@ fn attend(listener: &TcpListener) {
     }
 }
 
-/// Reads a request and answers it, all of that in so long a time.
+/// Reads a request and writes the response before the deadline.
 fn answer(mut stream: &TcpStream, patience: Duration) -> io::Result<()> {
     let end = Instant::now() + patience;
     let left = || {

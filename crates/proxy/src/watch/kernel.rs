@@ -1,5 +1,5 @@
-//! What the kernel tells of a connection and its subflows: `struct tcp_info` (`linux/tcp.h`) and the arrays of it and of addresses
-//! that a Multipath TCP socket has (`linux/mptcp.h`, from Linux 5.16 on).
+//! The kernel's figures of a connection and its subflows: `struct tcp_info` (`linux/tcp.h`) and, for Multipath TCP, the arrays
+//! of these and of addresses (`linux/mptcp.h`, from Linux 5.16 on).
 
 use crate::sockopt::{self, is_multipath};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -27,7 +27,7 @@ pub struct Subflow {
 /// The subflows of a connection that this end asked for, or the peer; nothing if the kernel does not say, as when it has ended.
 pub fn subflows(stream: &TcpStream, is_ours: bool) -> Vec<Subflow> {
     let mut subflows = as_told(stream);
-    // The kernel counts the SYN of who asks as a byte that was acknowledged.
+    // The kernel counts the client's SYN as an acknowledged byte.
     for subflow in &mut subflows {
         subflow.sent_bytes = subflow.sent_bytes.saturating_sub(is_ours.into());
     }
@@ -47,7 +47,7 @@ pub fn established(stream: &TcpStream) -> (u32, Duration) {
 fn as_told(stream: &TcpStream) -> Vec<Subflow> {
     if is_multipath(stream) {
         let (infos, addresses) = (sockopt::subflow_infos(stream), sockopt::subflow_addresses(stream));
-        // Between the two calls a subflow may come or go; what does not fit is seen the next time.
+        // Between the two calls a subflow may come or go; the next look sees it.
         return match (infos, addresses) {
             (Ok(infos), Ok(addresses)) => many(&infos, &addresses),
             _ => Vec::new(),
@@ -159,7 +159,7 @@ mod tests {
             // Its acknowledgement may be on the way.
             tokio::time::sleep(Duration::from_millis(100)).await;
             server.set_nonblocking(true).expect("it is ours");
-            // Kept: the kernel counts the FIN of who closes as a byte, too.
+            // Kept: the kernel counts the FIN of the closing end as a byte, too.
             let server = TcpStream::from_std(server).expect("a runtime");
             let theirs = subflows(&server, false);
             assert_eq!((theirs[0].sent_bytes, theirs[0].received_bytes), (500, 1000), "{transport:?}");

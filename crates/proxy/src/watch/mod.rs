@@ -1,4 +1,4 @@
-//! What passes through a proxy, to be watched: over HTTP as text for Prometheus, as JSON and as a page, and in a terminal.
+//! Status page of a proxy: text for Prometheus, JSON and a page by HTTP, and a view in a terminal.
 
 pub mod connection;
 mod http;

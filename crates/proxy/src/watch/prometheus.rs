@@ -1,5 +1,5 @@
-//! What is known, as text for Prometheus (exposition format 0.0.4). Labels are names of the file and addresses of this machine, and
-//! nothing that a stranger chooses: of their number there is an end.
+//! Text for Prometheus (exposition format 0.0.4). Labels are names of the file and addresses of this machine, so that clients
+//! cannot add any.
 
 use super::registry::{Snapshot, Totals, Uplink};
 use super::uplinks::Side;
@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// A metric: its name, its type, what it is.
 type Metric = (&'static str, &'static str, &'static str);
 
-/// What a metric is of something.
+/// Label of a metric.
 type Value<T, N> = fn(&T) -> N;
 
 const OF_SERVICES: [(Metric, Value<Totals, u64>); 5] = [

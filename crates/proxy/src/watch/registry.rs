@@ -1,4 +1,4 @@
-//! The connections that are open, and what those that were have carried.
+//! Open connections, and totals of those that have ended.
 
 use super::connection::{Carried, EndSample, Kind};
 use super::uplinks::{self, Side};
@@ -27,7 +27,7 @@ struct Open {
     carried: Arc<Carried>,
 }
 
-/// What the connections of a service have carried.
+/// Totals of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// Connections that are open.
@@ -45,7 +45,7 @@ pub struct Totals {
 /// A connection while it is open.
 pub struct Watched {
     number: u64,
-    /// What it has carried.
+    /// Its totals.
     pub carried: Arc<Carried>,
 }
 
@@ -106,7 +106,7 @@ pub struct Snapshot {
     pub fallbacks: usize,
 }
 
-/// An address of this machine, and what it has carried.
+/// An address of this machine, and its totals.
 #[derive(Debug, Serialize)]
 pub struct Uplink {
     /// The address.
@@ -115,7 +115,7 @@ pub struct Uplink {
     pub side: Side,
     /// Subflows, or connections with TCP, that are open.
     pub subflows: usize,
-    /// What they and earlier ones have carried.
+    /// Totals of present and earlier subflows.
     #[serde(flatten)]
     pub carried: uplinks::Carried,
 }
@@ -129,7 +129,7 @@ pub struct Connection {
     pub service: String,
     /// Its client.
     pub client: SocketAddr,
-    /// What it leads to.
+    /// Its target.
     pub target: String,
     /// Since when, seconds ago.
     pub age_s: u64,
@@ -137,7 +137,7 @@ pub struct Connection {
     pub up_bytes: u64,
     /// Bytes from the server to the client.
     pub down_bytes: u64,
-    /// The longest time that bytes waited for who reads them, µs.
+    /// Longest time that bytes waited for their receiver, µs.
     pub longest_wait_us: u64,
     /// How its ends are, that of the client first.
     pub ends: Vec<EndSample>,

@@ -1,4 +1,4 @@
-//! What passes through a proxy on this machine, in a terminal, anew each second.
+//! The traffic of a proxy on this machine in a terminal, refreshed each second.
 
 use crate::error::Error;
 use crate::log::printable;
@@ -18,13 +18,14 @@ const SHOWN: usize = 15;
 /// The columns of uplinks, and of connections.
 const OF_UPLINKS: [&str; 7] = ["address", "with", "subflows", "Mbit/s out", "Mbit/s in", "RTT ms", "again"];
 const OF_CONNECTIONS: [&str; 5] = ["client", "to", "Mbit/s up", "Mbit/s down", "wait ms"];
-/// Cursor to the first place, and what follows it cleared.
+/// Moves the cursor to the first place, and clears the rest.
 const HOME: &str = "\x1b[H\x1b[J";
 
-/// Shows what the proxy that is watched at an address carries, until interrupted; once, if nobody looks at a terminal.
+/// Shows the traffic of the proxy with this status page until it is interrupted, or once if the output is no terminal.
 ///
 /// # Errors
-/// If it does not answer.
+///
+/// If there is no answer.
 pub fn show(address: SocketAddr) -> Result<(), Error> {
     let is_terminal = io::stdout().is_terminal();
     let mut before = None;
@@ -37,7 +38,7 @@ pub fn show(address: SocketAddr) -> Result<(), Error> {
             let text = screen(before.as_ref(), &now, EVERY);
             let home = if is_terminal { HOME } else { "" };
             let shown = write!(io::stdout(), "{home}{text}").and_then(|()| io::stdout().flush());
-            // Whoever looked has gone.
+            // The reader has gone.
             if !is_terminal || shown.is_err() {
                 return Ok(());
             }
@@ -58,7 +59,7 @@ fn fetch(address: SocketAddr) -> io::Result<Value> {
     serde_json::from_str(body.unwrap_or_default()).map_err(io::Error::other)
 }
 
-/// What is shown: uplinks and connections with what they carried since the last look.
+/// The text: uplinks and connections, with their traffic since the last look.
 fn screen(before: Option<&Value>, now: &Value, since: Duration) -> String {
     let mut text = String::new();
     // A string takes all that is written.

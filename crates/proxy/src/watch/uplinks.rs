@@ -1,4 +1,4 @@
-//! What each address of this machine has carried over subflows, those of connections that have ended among them.
+//! Totals of each address of this machine over its subflows, with those of connections that have ended.
 
 use super::kernel::Subflow;
 use core::net::IpAddr;
@@ -16,7 +16,7 @@ pub enum Side {
     Server,
 }
 
-/// What an address has carried.
+/// Totals of an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Carried {
     /// Bytes that were sent and acknowledged.
@@ -76,7 +76,7 @@ mod tests {
             count(Side::Server, before.as_slice(), &[now]);
         }
         let found = all().into_iter().find(|((ip, _), _)| ip.to_string() == "192.0.2.77").unwrap().1;
-        // A new subflow between the same ports, whose one segment that was sent again cannot be told from the old one's.
+        // A new subflow between the same ports: its retransmitted segment cannot be told apart from that of the old one.
         assert_eq!(found, Carried { sent_bytes: 18, received_bytes: 24, retransmitted: 1, rtt_us: 5 });
     }
 }

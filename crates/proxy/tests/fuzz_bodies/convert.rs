@@ -9,7 +9,7 @@ pub fn convert(bytes: &[u8]) {
         Ok(Some((tlvs, len))) => {
             assert!((4..=bytes.len().min(1020)).contains(&len));
             assert!((0..len).all(|short| parse(&bytes[..short]) == Ok(None)));
-            // What stands behind the end of a list of options is padding, and not written again.
+            // Bytes after the end of a list of options are padding, and not written again.
             let again = emit(&tlvs).expect("it was no longer");
             assert!(again.len() <= len);
             assert_eq!(parse(&again), Ok(Some((tlvs, again.len()))));

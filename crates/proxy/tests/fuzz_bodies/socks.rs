@@ -1,4 +1,4 @@
-//! What must hold of any bytes in the place of SOCKS 5.
+//! Properties of the parsers of SOCKS 5 that hold for any input.
 
 use proxy::socks::wire;
 
@@ -30,7 +30,7 @@ pub fn socks(bytes: &[u8]) {
     }
 }
 
-/// A message is complete with its last byte and not before, whatever follows; what is wrong at once stays wrong.
+/// A message is complete with its last byte and not before, whatever follows. A malformed message stays malformed.
 fn check<T: PartialEq + std::fmt::Debug>(bytes: &[u8], parse: impl Fn(&[u8]) -> wire::Parsed<T>) {
     match parse(bytes) {
         Ok(Some((message, len))) => {

@@ -1,4 +1,4 @@
-//! A browser, which has TCP alone, over the links of 20 and 10 Mbit/s: by a proxy that it is told of, and behind a router.
+//! A browser, which has TCP alone, over the links of 20 and 10 Mbit/s: with a proxy in its settings, and behind a router.
 
 use super::links::{Bed, NEEDS, count, kill};
 use super::namespace::{Need, machine_has};
@@ -17,7 +17,7 @@ fn machine_has_all() -> bool {
     machine_has(&NEEDS) && machine_has(&[Need::Other(has_browser, "the browser chromium is missing")])
 }
 
-/// What the browser is shown: it loads for nine seconds, tells how much came in the last seven, and then sends.
+/// The page: it downloads for nine seconds, reports the bytes of the last seven, and then uploads.
 const PAGE: &str = "<!doctype html><script>
 (async () => {
   const reader = (await fetch('/endless')).body.getReader();
@@ -43,7 +43,7 @@ fn serve(bed: &Bed) -> (String, Receiver<f64>) {
     std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
             let tell = tell.clone();
-            // Who asked ends it.
+            // The client ends it.
             std::thread::spawn(move || answer(&stream, &tell));
         }
     });
@@ -85,7 +85,7 @@ fn answer(stream: &TcpStream, tell: &Sender<f64>) -> std::io::Result<()> {
     }
 }
 
-/// A folder for what the browser keeps.
+/// A folder for the browser's files.
 struct Profile(PathBuf);
 
 impl Profile {

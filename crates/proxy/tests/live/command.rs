@@ -1,9 +1,9 @@
-//! What the program makes of its words, and of an output that takes nothing.
+//! Command line of the program, and a full disk.
 
 use super::program::PROGRAM;
 use std::process::{Command, Stdio};
 
-/// Its exit status, and what it prints and says.
+/// Exit status, standard output and standard error.
 fn run(words: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(PROGRAM).args(words).output().expect("it can be run");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");

@@ -12,20 +12,20 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// What one end does.
+/// Behaviour of one end.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     /// Of the content that it writes.
     seed: u64,
     /// How much it writes, bytes.
     len: usize,
-    /// It resets the connection when so much of that is written.
+    /// It resets the connection after the given number of bytes.
     reset_at: Option<usize>,
     /// It writes only when it has read all: the other end is half-closed by then.
     afterwards: bool,
 }
 
-/// What client and server do.
+/// Behaviour of client and server.
 fn plan(seed: u64) -> [Part; 2] {
     let mut rng = SplitMix64::seed_from_u64(seed);
     let mut below = |bound: u64| rng.next_u64() % bound;
@@ -43,7 +43,7 @@ fn plan(seed: u64) -> [Part; 2] {
     })
 }
 
-/// What an end has seen.
+/// Result of one end.
 #[derive(Debug)]
 struct Seen {
     /// Reading came to the end of the stream, or reading or writing failed.
@@ -75,7 +75,7 @@ fn act(stream: &TcpStream, part: Part) -> Seen {
         let read = read().and_then(|bytes| write().map(|()| bytes));
         return Seen { read };
     }
-    // The kernel tells of a reset once: whoever writes may have heard it, and reading ends as if all were well.
+    // The kernel reports a reset once: the writer may have got it, and reading then ends as if the stream were complete.
     std::thread::scope(|scope| {
         let wrote = scope.spawn(write);
         let read = read();

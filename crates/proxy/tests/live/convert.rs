@@ -31,7 +31,7 @@ fn message(mut stream: &TcpStream) -> Vec<Tlv> {
     tlvs
 }
 
-/// What a converter answers to bytes.
+/// Answer of a converter to bytes.
 fn answer(converter: &Program, bytes: &[u8]) -> (Vec<Tlv>, TcpStream) {
     let stream = connect(converter.address());
     (&stream).write_all(bytes).expect("it reads");
@@ -91,7 +91,7 @@ fn servers_are_reached_with_data_in_the_same_flight() {
         let flight = [&connect_to(target)[..], b"first data"].concat();
         let (tlvs, stream) = answer(&converter, &flight);
         let [Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
-        // What Linux answers a SYN of Linux with.
+        // Linux answers the SYN of Linux with these.
         let kinds: Vec<u8> = options.iter().map(|option| option.kind).collect();
         assert_eq!(kinds, options_of_tcp());
         assert!(options.iter().all(|option| option.value.len() == usize::from(option.kind == 3)));
@@ -212,7 +212,7 @@ fn hostile_messages_are_answered_or_reset_and_the_next_client_is_served() {
             assert_eq!(value, [1]);
         }
     }
-    // The longest there is: what is sent back has room in an answer.
+    // The longest message: its copy fits into an error.
     let longest = [&[1, 255, 0x22, 0x63, 200, 254, 7, 7][..], &[7; 1012]].concat();
     let (code, value) = error(&converter, &longest);
     assert_eq!((code, value[1..].to_vec()), (ErrorCode::UnsupportedMessage, longest[..1012].to_vec()));
@@ -299,7 +299,7 @@ fn a_cookie_is_given_to_an_address_and_asked_for() {
         assert_eq!(error(&converter, &with(wrong)).0, ErrorCode::NotAuthorized, "{wrong:?}");
     }
     converter.line("shows a cookie that is not, or no longer, its own");
-    // Our client learns it, and shows it from then on; after the converter has begun anew it learns another.
+    // Our client learns the epoch and uses it; after a restart of the converter it learns the new one.
     let near = by(converter.address(), "");
     for _ in 0..2 {
         assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
@@ -326,7 +326,7 @@ fn one_proxy_goes_by_a_converter_and_shows_no_password() {
     // Names are looked up here: of two addresses, the one with a server is found.
     let (reply, stream) = answered(&proxy, &request_by_name("localhost", speaks_first.port()));
     assert_eq!((reply, &exchange::<9>(&stream, b"quit")), (0, b"220 hello"));
-    // What the converter says of the server is what the client is told.
+    // The client gets the converter's error.
     assert_eq!(answered(&proxy, &request(SocketAddr::from(([127, 0, 0, 1], 1)))).0, 5);
     assert_eq!(answered(&proxy, &request("10.0.0.1:80".parse().expect("an address"))).0, 2);
     assert_eq!(answered(&proxy, &request("[ff02::1]:80".parse().expect("an address"))).0, 2);
@@ -408,7 +408,7 @@ fn clients_that_wait_take_little_memory() {
     let converter = Program::start("convert", CONVERTER, 1);
     let target = echo("127.0.0.1:0");
     let stream = || connected_over(connect(converter.address()), target);
-    // What the first of them has the program take once.
+    // The first one makes the program open its descriptors once.
     let first: Vec<_> = (0..50).map(|_| stream()).collect();
     let before = converter.resident();
     let idle: Vec<_> = (0..CLIENTS).map(|_| stream()).collect();

@@ -25,7 +25,7 @@ fn counting_echo() -> (SocketAddr, Arc<AtomicUsize>) {
     (address, open)
 }
 
-/// What clients may hear: a reset; or an end, and then that nobody reads any more.
+/// A client sees a reset, or an end and then a failed write.
 const FAILED: [ErrorKind; 2] = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
 
 /// `config` is a file of a proxy that listens at an address.

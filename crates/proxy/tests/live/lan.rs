@@ -1,5 +1,4 @@
-//! A host in a LAN, its router, and what is far behind that: a proxy, and servers with TCP alone. IPv4 and IPv6, without limits of
-//! rate.
+//! A host in a LAN, its router, and beyond that a proxy and servers with TCP alone. IPv4 and IPv6, without limits of rate.
 
 use super::namespace::{Named, Need, set};
 use super::program::{Config, PATIENCE, PROGRAM, Program};
@@ -27,7 +26,7 @@ pub const NAMED: &str = "203.0.113.82";
 /// Where the proxy is, and the router for it.
 pub const FAR: &str = "198.18.0.2:1080";
 
-/// What sets the namespaces up, by host.
+/// Commands that set the namespaces up, by host.
 const HOSTS: [(&str, &str); 3] = [
     (
         "host",
@@ -144,7 +143,7 @@ impl Lan {
         router
     }
 
-    /// What the program says on the router with these words before it, and its exit status.
+    /// Exit status and standard error of the program on the router, run by the words in `before`.
     pub fn complaint(&self, before: &[&str], config: &str) -> (Option<i32>, String) {
         let config = Config::new(config);
         let arguments = config.arguments("router");
@@ -165,7 +164,7 @@ impl Lan {
         state
     }
 
-    /// A server on the far side that tells its client's address in a line and goes on with `serve`.
+    /// A server on the far side that sends its client's address in a line and then runs `serve`.
     pub fn server(&self, address: &str, serve: impl Fn(TcpStream) + Clone + Send + 'static) {
         let bind = || TcpListener::bind(address);
         let listener = self.namespace("far").run(bind).expect("a free port");
@@ -206,7 +205,7 @@ pub fn config(bypass: &str) -> String {
     )
 }
 
-/// What a program prints that must not fail.
+/// Output of a program that must not fail.
 pub fn succeed(mut command: Command) -> String {
     let output = command.output().expect("it can be run");
     let said = String::from_utf8_lossy(&output.stderr);

@@ -59,7 +59,7 @@ to = "server"
 protocol = "tcp"
 "#;
 
-/// Who may use the proxy.
+/// The user of the proxy.
 pub const USER: &str = "{ name = \"alice\", password = \"a long password\" }";
 
 /// The hosts while the network runs.
@@ -74,7 +74,7 @@ impl Bed {
         Self::lasting(purpose, Duration::from_secs(120), events)
     }
 
-    /// One whose links carry for so long.
+    /// With links that run for the given time.
     pub fn lasting(purpose: &str, duration: Duration, events: &str) -> Self {
         let text = format!("duration = \"{} s\"\n{TEXT}{events}", duration.as_secs());
         let scenario = scenario::parse(&text, "test", &[]).expect("a scenario");
@@ -121,7 +121,7 @@ impl Bed {
         (far, self.start("client", "socks", &near))
     }
 
-    /// A server of HTTP: it sends for ever what is asked for, and says how much it has read of what is sent to it.
+    /// A server of HTTP: it sends without an end, and reports how much it has received.
     pub fn serve(&self) -> (String, std::sync::mpsc::Receiver<Counted>) {
         let bind = || TcpListener::bind((self.address("server", 0), 80));
         let listener = self.hosts.namespace("server").run(bind).expect("a free port");
@@ -129,7 +129,7 @@ impl Bed {
         std::thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
                 let tell = tell.clone();
-                // Who asked ends it.
+                // The client ends it.
                 std::thread::spawn(move || answer(&stream).map(|counted| tell.send(counted)));
             }
         });
@@ -151,11 +151,11 @@ impl Drop for Bed {
     }
 }
 
-/// Goodput is measured from this time after the first byte on, and for so long.
+/// Goodput is measured from this time after the first byte, for the given time.
 const FROM: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(7);
 
-/// What was read in that time.
+/// Bytes that were read in that time.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
     pub bits_per_second: f64,
@@ -242,7 +242,7 @@ fn a_first_link_that_is_dead_holds_nobody_up() {
     assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
-/// What `check` says on the client is what there is.
+/// `check` on the client reports the true state.
 fn what_is_amiss_is_found(bed: &Bed) {
     let proxy = format!("{}:1080", bed.address("proxy", 0));
     let check = |proxy: &str| {

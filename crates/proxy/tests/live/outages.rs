@@ -29,7 +29,7 @@ fn received(bed: &Bed, interface: &str) -> u64 {
     line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")
 }
 
-/// What each outage was like: the longest time without a byte, and after what time the link carried again.
+/// Longest time without a byte in each outage, and the time until the link carried again.
 fn watch(bed: &Bed, begin: Instant, turn: impl Fn(&str)) -> Vec<(Duration, Duration)> {
     let host = Host::new(bed, "outages");
     let _far = bed.far_proxy();
@@ -86,7 +86,7 @@ fn care(bed: &Bed) -> Program {
     care
 }
 
-/// The link carries nothing, and nobody says so: the far sender finds out by itself, at its next try.
+/// The link drops all packets without a notification: the far sender notices by its timeouts.
 fn black_holes<T>(purpose: &str, prepare: impl Fn(&Bed) -> T) -> Vec<(Duration, Duration)> {
     let state = |at: Duration, state: &str| {
         format!("[[event]]\nat = \"{} s\"\nlink = \"wlan\"\nset = {{ state = \"{state}\" }}\n", at.as_secs())

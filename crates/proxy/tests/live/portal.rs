@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// What happens on the first link.
+/// Behaviour of the first link.
 #[derive(Clone, Copy, Debug)]
 enum Portal {
     /// Another program answers.

@@ -51,7 +51,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts it with a file that has it listen at so many addresses, and waits until it does.
+    /// Starts it with a file for the given number of listeners, and waits for them.
     pub fn start(command: &str, config: &str, listeners: usize) -> Self {
         Self::start_by(Command::new(PROGRAM), command, config, listeners)
     }
@@ -70,7 +70,7 @@ impl Program {
         Self::start_by(ip, command, config, 1)
     }
 
-    /// In a network namespace, where it listens to nobody.
+    /// In a network namespace, without a listener.
     pub fn start_silent_in(namespace: &str, command: &str, config: &str) -> Self {
         let mut ip = Command::new("ip");
         ip.args(["netns", "exec", namespace, PROGRAM]);
@@ -95,7 +95,7 @@ impl Program {
         started
     }
 
-    /// Runs it with a file in which it finds a mistake; what it says.
+    /// Runs it with a wrong file; returns exit status and standard error.
     pub fn complaint(command: &str, config: &str) -> (Option<i32>, String) {
         let config = Config::new(config);
         let output = Command::new(PROGRAM).args(config.arguments(command)).output().expect("it can be run");
@@ -225,7 +225,7 @@ pub fn write_urgently(stream: &TcpStream) {
     }
 }
 
-/// Writes and reads as much as goes, until that fails: with what, and how reading ended.
+/// Writes and reads until both fail; returns the error of writing and the result of reading.
 pub fn pour(stream: TcpStream) -> JoinHandle<(ErrorKind, Result<usize, ErrorKind>)> {
     std::thread::spawn(move || {
         let write = || loop {
@@ -241,7 +241,7 @@ pub fn pour(stream: TcpStream) -> JoinHandle<(ErrorKind, Result<usize, ErrorKind
     })
 }
 
-/// A connection that does not wait for ever.
+/// A connection with timeouts.
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
@@ -249,7 +249,7 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Writes to a stream and reads so many bytes.
+/// Writes to a stream, and reads `N` bytes.
 pub fn exchange<const N: usize>(mut stream: &TcpStream, bytes: &[u8]) -> [u8; N] {
     stream.write_all(bytes).expect("it reads");
     let mut answer = [0; N];

@@ -11,7 +11,7 @@ use std::process::Command;
 const A: u16 = 1;
 const AAAA: u16 = 28;
 
-/// A network namespace with a name server of its own.
+/// A network namespace with a name server.
 struct Network {
     named: Named,
 }

@@ -34,7 +34,7 @@ fn seen_from(lan: &Lan, server: SocketAddr) -> String {
     if HOST.contains(&from) { from.to_owned() } else { BY_PROXY.to_owned() }
 }
 
-/// What becomes of a connection on which nobody says anything: how it fails, while it is made or afterwards.
+/// Error of a connection on which nothing is sent, while it is made or afterwards.
 fn end_of(lan: &Lan, from: &str, to: SocketAddr) -> Option<ErrorKind> {
     let ended = lan.connect(from, to).and_then(|mut stream| stream.read(&mut [0]));
     ended.err().map(|error| error.kind())
@@ -54,7 +54,7 @@ fn is_pinged(lan: &Lan, server: &str) -> bool {
     socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout can be set");
     socket.send_to(&message, &to.into()).expect("there is a route");
     let mut packet = [0; 64];
-    // IPv6 tells of neighbours too.
+    // IPv6 also receives neighbour discovery.
     while let Ok(len) = socket.read(&mut packet) {
         let message = packet.get(header..len).unwrap_or_default();
         if message.first() == Some(&reply) && message.get(4..8) == Some(&[0x12, 0x34, 0, 1]) {
@@ -93,7 +93,7 @@ fn hosts_are_carried_by_the_proxy_but_for_what_is_bypassed() {
     let mut stream = lan.connect("host", FAR.parse().expect("an address")).expect("it listens");
     stream.write_all(&[5, 1, 0]).expect("it reads");
     stream.read_exact(&mut [0; 2]).expect("it answers");
-    // What comes straight to the port leads nowhere.
+    // A connection to the port itself has no target.
     assert_eq!(end_of(&lan, "router", at("127.0.0.1", 1081)), Some(ErrorKind::ConnectionReset));
     router.line("connected directly to the port of intercepted connections");
     what_is_found_is_so(&lan, router);
@@ -113,7 +113,7 @@ fn hosts_are_carried_by_a_converter() {
     for server in [at(SERVER[0], 80), at(SERVER[1], 81)] {
         assert_eq!(seen_from(&lan, server), BY_PROXY, "{server}");
     }
-    // What the host says at once and what the server does are whole, and either end may end first.
+    // First data of the host and of the server arrive whole, and either end may end first.
     let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
     let said = vec![7; 1 << 20];
     let mut from = stream.try_clone().expect("a copy");
@@ -134,7 +134,7 @@ fn hosts_are_carried_by_a_converter() {
     assert_eq!(end_of(&lan, "host", at(SERVER[0], 80)), Some(ErrorKind::ConnectionReset));
 }
 
-/// What `check` says of a router that runs, of one whose rules somebody else removed, and of none.
+/// Findings of `check` with a router, after another program has removed its rules, and without a router.
 fn what_is_found_is_so(lan: &Lan, mut router: Program) {
     let config = Config::new(&config(""));
     let check = || {
@@ -375,7 +375,7 @@ fn a_router_leaves_nothing_behind_and_what_it_found_open_goes_on() {
         let mut router = lan.router("");
         assert_ne!(lan.state(), before);
         assert_eq!(&super::program::exchange::<5>(&older, b"still"), b"still");
-        // What it carries itself has time to end.
+        // Its own connections have time to end.
         let carried = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
         BufReader::new(&carried).read_line(&mut String::new()).expect("the server says who came");
         router.signal(signal);
@@ -389,7 +389,7 @@ fn a_router_leaves_nothing_behind_and_what_it_found_open_goes_on() {
     }
 }
 
-/// What `ip netns exec` lays over a file of `/etc`.
+/// Files that `ip netns exec` mounts over those of `/etc`.
 struct Etc(std::path::PathBuf);
 
 impl Etc {
@@ -447,7 +447,7 @@ fn killed_fifty_times_under_load_it_starts_as_new() {
         router.wait();
         for stream in streams {
             let (wrote, read) = stream.join().expect("it ends");
-            // The kernel tells of a reset once: one of both hears of it.
+            // The kernel reports a reset once, to one of the two hosts.
             let reset = ErrorKind::ConnectionReset;
             assert!(wrote == reset || read == Err(reset), "{wrote:?}, {read:?}");
         }
@@ -482,7 +482,7 @@ fn what_is_printed_is_what_is_installed() {
     let printed = succeed(router_command(&lan, &words.iter().map(String::as_str).collect::<Vec<_>>()));
     shell(&lan, &printed);
     assert_eq!(lan.state(), installed);
-    // Who has done it by hand starts it so.
+    // After an installation by hand, it is started like this.
     let by_hand = super::lan::config(bypass).replace("[router]\n", "[router]\ninstall = false\n");
     let mut router = Program::start_in(lan.name("router"), "router", &by_hand);
     assert_eq!(seen_from(&lan, at(SERVER[0], 80)), BY_PROXY);

@@ -102,7 +102,7 @@ fn a_host_behind_a_router_uses_both_links_by_a_converter() {
 /// The faster link alone has no room for that, bits per second; how much more both give is measured, see docs/proxies.md.
 const ENOUGH: f64 = 20e6;
 
-/// The best of some measurements, until one is enough: what else the machine does can only make them lower.
+/// The best of several measurements, until one is enough: other load can only lower them.
 fn at_best(most: usize, measure: impl Fn() -> f64) -> f64 {
     let mut best = 0.0_f64;
     for _ in 0..most {
@@ -134,7 +134,7 @@ fn curl_up(host: &Host, url: &str, uploads: &Receiver<Counted>) -> f64 {
     rate
 }
 
-/// What an unmodified iperf3 says that its receiver got, bits per second, after the first two seconds.
+/// Goodput at the receiver of iperf3, bits per second, after the first two seconds.
 fn iperf3(bed: &Bed, host: &Host, option: Option<&str>) -> f64 {
     let mut server = Command::new("ip");
     server.args(["netns", "exec", bed.hosts.name("server"), "iperf3", "--server", "--one-off"]);

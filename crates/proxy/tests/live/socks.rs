@@ -24,7 +24,7 @@ pub fn request_by_name(name: &str, port: u16) -> Vec<u8> {
     [&[5, 1, 0, 3, name.len() as u8], name.as_bytes(), &port.to_be_bytes()].concat()
 }
 
-/// What the proxy answers to a request, up to the type of the address.
+/// Reply of the proxy to a request.
 pub fn answered(proxy: &Program, request: &[u8]) -> (u8, TcpStream) {
     answered_over(connect(proxy.address()), request)
 }
@@ -107,7 +107,7 @@ fn who_does_not_log_in_gets_no_further_and_guessing_is_slow() {
     let config = format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n");
     let proxy = Program::start("socks", &config, 1);
     assert_eq!(exchange(&connect(proxy.address()), &[5, 1, 0]), [5, 0xff]);
-    // Before there are others of its kind, of which only the first is said.
+    // Before other lines of the kind, of which only the first is logged.
     proxy.line("127.0.0.1: offers no accepted way to log in");
     let begin = Instant::now();
     for guess in [b"secreT", b"guess1", b"guess2"] {
@@ -141,7 +141,7 @@ fn one_proxy_goes_by_another_and_shows_no_password() {
     });
     let (reply, stream) = answered(&proxy, &request_by_name("localhost", speaks_first.port()));
     assert_eq!((reply, &exchange::<9>(&stream, b"quit")), (0, b"220 hello"));
-    // What the other proxy says of the server is what the client is told.
+    // The client gets the other proxy's reply.
     assert_eq!(answered(&proxy, &request(SocketAddr::from(([127, 0, 0, 1], 1)))).0, 5);
     let wrong = near("Secret");
     assert_eq!(answered(&wrong, &request(speaks_first)).0, 1);
@@ -253,7 +253,7 @@ fn await_gone(port: u16) {
 /// Less than the kernel's buffers and the proxy's hold.
 const HELD: usize = 300_000;
 
-/// Whoever has closed answers further data by a reset, at which what it sent before waits in the proxy.
+/// A closed end answers further data by a reset, while its earlier bytes wait in the proxy.
 #[test]
 fn what_a_server_sent_before_it_went_is_delivered() {
     let proxy = Program::start("socks", OPEN, 1);
@@ -380,7 +380,7 @@ fn listeners_without_clients_take_no_place_and_a_source_has_so_many() {
     drop(held);
 }
 
-/// Both ends of a connection that the proxy gives up know that what they have is not the whole.
+/// If the proxy gives a connection up, both ends see that their data are incomplete.
 fn both_ends_see_a_reset(end: impl Fn(&mut Program), config: &str) {
     let mut proxy = Program::start("socks", config, 1);
     let (tell, told) = std::sync::mpsc::channel();

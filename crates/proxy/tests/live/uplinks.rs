@@ -1,5 +1,5 @@
-//! Uplink care on a host with two links to another one, which sends to it: what is there comes and goes with carrier and address,
-//! and nothing is left. Links of veth, without limits of rate.
+//! Uplinks of a host with two links to another one, which sends to it: rules, routes and endpoints follow carrier and address,
+//! and are removed at the end. Links of veth, without limits of rate.
 
 use super::lan::succeed;
 use super::namespace::{Named, Need, machine_has};
@@ -98,7 +98,7 @@ impl Pair {
         begin.elapsed()
     }
 
-    /// A connection by Multipath TCP over which the other host sends for ever, a little every 10 ms.
+    /// A connection by Multipath TCP over which the other host sends without an end, a little every 10 ms.
     fn transfer(&self) -> Transfer {
         let socket = || Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP));
         let listen = || {
@@ -147,7 +147,7 @@ impl Pair {
     }
 }
 
-/// What comes over a connection.
+/// Times at which data arrive.
 pub struct Transfer {
     times: Receiver<Instant>,
     last: Instant,
@@ -191,10 +191,10 @@ fn ip(host: &Named, arguments: &str) -> String {
 const W0: &str = "10.77.0.2 subflow dev w0";
 const W1: &str = "10.77.1.2 subflow dev w1";
 
-/// What may take a moment, on a busy machine.
+/// Time limit on a busy machine.
 const SOON: Duration = Duration::from_secs(2);
 
-/// The first link, which has the first subflow, goes and comes back, and then the second; by its carrier, and by who manages it.
+/// The first link, which has the first subflow, goes and comes back, and then the second: by carrier, and by administration.
 #[test]
 fn a_link_that_goes_is_left_at_once_and_used_again_when_it_is_back() {
     if !machine_has(&NEEDS) {
@@ -274,7 +274,7 @@ fn nothing_is_left_and_nothing_is_twice() {
         return;
     }
     let pair = Pair::new("uplinks-end");
-    // Of somebody else, and no affair of ours.
+    // Rules and endpoints of other programs.
     pair.near("rule add from 10.9.9.9 lookup 77 priority 601");
     pair.near("mptcp endpoint add 10.9.9.9 signal");
     let before = pair.state();
@@ -298,7 +298,7 @@ fn nothing_is_left_and_nothing_is_twice() {
     assert_eq!(second.wait().code(), Some(1));
     care.signal(Signal::KILL);
     care.wait();
-    // Another file: what it does not name goes.
+    // Another file: uplinks that it does not name are removed.
     let mut care = pair.care("[[uplink]]\ninterface = \"w1\"\n");
     pair.await_endpoints(&all[1..]);
     assert!(!pair.state().contains("from 10.77.0.2"));
@@ -355,7 +355,7 @@ fn a_spent_budget_spares_its_link() {
     pair.await_endpoints(&[W1]);
     pair.await_subflows(&["10.77.1.2"]);
     assert!(transfer.longest_gap() <= SOON);
-    // What is left carries when the others are gone.
+    // The remaining link carries the data when the others are gone.
     ip(&pair.far, "link set w1 down");
     pair.await_subflows(&["10.77.0.2"]);
     ip(&pair.far, "link set w1 up");
@@ -377,7 +377,7 @@ fn a_spent_budget_spares_its_link() {
     std::fs::remove_dir_all(state).expect("it is ours");
 }
 
-/// Who does it by hand has the same.
+/// The script installs the same.
 #[test]
 fn what_is_printed_is_what_is_put_there() {
     if !machine_has(&NEEDS) {
@@ -409,7 +409,7 @@ fn what_is_printed_is_what_is_put_there() {
     assert_eq!(pair.state(), by_hand);
 }
 
-/// An interface that is there later, and then has another name; IPv6, of which a link-local address reaches nobody.
+/// An interface that appears later and is renamed; IPv6, where a link-local address does not count.
 #[test]
 fn what_comes_later_is_taken_in() {
     if !machine_has(&NEEDS) {
@@ -437,10 +437,10 @@ fn what_comes_later_is_taken_in() {
     pair.near("-6 route add default via fe80::99 dev w0");
     let v6 = "2001:db8::2 subflow dev w0";
     pair.await_endpoints(&[W0, W1, v6]);
-    // What somebody takes away while the link is there stays away.
+    // A route that another program removes while the link is up stays away.
     pair.near("-6 route del default via fe80::99 dev w0");
     pair.await_endpoints(&[W0, W1]);
-    // And what is ours and somebody takes away is put back.
+    // Our own parts are put back.
     pair.near("rule del priority 601 from 10.77.1.2");
     pair.near("mptcp endpoint flush");
     pair.await_endpoints(&[W0, W1]);

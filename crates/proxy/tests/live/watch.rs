@@ -1,4 +1,4 @@
-//! What passes through a proxy, as those see it who watch.
+//! The status page, as its readers see it.
 
 use super::program::{PATIENCE, PROGRAM, Program, connect, echo, exchange};
 use super::socks::{OPEN, through};

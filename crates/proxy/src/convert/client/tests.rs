@@ -10,11 +10,11 @@ use std::sync::Arc;
 const SERVER: &str = "192.0.2.1:80";
 const EARLY: &[u8] = b"early data";
 
-/// What came to a converter, each client's message with what followed it.
+/// Messages that reached a converter, each with the bytes after it.
 type Came = Arc<Mutex<Vec<(Vec<Tlv>, Vec<u8>)>>>;
 
-/// A converter that reads each client's message and early data, answers so, by how many came before and what the message says, and
-/// waits until the client ends.
+/// A converter that reads each client's message and early data, and waits until the client ends. The answer depends on the
+/// number of earlier messages and on the message.
 fn converter(answer: impl Fn(usize, &[Tlv]) -> Vec<u8> + Send + 'static) -> (String, Came) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().unwrap().to_string();
@@ -98,7 +98,7 @@ async fn early_data_goes_with_the_message_and_what_follows_the_answer_is_the_ser
 
 #[tokio::test]
 async fn a_cookie_is_learned_shown_and_forgotten() {
-    // In a part of its own, and in the error alone.
+    // In its own TLV, and in the error alone.
     let missing = error(ErrorCode::MissingCookie, &[0, 1, 2, 3, 4, 5, 6, 7]);
     let both = said(
         &[Tlv::Error(ErrorCode::MissingCookie, vec![0]), Tlv::Cookie(vec![1, 2, 3, 4, 5, 6, 7, 0])],
@@ -119,7 +119,7 @@ async fn a_cookie_is_learned_shown_and_forgotten() {
         let (without, with) = (vec![connect_tlv()], vec![connect_tlv(), cookie]);
         let flights: Vec<_> = came.lock().unwrap().iter().map(|(tlvs, _)| tlvs.clone()).collect();
         assert_eq!(flights, [&without, &with, &with, &with, &without, &with].map(Clone::clone));
-        // What a converter that does not connect was told has reached nobody, and is told again.
+        // Early data reach no server if the converter does not connect, and are repeated.
         assert!(came.lock().unwrap().iter().all(|(_, early)| early == EARLY));
     }
 }
