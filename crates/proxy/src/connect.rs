@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep_until};
 
-/// Time before the next address is tried beside an earlier one ("Connection Attempt Delay", RFC 8305 §5).
+/// Time before the next address is tried while an earlier one is silent ("Connection Attempt Delay", RFC 8305 §5).
 pub const HEAD_START: Duration = Duration::from_millis(250);
 /// Largest number of pairs of addresses that are tried for one connection.
 pub const MAX_ATTEMPTS: usize = 8;

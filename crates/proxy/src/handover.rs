@@ -26,7 +26,7 @@ const SOCKET: u8 = b'S';
 const ALL: u8 = b'A';
 const READY: u8 = b'R';
 /// How long the new process may take to begin.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether this process takes the place of an earlier one.
 pub fn takes_over() -> bool {
@@ -51,7 +51,7 @@ impl Inherited {
         }
         let receiving = || {
             let channel = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-            channel.set_read_timeout(Some(PATIENCE))?;
+            channel.set_read_timeout(Some(START_TIMEOUT))?;
             Ok(Self { sockets: receive_all(&channel)?, channel })
         };
         receiving().map(Some).map_err(|error: io::Error| {
@@ -103,8 +103,8 @@ pub async fn pass_on(sockets: Vec<OwnedFd>) -> io::Result<u32> {
 
 fn start(program: OsString, arguments: Vec<OsString>, sockets: &[OwnedFd]) -> io::Result<u32> {
     let (ours, theirs) = UnixStream::pair()?;
-    ours.set_read_timeout(Some(PATIENCE))?;
-    ours.set_write_timeout(Some(PATIENCE))?;
+    ours.set_read_timeout(Some(START_TIMEOUT))?;
+    ours.set_write_timeout(Some(START_TIMEOUT))?;
     let mut command = Command::new(program);
     command.args(arguments).env(VARIABLE, "1").stdin(Stdio::from(OwnedFd::from(theirs)));
     let mut child = command.spawn()?;

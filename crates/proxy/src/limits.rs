@@ -3,9 +3,9 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors for other purposes than connections: listeners, the runtime, name servers.
-const OTHERS: u64 = 64;
+const OTHER_DESCRIPTORS: u64 = 64;
 /// Descriptors of a connection: one to the client, one to the server.
-const EACH: u64 = 2;
+const DESCRIPTORS_PER_CONNECTION: u64 = 2;
 
 /// Raises the limit of descriptors as far as this process may, and returns how many connections that is room for.
 pub fn room_for_connections() -> usize {
@@ -13,5 +13,5 @@ pub fn room_for_connections() -> usize {
     // If the kernel refuses, the limit stays as it is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    (descriptors.saturating_sub(OTHERS) / EACH).max(1) as usize
+    (descriptors.saturating_sub(OTHER_DESCRIPTORS) / DESCRIPTORS_PER_CONNECTION).max(1) as usize
 }

@@ -25,7 +25,7 @@ pub fn printable(line: &str) -> String {
 }
 
 /// How often a line of one kind may be said.
-const PAUSE: Duration = Duration::from_secs(10);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Lines of one kind that clients can cause: one in ten seconds is written, with the number of suppressed ones.
 pub struct Limited(Mutex<Option<(Instant, u64)>>);
@@ -41,7 +41,7 @@ impl Limited {
         let now = Instant::now();
         let mut last = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match last.as_mut() {
-            Some((said, kept)) if now.saturating_duration_since(*said) < PAUSE => *kept += 1,
+            Some((said, kept)) if now.saturating_duration_since(*said) < LINE_INTERVAL => *kept += 1,
             before => {
                 let kept = before.map_or(0, |(_, kept)| *kept);
                 *last = Some((now, 0));

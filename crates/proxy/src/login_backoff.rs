@@ -9,23 +9,23 @@ use tokio::time::Instant;
 /// The wait after the first wrong password, which doubles with each.
 const FIRST: Duration = Duration::from_millis(250);
 /// The longest wait between two tries.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Time after the last wrong password until the counts of an address start from zero.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 /// Sources that are remembered; of more, the one whose turn comes first is forgotten.
-const MOST: usize = 4096;
+const MAX_SOURCES: usize = 4096;
 /// Prefix length of a site's IPv6 network (RFC 6177), and the number of its /64 with wrong passwords from which all of the site
 /// has to wait. A site has 65,536 of them.
 const SITE_BITS: u8 = 48;
 const CROWD: usize = 16;
 /// Users whose wrong passwords are counted apart for each source.
-const MOST_NAMES: usize = 8;
+const MAX_NAMES: usize = 8;
 
 #[derive(Default)]
 struct Wrong {
     /// Wrong passwords in a row for each user, whether there is one of that name or not.
     of: BTreeMap<Vec<u8>, u32>,
-    /// Those for users beyond [`MOST_NAMES`].
+    /// Those for users beyond [`MAX_NAMES`].
     others: u32,
 }
 
@@ -35,7 +35,7 @@ impl Wrong {
     }
 
     fn count(&mut self, user: &[u8]) {
-        let full = self.of.len() >= MOST_NAMES && !self.of.contains_key(user);
+        let full = self.of.len() >= MAX_NAMES && !self.of.contains_key(user);
         let wrong = if full { &mut self.others } else { self.of.entry(user.to_vec()).or_default() };
         *wrong = wrong.saturating_add(1);
     }
@@ -92,7 +92,7 @@ impl Penalties {
     /// A password for a user from an address was wrong; returns how many have been from there.
     pub fn wrong(&mut self, address: IpAddr, user: &[u8], now: Instant) -> u32 {
         self.sources.retain(|_, source| source.is_known(now));
-        if self.sources.len() >= MOST {
+        if self.sources.len() >= MAX_SOURCES {
             let first =
                 self.sources.iter().min_by_key(|(_, source)| source.next).map(|(&network, _)| network);
             first.and_then(|first| self.sources.remove(&first));
@@ -127,7 +127,7 @@ impl Source {
 }
 
 fn wait(wrong: u32) -> Duration {
-    FIRST.saturating_mul(1 << wrong.saturating_sub(1).min(16)).min(LONGEST)
+    FIRST.saturating_mul(1 << wrong.saturating_sub(1).min(16)).min(MAX_DELAY)
 }
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
 
     /// When a try that has time may be made.
     fn turn(penalties: &mut Penalties, address: IpAddr, now: Instant) -> Instant {
-        penalties.turn(address, now, now + 2 * LONGEST).expect("there is time")
+        penalties.turn(address, now, now + 2 * MAX_DELAY).expect("there is time")
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
         for _ in 0..40 {
             penalties.wrong(HERE, USER, now);
         }
-        assert_eq!(turn(&mut penalties, HERE, now), now + LONGEST);
+        assert_eq!(turn(&mut penalties, HERE, now), now + MAX_DELAY);
         penalties.right(HERE, USER, now);
         assert_eq!(turn(&mut penalties, HERE, now), now);
     }
@@ -189,7 +189,7 @@ mod tests {
             penalties.right(HERE, &[number % 4], now);
         }
         let source = &penalties.sources[&Network::of_host(HERE)];
-        assert!(source.wrong.of.len() <= MOST_NAMES && source.wrong.all() > 20);
+        assert!(source.wrong.of.len() <= MAX_NAMES && source.wrong.all() > 20);
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         assert!((CROWD..4 * CROWD).contains(&tries.count()));
         let other = "2001:db8:8::1".parse().expect("an address");
         assert_eq!(turn(&mut penalties, other, now), now);
-        let forgotten = now + FORGOTTEN + LONGEST;
+        let forgotten = now + FORGOTTEN + MAX_DELAY;
         assert_eq!(turn(&mut penalties, "2001:db8:7::1".parse().expect("an address"), forgotten), forgotten);
     }
 
@@ -220,12 +220,12 @@ mod tests {
         assert!(turn(&mut penalties, address("2001:db8::2"), now) > now);
         assert_eq!(turn(&mut penalties, address("2001:db8:0:1::1"), now), now);
         assert_eq!(turn(&mut penalties, HERE, now), now);
-        let later = now + FORGOTTEN + LONGEST;
+        let later = now + FORGOTTEN + MAX_DELAY;
         penalties.wrong(HERE, USER, later);
         assert_eq!(penalties.sources.len(), 1);
-        for number in 0..MOST as u32 + 100 {
+        for number in 0..MAX_SOURCES as u32 + 100 {
             penalties.wrong(IpAddr::V4(core::net::Ipv4Addr::from_bits(number)), USER, later);
         }
-        assert_eq!(penalties.sources.len(), MOST);
+        assert_eq!(penalties.sources.len(), MAX_SOURCES);
     }
 }

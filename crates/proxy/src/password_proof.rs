@@ -1,20 +1,20 @@
-//! Log-in between two of our proxies: who comes proves that it has the password, and does not show it.
+//! Log-in between two of our proxies: the client proves that it has the password, without sending it.
 //!
-//! The proof is the user's name, the time, random bytes, the other end's epoch, and HMAC-SHA-256 of them and of the request under
-//! the password. It goes out in one flight with the request, is good for no other request, and holds once: within the time for
-//! which clocks may differ the other end remembers which it has had, and its epoch is random bytes that it drew when it began.
-//! Who does not know the epoch, or knows an earlier one, is told it, and comes again.
+//! A proof consists of the user's name, the time, random bytes, the server's epoch, and an HMAC-SHA-256 of these and of the request
+//! under the password. It goes out in one flight with the request, is valid for this request alone, and is accepted once: the server
+//! remembers proofs for as long as clocks may differ, and its epoch is random and new at each start. A client with another epoch
+//! gets the present one, and connects again.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::collections::BTreeSet;
 
-/// What the code is made for, so that it is good for nothing else.
+/// Purpose of the code, which makes it invalid for any other.
 const PURPOSE: &[u8] = b"anabranch-proxy log-in 2";
-/// Clocks of the two ends may differ by so much, seconds.
+/// Largest difference between the clocks of the two ends, seconds.
 const TOLERANCE_S: u64 = 120;
 /// Proofs that are remembered.
-const MOST: usize = 1 << 20;
+const MAX_PROOFS: usize = 1 << 20;
 
 /// Random bytes that a proxy drew when it began.
 pub type Epoch = [u8; 16];
@@ -70,7 +70,7 @@ pub enum Fresh {
     Yes,
     /// It came before.
     Spent,
-    /// The clocks differ by so much, seconds, ours less theirs.
+    /// The clocks differ by this time, seconds, ours less theirs.
     Clock(i64),
     /// No more can be remembered just now.
     Full,
@@ -79,14 +79,14 @@ pub enum Fresh {
 impl Spent {
     /// Takes a proof at a time, seconds since 1970.
     pub fn take(&mut self, proof: &Proof, now_s: u64) -> Fresh {
-        self.take_of(proof, now_s, MOST)
+        self.take_of(proof, now_s, MAX_PROOFS)
     }
 
     fn take_of(&mut self, proof: &Proof, now_s: u64, most: usize) -> Fresh {
         if now_s.abs_diff(proof.time_s) > TOLERANCE_S {
             return Fresh::Clock(now_s.wrapping_sub(proof.time_s).cast_signed());
         }
-        // What is older than may be is refused for that.
+        // Older proofs are refused by their time.
         self.0 = self.0.split_off(&(now_s.saturating_sub(TOLERANCE_S), [0; 16]));
         let entry = (proof.time_s, proof.nonce);
         if self.0.contains(&entry) {

@@ -1,35 +1,10 @@
 //! Whether a proxy of ours answers on a connection. A SYN+ACK alone may be of a portal or an accelerator on the link.
 
-use super::config::Protocol;
+use super::config::{Expected, Protocol};
 use super::convert;
 use super::socks;
-use core::net::SocketAddr;
 use std::io;
 use tokio::net::TcpStream;
-
-/// What is known of a proxy that is to answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expected {
-    /// The protocol.
-    pub protocol: Protocol,
-    /// Whether it has a user for us, and so has to accept our proof of a password.
-    pub has_user: bool,
-}
-
-/// The target of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProbeTarget {
-    /// Its address.
-    pub address: SocketAddr,
-    /// The proxy of ours that answers there; any answer will do without one.
-    pub expected: Option<Expected>,
-}
-
-impl From<SocketAddr> for ProbeTarget {
-    fn from(address: SocketAddr) -> Self {
-        Self { address, expected: None }
-    }
-}
 
 /// Sends the beginning of a conversation, and reads the answer; false if it is another program's.
 ///

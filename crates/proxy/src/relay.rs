@@ -14,11 +14,11 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 /// The most that is read at once, bytes, and so the most that waits in a direction whose reader is slow.
-const PIECE: usize = 128 << 10;
+const PIECE_BYTES: usize = 128 << 10;
 
 thread_local! {
     /// Where all connections of a thread read to: a silent one has no buffer.
-    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into_boxed_slice());
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE_BYTES].into_boxed_slice());
 }
 
 /// Bytes that were read from the two streams before.
@@ -100,7 +100,7 @@ async fn swallow(from: &TcpStream) -> io::Error {
 }
 
 /// So many pieces are passed before other connections of the thread have their turn.
-const PIECES_IN_A_ROW: u32 = 8;
+const MAX_PIECES_IN_A_ROW: u32 = 8;
 
 /// Where a direction is counted.
 #[derive(Clone, Copy)]
@@ -135,7 +135,7 @@ async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, count: Cou
                 count.bytes.fetch_add(written as u64, Ordering::Relaxed);
                 waiting = rest;
                 pieces += 1;
-                if pieces == PIECES_IN_A_ROW {
+                if pieces == MAX_PIECES_IN_A_ROW {
                     pieces = 0;
                     tokio::task::yield_now().await;
                 }

@@ -22,10 +22,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// How long nothing is accepted after the kernel had no descriptor or memory for a connection.
-const SHORT_OF: Duration = Duration::from_millis(100);
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 
 /// A connection that ends within this time without a byte is a probe and not a client.
-const AT_ONCE: Duration = Duration::from_millis(500);
+const PROBE_TIME: Duration = Duration::from_millis(500);
 
 static NO_ROOM: Limited = Limited::new();
 static NOT_ACCEPTED: Limited = Limited::new();
@@ -258,7 +258,7 @@ async fn accept_all<S: Service>(
             }
             Err(error) if is_shortage(&error) => {
                 NOT_ACCEPTED.say(format_args!("{}: cannot accept connections: {error}", service.name()));
-                tokio::time::sleep(SHORT_OF).await;
+                tokio::time::sleep(SHORTAGE_PAUSE).await;
             }
             // The client's affair: it has gone before it was accepted.
             Err(_) => {}
@@ -268,7 +268,7 @@ async fn accept_all<S: Service>(
 
 /// Whether a client ends its connection at once, rather than saying something or thinking about it.
 async fn has_gone(client: &TcpStream) -> bool {
-    match timeout(AT_ONCE, client.peek(&mut [0])).await {
+    match timeout(PROBE_TIME, client.peek(&mut [0])).await {
         Ok(Ok(said)) => said == 0,
         Ok(Err(error)) => error.kind() == io::ErrorKind::ConnectionReset,
         Err(_) => false,

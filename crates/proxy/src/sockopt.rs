@@ -29,8 +29,8 @@ pub fn set_transparent_v6(socket: impl AsFd) -> io::Result<()> {
 const SOL_MPTCP: c_int = 284;
 const MPTCP_TCPINFO: c_int = 2;
 const MPTCP_SUBFLOW_ADDRS: c_int = 3;
-/// Subflows that are told of: the kernel has no more of a connection (`MPTCP_SUBFLOWS_MAX` and the first one).
-const MOST_SUBFLOWS: usize = 9;
+/// Subflows of a connection at most (`MPTCP_SUBFLOWS_MAX` and the first one).
+const MAX_SUBFLOWS: usize = 9;
 /// `struct mptcp_subflow_data`, as much of `struct tcp_info` as is read, and two `struct sockaddr_storage`, bytes.
 const HEAD: usize = 16;
 const INFO: usize = 136;
@@ -62,9 +62,9 @@ pub fn subflow_addresses(socket: impl AsFd) -> io::Result<Vec<u8>> {
     of_subflows(socket, MPTCP_SUBFLOW_ADDRS, ADDRESSES)
 }
 
-/// What the kernel tells of each subflow in so many bytes.
+/// An array with `size` bytes for each subflow.
 fn of_subflows(socket: impl AsFd, name: c_int, size: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; HEAD + MOST_SUBFLOWS * size];
+    let mut bytes = vec![0; HEAD + MAX_SUBFLOWS * size];
     // `size_subflow_data` and `size_user` are ours to say; the rest is zero.
     bytes[0..4].copy_from_slice(&(HEAD as u32).to_ne_bytes());
     bytes[12..16].copy_from_slice(&(size as u32).to_ne_bytes());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// Bytes that are written and not sent, at most: data that a slow client has not taken stay at the server.
-const UNSENT: u32 = 256 << 10;
+const MAX_UNSENT_BYTES: u32 = 256 << 10;
 
 /// Interval and number of keep-alive probes without an answer, after which the peer is taken for dead.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
@@ -86,7 +86,7 @@ pub fn open(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
 ///
 /// Until [`end_well`], closing the socket resets the connection, for whatever reason it is closed (an error on the other side,
 /// the end of this process), so that the peer does not take a truncated stream for a whole one. Urgent data stay in the stream
-/// (`SO_OOBINLINE`, RFC 6093 §5): the kernel would otherwise leave the urgent byte out of what is read.
+/// (`SO_OOBINLINE`, RFC 6093 §5): otherwise the kernel removes the urgent byte from the stream.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -99,7 +99,7 @@ pub fn prepare(stream: &SockRef<'_>, keep_alive: Duration) -> io::Result<()> {
         .with_retries(KEEP_ALIVE_RETRIES);
     if_known(stream.set_tcp_nodelay(true))?;
     if_known(stream.set_tcp_keepalive(&keepalive))?;
-    if_known(stream.set_tcp_notsent_lowat(UNSENT))
+    if_known(stream.set_tcp_notsent_lowat(MAX_UNSENT_BYTES))
 }
 
 /// Options that older kernels do not have for Multipath TCP (`TCP_NODELAY`, `TCP_NOTSENT_LOWAT`, `TCP_KEEPIDLE` and its like came
@@ -172,8 +172,8 @@ pub fn read_now(stream: &TcpStream) -> io::Result<Vec<u8>> {
 }
 
 /// Bytes and time for which a peer is read after a refusal: if they were not read, a reset would overtake the answer.
-const FAREWELL: usize = 64 << 10;
-const FAREWELL_TIME: Duration = Duration::from_secs(2);
+const MAX_FAREWELL_BYTES: usize = 64 << 10;
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Closes a stream after the last word was written to it, when the peer has had it.
 pub async fn take_leave(stream: TcpStream) {
@@ -184,7 +184,7 @@ pub async fn take_leave(stream: TcpStream) {
 pub async fn leave(stream: &TcpStream) {
     drop(SockRef::from(stream).shutdown(std::net::Shutdown::Write));
     let read = async {
-        let (mut bytes, mut left) = (Vec::with_capacity(1024), FAREWELL);
+        let (mut bytes, mut left) = (Vec::with_capacity(1024), MAX_FAREWELL_BYTES);
         while let Ok(len @ 1..) = read_some(stream, &mut bytes).await {
             left = left.saturating_sub(len);
             if left == 0 {
@@ -194,7 +194,7 @@ pub async fn leave(stream: &TcpStream) {
         }
     };
     // Time out or end of stream: both are the end.
-    drop(tokio::time::timeout(FAREWELL_TIME, read).await);
+    drop(tokio::time::timeout(FAREWELL_TIMEOUT, read).await);
     let_end_well(stream);
 }
 

@@ -140,7 +140,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         words.iter().copied().filter(|word| *word != option).collect()
     }
 
-    /// Prints a text. Who does not want to read all of it has gone.
+    /// Prints a text. A broken pipe is no error: the reader has enough.
     fn print(text: &str) -> Result<(), Error> {
         let mut stdout = std::io::stdout();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

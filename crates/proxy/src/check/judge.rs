@@ -24,7 +24,7 @@ impl fmt::Display for Finding {
 }
 
 /// Appended to a command: how to keep its effect.
-const KEPT: &str = "   # or, kept so as links come and go: anabranch-proxy uplinks --config FILE";
+const HOW_TO_KEEP: &str = "   # or, kept so as links come and go: anabranch-proxy uplinks --config FILE";
 
 /// Where uplink care does not do what is missing.
 fn named(device: &str) -> String {
@@ -120,7 +120,7 @@ fn endpoint(facts: &Facts, uplink: &Uplink) -> Option<Finding> {
     let Uplink { address, device, leads_out, .. } = uplink;
     let known = facts.endpoints.as_ref()?.iter().find(|endpoint| endpoint.address == *address);
     let add = format!("ip mptcp endpoint add {address} dev {device} subflow");
-    let missing = if facts.cared { named(device) } else { format!("{add}{KEPT}") };
+    let missing = if facts.cared { named(device) } else { format!("{add}{HOW_TO_KEEP}") };
     Some(match known {
         None if !leads_out => no(
             format!("{device} {address} is no endpoint, and {device} has no default route"),
@@ -152,7 +152,7 @@ fn route(facts: &Facts, number: usize, uplink: &Uplink) -> Finding {
     let table = 101 + number;
     let via = gateway.as_ref().map_or_else(|| "via GATEWAY".to_owned(), |gateway| format!("via {gateway}"));
     let remedy = format!(
-        "ip rule add from {address} table {table}; ip route add default {via} dev {device} table {table}{KEPT}"
+        "ip rule add from {address} table {table}; ip route add default {via} dev {device} table {table}{HOW_TO_KEEP}"
     );
     let remedy = if facts.cared { named(device) } else { remedy };
     no(

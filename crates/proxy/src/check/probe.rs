@@ -1,10 +1,10 @@
 //! Connecting to a proxy from each uplink, and seeing what becomes of it.
 
 use super::facts::Uplink;
-use crate::config::{KeepAlive, Protocol};
+use crate::config::{Expected, KeepAlive, Protocol};
 use crate::connect::connect_to;
 use crate::error::Error;
-use crate::proxy_check::{Expected, is_answered};
+use crate::proxy_check::is_answered;
 use crate::sockopt::is_multipath;
 use crate::stream::{StreamOptions, Transport, write_all};
 use crate::watch::kernel::established;
@@ -15,11 +15,11 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long a connection may take, and then its subflows.
-const PATIENCE: Duration = Duration::from_secs(4);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 /// How often it is looked whether they are there.
-const GLANCE: Duration = Duration::from_millis(20);
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// A subflow that has been there for two round trips and this is not refused any more.
-const CERTAIN: Duration = Duration::from_millis(200);
+const SETTLING_TIME: Duration = Duration::from_millis(200);
 
 /// Result of connecting from each uplink.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ async fn first_answer(pair: (SocketAddr, IpAddr), expected: Option<Expected>) ->
             let stream = connect(pair.0, pair.1).await?;
             is_answered(&stream, expected).await
         };
-        best = best.max(match timeout(PATIENCE, asking).await {
+        best = best.max(match timeout(CONNECT_TIMEOUT, asking).await {
             Ok(Ok(true)) => return FirstAnswer::Ours,
             // A program that does not know the protocol may close.
             Ok(Ok(false) | Err(_)) => FirstAnswer::Foreign,
@@ -113,7 +113,7 @@ async fn first_answer(pair: (SocketAddr, IpAddr), expected: Option<Expected>) ->
 async fn count_subflows((to, from): (SocketAddr, IpAddr), uplinks: u32) -> Outcome {
     let mut best = Outcome::Plain;
     for beginning in BEGINNINGS {
-        let tried = timeout(PATIENCE, begin(to, from, beginning)).await;
+        let tried = timeout(CONNECT_TIMEOUT, begin(to, from, beginning)).await;
         let stream = match tried.unwrap_or_else(|elapsed| Err(elapsed.into())) {
             Ok(stream) => stream,
             Err(error) => return Outcome::None(error.to_string()),
@@ -160,7 +160,7 @@ fn has_ended(stream: &TcpStream) -> bool {
 /// Waits until there is a subflow for each uplink, or until the time is over. The peer may refuse a subflow after the last part
 /// of its handshake, which shows a round trip later, so a subflow counts only after that.
 async fn observe(stream: &TcpStream, uplinks: u32) -> Outcome {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + CONNECT_TIMEOUT;
     let (mut most, mut seen, mut since) = (1, 1, Instant::now());
     while most < uplinks {
         if !is_multipath(stream) {
@@ -170,16 +170,16 @@ async fn observe(stream: &TcpStream, uplinks: u32) -> Outcome {
         if there != seen {
             (seen, since) = (there, Instant::now());
         }
-        let is_certain = since.elapsed() >= 2 * round_trip + CERTAIN;
+        let is_certain = since.elapsed() >= 2 * round_trip + SETTLING_TIME;
         if is_certain {
             most = most.max(seen);
         }
         // One that has come late is looked at as long as others are.
         let late = Instant::now() >= end;
-        if late && (is_certain || Instant::now() >= end + PATIENCE) {
+        if late && (is_certain || Instant::now() >= end + CONNECT_TIMEOUT) {
             break;
         }
-        sleep(GLANCE).await;
+        sleep(LOOK_INTERVAL).await;
     }
     if is_multipath(stream) { Outcome::Multipath(most) } else { Outcome::Plain }
 }

@@ -13,7 +13,6 @@ mod via;
 
 use super::error::Error;
 use super::network::Network;
-use super::proxy_check::ProbeTarget;
 use super::reverse::header::Version;
 pub use convert::Convert;
 use convert::check_convert;
@@ -32,7 +31,7 @@ use toml::Spanned;
 pub use units::{Bytes, KeepAlive, Seconds};
 pub use uplinks::{Budget, Period, Uplink, Uplinks, Usage};
 use users::check_users;
-pub use via::{Origin, Protocol, User, Via};
+pub use via::{Expected, Origin, ProbeTarget, Protocol, User, Via};
 use via::{check_proxy, check_user};
 
 /// All that the file says.

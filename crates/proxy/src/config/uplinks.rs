@@ -14,7 +14,7 @@ use toml::Spanned;
 const FIRST_TABLE_OF_THE_KERNEL: u32 = 253;
 
 /// Smallest `dead_after`. There are three probes in that time, and more frequent ones would be a burden.
-const LEAST_SILENCE: Duration = Duration::from_millis(300);
+const MIN_DEAD_AFTER: Duration = Duration::from_millis(300);
 
 /// An interface by which this machine reaches the world.
 #[derive(Clone, Debug, Deserialize)]
@@ -175,10 +175,10 @@ fn check_probes(common: &Uplinks, text: &Text<'_>) -> Result<(), Error> {
             return Err(text.mistake(Some(target.span()), &said));
         }
     }
-    if common.dead_after.as_ref().duration() < LEAST_SILENCE {
+    if common.dead_after.as_ref().duration() < MIN_DEAD_AFTER {
         let said = format!(
             "dead_after is at least {} ms: an answer takes its time, and may be lost",
-            LEAST_SILENCE.as_millis()
+            MIN_DEAD_AFTER.as_millis()
         );
         return Err(text.mistake(Some(common.dead_after.span()), &said));
     }

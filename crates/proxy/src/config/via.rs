@@ -2,7 +2,6 @@
 
 use super::interface::is_interface;
 use super::units::KeepAlive;
-use crate::proxy_check::Expected;
 use crate::resolver::host_and_port;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::Deserialize;
@@ -56,6 +55,30 @@ pub enum Protocol {
     Socks,
     /// The 0-RTT TCP Convert Protocol (RFC 8803).
     Convert,
+}
+
+/// Settings of a proxy that is to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// Whether it has a user for us, and so has to accept our proof of a password.
+    pub has_user: bool,
+}
+
+/// The target of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeTarget {
+    /// Its address.
+    pub address: SocketAddr,
+    /// The proxy of ours that answers there; any answer will do without one.
+    pub expected: Option<Expected>,
+}
+
+impl From<SocketAddr> for ProbeTarget {
+    fn from(address: SocketAddr) -> Self {
+        Self { address, expected: None }
+    }
 }
 
 impl Via {

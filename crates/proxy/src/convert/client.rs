@@ -9,7 +9,7 @@ use crate::login::prove;
 use crate::password_proof::Epoch;
 use crate::resolver::Addresses;
 use crate::socks::wire::{Reply, Target};
-use crate::stream::Transport;
+use crate::stream::{Transport, write_all};
 use crate::upstream_proxy::{
     Connected, Dialogue, EarlyData, NoAnswer, NotConnected, Opened, UpstreamProxy, connect_error,
 };
@@ -22,15 +22,15 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 /// A server's addresses that are asked for, one after another.
-const MOST_ADDRESSES: usize = 4;
+const MAX_ADDRESSES: usize = 4;
 /// Connections to the converter for one address of a server: with a cookie that is no longer good, with none, and with the new one.
-const MOST_ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 /// Addresses of ours for which cookies are kept.
-const MOST_COOKIES: usize = 32;
+const MAX_COOKIES: usize = 32;
 /// Length of the longest cookie that fits into a message with its own header, the message's and a server of 20 bytes.
-const LONGEST_COOKIE: usize = 1020 - 4 - 4 - 20;
+const MAX_COOKIE_BYTES: usize = 1020 - 4 - 4 - 20;
 /// How long a converter is left alone that has no room and does not say for how long (§6.2.8).
-const LEFT_ALONE: u8 = 30;
+const DEFAULT_PAUSE_S: u8 = 30;
 
 /// The converter.
 pub struct Client {
@@ -93,7 +93,7 @@ impl Client {
         };
         let mut failure = (Reply::HostUnreachable, "has no address".to_owned());
         let mut servers: VecDeque<_> = std::mem::take(&mut addresses.ready).into();
-        for _ in 0..MOST_ADDRESSES {
+        for _ in 0..MAX_ADDRESSES {
             if servers.is_empty() {
                 servers.extend(addresses.later().await);
             }
@@ -112,7 +112,7 @@ impl Client {
         server: SocketAddr,
         early: &mut EarlyData<F>,
     ) -> Result<Result<Connected, NotConnected>, NotConnected> {
-        for _ in 0..MOST_ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             match self.attempt(server, early).await? {
                 Attempt::Connected(connected) => return Ok(Ok(connected)),
                 Attempt::Unreached(why) => return Ok(Err(why)),
@@ -178,10 +178,10 @@ impl Client {
     /// Keeps a cookie for an address of ours.
     fn keep(&self, here: IpAddr, cookie: Option<Vec<u8>>) -> Result<(), NotConnected> {
         let cookie = cookie
-            .filter(|cookie| !cookie.is_empty() && cookie.len() <= LONGEST_COOKIE)
+            .filter(|cookie| !cookie.is_empty() && cookie.len() <= MAX_COOKIE_BYTES)
             .ok_or_else(|| self.proxy.refused("wants a cookie and gives none that could be shown"))?;
         let mut cookies = self.cookies();
-        if cookies.len() >= MOST_COOKIES && !cookies.contains_key(&here) {
+        if cookies.len() >= MAX_COOKIES && !cookies.contains_key(&here) {
             cookies.pop_first();
         }
         cookies.insert(here, cookie);
@@ -194,7 +194,7 @@ impl Client {
 
     /// Sends it nothing for the given number of seconds, or for the default time.
     fn leave_alone(&self, value: &[u8]) {
-        let seconds = value.first().copied().filter(|&seconds| seconds > 0).unwrap_or(LEFT_ALONE);
+        let seconds = value.first().copied().filter(|&seconds| seconds > 0).unwrap_or(DEFAULT_PAUSE_S);
         let until = Instant::now() + Duration::from_secs(seconds.into());
         *self.left_alone.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
     }
@@ -208,6 +208,20 @@ impl Client {
             ))),
             _ => Ok(()),
         }
+    }
+}
+
+/// Asks a converter which TCP options it supports; false if the answer is none of a converter.
+///
+/// # Errors
+/// If the connection breaks.
+pub async fn is_answered(stream: &TcpStream) -> io::Result<bool> {
+    let question = emit(&[Tlv::Info]).expect("it is short");
+    write_all(stream, &question).await?;
+    match opening(stream).await {
+        Ok(_) => Ok(true),
+        Err(NoMessage::Malformed(..)) => Ok(false),
+        Err(NoMessage::Broken(error)) => Err(error),
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 
 /// Seconds after which a client may come again when something was amiss for a moment.
-const SHORT: u8 = 1;
+const RESOURCE_TIMEOUT_S: u8 = 1;
 
 /// Codes of "destination unreachable" (RFC 792), which stand in the value: of a network, a host, a port, an unknown network, and
 /// an unknown host.
@@ -23,9 +23,9 @@ pub fn of_connecting(error: &io::Error) -> (ErrorCode, u8) {
     let is_one_of = |codes: &[i32]| error.raw_os_error().is_some_and(|code| codes.contains(&code));
     match error.kind() {
         _ if is_one_of(&[libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM]) => {
-            (ErrorCode::ResourceExceeded, SHORT)
+            (ErrorCode::ResourceExceeded, RESOURCE_TIMEOUT_S)
         }
-        _ if is_one_of(&[libc::ENETDOWN]) => (ErrorCode::NetworkFailure, SHORT),
+        _ if is_one_of(&[libc::ENETDOWN]) => (ErrorCode::NetworkFailure, RESOURCE_TIMEOUT_S),
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => (ErrorCode::ConnectionReset, 0),
         // A rule of the firewall here.
         ErrorKind::PermissionDenied => (ErrorCode::NotAuthorized, 0),

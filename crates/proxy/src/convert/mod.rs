@@ -1,8 +1,7 @@
-//! The 0-RTT TCP Convert Protocol (RFC 8803), by which a client has a converter connect to a server: both ends, and its messages,
-//! bytes to values and back.
+//! The 0-RTT TCP Convert Protocol (RFC 8803), by which a client has a converter connect to a server: client, converter, and
+//! the codec of messages.
 //!
-//! A message is the first that either end says on a connection. It begins with a word of its own, and lengths count words of 32
-//! bits (§6.1):
+//! Each end begins its stream with one message. A message has a header of 32 bits, and lengths count words of 32 bits (§6.1):
 //!
 //! ```text
 //! |   version 1   | total length  |      magic number 0x2263       |
@@ -19,15 +18,11 @@ mod service;
 mod session;
 mod tlv;
 
-use crate::stream::write_all;
-pub(crate) use client::Client;
+pub(crate) use client::{Client, is_answered};
 pub use option::TcpOption;
 pub use service::Converter;
-use session::{NoMessage, opening};
 use std::fmt;
-use std::io;
 pub use tlv::{ErrorCode, Tlv};
-use tokio::net::TcpStream;
 
 /// Version of the protocol.
 pub const VERSION: u8 = 1;
@@ -90,20 +85,6 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Vec<Tlv>, usize)>, Malformed> {
         rest = behind;
     }
     Ok(Some((tlvs, len)))
-}
-
-/// Asks a converter which TCP options it supports; false if the answer is none of a converter.
-///
-/// # Errors
-/// If the connection breaks.
-pub(crate) async fn is_answered(stream: &TcpStream) -> io::Result<bool> {
-    let question = emit(&[Tlv::Info]).expect("it is short");
-    write_all(stream, &question).await?;
-    match opening(stream).await {
-        Ok(_) => Ok(true),
-        Err(NoMessage::Malformed(..)) => Ok(false),
-        Err(NoMessage::Broken(error)) => Err(error),
-    }
 }
 
 /// Writes a message; nothing if it would have more than the 255 words that its length has room for.

@@ -23,7 +23,7 @@ static DENIED: Limited = Limited::new();
 static NOT_REACHED: Limited = Limited::new();
 
 /// Largest part of a message that is sent back in an error: the room beside the headers of message and error.
-const MOST_ECHOED: usize = 1020 - 8;
+const MAX_ECHOED_BYTES: usize = 1020 - 8;
 
 /// A converter.
 pub struct Converter {
@@ -63,7 +63,7 @@ impl Refusal {
 
     /// Sends the message back, behind a byte of zero (§6.2.8, figures 27 and 28).
     fn with_message(code: ErrorCode, message: &[u8], why: impl Into<String>) -> Self {
-        let message = &message[..message.len().min(MOST_ECHOED)];
+        let message = &message[..message.len().min(MAX_ECHOED_BYTES)];
         Self::new(code, &[&[0], message].concat(), why)
     }
 }

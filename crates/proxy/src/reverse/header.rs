@@ -1,4 +1,4 @@
-//! What tells a server who the client is: the PROXY protocol, versions 1 and 2 (`proxy-protocol.txt` of `HAProxy`, §2).
+//! Headers with the client's address for a server: the PROXY protocol, versions 1 and 2 (`proxy-protocol.txt` of `HAProxy`, §2).
 
 use core::net::{IpAddr, SocketAddr};
 use serde::Deserialize;

@@ -21,7 +21,7 @@ const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 /// The servers of a reverse proxy, in order of preference.
 pub struct Servers(Vec<Arc<Backend>>);
 
-/// What all servers of a reverse proxy have in common.
+/// Settings that all servers of a reverse proxy share.
 #[derive(Clone)]
 pub struct Common {
     /// Name of the reverse proxy in the log.
@@ -39,7 +39,7 @@ pub struct Common {
 struct Backend {
     common: Common,
     server: Server,
-    /// It has no other server beside it.
+    /// It is the only server.
     is_only: bool,
     resolver: Resolver,
     addresses: Mutex<Vec<SocketAddr>>,

@@ -83,7 +83,7 @@ impl Service for Proxy {
             Ok((server, first)) => {
                 let to = server.peer_addr().map_or_else(|_| String::new(), |to| to.to_string());
                 let watched = watch::open(self.name(), peer, &to);
-                // Both ends have been told of its failure.
+                // Ignore errors: both ends have been reset.
                 drop(relay(client, server, first, &watched.carried).await);
             }
             // The client is reset: it sees what it would see if it had asked the server itself.

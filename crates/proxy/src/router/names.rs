@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Time for which an address is kept after the last look-up with it: hosts may have it from an earlier answer.
-const KEPT: Duration = Duration::from_secs(3600);
+const ADDRESS_LIFETIME: Duration = Duration::from_secs(3600);
 
 static UNKNOWN: Limited = Limited::new();
 /// The addresses that names have had of late.
@@ -26,7 +26,7 @@ impl Seen {
     /// These are had now; returns all that are kept.
     pub fn add(&mut self, now: Instant, addresses: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
         self.0.extend(addresses.into_iter().map(|address| (address, now)));
-        self.0.retain(|_, had| now.saturating_duration_since(*had) < KEPT);
+        self.0.retain(|_, had| now.saturating_duration_since(*had) < ADDRESS_LIFETIME);
         self.0.keys().copied().collect()
     }
 }
@@ -129,8 +129,8 @@ mod tests {
         let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse::<IpAddr>().expect("an address"));
         let (mut seen, begin) = (Seen::default(), Instant::now());
         assert_eq!(seen.add(begin, [a].into()), [a].into());
-        assert_eq!(seen.add(begin + KEPT / 2, [b].into()), [a, b].into());
-        assert_eq!(seen.add(begin + KEPT, BTreeSet::new()), [b].into());
-        assert_eq!(seen.add(begin + 2 * KEPT, BTreeSet::new()), BTreeSet::new());
+        assert_eq!(seen.add(begin + ADDRESS_LIFETIME / 2, [b].into()), [a, b].into());
+        assert_eq!(seen.add(begin + ADDRESS_LIFETIME, BTreeSet::new()), [b].into());
+        assert_eq!(seen.add(begin + 2 * ADDRESS_LIFETIME, BTreeSet::new()), BTreeSet::new());
     }
 }

@@ -1,7 +1,7 @@
-//! The messages of SOCKS 5, bytes to values and back.
+//! Codec of the messages of SOCKS 5.
 //!
-//! A client may send all of its messages and its first data in one flight, so that what is read of the stream begins with a
-//! message and goes on with anything. A parser says how long its message is, or that more of it has to come.
+//! A client may send all of its messages and its first data in one flight, so a buffer may contain more than one message. A parser
+//! returns the length of its message, or that the message is not complete.
 
 use crate::password_proof::{Epoch, Proof};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -210,7 +210,7 @@ pub fn login(bytes: &[u8]) -> Parsed<(Vec<u8>, Vec<u8>)> {
     Ok(name_and_password.map(|login| (login, reader.at)))
 }
 
-/// A client's proof of a password. Its request follows, without waiting for what the proxy says of the proof.
+/// A client's proof of a password. Its request follows, without waiting for the verdict.
 ///
 /// ```text
 /// | version 2 | length | name | time, 8 bytes | nonce, 16 | epoch, 16 | code, 32 |
@@ -240,14 +240,14 @@ pub fn emit_proof(proof: &Proof, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&proof.code);
 }
 
-/// What a proxy says of a proof.
+/// A proxy's verdict on a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It holds.
     Right,
     /// It does not.
     Wrong,
-    /// It is to be made again for the proxy's epoch, over another connection: what follows here is not looked at.
+    /// It is to be made again for the proxy's epoch, over another connection; bytes that follow here are ignored.
     Again(Epoch),
     /// It holds, and the clocks differ by too much.
     Clock,
@@ -255,7 +255,7 @@ pub enum Verdict {
     Busy,
 }
 
-/// What a proxy says of a proof.
+/// A proxy's verdict on a proof.
 ///
 /// ```text
 /// | version 2 | 0 right, 1 wrong, 2 again, 3 clock, 4 busy | again: epoch, 16 bytes |

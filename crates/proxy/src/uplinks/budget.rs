@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Interval of writing, which spares the flash memory of a router. A loss of power loses the volume of one interval.
-const PAUSE: Duration = Duration::from_secs(60);
+const WRITE_INTERVAL: Duration = Duration::from_secs(60);
 
 const FILE: &str = "uplinks.json";
 
@@ -163,7 +163,7 @@ impl Budgets {
 
     /// Writes what is known, if that is not what was written and the last time is a while ago, or `at_once`.
     pub fn keep(&mut self, at_once: bool) {
-        let due = |(at, _): &(Instant, Book)| at_once || at.elapsed() >= PAUSE;
+        let due = |(at, _): &(Instant, Book)| at_once || at.elapsed() >= WRITE_INTERVAL;
         let known = !self.failed && self.written.as_ref().is_some_and(|(_, book)| *book == self.book);
         if self.book.uplinks.is_empty() || known || !self.written.as_ref().is_none_or(due) {
             return;

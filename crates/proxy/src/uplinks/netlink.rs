@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 /// Room for a part of an answer; the kernel takes as much as is offered, up to this.
-const ROOM: usize = 1 << 15;
+const MAX_MESSAGE_BYTES: usize = 1 << 15;
 
 /// Attempts to read a list that changes meanwhile.
-const TRIES: u32 = 5;
+const MAX_TRIES: u32 = 5;
 
 /// A message: its type, a header of a length that goes with the type, and attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl Socket {
     pub fn open(protocol: Option<Protocol>) -> io::Result<Self> {
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         connect(&socket, &SocketAddrNetlink::new(0, 0))?;
-        Ok(Self { asked: socket, sequence: 0, room: vec![0; ROOM] })
+        Ok(Self { asked: socket, sequence: 0, room: vec![0; MAX_MESSAGE_BYTES] })
     }
 
     /// Has the kernel do something.
@@ -174,7 +174,7 @@ impl Socket {
     /// # Errors
     /// If the kernel refuses, or what there is changes all the time.
     pub fn list(&mut self, message: &Message) -> io::Result<Vec<Message>> {
-        for _ in 1..TRIES {
+        for _ in 1..MAX_TRIES {
             match self.ask(message.clone(), NLM_F_DUMP) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,

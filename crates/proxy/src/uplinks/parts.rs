@@ -13,7 +13,7 @@ pub const PROTOCOL: u8 = 198;
 pub const FIRST_ID: u8 = 198;
 
 /// Endpoints that a network namespace may have, and further subflows of a connection (`MPTCP_PM_ADDR_MAX`, `MPTCP_SUBFLOWS_MAX`).
-pub const MOST_ENDPOINTS: usize = 8;
+pub const MAX_ENDPOINTS: usize = 8;
 
 /// Priorities of the rules: after the router's (500), before that for all packets (32766).
 pub const SPECIFIC_PRIORITY: u32 = 600;

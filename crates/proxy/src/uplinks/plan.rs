@@ -1,7 +1,7 @@
 //! Computes the rules, routes and endpoints of uplinks from the state of the machine.
 
 use super::parts::{
-    DEFAULT_PRIORITY, Endpoint, LAST_METRIC, MAIN, METRIC, MOST_ENDPOINTS, Parts, Route, Rule,
+    DEFAULT_PRIORITY, Endpoint, LAST_METRIC, MAIN, MAX_ENDPOINTS, METRIC, Parts, Route, Rule,
     SPECIFIC_PRIORITY, Way,
 };
 use super::routing::{Address, Link};
@@ -65,7 +65,7 @@ impl fmt::Display for State {
                 write!(f, "used, {way}; its endpoint belongs to another program and stays unchanged")
             }
             Self::OneTooMany => {
-                write!(f, "not used: the kernel has no room for more than {MOST_ENDPOINTS} endpoints")
+                write!(f, "not used: the kernel has no room for more than {MAX_ENDPOINTS} endpoints")
             }
         }
     }
@@ -199,7 +199,7 @@ impl Plan {
                 State::Foreign(*way)
             } else if waits {
                 State::Waits
-            } else if self.parts.endpoints.len() + others().count() >= MOST_ENDPOINTS {
+            } else if self.parts.endpoints.len() + others().count() >= MAX_ENDPOINTS {
                 State::OneTooMany
             } else {
                 self.parts.endpoints.insert(*endpoint);

@@ -2,7 +2,8 @@
 
 use super::netlink::Socket;
 use super::routing;
-use crate::proxy_check::{ProbeTarget, is_answered};
+use crate::config::ProbeTarget;
+use crate::proxy_check::is_answered;
 use core::net::{IpAddr, SocketAddr};
 use socket2::SockRef;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,19 +14,19 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// Questions in the time after which silence means that nothing gets through.
-const QUESTIONS: u32 = 3;
+const PROBES_PER_SILENCE: u32 = 3;
 /// Interval of probes while the uplinks are idle: their traffic may cost money.
-const SELDOM: Duration = Duration::from_secs(10);
+const IDLE_INTERVAL: Duration = Duration::from_secs(10);
 /// Bytes from one look to the next that count as use. A probe takes about 400 on each uplink.
-const BUSY: u64 = 5_000;
+const MIN_USE_BYTES: u64 = 5_000;
 /// An answer is waited for no longer: the kernel asks three times in this time.
-const GIVEN_UP: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for the first answer.
-const UNKNOWN: Duration = Duration::from_secs(1);
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Answers whose median counts as the usual time.
-const ANSWERS: usize = 7;
+const MAX_ANSWERS: usize = 7;
 /// So many answers, and an uplink carries again: one alone may have been on its way for long.
-const CONVINCING: u32 = 2;
+const ANSWERS_TO_RECOVER: u32 = 2;
 
 /// Results of the probes from an address.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Watched {
 
     fn answered(&mut self, took: Duration) {
         self.asked = None;
-        if self.took.len() == ANSWERS {
+        if self.took.len() == MAX_ANSWERS {
             self.took.pop_front();
         }
         self.took.push_back(took);
@@ -63,7 +64,7 @@ impl Watched {
     fn patience(&self, dead_after: Duration) -> Duration {
         let mut took: Vec<_> = self.took.iter().copied().collect();
         took.sort_unstable();
-        let usual = took.get(took.len() / 2).copied().unwrap_or(UNKNOWN);
+        let usual = took.get(took.len() / 2).copied().unwrap_or(FIRST_ANSWER_TIMEOUT);
         dead_after.max(usual.saturating_mul(2))
     }
 
@@ -76,7 +77,7 @@ impl Watched {
                 self.took.clear();
                 true
             }
-            (Some((_, answers)), _) if answers >= CONVINCING => {
+            (Some((_, answers)), _) if answers >= ANSWERS_TO_RECOVER => {
                 self.silent = None;
                 true
             }
@@ -160,14 +161,14 @@ impl Probes {
 
     /// Asks, if it is time to.
     fn look(&mut self, now: Instant) {
-        self.look_at = now + self.dead_after / QUESTIONS;
+        self.look_at = now + self.dead_after / PROBES_PER_SILENCE;
         // If the counters cannot be read, the uplinks count as used.
         let carried = routing::links(&mut self.links)
             .map_or(u64::MAX, |links| links.iter().map(|link| link.carried).fold(0, u64::wrapping_add));
-        let in_use = carried.wrapping_sub(self.carried) >= BUSY;
+        let in_use = carried.wrapping_sub(self.carried) >= MIN_USE_BYTES;
         self.carried = carried;
         if in_use || now >= self.ask_at || self.watched.values().any(Watched::is_in_doubt) {
-            self.ask_at = now + SELDOM;
+            self.ask_at = now + IDLE_INTERVAL;
             for (&from, watched) in &mut self.watched {
                 watched.asked(now);
                 for &to in self.targets.iter().filter(|to| to.address.is_ipv4() == from.is_ipv4()) {
@@ -194,7 +195,7 @@ async fn ask(interface: String, from: IpAddr, ProbeTarget { address: to, expecte
             None => Ok(true),
         }
     };
-    let answered = match timeout(GIVEN_UP, connect).await {
+    let answered = match timeout(PROBE_TIMEOUT, connect).await {
         Ok(Err(error)) => error.kind() == io::ErrorKind::ConnectionRefused,
         Ok(Ok(is_answered)) => is_answered,
         Err(_) => false,

@@ -3,7 +3,7 @@
 use super::budget::{Budgets, today};
 use super::endpoints::{Known, PathManager};
 use super::netlink::Socket;
-use super::parts::{Endpoint, FIRST_ID, MOST_ENDPOINTS, Parts, Route, Way};
+use super::parts::{Endpoint, FIRST_ID, MAX_ENDPOINTS, Parts, Route, Way};
 use super::plan::{Plan, Remembered, State, plan, remember};
 use super::routing;
 use super::view::View;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 /// The metric of the route that notes how many further subflows connections might have before: this, and that number.
-const NOTE: u32 = 1000;
+const NOTE_METRIC: u32 = 1000;
 
 /// All that is known while care is taken.
 #[derive(Debug)]
@@ -96,11 +96,12 @@ impl Reconciler {
             self.uplinks.iter().map(|uplink| (uplink, self.budgets.usage(uplink))).collect();
         let Plan { mut parts, states, open } = plan(&uplinks, self.table, &view, &self.remembered, silent);
         self.open = open;
-        let wanted = parts.endpoints.len().min(MOST_ENDPOINTS) as u32;
+        let wanted = parts.endpoints.len().min(MAX_ENDPOINTS) as u32;
         let raised = (view.limit < wanted).then_some(wanted);
         // The former limit is stored in the kernel, where it outlives this process.
         let before = self.noted(&view).or(raised.map(|_| view.limit));
-        let note = |limit| Route { v4: true, table: self.table, way: Way::Throw, metric: NOTE + limit };
+        let note =
+            |limit| Route { v4: true, table: self.table, way: Way::Throw, metric: NOTE_METRIC + limit };
         parts.routes.extend(before.map(note));
         let changed = self.put_right(&view, &parts, raised);
         self.say(states);
@@ -130,7 +131,7 @@ impl Reconciler {
     fn noted(&self, view: &View) -> Option<u32> {
         let mut notes =
             view.own.routes.iter().filter(|route| route.way == Way::Throw && route.table == self.table);
-        notes.next()?.metric.checked_sub(NOTE)
+        notes.next()?.metric.checked_sub(NOTE_METRIC)
     }
 
     /// Makes our part of the kernel's state equal to the plan. Endpoints are added after the rules that mark them as ours, and

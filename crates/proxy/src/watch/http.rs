@@ -16,13 +16,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Interval of looking at connections without a reader, so that short subflows are counted.
-const EVERY: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Deadline for reading a request and writing the response.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Requests that are served at once; further ones wait.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 /// The longest head of a request, bytes.
-const LONGEST: usize = 8192;
+const MAX_REQUEST_BYTES: usize = 8192;
 /// A new process takes the place of an old one within this time.
 const TAKE_OVER: Duration = Duration::from_secs(15);
 
@@ -43,7 +43,7 @@ pub fn start(settings: &Watch) -> Result<(), Error> {
     WATCHED.store(true, Ordering::Relaxed);
     std::thread::spawn(|| {
         loop {
-            std::thread::sleep(EVERY);
+            std::thread::sleep(SAMPLE_INTERVAL);
             drop(registry::snapshot());
         }
     });
@@ -96,10 +96,10 @@ fn attend(listener: &TcpListener) {
                 let mine = Arc::clone(&under_way);
                 // A connection that breaks is who watches no more.
                 let answering = move || {
-                    drop(answer(&stream, PATIENCE));
+                    drop(answer(&stream, REQUEST_TIMEOUT));
                     drop(mine);
                 };
-                if Arc::strong_count(&under_way) > AT_ONCE {
+                if Arc::strong_count(&under_way) > MAX_CONCURRENT {
                     answering();
                 } else if let Err(error) = std::thread::Builder::new().spawn(answering) {
                     log::say(format_args!("cannot accept a connection to the status page: {error}"));
@@ -107,7 +107,7 @@ fn attend(listener: &TcpListener) {
             }
             // It was shut down.
             Err(error) if error.kind() == ErrorKind::InvalidInput => return,
-            Err(_) => std::thread::sleep(PATIENCE),
+            Err(_) => std::thread::sleep(REQUEST_TIMEOUT),
         }
     }
 }
@@ -146,7 +146,7 @@ fn respond(head: &[u8]) -> Option<Vec<u8>> {
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {
         Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) if head.len() <= LONGEST => return None,
+        Ok(httparse::Status::Partial) if head.len() <= MAX_REQUEST_BYTES => return None,
         _ => return Some(reply("400 Bad Request", "text/plain", "")),
     }
     let host = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(status("GET /etc HTTP/1.1\r\n\r\n"), "404");
         assert_eq!(status("POST / HTTP/1.1\r\n\r\n"), "405");
         assert_eq!(status("\x05\x01\x00"), "400");
-        assert_eq!(status(&format!("GET /{} HTTP/1.1\r\n", "a".repeat(LONGEST))), "400");
+        assert_eq!(status(&format!("GET /{} HTTP/1.1\r\n", "a".repeat(MAX_REQUEST_BYTES))), "400");
         assert_eq!(respond(b"GET / HTTP/1.1\r\nHost: loc"), None);
     }
 
@@ -224,20 +224,20 @@ mod tests {
         let address = listener.local_addr().expect("it is bound");
         std::thread::spawn(move || attend(&listener));
         let connect = || TcpStream::connect(address).expect("it listens");
-        let silent: Vec<_> = (0..AT_ONCE - 2).map(|_| connect()).collect();
+        let silent: Vec<_> = (0..MAX_CONCURRENT - 2).map(|_| connect()).collect();
         let mut slow = connect();
         slow.write_all(b"GET / HTTP/1.1\r\nX: ").expect("it reads");
         let mut asks = connect();
         asks.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
-        asks.set_read_timeout(Some(PATIENCE / 2)).expect("a timeout can be set");
+        asks.set_read_timeout(Some(REQUEST_TIMEOUT / 2)).expect("a timeout can be set");
         let mut first = [0; 12];
         asks.read_exact(&mut first).expect("it is answered while others are waited for");
         assert_eq!(&first, b"HTTP/1.1 200");
         drop(silent);
         let begin = Instant::now();
         while slow.write_all(b"x").is_ok() {
-            assert!(begin.elapsed() < 5 * PATIENCE, "it is read for ever");
-            std::thread::sleep(PATIENCE / 20);
+            assert!(begin.elapsed() < 5 * REQUEST_TIMEOUT, "it is read for ever");
+            std::thread::sleep(REQUEST_TIMEOUT / 20);
         }
     }
 

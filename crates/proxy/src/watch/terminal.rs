@@ -10,9 +10,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// How often it is looked.
-const EVERY: Duration = Duration::from_secs(1);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// A proxy on this machine answers by then.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections that are shown.
 const SHOWN: usize = 15;
 /// The columns of uplinks, and of connections.
@@ -35,7 +35,7 @@ pub fn show(address: SocketAddr) -> Result<(), Error> {
         })?;
         // Without a terminal a second look follows the first one, so that there are rates.
         if is_terminal || before.is_some() {
-            let text = screen(before.as_ref(), &now, EVERY);
+            let text = screen(before.as_ref(), &now, REFRESH_INTERVAL);
             let home = if is_terminal { HOME } else { "" };
             let shown = write!(io::stdout(), "{home}{text}").and_then(|()| io::stdout().flush());
             // The reader has gone.
@@ -44,13 +44,13 @@ pub fn show(address: SocketAddr) -> Result<(), Error> {
             }
         }
         before = Some(now);
-        std::thread::sleep(EVERY);
+        std::thread::sleep(REFRESH_INTERVAL);
     }
 }
 
 fn fetch(address: SocketAddr) -> io::Result<Value> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, RESPONSE_TIMEOUT)?;
+    stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
     write!(stream, "GET /status.json HTTP/1.1\r\nHost: {address}\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
@@ -159,7 +159,7 @@ mod tests {
                 "left_off": 4
             })
         };
-        let text = screen(Some(&at(1_000_000, 0)), &at(2_000_000, 2_500_000), EVERY);
+        let text = screen(Some(&at(1_000_000, 0)), &at(2_000_000, 2_500_000), REFRESH_INTERVAL);
         for part in [
             "1 open of 2 connections",
             "down 2.5 MB",
@@ -171,6 +171,6 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
-        assert!(!text.contains('\u{1b}') && screen(None, &at(5, 5), EVERY).contains(" 0.00 "));
+        assert!(!text.contains('\u{1b}') && screen(None, &at(5, 5), REFRESH_INTERVAL).contains(" 0.00 "));
     }
 }

@@ -2,7 +2,7 @@
 
 use proxy::convert::{emit, parse};
 
-/// What begins a stream: it is complete with its last byte and not before, whatever follows; what is wrong at once stays wrong;
+/// The beginning of a stream: it is complete with its last byte and not before, whatever follows; what is wrong at once stays wrong;
 /// and what is read is written and read again as it was.
 pub fn convert(bytes: &[u8]) {
     match parse(bytes) {

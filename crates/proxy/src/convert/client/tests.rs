@@ -182,7 +182,7 @@ async fn converters_that_answer_nonsense_are_left() {
         assert_eq!(came.lock().unwrap().len(), 1, "{shown:?}");
     }
     // The longest cookie that could be shown is.
-    let longest = Tlv::Cookie(vec![7; LONGEST_COOKIE]);
+    let longest = Tlv::Cookie(vec![7; MAX_COOKIE_BYTES]);
     let (address, came) = converter(move |before, _| match before {
         0 => said(&[Tlv::Error(ErrorCode::MissingCookie, vec![]), longest.clone()], b""),
         _ => connected(b""),
@@ -199,7 +199,7 @@ async fn a_converter_that_is_never_content_is_asked_so_often_and_no_more() {
     });
     let (reply, why) = ask(&client(&address, None)).await.unwrap_err();
     assert!(reply == Reply::Failure && why.contains("takes none of its own cookies"), "{why}");
-    assert_eq!(came.lock().unwrap().len(), MOST_ATTEMPTS);
+    assert_eq!(came.lock().unwrap().len(), MAX_ATTEMPTS);
 }
 
 #[tokio::test]
@@ -235,9 +235,9 @@ async fn a_converter_without_room_is_left_alone_for_a_while() {
 #[test]
 fn cookies_are_kept_for_so_many_addresses() {
     let client = client("127.0.0.1:1", None);
-    for number in 0..2 * MOST_COOKIES as u32 {
+    for number in 0..2 * MAX_COOKIES as u32 {
         let here = IpAddr::V4(core::net::Ipv4Addr::from_bits(number));
         client.keep(here, Some(vec![1; 4])).unwrap();
     }
-    assert_eq!(client.cookies().len(), MOST_COOKIES);
+    assert_eq!(client.cookies().len(), MAX_COOKIES);
 }
