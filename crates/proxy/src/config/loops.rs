@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_that_reaches_itself_is_refused() {
+    fn loop_to_itself_is_refused() {
         for (listen, to) in [
             ("192.0.2.1:443", "192.0.2.1:443"),
             ("0.0.0.0:443", "127.0.0.1:443"),

@@ -5,7 +5,7 @@ fn mistake(text: &str) -> String {
 }
 
 #[test]
-fn what_is_not_said_has_a_default() {
+fn missing_settings_have_defaults() {
     let socks = Config::parse("[socks]", "proxy.toml").unwrap().socks.expect("it is there");
     assert_eq!(socks.listen[0].as_ref(), &"127.0.0.1:1080".parse().unwrap());
     let text = "[limits]\nconnect_timeout = \"1500 ms\"\nmax_connections = 5";
@@ -83,7 +83,7 @@ fn the_converters_file_that_is_shipped_has_every_setting() {
 
 /// A cookie proves the client's address and not its identity.
 #[test]
-fn an_open_converter_is_refused() {
+fn open_converter_is_refused() {
     let of = |more: &str| {
         Config::parse(&format!("[convert]\nlisten = [\"127.0.0.1:1\", \"[::]:1\"]\n{more}"), "proxy.toml")
     };
@@ -102,7 +102,7 @@ fn an_open_converter_is_refused() {
 }
 
 #[test]
-fn what_another_proxy_speaks_is_said_or_is_socks() {
+fn protocol_of_via_defaults_to_socks() {
     let of = |more: &str| {
         let text = format!("[socks.via]\nproxy = \"there:1\"\n{more}");
         let config = Config::parse(&text, "proxy.toml").map_err(|error| error.to_string())?;
@@ -120,7 +120,7 @@ fn it_is_watched_from_elsewhere_if_that_is_said() {
 }
 
 #[test]
-fn an_open_relay_is_refused() {
+fn open_relay_is_refused() {
     let open = "[socks]\nallow = []\nlisten = [\"127.0.0.1:1\", \"0.0.0.0:1080\"]";
     assert_eq!(
         mistake(open),
@@ -132,7 +132,7 @@ fn an_open_relay_is_refused() {
 }
 
 #[test]
-fn mistakes_name_their_line() {
+fn errors_name_their_line() {
     for (text, said) in [
         ("[socks]\nlisten = [\"here\"]", "proxy.toml:2: "),
         ("[socks]\n\nlisten = []", "has no address to listen on"),
@@ -206,7 +206,7 @@ fn passwords_that_everybody_may_read_are_refused_and_shown_nowhere() {
 }
 
 #[test]
-fn uplinks_are_probed_by_the_other_proxy_unless_the_file_says_otherwise() {
+fn uplinks_probe_the_other_proxy_by_default() {
     let probed = |text: &str| {
         let text = format!("[[uplink]]\ninterface = \"w0\"\n{text}");
         Config::parse(&text, "uplinks.toml")

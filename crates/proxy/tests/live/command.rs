@@ -11,7 +11,7 @@ fn run(words: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn options_come_in_any_order_and_with_or_without_an_equals_sign() {
+fn options_may_have_any_order_and_form() {
     let there = "--config=/none-such/proxy.toml";
     for words in [
         vec!["socks", there],
@@ -46,7 +46,7 @@ fn options_come_in_any_order_and_with_or_without_an_equals_sign() {
 }
 
 #[test]
-fn a_full_disk_is_told_in_a_sentence() {
+fn full_disk_is_reported() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
     let child = Command::new(PROGRAM).arg("--version").stdout(full).stderr(Stdio::piped()).spawn();
     let output = child.and_then(std::process::Child::wait_with_output).expect("it can be run");

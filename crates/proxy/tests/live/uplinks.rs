@@ -310,7 +310,7 @@ fn nothing_is_left_and_nothing_is_twice() {
 
 /// Backup links have subflows, those that stand by have none while another is there.
 #[test]
-fn what_an_uplink_is_for_is_kept_to() {
+fn use_of_uplinks_is_respected() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -379,7 +379,7 @@ fn a_spent_budget_spares_its_link() {
 
 /// The script installs the same.
 #[test]
-fn what_is_printed_is_what_is_put_there() {
+fn uplinks_prints_what_it_installs() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -411,7 +411,7 @@ fn what_is_printed_is_what_is_put_there() {
 
 /// An interface that appears later and is renamed; IPv6, where a link-local address does not count.
 #[test]
-fn what_comes_later_is_taken_in() {
+fn late_interface_is_used() {
     if !machine_has(&NEEDS) {
         return;
     }
