@@ -258,7 +258,7 @@ fn an_open_converter_does_not_start() {
         assert_eq!(status, Some(2));
         assert!(complaint.contains(said) && complaint.lines().count() == 1, "{complaint}");
     }
-    assert!(Program::complaint("convert", "").1.contains("has no [convert]"));
+    assert!(Program::complaint("convert", "").1.contains("the table [convert] is missing"));
 }
 
 #[test]

@@ -379,7 +379,7 @@ fn a_router_leaves_nothing_behind_and_what_it_found_open_goes_on() {
         let carried = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
         BufReader::new(&carried).read_line(&mut String::new()).expect("the server says who came");
         router.signal(signal);
-        router.line("1 connections have some time left");
+        router.line("1 connections have up to drain_timeout");
         assert_eq!(&super::program::exchange::<5>(&carried, b"still"), b"still");
         assert_eq!(seen_from(&lan, at(SERVER[0], 80)), HOST[0], "new ones go on without it");
         drop(carried);

@@ -318,7 +318,7 @@ fn a_proxy_that_is_to_end_serves_those_that_are_there() {
     let target = echo("127.0.0.1:0");
     let stream = through(&proxy, target);
     proxy.signal(Signal::TERM);
-    proxy.line("1 connections have some time left");
+    proxy.line("1 connections have up to drain_timeout");
     let refused = TcpStream::connect(proxy.address()).expect_err("it listens no more");
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     assert_eq!(&exchange::<5>(&stream, b"still"), b"still");
