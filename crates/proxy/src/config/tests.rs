@@ -157,19 +157,22 @@ fn errors_name_their_line() {
         ),
         (
             "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a:1\" }\nmark = 0",
-            "proxy.toml:4: a mark has at least one bit",
+            "proxy.toml:4: mark must have at least one bit",
         ),
         (
             "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a:1\" }\ntable = 254",
-            "proxy.toml:4: table 254 is the kernel's own",
+            "proxy.toml:4: table 254 belongs to the kernel",
         ),
         (
             "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a:1\" }\nbypass = { names = [\"a b\"] }",
             "proxy.toml:4: \"a b\" is not the name of a host",
         ),
-        ("[watch]\nlisten = \"0.0.0.0:9180\"", "proxy.toml:2: at 0.0.0.0:9180 others could see"),
+        (
+            "[watch]\nlisten = \"0.0.0.0:9180\"",
+            "proxy.toml:2: 0.0.0.0:9180 shows other machines all connections",
+        ),
         ("[limits]\n\nmax_connections = 0", "proxy.toml:3: must be at least 1, but is 0"),
-        ("[limits]\nmax_per_source = 0", "proxy.toml:2: with 0 nobody is served"),
+        ("[limits]\nmax_per_source = 0", "proxy.toml:2: must be at least 1, but is 0"),
         ("[socks.via]\nproxy = \"there\"", "proxy.toml:1: \"there\" is no host and port"),
         (
             "[socks]\ndeny = [\"1.1.1.1\"]\nvia = { proxy = \"there:1\" }",
@@ -181,7 +184,7 @@ fn errors_name_their_line() {
         ),
         (
             "[[socks.user]]\nname = \"a\"\npassword = \"b\"\n[[socks.user]]\nname = \"a\"\npassword = \"c\"",
-            "proxy.toml:4: there is a user a already",
+            "proxy.toml:4: the user a is given twice",
         ),
     ] {
         let sentence = mistake(text);
@@ -240,12 +243,15 @@ fn uplinks_are_read_and_their_mistakes_told() {
     assert_eq!(uplinks.dead_after.as_ref(), Uplinks::default().dead_after.as_ref());
     for (text, said) in [
         ("[[uplink]]\ninterface = \"a b\"", "uplinks.toml:2: \"a b\" is not the name of an interface"),
-        ("[[uplink]]\ninterface = \"lo\"", "leads nowhere"),
+        ("[[uplink]]\ninterface = \"lo\"", "lo cannot be an uplink"),
         (
             "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w0\"",
-            "uplinks.toml:4: there is an uplink w0 already",
+            "uplinks.toml:4: the uplink w0 is given twice",
         ),
-        ("[[uplink]]\ninterface = \"w0\"\ngateway = \"0.0.0.0\"", "uplinks.toml:3: 0.0.0.0 is no gateway"),
+        (
+            "[[uplink]]\ninterface = \"w0\"\ngateway = \"0.0.0.0\"",
+            "uplinks.toml:3: 0.0.0.0 cannot be a gateway",
+        ),
         ("[[uplink]]\ninterface = \"w0\"\nuse = \"standby\"", "use = \"standby\""),
         ("[[uplink]]\ninterface = \"w0\"\nuse = \"often\"", "unknown value"),
         (
@@ -255,7 +261,7 @@ fn uplinks_are_read_and_their_mistakes_told() {
         ("[[uplink]]\ninterface = \"w0\"\n[uplinks]\ntable = 4294967295", "are not to be had"),
         (
             "[[uplink]]\ninterface = \"w0\"\n[uplinks]\nprobe = [\"127.0.0.1:1080\"]",
-            "uplinks.toml:4: 127.0.0.1:1080 is not beyond any uplink",
+            "uplinks.toml:4: 127.0.0.1:1080 cannot be reached over an uplink",
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\n[uplinks]\ndead_after = \"100 ms\"",
@@ -267,11 +273,11 @@ fn uplinks_are_read_and_their_mistakes_told() {
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"1 GB\", period = \"day\", first_day = 2 }",
-            "uplinks.toml:3: first_day is of a month, and the period is a day",
+            "uplinks.toml:3: first_day needs period = \"month\", but the period is a day",
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"1 GB\", first_day = 32 }",
-            "uplinks.toml:3: first_day = 32: no month has such a day",
+            "uplinks.toml:3: first_day must be from 1 to 31, but is 32",
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"1 GB\", then = \"always\" }",

@@ -34,8 +34,8 @@ fn options_may_have_any_order_and_form() {
     }
     for (words, said) in [
         (&["check", "--to"][..], "--to needs HOST:PORT"),
-        (&["check", "--to", "x:1", "--config", "y"], "--to HOST:PORT or --config FILE, and not both"),
-        (&["check", "--config", "y", "--to", "x:1"], "--to HOST:PORT or --config FILE, and not both"),
+        (&["check", "--to", "x:1", "--config", "y"], "--to HOST:PORT or --config FILE, but not both"),
+        (&["check", "--config", "y", "--to", "x:1"], "--to HOST:PORT or --config FILE, but not both"),
         (&["socks", "--config", "y", "z"], "unexpected argument \"z\""),
         (&["sock"], "unknown command \"sock\"; did you mean \"socks\"?"),
         (&["socks", "--listen=1"], "unknown option \"--listen\""),

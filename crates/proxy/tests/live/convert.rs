@@ -457,8 +457,8 @@ fn a_new_process_takes_the_listeners_and_clients_go_on() {
         let target = echo("127.0.0.1:0");
         let before = through(&near, target);
         converter.signal(Signal::HUP);
-        let said = converter.line("takes the listeners");
-        let process = said.split(' ').nth(2).and_then(|number| number.parse().ok()).expect("its number");
+        let said = converter.line("takes over the listeners");
+        let process = said.split(' ').nth(1).and_then(|number| number.parse().ok()).expect("its number");
         assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
         assert_eq!(&exchange::<5>(&before, b"still"), b"still");
         drop(before);
