@@ -359,7 +359,7 @@ fn a_program_that_cannot_be_started_anew_goes_on() {
     let proxy = Program::start("socks", OPEN, 1);
     proxy.change_config("[socks]\nlisten = []");
     proxy.signal(Signal::HUP);
-    proxy.line("[socks] listens nowhere");
+    proxy.line("[socks] has no address to listen on");
     proxy.line("the old process goes on: it ended");
     assert_eq!(&exchange::<2>(&through(&proxy, echo("127.0.0.1:0")), b"ok"), b"ok");
 }
