@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform != "linux", r
 @pytest.mark.parametrize(
     ("command", "settings", "said"),
     [
-        ("socks", 'listen = ["0.0.0.0:1080"]', "at 0.0.0.0:1080 anybody could use this proxy"),
-        ("convert", 'listen = ["0.0.0.0:1082"]\ncookies = true', "at 0.0.0.0:1082 anybody could use this converter"),
+        ("socks", 'listen = ["0.0.0.0:1080"]', "0.0.0.0:1080 is open to everyone"),
+        ("convert", 'listen = ["0.0.0.0:1082"]\ncookies = true', "0.0.0.0:1082 is open to everyone"),
     ],
 )
 def test_the_program_takes_over_with_its_exit_status(tmp_path: Path, command: str, settings: str, said: str) -> None:

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_have_no_characters_that_are_not_seen() {
+    fn log_lines_have_no_invisible_characters() {
         assert_eq!(
             printable("a\u{202e}b\u{1b}[2J\u{200b}\nc\u{85}"),
             "a\\u{202e}b\\u{1b}[2J\\u{200b}\\nc\\u{85}"

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_one_password_pays_for_guesses_at_others() {
+    fn valid_user_is_delayed_for_guessing_others() {
         let (mut penalties, mut now) = (Penalties::default(), Instant::now());
         for guess in 1..=6 {
             assert_eq!(penalties.wrong(HERE, b"bob", now), guess);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_site_has_no_more_tries_than_who_has_a_network() {
+    fn site_has_no_more_tries_than_a_network() {
         let (mut penalties, now) = (Penalties::default(), Instant::now());
         let deadline = now + Duration::from_secs(10);
         let tries = (0..2000_u16).filter(|number| {

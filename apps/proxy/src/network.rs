@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_network() {
+    fn network_contains_its_addresses() {
         let private = network("172.16.0.0/12");
         for (address, inside) in [
             ("172.16.0.0", true),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_told() {
+    fn malformed_network_is_reported() {
         for text in ["", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/-1", "ten/8"] {
             assert!(text.parse::<Network>().expect_err(text).contains("is no network"));
         }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_and_what_is_denied_is_not() {
+    fn deny_overrides_allow() {
         let network = |text: &str| text.parse().expect("a network");
         let targets = Targets {
             allow: vec![network("10.0.0.0/8")],
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_is_denied_in_every_guise() {
+    fn denied_addresses_are_denied_in_every_guise() {
         let network = |text: &str| text.parse().expect("a network");
         let disguised = ["::ffff:0:0/96", "2002::/16", "64:ff9b::/96", "2001::/32", "::ffff:0:0:0/96"];
         let allow_all = vec![network("::/0"), network("0.0.0.0/0")];

@@ -208,7 +208,7 @@ mod tests {
 
     /// As iproute2 6.1 prints them.
     #[test]
-    fn what_ip_prints_is_read() {
+    fn output_of_ip_is_parsed() {
         assert_eq!(limit("add_addr_accepted 0 subflows 2 \n"), Some(2));
         assert_eq!(limit(""), None);
         let json = r#"[{"address":"10.0.0.1","id":1,"subflow":true},{"address":"fd00::1","id":2,"signal":true,"backup":true}]"#;

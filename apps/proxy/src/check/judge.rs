@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_is_well_nothing_is_to_be_done() {
+    fn healthy_machine_has_no_complaints() {
         let good = attempt([Outcome::Multipath(2), Outcome::Multipath(2)]);
         assert!(complaints(&healthy(), Some(&good)).is_empty());
         assert_eq!(judge(&healthy(), Some(&good)).len(), 9);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_that_is_amiss_has_its_remedy() {
+    fn each_fault_has_its_remedy() {
         let mut no_endpoint = healthy();
         no_endpoint.endpoints = Some(vec![no_endpoint.endpoints.unwrap()[0]]);
         let mut announces = healthy();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn where_uplinks_are_cared_for_they_are_to_be_named() {
+    fn remedy_names_uplinks_file_if_it_runs() {
         let mut cared = Facts { cared: true, ..healthy() };
         cared.endpoints = Some(Vec::new());
         cared.uplinks[1].leaves_by = None;
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_of_connecting_is_told() {
+    fn outcomes_of_connecting_become_findings() {
         for (outcome, said) in [
             (
                 Outcome::None("timed out".to_owned()),

@@ -67,8 +67,7 @@ pub(super) fn check_convert(convert: &Convert, text: &Text<'_>) -> Result<(), Er
     match open.filter(|_| convert.users.is_empty() && convert.clients.is_empty()) {
         Some(address) => {
             let said = format!(
-                "at {} anybody could use this converter; name networks in clients, or who may in [[convert.user]], or listen on \
-                 127.0.0.1",
+                "{} is open to everyone; add networks in clients, add users in [[convert.user]], or listen on 127.0.0.1",
                 address.as_ref()
             );
             Err(text.mistake(Some(address.span()), &said))

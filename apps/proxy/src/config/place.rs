@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_of_kind_are_told_in_plain_words() {
+    fn wrong_kinds_are_named_as_in_toml() {
         for (text, said) in [
             (
                 "[socks]\nlisten = \"127.0.0.1:1080\"",

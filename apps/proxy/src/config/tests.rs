@@ -5,7 +5,7 @@ fn mistake(text: &str) -> String {
 }
 
 #[test]
-fn what_is_not_said_has_a_default() {
+fn missing_settings_have_defaults() {
     let socks = Config::parse("[socks]", "proxy.toml").unwrap().socks.expect("it is there");
     assert_eq!(socks.listen[0].as_ref(), &"127.0.0.1:1080".parse().unwrap());
     let text = "[limits]\nconnect_timeout = \"1500 ms\"\nmax_connections = 5";
@@ -83,7 +83,7 @@ fn the_converters_file_that_is_shipped_has_every_setting() {
 
 /// A cookie proves the client's address and not its identity.
 #[test]
-fn an_open_converter_is_refused() {
+fn open_converter_is_refused() {
     let of = |more: &str| {
         Config::parse(&format!("[convert]\nlisten = [\"127.0.0.1:1\", \"[::]:1\"]\n{more}"), "proxy.toml")
     };
@@ -102,7 +102,7 @@ fn an_open_converter_is_refused() {
 }
 
 #[test]
-fn what_another_proxy_speaks_is_said_or_is_socks() {
+fn protocol_of_via_defaults_to_socks() {
     let of = |more: &str| {
         let text = format!("[socks.via]\nproxy = \"there:1\"\n{more}");
         let config = Config::parse(&text, "proxy.toml").map_err(|error| error.to_string())?;
@@ -120,7 +120,7 @@ fn it_is_watched_from_elsewhere_if_that_is_said() {
 }
 
 #[test]
-fn an_open_relay_is_refused() {
+fn open_relay_is_refused() {
     let open = "[socks]\nallow = []\nlisten = [\"127.0.0.1:1\", \"0.0.0.0:1080\"]";
     assert_eq!(
         mistake(open),
@@ -132,7 +132,7 @@ fn an_open_relay_is_refused() {
 }
 
 #[test]
-fn mistakes_name_their_line() {
+fn errors_name_their_line() {
     for (text, said) in [
         ("[socks]\nlisten = [\"here\"]", "proxy.toml:2: "),
         ("[socks]\n\nlisten = []", "has no address to listen on"),
@@ -157,19 +157,22 @@ fn mistakes_name_their_line() {
         ),
         (
             "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a:1\" }\nmark = 0",
-            "proxy.toml:4: a mark has at least one bit",
+            "proxy.toml:4: mark must have at least one bit",
         ),
         (
             "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a:1\" }\ntable = 254",
-            "proxy.toml:4: table 254 is the kernel's own",
+            "proxy.toml:4: table 254 belongs to the kernel",
         ),
         (
             "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a:1\" }\nbypass = { names = [\"a b\"] }",
             "proxy.toml:4: \"a b\" is not the name of a host",
         ),
-        ("[watch]\nlisten = \"0.0.0.0:9180\"", "proxy.toml:2: at 0.0.0.0:9180 others could see"),
+        (
+            "[watch]\nlisten = \"0.0.0.0:9180\"",
+            "proxy.toml:2: 0.0.0.0:9180 shows other machines all connections",
+        ),
         ("[limits]\n\nmax_connections = 0", "proxy.toml:3: must be at least 1, but is 0"),
-        ("[limits]\nmax_per_source = 0", "proxy.toml:2: with 0 nobody is served"),
+        ("[limits]\nmax_per_source = 0", "proxy.toml:2: must be at least 1, but is 0"),
         ("[socks.via]\nproxy = \"there\"", "proxy.toml:1: \"there\" is no host and port"),
         (
             "[socks]\ndeny = [\"1.1.1.1\"]\nvia = { proxy = \"there:1\" }",
@@ -181,7 +184,7 @@ fn mistakes_name_their_line() {
         ),
         (
             "[[socks.user]]\nname = \"a\"\npassword = \"b\"\n[[socks.user]]\nname = \"a\"\npassword = \"c\"",
-            "proxy.toml:4: there is a user a already",
+            "proxy.toml:4: the user a is given twice",
         ),
     ] {
         let sentence = mistake(text);
@@ -206,7 +209,7 @@ fn passwords_that_everybody_may_read_are_refused_and_shown_nowhere() {
 }
 
 #[test]
-fn uplinks_are_probed_by_the_other_proxy_unless_the_file_says_otherwise() {
+fn uplinks_probe_the_other_proxy_by_default() {
     let probed = |text: &str| {
         let text = format!("[[uplink]]\ninterface = \"w0\"\n{text}");
         Config::parse(&text, "uplinks.toml")
@@ -240,12 +243,15 @@ fn uplinks_are_read_and_their_mistakes_told() {
     assert_eq!(uplinks.dead_after.as_ref(), Uplinks::default().dead_after.as_ref());
     for (text, said) in [
         ("[[uplink]]\ninterface = \"a b\"", "uplinks.toml:2: \"a b\" is not the name of an interface"),
-        ("[[uplink]]\ninterface = \"lo\"", "leads nowhere"),
+        ("[[uplink]]\ninterface = \"lo\"", "lo cannot be an uplink"),
         (
             "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w0\"",
-            "uplinks.toml:4: there is an uplink w0 already",
+            "uplinks.toml:4: the uplink w0 is given twice",
         ),
-        ("[[uplink]]\ninterface = \"w0\"\ngateway = \"0.0.0.0\"", "uplinks.toml:3: 0.0.0.0 is no gateway"),
+        (
+            "[[uplink]]\ninterface = \"w0\"\ngateway = \"0.0.0.0\"",
+            "uplinks.toml:3: 0.0.0.0 cannot be a gateway",
+        ),
         ("[[uplink]]\ninterface = \"w0\"\nuse = \"standby\"", "use = \"standby\""),
         ("[[uplink]]\ninterface = \"w0\"\nuse = \"often\"", "unknown value"),
         (
@@ -255,7 +261,7 @@ fn uplinks_are_read_and_their_mistakes_told() {
         ("[[uplink]]\ninterface = \"w0\"\n[uplinks]\ntable = 4294967295", "are not to be had"),
         (
             "[[uplink]]\ninterface = \"w0\"\n[uplinks]\nprobe = [\"127.0.0.1:1080\"]",
-            "uplinks.toml:4: 127.0.0.1:1080 is not beyond any uplink",
+            "uplinks.toml:4: 127.0.0.1:1080 cannot be reached over an uplink",
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\n[uplinks]\ndead_after = \"100 ms\"",
@@ -267,11 +273,11 @@ fn uplinks_are_read_and_their_mistakes_told() {
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"1 GB\", period = \"day\", first_day = 2 }",
-            "uplinks.toml:3: first_day is of a month, and the period is a day",
+            "uplinks.toml:3: first_day needs period = \"month\", but the period is a day",
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"1 GB\", first_day = 32 }",
-            "uplinks.toml:3: first_day = 32: no month has such a day",
+            "uplinks.toml:3: first_day must be from 1 to 31, but is 32",
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"1 GB\", then = \"always\" }",

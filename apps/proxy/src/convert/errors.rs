@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_says_reaches_the_client() {
+    fn kernel_errors_reach_the_client() {
         let server = "192.0.2.1".parse().unwrap();
         for (errno, code, value, expected) in [
             (libc::ECONNREFUSED, ErrorCode::ConnectionReset, 0, Reply::Refused),

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_answered_is_what_the_kernel_tells() {
+    fn syn_ack_options_are_read_from_tcp_info() {
         let mut info = [0; 104];
         assert_eq!(in_info(&info), []);
         assert_eq!(in_info(&[]), []);

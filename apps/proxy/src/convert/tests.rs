@@ -79,7 +79,7 @@ fn several_tlvs_and_what_follows_the_message() {
 }
 
 #[test]
-fn what_is_no_message_is_told_as_early_as_it_shows() {
+fn malformed_message_is_reported_early() {
     for (bytes, malformed) in [
         (&b"GET / HTTP/1.1"[..], Malformed::Version(b'G')),
         (&[0], Malformed::Version(0)),
@@ -102,7 +102,7 @@ fn what_is_no_message_is_told_as_early_as_it_shows() {
 }
 
 #[test]
-fn what_is_longer_than_a_message_may_be_is_not_written() {
+fn too_long_message_is_not_emitted() {
     assert_eq!(emit(&[Tlv::Cookie(vec![0; 253 * WORD])]).map(|bytes| bytes.len()), Some(255 * WORD));
     assert_eq!(emit(&[Tlv::Cookie(vec![0; 254 * WORD])]), None);
     assert_eq!(emit(&[Tlv::Cookie(vec![0; 255 * WORD])]), None);

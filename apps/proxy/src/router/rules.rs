@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_in_the_text() {
+    fn settings_appear_in_the_rules() {
         let router = router(
             "port = 99\nmark = 0x10\ntable = 7\n[router.bypass]\nnetworks = [\"10.0.0.0/8\", \"fc00::/7\"]\nports = [25, 465]\n",
         );

@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_told() {
+    fn malformed_message_is_reported() {
         assert_eq!(greeting(b"GET / HTTP/1.1"), Err(Malformed::Version(b'G')));
         assert!(Malformed::Version(b'G').to_string().contains("HTTP"));
         assert_eq!(greeting(&[4, 1]), Err(Malformed::Version(4)));

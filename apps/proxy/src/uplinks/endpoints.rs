@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_what_is_read() {
+    fn endpoints_survive_encoding() {
         for (address, backup) in [("192.0.2.1", true), ("2001:db8::1", false)] {
             let endpoint = Endpoint { address: address.parse().unwrap(), link: 7, backup };
             let said = Known { id: 200, endpoint };

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_refuses_has_answered_and_who_is_gone_has_not() {
+    async fn refusal_counts_as_answer() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let there = listener.local_addr().unwrap();
         let from = there.ip();

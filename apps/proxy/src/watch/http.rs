@@ -219,7 +219,7 @@ mod tests {
 
     /// One that is open and silent, and one that goes on and on.
     #[test]
-    fn who_is_slow_holds_up_nobody_else_and_not_for_ever() {
+    fn slow_client_does_not_block_others() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("it is bound");
         std::thread::spawn(move || attend(&listener));

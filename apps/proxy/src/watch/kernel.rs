@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_nothing() {
+    fn truncated_arrays_are_ignored() {
         assert!(entries(&[0; 15]).is_empty() && many(&[0; 400], &[]).is_empty());
         assert!(address(&[2, 0, 1]).is_none());
         let head = |size: u32| [16_u32, 2, size, size].map(u32::to_ne_bytes).concat();

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_ended_still_counts() {
+    fn ended_connections_still_count() {
         let client = "192.0.2.1:5".parse().unwrap();
         let (first, second) = (open("here", client, &"there:1"), open("here", client, &"there:2"));
         first.carried.up.store(7, Ordering::Relaxed);

@@ -11,7 +11,7 @@ fn run(words: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn options_come_in_any_order_and_with_or_without_an_equals_sign() {
+fn options_may_have_any_order_and_form() {
     let there = "--config=/none-such/proxy.toml";
     for words in [
         vec!["socks", there],
@@ -34,8 +34,8 @@ fn options_come_in_any_order_and_with_or_without_an_equals_sign() {
     }
     for (words, said) in [
         (&["check", "--to"][..], "--to needs HOST:PORT"),
-        (&["check", "--to", "x:1", "--config", "y"], "--to HOST:PORT or --config FILE, and not both"),
-        (&["check", "--config", "y", "--to", "x:1"], "--to HOST:PORT or --config FILE, and not both"),
+        (&["check", "--to", "x:1", "--config", "y"], "--to HOST:PORT or --config FILE, but not both"),
+        (&["check", "--config", "y", "--to", "x:1"], "--to HOST:PORT or --config FILE, but not both"),
         (&["socks", "--config", "y", "z"], "unexpected argument \"z\""),
         (&["sock"], "unknown command \"sock\"; did you mean \"socks\"?"),
         (&["socks", "--listen=1"], "unknown option \"--listen\""),
@@ -46,7 +46,7 @@ fn options_come_in_any_order_and_with_or_without_an_equals_sign() {
 }
 
 #[test]
-fn a_full_disk_is_told_in_a_sentence() {
+fn full_disk_is_reported() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
     let child = Command::new(PROGRAM).arg("--version").stdout(full).stderr(Stdio::piped()).spawn();
     let output = child.and_then(std::process::Child::wait_with_output).expect("it can be run");

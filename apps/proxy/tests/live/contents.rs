@@ -109,14 +109,14 @@ fn connect_multipath(address: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn every_transfer_by_tcp_is_whole_or_seen_to_have_failed() {
+fn transfer_by_tcp_is_whole_or_fails() {
     let proxy = Program::start("socks", OPEN, 1);
     transfer(|target| through_over(connect(proxy.address()), target));
 }
 
 /// Where a reset has to become `MP_FASTCLOSE`, and the other way round.
 #[test]
-fn every_transfer_by_multipath_tcp_is_whole_or_seen_to_have_failed() {
+fn transfer_by_mptcp_is_whole_or_fails() {
     if machine_has(&[Need::Mptcp]) {
         let proxy = Program::start("socks", OPEN, 1);
         transfer(|target| through_over(connect_multipath(proxy.address()), target));
@@ -124,7 +124,7 @@ fn every_transfer_by_multipath_tcp_is_whole_or_seen_to_have_failed() {
 }
 
 #[test]
-fn every_transfer_by_a_converter_is_whole_or_seen_to_have_failed() {
+fn transfer_by_converter_is_whole_or_fails() {
     if machine_has(&[Need::Mptcp]) {
         let converter = Program::start("convert", CONVERTER, 1);
         transfer(|target| connected_over(connect_multipath(converter.address()), target));

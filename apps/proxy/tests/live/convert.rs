@@ -150,7 +150,7 @@ fn a_converter_says_which_options_it_can_set() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_in_the_codes_of_the_rfc() {
+fn failures_have_the_codes_of_the_rfc() {
     let config = CONVERTER.replace("\"127.0.0.0/8\"", "\"127.0.0.1\", \"255.255.255.255\"");
     let converter = Program::start("convert", &config, 1);
     let to = |text: &str| connect_to(text.parse().expect("an address"));
@@ -248,8 +248,8 @@ fn a_client_that_drips_is_let_go() {
 #[test]
 fn an_open_converter_does_not_start() {
     for (more, said) in [
-        ("", ".toml:2: at [::]:0 anybody could use this converter"),
-        ("cookies = true\n", "anybody could use this converter"),
+        ("", ".toml:2: [::]:0 is open to everyone"),
+        ("cookies = true\n", "is open to everyone"),
         ("clients = [\"0.0.0.0/0\"]\n", ".toml:3: 0.0.0.0/0 is everybody"),
         (&format!("cookies = true\n{ALICE}"), "cookies = true is too much"),
     ] {
@@ -258,7 +258,7 @@ fn an_open_converter_does_not_start() {
         assert_eq!(status, Some(2));
         assert!(complaint.contains(said) && complaint.lines().count() == 1, "{complaint}");
     }
-    assert!(Program::complaint("convert", "").1.contains("has no [convert]"));
+    assert!(Program::complaint("convert", "").1.contains("the table [convert] is missing"));
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn one_proxy_goes_by_a_converter_and_shows_no_password() {
 
 /// A converter that waits for a client's data before it answers: they have to come with the message.
 #[test]
-fn what_a_client_of_socks_says_at_once_goes_with_the_message() {
+fn early_data_go_with_the_convert_message() {
     let target: SocketAddr = "192.0.2.1:80".parse().expect("an address");
     let (tell, told) = channel();
     let waits = server("127.0.0.1:0", move |mut stream| {
@@ -384,7 +384,7 @@ fn record(converter: SocketAddr) -> (SocketAddr, Receiver<Vec<u8>>) {
 }
 
 #[test]
-fn who_has_read_a_message_can_do_nothing_with_its_proof() {
+fn replayed_proof_is_refused() {
     let converter = Program::start("convert", &format!("{CONVERTER}{ALICE}"), 1);
     let (between, messages) = record(converter.address());
     let near = by(between, "user = { name = \"alice\", password = \"secret\" }\n");
@@ -433,7 +433,7 @@ fn clients_that_wait_take_little_memory() {
 }
 
 #[test]
-fn either_end_may_end_first_and_a_reset_is_handed_on() {
+fn either_end_may_end_first_or_reset() {
     let converter = Program::start("convert", CONVERTER, 1);
     let near = by(converter.address(), "");
     end_first(|server| through(&near, server));
@@ -457,8 +457,8 @@ fn a_new_process_takes_the_listeners_and_clients_go_on() {
         let target = echo("127.0.0.1:0");
         let before = through(&near, target);
         converter.signal(Signal::HUP);
-        let said = converter.line("takes the listeners");
-        let process = said.split(' ').nth(2).and_then(|number| number.parse().ok()).expect("its number");
+        let said = converter.line("takes over the listeners");
+        let process = said.split(' ').nth(1).and_then(|number| number.parse().ok()).expect("its number");
         assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
         assert_eq!(&exchange::<5>(&before, b"still"), b"still");
         drop(before);

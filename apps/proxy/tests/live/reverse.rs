@@ -11,7 +11,7 @@ fn config(to: &[SocketAddr], more: &str) -> String {
 }
 
 #[test]
-fn servers_are_told_who_the_client_is() {
+fn servers_get_the_address_of_the_client() {
     let tells = server("127.0.0.1:0", |mut stream| {
         let mut all = Vec::new();
         stream.read_to_end(&mut all).expect("the client ends");
@@ -71,7 +71,7 @@ fn named_server_is_looked_up() {
 }
 
 #[test]
-fn another_server_takes_the_place_of_one_that_is_gone_until_it_is_back() {
+fn failed_server_is_replaced_until_it_recovers() {
     let gone = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let there = server("127.0.0.1:0", |mut stream| drop(stream.write_all(b"second")));
     let proxy = Program::start("reverse", &config(&[gone, there], "health_interval = \"100 ms\""), 2);
@@ -83,7 +83,7 @@ fn another_server_takes_the_place_of_one_that_is_gone_until_it_is_back() {
 }
 
 #[test]
-fn without_any_server_the_client_is_reset() {
+fn client_is_reset_without_a_server() {
     let gone = SocketAddr::from(([127, 0, 0, 1], 1));
     let proxy = Program::start("reverse", &config(&[gone], ""), 2);
     let read = (&connect(proxy.address())).read(&mut [0]);

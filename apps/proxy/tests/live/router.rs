@@ -65,7 +65,7 @@ fn is_pinged(lan: &Lan, server: &str) -> bool {
 }
 
 #[test]
-fn hosts_are_carried_by_the_proxy_but_for_what_is_bypassed() {
+fn router_carries_hosts_except_for_bypass() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -96,7 +96,7 @@ fn hosts_are_carried_by_the_proxy_but_for_what_is_bypassed() {
     // A connection to the port itself has no target.
     assert_eq!(end_of(&lan, "router", at("127.0.0.1", 1081)), Some(ErrorKind::ConnectionReset));
     router.line("connected directly to the port of intercepted connections");
-    what_is_found_is_so(&lan, router);
+    check_findings(&lan, router);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn hosts_are_carried_by_a_converter() {
 }
 
 /// Findings of `check` with a router, after another program has removed its rules, and without a router.
-fn what_is_found_is_so(lan: &Lan, mut router: Program) {
+fn check_findings(lan: &Lan, mut router: Program) {
     let config = Config::new(&config(""));
     let check = || {
         let words: Vec<_> = [PROGRAM.to_owned()].into_iter().chain(config.arguments("check")).collect();
@@ -232,7 +232,7 @@ fn router_command(lan: &Lan, words: &[&str]) -> Command {
 }
 
 #[test]
-fn without_its_proxy_hosts_are_reset_at_once_and_all_else_goes_on() {
+fn hosts_are_reset_without_the_proxy() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -379,7 +379,7 @@ fn a_router_leaves_nothing_behind_and_what_it_found_open_goes_on() {
         let carried = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
         BufReader::new(&carried).read_line(&mut String::new()).expect("the server says who came");
         router.signal(signal);
-        router.line("1 connections have some time left");
+        router.line("1 connections have up to drain_timeout");
         assert_eq!(&super::program::exchange::<5>(&carried, b"still"), b"still");
         assert_eq!(seen_from(&lan, at(SERVER[0], 80)), HOST[0], "new ones go on without it");
         drop(carried);
@@ -461,7 +461,7 @@ fn killed_fifty_times_under_load_it_starts_as_new() {
 }
 
 #[test]
-fn what_is_printed_is_what_is_installed() {
+fn router_prints_what_it_installs() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -503,7 +503,7 @@ fn shell(lan: &Lan, script: &str) {
 }
 
 #[test]
-fn what_stands_in_the_way_is_told_and_nothing_is_left() {
+fn conflicts_are_reported_and_nothing_is_left() {
     if !machine_has(&NEEDS) {
         return;
     }

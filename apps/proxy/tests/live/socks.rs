@@ -103,7 +103,7 @@ fn all_messages_may_come_in_one_flight_with_the_first_data() {
 }
 
 #[test]
-fn who_does_not_log_in_gets_no_further_and_guessing_is_slow() {
+fn wrong_login_is_refused_and_guessing_is_slow() {
     let config = format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n");
     let proxy = Program::start("socks", &config, 1);
     assert_eq!(exchange(&connect(proxy.address()), &[5, 1, 0]), [5, 0xff]);
@@ -150,7 +150,7 @@ fn one_proxy_goes_by_another_and_shows_no_password() {
 }
 
 #[test]
-fn private_servers_are_denied_whatever_they_are_called() {
+fn private_servers_are_denied_by_any_name() {
     let proxy = Program::start("socks", "[socks]\nlisten = [\"127.0.0.1:0\"]", 1);
     let target = echo("127.0.0.1:0");
     for request in [
@@ -164,7 +164,7 @@ fn private_servers_are_denied_whatever_they_are_called() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told() {
+fn failed_requests_are_answered() {
     let proxy = Program::start("socks", OPEN, 1);
     let target = echo("127.0.0.1:0");
     let mut datagrams = request(target);
@@ -183,7 +183,7 @@ fn what_cannot_be_done_is_told() {
 
 /// As uplinks are probed, or by anything else that watches over servers.
 #[test]
-fn who_only_asks_whether_somebody_is_here_is_no_matter() {
+fn probe_without_bytes_is_not_logged() {
     let proxy = Program::start("socks", OPEN, 1);
     for _ in 0..20 {
         let stream = connect(proxy.address());
@@ -195,7 +195,7 @@ fn who_only_asks_whether_somebody_is_here_is_no_matter() {
 }
 
 #[test]
-fn a_client_that_keeps_silent_is_let_go() {
+fn silent_client_is_reset() {
     let proxy = Program::start("socks", &format!("{OPEN}[limits]\nhandshake_timeout = \"300 ms\""), 1);
     let stream = connect(proxy.address());
     (&stream).write_all(&[5]).expect("it reads");
@@ -206,7 +206,7 @@ fn a_client_that_keeps_silent_is_let_go() {
 }
 
 #[test]
-fn an_open_relay_does_not_start() {
+fn open_relay_does_not_start() {
     let (status, said) = Program::complaint("socks", "[socks]\nlisten = [\"[::]:0\"]");
     assert_eq!(status, Some(2));
     assert!(said.contains(".toml:2: [::]:0 is open to everyone") && said.lines().count() == 1, "{said}");
@@ -255,7 +255,7 @@ const HELD: usize = 300_000;
 
 /// A closed end answers further data by a reset, while its earlier bytes wait in the proxy.
 #[test]
-fn what_a_server_sent_before_it_went_is_delivered() {
+fn data_of_a_departed_server_are_delivered() {
     let proxy = Program::start("socks", OPEN, 1);
     let target =
         server("127.0.0.1:0", |mut stream| stream.write_all(&vec![7; HELD]).expect("there is room for it"));
@@ -269,7 +269,7 @@ fn what_a_server_sent_before_it_went_is_delivered() {
 }
 
 #[test]
-fn what_a_client_sent_before_it_went_is_delivered() {
+fn data_of_a_departed_client_are_delivered() {
     let proxy = Program::start("socks", OPEN, 1);
     let (tell, told) = std::sync::mpsc::channel();
     let (go_on, wait) = std::sync::mpsc::channel();
@@ -318,7 +318,7 @@ fn a_proxy_that_is_to_end_serves_those_that_are_there() {
     let target = echo("127.0.0.1:0");
     let stream = through(&proxy, target);
     proxy.signal(Signal::TERM);
-    proxy.line("1 connections have some time left");
+    proxy.line("1 connections have up to drain_timeout");
     let refused = TcpStream::connect(proxy.address()).expect_err("it listens no more");
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     assert_eq!(&exchange::<5>(&stream, b"still"), b"still");
@@ -341,11 +341,11 @@ fn a_new_process_takes_the_listeners_and_nobody_is_refused() {
                 assert_eq!(&exchange::<2>(&stream, b"ok"), b"ok");
             }
         });
-        let said = proxy.line("takes the listeners");
+        let said = proxy.line("takes over the listeners");
         has_passed.store(true, Ordering::Relaxed);
         said
     });
-    let process = said.split(' ').nth(2).and_then(|number| number.parse().ok()).expect("its number");
+    let process = said.split(' ').nth(1).and_then(|number| number.parse().ok()).expect("its number");
     let process = rustix::process::Pid::from_raw(process).expect("a number");
     assert_eq!(&exchange::<5>(&stream, b"still"), b"still");
     drop(stream);
@@ -359,8 +359,8 @@ fn a_program_that_cannot_be_started_anew_goes_on() {
     let proxy = Program::start("socks", OPEN, 1);
     proxy.change_config("[socks]\nlisten = []");
     proxy.signal(Signal::HUP);
-    proxy.line("[socks] listens nowhere");
-    proxy.line("all stays as it is: it ended");
+    proxy.line("[socks] has no address to listen on");
+    proxy.line("the old process goes on: it ended");
     assert_eq!(&exchange::<2>(&through(&proxy, echo("127.0.0.1:0")), b"ok"), b"ok");
 }
 
@@ -374,7 +374,7 @@ fn listeners_without_clients_take_no_place_and_a_source_has_so_many() {
     let held = [through(&proxy, target), through(&proxy, target)];
     let mut third = connect(proxy.address());
     assert_eq!(third.read(&mut [0]).expect_err("it is reset").kind(), ErrorKind::ConnectionReset);
-    proxy.line("127.0.0.1 has as many connections open as one source may (max_per_source)");
+    proxy.line("127.0.0.1 has max_per_source connections open");
     let other = through_over(connect(proxy.addresses[1]), target);
     assert_eq!(&exchange::<2>(&other, b"ok"), b"ok");
     drop(held);
@@ -398,7 +398,7 @@ fn both_ends_see_a_reset(end: impl Fn(&mut Program), config: &str) {
 }
 
 #[test]
-fn what_time_was_not_left_for_is_reset() {
+fn streams_are_reset_after_drain_timeout() {
     let end = |proxy: &mut Program| {
         proxy.signal(Signal::TERM);
         proxy.line("1 connections are reset");
@@ -426,7 +426,7 @@ fn without_descriptors_for_more_clients_wait() {
     waits.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout can be set");
     (&waits).write_all(&[5, 1, 0]).expect("it is in the kernel's queue");
     assert_eq!((&waits).read(&mut [0; 2]).expect_err("nobody answers").kind(), ErrorKind::WouldBlock);
-    proxy.line("as many connections are open as may be");
+    proxy.line("max_connections are open");
     for stream in &streams {
         assert_eq!(&exchange::<2>(stream, b"ok"), b"ok");
     }

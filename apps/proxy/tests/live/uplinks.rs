@@ -310,7 +310,7 @@ fn nothing_is_left_and_nothing_is_twice() {
 
 /// Backup links have subflows, those that stand by have none while another is there.
 #[test]
-fn what_an_uplink_is_for_is_kept_to() {
+fn use_of_uplinks_is_respected() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -324,7 +324,7 @@ fn what_an_uplink_is_for_is_kept_to() {
     let care =
         pair.care("[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\nuse = \"standby\"\n");
     pair.await_endpoints(&[W0]);
-    care.line("w1 10.77.1.2: not used while others are");
+    care.line("w1 10.77.1.2: standby: another uplink is in use");
     let mut transfer = pair.transfer();
     ip(&pair.far, "link set w0 down");
     pair.await_subflows(&["10.77.1.2"]);
@@ -351,7 +351,7 @@ fn a_spent_budget_spares_its_link() {
     pair.await_endpoints(&[W0, W1]);
     let mut transfer = pair.transfer();
     care.line("; it is spent");
-    care.line("w0 10.77.0.2: not used while others are");
+    care.line("w0 10.77.0.2: standby: another uplink is in use");
     pair.await_endpoints(&[W1]);
     pair.await_subflows(&["10.77.1.2"]);
     assert!(transfer.longest_gap() <= SOON);
@@ -379,7 +379,7 @@ fn a_spent_budget_spares_its_link() {
 
 /// The script installs the same.
 #[test]
-fn what_is_printed_is_what_is_put_there() {
+fn uplinks_prints_what_it_installs() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -411,7 +411,7 @@ fn what_is_printed_is_what_is_put_there() {
 
 /// An interface that appears later and is renamed; IPv6, where a link-local address does not count.
 #[test]
-fn what_comes_later_is_taken_in() {
+fn late_interface_is_used() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -423,7 +423,7 @@ fn what_comes_later_is_taken_in() {
     pair.near("link set beyond up");
     pair.near("link set late up");
     pair.near("address add 192.0.2.7/32 dev late");
-    care.line("late 192.0.2.7: not used: it has no default route");
+    care.line("late 192.0.2.7: not used: no default route");
     pair.near("route add default via 192.0.2.254 dev late onlink metric 300");
     pair.await_endpoints(&[W0, W1, "192.0.2.7 subflow dev late"]);
     assert!(pair.near("route get 203.0.113.9 from 192.0.2.7").contains("via 192.0.2.254 dev late"));

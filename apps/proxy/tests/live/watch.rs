@@ -20,7 +20,7 @@ fn get(address: SocketAddr, path: &str) -> String {
 }
 
 #[test]
-fn what_passes_through_is_told() {
+fn traffic_is_reported() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let proxy = Program::start("socks", &format!("{OPEN}[watch]\nlisten = \"{free}\"\n"), 1);
     let stream = through(&proxy, echo("127.0.0.1:0"));

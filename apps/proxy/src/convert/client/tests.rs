@@ -203,7 +203,7 @@ async fn a_converter_that_is_never_content_is_asked_so_often_and_no_more() {
 }
 
 #[tokio::test]
-async fn what_a_converter_says_of_a_server_is_told() {
+async fn converter_errors_reach_the_client() {
     for (code, value, reply) in [
         (ErrorCode::NotAuthorized, &[][..], Reply::Denied),
         (ErrorCode::ConnectionReset, &[], Reply::Refused),

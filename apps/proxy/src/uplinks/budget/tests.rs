@@ -136,7 +136,7 @@ fn restarts_lose_nothing_and_a_broken_file_is_told() {
 }
 
 #[test]
-fn what_could_not_be_written_is_written_in_the_end() {
+fn failed_writes_are_repeated() {
     let (uplinks, common, today) = (uplinks("bytes = \"1 kB\""), common("full"), date(2026, 11, 23));
     let mut budgets = Budgets::read(&uplinks, &common).unwrap();
     budgets.count(&uplinks, &link(3, 100), today);

@@ -51,7 +51,7 @@ fn routes(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn what_gets_nothing_through_has_no_endpoint_while_others_have() {
+fn silent_uplink_has_no_endpoint_beside_others() {
     let silent = |silent: &[&str], view: &View| planned_with(BOTH, view, &Remembered::new(), silent);
     let all = planned(BOTH, &view(), &Remembered::new());
     let one = silent(&["192.0.2.1"], &view());
@@ -102,7 +102,7 @@ fn a_link_without_carrier_leads_nowhere_and_the_last_endpoint_stays() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn missing_parts_are_reported() {
     let mut view = view();
     view.gateways.pop();
     let text = format!("{BOTH}[[uplink]]\ninterface = \"w2\"\n[[uplink]]\ninterface = \"w3\"\n");
@@ -181,7 +181,7 @@ fn those_that_stand_by_come_one_at_a_time() {
 }
 
 #[test]
-fn what_is_somebody_elses_stays() {
+fn foreign_endpoints_stay() {
     let mut view = view();
     let endpoint = Endpoint { address: ip("192.0.2.1"), link: 1, backup: true };
     view.endpoints.push(Known { id: 200, endpoint });
