@@ -400,7 +400,7 @@ impl Host {
     }
 }
 
-/// The token of a SYN with MP_JOIN.
+/// The token of a SYN with `MP_JOIN`.
 fn joins(segment: &Segment) -> Option<u32> {
     if !segment.flags.contains(Flags::SYN) || segment.flags.contains(Flags::ACK) {
         return None;

@@ -4,7 +4,7 @@
 //! paths until the window has grown again: without that a fast path has half of the buffer beside a path that carries a packet.
 
 use super::common::Core;
-use anabranch_multipath::buffer::{Occupancy, Shared, SendPermission};
+use anabranch_multipath::buffer::{Occupancy, SendPermission, Shared};
 
 /// Whether a packet of new data may go out on path `at`, as far as its share of the buffers goes.
 pub(super) fn judge(core: &Core, at: usize, shared: &Shared) -> SendPermission {

@@ -14,8 +14,8 @@ fn scenario_of(seconds: f64, links: &[&str], flow: &str) -> String {
     let mut text =
         format!("duration = \"{seconds} s\"\nwarmup = \"1 s\"\n[link_defaults]\nrate = \"10 Mbit/s\"\n");
     for (at, lines) in links.iter().enumerate() {
-        text +=
-            &format!("[[link]]\nname = \"p{at}\"\nbetween = [\"A\", \"B\"]\ndelay = \"20 ms\"\n{lines}\n");
+        let link = format!("[[link]]\nname = \"p{at}\"\nbetween = [\"A\", \"B\"]\ndelay = \"20 ms\"\n{lines}\n");
+        text += &link;
     }
     text + &format!("[[flow]]\nname = \"f\"\nfrom = \"A\"\nto = \"B\"\n{flow}\n")
 }
@@ -56,7 +56,7 @@ fn association_outlives_outages_of_all_its_links() {
 #[test]
 fn marks_of_one_link_leave_the_other_path_alone() {
     for queue in ["codel", "fq-codel", "red"] {
-        for entry in ALGORITHMS.iter() {
+        for entry in ALGORITHMS {
             let marking = format!("queue = {{ kind = \"{queue}\", ecn = true }}");
             let flow = format!("protocol = \"cmt-sctp\"\necn = true\ncongestion = \"{}\"", entry.name);
             let result = run(&scenario_of(20.0, &[&marking, ""], &flow));

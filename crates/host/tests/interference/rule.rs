@@ -17,7 +17,7 @@ enum Action {
     Strip {
         syns: bool,
     },
-    /// Strips the data sequence signal, or only its mapping, or only its DATA_ACK.
+    /// Strips the data sequence signal, or only its mapping, or only its `DATA_ACK`.
     StripDss,
     StripMapping,
     StripDataAck,

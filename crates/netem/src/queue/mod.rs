@@ -9,8 +9,8 @@ pub mod fifo;
 pub mod fq_codel;
 pub mod red;
 
-pub use backlog::{Backlog, Occupancy};
 pub use crate::limit::QueueLimit;
+pub use backlog::{Backlog, Occupancy};
 
 use crate::keys::{Keyed, Kind, Mistake, Value, Values};
 use crate::{Drops, Frame};

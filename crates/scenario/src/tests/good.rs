@@ -304,13 +304,13 @@ fn every_queue_and_loss_model_can_be_written() {
         let scenario = with(BASE, &[("link.core.queue", &table("kind", kind))]).unwrap();
         let link = scenario.links.iter().find(|link| link.name == "core").unwrap();
         assert_eq!(link.forward.queue.kind().name, kind.name);
-        assert_eq!(parse(&crate::to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+        assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
     }
     for kind in anabranch_netem::loss::KINDS {
         let scenario = with(BASE, &[("link.core.loss", &table("model", kind))]).unwrap();
         let link = scenario.links.iter().find(|link| link.name == "core").unwrap();
         assert_eq!(link.forward.loss.kind().name, kind.name);
-        assert_eq!(parse(&crate::to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+        assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
     }
 }
 
@@ -329,7 +329,7 @@ fn random_starts_and_offsets_are_parsed() {
         panic!("the link follows a trace")
     };
     assert_eq!((*offset, *offset_spread), (Duration::from_secs(1), Duration::from_secs(8)));
-    let again = parse_with(&crate::to_toml(&scenario), "scenario.toml", &[], &files).unwrap();
+    let again = parse_with(&to_toml(&scenario), "scenario.toml", &[], &files).unwrap();
     assert_eq!(again, scenario, "the canonical form round-trips");
 }
 

@@ -140,7 +140,7 @@ mod tests {
     fn datagrams_are_due_in_the_span_of_the_one_that_shows_it() {
         let ms = |millis| Time::ZERO + Duration::from_millis(millis);
         let tally =
-            Tally::new(&Span::new(Clock::new(), ms(100), ms(1000)), Duration::from_millis(250), false);
+            EndTally::new(&Span::new(Clock::new(), ms(100), ms(1000)), Duration::from_millis(250), false);
         for (at, number) in [(10, 0), (50, 4), (150, 3), (200, 9)] {
             tally.due(ms(at), number);
         }
