@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "prose"))
-import lint
+from prose import lint
 
 
 def rules(path: str, source: str) -> list[str]:
