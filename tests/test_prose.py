@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from prose import lint
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def rules(path: str, source: str) -> list[str]:

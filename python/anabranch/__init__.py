@@ -10,16 +10,17 @@
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from anabranch.errors import InputError, RunFailed
+    from anabranch.execution import run
     from anabranch.fairness import Fairness, fair
     from anabranch.results import Result
-    from anabranch.scenario import Scenario, run
+    from anabranch.scenario import Scenario
     from anabranch.simulator import version
 
     __version__: str
 
 _HOMES = {
     "Fairness": "fairness", "InputError": "errors", "Result": "results", "RunFailed": "errors", "Scenario": "scenario",
-    "fair": "fairness", "run": "scenario", "version": "simulator",
+    "fair": "fairness", "run": "execution", "version": "simulator",
 }  # fmt: skip
 
 __all__ = ["Fairness", "InputError", "Result", "RunFailed", "Scenario", "__version__", "fair", "run", "version"]

@@ -83,8 +83,8 @@ def run(
     """Run SCENARIO, a TOML file or "-" for standard input, and print what came out."""
     from rich.console import Console
 
+    from anabranch.execution import run as run_scenario
     from anabranch.report.terminal import print_result
-    from anabranch.scenario import run as run_scenario
 
     if pcap is None and (pcap_snaplen or ends or flows):
         raise InputError("what to capture is said, and not where; add --pcap FILE")

@@ -20,7 +20,6 @@ from anabranch.silence import silences
 from anabranch.stats import Estimate, describe, estimate, interval_of, interval_of_difference, interval_of_ratio
 from anabranch.study.claims import Verdict, evaluate
 from anabranch.study.engine import request_of
-from anabranch.study.needs import shortfall
 from anabranch.study.store import run_key
 from anabranch.sweep import matches, plain
 from anabranch.theory import QUANTITIES
@@ -272,7 +271,7 @@ class Analysis:
 
     def shortfall(self, claim: Claim) -> str:
         """What this form of the study lacks of what a claim needs; empty if nothing."""
-        return shortfall(self.study, self.effort, claim)
+        return self.study.shortfall(self.effort, claim)
 
     def without(self, point: Point, metric: str, subject: str) -> str:
         """How many of a point's runs have no value of a metric where others have one, and where; empty if none."""

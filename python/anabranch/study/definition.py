@@ -9,17 +9,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch import simulator
+from anabranch.capacity import seconds
 from anabranch.errors import InputError, nearest
 from anabranch.metrics import METRICS
 from anabranch.stats import INTERVALS
 from anabranch.study.claims import Claim, read_claims
 from anabranch.study.document import Table
 from anabranch.study.figures import Figure, read_figures
-from anabranch.study.needs import shortfall
+from anabranch.study.needs import Needs
 from anabranch.study.published import Published, check_divisors, read_published
 from anabranch.study.scope import Scope
 from anabranch.sweep import Parameter, Point, Setting, Value, cross, fill, matches, plain, seed_of, setting
@@ -203,6 +205,39 @@ class Study:
             lists = [experiment.quick_values, effort.values, experiment.values]
         found = (values[parameter] for values in lists if parameter in values)
         return next(found, self.parameters[parameter].values)
+
+    def shortfall(self, effort: Effort, claim: Claim) -> str:
+        """The part of a claim's needs that a form lacks; empty if the form is enough."""
+        needs = claim.needs
+        if needs == Needs() or claim.world != "run":
+            return ""
+        quantities = [quantity for quantity in (claim.quantity, claim.against) if quantity]
+        points = [
+            point for point in self.points(effort)
+            if any(q.experiment == point.experiment and matches(point.values, q.where) for q in quantities)
+        ]  # fmt: skip
+        if needs.full:
+            usual = self.full_real_time if effort.real_time else self.full
+            fewer = any(effort.repetitions_of(point) < usual.repetitions_of(point) for point in points)
+            return str(needs) if effort.quick or fewer else ""
+        fewest = min((effort.repetitions_of(point) for point in points), default=needs.repetitions)
+        lacks = [f"{needs.repetitions} repetitions, has {fewest}"] if fewest < needs.repetitions else []
+        if needs.duration:
+            required = seconds(needs.duration)
+            shortest = min((self.duration_s(point) for point in points), default=required)
+            lacks += [f"runs of {needs.duration}, has {shortest:g} s"] if shortest < required else []
+        return "; ".join(lacks)
+
+    def duration_s(self, point: Point) -> float:
+        """Duration of a run of a point, seconds."""
+        settings = dict(override.partition("=")[::2] for override in point.overrides)
+        if "duration" in settings:
+            spelt_out: Mapping[str, Any] = tomllib.loads(f"duration = {settings['duration']}")
+        else:
+            file = str(self.folder / point.scenario)
+            request = simulator.Request(self.scenarios[point.scenario], file, point.overrides)
+            spelt_out = simulator.canonical(request)
+        return seconds(str(spelt_out["duration"]))
 
 
 def load(folder: Path) -> Study:
@@ -450,7 +485,7 @@ def _claims(table: Table, study: Study, scopes: Mapping[str, Scope]) -> tuple[Cl
     claims = read_claims(rows, scopes)
     file.finish()
     for row, claim in zip(rows, claims, strict=True):
-        if lacks := shortfall(study, study.full, claim):
+        if lacks := study.shortfall(study.full, claim):
             raise row.error(f'"needs" asks for more than the full form: {lacks}', "needs")
     return claims
 
