@@ -7,20 +7,12 @@
 //! that has been acknowledged before is a repetition, because the CWR was lost or is on its way: it only gets another CWR.
 
 use super::common::Core;
+use super::echo::Echo;
 use super::open::Open;
 use anabranch_base::time::Time;
 use anabranch_multipath::congestion::{Loss, LossKind};
 use anabranch_wire::sctp::{Chunk, CongestionEcho, CongestionReduced};
 use anabranch_wire::seq::Serial;
-
-/// Marked packets of one path, of which the peer has not shown that it knows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Echo {
-    /// The path that they came by, if it is known.
-    at: Option<usize>,
-    /// The lowest TSN of the first one.
-    tsn: u64,
-}
 
 impl Open {
     /// A packet came marked on a path whose lowest TSN is this.

@@ -45,6 +45,7 @@ mod common;
 mod config;
 mod cookie;
 mod counters;
+mod echo;
 mod ecn;
 mod endpoint;
 mod failure;

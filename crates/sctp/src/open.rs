@@ -4,7 +4,7 @@ use super::address_changes::AddressChanges;
 use super::auth::Authentication;
 use super::common::Core;
 use super::cookie::{Extensions, Peer};
-use super::ecn::Echo;
+use super::echo::Echo;
 use super::inbound::{AckPolicy, Inbound};
 use super::outbound::Outbound;
 use super::phase::Phase;
