@@ -78,7 +78,6 @@ mod restart;
 mod retransmit;
 mod sack;
 mod sealing;
-mod shares;
 mod shutdown;
 mod silence;
 mod stream_changes;

@@ -102,11 +102,14 @@ impl Association {
     /// An interface can send (again): the handshake goes on there at once, with a timer that has not been doubled.
     fn try_interface(&mut self, now: Time, local: IpAddr) {
         let core = &mut self.core;
+        let waits = matches!(self.state, State::CookieWait(_));
         for at in 0..core.paths.len() {
-            core.take_source(at, local);
+            // The pair that brought the INIT ACK works: a cookie keeps it while its interface can send.
+            if waits || !core.can_send(at) {
+                core.take_source(at, local);
+            }
         }
         let here = |path: &Path| path.local.ip() == local && path.reachability != Reachability::Removed;
-        let waits = matches!(self.state, State::CookieWait(_));
         let found = if here(&core.paths[core.primary]) {
             Some(core.primary)
         } else {

@@ -12,7 +12,6 @@ use super::limits::{Forwarding, Limits};
 use super::load::{ChunkState, Resend};
 use super::outstanding::{Chunk, Outstanding};
 use super::path::{Flight, Repeat};
-use super::shares::judge;
 use super::silence::Silence;
 use super::streams::{Piece, SendQueue};
 use anabranch_base::time::Time;
@@ -279,19 +278,19 @@ impl Outbound {
             return self.may_carry(core, (at, now), len).then_some(at);
         }
         self.states.clear();
+        let splitting = core.splitting();
         let rates = core.config.scheduler.wants_rates;
         for (at, path) in core.paths.iter().enumerate() {
             let usable = core.in_use(at);
             let (cwnd, in_window) = (core.congestion.window(path.id), path.in_window());
             let owes = self.owes(path);
             let mut queueable = 0;
-            if usable
-                && !owes
-                && path.is_released(now)
-                && core.admits((cwnd, in_window), path, len)
-                && judge(core, at, &shared) == SendPermission::Admitted
-            {
-                queueable = (cwnd - in_window).min(self.window());
+            if usable && !owes && path.is_released(now) && core.admits((cwnd, in_window), path, len) {
+                let occupancy =
+                    Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
+                if splitting.judge(occupancy, path.mss, &shared) == SendPermission::Admitted {
+                    queueable = (cwnd - in_window).min(self.window());
+                }
             }
             self.states.push(PathState {
                 id: path.id,
@@ -587,7 +586,8 @@ impl Outbound {
         if !core.config.cmt {
             return None;
         }
-        match judge(core, at, shared) {
+        let occupancy = Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
+        match core.splitting().judge(occupancy, path.mss, shared) {
             SendPermission::Admitted => None,
             SendPermission::SendBufferShare => Some(sender(
                 path.load.in_flight(),

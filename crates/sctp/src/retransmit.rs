@@ -10,7 +10,7 @@ use super::outstanding::Chunk;
 use super::path::{Flight, Path, Reachability, Recovery};
 use super::silence::Silence;
 use anabranch_base::time::{Duration, Time};
-use anabranch_multipath::buffer::{Occupancy, Rescheduling, Sides, holds_back};
+use anabranch_multipath::buffer::{Occupancy, Rescheduling, Sides};
 use anabranch_multipath::congestion::{Loss, LossKind, PenaltyInSlowStart, Timeout};
 use anabranch_wire::sctp;
 use core::cmp::Reverse;
@@ -309,8 +309,7 @@ impl Outbound {
 
     /// Chunk rescheduling: a path whose share of a buffer is taken by chunks that wait behind a gap carries the
     /// missing ones once more, up to the first that has arrived. They go before new data, as its window allows. Each
-    /// chunk moves at most once, and only if that gains something. The paths that they were on had more than the buffer bears, and
-    /// are penalised.
+    /// chunk moves at most once. The paths that carried them had more than the buffer holds, and are penalised.
     pub fn reschedule(&mut self, core: &mut Core, now: Time) {
         let Some(&(first_gap, _)) = self.gaps.first() else { return };
         let from = self.rescheduled_below.max(self.sent.base());
@@ -319,11 +318,6 @@ impl Outbound {
             return;
         }
         let Some(to) = self.blocked_path(core) else { return };
-        let elsewhere = |chunk: &&Chunk| chunk.state == ChunkState::InFlight && usize::from(chunk.path) != to;
-        let oldest = (from..first_gap).filter_map(|tsn| self.sent.get(tsn)).find(elsewhere);
-        if !oldest.is_some_and(|chunk| self.gains_by_moving(core, usize::from(chunk.path), to)) {
-            return;
-        }
         self.rescheduled_below = first_gap;
         for tsn in from..first_gap {
             let Some(chunk) = self.sent.get(tsn).copied() else { return };
@@ -340,15 +334,6 @@ impl Outbound {
         for path in core.paths.iter_mut().filter(|path| path.retransmission_timer.is_some()) {
             self.follow_oldest(path);
         }
-    }
-
-    /// The buffers hold path `to` back while the data of path `holder` is under way. Otherwise they open soon enough without
-    /// moving anything, and each chunk that moves takes the place of new data.
-    fn gains_by_moving(&self, core: &Core, holder: usize, to: usize) -> bool {
-        let srtt = |at: usize| core.paths[at].rtt.srtt();
-        let (Some(slow), Some(fast)) = (srtt(holder), srtt(to)) else { return true };
-        let buffer = core.config.send_buffer.min(self.widest);
-        holds_back(buffer, slow, (core.congestion.window(core.paths[to].id), fast))
     }
 
     /// The oldest transmission of a path was moved away: the timer is that of the one which is the oldest now.
@@ -369,7 +354,7 @@ impl Outbound {
         let mut received = shared;
         received.total.buffered =
             self.in_flight() + core.paths.iter().map(|path| path.load.behind_gap()).sum::<u64>();
-        // What it has delivered already, as it does with unordered messages, waits for nothing.
+        // Unordered messages that the receiver has delivered do not wait.
         let held = self.widest - self.advertised;
         core.paths.iter().position(|path| {
             let outstanding = path.load.in_flight();

@@ -102,42 +102,6 @@ fn end_of_file_does_not_wait_for_slow_path() {
     }
 }
 
-/// Goodput in Mbit/s of a flow over two links between A and B, whose keys but name and ends are given.
-fn over(links: [&str; 2], timing: &str, flow: &str) -> f64 {
-    let link =
-        |name: &str, keys: &str| format!("[[link]]\nname = \"{name}\"\nbetween = [\"A\", \"B\"]\n{keys}\n");
-    let text = format!(
-        "{timing}\n{}{}[[flow]]\nfrom = \"A\"\nto = \"B\"\n{flow}\n",
-        link("one", links[0]),
-        link("two", links[1])
-    );
-    let scenario =
-        scenario::parse(&text, "links.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0).goodput_bps / 1e6
-}
-
-/// A third of the packets on the first path were copies of data that was due on the second one: 38.9 for 43.7 Mbit/s.
-#[test]
-fn a_long_queue_draws_no_copies_of_what_is_due() {
-    let dsl = "rate = \"16 Mbit/s\"\ndelay = \"10 ms\"\nqueue = { kind = \"fifo\", limit = \"64 kB\" }\n\
-               reverse = { rate = \"1 Mbit/s\" }";
-    let lte = "rate = \"30 Mbit/s\"\ndelay = \"22.5 ms\"\nqueue = { kind = \"fifo\", limit = \"4 MB\" }\n\
-               reverse = { rate = \"10 Mbit/s\", queue = { kind = \"fifo\", limit = \"1 MB\" } }";
-    let timing = "duration = \"30 s\"\nwarmup = \"10 s\"";
-    let [with, without] =
-        [ON, OFF].map(|settings| over([dsl, lte], timing, &format!("protocol = \"mptcp\"\n{settings}")));
-    assert!(with >= 0.97 * without, "{with} and {without} Mbit/s");
-}
-
-/// One path took at once what the other's acknowledgements freed, and lost it: half of TCP's goodput.
-#[test]
-fn slow_return_links_leave_two_paths_as_much_as_one() {
-    let link = "rate = \"100 Mbit/s\"\ndelay = \"10 ms\"\nreverse = { rate = \"200 kbit/s\" }";
-    let [tcp, mptcp] = ["tcp", "mptcp"]
-        .map(|protocol| over([link; 2], "duration = \"20 s\"", &format!("protocol = \"{protocol}\"")));
-    assert!(mptcp >= tcp, "{mptcp} Mbit/s, TCP on one path {tcp}");
-}
-
 #[test]
 #[ignore = "a minute or two; prints the table of docs/lab-notes/mptcp.md"]
 fn print_table() {

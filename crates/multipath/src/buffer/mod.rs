@@ -1,11 +1,9 @@
 //! Buffers: sets of ranges for reassembly and scoreboards, and the rules for sharing a buffer among paths.
 
-mod copies;
 mod ranges;
 mod splitting;
 mod start_up;
 
-pub use copies::holds_back;
 pub use ranges::RangeSet;
 pub use splitting::{Occupancy, Rescheduling, SendPermission, Shared, Sides, Splitting, SplittingOn};
 pub use start_up::StartUp;

@@ -254,7 +254,7 @@ fn the_inside_of_a_nat_is_where_flows_are_sent_from() {
     );
     assert_eq!(with(&text, &[]).unwrap().middleboxes[0].from, [0, 4]);
     let both = with(&(text + &flow("D", "S") + &flow("D", "T")), &[]).unwrap_err().to_string();
-    assert!(both.ends_with("is a nat, which has an inside; name its links: from = [..]"), "{both}");
+    assert!(both.ends_with("is a nat; name the links of its inside: from = [..]"), "{both}");
 }
 
 #[test]

@@ -21,17 +21,11 @@ impl Connection {
         let ours = |s: &Subflow| (s.block.local(), s.block.remote()) == (quote.local, quote.remote);
         self.subflows.iter().position(|s| !s.is_dead() && ours(s))
     }
-
-    /// Something has happened: each path may send a burst.
-    fn begin_bursts(&mut self) {
-        self.subflows.iter_mut().for_each(|subflow| subflow.burst = 0);
-    }
 }
 
 impl Endpoint for Connection {
     fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content) {
         self.waits = None;
-        self.begin_bursts();
         self.placements.clear();
         self.on_packet(now, &packet, content);
         // The peer may have lost a subflow whose FIN is awaited here. All data is where it belongs: that ends by itself.
@@ -48,7 +42,6 @@ impl Endpoint for Connection {
 
     fn handle_timeout(&mut self, now: Time) {
         self.waits = None;
-        self.begin_bursts();
         self.on_timeout(now);
         self.notice();
     }

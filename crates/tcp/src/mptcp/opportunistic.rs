@@ -8,27 +8,17 @@
 //! for each; with all of them at once they would be lost together. So one segment leaves for each thing that happens:
 //! acknowledgements of what is in flight clock them, and they are fewer than what they follow. New data fills the rest of the
 //! window; at the end, where there is none, they take all of it.
-//!
-//! A copy has to gain something ([`Connection::gains_by_copying`]): it arrives before the original, and takes no place of new
-//! data. Between the sending of a segment on the slow path and its acknowledgement the connection can carry one window. If
-//! the fast path alone carries no more in that time, the window opens soon enough without copies, and each would take the
-//! place of new data.
 
 use super::connection::{Connection, ConnectionPhase};
 use super::mapping::Mapping;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{Endpoint, Why};
 use anabranch_multipath::PathId;
-use anabranch_multipath::buffer::holds_back;
 use anabranch_multipath::congestion::PenaltyInSlowStart;
 use anabranch_multipath::policy::Penalisation;
 use anabranch_wire::Packet;
 
-/// Round trips after which a path that held up the others begins a new phase.
-const EXCUSED_AFTER: u64 = 3;
-
 /// What a slower path has under way.
-#[derive(Clone, Copy)]
 struct HeldUp {
     /// The path that has it.
     holder: usize,
@@ -68,9 +58,6 @@ impl Connection {
         let slow = self.states[held.holder].srtt;
         self.states.iter_mut().filter(|s| s.srtt >= slow).for_each(|s| s.queueable = 0);
         let path = self.choose(now, held.end - held.start, None)?;
-        if !ending && !self.gains_by_copying(now, &first, path) {
-            return None;
-        }
         self.opportunistic_at = Some(now);
         if held.start == una && !ending {
             self.penalise(now, (held.holder, path.index()));
@@ -95,21 +82,8 @@ impl Connection {
         held.min_by_key(|held| held.start)
     }
 
-    /// A copy of the left edge on `path` is acknowledged before the original, and the window holds `path` back.
-    fn gains_by_copying(&self, now: Time, first: &HeldUp, path: PathId) -> bool {
-        let (slow, fast) = (&self.states[first.holder], &self.states[path.index()]);
-        let (Some(slow_rtt), Some(fast_rtt)) = (slow.srtt, fast.srtt) else { return true };
-        let sent_at = self.subflows[first.holder].sent_at(first.start);
-        if is_due_first(now, sent_at, (slow_rtt, fast_rtt)) {
-            return false;
-        }
-        holds_back(self.send_window(), slow_rtt, (fast.cwnd, fast_rtt))
-    }
-
-    /// The path that holds up the data gets half of its window, at most once a round trip. The first round trip of a phase in
-    /// which it holds up the data is excused: a packet may have been lost, or the windows may just have met the buffer. Unless any
-    /// is to blame, one that carries more than the path in whose way it is is not: what is on its way there is much because it is
-    /// fast.
+    /// The path that holds up the data gets half of its window, at most once a round trip. Unless any is to blame, one that
+    /// carries more than the path in whose way it is is not: what is on its way there is much because it is fast.
     fn penalise(&mut self, now: Time, (holder, other): (usize, usize)) {
         let rate = |index: usize| {
             let state = &self.states[index];
@@ -125,38 +99,10 @@ impl Connection {
         }
         let subflow = &mut self.subflows[holder];
         let interval = subflow.block.rtt().srtt().unwrap_or(Duration::ZERO);
-        let begun =
-            subflow.holds_up.filter(|&(_, last)| now <= last + interval.saturating_mul(EXCUSED_AFTER));
-        let since = begun.map_or(now, |(since, _)| since);
-        subflow.holds_up = Some((since, now));
-        if now < since + interval {
-            return;
-        }
         if subflow.penalised_at.is_none_or(|at| now >= at + interval) {
             subflow.penalised_at = Some(now);
             self.tally.penalisations += 1;
             self.congestion.penalise(now, PathId(holder as u8), PenaltyInSlowStart::Unbounded);
         }
-    }
-}
-
-/// The acknowledgement of a segment is due before that of a copy which leaves now. One that is overdue has no such date: its path
-/// has become slower, or has lost it.
-fn is_due_first(now: Time, sent_at: Option<Time>, (slow, fast): (Duration, Duration)) -> bool {
-    sent_at.map(|at| at + slow).is_some_and(|due| now <= due && due <= now + fast)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copy_waits_for_an_original_that_is_due() {
-        let at = |ms| Time::ZERO + Duration::from_millis(ms);
-        let rtts = (Duration::from_millis(2_000), Duration::from_millis(100));
-        // Sent at 500 ms, due at 2,500 ms; a copy takes 100 ms.
-        let due_first = |now| is_due_first(at(now), Some(at(500)), rtts);
-        assert_eq!([600, 2_399, 2_400, 2_500, 2_501].map(due_first), [false, false, true, true, false]);
-        assert!(!is_due_first(at(600), None, rtts));
     }
 }

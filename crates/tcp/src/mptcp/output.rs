@@ -20,9 +20,6 @@ use anabranch_wire::{Packet, Payload};
 
 /// SYNs with `MP_CAPABLE` before one without.
 const CAPABLE_SYNS: u32 = 2;
-/// Segments that may leave on a path for each thing that happens, while paths share a crowded buffer: an initial window of
-/// RFC 6928.
-const MAX_BURST: u64 = 10;
 /// Room for all options of a segment.
 const MAX_OPTIONS: u32 = 40;
 
@@ -240,19 +237,11 @@ impl Connection {
         self.send.edge.saturating_sub(self.send.una).min(self.config.tcp.send_buffer)
     }
 
-    /// Paths share a buffer of which more than half is taken: what one path's acknowledgement frees, another with a large window
-    /// could send all at once, at more than the rate of its link.
-    fn is_crowded(&self) -> bool {
-        let several = self.subflows.iter().filter(|subflow| subflow.is_usable()).nth(1).is_some();
-        several && 2 * (self.send.written - self.send.una) > self.send_window()
-    }
-
     /// The paths' states for the scheduler. A path whose room is less than a full segment has none.
     fn snapshot_paths(&mut self, now: Time) {
         let receive_window = self.receive_window();
         let least = self.send.unassigned().1.max(1);
         let rates = self.config.scheduler.wants_rates;
-        let crowded = self.is_crowded();
         self.states.clear();
         for (index, subflow) in self.subflows.iter_mut().enumerate() {
             let id = PathId(index as u8);
@@ -264,8 +253,7 @@ impl Connection {
                 let mut context = crate::tcp::Context { now, congestion, receive_window };
                 queueable = subflow.block.sendable(&mut context);
                 cwnd = self.congestion.window(id);
-                let burst = crowded && subflow.burst >= MAX_BURST * u64::from(mss);
-                if burst || queueable < u64::from(mss).min(least) {
+                if queueable < u64::from(mss).min(least) {
                     queueable = 0;
                 }
             }

@@ -126,10 +126,6 @@ pub(super) struct Subflow {
     pub transient: bool,
     /// Last penalisation.
     pub penalised_at: Option<Time>,
-    /// Since when it has held up the others, and when it did so last.
-    pub holds_up: Option<(Time, Time)>,
-    /// Bytes of data that have left on it since something happened.
-    pub burst: u64,
     /// How long data waited that it did not take.
     pub blocked: Blocked<WaitCause, 2>,
 }
@@ -161,8 +157,6 @@ impl Subflow {
             reset_again: None,
             transient: false,
             penalised_at: None,
-            holds_up: None,
-            burst: 0,
             blocked: Blocked::default(),
         }
     }
@@ -288,16 +282,8 @@ impl Subflow {
         (mapping.start <= position).then(|| mapping.data + (position - mapping.start))
     }
 
-    /// When the segment that carries this byte of the data left, while the subflow has not acknowledged it.
-    pub fn sent_at(&self, data: u64) -> Option<Time> {
-        let holds = |m: &&Mapping| m.data <= data && data < m.data + u64::from(m.len);
-        let mapping = self.sent.iter().find(holds)?;
-        self.block.sent_at(mapping.start + (data - mapping.data))
-    }
-
     /// Data leaves on it.
     pub fn carry(&mut self, mapping: Mapping) {
-        self.burst += u64::from(mapping.len);
         self.identical &= mapping.start == mapping.data;
         self.sent.push_back(mapping);
     }
