@@ -7,7 +7,7 @@
 
 use anabranch_base::time::{Duration, Time};
 
-/// What a buffer begins with, bytes (the middle of Linux's `tcp_rmem`, rounded).
+/// Initial size of a buffer, bytes (the middle of Linux's `tcp_rmem`, rounded).
 const FIRST: u64 = 128_000;
 
 /// Added to twice what was read, segments, so that a small window does not hold the initial one up.
@@ -18,7 +18,7 @@ const SPARE: u64 = 16;
 pub(super) struct ReceiveSpace {
     size: u64,
     max: u64,
-    /// Bytes read in the last round trip that counted, the most so far.
+    /// Most bytes read in one of the counted round trips up to now.
     per_round: u64,
     /// When this round trip began, and how many bytes had been read then.
     round: (Time, u64),
@@ -35,12 +35,12 @@ impl ReceiveSpace {
         self.size
     }
 
-    /// The application has read `read` bytes so far; a round trip takes `rtt`, and segments carry `mss` bytes.
+    /// The application has read `read` bytes in total; a round trip takes `rtt`, and segments carry `mss` bytes.
     pub(super) fn on_read(&mut self, now: Time, read: u64, (rtt, mss): (Option<Duration>, u32)) {
         let (began, before) = self.round;
         let Some(rtt) = rtt.filter(|&rtt| self.size < self.max && now.since(began) >= rtt) else { return };
         let copied = read - before;
-        // What was read over several round trips, because the application paused, is no rate.
+        // Data read over several round trips, because the application paused, gives no rate.
         if copied > self.per_round && now.since(began) < rtt.saturating_mul(2) {
             let needed = 2 * copied + SPARE * u64::from(mss);
             let ahead = u128::from(needed) * u128::from(2 * (copied - self.per_round))
@@ -92,7 +92,7 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(100);
 
-    /// The size after each of several round trips in which so many bytes were read.
+    /// The size after each of several round trips; `reads` contains the bytes read in each.
     fn sizes(reads: &[u64], pause: Duration) -> Vec<u64> {
         let mut space = ReceiveSpace::new(10_000_000, true);
         let (mut now, mut read) = (Time::ZERO, 0);
@@ -110,13 +110,13 @@ mod tests {
     fn a_window_stays_ahead_of_a_sender_that_doubles() {
         let reads = [20_000, 40_000, 80_000, 160_000, 320_000];
         for (size, read) in sizes(&reads, Duration::ZERO).into_iter().zip(reads) {
-            // Twice as much comes in the next round trip, and half of what comes in the one after it may be on the way.
+            // The next round trip brings twice as much, and half of the data of the one after it may be in flight.
             assert!(size >= 3 * read, "{size} after {read}");
         }
     }
 
     #[test]
-    fn a_steady_reader_and_one_that_pauses_keep_what_they_have() {
+    fn steady_and_pausing_readers_keep_their_buffer_size() {
         let steady = sizes(&[500_000; 20], Duration::ZERO);
         assert_eq!(steady[1], steady[19]);
         assert_eq!(sizes(&[500_000; 20], RTT.saturating_mul(3))[19], FIRST);

@@ -22,7 +22,7 @@ pub struct Connection {
     block: Tcb,
     congestion: Box<dyn CongestionControl>,
     receive_space: ReceiveSpace,
-    /// Of the host; what the connection begins with comes from it.
+    /// Secrets of the host, from which the connection's initial numbers are derived.
     secrets: Secrets,
     /// The initial sequence number, if it was given away before.
     forced_sequence: Option<Serial>,
@@ -42,7 +42,7 @@ pub struct Connection {
     events: VecDeque<Event>,
 }
 
-/// What the application has been told.
+/// State that was last reported to the application.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     connected: bool,
@@ -94,7 +94,7 @@ impl Connection {
         }
     }
 
-    /// The connection begins, with whom is known now.
+    /// Begins the connection now that the remote endpoint is known.
     fn begin(&mut self, now: Time, remote: SocketAddr) {
         let mut numbers = Numbers::new(&self.secrets, now, (self.block.local(), remote));
         numbers.sequence = self.forced_sequence.unwrap_or(numbers.sequence);
@@ -173,7 +173,7 @@ impl Connection {
         if available == 0 {
             self.block.ran_dry(&context);
         }
-        // What else is written waits behind it, and asking again at this moment would find the same.
+        // Other written data waits behind this data, so that another call at this moment would have the same result.
         self.waits = (available >= u64::from(self.block.mss())).then_some(now);
         None
     }
@@ -292,7 +292,7 @@ impl Endpoint for Connection {
                 self.block.on_unreachable(Serial(quote.number), what);
             }
             NetworkEvent::AddressUp { address, mtu } if address == ends.0.ip() => {
-                // What comes back is not wider for it than its paths were known to be.
+                // The interface returns with its MTU, but its paths are not wider than they were known to be.
                 let known = if self.address_lost { self.block.interface_mtu() } else { u32::MAX };
                 self.block.set_interface_mtu(&mut context, mtu.min(known));
                 if core::mem::take(&mut self.address_lost) {

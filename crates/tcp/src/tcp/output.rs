@@ -1,5 +1,5 @@
-//! What a block sends, in order of urgency: resets and handshake, retransmissions, new data, and what is left (FIN,
-//! probes, bare acknowledgements).
+//! Output of a block in order of urgency: resets and handshake, retransmissions, new data, and the rest (FIN, probes,
+//! bare acknowledgements).
 
 use super::input::window_shift;
 use super::phase::RecoveryPhase;
@@ -25,7 +25,7 @@ impl Tcb {
         self.reset.is_some() || self.syn_due || retransmits
     }
 
-    /// Resets, handshake segments and retransmissions: what comes before new data.
+    /// Returns resets, handshake segments and retransmissions, which precede new data.
     pub fn poll_urgent(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         if let Some((seq, ack)) = self.reset.take() {
             return Some(self.reset_segment(seq, ack));
@@ -174,8 +174,8 @@ impl Tcb {
         self.is_synchronised() && (at_once || (idle && once_idle))
     }
 
-    /// What is left when there is no urgent segment and no data to send now: probes, FIN, doubtful segments, a bare
-    /// acknowledgement. `idle` means that the owner has no new data at all.
+    /// Returns the other segments when there is no urgent segment and no data to send now: probes, FIN, doubtful
+    /// segments, a bare acknowledgement. `idle` means that the owner has no new data at all.
     pub fn poll_rest(&mut self, context: &mut Context<'_>, idle: bool) -> Option<Packet> {
         if !self.has_rest(idle) {
             return None;
@@ -272,7 +272,7 @@ impl Tcb {
         ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.clock.offset)
     }
 
-    /// A segment at `position` with acknowledgement, window, timestamps and as many SACK blocks as fit beside
+    /// A segment at `position` with acknowledgement, window, timestamps and as many SACK blocks as fit in addition to
     /// `payload` bytes and the owner's options.
     fn base(&mut self, context: &Context<'_>, position: u64, payload: u32) -> Packet {
         let mut packet = self.blank(self.first.add(position as u32), Flags::ACK);

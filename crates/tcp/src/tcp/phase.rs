@@ -1,6 +1,6 @@
-//! Where a sender stands between losses, and what it counts there.
+//! Phase of a sender between losses, and its counters in that phase.
 
-/// What an acknowledgement brought.
+/// Effects of one acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckNews {
     /// Sequence numbers by which the cumulative acknowledgement advanced.
@@ -18,9 +18,9 @@ pub(super) struct AckNews {
 pub(super) enum Frto {
     /// The lowest segment was sent again; the first acknowledgement decides what follows.
     First,
-    /// New data goes out in place of further retransmissions; its acknowledgement tells.
+    /// New data is sent in place of further retransmissions; its acknowledgement decides.
     NewData,
-    /// It has told, or could not.
+    /// The decision has been made, or was impossible.
     Over,
 }
 
@@ -33,8 +33,8 @@ pub(super) enum RecoveryPhase {
     Recovery { until: u64, rescued: bool },
     /// After a timeout, until everything below `until` is acknowledged.
     Loss { until: u64, frto: Frto },
-    /// What was too long for the path is sent again in pieces, until everything below `until` is acknowledged. No sign of
-    /// congestion, so the window stays.
+    /// Segments too long for the path are retransmitted in pieces, until everything below `until` is acknowledged.
+    /// This is no sign of congestion, so the window stays.
     Resegmented { until: u64 },
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prr_sends_in_proportion_to_what_is_delivered() {
+    fn prr_sends_in_proportion_to_delivered_bytes() {
         // 20 segments of 100 bytes in flight, threshold 10: every second delivery sends one.
         let mut prr = Prr::start(2000);
         let mut out = 0;
@@ -96,7 +96,7 @@ mod tests {
             }
         }
         assert_eq!(out, 5);
-        // Below the threshold it may send what was delivered and not replaced, 600 so far, and one segment more.
+        // Below the threshold the allowance is the bytes delivered and not replaced, 600 here, and one segment more.
         prr.on_ack(100, true, (200, 1000, 100));
         assert_eq!(prr.allowance, 700);
         // But never beyond the threshold.

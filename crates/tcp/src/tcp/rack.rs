@@ -1,5 +1,5 @@
-//! The state of RACK-TLP (RFC 8985): losses by time instead of by counting, and probes for the tail. What a connection
-//! does with it is in `time_based.rs`.
+//! State of RACK-TLP (RFC 8985): loss detection by time instead of by counting, and probes for the tail.
+//! `time_based.rs` applies it to a connection.
 //!
 //! Segments are also queued in the order in which they were last sent. Detection looks only at the head of that queue,
 //! so a segment costs one look-up whether it is lost, delivered or sent again.
@@ -55,7 +55,7 @@ impl Rack {
         }
     }
 
-    /// What was agreed upon lets it work, or not: it goes by SACK (RFC 8985 §4).
+    /// Enables RACK-TLP if SACK, which it requires, was negotiated (RFC 8985 §4).
     pub fn enable(&mut self, enabled: bool) {
         self.enabled = enabled;
     }

@@ -1,4 +1,4 @@
-//! Rate samples and pacing: what a block tells a control that wants them, and where the pacer holds it back.
+//! Rate samples for congestion controls that use them, and pacing of a block.
 
 use super::tcb::{Context, Tcb};
 use anabranch_base::time::Time;
@@ -7,7 +7,7 @@ use anabranch_multipath::shared_bottleneck::{DelaySample, RelativeDelay};
 use anabranch_wire::tcp::Timestamps;
 
 impl Tcb {
-    /// Congestion control has just been told of the path.
+    /// Congestion control has just been informed of the path.
     pub(super) fn start_rate(&mut self, context: &Context<'_>) {
         self.rate = PathRate::for_path(&*context.congestion, self.path);
         self.board.log_losses(self.rate.is_some());
@@ -42,9 +42,12 @@ impl Tcb {
         }
     }
 
-    /// An acknowledgement of new data has arrived, and the newest segment that it acknowledges left at `sent`: tells what it
-    /// says about the path's delay. The peer stamps it when it acknowledges (RFC 7323 §3.2). What it echoes is the stamp of the
-    /// oldest segment that it has not acknowledged (§4.3), and would count in how long it waited for the newest.
+    /// Reports a sample of the path's delay to congestion control, after an acknowledgement of new data; the newest
+    /// segment that it acknowledges was sent at `sent`.
+    ///
+    /// The peer's timestamp shows when the acknowledgement was sent (RFC 7323 §3.2). The echoed timestamp is
+    /// unsuitable: it is the one of the oldest segment not yet acknowledged (§4.3), and would include the time in
+    /// which that segment waited for the newest.
     pub(super) fn tell_delay(&self, context: &mut Context<'_>, sent: Time, timestamps: Option<Timestamps>) {
         let delay = match timestamps.filter(|_| self.agreed.timestamps) {
             Some(Timestamps { value, .. }) => {
@@ -71,7 +74,7 @@ impl Tcb {
         self.rate.as_ref().is_some_and(|rate| rate.is_modelled())
     }
 
-    /// Congestion control is told of rates, or paces.
+    /// Congestion control uses rate samples, or paces.
     pub(crate) fn has_rate(&self) -> bool {
         self.rate.is_some()
     }

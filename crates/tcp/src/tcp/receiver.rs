@@ -34,9 +34,9 @@ pub(crate) struct Receiver {
     pending: Pending,
     /// Payload bytes since the last acknowledgement sent.
     unacknowledged: u64,
-    /// Largest payload seen: what "full-sized" means to the delayed acknowledgement.
+    /// Largest payload seen, which is a "full-sized" segment for the delayed acknowledgement.
     full_sized: u32,
-    /// Largest payload of one packet: what is larger has been put together on the way (GRO) and counts as several.
+    /// Largest payload of one packet. A larger one has been merged on the way (GRO) and counts as several.
     largest: u32,
     /// The payload that arrived last, and where it starts.
     arrived: (u64, Payload),
@@ -85,7 +85,7 @@ impl Receiver {
         self.ahead.covered()
     }
 
-    /// Positions of what waits for a gap to close, ascending.
+    /// Positions of out-of-order data, ascending.
     pub fn ahead(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ahead.iter()
     }
@@ -112,7 +112,7 @@ impl Receiver {
         Some((payload.part((start - first) as u32, (end - start) as u32), start))
     }
 
-    /// A segment arrives: what was kept of the last one is history.
+    /// A segment arrives: discards the list of parts kept of the previous one.
     pub fn forget_kept(&mut self) {
         self.kept.clear();
     }
@@ -181,8 +181,8 @@ impl Receiver {
         new
     }
 
-    /// Whether the peer's stream ends at `at`, where a FIN says so. The first FIN decides, unless it contradicts what
-    /// has already arrived.
+    /// Whether the peer's stream ends at `at`, the position of a FIN. The first FIN decides, unless it contradicts
+    /// data that has already arrived.
     fn ends_at(&mut self, at: u64) -> bool {
         let possible = at >= self.nxt && self.ahead.last().is_none_or(|(_, end)| end <= at);
         if self.fin.is_none() && possible {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_block_comes_first_and_merged_ones_are_reported_once() {
+    fn sack_reports_newest_block_first_and_merges_blocks() {
         let mut r = Receiver::new();
         arrive(&mut r, 0, 1000);
         arrive(&mut r, 2000, 1000);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_beyond_a_gap_is_followed_by_the_block_around_it() {
+    fn dsack_beyond_gap_precedes_enclosing_block() {
         let mut r = Receiver::new();
         arrive(&mut r, 2000, 1000);
         arrive(&mut r, 4000, 1000);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn every_second_full_segment_is_acknowledged_at_once_and_a_lone_one_after_the_delay() {
+    fn lone_full_segment_gets_delayed_acknowledgement() {
         let mut r = Receiver::new();
         arrive(&mut r, 0, 1000);
         assert!(!r.wants_ack());
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_was_put_together_on_the_way_counts_as_several() {
+    fn merged_segment_counts_as_several() {
         let mut r = Receiver::new();
         r.set_full_size(1000);
         arrive(&mut r, 0, 64_000);

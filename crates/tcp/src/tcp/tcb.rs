@@ -1,8 +1,8 @@
 //! The transmission control block: state and timers of one TCP connection or Multipath TCP subflow.
 //!
-//! It owns sequence numbers, the scoreboard, reassembly and timers, and nothing above them: what data there is to send,
-//! how much window to advertise and which congestion control decides come in with each call (see [`Context`]). A TCP
-//! connection and an MPTCP connection are two owners of the same block.
+//! It owns sequence numbers, the scoreboard, reassembly and timers, and nothing above them. Each call passes the data
+//! to send, the window to advertise and the congestion control that decides (see [`Context`]). A TCP connection and
+//! an MPTCP connection are two owners of the same block.
 //!
 //! Input is in `input.rs`, output in `output.rs`, loss detection in `recovery.rs` and `rack.rs`.
 
@@ -54,7 +54,7 @@ pub enum State {
     Closed(Reason),
 }
 
-/// What the owner of a block hands in with each call.
+/// Values that the owner of a block passes with each call.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// Now.
@@ -78,7 +78,7 @@ pub struct Route {
     pub mtu: u32,
 }
 
-/// What was agreed upon in the handshake.
+/// Options negotiated in the handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Agreed {
     pub timestamps: bool,
@@ -105,7 +105,7 @@ pub(super) enum Fin {
 pub(super) struct EcnState {
     /// Receiver: echo until the sender has answered with CWR.
     pub echo: bool,
-    /// Sender: tell the receiver that the window was reduced.
+    /// Sender: announce the reduced window to the receiver (CWR).
     pub reduced: bool,
     /// Sender: no further reduction before this offset is acknowledged.
     pub reduced_until: u64,
@@ -114,9 +114,9 @@ pub(super) struct EcnState {
 /// RFC 7323 §4 and §5.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
-    /// Added to the clock so that it tells nothing about uptime.
+    /// Added to the clock to hide the uptime.
     pub offset: u32,
-    /// The value to echo, and when it came.
+    /// The value to echo, and the time when it arrived.
     pub recent: u32,
     pub recent_at: Time,
     /// Position that the last acknowledgement sent had reached.
@@ -155,7 +155,7 @@ pub struct Tcb {
     pub(super) reserved: (u32, u32),
     /// Largest payload of a segment.
     pub(super) mss: u32,
-    /// What the peer accepts, from its MSS option.
+    /// Largest segment that the peer accepts, from its MSS option.
     pub(super) peer_mss: u32,
 
     /// Sequence number of the first data byte; positions count from it.
@@ -174,7 +174,7 @@ pub struct Tcb {
     pub(super) suspect: Option<Suspect>,
     /// For a control that wants rate samples or paces.
     pub(super) rate: Option<Box<PathRate>>,
-    /// Congestion control is told of delays.
+    /// Congestion control uses samples of delay.
     pub(super) tells_delays: bool,
     /// Duplicate acknowledgements in a row.
     pub(super) duplicates: u32,
@@ -294,7 +294,7 @@ impl Tcb {
         self.shared_window = false;
     }
 
-    /// The owner adds so many option bytes to segments with payload, and to those without.
+    /// Reserves room for the owner's option bytes: in segments with payload, and in those without.
     pub fn reserve_options(&mut self, congestion: &mut dyn CongestionControl, reserved: (u32, u32)) {
         self.reserved = reserved;
         self.update_mss();
@@ -314,7 +314,7 @@ impl Tcb {
         self.mss = space.saturating_sub(options).max(1);
     }
 
-    /// What congestion control needs to know of this path.
+    /// Description of this path for congestion control.
     pub(super) fn path_setup(&self) -> PathSetup {
         let mss = u64::from(self.mss);
         // RFC 5681 §3.1: after a lost SYN the initial window is one segment.
@@ -360,7 +360,7 @@ impl Tcb {
         !matches!(self.state, State::Listen | State::SynSent | State::SynReceived | State::Closed(_))
     }
 
-    /// What `available` bytes wait for, now that nothing more goes out.
+    /// Why `available` bytes wait, now that no more data is sent.
     pub(crate) fn waits_for(&self, available: u64) -> Option<WaitCause> {
         if available == 0 || !self.is_synchronised() {
             return None;
@@ -419,7 +419,7 @@ impl Tcb {
         &self.rtt
     }
 
-    /// The round-trip time as the receiver of data knows it: from timestamps, otherwise from what it sent itself.
+    /// The round-trip time that a receiver of data knows: from timestamps, otherwise from its own segments.
     pub(super) fn receive_rtt(&self) -> Option<Duration> {
         self.clock.age.smoothed().or(self.rtt.srtt())
     }
@@ -434,7 +434,7 @@ impl Tcb {
         self.peer.bytes
     }
 
-    /// What it is set to.
+    /// Settings of the block.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -449,12 +449,12 @@ impl Tcb {
         self.board.sacked_bytes()
     }
 
-    /// Positions of what waits for a gap to close.
+    /// Positions of out-of-order data.
     pub(crate) fn ahead(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.receiver.ahead()
     }
 
-    /// Counts of what happened so far.
+    /// Counts of events up to now.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -492,7 +492,7 @@ impl Tcb {
         self.end(Reason::Aborted);
     }
 
-    /// Ends the connection without a word on the wire.
+    /// Ends the connection without sending a segment.
     pub fn end(&mut self, reason: Reason) {
         if !matches!(self.state, State::Closed(_)) {
             self.state = State::Closed(reason);
@@ -513,8 +513,8 @@ impl Tcb {
         u64::from(window) << self.agreed.receive_shift
     }
 
-    /// Ends the block as far as this side is concerned, without a word and without forgetting it: a later
-    /// [`abort`](Self::abort) can still tell the peer.
+    /// Ends the block on this side without sending a segment, but keeps its state: a later [`abort`](Self::abort) can
+    /// still send an RST to the peer.
     pub fn suspend(&mut self) {
         self.end(Reason::Aborted);
     }
@@ -557,8 +557,8 @@ impl Tcb {
         self.probe_due = true;
     }
 
-    /// What an ended connection leaves with its host while segments of it may be on the way (TIME-WAIT), and between whom
-    /// it was.
+    /// State of an ended connection that its host keeps while segments of it may be in flight (TIME-WAIT), with its
+    /// addresses and ports.
     pub fn remains(&self) -> Option<(Tuple, TimeWaitState)> {
         let timestamps = self.agreed.timestamps.then_some((self.clock.recent, self.clock.offset));
         let next_sequence = self.first.add(self.nxt as u32);
@@ -566,14 +566,14 @@ impl Tcb {
         (self.state == State::TimeWait).then_some(((self.local, self.remote), remains))
     }
 
-    /// What of the report changes with nearly every packet.
+    /// The part of the report that changes with nearly every packet.
     #[inline]
     pub(crate) fn gauge(&self, congestion: &dyn CongestionControl) -> Gauge {
         let cwnd = if self.is_synchronised() { congestion.window(self.path) } else { 0 };
         Gauge { cwnd, outstanding: self.board.pipe(), srtt: self.rtt.srtt() }
     }
 
-    /// What has come, of which so much was new to whom it is for.
+    /// Reports `new` bytes that arrived between this block's endpoints.
     pub const fn arrival(&self, new: u64) -> Arrival {
         Arrival { local: self.local, remote: self.remote, new }
     }

@@ -1,8 +1,9 @@
-//! What a block waits for, and what it does when the time has come: retransmission (RFC 6298), the probing of a closed
-//! window (RFC 9293 §3.8.6.1), keep-alives (§3.8.4), the user timeout (§3.8.3, RFC 5482) and TIME-WAIT.
+//! Actions of a block when a deadline passes: retransmission (RFC 6298), the probing of a closed window (RFC 9293
+//! §3.8.6.1), keep-alives (§3.8.4), the user timeout (§3.8.3, RFC 5482) and TIME-WAIT.
 //!
-//! A peer that answers lives, whatever it says: a window that it keeps closed, or closed over data that had left, ends no
-//! connection (§3.8.6.1). One that has not been heard of for long behind a closed window is given up like any other.
+//! A peer that answers is alive, whatever its answer contains: a window that it keeps closed, or closed over data
+//! already sent, ends no connection (§3.8.6.1). A peer behind a closed window that has been silent for too long is
+//! given up like any other.
 
 use super::deadlines::{Life, Timers};
 use super::tcb::{Context, State, Tcb};
@@ -44,7 +45,7 @@ impl Tcb {
         self.state == State::SynSent && self.timers.retransmit.is_some_and(|at| at <= now)
     }
 
-    /// Its SYN has not reached anybody, as a router says.
+    /// The SYN has not reached the peer, as a router reported.
     pub fn syn_is_unreachable(&self) -> bool {
         self.state == State::SynSent && self.unreachable
     }
@@ -109,7 +110,7 @@ impl Tcb {
     }
 
     fn on_retransmission_timeout(&mut self, context: &mut Context<'_>) {
-        // What is sent again to a closed window is a probe.
+        // A retransmission into a closed window is a probe.
         if !self.is_shut_out(context.now) || self.attempts < self.config.retries {
             self.attempts += 1;
         }

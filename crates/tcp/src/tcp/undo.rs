@@ -1,10 +1,14 @@
 //! Reactions to losses that were none: how they are found out, and undone.
 //!
-//! A segment that is late looks like one that is lost. Three signs tell, when it arrives, that a retransmission was
-//! needless: the acknowledgement echoes a timestamp from before it (the Eifel detection, RFC 3522), the receiver reports
-//! every retransmission as a duplicate (D-SACK, RFC 2883 and RFC 3708), or after a timeout what was sent only once is
-//! acknowledged, while new data was sent in place of more retransmissions (F-RTO, RFC 5682 §3). Window and threshold are
-//! then what they were before (RFC 4015), and what still waits to be retransmitted is in flight again.
+//! A late segment looks like a lost one. Three signs show, when it arrives, that a retransmission was spurious:
+//!
+//! - the acknowledgement echoes a timestamp from before the retransmission (Eifel detection, RFC 3522);
+//! - the receiver reports every retransmission as a duplicate (D-SACK, RFC 2883 and RFC 3708);
+//! - after a timeout, data that was sent only once is acknowledged, while new data was sent in place of more
+//!   retransmissions (F-RTO, RFC 5682 §3).
+//!
+//! Window and threshold are then restored (RFC 4015), and segments that still wait to be retransmitted are in flight
+//! again.
 
 use super::phase::{AckNews, Frto, RecoveryPhase};
 use super::tcb::{Context, Tcb};
@@ -28,7 +32,7 @@ impl Tcb {
     /// A retransmission leaves.
     pub(super) fn suspect_retransmitted(&mut self, context: &Context<'_>, start: u64, len: u32) {
         if self.phase == RecoveryPhase::Open {
-            return; // a probe of the tail, which has a detection of its own (RFC 8985 §7.4)
+            return; // a tail loss probe, which has its separate detection (RFC 8985 §7.4)
         }
         let stamp = self.clock_value(context.now);
         if let Some(suspect) = &mut self.suspect {
@@ -49,8 +53,8 @@ impl Tcb {
             && self.agreed.timestamps
             && let Some(Timestamps { echo, .. }) = timestamps
         {
-            // A duplicate says that the first acknowledgement was lost, and tells nothing of what followed (RFC 3522 §3.2
-            // step 6).
+            // A duplicate shows that the first acknowledgement was lost, and gives no information about later ones
+            // (RFC 3522 §3.2 step 6).
             spurious = suspect.told_by(echo) && news.duplicate.is_none();
         }
         if self.rack.probe.is_none()
@@ -70,7 +74,7 @@ impl Tcb {
             Frto::Over => return false,
             // Step 2: if the first acknowledgement after the timeout goes on, new data is sent.
             Frto::First if news.acked > 0 => Frto::NewData,
-            // Step 3: what was sent only once, and before the timeout, has arrived.
+            // Step 3: data that was sent only once, and before the timeout, has arrived.
             Frto::NewData if self.nxt > until => {
                 if news.original.is_some_and(|start| start < until) {
                     return true;
@@ -84,7 +88,7 @@ impl Tcb {
         false
     }
 
-    /// Retransmissions wait for what the acknowledgement of new data tells.
+    /// Retransmissions wait until the acknowledgement of new data decides.
     pub(super) fn holds_for_new_data(&self) -> bool {
         matches!(self.phase, RecoveryPhase::Loss { frto: Frto::NewData, .. })
     }
@@ -105,7 +109,7 @@ impl Tcb {
         self.counters.undone += 1;
         context.congestion.on_spurious(context.now, self.path);
         if matches!(self.phase, RecoveryPhase::Loss { .. }) {
-            // What the retransmission seemed to show of the time of delivery does not hold.
+            // The delivery time that the retransmission seemed to show does not hold.
             self.rack.newest = (Time::ZERO, 0);
         }
         match self.phase {

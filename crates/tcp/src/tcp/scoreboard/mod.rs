@@ -1,12 +1,12 @@
-//! The sender's record of what is outstanding: RFC 6675's scoreboard over whole segments.
+//! The sender's record of outstanding data: RFC 6675's scoreboard over whole segments.
 //!
-//! Segments stand in a deque in sequence order, so the one at an offset is found by binary search and a cumulative
-//! acknowledgement takes from the front. What is already selectively acknowledged is also kept as merged ranges: a
-//! SACK block that repeats known news costs one look-up, whatever its length. Marks of loss only move forward, so
+//! Segments stand in a deque in sequence order, so that the one at an offset is found by binary search and a
+//! cumulative acknowledgement takes from the front. Selectively acknowledged data is also kept as merged ranges: a
+//! SACK block that repeats a known range costs one look-up, whatever its length. Marks of loss only move forward, so
 //! every segment is visited once per recovery. No operation walks the whole list.
 //!
-//! A box on the way may split segments, so an acknowledgement may end inside of one. The segment is cut there: the parts have
-//! fates of their own, and only what is missing is sent again.
+//! A middlebox may split segments, so an acknowledgement may end inside one. The segment is cut there: each part has
+//! a separate state, and only the missing part is retransmitted.
 
 use anabranch_base::time::Time;
 use anabranch_multipath::buffer::RangeSet;
@@ -18,7 +18,7 @@ pub(crate) const DUP_THRESHOLD: u64 = 3;
 /// more; then a segment has arrived once all of it has.
 const MAX_CUTS: u32 = 8192;
 
-/// What is believed of an outstanding segment.
+/// Assumed state of an outstanding segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// On its way.
@@ -67,13 +67,13 @@ impl Sent {
     }
 }
 
-/// What a cumulative acknowledgement took away.
+/// Data removed by a cumulative acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Acked {
-    /// When the oldest segment was sent that this acknowledgement, and not an earlier SACK, reports. `None` if a segment
-    /// among them was sent twice: what lay behind it may have waited for it at the receiver.
+    /// Send time of the oldest segment that this acknowledgement, and not an earlier SACK, reports. `None` if one of
+    /// the segments was sent twice: data behind it may have waited for it at the receiver.
     pub oldest: Option<Time>,
-    /// The same of the newest.
+    /// The same for the newest segment.
     pub newest: Option<Time>,
     /// Bytes that no SACK had reported before.
     pub delivered: u64,
@@ -96,7 +96,7 @@ pub(crate) struct Scoreboard {
     waiting: u64,
     /// How often segments were cut since nothing was selectively acknowledged.
     cuts: u32,
-    /// What has been marked lost, start and end, if somebody asks.
+    /// Ranges marked lost, start and end, if `log_losses` requested them.
     losses: Option<Vec<(u64, u64)>>,
 }
 
@@ -129,7 +129,7 @@ impl Scoreboard {
         self.sacked.last().map(|(_, end)| end)
     }
 
-    /// Whether to keep a list of what is marked lost.
+    /// Whether to keep a list of ranges marked lost.
     pub fn log_losses(&mut self, wanted: bool) {
         self.losses = wanted.then(Vec::new);
     }
@@ -307,7 +307,7 @@ impl Scoreboard {
             if self.segments[index].start >= below {
                 break;
             }
-            // A SACK may begin inside this segment: its retransmission must not be marked with what follows.
+            // A SACK may begin inside this segment: its retransmission must not be marked with the data behind it.
             mark = mark.max(self.segments[index].end());
             self.mark_lost(index);
         }
@@ -359,8 +359,8 @@ impl Scoreboard {
         self.cursor = self.segments.front().map_or(self.cursor, |front| front.start);
     }
 
-    /// What waits to be retransmitted was not lost after all: it is in flight again. Tells when each of these segments
-    /// left and where it begins, oldest first.
+    /// Segments that wait to be retransmitted were not lost after all and are in flight again. Returns the send time
+    /// and the position of each, oldest first.
     pub fn restore(&mut self) -> Vec<(Time, u64)> {
         let mut restored = Vec::new();
         for segment in self.segments.iter_mut().filter(|segment| segment.fate == Fate::Lost) {
@@ -414,7 +414,7 @@ impl Scoreboard {
             }
             Fate::Resent => Fate::Resent,
             Fate::InFlight | Fate::Doubled => Fate::Doubled,
-            Fate::Arrived => unreachable!("what has arrived is not sent again"),
+            Fate::Arrived => unreachable!("a segment that has arrived is not retransmitted"),
         };
         segment.ambiguous = true;
         segment.at = now;
@@ -424,9 +424,9 @@ impl Scoreboard {
         }
     }
 
-    /// Cuts every segment from offset `from` on that carries more than `mss` bytes of data and has not arrived, as far as is known, into pieces
-    /// that do not; they wait to be sent again. True if there was one. It is no sign of congestion, so it is not among
-    /// what [`take_losses`](Self::take_losses) tells.
+    /// Cuts every segment beyond offset `from` that carries more than `mss` bytes of data, and is not known to have
+    /// arrived, into pieces of at most `mss`; they wait to be retransmitted. Returns whether there was one. This is
+    /// no sign of congestion, so the result of [`take_losses`](Self::take_losses) does not contain it.
     pub fn resegment(&mut self, mss: u32, from: u64) -> bool {
         let fits = |s: &Sent| s.arrived() || s.end() <= from || s.len - u32::from(s.fin) <= mss;
         if self.segments.iter().all(fits) {
