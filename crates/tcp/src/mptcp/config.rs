@@ -1,4 +1,4 @@
-//! What a Multipath TCP connection is set to.
+//! Settings of a Multipath TCP connection.
 
 use crate::tcp;
 use anabranch_multipath::policy::Penalisation;

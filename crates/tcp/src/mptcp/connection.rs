@@ -57,7 +57,7 @@ pub(super) struct RemoteAddress {
     pub removed: bool,
 }
 
-/// Our address and what became of it.
+/// A local address, whether it is up, and its pending announcement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LocalAddress {
     pub address: Address,
@@ -76,7 +76,7 @@ pub(super) struct Repeated {
 /// Data is sent again that was lost above the subflows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repair {
-    /// What was sent until it began ends here.
+    /// End of the data sent before the repair began.
     pub until: u64,
     /// Bytes that were sent again at once.
     pub burst: u64,
@@ -92,7 +92,7 @@ pub(super) struct Tally {
     pub checksum_failures: u64,
 }
 
-/// What the application has been told.
+/// State that was last reported to the application.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub readable: u64,
@@ -113,7 +113,7 @@ pub struct Connection {
     pub(super) congestion: Box<dyn CongestionControl>,
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) path_manager: Box<dyn PathManager>,
-    /// Of the host; what each subflow begins with comes from it.
+    /// Secrets of the host, from which the initial numbers of each subflow are derived.
     pub(super) secrets: Secrets,
     /// Of this connection, from its beginning on: keys and nonces.
     pub(super) random: Secrets,
@@ -127,7 +127,8 @@ pub struct Connection {
     pub(super) remotes: Vec<RemoteAddress>,
     pub(super) send: SendSpace,
     pub(super) receive: ReceiveSpace,
-    /// What has arrived of the stream and waits, while a subflow holds some of it. Otherwise it is what is ahead.
+    /// Ranges of the stream that have arrived and wait, while a subflow holds some of them. Otherwise they are
+    /// `receive.ahead`.
     pub(super) waiting: Option<RangeSet>,
     /// Data that is not in `receive` yet, where there are checksums.
     pub(super) placed: Placed,
@@ -153,7 +154,7 @@ pub struct Connection {
     pub(super) linger_until: Option<Time>,
     /// Opportunistic retransmission may have to wait for its end.
     pub(super) start_up: StartUp,
-    /// What slower paths have under way has been sent again up to here.
+    /// Data in flight on slower paths has been retransmitted up to here.
     pub(super) opportunistic_to: u64,
     /// When that was done last.
     pub(super) opportunistic_at: Option<Time>,
@@ -164,8 +165,8 @@ pub struct Connection {
     /// A join is confirmed at this end, so that the peer knows as well that the first subflow is not alone. Until then
     /// nothing is sent twice on that: the peer may go on with it as plain TCP.
     pub(super) shared: bool,
-    /// As plain TCP: what follows this position of the initial subflow has to be acknowledged before the peer is believed to
-    /// know.
+    /// As plain TCP: the peer is known to have fallen back once data beyond this position of the initial subflow is
+    /// acknowledged.
     pub(super) plain_from: Option<u64>,
     /// The peer takes no joins at the address and port of the initial subflow (RFC 8684 §3.1, C).
     pub(super) refuses_joins: bool,
@@ -179,7 +180,7 @@ pub struct Connection {
     /// but that the application wrote more.
     pub(super) waits: Option<Time>,
     pub(super) events: VecDeque<Event>,
-    /// Scheduling decisions, if somebody asked for them.
+    /// Scheduling decisions, if they are recorded.
     pub(super) decisions: Option<VecDeque<Scheduled>>,
     /// Scratch of the output path: one state per subflow.
     pub(super) states: Vec<PathState>,
@@ -332,7 +333,7 @@ impl Connection {
             self.data_timer = None;
             self.retry_at = None;
             self.linger_until = None;
-            // What is still under way, a join for example, must not come to life.
+            // Pending operations, a join for example, must not complete.
             for subflow in self.subflows.iter_mut().filter(|s| !s.is_dead() && !s.block.is_over()) {
                 subflow.block.abort();
             }

@@ -1,4 +1,4 @@
-//! The connection-level byte stream: what is written, handed to subflows and acknowledged, and what arrived.
+//! The connection-level byte stream: the data written, assigned to subflows and acknowledged, and the data received.
 //!
 //! Offsets count from the first data byte. Nothing here assumes that offsets are handed out in ascending order:
 //! `frontier` is where the contiguous assigned part ends, `assigned` is what was assigned beyond.
@@ -37,7 +37,7 @@ pub(super) struct SendSpace {
     frontier: u64,
     /// Ranges beyond the frontier that were handed to a subflow.
     assigned: RangeSet,
-    /// For a scheduler that places data: what subflows have got acknowledged beyond `una`.
+    /// For a scheduler that places data: ranges beyond `una` that subflows have delivered.
     pub arrived: RangeSet,
     /// Right edge of the peer's receive window.
     pub edge: u64,
@@ -120,8 +120,8 @@ impl SendSpace {
         self.arrived.insert(start.max(self.una), end);
     }
 
-    /// Asks for `[start, end)` to be sent again, as far as it is not acknowledged and not already asked for. What the peer waits for
-    /// goes first: the ranges are in the order of the data.
+    /// Queues `[start, end)` for reinjection, except the parts that are acknowledged or already queued. The queue is
+    /// in the order of the data, so that the data the peer waits for goes first.
     pub fn reinject(&mut self, start: u64, end: u64, avoid: Option<PathId>) {
         let start = start.max(self.una);
         if start >= end {
@@ -137,7 +137,8 @@ impl SendSpace {
         }
     }
 
-    /// What was to avoid `path` may use it: it is a new subflow now. Without a path, everything may use every path.
+    /// Data that had to avoid `path` may use it, because it is a new subflow now. Without a path, all data may use
+    /// every path.
     pub fn clear_avoidance(&mut self, path: Option<PathId>) {
         let cleared = |r: &&mut Reinjection| path.is_none() || r.avoid == path;
         self.reinjections.iter_mut().filter(cleared).for_each(|r| r.avoid = None);
@@ -162,7 +163,7 @@ pub(super) struct ReceiveSpace {
     pub ahead: RangeSet,
     /// Offset of the peer's `DATA_FIN`.
     pub fin: Option<u64>,
-    /// Right edge of the window advertised so far.
+    /// Right edge of the last advertised window.
     pub edge: u64,
     /// The peer's data sequence numbers are 8 bytes long.
     pub long: bool,
@@ -189,7 +190,7 @@ impl ReceiveSpace {
         self.ahead.gaps(start.max(self.nxt), end)
     }
 
-    /// Right edge of what is kept: what may be sent, and what there is.
+    /// Right edge of acceptable data: the end of the window, or of the stream.
     pub fn limit(&self, buffer: u64) -> u64 {
         let edge = self.edge.max(self.read + buffer);
         self.fin.map_or(edge, |fin| fin.min(edge))
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_was_handed_out() {
+    fn acknowledged_data_counts_as_assigned() {
         let mut space = SendSpace { written: 1000, edge: 1000, ..SendSpace::default() };
         space.assign(500, 1000);
         space.note_arrived(500, 700);
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_peer_waits_for_is_sent_again_first() {
+    fn data_the_peer_waits_for_is_reinjected_first() {
         let mut space = SendSpace { written: 1000, ..SendSpace::default() };
         space.assign(0, 1000);
         for (start, end, avoid) in

@@ -1,4 +1,4 @@
-//! How a Multipath TCP connection is driven: what whoever drives it tells and asks, handed on to where it belongs.
+//! The driving interface of a Multipath TCP connection: passes each call on to the part that handles it.
 
 use super::connection::{Connection, ConnectionPhase, LINGER, Role};
 use super::data::DataFin;
@@ -84,7 +84,8 @@ impl Endpoint for Connection {
                 consider(subflow.reset_again.map(|again| again.at));
             }
         }
-        // Before and after the multipath phase nothing is announced, and what is due must not wake anyone.
+        // Before and after the multipath phase nothing is announced, so that a pending signal must not wake the
+        // driver.
         if self.phase == ConnectionPhase::Multipath {
             consider(self.next_signal());
         }
@@ -105,7 +106,8 @@ impl Endpoint for Connection {
     }
 
     fn released(&self) -> u64 {
-        // A subflow has no gaps: what it has not got acknowledged it sends again, even if another has brought the data.
+        // A subflow has no gaps: it retransmits its unacknowledged data, even if another subflow has delivered that
+        // data.
         let unacknowledged = |subflow: &Subflow| subflow.sent.iter().map(|mapping| mapping.data).min();
         let oldest =
             self.subflows.iter().filter(|subflow| !subflow.is_dead()).filter_map(unacknowledged).min();

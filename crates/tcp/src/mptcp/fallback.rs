@@ -1,9 +1,10 @@
 //! Plain TCP instead of Multipath TCP, and subflows whose options something on the way takes out (RFC 8684 §3.7).
 //!
-//! As long as a connection has had no other subflow than its first, a position on that is an offset of the data, in both
-//! directions and at both ends: no end sends data twice on it. Then either end may go on as plain TCP at any time, also if
-//! it cannot tell the other one. It tries to: by an infinite mapping on every segment, until the peer has acknowledged one.
-//! Once there was a second subflow, one on which options are lost is reset, and its data goes elsewhere.
+//! While a connection has had no other subflow than its first, a position on that subflow is an offset of the data,
+//! in both directions and at both ends: neither end sends data twice on it. Either end may then fall back to plain
+//! TCP at any time, even if it cannot inform the other end. It tries to do so with an infinite mapping on every
+//! segment, until the peer has acknowledged one. Once there was a second subflow, a subflow that loses options is
+//! reset, and its data is reinjected elsewhere.
 
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::mapping::Placed;
@@ -70,8 +71,8 @@ impl Connection {
         }
     }
 
-    /// Goes on as plain TCP because the peer does, which needs a subflow that has carried everything so far and nothing
-    /// twice. With any other, what was sent and what is missing cannot be told from the outside: the connection ends.
+    /// Falls back to plain TCP because the peer does. This requires a subflow that has carried all data, each byte
+    /// once. With any other subflow, sent and missing data cannot be distinguished, so the connection ends.
     pub(super) fn fall_back(&mut self, index: usize, tell: bool) {
         if index == 0 && self.may_be_plain() {
             self.become_plain(tell);
@@ -151,8 +152,8 @@ impl Connection {
         }
     }
 
-    /// Something on the way makes a subflow useless. If that goes on on whatever is joined instead, and no data comes
-    /// through in between, there is no connection.
+    /// A middlebox makes a subflow useless. If that is repeated on `FUTILE` later subflows, and no data arrives in
+    /// between, the connection ends.
     fn give_up(&mut self, index: usize) {
         self.futile += 1;
         if self.futile > FUTILE {
@@ -177,7 +178,8 @@ impl Connection {
         }
     }
 
-    /// The options of a segment of plain TCP: until the peer knows, it is told so, and why.
+    /// Adds options to a segment of plain TCP that inform the peer of the fallback and its reason, until the peer
+    /// knows.
     pub(super) fn add_plain_options(&self, index: usize, segment: &mut Segment) {
         if segment.flags.intersects(Flags::SYN | Flags::RST) {
             return;

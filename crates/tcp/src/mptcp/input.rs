@@ -1,4 +1,4 @@
-//! What arrives: handshakes (RFC 8684 §3.1, §3.2), data sequence signals (§3.3), address and priority options.
+//! Input: handshakes (RFC 8684 §3.1, §3.2), data sequence signals (§3.3), address and priority options.
 
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::data::DataFin;
@@ -236,7 +236,7 @@ impl Connection {
                 } else if self.keys.remote.is_some() {
                     self.subflows[index].handshake = Handshake::Capable(Confirmation::Confirmed);
                 } else {
-                    self.become_plain(false); // both seem to have opened at once, and nobody said its key
+                    self.become_plain(false); // a simultaneous open, apparently, without keys
                 }
                 if self.phase == ConnectionPhase::Opening {
                     self.phase = ConnectionPhase::Multipath;
@@ -359,7 +359,7 @@ impl Connection {
         }
     }
 
-    /// The peer closed one subflow: so does this side, and what it did not acknowledge goes elsewhere.
+    /// The peer closed one subflow. This side closes it too, and reinjects its unacknowledged data elsewhere.
     fn retire(&mut self, index: usize) {
         self.reinject_all(index, Some(PathId(index as u8)));
         self.subflows[index].life = Life::Closing;
@@ -367,7 +367,7 @@ impl Connection {
         self.update_counted();
     }
 
-    /// The first segment after the handshake tells whether the other side saw ours.
+    /// The first segment after the handshake shows whether the other side received ours.
     fn confirm(&mut self, now: Time, index: usize, segment: &Segment) {
         match &mut self.subflows[index].handshake {
             Handshake::Capable(confirmation) if *confirmation != Confirmation::Confirmed => {
@@ -411,7 +411,7 @@ impl Connection {
                     self.finish(Reason::Reset);
                 }
                 Control::Fail { .. } if !segment.flags.contains(Flags::RST) => self.on_fail(index),
-                // Whoever says so goes on with another subflow.
+                // The peer resets this subflow and continues with another.
                 Control::Fail { .. } => self.subflows[index].transient = true,
                 Control::Reset { flags, .. } if segment.flags.contains(Flags::RST) => {
                     self.subflows[index].transient = flags & TRANSIENT != 0;

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-/// One host's key of a connection, and what follows from it.
+/// One host's key of a connection, and the values derived from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     /// The key as exchanged in `MP_CAPABLE`.
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn token_and_initial_number_come_from_the_two_ends_of_the_digest() {
+    fn token_and_idsn_are_both_ends_of_the_digest() {
         // SHA-256 of eight zero bytes: af5570f5a1810b7a f78caf4bc70a660f 0df51e42baf91d4d e5b2328de0e83dfc.
         let key = Key::new(0);
         assert_eq!(key.token, 0xaf55_70f5);

@@ -1,17 +1,21 @@
 //! Mappings from a subflow's bytes to the connection's (RFC 8684 §3.3), as they are received.
 //!
-//! A mapping may span segments, and a segment mappings. What becomes of the bytes of a segment is decided when it arrives:
-//! those that a mapping covers, one that is known or the segment's own, are placed in the connection's stream. The others
-//! are not kept, and the subflow does not acknowledge them: its peer sends them again, with their mapping or behind it.
-//! So nothing is acknowledged that cannot be found, and no place but the connection's stream is needed for bytes.
-//! (Linux and others repeat the mapping on each of the segments that it spans.)
+//! A mapping may span segments, and a segment mappings. The bytes of a segment are sorted when it arrives. Bytes that
+//! a mapping covers, a known one or the segment's own, are placed in the connection's stream. The others are not
+//! kept, and the subflow does not acknowledge them: its peer retransmits them, with their mapping or after it. So
+//! every acknowledged byte has a place, and bytes are stored only in the connection's stream. (Linux and others
+//! repeat the mapping on each of the segments that it spans.)
 //!
 //! With a checksum, data goes on to the connection once its mapping is complete and right. Until then its bytes are
-//! *doubtful*: no other doubtful ones may take their place, or a checksum that is right would vouch for another's bytes. That
-//! holds for all of the mapping's data from its first byte on, until a subflow brings the same data that has nothing else to bring
-//! before: that one takes it over, and what is still to come of the mapping goes nowhere; only if the mapping is itself the next to
-//! be complete on its subflow, the other has to bring the data again and again. Two subflows that each held what the other has to
-//! bring next would wait for each other for ever.
+//! *doubtful*. No other doubtful bytes may take their place, or a correct checksum would vouch for bytes that it does
+//! not cover.
+//!
+//! This reservation covers all data of the mapping, from its first byte on. It ends when another subflow brings the
+//! same data and has no earlier data to bring: that subflow takes the data over, and the remaining bytes of the first
+//! mapping are dropped. If the first mapping is itself the next to be complete on its subflow, the other subflow has
+//! to bring the data several times before it takes over.
+//!
+//! Without this rule, two subflows that each held the data that the other has to bring next would deadlock.
 
 use anabranch_multipath::buffer::RangeSet;
 use anabranch_wire::checksum::Checksum;
@@ -42,15 +46,15 @@ impl Mapping {
     }
 }
 
-/// What a mapping's checksum says of its data.
+/// Result of a mapping's checksum.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
     /// There is none, or it was right.
     Trusted,
     /// It is wrong: something on the way changed the data.
     Wrong,
-    /// It is not complete: the value expected, the sum of what has arrived (the pseudo-header in front), and how many
-    /// bytes of data that is.
+    /// The mapping is not complete: the expected value, the sum of the data that has arrived (with the
+    /// pseudo-header), and the number of its bytes.
     Partial { expected: u16, sum: Checksum, have: u32 },
     /// It began, and another subflow has taken its data over: its bytes have no place.
     TakenOver,
@@ -135,9 +139,9 @@ impl Mappings {
         self.known.get(self.before(start)).filter(|known| known.mapping.start == start)
     }
 
-    /// New bytes have arrived from position `at` on: adds them to every mapping of theirs that is not complete, for what
-    /// `sum` makes of a part (from, to) of the positions. Calls `each` with those that become complete, and whether they
-    /// are right.
+    /// Adds new bytes from position `at` on to every incomplete mapping that covers some of them; `sum` computes the
+    /// sum of the positions (from, to). Calls `each` with every mapping that becomes complete, and whether its
+    /// checksum is right.
     pub fn add(
         &mut self,
         (at, end): (u64, u64),
@@ -157,8 +161,8 @@ impl Mappings {
         }
     }
 
-    /// Whether [`learn`](Self::learn) would remember a mapping. More than a buffer has segments of decent size are a burden,
-    /// and what they map will come again.
+    /// Whether [`learn`](Self::learn) would store a mapping. The limit is the number of segments of reasonable size
+    /// in a receive buffer; the data of a rejected mapping will be retransmitted.
     pub fn accepts(&self, received: &Received, receive_buffer: u64) -> bool {
         let Mapping { start, len, .. } = received.mapping;
         if let Some(known) = self.beginning(start) {
@@ -192,8 +196,8 @@ impl Mappings {
         }
     }
 
-    /// Whether a mapping that has begun, and has some of the data `[start, end)`, is the next to be complete on a subflow that has
-    /// `received` so much in order.
+    /// Whether a mapping that has begun, and has some of the data `[start, end)`, is the next to be complete on a
+    /// subflow that has `received` bytes in order.
     pub fn completes_next(&self, (start, end): (u64, u64), received: u64) -> bool {
         let has = |mapping: &Mapping| mapping.data < end && start < mapping.data + u64::from(mapping.len);
         let next = |known: &&Received| known.mapping.start <= received && has(&known.mapping);

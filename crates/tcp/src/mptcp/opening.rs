@@ -53,7 +53,7 @@ impl Opening {
     }
 }
 
-/// How far an address reaches (RFC 6724 §3.1; private ones are told from global ones).
+/// Scope of an address (RFC 6724 §3.1; private addresses are distinguished from global ones).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Loopback,
@@ -81,7 +81,7 @@ mod tests {
     use anabranch_endpoint::Address;
 
     #[test]
-    fn the_pair_that_was_asked_for_comes_first_and_those_of_one_scope_next() {
+    fn requested_pair_precedes_pairs_of_one_scope() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let local = ["10.0.0.1", "fe80::1", "169.254.0.1", "192.0.2.1", "10.0.0.2"];
         let local = local.map(|text| Address::new(ip(text), 1500)).to_vec();
@@ -89,7 +89,7 @@ mod tests {
         let from: Vec<_> =
             Opening::between(&ends).pairs.into_iter().map(|(from, _)| from.to_string()).collect();
         assert_eq!(from, ["10.0.0.1", "192.0.2.1", "169.254.0.1", "10.0.0.2"]);
-        // What has worked comes before what is of one scope, and behind what was asked for.
+        // Pairs that worked come before pairs of one scope, and after the requested pair.
         let worked: Vec<_> =
             ["10.0.0.2", "169.254.0.1", "10.0.0.1"].map(|text| (ip(text), ip("192.0.2.9"))).to_vec();
         let tried = |most: u32| {

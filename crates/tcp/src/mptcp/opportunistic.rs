@@ -1,13 +1,16 @@
-//! Opportunistic retransmission and penalisation (Raiciu2012 §4.2): what a slower path holds up, a faster one sends again,
-//! and the slower path gets less.
+//! Opportunistic retransmission and penalisation (Raiciu2012 §4.2): a faster path retransmits data that a slower path
+//! delays, and the slower path's window is reduced.
 //!
-//! A buffer that is full of what follows a segment on the way over a slow path stops the fast one. It is the peer's
-//! receive buffer, which closes the window, or the send buffer here, whose bytes stay until they are acknowledged. While
-//! nothing new may leave, a path with room sends again what slower paths have under way, in the order of the data and each
-//! range once. With the first segment alone the next one would block as soon as that is there, and so on, one round trip
-//! for each; with all of them at once they would be lost together. So one segment leaves for each thing that happens:
-//! acknowledgements of what is in flight clock them, and they are fewer than what they follow. New data fills the rest of the
-//! window; at the end, where there is none, they take all of it.
+//! A segment in flight on a slow path stops the fast path when the data behind it fills a buffer. This is the peer's
+//! receive buffer, which closes the window, or the local send buffer, which keeps bytes until they are acknowledged.
+//! While no new data may be sent, a path with room retransmits the data in flight on slower paths, in the order of
+//! the data and each range once.
+//!
+//! If it retransmitted the first segment alone, the next one would block as soon as the first has arrived, one round
+//! trip for each. If it retransmitted all segments at once, they would be lost together. So one segment is sent for
+//! each event: acknowledgements of the data in flight clock the copies, and there are fewer acknowledgements than
+//! segments. New data fills the rest of the window; at the end of the stream, where there is none, copies take all of
+//! it.
 //!
 //! A copy has to gain something ([`Connection::gains_by_copying`]): it arrives before the original, and takes no place of new
 //! data. Between the sending of a segment on the slow path and its acknowledgement the connection can carry one window. If
@@ -27,7 +30,7 @@ use anabranch_wire::Packet;
 /// Round trips after which a path that held up the others begins a new phase.
 const EXCUSED_AFTER: u64 = 3;
 
-/// What a slower path has under way.
+/// Data in flight on a slower path.
 #[derive(Clone, Copy)]
 struct HeldUp {
     /// The path that has it.
@@ -38,8 +41,8 @@ struct HeldUp {
 }
 
 impl Connection {
-    /// Everything written has left, and there is no room for more: what is not acknowledged fills the send buffer, or
-    /// there will be no more.
+    /// All written data has been sent, and no more can be written: unacknowledged data fills the send buffer, or the
+    /// stream has ended.
     pub(super) fn is_held_up(&self) -> bool {
         self.config.opportunistic_retransmission
             && self.start_up.is_over()
@@ -106,10 +109,12 @@ impl Connection {
         holds_back(self.send_window(), slow_rtt, (fast.cwnd, fast_rtt))
     }
 
-    /// The path that holds up the data gets half of its window, at most once a round trip. The first round trip of a phase in
-    /// which it holds up the data is excused: a packet may have been lost, or the windows may just have met the buffer. Unless any
-    /// is to blame, one that carries more than the path in whose way it is is not: what is on its way there is much because it is
-    /// fast.
+    /// Halves the window of the path that delays the data, at most once a round trip. The first round trip of a phase
+    /// in which it delays the data is excused: a packet may have been lost, or the windows may just have reached the
+    /// buffer.
+    ///
+    /// Unless [`Penalisation::Any`] is configured, a path that carries more than the path it delays is exempt: it
+    /// has much data in flight because it is fast.
     fn penalise(&mut self, now: Time, (holder, other): (usize, usize)) {
         let rate = |index: usize| {
             let state = &self.states[index];

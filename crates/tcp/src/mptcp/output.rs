@@ -1,4 +1,4 @@
-//! What leaves: urgent segments, then data as the scheduler says, then the rest; and the options on all of them.
+//! Output: urgent segments, then data in the scheduler's order, then the rest; and the options on all of them.
 
 use super::connection::{Connection, ConnectionPhase};
 use super::data::{DataFin, Reinjection, SendSpace};
@@ -158,7 +158,7 @@ impl Connection {
         let offer = Offer { now, bytes: available, window, send_window, repeated: false };
         let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
             self.wait(now, start, WaitCause::CongestionWindow);
-            // Without room anywhere no scheduler finds a path for what else is written. (What is to go out again takes turns.)
+            // Without room on any path no scheduler finds a path for further data. (Reinjections take turns.)
             let full = |state: &PathState| state.queueable == 0 && available >= state.mss.into();
             let settled = self.send.reinjections.is_empty() && self.states.iter().all(full);
             self.waits = settled.then_some(now);
@@ -170,7 +170,7 @@ impl Connection {
         Some(self.send_on(now, (path, Why::New), (start, len as u32)))
     }
 
-    /// Sends one packet of what the scheduler places, if there is any.
+    /// Sends one packet of the data that the scheduler places, if there is any.
     fn send_placed(&mut self, now: Time) -> Option<Packet> {
         if self.send.una >= self.send.written && self.send.reinjections.is_empty() {
             self.note_wait(now, None);
@@ -208,7 +208,8 @@ impl Connection {
         window == 0 || (window < available.min(smallest) && waiting)
     }
 
-    /// The receive window or the send buffer is full. That holds nobody up whose congestion window is full as well.
+    /// Reports that the receive window or the send buffer is full. That matters only to a path with room in its
+    /// congestion window.
     fn tell_blocked(&mut self) {
         if self.states.iter().any(|path| scheduler::eligible(path, &self.states)) {
             self.scheduler.on_blocked();
@@ -219,7 +220,7 @@ impl Connection {
     fn wait_for_place(&mut self, now: Time, more: bool) {
         let (start, available) = self.send.unassigned();
         let full = self.states.iter().all(|state| state.queueable == 0);
-        // What else is written would lie beyond the window, or find no path with room either.
+        // Further data would lie beyond the window, or find no path with room either.
         let enough = self.states.iter().all(|state| available >= state.mss.into());
         let settled = (more || full) && enough && self.send.reinjections.is_empty();
         self.waits = (settled && self.scheduler.is_exhausted()).then_some(now);
@@ -240,8 +241,8 @@ impl Connection {
         self.send.edge.saturating_sub(self.send.una).min(self.config.tcp.send_buffer)
     }
 
-    /// Paths share a buffer of which more than half is taken: what one path's acknowledgement frees, another with a large window
-    /// could send all at once, at more than the rate of its link.
+    /// Paths share a buffer of which more than half is taken. When one path's acknowledgement frees space, another
+    /// path with a large window could fill it at once, at more than the rate of its link.
     fn is_crowded(&self) -> bool {
         let several = self.subflows.iter().filter(|subflow| subflow.is_usable()).nth(1).is_some();
         several && 2 * (self.send.written - self.send.una) > self.send_window()
@@ -367,7 +368,7 @@ impl Connection {
         Some(self.send_on(now, (path, why), (start, (stop - start) as u32)))
     }
 
-    /// Data from `offset` on has to wait, and it is known for what.
+    /// Data from `offset` on has to wait, for a known cause.
     fn wait(&mut self, now: Time, offset: u64, cause: WaitCause) {
         if self.note_wait(now, Some(cause))
             && let Some(decisions) = &mut self.decisions

@@ -17,11 +17,11 @@ const RETRY: Duration = Duration::from_secs(30);
 /// The SYN of a join is repeated this often, or once in the connection's shortest round trip if that is longer. A link on the
 /// way that comes up is noticed by nothing else.
 const JOIN_INTERVAL: Duration = Duration::from_millis(500);
-/// A join without an answer moves to another port after so many SYNs.
+/// SYNs without an answer after which a join moves to another port.
 const JOIN_SYNS: u32 = 120;
 /// Subflows in a row that the peer resets for now only before the next join waits.
 const TRANSIENT_RESETS: u32 = 3;
-/// A subflow that was up for so long lasted.
+/// Uptime after which a subflow counts as steady.
 const STEADY: Duration = Duration::from_secs(10);
 
 impl Connection {
@@ -304,7 +304,7 @@ impl Connection {
         let id = match self.locals.iter().position(|l| l.address.ip == ip) {
             Some(id) if self.locals[id].up => return self.on_interface_mtu(now, id, mtu),
             Some(id) => {
-                // What comes back is not wider for it than its paths were known to be.
+                // The interface returns with its MTU, but its paths are not wider than they were known to be.
                 self.on_interface_mtu(now, id, mtu.min(self.locals[id].address.mtu));
                 id
             }
@@ -363,8 +363,8 @@ impl Connection {
         }
     }
 
-    /// A local address is gone. With another path left its subflows end at once and the peer is told; without one they
-    /// stay, because the address may come back (RFC 8684 §3.4.2 leaves it to policy).
+    /// A local address is gone. With another path left, its subflows end at once and the peer is informed. Without
+    /// one they stay, because the address may return (RFC 8684 §3.4.2 leaves this to policy).
     fn lose_address(&mut self, now: Time, id: usize) {
         let address = self.locals[id].address.ip;
         self.locals[id].announce = None;
@@ -459,7 +459,7 @@ impl Connection {
         }
     }
 
-    /// The application has read: if the window opens enough to be worth telling, some subflow tells it.
+    /// The application has read: if the window opens enough for an update, some subflow sends one.
     pub(super) fn tell_window(&mut self) {
         let buffer = self.config.tcp.receive_buffer;
         let standing = self.receive.edge.saturating_sub(self.receive.nxt);
@@ -474,9 +474,9 @@ impl Connection {
     }
 }
 
-/// When the pair of a subflow that is over is tried again. One that lasted is tried at once. One that got no answer is too,
-/// since a path may come up at any time, and so is one that was given up for what waited on it; one that an end or a host
-/// ended for another reason after longer and longer.
+/// When the pair of a subflow that is over is tried again. It is tried at once if the subflow lasted, if it got no
+/// answer (a path may come up at any time), or if it was given up because data waited on it. If an end or a host
+/// ended it for another reason, the delay grows with each failure.
 fn next_attempt(now: Time, subflow: &Subflow, reason: Reason) -> Retry {
     let lasted = matches!(subflow.life, Life::Up { since } if now.since(since) >= STEADY);
     let failures = if lasted { 0 } else { subflow.retry.failures + 1 };

@@ -1,4 +1,4 @@
-//! What becomes of the data that a segment carries: which of it is kept, where its bytes belong, when it goes on.
+//! Handling of a segment's data: the parts that are kept, their place, and when they are delivered.
 
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::data::DataFin;
@@ -31,8 +31,8 @@ pub(super) struct Arrival<'a> {
 }
 
 impl Connection {
-    /// The mapping that a segment brings for its payload, if that is within the window. What its checksum says is known
-    /// at once if the segment has all of the data.
+    /// The mapping of a segment for its payload, if that is within the window. The checksum can be verified at once
+    /// if the segment contains all of the data.
     pub(super) fn mapping_of(
         &self,
         index: usize,
@@ -64,7 +64,7 @@ impl Connection {
             },
         };
         let position = subflow.block.stream_position(segment.seq);
-        // What is before the first byte looks as if it were far beyond everything.
+        // A position before the first byte wraps to one far beyond everything.
         let wrapped = position > u64::MAX / 2 || mapping.start > u64::MAX / 2;
         let within = mapping.data <= self.receive.limit(self.config.tcp.receive_buffer);
         if wrapped || !within || mapping.len == 0 {
@@ -79,7 +79,7 @@ impl Connection {
         let whole = mapping.start >= position && mapping.end() <= end;
         let check = match checksum.filter(|_| self.checksum) {
             None => Check::Trusted,
-            // A packet that never was bytes: nobody can have changed them.
+            // The packet was never serialised, so its bytes cannot have been changed.
             Some(DataChecksum::Pending(_)) if whole && mapping.len == payload.len => Check::Trusted,
             Some(found) if whole => {
                 let sum = content.sum(payload.part((mapping.start - position) as u32, mapping.len));
@@ -87,7 +87,7 @@ impl Connection {
                 if right { Check::Trusted } else { Check::Wrong }
             }
             Some(found) => {
-                // What has arrived before it was known is not in its sum.
+                // Data that arrived before the mapping was known is not in its sum.
                 let (start, end) = (mapping.start, mapping.end());
                 let fresh = subflow.block.missing(start, end).eq([(start, end)]);
                 if !fresh && !subflow.mappings.knows(start) {
@@ -128,10 +128,10 @@ impl Connection {
             if room < upto - at {
                 return ((at + room - start) as u32, false);
             }
-            // The first to bring a byte of it holds all the data of a doubtful mapping, until that is complete or somebody takes
-            // it over: see `mapping`.
+            // The subflow that first brings a byte of a doubtful mapping holds all of its data, until the mapping is
+            // complete or another subflow takes the data over: see `mapping`.
             let Mapping { data, len: mapped, .. } = received.mapping;
-            // What the connection has is disputed no more, whoever still holds some of it.
+            // Data that the connection has received is no longer disputed, whichever subflow still holds some of it.
             let free = || {
                 let mut lacking = self.receive.missing(data, data + u64::from(mapped));
                 lacking.all(|(from, to)| self.placed.is_undisputed(from, to))
@@ -238,7 +238,8 @@ impl Connection {
         })
     }
 
-    /// A mapping begins whose data others may hold that have begun before: what the connection lacks of it is its own now.
+    /// A mapping begins whose data earlier mappings may hold: reserves the data that the connection lacks for this
+    /// one.
     fn take_over(&mut self, index: usize, mapping: Mapping) {
         let (start, end) = (mapping.data, mapping.data + u64::from(mapping.len));
         let disputed = |from, to| !self.placed.is_undisputed(from, to);
@@ -282,7 +283,7 @@ impl Connection {
         }
     }
 
-    /// What a checksum says of a `DATA_FIN`. One of a mapping that is not complete will come again.
+    /// Result of a checksum that covers a `DATA_FIN`. If its mapping is not complete, the peer will retransmit it.
     fn is_end_right(
         &self,
         arrival: &Arrival<'_>,
@@ -315,7 +316,7 @@ impl Connection {
         }
     }
 
-    /// Passes on what a subflow received in its own order, as far as its checksums are right.
+    /// Passes on data that a subflow received in order, as far as its checksums are right.
     pub(super) fn deliver(&mut self, index: usize) {
         let limit = self.receive.limit(self.config.tcp.receive_buffer);
         let finished = self.receive.finished();

@@ -1,4 +1,4 @@
-//! What the data-level timer repairs, and subflows that are believed to have failed.
+//! Repairs by the data-level timer, and subflows that are believed to have failed.
 //!
 //! A subflow repairs its own losses. Data that all subflows have acknowledged and no `DATA_ACK` covers was lost above them,
 //! and data on a subflow whose timer has run out may stay where it is: both are sent again on another subflow.
@@ -84,8 +84,8 @@ impl Connection {
         true
     }
 
-    /// A `DATA_ACK` covers more than before. After a timeout the next of what is missing follows at once, twice as much each
-    /// time, as in slow start; what a subflow has yet to acknowledge is its own business.
+    /// A `DATA_ACK` covers more than before. After a timeout the next missing data follows at once, twice as much
+    /// each time, as in slow start. Data that a subflow has not acknowledged yet is left to that subflow.
     pub(super) fn go_on_repairing(&mut self) {
         let Some(Repair { until, burst }) = self.repair else { return };
         let una = self.send.una;
@@ -141,8 +141,9 @@ impl Connection {
         }
     }
 
-    /// Asks a subflow that is believed to have failed for an answer. It is given up if others have brought so much since
-    /// that what it would have to send again first exceeds the send buffer (RFC 8684 §3.6, reason 4).
+    /// Probes a subflow that is believed to have failed. If another subflow is usable, this one is given up once the data
+    /// acknowledgement is more than a send buffer beyond this subflow's oldest unacknowledged data (RFC 8684 §3.6,
+    /// reason 4).
     fn probe(&mut self, now: Time, index: usize) {
         let others = self.subflows.iter().any(Subflow::is_usable);
         let (una, most) = (self.send.una, self.config.tcp.send_buffer);
@@ -184,7 +185,7 @@ impl Connection {
     }
 }
 
-/// A segment that a subflow's block has taken, and what was selectively acknowledged before.
+/// A segment that a subflow's block has accepted, with the bytes that were selectively acknowledged before it.
 pub(super) struct Heard<'a> {
     pub segment: &'a Segment,
     pub sacked_before: u64,

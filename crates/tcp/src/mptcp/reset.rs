@@ -2,7 +2,7 @@
 
 use anabranch_wire::tcp::mptcp::Control;
 
-/// T: what led to the reset may pass, and the subflow be tried again.
+/// T: the cause of the reset is transient, and the subflow may be tried again.
 pub(super) const TRANSIENT: u8 = 0x01;
 
 /// The reasons that this side gives, as RFC 8684 §3.6 numbers them.
@@ -21,7 +21,7 @@ pub(super) enum ResetReason {
 }
 
 impl ResetReason {
-    /// The option that says so.
+    /// The `MP_TCPRST` option with this reason.
     pub const fn option(self, transient: bool) -> Control {
         Control::Reset { flags: if transient { TRANSIENT } else { 0 }, reason: self as u8 }
     }

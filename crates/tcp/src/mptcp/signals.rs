@@ -7,9 +7,9 @@ use super::subflow::{Resend, Subflow};
 use anabranch_base::time::{Duration, Time};
 use anabranch_wire::tcp::mptcp::{AddAddress, Control};
 
-/// An address is announced again after this long without an echo, and so often at most.
+/// Interval after which an address without an echo is announced again, and the limit of announcements.
 const ANNOUNCE: (Duration, u32) = (Duration::from_millis(500), 10);
-/// What nothing acknowledges is sent again after this long at first, and so often at most.
+/// Initial interval after which an option that is never acknowledged is repeated, and the limit of transmissions.
 const REPEAT: (Duration, u32) = (Duration::from_millis(500), 4);
 /// Options that wait for a segment at most.
 const MAX_SIGNALS: usize = 64;
@@ -24,20 +24,20 @@ impl Resend {
 }
 
 impl Subflow {
-    /// The peer must be told now that it is a backup.
+    /// The peer must now be informed that this subflow is a backup.
     pub fn owes_priority(&self, now: Time) -> bool {
         self.priority.is_some_and(|again| again.at <= now)
     }
 
-    /// The peer was told.
+    /// The priority option was sent.
     pub fn told_priority(&mut self, now: Time) {
         self.priority = self.priority.and_then(|again| again.after(now));
     }
 }
 
 impl Connection {
-    /// An option is to be sent once. What waits already need not wait twice, and a peer that asks for answers faster
-    /// than it takes them gets no more.
+    /// Queues an option to be sent once. An option that already waits is not queued twice, and a peer that requests
+    /// answers faster than it accepts them gets no more.
     pub(super) fn signal(&mut self, control: Control) {
         if self.control.len() < MAX_SIGNALS && !self.control.contains(&control) {
             self.control.push_back(control);
@@ -52,7 +52,7 @@ impl Connection {
         }
     }
 
-    /// An address is there again: nobody is told any more that it is gone.
+    /// An address has returned: stops announcing its removal.
     pub(super) fn forget_removal(&mut self, id: u8) {
         let removal = Control::RemoveAddress(vec![id]);
         self.repeated.retain(|repeated| repeated.control != removal);

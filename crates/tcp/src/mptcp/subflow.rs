@@ -1,4 +1,4 @@
-//! A subflow: a TCP block, the mappings of what it carries, and its part of the handshake.
+//! A subflow: a TCP block, the mappings of its data, and its part of the handshake.
 
 use super::keys::Key;
 use super::mapping::{Mapping, Mappings, Received};
@@ -52,7 +52,7 @@ pub(super) struct Resend {
     pub times: u32,
 }
 
-/// What a subflow is to its connection.
+/// State of a subflow within its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     /// Its handshake is not complete.
@@ -63,7 +63,7 @@ pub(super) enum Life {
     Closing,
     /// The connection no longer uses it.
     Dead,
-    /// It was given up while its address was gone: the peer is still to be told by an RST.
+    /// It was given up while its address was gone: the peer must still be sent an RST.
     ResetPending,
 }
 
@@ -110,7 +110,8 @@ pub(super) struct Subflow {
     pub retry: Retry,
     /// The RST of the last subflow between these addresses, which the peer may not have heard: sent again once it hears.
     pub predecessor: Option<Packet>,
-    /// The peer may not know that it is a backup: a join says so, the connection's first handshake does not.
+    /// The peer may not know that this subflow is a backup: a join contains the flag, the connection's first
+    /// handshake does not.
     pub priority: Option<Resend>,
     /// While it is believed to have failed: when it is probed next.
     pub probe_at: Option<Time>,
@@ -309,7 +310,7 @@ impl Subflow {
     }
 }
 
-/// Who is who in a connection.
+/// The keys of both hosts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keys {
     pub local: Key,
