@@ -1,5 +1,5 @@
-//! Peers and strangers that want no good: whatever they send, nothing panics, grows without end, or is believed
-//! without reason.
+//! Hostile peers and strangers: nothing panics, grows without limit, or is accepted without validation, regardless of
+//! the segments received.
 
 use super::config::Config;
 use super::connection::Connection;
@@ -47,7 +47,7 @@ fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
     Pair::new(client, server, &wires, 1)
 }
 
-/// The same after half a second in which the client sent so much.
+/// The same after half a second in which the client sent `bytes` bytes.
 fn pair(receive_buffer: u64, backup: bool, bytes: u64) -> Pair<Connection> {
     let mut pair = beginning(receive_buffer, backup);
     pair.run_until(0.1);
@@ -69,7 +69,7 @@ fn last(pair: &Pair<Connection>) -> Packet {
     pair.log.iter().rev().find(from).expect("it spoke").2.clone()
 }
 
-/// What could follow it without data, changed and delivered to the server.
+/// Delivers a segment without data to the server: it follows the client's last packet and is altered by `change`.
 fn forge(pair: &mut Pair<Connection>, change: impl FnOnce(&mut Segment)) {
     let mut packet = last(pair);
     let segment = tcp(&mut packet);
@@ -93,7 +93,7 @@ fn mapping(dsn: u64, subflow_seq: u32, len: u16) -> Dss {
 }
 
 #[test]
-fn what_a_segment_outside_the_window_says_is_not_believed() {
+fn options_of_out_of_window_segment_are_ignored() {
     let said = [
         (None, Control::RemoveAddress(vec![0, 1])),
         (None, Control::Fail { dsn: 7 }),
@@ -114,10 +114,10 @@ fn what_a_segment_outside_the_window_says_is_not_believed() {
     }
 }
 
-/// A peer that has given up a join answers the SYN/ACK, when that comes at last, as a stranger's: that is no word about
-/// the connection, even if there is no other path at the moment and this one has carried data before.
+/// A peer that has given up a join answers a late SYN/ACK with an RST, as if the connection were unknown. This does
+/// not concern the connection, even if there is no other path at the moment and this one has carried data before.
 #[test]
-fn a_join_that_the_peer_gave_up_does_not_end_the_connection() {
+fn join_given_up_by_peer_does_not_end_connection() {
     let mut pair = pair(100_000, false, 100_000);
     let server =
         |pair: &Pair<Connection>| pair.ends[1].subflows.iter().map(Subflow::has_worked).collect::<Vec<_>>();
@@ -195,7 +195,7 @@ fn mappings_outside_the_window_are_ignored() {
 }
 
 #[test]
-fn a_mapping_from_before_the_first_byte_of_a_subflow_is_ignored() {
+fn mapping_before_first_subflow_byte_is_ignored() {
     let mut pair = pair(100_000, false, 0);
     let first = pair.ends[0].keys.local.idsn.wrapping_add(1);
     forge(&mut pair, |segment| {
@@ -222,7 +222,7 @@ fn a_second_end_of_the_data_is_not_believed() {
 }
 
 #[test]
-fn acknowledgements_of_what_was_never_sent_are_ignored() {
+fn acknowledgements_of_unsent_data_are_ignored() {
     let mut pair = pair(100_000, false, 10_000);
     let mut answer = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("it spoke").2.clone();
     let sent = pair.ends[0].keys.local.idsn.wrapping_add(1 + 10_000);
@@ -308,7 +308,7 @@ fn a_backup_that_began_the_connection_is_made_known() {
 }
 
 #[test]
-fn a_connection_that_the_peer_has_forgotten_is_reset_at_once() {
+fn connection_forgotten_by_peer_is_reset_at_once() {
     // Every attempt to join is reset.
     let mut pair = pair(100_000, false, 10_000);
     pair.wires.values_mut().for_each(|wire| wire.up = false);
@@ -337,7 +337,7 @@ fn joins_under_way_end_with_their_connection() {
 }
 
 #[test]
-fn a_server_may_close_before_the_handshake_is_complete() {
+fn server_may_close_before_handshake_completes() {
     let mut early = beginning(100_000, false);
     early.run_until(0.0116); // the SYN has arrived
     early.ends[1].close(early.now);
@@ -349,11 +349,11 @@ fn a_server_may_close_before_the_handshake_is_complete() {
 }
 
 #[test]
-fn a_subflow_that_only_one_side_has_left_does_not_keep_the_connection() {
+fn half_closed_subflow_does_not_keep_connection() {
     let mut pair = pair(100_000, false, 10_000);
     pair.ends[0].close(pair.now);
     pair.ends[1].close(pair.now);
-    // The DATA_FINs are exchanged on the first path; the client leaves the second one without a word.
+    // The `DATA_FIN`s are exchanged on the first path; the client leaves the second one silently.
     pair.ends[0].subflows[1].block.suspend();
     pair.tampering = Some(|packet| {
         if packet.source == A[1] {

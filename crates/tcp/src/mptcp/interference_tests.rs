@@ -67,7 +67,7 @@ fn reason(pair: &Pair<Connection>, end: usize) -> Option<Reason> {
 }
 
 #[test]
-fn on_the_only_path_lost_options_make_plain_tcp_of_the_connection() {
+fn lost_options_on_only_path_cause_fallback() {
     let (client, server) = (vec![A[0]], vec![B[0]]);
     let both = vec![A[0], B[0]];
     for checksum in [false, true] {
@@ -102,7 +102,7 @@ fn plain_tcp_gets_its_window_back_after_a_timeout() {
 }
 
 #[test]
-fn an_infinite_mapping_tells_the_peer_that_answers_lack_options() {
+fn infinite_mapping_reports_missing_options_to_peer() {
     let setup = Setup { paths: "default".into(), ..Setup::default() };
     let mut pair = stripping(&setup, vec![B[0]], 0);
     assert!(pair.send_file(200_000, 5.0));
@@ -110,11 +110,11 @@ fn an_infinite_mapping_tells_the_peer_that_answers_lack_options() {
     let told = pair.sent(0, |p| infinite(p).then_some(()));
     let plain =
         pair.sent(0, |p| (!tcp(p).payload.is_empty() && tcp(p).options.mptcp.is_empty()).then_some(()));
-    assert!(told.len() < 30 && plain.len() > 80, "{} told, {} plain", told.len(), plain.len());
+    assert!(told.len() < 30 && plain.len() > 80, "{} infinite, {} plain", told.len(), plain.len());
 }
 
 #[test]
-fn beside_another_path_one_that_loses_options_is_reset_and_its_data_goes_elsewhere() {
+fn path_that_loses_options_is_reset_and_data_moves() {
     for (from, teller) in [(A[0], 1), (B[0], 0), (A[1], 1), (B[1], 0)] {
         let mut pair = stripping(&Setup::disjoint(), vec![from], 200);
         assert!(pair.send_file(1_000_000, 6.0), "{from} {}", pair.sinks[1].delivered);
@@ -124,7 +124,7 @@ fn beside_another_path_one_that_loses_options_is_reset_and_its_data_goes_elsewhe
 }
 
 #[test]
-fn if_every_path_loses_options_both_applications_get_an_error() {
+fn lost_options_on_all_paths_end_both_applications() {
     for from in [vec![A[0], A[1]], vec![B[0], B[1]], vec![A[0], A[1], B[0], B[1]]] {
         let mut pair = stripping(&Setup::disjoint(), from.clone(), 200);
         let done = pair.send_file(1_000_000, 400.0);
@@ -145,7 +145,7 @@ fn a_fourth_segment_without_options_ends_the_join() {
 }
 
 #[test]
-fn a_third_segment_that_is_never_answered_is_not_repeated_for_ever() {
+fn retransmissions_of_third_segment_are_limited() {
     let mut pair = stripping(&Setup::disjoint(), vec![A[1]], 0);
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(10_000));
@@ -158,7 +158,7 @@ fn a_third_segment_that_is_never_answered_is_not_repeated_for_ever() {
 }
 
 #[test]
-fn a_subflow_that_is_joined_and_reset_again_and_again_is_tried_less_and_less() {
+fn repeatedly_reset_subflow_is_joined_less_often() {
     let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
     pair.middlebox = Some(Box::new(|mut packets| {
         for packet in &mut packets {
@@ -230,7 +230,7 @@ fn a_mapping_ahead_of_its_data_is_kept() {
 }
 
 #[test]
-fn acknowledgements_of_the_data_are_as_long_as_the_numbers_they_acknowledge() {
+fn data_ack_is_as_long_as_data_sequence_number() {
     for long in [true, false] {
         let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
         if !long {
@@ -282,7 +282,7 @@ fn the_checksum_of_the_first_data_is_verified() {
 }
 
 #[test]
-fn an_end_of_the_data_with_a_wrong_checksum_is_not_believed() {
+fn data_fin_with_wrong_checksum_is_ignored() {
     let setup = Setup { checksum: true, ..Setup::disjoint() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(10));
     let wrong = Rc::new(Cell::new(0));
@@ -305,7 +305,7 @@ fn an_end_of_the_data_with_a_wrong_checksum_is_not_believed() {
 }
 
 #[test]
-fn a_wrong_checksum_while_a_second_path_is_joined_does_not_end_the_connection() {
+fn wrong_checksum_during_join_keeps_connection() {
     // The server finds it before it hears of the join, and after.
     for after in [0, 30] {
         wrong_checksum_beside_a_join(after);
@@ -336,7 +336,7 @@ fn wrong_checksum_beside_a_join(after: u32) {
 }
 
 #[test]
-fn data_that_was_lost_above_the_subflows_is_repaired_within_a_few_round_trips() {
+fn data_lost_above_subflows_is_repaired_quickly() {
     let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
     pair.keep_log = false;
     let blocked = Rc::new(Cell::new(true));
@@ -361,7 +361,7 @@ fn data_that_was_lost_above_the_subflows_is_repaired_within_a_few_round_trips() 
 }
 
 #[test]
-fn data_that_comes_with_the_end_of_plain_tcp_is_readable() {
+fn data_with_final_segment_after_fallback_is_readable() {
     let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(10));
     pair.stripping = Some(0);
     pair.run_until(0.1);

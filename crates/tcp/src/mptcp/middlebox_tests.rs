@@ -1,4 +1,5 @@
-//! Mappings and segments that do not coincide: what middleboxes, segmentation offload and other senders make of them.
+//! Mappings and segments whose boundaries differ, as middleboxes, segmentation offload and other senders produce
+//! them.
 
 use super::tests::{Setup, extra};
 use anabranch_endpoint::endpoint::Endpoint;
@@ -128,7 +129,7 @@ fn mappings_that_span_segments() {
 }
 
 #[test]
-fn a_wrong_byte_in_a_mapping_that_spans_segments_is_noticed() {
+fn wrong_byte_in_multi_segment_mapping_is_detected() {
     let mut setup =
         Setup { checksum: true, paths: "disjoint".into(), scheduler: "lowest-rtt", ..Setup::default() };
     setup.tcp.abc_limit = Some(1);

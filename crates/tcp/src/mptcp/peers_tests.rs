@@ -1,5 +1,4 @@
-//! Peers that are other than this one, and what they announce: versions, flags, addresses, priorities; and subflows that
-//! are slow to die.
+//! Peers with other versions, flags, addresses and priorities than this implementation; and subflows that end late.
 
 use super::connection::Connection;
 use super::keys::address_hmac;
@@ -69,7 +68,7 @@ fn a_peer_of_version_2_gets_an_answer_of_version_1() {
 }
 
 #[test]
-fn a_peer_that_takes_no_joins_at_its_first_address_gets_none_there() {
+fn no_join_goes_to_an_address_that_refuses_joins() {
     let joined = |refuses: bool| {
         let mut pair = Setup::default().pair(Wire::new(10), Wire::new(20));
         pair.wires.insert((A[1], B[0]), Wire::new(10));
@@ -93,7 +92,7 @@ fn a_peer_that_takes_no_joins_at_its_first_address_gets_none_there() {
 }
 
 #[test]
-fn an_address_of_the_other_version_of_ip_is_not_connected_to() {
+fn address_of_other_ip_version_is_not_connected() {
     let mut pair = working(&Setup::default());
     announce(&mut pair, 7, Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 7).into());
     pair.run_until(3.0);
@@ -106,7 +105,7 @@ fn an_address_of_the_other_version_of_ip_is_not_connected_to() {
 }
 
 #[test]
-fn a_server_that_is_reached_at_its_second_address_announces_the_first_under_another_identifier() {
+fn server_announces_first_address_under_another_id() {
     let secrets = Secrets::simulated(&mut Rng::new(1));
     let both = |ips: [IpAddr; 2]| ips.map(|ip| Address::new(ip, 1500)).to_vec();
     let config = Setup::default().config();
@@ -128,7 +127,7 @@ fn a_server_that_is_reached_at_its_second_address_announces_the_first_under_anot
 }
 
 #[test]
-fn an_address_that_is_announced_again_under_another_identifier_gets_no_second_subflow() {
+fn same_address_under_another_id_gets_no_subflow() {
     let mut pair = working(&Setup::default());
     let living = |pair: &Pair<Connection>| pair.ends[0].subflows.iter().filter(|s| !s.is_dead()).count();
     let before = living(&pair);
@@ -158,7 +157,7 @@ fn pairs_that_no_route_connects_are_left_out() {
 
 #[test]
 fn signals_that_nothing_acknowledges_survive_a_loss() {
-    // A backup that began the connection says so, and the first two times it is lost.
+    // A client that is a backup announces its priority, and the first two announcements are lost.
     let setup = Setup { backup: [true, false], ..Setup::disjoint() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(20));
     let mut lost = 0;
@@ -192,7 +191,7 @@ fn signals_that_nothing_acknowledges_survive_a_loss() {
         let removes = |option: &Control| matches!(option, Control::RemoveAddress(_));
         tcp(p).options.mptcp.others.iter().any(removes).then_some(())
     });
-    assert_eq!(said.len(), 4, "and not for ever");
+    assert_eq!(said.len(), 4, "repetitions are limited");
 }
 
 #[test]
@@ -206,7 +205,7 @@ fn nothing_is_left_to_wait_for_after_time_wait() {
 }
 
 #[test]
-fn a_stalled_subflow_does_not_keep_more_than_the_send_buffer_from_being_released() {
+fn stalled_subflow_retains_at_most_the_send_buffer() {
     let config = settings::Config { send_buffer: 300_000, ..settings::Config::default() };
     let mut pair = working(&Setup { tcp: config, ..Setup::disjoint() });
     pair.keep_log = false;
@@ -229,7 +228,7 @@ fn a_stalled_subflow_does_not_keep_more_than_the_send_buffer_from_being_released
 }
 
 #[test]
-fn a_path_that_comes_back_without_a_word_is_used_within_three_seconds() {
+fn silently_returning_path_is_used_within_3_seconds() {
     for (down, send_buffer) in
         [(1.0, 4_000_000), (6.0, 4_000_000), (20.0, 4_000_000), (20.0, 300_000), (50.0, 1_000_000)]
     {
@@ -258,8 +257,8 @@ fn a_path_that_comes_back_without_a_word_is_used_within_three_seconds() {
     }
 }
 
-/// What a receiver has in order that was brought 20,000 bytes, and then halves of 2,000 more over two subflows, each under a
-/// checked mapping of the whole: by subflow, and whether it is the second half.
+/// Bytes in order at a receiver after 20,000 bytes, followed by 2,000 more in halves over two subflows, each half
+/// under a checked mapping of the whole. `order` contains the subflow, and whether it is the second half.
 fn brought_in_halves(order: &[(usize, bool)]) -> u64 {
     let setup = Setup { checksum: true, ..Setup::disjoint() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(10));
@@ -302,18 +301,18 @@ fn brought_in_halves(order: &[(usize, bool)]) -> u64 {
 }
 
 #[test]
-fn halves_of_one_mapping_on_two_subflows_do_not_wait_for_each_other() {
-    // Whichever comes first holds all of the data, and its subflow alone brings the rest.
+fn mapping_halves_on_two_subflows_do_not_deadlock() {
+    // The subflow of the half that arrives first holds all of the data, and it alone brings the rest.
     assert_eq!(brought_in_halves(&[(0, false), (1, true), (1, false), (0, true)]), 22_000);
 }
 
 #[test]
-fn who_brings_half_of_a_mapping_and_no_more_does_not_hold_up_who_brings_all() {
+fn half_a_mapping_does_not_block_a_complete_one() {
     let again = [(1, false); DISPUTED as usize + 1];
     for held in [false, true] {
         let order: Vec<_> = [(0, held)].into_iter().chain(again).chain([(1, true)]).collect();
         assert_eq!(brought_in_halves(&order), 22_000, "{held}");
-        // What comes of it after all has no place, and is acknowledged.
+        // The late half has no place any more, and is acknowledged.
         let late: Vec<_> = order.iter().copied().chain([(0, !held)]).collect();
         assert_eq!(brought_in_halves(&late), 22_000, "{held}");
     }

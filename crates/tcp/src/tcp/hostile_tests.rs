@@ -1,4 +1,5 @@
-//! Segments that no well-behaved peer sends, or not in this order, and what RFC 9293 and its companions want done.
+//! Segments that no well-behaved peer sends, or not in this order, and the reactions that RFC 9293 and related RFCs
+//! require.
 
 use super::{Config, Connection, Recovery, State};
 use anabranch_base::time::{Duration, Time};
@@ -28,7 +29,7 @@ fn tcp(packet: &Packet) -> &Segment {
     }
 }
 
-/// A pair in which the client has sent so much.
+/// A pair in which the client has sent `bytes` bytes.
 pub(super) fn established(config: &Config, bytes: u64) -> Pair<Connection> {
     let mut pair = pair(config);
     pair.run_until(0.1);
@@ -56,7 +57,7 @@ fn a_fin_at_old_data_changes_nothing() {
     pair.settle();
     assert!(!pair.sinks[1].finished);
     assert_eq!(pair.ends[1].block().state(), State::Established);
-    // What follows arrives all the same.
+    // Later data arrives nevertheless.
     pair.ends[0].write(pair.now, Write::bytes(1000));
     pair.ends[0].close(pair.now);
     pair.run_until(1.0);
@@ -64,7 +65,7 @@ fn a_fin_at_old_data_changes_nothing() {
 }
 
 #[test]
-fn a_fin_before_data_that_is_there_already_changes_nothing() {
+fn fin_before_received_data_is_ignored() {
     let mut pair = established(&Config::default(), 1000);
     forge(&mut pair, 0, |segment| {
         segment.seq = segment.seq.add(3000);
@@ -119,7 +120,7 @@ fn data_that_finds_the_window_closed_is_answered() {
 }
 
 #[test]
-fn a_server_may_close_before_the_handshake_is_complete() {
+fn server_may_close_before_handshake_completes() {
     let mut pair = pair(&Config::default());
     // Its first SYN/ACK is lost.
     pair.filter = Some(Box::new(|number, _| number == 1));
@@ -135,7 +136,7 @@ fn a_server_may_close_before_the_handshake_is_complete() {
 }
 
 #[test]
-fn window_scaling_that_was_not_offered_is_not_answered() {
+fn window_scale_is_answered_only_if_offered() {
     // With a buffer below 64 KiB the shift would be zero, and still it must not be there (RFC 7323 §2.2).
     let mut pair = pair(&Config { receive_buffer: 30_000, ..Config::default() });
     pair.tampering = Some(|packet| {
@@ -173,8 +174,9 @@ fn an_old_acknowledgement_does_not_open_the_window() {
 }
 
 #[test]
-fn without_timestamps_the_timer_stays_doubled_until_something_fresh_is_acknowledged() {
-    // RFC 6298 §5 and Karn: an acknowledgement of what was sent twice says nothing about the round trip.
+fn timer_stays_doubled_until_new_data_is_acknowledged() {
+    // RFC 6298 §5 and Karn: without timestamps, the acknowledgement of a retransmission gives no sample of the round
+    // trip.
     let config = Config { timestamps: false, recovery: Recovery::Sack, ..Config::default() };
     let mut pair = pair(&config);
     let mut data = 0;
@@ -194,7 +196,7 @@ fn without_timestamps_the_timer_stays_doubled_until_something_fresh_is_acknowled
 }
 
 #[test]
-fn a_probe_of_the_tail_that_was_not_needed_costs_nothing() {
+fn unnecessary_tail_loss_probe_costs_nothing() {
     // RFC 8985 §7.4.2: the acknowledgement of the original comes late and covers exactly what the probe repeated.
     let mut pair = established(&Config { recovery: Recovery::Rack, ..Config::default() }, 50_000);
     pair.wires.values_mut().for_each(|wire| wire.delay = Duration::from_millis(75));

@@ -24,7 +24,7 @@ fn shut(pair: &mut Pair<Connection>) {
     });
 }
 
-/// For so long everything that the client sends is answered by a server that keeps its window closed.
+/// For `seconds`, a server that keeps its window closed answers every segment of the client.
 fn shut_out(pair: &mut Pair<Connection>, seconds: f64) {
     let end = pair.now + Duration::from_secs_f64(seconds);
     let mut answered = pair.log.len();
@@ -41,7 +41,7 @@ fn state(pair: &Pair<Connection>) -> State {
 }
 
 #[test]
-fn a_window_closed_over_data_that_had_left_ends_nothing() {
+fn window_closed_over_sent_data_keeps_connection() {
     let mut pair = established(&Config::default(), 1000);
     cut(&mut pair);
     pair.ends[0].write(pair.now, Write::bytes(20_000));
@@ -88,7 +88,7 @@ fn a_peer_that_died_behind_a_closed_window_is_noticed() {
 }
 
 #[test]
-fn keep_alives_tell_a_silent_peer_from_a_dead_one() {
+fn keep_alives_distinguish_silent_and_dead_peers() {
     let config = Config { keepalive: Some(Duration::from_secs(10)), ..Config::default() };
     let mut pair = established(&config, 1000);
     pair.run_until(1000.0);
@@ -100,7 +100,7 @@ fn keep_alives_tell_a_silent_peer_from_a_dead_one() {
     assert_eq!(state(&pair), State::Established);
     pair.run_until(1111.0);
     assert_eq!(state(&pair), State::Closed(Reason::TimedOut));
-    // Without them nobody asks.
+    // Without keep-alives, no probe is sent.
     let mut pair = established(&Config::default(), 1000);
     cut(&mut pair);
     pair.run_until(HOUR);
@@ -108,7 +108,7 @@ fn keep_alives_tell_a_silent_peer_from_a_dead_one() {
 }
 
 #[test]
-fn a_user_timeout_ends_what_is_not_acknowledged_in_time() {
+fn user_timeout_aborts_unacknowledged_connection() {
     let config = Config { user_timeout: Some(Duration::from_secs(5)), ..Config::default() };
     let mut pair = established(&config, 1000);
     pair.run_until(100.0);
@@ -143,7 +143,7 @@ fn a_thousand_syns_draw_a_few_challenges() {
 }
 
 #[test]
-fn after_24_days_of_silence_an_older_timestamp_is_taken() {
+fn older_timestamp_is_accepted_after_24_silent_days() {
     for (days, taken) in [(23, 1000), (25, 2000)] {
         let mut pair = established(&Config::default(), 1000);
         pair.now += Duration::from_secs(days * 86_400);

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn lone_full_segment_gets_delayed_acknowledgement() {
+    fn every_second_full_segment_is_acked_at_once() {
         let mut r = Receiver::new();
         arrive(&mut r, 0, 1000);
         assert!(!r.wants_ack());

@@ -1,4 +1,4 @@
-//! Losses and timeouts that are none: each sign that tells, and that a real one is not taken for spurious.
+//! Spurious losses and timeouts: each sign that detects them, and that a real loss is not taken for spurious.
 
 use super::tests::{CLIENT, SERVER, pair};
 use super::{Config, Connection};
@@ -128,7 +128,7 @@ fn a_recovery_for_a_lost_segment_is_not_undone() {
 }
 
 #[test]
-fn when_one_of_two_was_lost_a_late_one_undoes_nothing_without_the_first() {
+fn late_segment_undoes_nothing_after_a_real_loss() {
     // The first is lost, the second late: the duplicate accounts for one of two retransmissions only.
     let mut pair = transferring(&config(false));
     let mut data = 0;

@@ -14,7 +14,7 @@ fn board(segments: u64) -> Scoreboard {
 }
 
 #[test]
-fn three_discontiguous_blocks_or_more_than_two_segments_make_a_loss() {
+fn three_blocks_or_over_two_segments_mark_a_loss() {
     let mut b = board(10);
     b.sack(100, 200, |_| {});
     b.sack(300, 400, |_| {});
@@ -47,7 +47,7 @@ fn a_retransmission_counts_in_the_pipe_again() {
 }
 
 #[test]
-fn what_a_sack_reported_before_gives_no_sample() {
+fn data_sacked_earlier_gives_no_sample() {
     let mut b = board(3);
     b.sack(100, 200, |_| {});
     b.acknowledge(100);
@@ -65,7 +65,7 @@ fn a_timeout_after_reneging_forgets_every_sack() {
 }
 
 #[test]
-fn what_was_not_lost_after_all_is_in_flight_again_and_can_be_lost_again() {
+fn restored_segment_is_in_flight_and_may_be_lost() {
     let mut b = board(6);
     b.sack(400, 600, |_| {});
     b.mark_all_lost();
@@ -80,7 +80,7 @@ fn what_was_not_lost_after_all_is_in_flight_again_and_can_be_lost_again() {
 }
 
 #[test]
-fn a_partial_acknowledgement_shortens_the_first_segment() {
+fn partial_acknowledgement_shortens_first_segment() {
     let mut b = board(2);
     b.acknowledge(30);
     assert_eq!((b.pipe(), b.front().map(|s| (s.start, s.len))), (170, Some((30, 70))));
@@ -88,7 +88,7 @@ fn a_partial_acknowledgement_shortens_the_first_segment() {
 }
 
 #[test]
-fn what_is_too_long_is_cut_and_waits_to_be_sent_again() {
+fn too_long_segment_is_cut_and_waits_for_resending() {
     let mut b = board(4);
     b.push(400, 31, true, Time::from_nanos(4));
     b.sack(100, 200, |_| {});
