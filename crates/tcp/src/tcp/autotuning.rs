@@ -1,16 +1,16 @@
-//! Buffers that find their size: dynamic right-sizing (Fisk and Feng 2001), as Linux does it
-//! (`tcp_rcv_space_adjust`, `tcp_sndbuf_expand`).
+//! Dynamic right-sizing of buffers (Fisk and Feng 2001), as Linux does it (`tcp_rcv_space_adjust`,
+//! `tcp_sndbuf_expand`).
 //!
-//! Once a round trip the receiver looks at what the application has read in it. A window of twice as much lets a sender in
-//! slow start double once more; where the amount has grown, the window grows ahead by the same proportion. The sender keeps
-//! room for two congestion windows: one in flight, one that waits to follow.
+//! Once a round trip the receiver counts the bytes that the application has read. A window of twice that amount
+//! allows a sender in slow start to double once more. If the amount has grown, the window grows ahead by the same
+//! proportion. The sender keeps room for two congestion windows: one in flight, and one waiting behind it.
 
 use anabranch_base::time::{Duration, Time};
 
 /// Initial size of a buffer, bytes (the middle of Linux's `tcp_rmem`, rounded).
 const FIRST: u64 = 128_000;
 
-/// Added to twice what was read, segments, so that a small window does not hold the initial one up.
+/// Segments added to twice the bytes read, so that a small window does not restrict the initial one.
 const SPARE: u64 = 16;
 
 /// The size of a receive buffer.
@@ -58,7 +58,7 @@ pub(super) fn send_space(max: u64, grows: bool, window: u64) -> u64 {
     if grows { (2 * window).max(FIRST).min(max) } else { max }
 }
 
-/// The round-trip time as a receiver sees it: the age of the timestamps that data echoes (RFC 7323 §3.2), at the
+/// The round-trip time as a receiver sees it: the age of the timestamps echoed with data (RFC 7323 §3.2), at the
 /// resolution of their clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EchoAge {
@@ -67,9 +67,9 @@ pub(super) struct EchoAge {
 }
 
 impl EchoAge {
-    /// Data came that echoes `echo`, when the own clock shows `clock`.
+    /// Data arrived that echoes `echo`, when the local clock shows `clock`.
     pub(super) fn seen(&mut self, echo: u32, clock: u32) {
-        // An echo that repeats is as old as the application's pauses.
+        // The age of a repeated echo includes the application's pauses.
         if self.last.replace(echo) == Some(echo) {
             return;
         }

@@ -24,19 +24,19 @@ pub struct Connection {
     receive_space: ReceiveSpace,
     /// Secrets of the host, from which the connection's initial numbers are derived.
     secrets: Secrets,
-    /// The initial sequence number, if it was given away before.
+    /// The initial sequence number, if a SYN cookie has already fixed it.
     forced_sequence: Option<Serial>,
     active: bool,
-    /// The host does not have the local address for the time being.
+    /// The host currently lacks the local address.
     address_lost: bool,
     /// Bytes the application wrote and read.
     written: u64,
     read: u64,
     closing: bool,
-    /// A write was cut short: say when there is room.
+    /// A write was cut short: the application must be notified when there is room.
     starved: bool,
     blocked: Blocked<WaitCause, 2>,
-    /// Since then a full segment has had to wait, and nothing has happened but that the application wrote more.
+    /// Since this time a full segment has had to wait, and the only event was that the application wrote more.
     waits: Option<Time>,
     seen: Seen,
     events: VecDeque<Event>,
@@ -64,9 +64,9 @@ impl Connection {
         Self::new(Tcb::server(config, ends.first_local(), PathId(0)), secrets, true)
     }
 
-    /// Begins with this sequence number, whatever the secrets say: a listening end that a host makes up behind a SYN
-    /// cookie (RFC 4987 §3.6), where the SYN/ACK has left before. Hand it the SYN as the cookie remembers it, then the
-    /// segment that brought the cookie back, and only then take packets: the SYN/ACK is not sent again.
+    /// Begins with this sequence number instead of one from the secrets: for a listening end that a host creates
+    /// after a SYN cookie (RFC 4987 §3.6), whose SYN/ACK has already been sent. Pass it the SYN as the cookie encodes
+    /// it, then the segment that returned the cookie, and only then take packets: the SYN/ACK is not sent again.
     #[must_use]
     pub const fn with_initial_sequence(mut self, number: u32) -> Self {
         self.forced_sequence = Some(Serial(number));
@@ -115,7 +115,7 @@ impl Connection {
         self.block.acknowledged().min(self.written)
     }
 
-    /// Tells the application what changed.
+    /// Notifies the application of changes.
     fn notice(&mut self) {
         if self.seen.closed {
             return;

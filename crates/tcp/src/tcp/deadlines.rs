@@ -18,10 +18,10 @@ pub(super) struct Timers {
     pub challenge_from: Time,
 }
 
-/// Signs of life of the peer.
+/// Times at which the peer was heard from.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Life {
-    /// When something acceptable came last.
+    /// When the last acceptable segment arrived.
     pub heard: Time,
     /// Keep-alives, and probes of a closed window, sent since.
     pub keepalives: u32,

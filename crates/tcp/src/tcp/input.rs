@@ -31,8 +31,8 @@ pub fn window_shift(bytes: u64) -> u8 {
 }
 
 impl Tcb {
-    /// A segment arrived from `from`. False if it lies outside the window or acknowledges what was never sent: then
-    /// nothing else that it says can be believed either.
+    /// A segment arrived from `from`. False if it lies outside the window or acknowledges unsent data: the owner must
+    /// then ignore its options too.
     pub fn on_segment(
         &mut self,
         context: &mut Context<'_>,
@@ -95,7 +95,7 @@ impl Tcb {
             self.establish(context, segment);
             self.receiver.ack_now();
         } else {
-            // Both opened at once (RFC 9293 §3.5, figure 7).
+            // Simultaneous open (RFC 9293 §3.5, figure 7).
             self.state = State::SynReceived;
             self.syn_due = true;
         }
@@ -188,7 +188,7 @@ impl Tcb {
         believed
     }
 
-    /// PAWS (RFC 7323 §5). After a long silence the peer's clock may have gone half round (§5.5).
+    /// PAWS (RFC 7323 §5). After a long silence the peer's clock may have gone through half of its range (§5.5).
     fn is_stale(&self, now: Time, segment: &Segment) -> bool {
         self.agreed.timestamps
             && now.since(self.clock.recent_at) < RECENT_FOR
@@ -207,13 +207,13 @@ impl Tcb {
         }
     }
 
-    /// RFC 9293 §3.4, the four cases of the acceptability test. A position before the first data byte has wrapped.
+    /// The four cases of the acceptability test (RFC 9293 §3.4). A position before the first data byte has wrapped.
     fn is_acceptable(&self, start: u64, segment: &Segment) -> bool {
         let (nxt, edge) = (self.receiver.nxt as i64, self.edge() as i64);
         let start = start as i64;
         match i64::from(segment.sequence_len()) {
-            // RFC 9293 §3.10.7.4 refuses what is at the right edge. But that is where the acknowledgements of an end come from
-            // that has filled the window, and if both have, neither would ever hear the other.
+            // RFC 9293 §3.10.7.4 rejects a segment at the right edge. But an end that has filled the window sends its
+            // acknowledgements from there; if both ends have, neither would ever process the other's.
             0 => start == nxt || (nxt < start && start <= edge),
             // A segment that begins before the first byte of data contains no data of this connection.
             len => start >= 0 && start + len > nxt && (start < edge || start == nxt),
@@ -226,7 +226,7 @@ impl Tcb {
         }
         if self.state == State::SynReceived && segment.flags.contains(Flags::SYN) {
             if segment.flags.contains(Flags::ACK) && segment.ack == self.first {
-                self.establish(context, segment); // both opened at once, and this answers our SYN
+                self.establish(context, segment); // simultaneous open; this segment answers our SYN
                 self.receiver.ack_now();
             } else {
                 self.syn_due = true; // our SYN/ACK was lost
@@ -242,7 +242,7 @@ impl Tcb {
         }
         let end = start.wrapping_add(u64::from(segment.payload.len));
         if segment.payload.len > 0 && end <= self.receiver.nxt && start <= end {
-            // A duplicate: RFC 2883 has it reported.
+            // RFC 2883: a duplicate is reported.
             let limit = self.edge();
             self.counters.bytes_received += u64::from(segment.payload.len);
             self.receiver.store(context.now, &self.config, segment, (start, limit));
@@ -349,7 +349,7 @@ impl Tcb {
             }
             news.delivered += acked.delivered;
             news.original = acked.original;
-            // RFC 8985 §6.2 step 2: the echo may say that the original arrived and not the retransmission.
+            // RFC 8985 §6.2 step 2: the echo may show that the original arrived and not the retransmission.
             let original = |sent| self.echoes_before(segment.options.timestamps, sent);
             if let Some(latest) = acked.latest.filter(|&(sent, _, again)| !(again && original(sent))) {
                 self.rack.delivered(context.now, latest, &self.rtt);
@@ -445,7 +445,7 @@ impl Tcb {
         for (index, &(left, right)) in blocks.iter().enumerate() {
             let (left, right) = (self.send_position(left), self.send_position(right));
             if left >= right || right > self.nxt {
-                continue; // not a block, or about what was never sent; a wrapped position is huge
+                continue; // not a block, or one of unsent data; a wrapped position is huge
             }
             let within_next = blocks
                 .get(index + 1)

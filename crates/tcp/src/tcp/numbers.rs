@@ -5,7 +5,7 @@ use anabranch_endpoint::Secrets;
 use anabranch_wire::seq::Serial;
 use core::net::{IpAddr, SocketAddr};
 
-/// The ends of a connection as a host keys its numbers: the local one, and the remote one.
+/// The endpoints that key a connection's numbers: the local one, and the remote one.
 pub type Tuple = (SocketAddr, SocketAddr);
 
 fn bytes(at: SocketAddr) -> [u8; 18] {
@@ -27,8 +27,8 @@ fn low32(hash: [u8; 32]) -> u32 {
     u32::from_be_bytes([hash[28], hash[29], hash[30], hash[31]])
 }
 
-/// The initial sequence number (RFC 6528 §3): a clock that ticks every 4 µs, plus a keyed hash of the two ends. So the
-/// numbers of one pair of ends rise from connection to connection, and those of one pair say nothing of another's.
+/// The initial sequence number (RFC 6528 §3): a clock that ticks every 4 µs, plus a keyed hash of the two endpoints.
+/// So the numbers of one pair rise from connection to connection, and do not reveal those of another pair.
 pub fn initial_sequence(secrets: &Secrets, now: Time, ends: Tuple) -> Serial {
     let clock = (now.as_nanos() / 4_000) as u32;
     Serial(low32(keyed(secrets, b"tcp sequence", ends)).wrapping_add(clock))
@@ -56,7 +56,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Those of a connection between these ends that begins now.
+    /// The initial numbers of a connection between these endpoints that begins now.
     pub fn new(secrets: &Secrets, now: Time, ends: Tuple) -> Self {
         Self { sequence: initial_sequence(secrets, now, ends), timestamps: timestamp_offset(secrets, ends) }
     }

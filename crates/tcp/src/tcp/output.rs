@@ -58,7 +58,7 @@ impl Tcb {
         if room > 0 && self.is_paced_out(context) { 0 } else { room }
     }
 
-    /// When the segment at this position left for the last time, while it is not acknowledged.
+    /// When the segment at this position was last sent, while it is not acknowledged.
     pub fn sent_at(&self, position: u64) -> Option<Time> {
         self.board.sent_at(position)
     }
@@ -68,7 +68,7 @@ impl Tcb {
         (self.una + self.peer.bytes).saturating_sub(self.nxt)
     }
 
-    /// RFC 5681 §4.1.
+    /// Restart of the congestion window after idle time (RFC 5681 §4.1).
     fn restart_if_idle(&mut self, context: &mut Context<'_>) {
         let (now, path) = (context.now, self.path);
         if self.board.is_empty()
@@ -89,7 +89,7 @@ impl Tcb {
         let mut room = self.sendable(context);
         let peer_room = self.peer_room();
         if room == 0 && self.rate.as_ref().is_some_and(|rate| rate.deadline().is_some()) && !self.probe_due {
-            return 0; // until the pacer lets it go
+            return 0; // until the pacer releases it
         }
         if room < wanted && self.tail_probe_due() && peer_room >= wanted {
             room = wanted;
@@ -145,7 +145,7 @@ impl Tcb {
         packet
     }
 
-    /// Books new sequence numbers as sent.
+    /// Records new sequence numbers as sent.
     fn record(&mut self, context: &mut Context<'_>, len: u32, fin: bool) {
         self.board.push(self.nxt, len, fin, context.now);
         self.rate_sent(context, (self.nxt, len), false);
@@ -204,7 +204,8 @@ impl Tcb {
             return Some(self.retransmit(context, index));
         }
         if self.probe_due {
-            // One before the window: unacceptable on purpose, so that the peer must answer (RFC 9293 §3.8.6.1).
+            // A position before the window: unacceptable on purpose, so that the peer must answer (RFC 9293
+            // §3.8.6.1).
             self.probe_due = false;
             self.counters.probes += 1;
             let at = self.una.wrapping_sub(1);
@@ -216,7 +217,7 @@ impl Tcb {
         None
     }
 
-    /// RFC 6675 `NextSeg` rules 3 and 4, once there is no new data to clock out acknowledgements with.
+    /// Rules 3 and 4 of RFC 6675 `NextSeg`, once there is no new data to clock out acknowledgements with.
     fn next_rescue(&mut self, context: &Context<'_>) -> Option<usize> {
         let RecoveryPhase::Recovery { until, rescued } = self.phase else { return None };
         if !self.agreed.sack
@@ -291,8 +292,8 @@ impl Tcb {
         if self.agreed.sack && self.receiver.has_news() {
             let limit = self.mtu.saturating_sub(self.header()).min(self.peer_mss);
             let space = MAX_OPTIONS.min(limit.saturating_sub(payload)).saturating_sub(taken);
-            // Two bytes of padding, kind and length, then eight bytes a block. Without payload padding is left out where that
-            // makes room for a block more.
+            // Two bytes of padding, kind and length, then eight bytes a block. Without payload, padding is omitted if
+            // that makes room for one more block.
             let spare = if payload > 0 { 0 } else { 2 * (1 + u32::from(self.agreed.timestamps)) };
             segment.options.sack =
                 self.receiver.sack_blocks(((space + spare).saturating_sub(4) / 8) as usize);
@@ -304,7 +305,7 @@ impl Tcb {
         packet
     }
 
-    /// The window field. A window of one's own never shrinks and opens in useful steps only (RFC 9293 §3.8.6.2.2).
+    /// The window field. An advertised window never shrinks and opens in useful steps only (RFC 9293 §3.8.6.2.2).
     fn advertise(&mut self, receive_window: u64) -> u16 {
         let mut window = receive_window;
         if !self.shared_window {
@@ -360,8 +361,8 @@ impl Tcb {
         packet
     }
 
-    /// A packet with nothing but its addresses, ports, position and flags. It is filled in place: a packet is large, and
-    /// copying one that was just written costs more than writing it.
+    /// A packet that contains only addresses, ports, position and flags. It is filled in place: a packet is large,
+    /// and copying one that was just written costs more than writing it.
     fn blank(&self, seq: Serial, flags: Flags) -> Packet {
         let body = Body::Tcp(Segment {
             source_port: self.local.port(),
@@ -374,7 +375,7 @@ impl Tcb {
     }
 }
 
-/// The segment of a packet of this module's making.
+/// The segment of a packet that this module created.
 pub(crate) fn segment_of(packet: &mut Packet) -> &mut Segment {
     match &mut packet.body {
         Body::Tcp(segment) => segment,

@@ -13,10 +13,10 @@ pub(super) struct AckNews {
     pub duplicate: Option<(u64, u64)>,
 }
 
-/// How far F-RTO has come after a timeout (RFC 5682 §3.1).
+/// Progress of F-RTO after a timeout (RFC 5682 §3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frto {
-    /// The lowest segment was sent again; the first acknowledgement decides what follows.
+    /// The lowest segment was retransmitted; the first acknowledgement decides the next step.
     First,
     /// New data is sent in place of further retransmissions; its acknowledgement decides.
     NewData,
@@ -24,7 +24,7 @@ pub(super) enum Frto {
     Over,
 }
 
-/// Where the sender stands between losses.
+/// Phase of the sender between losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecoveryPhase {
     /// Nothing is known to be lost.
@@ -44,7 +44,7 @@ pub(super) struct Prr {
     delivered: u64,
     out: u64,
     flight_at_start: u64,
-    /// Bytes that may be sent in answer to the newest acknowledgement.
+    /// Bytes that may be sent in response to the newest acknowledgement.
     pub allowance: u64,
 }
 
@@ -53,7 +53,7 @@ impl Prr {
         Self { flight_at_start: flight.max(1), ..Self::default() }
     }
 
-    /// Updates the allowance; `safe` means the acknowledgement advanced and showed no further loss.
+    /// Updates the allowance; `safe` means that the acknowledgement advanced and showed no further loss.
     pub(super) fn on_ack(&mut self, delivered: u64, safe: bool, (pipe, threshold, mss): (u64, u64, u64)) {
         if delivered == 0 {
             return;
@@ -69,7 +69,7 @@ impl Prr {
         self.allowance = if self.out == 0 && allowance == 0 { mss } else { allowance };
     }
 
-    /// `len` bytes left.
+    /// `len` bytes were sent.
     pub(super) fn sent(&mut self, len: u64) {
         self.out += len;
         self.allowance = self.allowance.saturating_sub(len);

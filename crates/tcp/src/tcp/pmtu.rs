@@ -6,8 +6,8 @@ use anabranch_base::time::Duration;
 use anabranch_endpoint::endpoint::{Reason, Unreachable};
 use anabranch_wire::seq::Serial;
 
-/// A smaller path MTU is not believed. IPv6 has none (RFC 8200 §5); with IPv4 it is Linux's `min_pmtu`, below which more
-/// would go into headers than a forged message should cost.
+/// A smaller path MTU is not accepted. IPv6 has none (RFC 8200 §5); for IPv4 this is Linux's `min_pmtu`, below which
+/// a forged message would cause too much overhead of headers.
 const LEAST: [u32; 2] = [552, 1280];
 
 /// Likely MTUs of routers whose messages contain none (RFC 1191 §7.1).
@@ -16,15 +16,15 @@ const PLATEAUS: [u32; 10] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 
 /// After this long a path may have become wider (RFC 1191 §6.3, RFC 8201 §5.3).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 
-/// So many timeouts in a row of a full-sized segment make a black hole (Linux's `tcp_retries1`).
+/// Consecutive timeouts of a full-sized segment after which a black hole is assumed (Linux's `tcp_retries1`).
 const BLACK_HOLE: u32 = 3;
 
 /// Largest payload that is tried in a black hole (Linux's `tcp_base_mss`).
 const BASE_MSS: u32 = 1024;
 
 impl Tcb {
-    /// A router dropped the segment that began with this sequence number, because it was longer than `mtu`; zero if the
-    /// router does not say.
+    /// A router dropped the segment that began with this sequence number, because it was longer than `mtu`; zero if
+    /// the message contains no MTU.
     pub fn on_packet_too_big(&mut self, context: &mut Context<'_>, number: Serial, mtu: u32) {
         // An off-path attacker does not know which sequence numbers are in flight (RFC 5927 §4.1).
         if !self.is_synchronised() || !self.is_in_flight(number) {
@@ -47,7 +47,7 @@ impl Tcb {
         (self.una..self.nxt).contains(&self.send_position(number))
     }
 
-    /// Packets longer than this do not get through, and those from position `from` on have not.
+    /// Packets longer than `mtu` do not pass, and those from position `from` on did not.
     fn lower_mtu(&mut self, context: &mut Context<'_>, mtu: u32, from: u64) {
         let mtu = mtu.max(LEAST[usize::from(!self.local.is_ipv4())]);
         if mtu < self.mtu {
@@ -84,7 +84,7 @@ impl Tcb {
         self.interface_mtu
     }
 
-    /// The path may have become wider: full-sized packets find out.
+    /// The path may have become wider: full-sized packets test it.
     pub(super) fn raise_mtu(&mut self, context: &mut Context<'_>) {
         self.timers.raise_mtu = None;
         self.set_path_mtu(context, self.interface_mtu, self.una);
@@ -100,8 +100,8 @@ impl Tcb {
         }
     }
 
-    /// The segment that began with this sequence number did not reach its destination. That ends an attempt to connect
-    /// if it will not be otherwise the next time, and is kept in mind in any other case (RFC 1122 §4.2.3.9, RFC 5461).
+    /// The segment that began with this sequence number did not reach its destination. An unreachable port or
+    /// protocol ends an attempt to connect; any other case is only recorded (RFC 1122 §4.2.3.9, RFC 5461).
     pub fn on_unreachable(&mut self, number: Serial, what: Unreachable) {
         let connecting = self.state == State::SynSent && number == self.first.sub(1);
         match what {

@@ -60,15 +60,15 @@ impl Rack {
         self.enabled = enabled;
     }
 
-    /// Segments that were believed lost are in flight: when each left and where it begins, oldest first. All left before
-    /// those in the queue, or they would not have been lost.
+    /// Segments that were believed lost are in flight: `segments` contains the send time and the position of each,
+    /// oldest first. All were sent before those in the queue, or they would not have been marked lost.
     pub fn restored(&mut self, segments: Vec<(Time, u64)>) {
         if self.enabled {
             segments.into_iter().rev().for_each(|segment| self.order.push_front(segment));
         }
     }
 
-    /// A segment left (again).
+    /// A segment was sent (again).
     pub fn sent(&mut self, now: Time, start: u64) {
         if self.enabled {
             self.order.push_back((now, start));
@@ -113,7 +113,7 @@ impl Rack {
         }
     }
 
-    /// Everything is about to be sent again.
+    /// Everything is about to be retransmitted.
     pub fn timed_out(&mut self) {
         self.order.clear();
         self.probe = None;

@@ -14,7 +14,7 @@ impl Tcb {
         self.tells_delays = context.congestion.wants_delay_samples();
     }
 
-    /// The sequence numbers `[start, start + len)` leave, `again` or for the first time.
+    /// The sequence numbers `[start, start + len)` are sent, `again` or for the first time.
     pub(super) fn rate_sent(&mut self, context: &mut Context<'_>, (start, len): (u64, u32), again: bool) {
         if let Some(rate) = &mut self.rate {
             let range = start..start + u64::from(len);
@@ -24,7 +24,7 @@ impl Tcb {
         }
     }
 
-    /// Tells of the segments that have been marked lost since it was last called.
+    /// Reports the segments that have been marked lost since the last call.
     #[inline]
     pub(super) fn tell_losses(&mut self, context: &mut Context<'_>) {
         if let Some(rate) = &mut self.rate {
@@ -34,7 +34,7 @@ impl Tcb {
         }
     }
 
-    /// An acknowledgement has been dealt with; `limited` says that data up to it used the window fully.
+    /// An acknowledgement has been processed; `limited` means that data up to it used the window fully.
     pub(super) fn tell_rate(&mut self, context: &mut Context<'_>, limited: bool) {
         self.tell_losses(context);
         if let Some(rate) = &mut self.rate {
@@ -64,7 +64,7 @@ impl Tcb {
         });
     }
 
-    /// The pacer does not let a packet leave now; it is remembered that one waits.
+    /// The pacer does not permit a packet now; the pacer records that one waits.
     pub(super) fn is_paced_out(&mut self, context: &Context<'_>) -> bool {
         self.rate.as_mut().is_some_and(|rate| rate.holds_back(context.now))
     }
@@ -79,8 +79,8 @@ impl Tcb {
         self.rate.is_some()
     }
 
-    /// Nothing waits to be sent although congestion control would let it: the control should not take the rate that
-    /// follows for the network's.
+    /// Nothing waits to be sent although congestion control permits more: the following rate samples do not show the
+    /// network's rate.
     pub(crate) fn ran_dry(&mut self, context: &Context<'_>) {
         if self.rate.is_none() || self.board.waiting() > 0 {
             return;
@@ -93,7 +93,7 @@ impl Tcb {
         }
     }
 
-    /// A packet of new data could leave at once, were there one for this block.
+    /// A packet of new data could be sent at once, if this block had one.
     pub(crate) fn could_send(&self, context: &Context<'_>) -> bool {
         self.rate.as_ref().is_some_and(|rate| !rate.is_holding_back(context.now))
             && self.board.pipe() + u64::from(self.mss) <= self.allowed(context)

@@ -63,7 +63,7 @@ impl Receiver {
         }
     }
 
-    /// No packet of the peer's carries more than `bytes` of payload. Sets what counts as one.
+    /// No packet of the peer carries more than `bytes` of payload; a larger payload counts as several packets.
     pub fn set_full_size(&mut self, bytes: u32) {
         self.largest = bytes;
     }
@@ -150,7 +150,7 @@ impl Receiver {
             end = end.min(fin + 1);
         }
         if end <= start {
-            // Nothing of it can be kept: RFC 9293 §3.8.6.1 has it answered all the same.
+            // None of it can be kept, but RFC 9293 §3.8.6.1 requires an answer.
             self.ack_now();
             return 0;
         }
@@ -272,7 +272,7 @@ impl Receiver {
         }
     }
 
-    /// The delayed acknowledgement's time has come.
+    /// The delayed acknowledgement is due.
     pub fn on_timeout(&mut self, now: Time) {
         if let Pending::Delayed(at) = self.pending
             && at <= now
@@ -281,7 +281,7 @@ impl Receiver {
         }
     }
 
-    /// A segment with an acknowledgement left, advertising a window up to `edge`.
+    /// A segment with an acknowledgement was sent, advertising a window up to `edge`.
     pub fn acknowledged(&mut self, edge: u64) {
         self.pending = Pending::Nothing;
         self.unacknowledged = 0;

@@ -57,7 +57,7 @@ impl Suspect {
         }
     }
 
-    /// Everything that was outstanding has arrived, and all that was retransmitted of it twice.
+    /// Everything outstanding at the reaction has arrived, and every retransmitted byte of it has arrived twice.
     pub(super) fn is_explained(&self, una: u64) -> bool {
         una >= self.until && self.unexplained == Some(0)
     }

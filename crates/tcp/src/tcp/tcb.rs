@@ -48,7 +48,7 @@ pub enum State {
     Closing,
     /// The other side closed, then this one; its FIN is not acknowledged.
     LastAck,
-    /// Waiting for stray segments to die.
+    /// Waiting for stray segments to expire.
     TimeWait,
     /// Over, and why.
     Closed(Reason),
@@ -65,7 +65,7 @@ pub struct Context<'a> {
     pub receive_window: u64,
 }
 
-/// Between whom a block's segments go.
+/// Addresses, ports and path of a block's segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// Local address and port.
@@ -74,7 +74,7 @@ pub struct Route {
     pub remote: SocketAddr,
     /// The path's identifier.
     pub path: PathId,
-    /// Largest IP packet that may leave, bytes.
+    /// Largest IP packet that may be sent, bytes.
     pub mtu: u32,
 }
 
@@ -100,7 +100,7 @@ pub(super) enum Fin {
     Sent,
 }
 
-/// RFC 3168's two halves.
+/// State of ECN, as sender and as receiver (RFC 3168).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnState {
     /// Receiver: echo until the sender has answered with CWR.
@@ -111,7 +111,7 @@ pub(super) struct EcnState {
     pub reduced_until: u64,
 }
 
-/// RFC 7323 §4 and §5.
+/// State of the timestamps (RFC 7323 §4 and §5).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
     /// Added to the clock to hide the uptime.
@@ -121,7 +121,7 @@ pub(super) struct Clock {
     pub recent_at: Time,
     /// Position that the last acknowledgement sent had reached.
     pub last_ack: u64,
-    /// How old what data echoes is.
+    /// Age of the timestamps that arriving data echoes.
     pub age: EchoAge,
 }
 
@@ -184,7 +184,7 @@ pub struct Tcb {
     pub(super) rtt: RttEstimator,
     /// Timeouts in a row without an acknowledgement.
     pub(super) attempts: u32,
-    /// The network said that packets do not reach the peer, and the peer nothing since.
+    /// An ICMP message reported the peer as unreachable, and the peer has sent nothing since.
     pub(super) unreachable: bool,
     pub(super) ecn: EcnState,
     pub(super) clock: Clock,
@@ -193,7 +193,7 @@ pub struct Tcb {
     pub(super) receiver: Receiver,
     /// A SYN or SYN/ACK is due.
     pub(super) syn_due: bool,
-    /// When the SYN left, until it was retransmitted.
+    /// When the SYN was sent, until it was retransmitted.
     pub(super) syn_sent_at: Option<Time>,
     /// SYNs sent.
     pub(super) syns: u32,
@@ -201,7 +201,7 @@ pub struct Tcb {
     pub(super) syn_interval: Option<Duration>,
     /// A window probe is due.
     pub(super) probe_due: bool,
-    /// One segment may leave whatever the window says: the fast retransmission, or a forced small segment.
+    /// One segment may be sent regardless of the window: the fast retransmission, or a forced small segment.
     pub(super) force: bool,
     /// An RST to send: its sequence number and, if there is one, acknowledgement.
     pub(super) reset: Option<(Serial, Option<Serial>)>,
@@ -272,13 +272,13 @@ impl Tcb {
         block
     }
 
-    /// The listening side; the first SYN decides who the peer is. It needs its [`begin`](Self::begin) before that.
+    /// The listening side; the first SYN determines the peer. It needs its [`begin`](Self::begin) before that.
     pub fn server(config: Config, (local, mtu): (SocketAddr, u32), path: PathId) -> Self {
         let remote = SocketAddr::new(local.ip(), 0);
         Self::new(config, Route { local, remote, path, mtu })
     }
 
-    /// The numbers that it begins with.
+    /// Sets the initial numbers.
     pub fn begin(&mut self, numbers: Numbers) {
         self.first = numbers.sequence.add(1);
         self.clock.offset = numbers.timestamps;
@@ -400,7 +400,7 @@ impl Tcb {
         self.receiver.finished()
     }
 
-    /// This side ends its stream, and where, if the FIN has left.
+    /// This side ends its stream, and at which position, if the FIN was sent.
     pub fn finishes(&self) -> Option<Option<u64>> {
         match self.fin {
             Fin::NotYet => None,
@@ -459,7 +459,7 @@ impl Tcb {
         &self.counters
     }
 
-    /// The same, for the owner to add what only it knows.
+    /// The same, for counts that only the owner knows.
     pub fn counters_mut(&mut self) -> &mut Counters {
         &mut self.counters
     }
@@ -524,8 +524,7 @@ impl Tcb {
         self.receiver.position(seq)
     }
 
-    /// The next part of the payload that the last segment brought and that was kept, and its position in the peer's byte
-    /// stream.
+    /// The next part of the last segment's payload that was kept, and its position in the peer's byte stream.
     pub fn poll_kept(&mut self) -> Option<(Payload, u64)> {
         self.receiver.poll_kept()
     }
@@ -535,19 +534,19 @@ impl Tcb {
         self.receiver.missing(start, end)
     }
 
-    /// The peer believes the window to be small, and `receive_window` is worth telling: RFC 9293 §3.8.6.2.2.
+    /// The peer assumes a small window, and `receive_window` is worth an update (RFC 9293 §3.8.6.2.2).
     pub fn window_would_open(&self, receive_window: u64) -> bool {
         let standing = self.receiver.edge.saturating_sub(self.receiver.nxt);
         let worth = (2 * u64::from(self.peer_mss)).min(self.config.receive_buffer / 2).max(1);
         standing < self.config.receive_buffer / 2 && receive_window >= standing + worth
     }
 
-    /// An acknowledgement must go out now.
+    /// An acknowledgement must be sent now.
     pub(crate) fn wants_ack(&self) -> bool {
         self.receiver.wants_ack()
     }
 
-    /// An acknowledgement must go out although nothing arrived, e.g. because the window opened.
+    /// An acknowledgement must be sent although nothing arrived, e.g. because the window opened.
     pub fn ack_now(&mut self) {
         self.receiver.ack_now();
     }

@@ -1,4 +1,4 @@
-//! Reactions to losses that were none: how they are found out, and undone.
+//! Detection of spurious losses and timeouts, and the undoing of the reactions to them.
 //!
 //! A late segment looks like a lost one. Three signs show, when it arrives, that a retransmission was spurious:
 //!
@@ -17,13 +17,13 @@ use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::Timestamps;
 
 impl Tcb {
-    /// An acknowledgement echoes the timestamp of something that left before `sent`.
+    /// An acknowledgement echoes the timestamp of a segment sent before `sent`.
     pub(super) fn echoes_before(&self, timestamps: Option<Timestamps>, sent: Time) -> bool {
         self.agreed.timestamps
             && timestamps.is_some_and(|t| Serial(t.echo).before(Serial(self.clock_value(sent))))
     }
 
-    /// An acknowledgement echoes the timestamp of something that left at `sent` or later.
+    /// An acknowledgement echoes the timestamp of a segment sent at `sent` or later.
     pub(crate) fn echoes_after(&self, timestamps: Option<Timestamps>, sent: Time) -> bool {
         self.agreed.timestamps
             && timestamps.is_some_and(|t| !Serial(t.echo).before(Serial(self.clock_value(sent))))
@@ -40,7 +40,7 @@ impl Tcb {
         }
     }
 
-    /// Does an acknowledgement show that the last reaction was to no loss? Then it is undone.
+    /// Undoes the last reaction if an acknowledgement shows that there was no loss.
     pub(super) fn judge_suspect(
         &mut self,
         context: &mut Context<'_>,
@@ -72,7 +72,7 @@ impl Tcb {
         let RecoveryPhase::Loss { until, frto } = self.phase else { return false };
         let next = match frto {
             Frto::Over => return false,
-            // Step 2: if the first acknowledgement after the timeout goes on, new data is sent.
+            // Step 2: if the first acknowledgement after the timeout advances, new data is sent.
             Frto::First if news.acked > 0 => Frto::NewData,
             // Step 3: data that was sent only once, and before the timeout, has arrived.
             Frto::NewData if self.nxt > until => {
@@ -93,7 +93,7 @@ impl Tcb {
         matches!(self.phase, RecoveryPhase::Loss { frto: Frto::NewData, .. })
     }
 
-    /// There is no new data to send in place of retransmissions: true if these go on.
+    /// There is no new data to send in place of retransmissions: true if these continue.
     pub(super) fn ends_frto_without_data(&mut self) -> bool {
         let RecoveryPhase::Loss { until, frto: Frto::NewData } = self.phase else { return false };
         let ends = self.nxt == until;
@@ -103,7 +103,7 @@ impl Tcb {
         ends
     }
 
-    /// The reaction was to no loss: as far as possible, all is as if there had been none.
+    /// The loss was spurious: restores the state as far as possible.
     fn undo(&mut self, context: &mut Context<'_>) {
         self.suspect = None;
         self.counters.undone += 1;

@@ -12,22 +12,22 @@ use anabranch_base::time::Time;
 use anabranch_multipath::buffer::RangeSet;
 use std::collections::VecDeque;
 
-/// Duplicate acknowledgements that make a loss (RFC 6675 §2).
+/// Duplicate acknowledgements that indicate a loss (RFC 6675 §2).
 pub(crate) const DUP_THRESHOLD: u64 = 3;
-/// Cuts until everything that is selectively acknowledged is acknowledged. Only a peer that acknowledges single bytes makes
-/// more; then a segment has arrived once all of it has.
+/// Limit of cuts; the count restarts when no byte is selectively acknowledged any more. Only a peer that acknowledges
+/// single bytes causes more. Beyond the limit a segment counts as arrived once all of it has.
 const MAX_CUTS: u32 = 8192;
 
 /// Assumed state of an outstanding segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// On its way.
+    /// In flight.
     InFlight,
     /// Lost; it waits to be retransmitted.
     Lost,
-    /// Lost, and its retransmission is on its way.
+    /// Lost, and its retransmission is in flight.
     Resent,
-    /// On its way, and so is a retransmission: a probe, or one made in doubt.
+    /// In flight, and so is a retransmission: a probe, or one made in doubt.
     Doubled,
     /// Selectively acknowledged.
     Arrived,
@@ -42,7 +42,7 @@ pub(crate) struct Sent {
     pub fate: Fate,
     /// It was ever retransmitted, so its round-trip time is ambiguous (Karn).
     pub ambiguous: bool,
-    /// It left as a part of the segment before it, of which the peer has acknowledged parts.
+    /// It was sent as a part of the segment before it, of which the peer has acknowledged parts.
     pub continues: bool,
     /// Last transmission.
     pub at: Time,
@@ -94,7 +94,7 @@ pub(crate) struct Scoreboard {
     cursor: u64,
     /// Bytes marked lost and not retransmitted.
     waiting: u64,
-    /// How often segments were cut since nothing was selectively acknowledged.
+    /// Number of cuts since nothing was selectively acknowledged.
     cuts: u32,
     /// Ranges marked lost, start and end, if `log_losses` requested them.
     losses: Option<Vec<(u64, u64)>>,
@@ -144,10 +144,10 @@ impl Scoreboard {
         self.waiting
     }
 
-    /// Index of the first part in flight of the segment that began at `start` when it left at `sent`.
+    /// Index of the first part in flight of the segment that began at `start` when it was sent at `sent`.
     ///
-    /// Its beginning may have been acknowledged since, so it may begin behind `start` now. A segment that left at the same
-    /// moment may take the place of one that is gone: it is as old, so its own entry says the same of it.
+    /// Its beginning may have been acknowledged since, so it may now begin behind `start`. A segment sent at the same
+    /// moment may take the place of one that is gone: it is as old, so its entry leads to the same result.
     pub fn in_flight_since(&self, start: u64, sent: Time) -> Option<usize> {
         let first = self.index_of(start);
         (first..self.segments.len())
@@ -160,12 +160,12 @@ impl Scoreboard {
         self.segments.partition_point(|s| s.end() <= offset)
     }
 
-    /// When the segment that holds `offset` left for the last time.
+    /// When the segment that holds `offset` was last sent.
     pub fn sent_at(&self, offset: u64) -> Option<Time> {
         self.segments.get(self.index_of(offset)).map(|segment| segment.at)
     }
 
-    /// A new segment left.
+    /// A new segment was sent.
     pub fn push(&mut self, start: u64, len: u32, fin: bool, now: Time) {
         debug_assert!(self.segments.back().is_none_or(|last| last.end() == start));
         self.pipe += u64::from(len);
@@ -195,7 +195,7 @@ impl Scoreboard {
                 }
                 acked.oldest = acked.oldest.or(Some(front.at));
                 acked.newest = Some(front.at);
-                // Of a segment that arrived in part, only that part.
+                // Of a partly acknowledged segment, only the acknowledged part counts.
                 let reached = front.end().min(ack);
                 if acked.latest.is_none_or(|(at, end, _)| (front.at, reached) > (at, end)) {
                     acked.latest = Some((front.at, reached, front.ambiguous));
@@ -456,7 +456,7 @@ impl Scoreboard {
         true
     }
 
-    /// Recomputes every counter from the segments: the invariant that tests hold the incremental ones against.
+    /// Recomputes every counter from the segments; tests compare the incremental counters with the result.
     #[cfg(test)]
     pub fn check(&self) {
         let pipe: u64 = self.segments.iter().map(Sent::in_flight).sum();
