@@ -50,7 +50,7 @@ impl Connection {
 }
 
 impl Subflow {
-    /// Whether it has received something that it has not passed on, and still may.
+    /// Whether it has received data that it has not passed on, and still may.
     fn holds(&self) -> bool {
         (self.block.received() > self.mappings.taken || self.block.out_of_order() > 0) && !self.is_dead()
     }

@@ -1,7 +1,7 @@
 //! Repairs by the data-level timer, and subflows that are believed to have failed.
 //!
-//! A subflow repairs its own losses. Data that all subflows have acknowledged and no `DATA_ACK` covers was lost above them,
-//! and data on a subflow whose timer has run out may stay where it is: both are sent again on another subflow.
+//! A subflow repairs its own losses. Data that all subflows have acknowledged but no `DATA_ACK` covers was lost above
+//! them, and data on a subflow whose timer has expired may be stuck there: both are reinjected on another subflow.
 
 use super::connection::{Connection, ConnectionPhase, Repair, Role};
 use super::data::DataFin;
@@ -18,7 +18,7 @@ use anabranch_wire::tcp::Segment;
 const MAX_DATA_BACKOFF: u32 = 6;
 
 impl Connection {
-    /// After how long without a `DATA_ACK` data is sent again.
+    /// Time without a `DATA_ACK` after which data is reinjected.
     pub(super) fn data_timeout(&self) -> Duration {
         let slowest = (self.subflows.iter())
             .filter(|s| s.is_alive())
@@ -33,15 +33,17 @@ impl Connection {
         if self.gives_up_options(now) {
             return;
         }
-        // As TCP gives up what is never acknowledged (RFC 9293 §3.8.3). Without a path nothing is sent; `linger_until` counts then.
+        // As TCP gives up data that is never acknowledged (RFC 9293 §3.8.3). Without a path nothing is sent;
+        // `linger_until` counts then.
         self.silence += u32::from(self.subflows.iter().any(Subflow::is_alive));
         if self.silence > self.config.tcp.retries {
             self.finish(Reason::TimedOut);
             return;
         }
         if una < highest && !self.shared && !self.subflows[0].is_dead() {
-            // The only subflow repairs itself, and sends nothing twice: see `fallback`. The peer has all that this has carried if
-            // it is acknowledged there; asked for a `DATA_ACK`, it answers, or shows that options are taken out.
+            // The only subflow repairs itself, and sends each byte once: see `fallback`. Data acknowledged on this
+            // subflow has reached the peer. A request for a `DATA_ACK` gets an answer, or shows that options are
+            // removed.
             if !self.is_under_way(una) {
                 self.subflows[0].block.probe();
             }
@@ -63,14 +65,14 @@ impl Connection {
         self.data_timer = Some(now + self.data_timeout());
     }
 
-    /// A subflow that works has yet to acknowledge this byte.
+    /// A working subflow has not acknowledged this byte yet.
     fn is_under_way(&self, data: u64) -> bool {
         let holds = |m: &Mapping| m.data <= data && data < m.data + u64::from(m.len);
         self.subflows.iter().any(|subflow| subflow.is_alive() && subflow.sent.iter().any(holds))
     }
 
-    /// Nothing acknowledges the data, and segments lack the options with which the peer would: true if a subflow was given
-    /// up for it, or Multipath TCP altogether.
+    /// No `DATA_ACK` arrives, and segments lack the options that would contain it: true if this ended a subflow, or
+    /// caused fallback.
     fn gives_up_options(&mut self, now: Time) -> bool {
         let bare = |s: &Subflow| !s.is_dead() && s.stripped.bare > 0;
         let Some(index) = self.subflows.iter().position(bare) else { return false };
@@ -104,7 +106,7 @@ impl Connection {
         let syn_retries = self.config.tcp.syn_retries;
         let subflow = &mut self.subflows[index];
         if subflow.is_dead() {
-            // Nothing but its TIME-WAIT or its RST may remain.
+            // Only its TIME-WAIT or its RST may remain.
             subflow.repeat_reset(now);
             if subflow.block.next_timeout().is_some_and(|at| at <= now) {
                 self.with_block(now, index, Tcb::on_timeout);
@@ -128,7 +130,7 @@ impl Connection {
         if subflow.block.is_over() {
             self.on_subflow_over(now, index);
         } else if subflow.block.attempts() > attempts && subflow.block.is_synchronised() {
-            // Believed to have failed until it acknowledges something: the others take over.
+            // Believed to have failed until it acknowledges data: the other subflows take over.
             self.reinject_all(index, Some(PathId(index as u8)));
             self.update_counted();
             if self.phase == ConnectionPhase::Multipath {
@@ -166,12 +168,12 @@ impl Connection {
         subflow.probe_at = Some(now + subflow.probe_interval());
     }
 
-    /// A segment arrived on a subflow that is believed to have failed. If it answers a probe, lost data is sent again at once
-    /// instead of after a timer that has backed off.
+    /// A segment arrived on a subflow that is believed to have failed. If it answers a probe, lost data is
+    /// retransmitted at once instead of after a timer that has backed off.
     ///
-    /// Segments that left the peer before the probe reached it may arrive for a round trip, and prove nothing: they may belong
-    /// to data that still waits in a queue. So an answer comes at least a smoothed round-trip time after the first probe, or
-    /// echoes a timestamp from after it, and it acknowledges no data.
+    /// Segments that the peer sent before the probe reached it may arrive for a round trip, and prove nothing: they
+    /// may respond to data that still waits in a queue. So an answer arrives at least a smoothed round-trip time
+    /// after the first probe, or echoes a timestamp from after it, and it acknowledges no data.
     pub(super) fn wake(&mut self, now: Time, index: usize, news: &Heard<'_>) {
         let subflow = &mut self.subflows[index];
         let Some(since) = subflow.probed_since.filter(|_| subflow.block.attempts() > 0) else { return };

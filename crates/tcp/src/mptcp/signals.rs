@@ -1,5 +1,5 @@
-//! Options that nothing acknowledges, or that are repeated until something does: `ADD_ADDR` until its echo
-//! (RFC 8684 §3.4.1), `REMOVE_ADDR` (§3.4.2) and `MP_PRIO` (§3.3.8) a few times, further and further apart.
+//! Options that are never acknowledged, or that are repeated until they are: `ADD_ADDR` until its echo (RFC 8684
+//! §3.4.1), `REMOVE_ADDR` (§3.4.2) and `MP_PRIO` (§3.3.8) a few times, at increasing intervals.
 
 use super::connection::{Connection, Repeated};
 use super::keys::address_hmac;
@@ -11,11 +11,11 @@ use anabranch_wire::tcp::mptcp::{AddAddress, Control};
 const ANNOUNCE: (Duration, u32) = (Duration::from_millis(500), 10);
 /// Initial interval after which an option that is never acknowledged is repeated, and the limit of transmissions.
 const REPEAT: (Duration, u32) = (Duration::from_millis(500), 4);
-/// Options that wait for a segment at most.
+/// Limit of options that wait for a segment.
 const MAX_SIGNALS: usize = 64;
 
 impl Resend {
-    /// It was sent now; when it is due again, unless it was sent often enough.
+    /// It was sent now; returns when it is due again, unless the limit is reached.
     fn after(self, now: Time) -> Option<Self> {
         let (first, limit) = REPEAT;
         let times = self.times + 1;
@@ -44,7 +44,7 @@ impl Connection {
         }
     }
 
-    /// An option is to be sent now and, because nothing acknowledges it, a few times more.
+    /// An option is to be sent now and, because it is never acknowledged, a few times more.
     pub(super) fn signal_repeatedly(&mut self, now: Time, control: Control) {
         self.repeated.retain(|repeated| repeated.control != control);
         if self.repeated.len() < MAX_SIGNALS {
@@ -59,7 +59,7 @@ impl Connection {
         self.control.retain(|control| *control != removal);
     }
 
-    /// Puts what is due now among the options that wait for a segment.
+    /// Moves the options that are due now to those that wait for a segment.
     pub(super) fn signal_what_is_due(&mut self, now: Time) {
         if let Some(control) = self.due_announcement(now) {
             self.signal(control);

@@ -30,8 +30,8 @@ impl Connection {
         (asked && self.role == Role::Client).then(|| (self.locals[0].address.ip, self.remote.ip()))
     }
 
-    /// The SYN of the first subflow has gone unanswered for its time, and there is another pair to repeat it over: the
-    /// attempt ends, and the next waits for a port. False if the subflow goes on by itself, or all has been tried.
+    /// The SYN of the first subflow has timed out, and there is another pair to repeat it over: the attempt ends, and
+    /// the next waits for a port. False if the subflow continues by itself, or all pairs have been tried.
     pub(super) fn try_next_pair(&mut self, now: Time, index: usize) -> bool {
         self.has_pairs_to_try(index)
             && self.subflows[0].block.syn_is_unanswered(now)
@@ -75,12 +75,12 @@ impl Connection {
         Some((from, SocketAddr::new(to, self.remote.port())))
     }
 
-    /// The SYN that waits gets a port, or none: then there is no attempt left to wait for.
+    /// The waiting SYN gets a port, or none: then there is no attempt left to wait for.
     pub(super) fn begin_on(&mut self, now: Time, port: Option<u16>) {
         let Some((from, remote)) = self.opening_ends() else { return };
         self.opening.waits = false;
         let Some(port) = port else { return };
-        // Neither end has heard of identifiers yet: the first address has the first.
+        // Neither end has announced identifiers yet: the first address has the first.
         let at = self.locals.iter().position(|local| local.address.ip == from).unwrap_or_default();
         self.locals.swap(0, at);
         (self.remote, self.remotes[0].at) = (remote, remote);
@@ -115,13 +115,13 @@ mod tests {
         Setup { tcp: tcp::Config { syn_retransmission, ..tcp::Config::default() }, ..Setup::default() }
     }
 
-    /// The asked destination can be reached from the second address only.
+    /// The requested destination can be reached from the second address only.
     fn behind_the_second(syn_retransmission: SynRetransmission, wire: Wire) -> Wired<Connection> {
         let (client, server) = setup(syn_retransmission).ends();
         Wired::new(client, server, &[(A[1], B[0], wire)], 1)
     }
 
-    /// When each first SYN left, from where, and whether it offers Multipath TCP.
+    /// When each first SYN was sent, its source, and whether it offers Multipath TCP.
     fn syns(pair: &Wired<Connection>) -> Vec<(f64, IpAddr, bool)> {
         let syn = |packet: &anabranch_wire::Packet| segment_of(packet).flags == Flags::SYN;
         let sent = pair.log.iter().filter(|(_, end, packet)| *end == 0 && syn(packet));
