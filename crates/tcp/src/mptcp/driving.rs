@@ -22,7 +22,7 @@ impl Connection {
         self.subflows.iter().position(|s| !s.is_dead() && ours(s))
     }
 
-    /// Something has happened: each path may send a burst.
+    /// An event occurred: each path may send a burst.
     fn begin_bursts(&mut self) {
         self.subflows.iter_mut().for_each(|subflow| subflow.burst = 0);
     }
@@ -34,7 +34,8 @@ impl Endpoint for Connection {
         self.begin_bursts();
         self.placements.clear();
         self.on_packet(now, &packet, content);
-        // The peer may have lost a subflow whose FIN is awaited here. All data is where it belongs: that ends by itself.
+        // The peer may have lost a subflow whose FIN is awaited here. All data has arrived, so it is enough to wait
+        // for `LINGER`.
         if self.phase == ConnectionPhase::Multipath && self.is_done() {
             let end = now + LINGER;
             self.linger_until = Some(self.linger_until.map_or(end, |at| at.min(end)));
@@ -75,7 +76,7 @@ impl Endpoint for Connection {
         consider(self.retry_at);
         consider(self.linger_until);
         for subflow in &self.subflows {
-            // Of a dead one nothing but its TIME-WAIT or its RST may remain.
+            // Of a dead subflow only its TIME-WAIT or its RST may remain.
             consider(subflow.block.next_timeout());
             if !subflow.is_dead() && !subflow.block.is_over() {
                 consider(subflow.next_repetition());
@@ -154,7 +155,7 @@ impl Endpoint for Connection {
         }
         (self.closing, self.waits) = (true, None);
         match self.phase {
-            // A client that began gets its answer first.
+            // A client's pending handshake is answered first.
             ConnectionPhase::Opening if self.role == Role::Server && !self.subflows.is_empty() => {}
             ConnectionPhase::Opening => self.finish(Reason::Closed),
             ConnectionPhase::Multipath => self.send.fin = DataFin::Wanted,

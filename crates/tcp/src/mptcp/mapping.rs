@@ -51,7 +51,7 @@ impl Mapping {
 pub(super) enum Check {
     /// There is none, or it was right.
     Trusted,
-    /// It is wrong: something on the way changed the data.
+    /// It is wrong: a middlebox changed the data.
     Wrong,
     /// The mapping is not complete: the expected value, the sum of the data that has arrived (with the
     /// pseudo-header), and the number of its bytes.
@@ -60,7 +60,7 @@ pub(super) enum Check {
     TakenOver,
 }
 
-/// A mapping that a segment brought.
+/// A received mapping.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
     pub mapping: Mapping,
@@ -77,13 +77,13 @@ impl Received {
         matches!(self.check, Check::Partial { have: 1.., .. })
     }
 
-    /// Its bytes go nowhere.
+    /// Its bytes are dropped.
     pub fn is_taken_over(&self) -> bool {
         matches!(self.check, Check::TakenOver)
     }
 
-    /// The part that starts at position `at` and has `sum` has arrived, and was new. Once all has, whether the checksum
-    /// is right.
+    /// Adds a new part that starts at position `at` and has `sum`. Once the mapping is complete, returns whether the
+    /// checksum is right.
     pub fn add(&mut self, at: u64, (len, sum): (u32, Checksum)) -> Option<bool> {
         let Check::Partial { expected, sum: total, have } = &mut self.check else { return None };
         *total = total.with_part((at - self.mapping.start) % 2 == 1, sum);
@@ -97,11 +97,11 @@ impl Received {
     }
 }
 
-/// The mappings that a subflow has received and not used up, and how far it was used.
+/// The mappings that a subflow has received and not used up, and the position up to which it was used.
 #[derive(Debug, Default)]
 pub(super) struct Mappings {
-    /// In the order of their positions, of which each begins one. Nearly always a segment brings the last and takes the
-    /// first, most often the only one.
+    /// In the order of their positions, at most one for each first position. Nearly always a segment adds the last
+    /// and removes the first, most often the only one.
     known: VecDeque<Received>,
     /// Subflow bytes that were passed on.
     pub taken: u64,
@@ -123,7 +123,7 @@ impl Mappings {
         }
     }
 
-    /// The mapping that covers a position: one that is known, or else the one at hand.
+    /// The mapping that covers a position: a known one, or else the one passed.
     pub fn at<'a>(&'a self, at: u64, own: Option<&'a Received>) -> Option<&'a Received> {
         let known = self.before(at + 1).checked_sub(1).and_then(|last| self.known.get(last));
         known.filter(|known| known.mapping.covers(at)).or(own.filter(|own| own.mapping.covers(at)))
@@ -169,15 +169,16 @@ impl Mappings {
             if known.is_taken_over() {
                 return false;
             }
-            // One that a segment repeats whole, and that is right, settles what was known of the same bytes in parts.
+            // A mapping that a segment repeats whole, with a correct checksum, replaces partial knowledge of the same
+            // bytes.
             return received.is_trusted() && known.mapping.len <= len;
         }
         let most = (receive_buffer / 256).max(1024) as usize;
         received.mapping.end() > self.taken && self.known.len() < most
     }
 
-    /// Gives up the mappings that have begun and have some of the data `[start, end)`, but for those with the same bytes at the
-    /// same places as `by`, if that is of this subflow; the data of each.
+    /// Gives up the mappings that have begun and have some of the data `[start, end)`, and passes the data of each to
+    /// `each`. Mappings with the same bytes at the same places as `by` are kept, if `by` is of this subflow.
     pub fn take_over(
         &mut self,
         (start, end): (u64, u64),
@@ -204,14 +205,14 @@ impl Mappings {
         self.known.iter().filter(next).any(Received::has_begun)
     }
 
-    /// Whether some of a mapping's bytes may have come by one whose bytes go nowhere.
+    /// Whether some of a mapping's bytes may have arrived under a mapping whose bytes are dropped.
     fn lacks_bytes(&self, mapping: &Mapping) -> bool {
         let overlaps =
             |known: &&Received| known.mapping.start < mapping.end() && mapping.start < known.mapping.end();
         self.known.iter().filter(overlaps).any(Received::is_taken_over)
     }
 
-    /// Remembers a mapping that is [accepted](Self::accepts); any other changes nothing.
+    /// Stores a mapping that is [accepted](Self::accepts); any other has no effect.
     pub fn learn(&mut self, received: Received, receive_buffer: u64) {
         if !self.accepts(&received, receive_buffer) {
             return;
@@ -226,8 +227,8 @@ impl Mappings {
         }
     }
 
-    /// The next run of in-order subflow bytes that may go on, as data range, below position `available`; `None` when
-    /// there is none.
+    /// The next run of in-order subflow bytes that may be passed on, as a data range, below position `available`;
+    /// `None` when there is none.
     pub fn take(&mut self, available: u64) -> Option<(u64, u64)> {
         while self.taken < available {
             let &Received { mapping, check } = self.known.front()?;
@@ -258,7 +259,7 @@ impl Mappings {
         None
     }
 
-    /// Forgets all mappings; the data of those that are not complete.
+    /// Removes all mappings; returns the data of those that are not complete.
     pub fn clear(&mut self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let known = core::mem::take(&mut self.known);
         known.into_iter().filter(|known| !known.is_trusted() && !known.is_taken_over()).map(|known| {
@@ -273,17 +274,17 @@ impl Mappings {
 pub(super) struct Placed {
     /// Its mapping is right.
     right: RangeSet,
-    /// Its mapping has begun and is not complete: all that it covers.
+    /// Its mapping has begun and is not complete: the whole range that the mapping covers.
     doubtful: RangeSet,
 }
 
 impl Placed {
-    /// Nothing of `[start, end)` is doubtful.
+    /// No byte of `[start, end)` is doubtful.
     pub fn is_undisputed(&self, start: u64, end: u64) -> bool {
         self.doubtful.next_from(start).is_none_or(|(from, _)| from >= end)
     }
 
-    /// Calls `each` with the parts of a range that are to be placed: doubtful bytes never take the place of right ones.
+    /// Calls `each` with the parts of a range that are to be placed: doubtful bytes never replace right ones.
     pub fn each_place(&self, (start, end): (u64, u64), trusted: bool, mut each: impl FnMut(u64, u64)) {
         if trusted || self.right.is_empty() {
             each(start, end);
@@ -292,7 +293,7 @@ impl Placed {
         }
     }
 
-    /// `[start, end)` was placed, or part of it if it is of a doubtful mapping.
+    /// `[start, end)` was placed, or, if its mapping is doubtful, a part of it.
     pub fn place(&mut self, (start, end): (u64, u64), trusted: bool) {
         if trusted {
             self.right.insert(start, end);

@@ -12,10 +12,10 @@
 //! segments. New data fills the rest of the window; at the end of the stream, where there is none, copies take all of
 //! it.
 //!
-//! A copy has to gain something ([`Connection::gains_by_copying`]): it arrives before the original, and takes no place of new
-//! data. Between the sending of a segment on the slow path and its acknowledgement the connection can carry one window. If
-//! the fast path alone carries no more in that time, the window opens soon enough without copies, and each would take the
-//! place of new data.
+//! A copy must be useful ([`Connection::gains_by_copying`]): it arrives before the original, and does not displace
+//! new data. Between the sending of a segment on the slow path and its acknowledgement the connection can carry one
+//! window. If the fast path alone carries no more in that time, the window opens soon enough without copies, and each
+//! copy would displace new data.
 
 use super::connection::{Connection, ConnectionPhase};
 use super::mapping::Mapping;
@@ -27,15 +27,15 @@ use anabranch_multipath::congestion::PenaltyInSlowStart;
 use anabranch_multipath::policy::Penalisation;
 use anabranch_wire::Packet;
 
-/// Round trips after which a path that held up the others begins a new phase.
+/// Round trips after which a path that delayed the others begins a new phase.
 const EXCUSED_AFTER: u64 = 3;
 
 /// Data in flight on a slower path.
 #[derive(Clone, Copy)]
 struct HeldUp {
-    /// The path that has it.
+    /// The path on which it is in flight.
     holder: usize,
-    /// Where it is in the data.
+    /// Its offset in the data.
     start: u64,
     end: u64,
 }
@@ -51,7 +51,7 @@ impl Connection {
             && self.send_space() == 0
     }
 
-    /// Nothing new may leave. The next segment that slower paths hold up leaves again on a path with room.
+    /// No new data may be sent: a path with room retransmits the next segment that slower paths delay.
     pub(super) fn retransmit_opportunistically(&mut self, now: Time) -> Option<Packet> {
         let una = self.send.una;
         let ending = self.closing && self.send.all_assigned();
@@ -64,7 +64,7 @@ impl Connection {
         }
         let room = self.states.iter().filter(|s| s.queueable > 0);
         let fastest = room.min_by_key(|s| s.srtt)?.srtt;
-        // The left edge decides who is to blame: if the path that has it is the fastest, the buffer is merely small.
+        // The left edge determines the path to penalise: if that is the fastest, the buffer is merely small.
         let first = self.next_held_up(una, fastest).filter(|held| held.start == una)?;
         let from = self.opportunistic_to.max(una);
         let held = if from == una { first } else { self.next_held_up(from, fastest)? };
@@ -85,7 +85,7 @@ impl Connection {
         Some(self.send_on(now, (path, Why::Opportunistic), (held.start, len as u32)))
     }
 
-    /// The lowest data from `from` on that paths slower than `fastest` have under way.
+    /// The lowest data from `from` on that is in flight on paths slower than `fastest`.
     fn next_held_up(&self, from: u64, fastest: Option<Duration>) -> Option<HeldUp> {
         let slower = self.subflows.iter().enumerate().filter(|(index, _)| self.states[*index].srtt > fastest);
         let held = slower.flat_map(|(holder, subflow)| {
@@ -98,7 +98,7 @@ impl Connection {
         held.min_by_key(|held| held.start)
     }
 
-    /// A copy of the left edge on `path` is acknowledged before the original, and the window holds `path` back.
+    /// A copy of the left edge on `path` is acknowledged before the original, and the window limits `path`.
     fn gains_by_copying(&self, now: Time, first: &HeldUp, path: PathId) -> bool {
         let (slow, fast) = (&self.states[first.holder], &self.states[path.index()]);
         let (Some(slow_rtt), Some(fast_rtt)) = (slow.srtt, fast.srtt) else { return true };
@@ -145,8 +145,8 @@ impl Connection {
     }
 }
 
-/// The acknowledgement of a segment is due before that of a copy which leaves now. One that is overdue has no such date: its path
-/// has become slower, or has lost it.
+/// Whether the acknowledgement of a segment is due before that of a copy sent now. An overdue segment has no such
+/// date: its path has become slower, or has lost it.
 fn is_due_first(now: Time, sent_at: Option<Time>, (slow, fast): (Duration, Duration)) -> bool {
     sent_at.map(|at| at + slow).is_some_and(|due| now <= due && due <= now + fast)
 }

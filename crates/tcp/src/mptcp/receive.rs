@@ -15,17 +15,17 @@ use anabranch_wire::tcp::mptcp::{
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Content, Payload};
 
-/// How often the next byte in order of a subflow is refused because its data is about to be complete on another one.
+/// How often the next byte in order of a subflow is refused because another one is about to complete its data.
 pub(super) const DISPUTED: u32 = 2;
 
-/// A segment that a subflow is about to take, or has taken.
+/// A segment that a subflow is about to accept, or has accepted.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival<'a> {
     pub now: Time,
-    /// Of the subflow.
+    /// Index of the subflow.
     pub index: usize,
     pub segment: &'a Segment,
-    /// The mapping that it brings for its payload.
+    /// The mapping of its payload.
     pub mapping: Option<Received>,
     pub content: &'a dyn Content,
 }
@@ -70,7 +70,7 @@ impl Connection {
         if wrapped || !within || mapping.len == 0 {
             return None;
         }
-        // It may be of data that comes later, or came before and was refused.
+        // The mapping may be of data that arrives later, or that arrived before and was refused.
         let end = position + u64::from(payload.len);
         if mapping.end() <= subflow.mappings.taken || (self.checksum && checksum.is_none()) {
             return None;
@@ -100,8 +100,8 @@ impl Connection {
         Some(Received { mapping, check })
     }
 
-    /// How many bytes of a segment's payload, from the first on, may be kept: those that can be placed. Also whether a
-    /// mapping is what the others lack.
+    /// How many bytes of a segment's payload, from the first on, may be kept: those that can be placed. Also whether
+    /// the first byte not kept lacks a mapping.
     pub(super) fn keepable(&self, index: usize, segment: &Segment, own: Option<&Received>) -> (u32, bool) {
         let subflow = &self.subflows[index];
         let len = segment.payload.len;
@@ -148,7 +148,7 @@ impl Connection {
         if at >= end { (len, false) } else { ((at - start) as u32, true) }
     }
 
-    /// The segment says that the peer goes on, or will, as plain TCP: then no payload needs a mapping.
+    /// The segment shows that the peer falls back, or will fall back, to plain TCP: then no payload needs a mapping.
     fn falls_back(&self, index: usize, segment: &Segment) -> bool {
         let options = &segment.options.mptcp;
         let infinite = options.dss.and_then(|dss| dss.mapping).is_some_and(|mapping| mapping.len == 0);
@@ -160,7 +160,7 @@ impl Connection {
         infinite || failed || (begins && !has_multipath(segment))
     }
 
-    /// Says where the bytes belong that the subflow kept of a segment, and draws the conclusions from checksums.
+    /// Determines the place of the bytes that the subflow kept of a segment, and acts on the results of checksums.
     pub(super) fn place(&mut self, arrival: &Arrival<'_>) {
         let index = arrival.index;
         let plain = self.phase == ConnectionPhase::Plain;
@@ -184,13 +184,13 @@ impl Connection {
         }
     }
 
-    /// Places new bytes of a subflow, from position `at` on; the data offset of a mapping that turns out to be wrong.
+    /// Places new bytes of a subflow, from position `at` on. Returns the data offset of a mapping that proves wrong.
     fn place_part(&mut self, arrival: &Arrival<'_>, payload: Payload, at: u64) -> Option<u64> {
         let mut skip = 0;
         let mut wrong = None;
         while skip < payload.len {
             let from = at + u64::from(skip);
-            // Without a mapping something is kept on a subflow only that has just been given up.
+            // Without a mapping, bytes are kept only on a subflow that has just been given up.
             let Some(known) = self.subflows[arrival.index].mappings.at(from, None) else { break };
             let (mapping, trusted) = (known.mapping, known.is_trusted());
             let (begins, nowhere) = (!trusted && !known.has_begun(), known.is_taken_over());
@@ -231,7 +231,7 @@ impl Connection {
         wrong
     }
 
-    /// Whether some subflow is about to complete what the connection lacks of a mapping's data.
+    /// Whether some subflow is about to complete the data that the connection lacks of a mapping.
     fn completes_next(&self, Mapping { data, len, .. }: Mapping) -> bool {
         self.receive.missing(data, data + u64::from(len)).any(|lacking| {
             self.subflows.iter().any(|s| s.mappings.completes_next(lacking, s.block.received()))
