@@ -66,7 +66,7 @@ fn tcp(packet: &mut Packet) -> &mut Segment {
 /// The client's last packet on its first path.
 fn last(pair: &Pair<Connection>) -> Packet {
     let from = |(_, end, packet): &&(_, usize, Packet)| *end == 0 && packet.source == A[0];
-    pair.log.iter().rev().find(from).expect("it spoke").2.clone()
+    pair.log.iter().rev().find(from).expect("a packet").2.clone()
 }
 
 /// Delivers a segment without data to the server: it follows the client's last packet and is altered by `change`.
@@ -79,7 +79,7 @@ fn forge(pair: &mut Pair<Connection>, change: impl FnOnce(&mut Segment)) {
     pair.ends[1].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
 }
 
-/// The connection goes on.
+/// Whether the connection still transfers data.
 fn works(mut pair: Pair<Connection>) -> bool {
     let before = pair.sinks[1].delivered;
     pair.ends[0].write(pair.now, Write::bytes(50_000));
@@ -130,7 +130,7 @@ fn join_given_up_by_peer_does_not_end_connection() {
         pair.log.iter().map(|(_, _, packet)| packet).find(joins).expect("the second path was joined").clone();
     for source in A {
         let from = |(_, end, packet): &&(_, usize, Packet)| *end == 0 && packet.source == source;
-        let mut packet = pair.log.iter().rev().find(from).expect("it spoke").2.clone();
+        let mut packet = pair.log.iter().rev().find(from).expect("a packet").2.clone();
         let segment = tcp(&mut packet);
         segment.seq = segment.seq.add(segment.payload.len);
         (segment.payload, segment.flags) = (Payload::new(0, 0), Flags::RST);
@@ -147,11 +147,11 @@ fn join_given_up_by_peer_does_not_end_connection() {
     segment.options = anabranch_wire::tcp::Options::default();
     pair.ends[1].handle_packet(pair.now, syn, &anabranch_wire::Pattern);
     assert!(pair.ends[1].subflows.iter().all(Subflow::is_dead));
-    assert!(!pair.ends[1].is_closed(), "a path may come back");
+    assert!(!pair.ends[1].is_closed(), "a path may return");
 }
 
 #[test]
-fn a_flood_of_joins_ends_somewhere() {
+fn join_flood_opens_a_limited_number_of_subflows() {
     let mut pair = pair(100_000, false, 10_000);
     let syn = pair.log.iter().map(|(_, _, packet)| packet.clone()).find(|packet| {
         let Body::Tcp(segment) = &packet.body else { return false };
@@ -208,7 +208,7 @@ fn mapping_before_first_subflow_byte_is_ignored() {
 }
 
 #[test]
-fn a_second_end_of_the_data_is_not_believed() {
+fn second_data_fin_is_ignored() {
     let mut pair = pair(100_000, false, 10_000);
     let first = pair.ends[0].keys.local.idsn.wrapping_add(1);
     for (offset, fin) in
@@ -224,7 +224,7 @@ fn a_second_end_of_the_data_is_not_believed() {
 #[test]
 fn acknowledgements_of_unsent_data_are_ignored() {
     let mut pair = pair(100_000, false, 10_000);
-    let mut answer = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("it spoke").2.clone();
+    let mut answer = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("a packet").2.clone();
     let sent = pair.ends[0].keys.local.idsn.wrapping_add(1 + 10_000);
     for number in [sent.wrapping_add(1), sent.wrapping_add(1 << 31), sent.wrapping_add(1 << 50)] {
         tcp(&mut answer).options.mptcp.dss =
@@ -238,7 +238,7 @@ fn acknowledgements_of_unsent_data_are_ignored() {
 fn announcements_take_bounded_memory() {
     let mut pair = pair(100_000, false, 10_000);
     let (server, client) = (pair.ends[1].keys.local, pair.ends[0].keys.local);
-    let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("it spoke").2.clone();
+    let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("a packet").2.clone();
     for number in 0..10_000_u32 {
         let (id, address) = (number as u8, IpAddr::V4(Ipv4Addr::from(0x0a03_0000 + number)));
         let hmac = Some(address_hmac(&server, &client, (id, address, None)));
@@ -252,7 +252,7 @@ fn announcements_take_bounded_memory() {
 }
 
 #[test]
-fn mappings_of_crumbs_take_bounded_memory() {
+fn one_byte_mappings_take_bounded_memory() {
     let mut pair = pair(10_000, false, 1000);
     let first = pair.ends[0].keys.local.idsn.wrapping_add(1);
     let taken = pair.ends[1].subflows[0].mappings.taken as u32;
@@ -272,7 +272,7 @@ fn mappings_of_crumbs_take_bounded_memory() {
 #[test]
 fn without_a_port_a_subflow_is_tried_again_later() {
     let mut pair = beginning(100_000, false);
-    pair.next_port[0] = u16::MAX; // there is none left to give
+    pair.next_port[0] = u16::MAX; // no port is left
     pair.run_until(1.0);
     assert_eq!(pair.ends[0].report().paths.len(), 1);
     pair.next_port[0] = 50_000;
@@ -282,7 +282,7 @@ fn without_a_port_a_subflow_is_tried_again_later() {
 }
 
 #[test]
-fn the_timer_of_the_data_has_an_upper_bound() {
+fn data_timer_has_an_upper_bound() {
     let mut pair = pair(100_000, false, 10_000);
     pair.ends[0].data_backoff = 6;
     pair.wires.values_mut().for_each(|wire| wire.up = false);
@@ -292,7 +292,7 @@ fn the_timer_of_the_data_has_an_upper_bound() {
 }
 
 #[test]
-fn plain_tcp_needs_no_timer_for_its_data() {
+fn plain_tcp_runs_no_data_timer() {
     let mut pair = pair(100_000, false, 10_000);
     pair.ends[0].write(pair.now, Write::bytes(1000));
     pair.ends[0].poll_transmit(pair.now).expect("data");
@@ -302,7 +302,7 @@ fn plain_tcp_needs_no_timer_for_its_data() {
 }
 
 #[test]
-fn a_backup_that_began_the_connection_is_made_known() {
+fn initial_backup_subflow_is_announced() {
     let pair = pair(100_000, true, 10_000);
     assert_eq!(pair.ends[1].report().paths.iter().map(|path| path.backup).collect::<Vec<_>>(), [true, false]);
 }
@@ -321,7 +321,7 @@ fn connection_forgotten_by_peer_is_reset_at_once() {
 }
 
 #[test]
-fn joins_under_way_end_with_their_connection() {
+fn pending_joins_end_with_their_connection() {
     let mut pair = pair(100_000, false, 10_000);
     pair.wires.values_mut().for_each(|wire| wire.up = false);
     pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[0], 1500, false));
@@ -366,8 +366,8 @@ fn half_closed_subflow_does_not_keep_connection() {
 }
 
 #[test]
-fn a_handshake_without_keys_makes_plain_tcp() {
-    // A SYN/ACK that answers ours completes the handshake, as if both had opened at once, but has no key.
+fn handshake_without_keys_causes_fallback() {
+    // A SYN/ACK that answers ours completes the handshake, as in a simultaneous open, but contains no key.
     let mut pair = beginning(100_000, false);
     pair.run_until(0.0116);
     let mut packet = pair.log[0].2.clone();
@@ -383,5 +383,5 @@ fn a_handshake_without_keys_makes_plain_tcp() {
             return;
         }
     }
-    panic!("a storm");
+    panic!("more than 100 segments");
 }

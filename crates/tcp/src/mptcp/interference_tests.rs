@@ -1,5 +1,5 @@
-//! Options that something on the way takes out, from the beginning or in mid-connection, on one path or on all: every byte
-//! arrives, or both applications learn that it does not.
+//! A middlebox removes options, from the beginning or later, on one path or on all. Either every byte arrives, or
+//! both applications get an error.
 
 use super::connection::Connection;
 use super::tests::{A, B, Setup, extra, tcp};
@@ -19,7 +19,7 @@ fn segment(packet: &mut Packet) -> &mut Segment {
     }
 }
 
-/// Takes all options of Multipath TCP out of packets that are no SYN.
+/// Removes all options of Multipath TCP from packets without SYN.
 fn strip(packet: &mut Packet) {
     packet.settle(&anabranch_wire::Pattern);
     let segment = segment(packet);
@@ -28,7 +28,7 @@ fn strip(packet: &mut Packet) {
     }
 }
 
-/// Two ends whose options are taken out from the `after`-th packet on, where the packet's source is one of `from`.
+/// Two ends whose options are removed from the `after`-th packet on, where the packet's source is one of `from`.
 fn stripping(setup: &Setup, from: Vec<core::net::IpAddr>, after: usize) -> Pair<Connection> {
     let mut pair = setup.pair(Wire::new(10), Wire::new(20));
     let mut count = 0;
@@ -48,7 +48,7 @@ fn infinite(packet: &Packet) -> bool {
     tcp(packet).options.mptcp.dss.is_some_and(|dss| dss.mapping.is_some_and(|mapping| mapping.len == 0))
 }
 
-/// `MP_TCPRST` of the resets that an end sent.
+/// `MP_TCPRST` options of the resets that an end sent.
 fn resets(pair: &Pair<Connection>, end: usize) -> Vec<(u8, u8)> {
     let reason = |p: &Packet| {
         tcp(p).options.mptcp.others.iter().find_map(|option| match option {
@@ -72,7 +72,7 @@ fn lost_options_on_only_path_cause_fallback() {
     let both = vec![A[0], B[0]];
     for checksum in [false, true] {
         for from in [&client, &server, &both] {
-            // At the first packets, within the first window, in the middle, and at the end, where the DATA_FIN is.
+            // At the first packets, within the first window, in the middle, and at the end, with the `DATA_FIN`.
             for after in [0, 2, 3, 4, 20, 150, 208, 210] {
                 let setup = Setup { checksum, paths: "default".into(), ..Setup::default() };
                 let mut pair = stripping(&setup, from.clone(), after);
@@ -95,7 +95,7 @@ fn plain_tcp_gets_its_window_back_after_a_timeout() {
     pair.wires.values_mut().for_each(|wire| wire.up = false);
     assert!(!pair.send_file(4_000_000, 2.0));
     pair.wires.values_mut().for_each(|wire| wire.up = true);
-    // 3.4 s at the rate of the wire, and a second's outage; a window of one packet would need a minute.
+    // 3.4 s at the rate of the wire, and an outage of one second; a window of one packet would need a minute.
     assert!(pair.send_file(4_000_000, 8.0), "{:#?}", pair.ends[0].report());
     let report = pair.ends[0].report();
     assert!(report.fallback && report.paths[0].counters.timeouts > 0, "{report:#?}");
@@ -185,7 +185,7 @@ fn a_reset_on_the_last_subflow_is_reported_at_once() {
         pair.run_until(0.1);
         pair.ends[0].write(pair.now, Write::bytes(10_000));
         pair.run_until(0.5);
-        let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("it spoke").2.clone();
+        let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("a packet").2.clone();
         segment(&mut packet).flags = Flags::RST | Flags::ACK;
         segment(&mut packet).options.mptcp.dss = None;
         if transient {
@@ -247,7 +247,7 @@ fn data_ack_is_as_long_as_data_sequence_number() {
         let acks = pair.sent(1, |p| {
             (tcp(p).payload.is_empty()).then(|| tcp(p).options.mptcp.dss.and_then(|dss| dss.data_ack))?
         });
-        // The first data has no number: MP_CAPABLE goes with it.
+        // The first data contains no data sequence number, because it carries `MP_CAPABLE`.
         let later = acks.iter().skip(8);
         assert!(
             acks.len() > 50 && later.clone().all(|ack| matches!(ack, DataNumber::Long(_)) == long),
@@ -306,7 +306,7 @@ fn data_fin_with_wrong_checksum_is_ignored() {
 
 #[test]
 fn wrong_checksum_during_join_keeps_connection() {
-    // The server finds it before it hears of the join, and after.
+    // The server finds it before it receives the join, and after.
     for after in [0, 30] {
         wrong_checksum_beside_a_join(after);
     }
@@ -328,7 +328,7 @@ fn wrong_checksum_beside_a_join(after: u32) {
         }
         packets
     }));
-    // The server knows of the join, whose third segment is lost again and again.
+    // The server knows of the join, whose third segment is lost repeatedly.
     pair.filter = Some(Box::new(|number, p| number < 60 && p.source == A[1] && tcp(p).flags == Flags::ACK));
     let events = |pair: &Pair<Connection>| pair.sinks.each_ref().map(|sink| sink.events.clone());
     assert!(pair.send_file(100_000, 20.0), "{:?}", events(&pair));
@@ -341,14 +341,14 @@ fn data_lost_above_subflows_is_repaired_quickly() {
     pair.keep_log = false;
     let blocked = Rc::new(Cell::new(true));
     let block = Rc::clone(&blocked);
-    // A segment of the data does not arrive for a while, so that everything waits behind it.
+    // A segment of the data is delayed, so that later data waits behind it.
     pair.filter = Some(Box::new(move |_, p| {
         let payload = tcp(p).payload;
         block.get() && payload.offset <= 100_000 && payload.end() > 100_000
     }));
     assert!(!pair.send_file(3_000_000, 1.7));
     let waiting = pair.ends[1].receive.ahead.covered();
-    // The receiver runs out of memory and forgets what it has acknowledged on the subflows.
+    // The receiver runs out of memory and drops data that it has acknowledged on the subflows.
     pair.ends[1].receive.ahead.clear();
     blocked.set(false);
     let before = pair.now;
@@ -367,7 +367,7 @@ fn data_with_final_segment_after_fallback_is_readable() {
     pair.run_until(0.1);
     pair.ends[1].close(pair.now);
     pair.run_until(0.2);
-    // The last data, the end, and the acknowledgement of the other end come in one segment.
+    // One segment contains the last data, the FIN, and the acknowledgement of the other end's FIN.
     pair.ends[0].write(pair.now, Write::bytes(1000));
     pair.ends[0].close(pair.now);
     pair.run_until(1.0);

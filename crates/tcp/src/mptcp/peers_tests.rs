@@ -29,7 +29,7 @@ fn capable(packet: &mut Packet) -> Option<&mut anabranch_wire::tcp::mptcp::Capab
     })
 }
 
-/// Two disjoint paths that have carried something.
+/// Two disjoint paths that have carried data.
 fn working(setup: &Setup) -> Pair<Connection> {
     let mut pair = setup.pair(Wire::new(10), Wire::new(20));
     pair.run_until(0.1);
@@ -39,12 +39,12 @@ fn working(setup: &Setup) -> Pair<Connection> {
     pair
 }
 
-/// Announces an address to the client under an identifier, as its server would.
+/// Announces an address to the client under an identifier, as its server would do.
 fn announce(pair: &mut Pair<Connection>, id: u8, address: IpAddr) {
     let (server, client) = (pair.ends[1].keys.local, pair.ends[0].keys.local);
     let hmac = Some(address_hmac(&server, &client, (id, address, None)));
     let said = |(_, end, packet): &&(Time, usize, Packet)| *end == 1 && packet.source == B[0];
-    let mut packet = pair.log.iter().rev().find(said).expect("it spoke").2.clone();
+    let mut packet = pair.log.iter().rev().find(said).expect("a packet").2.clone();
     let add = AddAddress { address_id: id, address, port: None, hmac };
     segment(&mut packet).options.mptcp.others = vec![Control::AddAddress(add)];
     pair.ends[0].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
@@ -101,7 +101,7 @@ fn address_of_other_ip_version_is_not_connected() {
         anabranch_wire::check(packet, &mut scratch).expect("it can be written");
     }
     assert!(pair.ends[0].report().paths.iter().all(|path| path.remote.is_ipv4()));
-    assert!(pair.ends[0].control.is_empty(), "it was echoed");
+    assert!(pair.ends[0].control.is_empty(), "the echo was sent");
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn same_address_under_another_id_gets_no_subflow() {
     announce(&mut pair, 9, B[1]);
     pair.run_until(3.0);
     assert_eq!(living(&pair), before);
-    // Withdrawn under either name, it is gone.
+    // Withdrawn under either identifier, the address is gone.
     let said = |(_, end, packet): &&(Time, usize, Packet)| *end == 1 && packet.source == B[0];
-    let mut packet = pair.log.iter().rev().find(said).expect("it spoke").2.clone();
+    let mut packet = pair.log.iter().rev().find(said).expect("a packet").2.clone();
     segment(&mut packet).options.mptcp.others = vec![Control::RemoveAddress(vec![9])];
     pair.ends[0].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
     pair.settle();
@@ -156,7 +156,7 @@ fn pairs_that_no_route_connects_are_left_out() {
 }
 
 #[test]
-fn signals_that_nothing_acknowledges_survive_a_loss() {
+fn unacknowledged_signals_survive_a_loss() {
     // A client that is a backup announces its priority, and the first two announcements are lost.
     let setup = Setup { backup: [true, false], ..Setup::disjoint() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(20));
@@ -195,7 +195,7 @@ fn signals_that_nothing_acknowledges_survive_a_loss() {
 }
 
 #[test]
-fn nothing_is_left_to_wait_for_after_time_wait() {
+fn no_deadline_remains_after_time_wait() {
     let mut pair = working(&Setup::disjoint());
     pair.ends[0].close(pair.now);
     pair.ends[1].close(pair.now);
@@ -223,7 +223,7 @@ fn stalled_subflow_retains_at_most_the_send_buffer() {
         most = most.max(client.send.una - client.released());
     }
     assert!(pair.sinks[1].delivered > 15_000_000, "{}", pair.sinks[1].delivered);
-    // The subflow is looked at once a second.
+    // The subflow is checked once a second.
     assert!(most < 300_000 + 1_500_000, "{most}");
 }
 
@@ -253,7 +253,7 @@ fn silently_returning_path_is_used_within_3_seconds() {
         let after = fill(&mut pair, 3.0);
         assert!(after > before + 200_000, "{down} s, {send_buffer} B: {before} {after}");
         let living = pair.ends[1].subflows.iter().filter(|s| !s.is_dead()).count();
-        assert_eq!(living, 2, "the server learns that the old subflow is over");
+        assert_eq!(living, 2, "the server ends the old subflow");
     }
 }
 
@@ -269,7 +269,7 @@ fn brought_in_halves(order: &[(usize, bool)]) -> u64 {
     let acknowledged = pair.ends[1].keys.local.idsn.wrapping_add(1);
     let half = |path: usize, second: bool, pair: &Pair<Connection>| {
         let said = |(_, end, p): &&(Time, usize, Packet)| *end == 0 && p.source == A[path];
-        let mut packet = pair.log.iter().rev().find(said).expect("it spoke").2.clone();
+        let mut packet = pair.log.iter().rev().find(said).expect("a packet").2.clone();
         let taken = pair.ends[1].subflows[path].mappings.taken;
         let data = Payload::new(20_000, 2000);
         let sum = anabranch_wire::checksum::Checksum::new().pattern(data);

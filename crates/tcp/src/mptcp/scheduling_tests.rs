@@ -6,7 +6,7 @@ use anabranch_endpoint::endpoint::{Endpoint, NetworkEvent, Why, Write};
 use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_testkit::heard::Heard;
 
-/// A connection whose scheduler counts, at a tenth of a second.
+/// A connection after 0.1 s, whose scheduler counts its notifications.
 fn connected(setup: &Setup) -> (Pair<Connection>, Heard) {
     let (mut pair, heard) = (setup.pair(Wire::new(10), Wire::new(20)), Heard::default());
     pair.ends[0].scheduler = Box::new(heard.clone());

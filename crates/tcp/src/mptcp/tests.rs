@@ -87,7 +87,7 @@ impl Setup {
         (client, Connection::listening(self.config(), &server, secrets.fork("server")))
     }
 
-    /// Two disjoint paths; the cross pairs lead nowhere.
+    /// Two disjoint paths; packets between the cross pairs are lost.
     pub fn pair(&self, first: Wire, second: Wire) -> Pair<Connection> {
         let (client, server) = self.ends();
         Pair::new(client, server, &[(A[0], B[0], first), (A[1], B[1], second)], self.seed)
@@ -110,7 +110,7 @@ pub(super) fn extra(pair: &Pair<Connection>, end: usize, name: &str) -> u64 {
     report.extra.iter().find(|(n, _)| *n == name).map_or_else(|| panic!("no {name}"), |(_, v)| *v)
 }
 
-/// Bytes that each path of an end brought.
+/// Bytes delivered on each path of an end.
 fn shares(pair: &Pair<Connection>) -> Vec<u64> {
     pair.ends[1].report().arrivals.iter().map(|arrival| arrival.new).collect()
 }
@@ -153,7 +153,7 @@ fn options_fit_into_every_segment() {
 }
 
 #[test]
-fn path_managers_open_what_they_say() {
+fn path_managers_open_their_number_of_paths() {
     let mesh = [(A[0], B[0]), (A[0], B[1]), (A[1], B[0]), (A[1], B[1])];
     for (paths, expected) in [("default", 1), ("fullmesh", 4), ("disjoint", 2), ("ndiffports:3", 3)] {
         let setup = Setup { paths: paths.into(), ..Setup::default() };
@@ -269,7 +269,7 @@ fn damage_on_the_second_path(packet: &mut Packet) {
     }
 }
 
-/// A transfer while something on the way changes bytes.
+/// A transfer while a middlebox changes bytes.
 fn damaged(paths: &str, tampering: fn(&mut Packet)) -> Pair<Connection> {
     let setup = Setup { checksum: true, paths: paths.into(), scheduler: "round-robin", ..Setup::default() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(10));
@@ -294,7 +294,7 @@ fn damage_on_one_path_ends_that_path_only() {
 }
 
 #[test]
-fn damage_on_the_only_path_makes_it_plain_tcp() {
+fn damage_on_the_only_path_causes_fallback() {
     let mut pair = damaged("default", damage);
     assert_eq!(pair.sinks[1].delivered, 200_000);
     assert!(pair.ends[0].report().fallback && pair.ends[1].report().fallback);
@@ -342,7 +342,7 @@ fn redundant_scheduler_sends_all_data_on_both_paths() {
 fn opportunistic_retransmission_frees_blocked_window() {
     let run = |opportunistic| {
         let tcp = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
-        let scheduler = "round-robin"; // gives the slow path as much as it can
+        let scheduler = "round-robin"; // fills the slow path as far as possible
         let penalisation = if opportunistic { Penalisation::Weaker } else { Penalisation::Never };
         let setup = Setup { scheduler, tcp, opportunistic, penalisation, ..Setup::disjoint() };
         let slow = Wire { serialisation: Duration::from_millis(12), ..Wire::new(200) };
@@ -376,7 +376,8 @@ fn faster_path_is_penalised_only_with_any() {
     assert!(found[0] == 0 && found[1] < found[2], "{found:?}");
 }
 
-/// The same, with mechanisms that stay out of start-up: none until the fast path's 60 kB are as much as the buffer.
+/// The same with mechanisms that are disabled in start-up: none acts until the fast path's window of 60 kB equals the
+/// buffer.
 #[test]
 fn mechanisms_wait_for_the_end_of_start_up() {
     let tcp = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
@@ -425,7 +426,7 @@ fn sender_stops_at_closed_window_and_probes_it() {
 
 #[test]
 fn both_sequence_numbers_wrap_in_a_long_transfer() {
-    // 12 GB over two paths: more than four bytes count, on each of them and in the acknowledgements of the data.
+    // 12 GB over two paths exceed the range of four bytes, both on each subflow and in the `DATA_ACK`s.
     let mut setup = Setup::disjoint();
     (setup.mtu, setup.seed) = (65_535, 5);
     setup.tcp.abc_limit = Some(1);
@@ -486,7 +487,7 @@ fn faults() -> impl Strategy<Value = Faults> {
         .prop_map(|(setup, size, wires, flaps)| Faults { setup, size, wires, flaps })
 }
 
-/// Runs a transfer through faults; afterwards everything must have arrived.
+/// Runs a transfer through faults; afterwards all data must have arrived.
 fn survive(faults: &Faults) -> Result<(), TestCaseError> {
     let wire = |&(loss, reorder, duplicate, delay, queue): &(f64, f64, f64, u64, u64)| Wire {
         queue,

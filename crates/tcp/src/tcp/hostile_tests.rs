@@ -38,9 +38,9 @@ pub(super) fn established(config: &Config, bytes: u64) -> Pair<Connection> {
     pair
 }
 
-/// The last segment that an end sent, changed and delivered to the other.
+/// Delivers the last segment of one end to the other, altered by `change`.
 pub(super) fn forge(pair: &mut Pair<Connection>, from: usize, change: impl FnOnce(&mut Segment)) {
-    let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == from).expect("it spoke").2.clone();
+    let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == from).expect("a packet").2.clone();
     let Body::Tcp(segment) = &mut packet.body else { panic!("not TCP") };
     change(segment);
     pair.ends[1 - from].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
@@ -87,7 +87,7 @@ fn fin_before_received_data_is_ignored() {
 }
 
 #[test]
-fn a_segment_from_before_the_first_byte_is_not_taken() {
+fn segment_before_the_first_byte_is_ignored() {
     let mut pair = established(&Config::default(), 1000);
     forge(&mut pair, 0, |segment| {
         segment.seq = segment.seq.sub(10);
@@ -98,14 +98,14 @@ fn a_segment_from_before_the_first_byte_is_not_taken() {
 }
 
 #[test]
-fn data_that_finds_the_window_closed_is_answered() {
+fn data_into_a_closed_window_is_acknowledged() {
     let mut pair = pair(&Config { receive_buffer: 10_000, ..Config::default() });
     pair.reading = false;
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(10_000));
     pair.run_until(1.0);
     assert_eq!(pair.ends[1].readable(), 10_000);
-    // RFC 9293 §3.8.6.1: a byte as probe, as some stacks send it; and a bare FIN.
+    // RFC 9293 §3.8.6.1: a probe of one byte, as some stacks send it; and a bare FIN.
     for flags in [Flags::ACK, Flags::ACK | Flags::FIN] {
         forge(&mut pair, 0, |segment| {
             segment.seq = segment.seq.add(segment.payload.len);
@@ -115,7 +115,7 @@ fn data_that_finds_the_window_closed_is_answered() {
         let answer = pair.ends[1].poll_transmit(pair.now).expect("an acknowledgement");
         assert_eq!(tcp(&answer).window, 0);
     }
-    // A FIN needs no room.
+    // A FIN takes no window.
     assert_eq!(pair.ends[1].block().state(), State::CloseWait);
 }
 
@@ -137,7 +137,7 @@ fn server_may_close_before_handshake_completes() {
 
 #[test]
 fn window_scale_is_answered_only_if_offered() {
-    // With a buffer below 64 KiB the shift would be zero, and still it must not be there (RFC 7323 §2.2).
+    // With a buffer below 64 KiB the shift would be zero, but the option must still be absent (RFC 7323 §2.2).
     let mut pair = pair(&Config { receive_buffer: 30_000, ..Config::default() });
     pair.tampering = Some(|packet| {
         if let Body::Tcp(segment) = &mut packet.body {
@@ -197,7 +197,7 @@ fn timer_stays_doubled_until_new_data_is_acknowledged() {
 
 #[test]
 fn unnecessary_tail_loss_probe_costs_nothing() {
-    // RFC 8985 §7.4.2: the acknowledgement of the original comes late and covers exactly what the probe repeated.
+    // RFC 8985 §7.4.2: the acknowledgement of the original is late and covers exactly the probed data.
     let mut pair = established(&Config { recovery: Recovery::Rack, ..Config::default() }, 50_000);
     pair.wires.values_mut().for_each(|wire| wire.delay = Duration::from_millis(75));
     pair.ends[0].write(pair.now, Write::bytes(5000));

@@ -1,4 +1,4 @@
-//! Peers that live and say nothing new, and peers that do not live: closed windows, keep-alives, user timeouts.
+//! Closed windows, keep-alives and user timeouts, with silent peers and dead peers.
 
 use super::hostile_tests::{established, forge};
 use super::{Config, Connection, State};
@@ -9,12 +9,12 @@ use anabranch_wire::tcp::Timestamps;
 
 const HOUR: f64 = 3600.0;
 
-/// Nothing gets through any more.
+/// No packet arrives any more.
 fn cut(pair: &mut Pair<Connection>) {
     pair.wires.values_mut().for_each(|wire| wire.up = false);
 }
 
-/// Says for the server that its window is closed, to the client.
+/// Announces the server's closed window to the client.
 fn shut(pair: &mut Pair<Connection>) {
     let acknowledged = pair.ends[0].block().acknowledged() as u32;
     let first = pair.ends[0].block().first;
@@ -49,7 +49,7 @@ fn window_closed_over_sent_data_keeps_connection() {
     shut(&mut pair);
     shut_out(&mut pair, HOUR);
     assert_eq!(state(&pair), State::Established);
-    // It opens again: the transfer goes on at once.
+    // The window opens again: the transfer continues at once.
     pair.wires.values_mut().for_each(|wire| wire.up = true);
     let (first, acknowledged) = (pair.ends[0].block().first, pair.ends[0].block().acknowledged() as u32);
     forge(&mut pair, 1, |segment| segment.ack = first.add(acknowledged));
@@ -68,7 +68,7 @@ fn a_fin_at_a_closed_window_ends_nothing() {
 }
 
 #[test]
-fn a_peer_that_died_behind_a_closed_window_is_noticed() {
+fn dead_peer_behind_closed_window_is_detected() {
     for outstanding in [false, true] {
         let mut pair = established(&Config::default(), 1000);
         cut(&mut pair);
@@ -94,7 +94,7 @@ fn keep_alives_distinguish_silent_and_dead_peers() {
     pair.run_until(1000.0);
     assert_eq!(state(&pair), State::Established);
     let probes = pair.ends[0].report().paths[0].counters.probes;
-    assert!((40..=110).contains(&probes), "one of the two ends asks every 10 s: {probes}");
+    assert!((40..=110).contains(&probes), "one of the two ends probes every 10 s: {probes}");
     cut(&mut pair);
     pair.run_until(1085.0);
     assert_eq!(state(&pair), State::Established);
@@ -112,14 +112,14 @@ fn user_timeout_aborts_unacknowledged_connection() {
     let config = Config { user_timeout: Some(Duration::from_secs(5)), ..Config::default() };
     let mut pair = established(&config, 1000);
     pair.run_until(100.0);
-    assert_eq!(state(&pair), State::Established, "nothing is owed");
+    assert_eq!(state(&pair), State::Established, "no data is outstanding");
     cut(&mut pair);
     pair.ends[0].write(pair.now, Write::bytes(20_000));
     pair.run_until(104.9);
     assert_eq!(state(&pair), State::Established);
     pair.run_until(105.1);
     assert_eq!(state(&pair), State::Closed(Reason::TimedOut));
-    // A closed window is no silence.
+    // A closed window is no silence of the peer.
     let mut pair = established(&config, 1000);
     cut(&mut pair);
     shut(&mut pair);
@@ -129,7 +129,7 @@ fn user_timeout_aborts_unacknowledged_connection() {
 }
 
 #[test]
-fn a_thousand_syns_draw_a_few_challenges() {
+fn thousand_syns_cause_few_challenge_acks() {
     let mut pair = established(&Config::default(), 1000);
     let before = pair.log.len();
     for _ in 0..1000 {
@@ -150,7 +150,7 @@ fn older_timestamp_is_accepted_after_24_silent_days() {
         forge(&mut pair, 0, |segment| {
             segment.seq = segment.seq.add(1000);
             segment.payload = anabranch_wire::Payload::new(1000, 1000);
-            let Timestamps { value, echo } = segment.options.timestamps.expect("they were agreed upon");
+            let Timestamps { value, echo } = segment.options.timestamps.expect("negotiated");
             segment.options.timestamps = Some(Timestamps { value: value.wrapping_sub(1000), echo });
         });
         pair.settle();

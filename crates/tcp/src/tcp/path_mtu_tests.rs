@@ -1,4 +1,4 @@
-//! Paths that take smaller packets than their interface, and messages that say so, true ones and forged ones.
+//! Paths with a smaller MTU than their interface, and genuine and forged messages about it.
 
 use super::tests::{CLIENT, SERVER, pair};
 use super::{Config, Connection, Recovery, State};
@@ -10,7 +10,7 @@ use core::net::SocketAddr;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// As a router quotes a packet.
+/// The quote of a packet in a router's message.
 fn quote(packet: &Packet) -> Quote {
     let Body::Tcp(segment) = &packet.body else { panic!("not TCP: {packet:?}") };
     Quote {
@@ -21,7 +21,8 @@ fn quote(packet: &Packet) -> Quote {
     }
 }
 
-/// From `start` on a router drops the client's packets longer than `mtu`, and names that MTU if it `says` so.
+/// From `start` on, a router drops the client's packets longer than `mtu`. Its message contains that MTU if `says` is
+/// set.
 struct Router {
     dropped: Rc<RefCell<Vec<Quote>>>,
     says: Option<u32>,
@@ -41,7 +42,7 @@ impl Router {
         Self { dropped, says }
     }
 
-    /// Runs until the client has sent everything and the server has it, or the time is up.
+    /// Runs until the client has sent everything and the server has received it, or until the time limit.
     fn transfer(&self, pair: &mut Pair<Connection>, size: u64, seconds: f64) -> bool {
         let mut at = pair.now.as_secs_f64();
         while at < seconds {
@@ -78,7 +79,7 @@ fn narrowed_path_costs_neither_timeout_nor_window() {
         assert_eq!((after.counters.timeouts, after.counters.recoveries), (0, 0), "{recovery:?}");
         assert!(after.cwnd >= before.cwnd && after.ssthresh == before.ssthresh, "{recovery:?}");
         let long = pair.log[sent..].iter().filter(|(_, end, p)| *end == 0 && p.wire_len() > 1000);
-        assert!(long.count() > 0, "something was on the way");
+        assert!(long.count() > 0, "full-sized packets were in flight");
         assert!(pair.log.last().is_some_and(|(_, _, p)| p.wire_len() <= 1000));
     }
 }
@@ -89,7 +90,7 @@ fn plateaus_find_the_mtu_that_a_router_omits() {
     assert!(!pair.send_file(500_000, 0.3));
     let router = Router::before(&mut pair, 1400, Some(0));
     assert!(router.transfer(&mut pair, 500_000, 5.0));
-    // RFC 1191 §7.1: from 1500 to 1492, and on to 1006.
+    // RFC 1191 §7.1: from 1500 down to 1492, then to 1006.
     assert_eq!(pair.ends[0].report().paths[0].mss, 1006 - 52);
 }
 

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_of_a_segment_is_kept() {
+    fn receiver_keeps_only_new_parts_of_a_segment() {
         let mut r = Receiver::new();
         let mut kept = |start: u64, len: u32, mark: u64| {
             let segment = Segment { payload: Payload::new(mark, len), ..Segment::default() };
@@ -329,7 +329,7 @@ mod tests {
         };
         assert_eq!(kept(2000, 1000, 7), [(Payload::new(7, 1000), 2000)]);
         assert_eq!(kept(1500, 1000, 100), [(Payload::new(100, 500), 1500)]);
-        // [1500, 3000) is there: of [0, 4000) the two ends are new.
+        // [1500, 3000) has arrived: of [0, 4000) the two ends are new.
         let ends = [(Payload::new(50, 1500), 0), (Payload::new(50 + 3000, 1000), 3000)];
         assert_eq!(kept(0, 4000, 50), ends);
         assert_eq!(kept(0, 4000, 50), []);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fin_counts_only_once_all_data_is_there() {
+    fn fin_counts_once_all_data_has_arrived() {
         let mut r = Receiver::new();
         let mut fin = Segment { payload: Payload::new(1000, 1000), ..Segment::default() };
         fin.flags = anabranch_wire::tcp::Flags::FIN;

@@ -86,8 +86,8 @@ fn slow_start_grows_window_from_ten_segments() {
     let data = |p: &Packet| (tcp(p).payload.len > 0).then_some(tcp(p).payload.len);
     assert_eq!(pair.sent(0, data).len(), 10);
     pair.run_until(0.2001);
-    // The first segment is acknowledged at once, because the window grows beyond what a SYN can say; then four times
-    // two together, and each of them is worth one segment more (RFC 3465). The last one waits for its delayed
+    // The first segment is acknowledged at once, because the window grows beyond the limit of a SYN. The other eight
+    // are acknowledged in four pairs, each worth one more segment (RFC 3465). The last one waits for its delayed
     // acknowledgement.
     assert_eq!(pair.sent(0, data).len(), 10 + 9 + 9);
 }
@@ -113,7 +113,8 @@ fn every_recovery_repairs_a_loss_without_timeout() {
 
 #[test]
 fn threshold_ignores_the_unused_part_of_the_window() {
-    // A megabyte opens the window; then it writes eight segments every 100 ms, of which one of a flight is lost.
+    // A megabyte opens the window. Then the client writes eight segments every 100 ms, and one segment of one flight
+    // is lost.
     for recovery in [Recovery::Sack, Recovery::Prr, Recovery::Rack] {
         let mut pair = pair(&all(recovery), Wire { queue: 10_000, ..Wire::new(20) });
         pair.run_until(0.1);
@@ -202,8 +203,8 @@ fn lost_syn_sets_initial_timer_to_three_seconds() {
 }
 
 #[test]
-fn a_round_trip_that_grows_a_little_makes_no_timeout() {
-    // 640 ms and everything steady; then 20 ms more.
+fn slightly_longer_round_trip_causes_no_timeout() {
+    // A steady round trip of 640 ms; then 20 ms more.
     let config = Config { receive_buffer: 40_000, send_buffer: 8_000_000, ..Config::default() };
     let mut pair = pair(&config, Wire::new(320));
     pair.run_until(1.0);
@@ -250,7 +251,7 @@ fn saturated_connection_waits_and_idle_one_does_not() {
     let [congestion, receive] = blocked(&pair);
     assert!((950..=1000).contains(&congestion) && receive < 50, "{congestion} ms, {receive} ms");
 
-    // 20 kB/s are far below what the initial window takes in a round trip.
+    // 20 kB/s are far less than the initial window permits per round trip.
     assert!(pair.run_while(20.0, |p| p.sinks[1].delivered < 2_000_000));
     let before = blocked(&pair);
     for _ in 0..100 {
@@ -333,7 +334,7 @@ fn an_abort_resets_the_peer() {
 fn side_without_state_resets_half_open_connection() {
     let mut pair = pair(&Config::default(), Wire::new(10));
     pair.run_until(0.1);
-    // The server restarts: a fresh listener knows nothing of the connection.
+    // The server restarts: a new listener has no state of the connection.
     pair.ends[1] = Connection::listening(Config::default(), &listening(1500), Secrets::new([9; 32]));
     pair.ends[1].connect(pair.now);
     pair.ends[0].write(pair.now, Write::bytes(1000));
@@ -478,8 +479,8 @@ proptest! {
 }
 
 #[test]
-fn sequence_numbers_go_round_in_a_long_transfer() {
-    // Jumbograms, so that it does not take long: 5 GB are more than all sequence numbers and then some.
+fn sequence_numbers_wrap_in_a_long_transfer() {
+    // Jumbograms shorten the test: 5 GB exceed the range of sequence numbers.
     for recovery in [Recovery::Sack, Recovery::Rack] {
         let config = Config { recovery, ..Config::default() };
         let wire =
@@ -505,7 +506,7 @@ fn initial_numbers_depend_on_secrets_and_endpoints() {
         (tcp(&packet).seq, tcp(&packet).options.timestamps.expect("offered").value)
     };
     assert_eq!(syn(1, 40_000, 5), syn(1, 40_000, 5));
-    // 4 ms later: a thousand ticks of 4 µs, and 4 of the timestamps' clock.
+    // 4 ms later: the sequence number has advanced by a thousand ticks of 4 µs, the timestamp by 4 ms.
     let (first, second) = (syn(1, 40_000, 5), syn(1, 40_000, 9));
     assert_eq!((second.0, second.1), (first.0.add(1000), first.1.wrapping_add(4)));
     assert!(syn(1, 40_001, 5).0 != first.0 && syn(1, 40_001, 5).1 != first.1);

@@ -1,4 +1,4 @@
-//! The scoreboard by hand, and its counters against all segments.
+//! Scoreboard cases with known results, and its counters compared with a recount of all segments.
 
 use super::*;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn three_blocks_or_over_two_segments_mark_a_loss() {
     assert_eq!((b.pipe(), b.waiting()), (800, 0));
     b.sack(500, 600, |_| {});
     b.mark_lost_by_sack(MSS);
-    // Below the third block from the top there is only segment 0.
+    // Only segment 0 is below the third block from the top.
     assert_eq!(b.next_lost(), Some(0));
     assert_eq!(b.pipe(), 600);
     let mut b = board(10);
@@ -42,7 +42,7 @@ fn a_retransmission_counts_in_the_pipe_again() {
     assert_eq!((b.pipe(), b.next_lost()), (100, None));
     let acked = b.acknowledge(500);
     assert_eq!((b.pipe(), acked.delivered), (0, 100));
-    // Karn: the segment that was sent twice gives no sample; the others arrived long before this acknowledgement.
+    // Karn: the retransmitted segment gives no sample; the others arrived long before this acknowledgement.
     assert_eq!((acked.oldest, acked.newest), (None, None));
 }
 
@@ -92,7 +92,7 @@ fn too_long_segment_is_cut_and_waits_for_resending() {
     let mut b = board(4);
     b.push(400, 31, true, Time::from_nanos(4));
     b.sack(100, 200, |_| {});
-    // 331 in flight. Of 100 bytes, 40 a segment: 40, 40 and 20; the last 30 with their FIN fit as they are.
+    // 331 bytes in flight. Segments of 100 bytes are cut into 40, 40 and 20; the last 30 with their FIN fit uncut.
     assert!(b.resegment(40, 0));
     assert_eq!((b.pipe(), b.waiting()), (31, 300));
     let cut: Vec<_> = (0..11).map(|i| (b.get(i).start, b.get(i).len)).collect();
@@ -131,7 +131,7 @@ fn sack_inside_a_segment_cuts_it() {
     }
     b.sack(600, 1000, |_| {});
     b.mark_lost_by_sack(MSS);
-    // From 500 to 600 is lost now; the two retransmissions are on their way.
+    // Bytes 500 to 600 are lost now; the two retransmissions are in flight.
     assert_eq!((b.pipe(), b.waiting(), b.next_lost()), (150, 100, Some(6)));
     b.check();
 }
