@@ -46,7 +46,7 @@ pub(super) enum ConnectionPhase {
     Multipath,
     /// Plain TCP on the initial subflow (RFC 8684 §3.7).
     Plain,
-    /// Over, and why.
+    /// Closed, with the reason.
     Closed(Reason),
 }
 

@@ -10,7 +10,7 @@ pub(super) fn capable(segment: &Segment) -> Option<&Capable> {
     })
 }
 
-/// The `MP_CAPABLE` of a SYN that asks for this version or a later one: the answer's version is what both then use
+/// The `MP_CAPABLE` of a SYN that offers this version or a later one: the answer's version is what both then use
 /// (RFC 8684 §3.1).
 pub(super) fn offer(segment: &Segment) -> Option<&Capable> {
     segment.options.mptcp.others.iter().find_map(|option| match option {

@@ -238,8 +238,7 @@ impl Connection {
         })
     }
 
-    /// A mapping begins whose data earlier mappings may hold: reserves the data that the connection lacks for this
-    /// one.
+    /// A mapping begins whose data earlier mappings may hold: takes over for it the data that the connection lacks.
     fn take_over(&mut self, index: usize, mapping: Mapping) {
         let (start, end) = (mapping.data, mapping.data + u64::from(mapping.len));
         let disputed = |from, to| !self.placed.is_undisputed(from, to);
@@ -283,7 +282,7 @@ impl Connection {
         }
     }
 
-    /// Result of a checksum that covers a `DATA_FIN`. If its mapping is not complete, the peer will retransmit it.
+    /// Whether the checksum that covers a `DATA_FIN` is right. If its mapping is not complete, the peer will retransmit it.
     fn is_end_right(
         &self,
         arrival: &Arrival<'_>,

@@ -96,7 +96,7 @@ pub(super) struct Subflow {
     pub counted: bool,
     /// Sent mappings that the subflow has not acknowledged, ascending.
     pub sent: VecDeque<Mapping>,
-    /// Positions on it are offsets of the data, in both directions: plain TCP could go on with it.
+    /// Positions on it are offsets of the data, in both directions: plain TCP could continue on it.
     pub identical: bool,
     /// Received mappings that are not used up.
     pub mappings: Mappings,

@@ -53,9 +53,9 @@ pub struct Config {
     pub user_timeout: Option<Duration>,
     /// How often a SYN is repeated before the attempt is given up.
     pub syn_retries: u32,
-    /// Over which pair of addresses an unanswered SYN of a connection is repeated. TCP has one pair only.
+    /// Selects the pair of addresses over which an unanswered SYN is repeated. TCP has one pair only.
     pub syn_retransmission: SynRetransmission,
-    /// On how many pairs of addresses a connection is tried at most that repeats its SYN over others; one at least.
+    /// Limit of address pairs that a connection tries if it repeats its SYN over others; at least one.
     pub syn_pairs: u32,
     /// How often the timer may run out for the same data before the connection is given up.
     pub retries: u32,

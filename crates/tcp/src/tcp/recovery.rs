@@ -16,7 +16,7 @@ impl Tcb {
     /// How many bytes the pipe may hold now.
     pub(super) fn allowed(&self, context: &Context<'_>) -> u64 {
         match self.phase {
-            // Without SACK each duplicate acknowledgement says that one segment has left (RFC 5681 §3.2 step 4).
+            // Without SACK each duplicate acknowledgement shows that one segment has left the network (RFC 5681 §3.2 step 4).
             RecoveryPhase::Recovery { .. } | RecoveryPhase::Open if !self.agreed.sack => {
                 context.congestion.window(self.path) + u64::from(self.duplicates) * u64::from(self.mss)
             }
@@ -30,7 +30,7 @@ impl Tcb {
         }
     }
 
-    /// Draws the consequences of an acknowledgement for loss recovery.
+    /// Applies an acknowledgement to loss recovery.
     pub(super) fn detect_loss(&mut self, context: &mut Context<'_>, news: &AckNews) {
         self.rack.note_duplicate(news.duplicate.is_some(), self.nxt);
         self.end_tail_probe(context, news);

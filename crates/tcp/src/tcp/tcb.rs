@@ -50,7 +50,7 @@ pub enum State {
     LastAck,
     /// Waiting for stray segments to expire.
     TimeWait,
-    /// Over, and why.
+    /// Closed, with the reason.
     Closed(Reason),
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Clock {
 pub(super) struct PeerWindow {
     /// Bytes from the lowest unacknowledged one.
     pub bytes: u64,
-    /// Largest ever seen, for sender-side silly window avoidance (RFC 9293 §3.8.6.2.1).
+    /// Largest one advertised, for sender-side silly window avoidance (RFC 9293 §3.8.6.2.1).
     pub max: u64,
     /// Position and acknowledgement of the segment that set it (SND.WL1, SND.WL2).
     pub set_by: (u64, u64),
@@ -143,7 +143,7 @@ pub struct Tcb {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) path: PathId,
-    /// Largest IP packet that the path is believed to take, bytes.
+    /// Assumed path MTU: largest IP packet, bytes.
     pub(super) mtu: u32,
     /// Largest IP packet of the interface, bytes.
     pub(super) interface_mtu: u32,

@@ -40,7 +40,7 @@ pub(crate) struct Sent {
     pub len: u32,
     pub fin: bool,
     pub fate: Fate,
-    /// It was ever retransmitted, so its round-trip time is ambiguous (Karn).
+    /// It was retransmitted at least once, so its round-trip time is ambiguous (Karn).
     pub ambiguous: bool,
     /// It was sent as a part of the segment before it, of which the peer has acknowledged parts.
     pub continues: bool,
