@@ -362,7 +362,7 @@ fn opportunistic_retransmission_frees_blocked_window() {
 
 /// The path that delays the buffer carries nearly all of the data; only the publication's variant penalises it.
 #[test]
-fn faster_path_is_penalised_only_with_any() {
+fn path_carrying_more_is_penalised_only_with_any() {
     let penalised = |penalisation| {
         let tcp = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
         let setup =

@@ -86,9 +86,9 @@ fn slow_start_grows_window_from_ten_segments() {
     let data = |p: &Packet| (tcp(p).payload.len > 0).then_some(tcp(p).payload.len);
     assert_eq!(pair.sent(0, data).len(), 10);
     pair.run_until(0.2001);
-    // The first segment is acknowledged at once, because the window grows beyond the limit of a SYN. The other eight
-    // are acknowledged in four pairs, each worth one more segment (RFC 3465). The last one waits for its delayed
-    // acknowledgement.
+    // The first segment is acknowledged at once, because the window grows beyond the limit of a SYN. The next eight
+    // are acknowledged in pairs. Each acknowledged segment opens the window by one more (RFC 3465). The last one
+    // waits for its delayed acknowledgement.
     assert_eq!(pair.sent(0, data).len(), 10 + 9 + 9);
 }
 
