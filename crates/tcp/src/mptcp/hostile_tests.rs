@@ -1,5 +1,5 @@
-//! Hostile peers and strangers: nothing panics, grows without limit, or is accepted without validation, regardless of
-//! the segments received.
+//! Hostile peers and off-path attackers: nothing panics, grows without limit, or is accepted without validation,
+//! regardless of the segments received.
 
 use super::config::Config;
 use super::connection::Connection;

@@ -79,7 +79,8 @@ impl Connection {
         }
     }
 
-    /// A segment of no known subflow: a new subflow on a listening host, or a stranger's segment, which is reset.
+    /// A segment of no known subflow: a new subflow on a listening host, or a segment of an unknown connection, which
+    /// is reset.
     fn accept(&mut self, now: Time, (local, remote): Tuple, segment: &Segment) -> Option<usize> {
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         let position = self.locals.iter().position(|l| l.address.ip == local.ip());

@@ -186,7 +186,7 @@ impl Connection {
         subflow.life = Life::Dead;
         self.collect_waiting();
         let subflow = &self.subflows[index];
-        // An end that has given up a join resets a late SYN/ACK like a stranger's.
+        // An end that has given up a join resets a late SYN/ACK as one of an unknown connection.
         let asked = matches!(subflow.handshake, Handshake::Joining { .. });
         let unknown = reason == Reason::Refused && asked && subflow.has_worked();
         let gone = unknown || reason == Reason::Reset && was_up;

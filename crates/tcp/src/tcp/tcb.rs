@@ -370,7 +370,7 @@ impl Tcb {
         Some(if short { WaitCause::ReceiveWindow } else { WaitCause::CongestionWindow })
     }
 
-    /// Nothing will happen on this block any more.
+    /// The block is closed or in TIME-WAIT.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Closed(_) | State::TimeWait)
     }
