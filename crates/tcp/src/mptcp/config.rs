@@ -1,4 +1,4 @@
-//! What a Multipath TCP connection is set to.
+//! Settings of a Multipath TCP connection.
 
 use crate::tcp;
 use anabranch_multipath::policy::Penalisation;
@@ -10,14 +10,14 @@ use core::net::IpAddr;
 pub struct Config {
     /// Settings of each subflow. Buffers and congestion control are those of the whole connection.
     pub tcp: tcp::Config,
-    /// Which subflow takes the next data.
+    /// Scheduler: selects the subflow for the next data.
     pub scheduler: &'static scheduler::Entry,
-    /// Which subflows there are; the connecting end opens them.
+    /// Path manager: selects the subflows; the connecting end opens them.
     pub path_manager: path_manager::Choice,
-    /// While a full buffer of either end lets nothing new leave, resend on a faster subflow what slower ones have under way
-    /// (Raiciu2012).
+    /// While a full buffer of either end permits no new data, retransmit on a faster subflow the data in flight on
+    /// slower ones (Raiciu2012).
     pub opportunistic_retransmission: bool,
-    /// Halve the window of the subflow that held it up (Raiciu2012).
+    /// Halve the window of the subflow that delayed the data (Raiciu2012).
     pub penalisation: Penalisation,
     /// Both from the beginning, not only once the window of the fastest subflow has reached its maximum (Becke2014 §8.1.1.3).
     pub mechanisms_in_start_up: bool,

@@ -1,6 +1,7 @@
-//! A Multipath TCP connection: subflows that are TCP blocks, one byte stream each way, and the deciders.
+//! A Multipath TCP connection: subflows that are TCP blocks, one byte stream in each direction, scheduler, path
+//! manager and congestion control.
 //!
-//! How it is driven is in `driving.rs`, what arrives in `input.rs`, what leaves in `output.rs`, addresses and subflows in
+//! The driving interface is in `driving.rs`, input in `input.rs`, output in `output.rs`, addresses and subflows in
 //! `paths.rs`.
 
 use super::config::Config;
@@ -25,18 +26,18 @@ use anabranch_wire::tcp::mptcp::Control;
 use core::net::SocketAddr;
 use std::collections::VecDeque;
 
-/// A connection without a single subflow is kept this long for a path to come back, and one whose data has all arrived for the
-/// ends of its subflows.
+/// How long a connection without a subflow waits for a path to return, and a connection whose data has all arrived
+/// for the ends of its subflows.
 pub(super) const LINGER: Duration = Duration::from_secs(120);
 
-/// Which end this is.
+/// Role of this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Client,
     Server,
 }
 
-/// Where the connection stands.
+/// Phase of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionPhase {
     /// The initial subflow is being established.
@@ -45,7 +46,7 @@ pub(super) enum ConnectionPhase {
     Multipath,
     /// Plain TCP on the initial subflow (RFC 8684 §3.7).
     Plain,
-    /// Over, and why.
+    /// Closed, with the reason.
     Closed(Reason),
 }
 
@@ -57,7 +58,7 @@ pub(super) struct RemoteAddress {
     pub removed: bool,
 }
 
-/// Our address and what became of it.
+/// A local address, whether it is up, and its pending announcement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LocalAddress {
     pub address: Address,
@@ -66,19 +67,19 @@ pub(super) struct LocalAddress {
     pub announce: Option<(Time, u32)>,
 }
 
-/// An option that nothing acknowledges, to be sent a few times.
+/// An option that is never acknowledged, to be sent a few times.
 #[derive(Clone, Debug)]
 pub(super) struct Repeated {
     pub control: Control,
     pub again: Resend,
 }
 
-/// Data is sent again that was lost above the subflows.
+/// Retransmission of data that was lost above the subflows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repair {
-    /// What was sent until it began ends here.
+    /// End of the data sent before the repair began.
     pub until: u64,
-    /// Bytes that were sent again at once.
+    /// Bytes that were retransmitted at once.
     pub burst: u64,
 }
 
@@ -92,7 +93,7 @@ pub(super) struct Tally {
     pub checksum_failures: u64,
 }
 
-/// What the application has been told.
+/// State that was last reported to the application.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub readable: u64,
@@ -107,15 +108,15 @@ pub struct Connection {
     pub(super) config: Config,
     pub(super) role: Role,
     pub(super) phase: ConnectionPhase,
-    /// The connecting end: over which pairs it may begin.
+    /// The connecting end: pairs of addresses over which it may begin.
     pub(super) opening: Opening,
-    /// Over all subflows.
+    /// Congestion control of all subflows.
     pub(super) congestion: Box<dyn CongestionControl>,
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) path_manager: Box<dyn PathManager>,
-    /// Of the host; what each subflow begins with comes from it.
+    /// Secrets of the host, from which the initial numbers of each subflow are derived.
     pub(super) secrets: Secrets,
-    /// Of this connection, from its beginning on: keys and nonces.
+    /// Secrets of this connection, from its beginning on: keys and nonces.
     pub(super) random: Secrets,
     pub(super) port: u16,
     /// Address and port that the client connects to first.
@@ -127,11 +128,12 @@ pub struct Connection {
     pub(super) remotes: Vec<RemoteAddress>,
     pub(super) send: SendSpace,
     pub(super) receive: ReceiveSpace,
-    /// What has arrived of the stream and waits, while a subflow holds some of it. Otherwise it is what is ahead.
+    /// Ranges of the stream that have arrived and wait, while a subflow holds some of them. Otherwise they are
+    /// `receive.ahead`.
     pub(super) waiting: Option<RangeSet>,
     /// Data that is not in `receive` yet, where there are checksums.
     pub(super) placed: Placed,
-    /// Of the last packet.
+    /// Placements of the last packet's data.
     pub(super) placements: VecDeque<Placement>,
     /// Options to send once, on any subflow.
     pub(super) control: VecDeque<Control>,
@@ -145,27 +147,27 @@ pub struct Connection {
     /// Expiries of the data timer in a row without any `DATA_ACK`.
     pub(super) silence: u32,
     pub(super) repair: Option<Repair>,
-    /// Subflows that something on the way made useless since data last made progress, in either direction.
+    /// Consecutive subflows that a middlebox made useless since data last made progress, in either direction.
     pub(super) futile: u32,
     /// When subflows that failed are tried again.
     pub(super) retry_at: Option<Time>,
     /// When a connection without subflows is given up.
     pub(super) linger_until: Option<Time>,
-    /// Opportunistic retransmission may have to wait for its end.
+    /// Opportunistic retransmission may be disabled until start-up is over.
     pub(super) start_up: StartUp,
-    /// What slower paths have under way has been sent again up to here.
+    /// Data in flight on slower paths has been retransmitted up to here.
     pub(super) opportunistic_to: u64,
     /// When that was done last.
     pub(super) opportunistic_at: Option<Time>,
     pub(super) closing: bool,
     pub(super) fast_closing: bool,
-    /// There has been no subflow but the first that either end may have sent data on.
+    /// No subflow other than the first has existed on which either end may have sent data.
     pub(super) alone: bool,
-    /// A join is confirmed at this end, so that the peer knows as well that the first subflow is not alone. Until then
-    /// nothing is sent twice on that: the peer may go on with it as plain TCP.
+    /// A join is confirmed at this end, so the peer also knows of a second subflow. Until then each byte is sent once
+    /// on the first subflow, because the peer may fall back to plain TCP on it.
     pub(super) shared: bool,
-    /// As plain TCP: what follows this position of the initial subflow has to be acknowledged before the peer is believed to
-    /// know.
+    /// As plain TCP: the peer is known to have fallen back once data beyond this position of the initial subflow is
+    /// acknowledged.
     pub(super) plain_from: Option<u64>,
     /// The peer takes no joins at the address and port of the initial subflow (RFC 8684 §3.1, C).
     pub(super) refuses_joins: bool,
@@ -175,11 +177,11 @@ pub struct Connection {
     pub(super) tally: Tally,
     pub(super) seen: Seen,
     pub(super) blocked: Blocked<WaitCause, 2>,
-    /// Since then a full segment has had to wait for room on any path, or for a place from the scheduler, and nothing has happened
-    /// but that the application wrote more.
+    /// Since this time a full segment has had to wait for room on any path, or for a decision of the scheduler, and
+    /// the only event was that the application wrote more.
     pub(super) waits: Option<Time>,
     pub(super) events: VecDeque<Event>,
-    /// Scheduling decisions, if somebody asked for them.
+    /// Scheduling decisions, if they are recorded.
     pub(super) decisions: Option<VecDeque<Scheduled>>,
     /// Scratch of the output path: one state per subflow.
     pub(super) states: Vec<PathState>,
@@ -264,14 +266,16 @@ impl Connection {
         }
     }
 
-    /// The connection begins between these two ends: its key is drawn. Nothing that could name it has arrived before.
+    /// The connection begins between these two endpoints: generates its key. No packet that could contain its token
+    /// has arrived before.
     pub(super) fn begin(&mut self, now: Time, ends: Tuple) {
         self.random = of_connection(&self.secrets, now, ends);
         self.keys.local = Key::new(self.random.next_u64());
     }
 
-    /// Names this connection to joins (RFC 8684 §3.2), from its beginning on. A host has one connection of each name: one
-    /// that begins with a name already taken it refuses, and the peer's next attempt gets another.
+    /// The token that identifies this connection in joins (RFC 8684 §3.2), from its beginning on. Tokens of a host
+    /// are unique: it refuses a connection that begins with a token already in use, and the peer's next attempt gets
+    /// another.
     pub const fn token(&self) -> u32 {
         self.keys.local.token
     }
@@ -281,7 +285,7 @@ impl Connection {
         self.subflows.iter().map(|s| &s.block)
     }
 
-    /// The connection runs as plain TCP although more was asked for.
+    /// The connection runs as plain TCP although Multipath TCP was requested.
     pub fn is_fallback(&self) -> bool {
         self.phase == ConnectionPhase::Plain
     }
@@ -312,12 +316,12 @@ impl Connection {
         matches!(self.phase, ConnectionPhase::Closed(_))
     }
 
-    /// Both directions are at their end, and both sides know.
+    /// Both directions have ended, and both sides know.
     pub(super) fn is_done(&self) -> bool {
         self.send.fin == DataFin::Acknowledged && self.receive.finished()
     }
 
-    /// The application learns of an event; after the end there are none.
+    /// Reports an event to the application; after the end there are none.
     pub(super) fn tell(&mut self, event: Event) {
         if !self.is_closed() {
             self.events.push_back(event);
@@ -332,14 +336,14 @@ impl Connection {
             self.data_timer = None;
             self.retry_at = None;
             self.linger_until = None;
-            // What is still under way, a join for example, must not come to life.
+            // Pending operations, a join for example, must not complete.
             for subflow in self.subflows.iter_mut().filter(|s| !s.is_dead() && !s.block.is_over()) {
                 subflow.block.abort();
             }
         }
     }
 
-    /// Tells the application what it can read and write.
+    /// Notifies the application of data to read and room to write.
     fn tell_progress(&mut self) {
         if self.receive.nxt > self.seen.readable {
             self.seen.readable = self.receive.nxt;
@@ -355,7 +359,7 @@ impl Connection {
         }
     }
 
-    /// Tells the application what changed, and ends what is done.
+    /// Notifies the application of changes, and ends completed parts.
     pub(super) fn notice(&mut self) {
         self.tell_progress();
         if self.is_closed() {
@@ -387,7 +391,7 @@ impl Connection {
             _ => None,
         });
         match self.phase {
-            ConnectionPhase::Multipath if !done => {} // it may come back: see `linger_until`
+            ConnectionPhase::Multipath if !done => {} // a path may return: see `linger_until`
             ConnectionPhase::Opening | ConnectionPhase::Plain => self.finish(last.unwrap_or(Reason::Closed)),
             _ => self.finish(Reason::Closed),
         }

@@ -1,13 +1,13 @@
-//! The connection-level byte stream: what is written, handed to subflows and acknowledged, and what arrived.
+//! The connection-level byte stream: the data written, assigned to subflows and acknowledged, and the data received.
 //!
-//! Offsets count from the first data byte. Nothing here assumes that offsets are handed out in ascending order:
-//! `frontier` is where the contiguous assigned part ends, `assigned` is what was assigned beyond.
+//! Offsets count from the first data byte. Data may be assigned in any order: `frontier` is the end of the contiguous
+//! assigned part, `assigned` contains the ranges assigned beyond.
 
 use anabranch_multipath::PathId;
 use anabranch_multipath::buffer::RangeSet;
 use std::collections::VecDeque;
 
-/// A range of data to be sent once more, preferably not on the path that had it.
+/// A range of data to be reinjected, preferably not on the path that had it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reinjection {
     pub start: u64,
@@ -22,7 +22,7 @@ pub(super) enum DataFin {
     NotYet,
     /// The application closed; data may still wait.
     Wanted,
-    /// On its way.
+    /// In flight.
     Sent,
     Acknowledged,
 }
@@ -33,11 +33,11 @@ pub(super) struct SendSpace {
     pub written: u64,
     /// Lowest offset that no `DATA_ACK` covers.
     pub una: u64,
-    /// Every offset below was handed to a subflow.
+    /// Every offset below was assigned to a subflow.
     frontier: u64,
-    /// Ranges beyond the frontier that were handed to a subflow.
+    /// Ranges beyond the frontier that were assigned to a subflow.
     assigned: RangeSet,
-    /// For a scheduler that places data: what subflows have got acknowledged beyond `una`.
+    /// For a scheduler that places data: ranges beyond `una` that subflows have delivered.
     pub arrived: RangeSet,
     /// Right edge of the peer's receive window.
     pub edge: u64,
@@ -46,23 +46,23 @@ pub(super) struct SendSpace {
 }
 
 impl SendSpace {
-    /// The lowest range that no subflow has had: its start and how many bytes of it are written.
+    /// The lowest unassigned range: its start and the number of its written bytes.
     pub fn unassigned(&self) -> (u64, u64) {
         let end = self.assigned.first().map_or(self.written, |(start, _)| start);
         (self.frontier, end.saturating_sub(self.frontier))
     }
 
-    /// Everything written was handed to a subflow.
+    /// Everything written was assigned to a subflow.
     pub fn all_assigned(&self) -> bool {
         self.frontier >= self.written
     }
 
-    /// Offset behind the highest byte handed to a subflow.
+    /// Offset behind the highest assigned byte.
     pub fn highest(&self) -> u64 {
         self.assigned.last().map_or(self.frontier, |(_, end)| end)
     }
 
-    /// `[start, end)` was handed to a subflow, some of it perhaps not for the first time.
+    /// `[start, end)` was assigned to a subflow, parts of it perhaps repeatedly.
     pub fn assign(&mut self, start: u64, end: u64) {
         let start = start.max(self.frontier);
         if start >= end {
@@ -81,7 +81,7 @@ impl SendSpace {
         }
     }
 
-    /// A `DATA_ACK` up to `ack`; false if it acknowledges what was never sent.
+    /// A `DATA_ACK` up to `ack`; false if it acknowledges unsent data.
     pub fn acknowledge(&mut self, ack: u64) -> bool {
         let fin = matches!(self.fin, DataFin::Sent | DataFin::Acknowledged);
         if ack > self.highest() + u64::from(fin) {
@@ -101,7 +101,8 @@ impl SendSpace {
         true
     }
 
-    /// Everything below `una` is acknowledged. It may have been sent without having been assigned: again, from before a gap.
+    /// Everything below `una` is acknowledged. It may have been sent without being assigned: as a reinjection from
+    /// before a gap.
     fn advance(&mut self, una: u64) {
         if una <= self.una {
             return;
@@ -115,13 +116,13 @@ impl SendSpace {
         }
     }
 
-    /// A subflow has got `[start, end)` acknowledged.
+    /// A subflow has delivered `[start, end)`.
     pub fn note_arrived(&mut self, start: u64, end: u64) {
         self.arrived.insert(start.max(self.una), end);
     }
 
-    /// Asks for `[start, end)` to be sent again, as far as it is not acknowledged and not already asked for. What the peer waits for
-    /// goes first: the ranges are in the order of the data.
+    /// Queues `[start, end)` for reinjection, except the parts that are acknowledged or already queued. The queue is
+    /// in the order of the data, so that the data the peer waits for goes first.
     pub fn reinject(&mut self, start: u64, end: u64, avoid: Option<PathId>) {
         let start = start.max(self.una);
         if start >= end {
@@ -137,13 +138,14 @@ impl SendSpace {
         }
     }
 
-    /// What was to avoid `path` may use it: it is a new subflow now. Without a path, everything may use every path.
+    /// Data that had to avoid `path` may use it, because it is a new subflow now. Without a path, all data may use
+    /// every path.
     pub fn clear_avoidance(&mut self, path: Option<PathId>) {
         let cleared = |r: &&mut Reinjection| path.is_none() || r.avoid == path;
         self.reinjections.iter_mut().filter(cleared).for_each(|r| r.avoid = None);
     }
 
-    /// The first `len` bytes of the range at a place among those to be sent again have left.
+    /// The first `len` bytes of the reinjection at an index were sent.
     pub fn reinjected(&mut self, place: usize, len: u64) {
         let range = &mut self.reinjections[place];
         range.start += len;
@@ -162,7 +164,7 @@ pub(super) struct ReceiveSpace {
     pub ahead: RangeSet,
     /// Offset of the peer's `DATA_FIN`.
     pub fin: Option<u64>,
-    /// Right edge of the window advertised so far.
+    /// Right edge of the last advertised window.
     pub edge: u64,
     /// The peer's data sequence numbers are 8 bytes long.
     pub long: bool,
@@ -189,13 +191,13 @@ impl ReceiveSpace {
         self.ahead.gaps(start.max(self.nxt), end)
     }
 
-    /// Right edge of what is kept: what may be sent, and what there is.
+    /// Right edge of acceptable data: the end of the window, or of the stream.
     pub fn limit(&self, buffer: u64) -> u64 {
         let edge = self.edge.max(self.read + buffer);
         self.fin.map_or(edge, |fin| fin.min(edge))
     }
 
-    /// A `DATA_FIN` says that the data ends at `at`. The first one decides, unless data beyond has already arrived.
+    /// A `DATA_FIN` ends the data at `at`. The first one decides, unless data beyond has already arrived.
     pub fn ends_at(&mut self, at: u64) {
         if self.fin.is_none() && at >= self.nxt && self.ahead.last().is_none_or(|(_, end)| end <= at) {
             self.fin = Some(at);
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_was_handed_out() {
+    fn acknowledged_data_counts_as_assigned() {
         let mut space = SendSpace { written: 1000, edge: 1000, ..SendSpace::default() };
         space.assign(500, 1000);
         space.note_arrived(500, 700);
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_peer_waits_for_is_sent_again_first() {
+    fn data_the_peer_waits_for_is_reinjected_first() {
         let mut space = SendSpace { written: 1000, ..SendSpace::default() };
         space.assign(0, 1000);
         for (start, end, avoid) in

@@ -1,4 +1,4 @@
-//! How a Multipath TCP connection is driven: what whoever drives it tells and asks, handed on to where it belongs.
+//! The driving interface of a Multipath TCP connection: passes each call on to the part that handles it.
 
 use super::connection::{Connection, ConnectionPhase, LINGER, Role};
 use super::data::DataFin;
@@ -28,7 +28,8 @@ impl Endpoint for Connection {
         self.waits = None;
         self.placements.clear();
         self.on_packet(now, &packet, content);
-        // The peer may have lost a subflow whose FIN is awaited here. All data is where it belongs: that ends by itself.
+        // The peer may have lost a subflow whose FIN is awaited here. All data has arrived, so it is enough to wait
+        // for `LINGER`.
         if self.phase == ConnectionPhase::Multipath && self.is_done() {
             let end = now + LINGER;
             self.linger_until = Some(self.linger_until.map_or(end, |at| at.min(end)));
@@ -68,7 +69,7 @@ impl Endpoint for Connection {
         consider(self.retry_at);
         consider(self.linger_until);
         for subflow in &self.subflows {
-            // Of a dead one nothing but its TIME-WAIT or its RST may remain.
+            // Of a dead subflow only its TIME-WAIT or its RST may remain.
             consider(subflow.block.next_timeout());
             if !subflow.is_dead() && !subflow.block.is_over() {
                 consider(subflow.next_repetition());
@@ -77,7 +78,8 @@ impl Endpoint for Connection {
                 consider(subflow.reset_again.map(|again| again.at));
             }
         }
-        // Before and after the multipath phase nothing is announced, and what is due must not wake anyone.
+        // Before and after the multipath phase nothing is announced, so that a pending signal must not wake the
+        // driver.
         if self.phase == ConnectionPhase::Multipath {
             consider(self.next_signal());
         }
@@ -98,7 +100,8 @@ impl Endpoint for Connection {
     }
 
     fn released(&self) -> u64 {
-        // A subflow has no gaps: what it has not got acknowledged it sends again, even if another has brought the data.
+        // A subflow has no gaps: it retransmits its unacknowledged data, even if another subflow has delivered that
+        // data.
         let unacknowledged = |subflow: &Subflow| subflow.sent.iter().map(|mapping| mapping.data).min();
         let oldest =
             self.subflows.iter().filter(|subflow| !subflow.is_dead()).filter_map(unacknowledged).min();
@@ -145,7 +148,7 @@ impl Endpoint for Connection {
         }
         (self.closing, self.waits) = (true, None);
         match self.phase {
-            // A client that began gets its answer first.
+            // A client's pending handshake is answered first.
             ConnectionPhase::Opening if self.role == Role::Server && !self.subflows.is_empty() => {}
             ConnectionPhase::Opening => self.finish(Reason::Closed),
             ConnectionPhase::Multipath => self.send.fin = DataFin::Wanted,

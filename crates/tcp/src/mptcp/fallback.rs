@@ -1,9 +1,10 @@
-//! Plain TCP instead of Multipath TCP, and subflows whose options something on the way takes out (RFC 8684 §3.7).
+//! Fallback to plain TCP, and subflows whose options a middlebox removes (RFC 8684 §3.7).
 //!
-//! As long as a connection has had no other subflow than its first, a position on that is an offset of the data, in both
-//! directions and at both ends: no end sends data twice on it. Then either end may go on as plain TCP at any time, also if
-//! it cannot tell the other one. It tries to: by an infinite mapping on every segment, until the peer has acknowledged one.
-//! Once there was a second subflow, one on which options are lost is reset, and its data goes elsewhere.
+//! While a connection has had no other subflow than its first, a position on that subflow is an offset of the data,
+//! in both directions and at both ends: neither end sends data twice on it. Either end may then fall back to plain
+//! TCP at any time, even if it cannot inform the other end. It tries to do so with an infinite mapping on every
+//! segment, until the peer has acknowledged one. Once there was a second subflow, a subflow that loses options is
+//! reset, and its data is reinjected elsewhere.
 
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::mapping::Placed;
@@ -15,15 +16,15 @@ use anabranch_multipath::PathId;
 use anabranch_wire::tcp::mptcp::{Control, DataChecksum, DataNumber, Dss, Mapping};
 use anabranch_wire::tcp::{Flags, SackBlocks, Segment};
 
-/// Segments in a row without any option of Multipath TCP, after which these are believed to be taken out.
+/// Consecutive segments without any option of Multipath TCP after which a middlebox is assumed to remove them.
 const BARE: u32 = 3;
-/// How often the next byte in order may arrive without a mapping, which may be that of a segment behind it.
+/// How often the next byte in order may arrive without a mapping, because a later segment may contain it.
 const UNMAPPED: u32 = 3;
-/// Subflows that may prove useless in a row.
+/// Consecutive subflows that may prove useless.
 const FUTILE: u32 = 6;
 
 impl Connection {
-    /// Goes on as plain TCP on the initial subflow. With `tell` the peer may not know yet.
+    /// Falls back to plain TCP on the initial subflow. With `tell` the peer may not know yet.
     pub(super) fn become_plain(&mut self, tell: bool) {
         self.phase = ConnectionPhase::Plain;
         (self.data_timer, self.retry_at) = (None, None);
@@ -54,7 +55,7 @@ impl Connection {
         }
     }
 
-    /// A subflow beside the one that goes on as plain TCP is over.
+    /// After fallback, any other subflow than the initial one is over.
     fn leave(&mut self, index: usize) {
         let subflow = &mut self.subflows[index];
         if subflow.is_dead() {
@@ -70,8 +71,8 @@ impl Connection {
         }
     }
 
-    /// Goes on as plain TCP because the peer does, which needs a subflow that has carried everything so far and nothing
-    /// twice. With any other, what was sent and what is missing cannot be told from the outside: the connection ends.
+    /// Falls back to plain TCP because the peer does. This requires a subflow that has carried all data, each byte
+    /// once. With any other subflow, sent and missing data cannot be distinguished, so the connection ends.
     pub(super) fn fall_back(&mut self, index: usize, tell: bool) {
         if index == 0 && self.may_be_plain() {
             self.become_plain(tell);
@@ -80,8 +81,8 @@ impl Connection {
         }
     }
 
-    /// The stream of the initial subflow is that of the data, up to its end: a subflow may have ended before the data, which
-    /// is nothing special until it is taken for all of the connection.
+    /// Whether the stream of the initial subflow is that of the data, up to its end. A subflow may have ended before
+    /// the data, which is normal until that subflow becomes the whole connection.
     fn may_be_plain(&self) -> bool {
         let Some(subflow) = self.subflows.first() else { return false };
         let whole = match subflow.block.finishes() {
@@ -91,13 +92,13 @@ impl Connection {
         subflow.identical && !subflow.is_dead() && whole
     }
 
-    /// There is, or may soon be, another subflow than this.
+    /// There is, or may soon be, another subflow than this one.
     pub(super) fn has_other(&self, index: usize) -> bool {
         self.subflows.iter().enumerate().any(|(i, s)| i != index && !s.is_dead() && !s.block.is_over())
     }
 
-    /// Data on a subflow is not what its checksum says: something on the way changes it. With another subflow this one
-    /// ends, with an RST that says why; otherwise plain TCP is all that is possible.
+    /// The checksum of data on a subflow is wrong: a middlebox changes it. With another subflow this one ends, with
+    /// an RST that contains the reason; otherwise only plain TCP is possible.
     pub(super) fn on_wrong_checksum(&mut self, index: usize, dsn: u64) {
         self.subflows[index].failed = Some(dsn);
         if self.has_other(index) {
@@ -107,15 +108,15 @@ impl Connection {
         }
     }
 
-    /// The peer found a wrong checksum on a subflow and goes on with it as plain TCP.
+    /// The peer found a wrong checksum on a subflow and continues on it as plain TCP.
     pub(super) fn on_fail(&mut self, index: usize) {
         if self.phase == ConnectionPhase::Multipath {
             self.fall_back(index, true);
         }
     }
 
-    /// Looks whether a segment of an established subflow is one of Multipath TCP: all that the peer sends are, as long as it
-    /// speaks it.
+    /// Checks whether a segment of an established subflow belongs to Multipath TCP, as all segments of the peer do
+    /// until it falls back.
     pub(super) fn watch_options(&mut self, index: usize, segment: &Segment) {
         let subflow = &mut self.subflows[index];
         if speaks_multipath(segment) {
@@ -123,14 +124,14 @@ impl Connection {
             return;
         }
         subflow.stripped.bare += 1;
-        // The end of the stream is not said again and again.
+        // The end of the stream arrives only once, so a single FIN without options suffices.
         let ends = self.alone && segment.flags.contains(Flags::FIN) && subflow.block.peer_finished();
         if subflow.stripped.bare >= BARE || ends {
             self.on_stripped(index);
         }
     }
 
-    /// Payload that no mapping covers was refused. `next` if that is the next byte in order.
+    /// Payload that no mapping covers was refused. `next` means that it is the next byte in order.
     pub(super) fn on_unmapped(&mut self, index: usize, next: bool) {
         let subflow = &mut self.subflows[index];
         subflow.stripped.unmapped += u32::from(next);
@@ -139,7 +140,7 @@ impl Connection {
         }
     }
 
-    /// The options of a subflow do not come through.
+    /// The options of a subflow do not reach the other end.
     pub(super) fn on_stripped(&mut self, index: usize) {
         if self.phase != ConnectionPhase::Multipath {
             return;
@@ -151,8 +152,8 @@ impl Connection {
         }
     }
 
-    /// Something on the way makes a subflow useless. If that goes on on whatever is joined instead, and no data comes
-    /// through in between, there is no connection.
+    /// A middlebox makes a subflow useless. If that is repeated on `FUTILE` later subflows, and no data arrives in
+    /// between, the connection ends.
     fn give_up(&mut self, index: usize) {
         self.futile += 1;
         if self.futile > FUTILE {
@@ -162,7 +163,7 @@ impl Connection {
         }
     }
 
-    /// As plain TCP: the peer knows as soon as it has acknowledged what came with an infinite mapping, or sends one.
+    /// As plain TCP: the peer knows once it has acknowledged data sent with an infinite mapping, or sends one.
     pub(super) fn note_plain(&mut self, segment: &Segment) {
         let subflow = &mut self.subflows[0];
         let infinite = segment.options.mptcp.dss.is_some_and(|dss| dss.mapping.is_some_and(|m| m.len == 0));
@@ -173,11 +174,12 @@ impl Connection {
             self.plain_from = None;
             subflow.block.reserve_options(&mut *self.congestion, (0, 0));
         } else if self.plain_from.is_some() && !infinite && speaks_multipath(segment) {
-            subflow.block.ack_now(); // it speaks Multipath TCP still, so it has not heard
+            subflow.block.ack_now(); // it still uses Multipath TCP, so it does not know yet
         }
     }
 
-    /// The options of a segment of plain TCP: until the peer knows, it is told so, and why.
+    /// Adds options to a segment of plain TCP that inform the peer of the fallback and its reason, until the peer
+    /// knows.
     pub(super) fn add_plain_options(&self, index: usize, segment: &mut Segment) {
         if segment.flags.intersects(Flags::SYN | Flags::RST) {
             return;
@@ -201,7 +203,7 @@ impl Connection {
         }
     }
 
-    /// A SYN without `MP_CAPABLE` follows one with it: that got no answer, and the client tries plain TCP.
+    /// A SYN without `MP_CAPABLE` follows one with it: the first one got no answer, and the client tries plain TCP.
     pub(super) fn on_plain_syn(&mut self, index: usize) {
         let subflow: &mut Subflow = &mut self.subflows[index];
         if self.role == Role::Server

@@ -1,11 +1,12 @@
-//! What waits at a receiver for gaps to close.
+//! Out-of-order data at the receiver.
 
 use super::connection::{Connection, ConnectionPhase};
 use super::subflow::Subflow;
 
 impl Connection {
-    /// Bytes of the connection's stream that have arrived and wait: for data of the stream, for a segment of the subflow that
-    /// brought them, or for the rest of a mapping whose checksum covers them. What came on two subflows counts once.
+    /// Bytes of the connection's stream that have arrived and wait: for missing data of the stream, for a missing
+    /// segment of their subflow, or for the rest of a mapping whose checksum covers them. Data that arrived on two
+    /// subflows counts once.
     pub(super) fn waiting(&self) -> u64 {
         let ahead = &self.receive.ahead;
         if self.phase == ConnectionPhase::Plain {
@@ -22,9 +23,9 @@ impl Connection {
         }
     }
 
-    /// The subflows have passed on what they could; the stream was complete up to `before` until then.
+    /// The subflows have passed on all data they could; before that, the stream was complete up to `before`.
     pub(super) fn note_passed_on(&mut self, before: u64) {
-        // Mostly no subflow holds anything, and what waits is what is ahead.
+        // Mostly no subflow holds any data, and only `receive.ahead` waits.
         if !self.subflows.iter().any(Subflow::holds) {
             self.waiting = None;
         } else if let Some(waiting) = &mut self.waiting {
@@ -34,7 +35,8 @@ impl Connection {
         }
     }
 
-    /// Finds out anew what waits: a subflow has begun to hold some of it, or has gone with what it held.
+    /// Collects the waiting ranges again, because a subflow has begun to hold data, or has ended with data that it
+    /// held.
     pub(super) fn collect_waiting(&mut self) {
         let mut holding = self.subflows.iter().filter(|subflow| subflow.holds()).peekable();
         self.waiting = holding.peek().is_some().then(|| self.receive.ahead.clone());
@@ -48,7 +50,7 @@ impl Connection {
 }
 
 impl Subflow {
-    /// Whether it has received something that it has not passed on, and still may.
+    /// Whether it has received data that it has not passed on, and still may.
     fn holds(&self) -> bool {
         (self.block.received() > self.mappings.taken || self.block.out_of_order() > 0) && !self.is_dead()
     }
@@ -59,7 +61,7 @@ impl Subflow {
         for (start, end) in core::iter::once(doubtful).chain(self.block.ahead()) {
             let mut at = start;
             while at < end {
-                // What nothing maps (yet) has no place in the connection's stream.
+                // Unmapped bytes have no place in the connection's stream yet.
                 let Some(known) = self.mappings.at(at, None) else { break };
                 let upto = known.mapping.end().min(end);
                 let data = known.mapping.data_at(at);

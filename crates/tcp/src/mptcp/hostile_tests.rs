@@ -1,5 +1,5 @@
-//! Peers and strangers that want no good: whatever they send, nothing panics, grows without end, or is believed
-//! without reason.
+//! Hostile peers and off-path attackers: nothing panics, grows without limit, or is accepted without validation,
+//! regardless of the segments received.
 
 use super::config::Config;
 use super::connection::Connection;
@@ -47,7 +47,7 @@ fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
     Pair::new(client, server, &wires, 1)
 }
 
-/// The same after half a second in which the client sent so much.
+/// The same after half a second in which the client sent `bytes` bytes.
 fn pair(receive_buffer: u64, backup: bool, bytes: u64) -> Pair<Connection> {
     let mut pair = beginning(receive_buffer, backup);
     pair.run_until(0.1);
@@ -66,10 +66,10 @@ fn tcp(packet: &mut Packet) -> &mut Segment {
 /// The client's last packet on its first path.
 fn last(pair: &Pair<Connection>) -> Packet {
     let from = |(_, end, packet): &&(_, usize, Packet)| *end == 0 && packet.source == A[0];
-    pair.log.iter().rev().find(from).expect("it spoke").2.clone()
+    pair.log.iter().rev().find(from).expect("a packet").2.clone()
 }
 
-/// What could follow it without data, changed and delivered to the server.
+/// Delivers a segment without data to the server: it follows the client's last packet and is altered by `change`.
 fn forge(pair: &mut Pair<Connection>, change: impl FnOnce(&mut Segment)) {
     let mut packet = last(pair);
     let segment = tcp(&mut packet);
@@ -79,7 +79,7 @@ fn forge(pair: &mut Pair<Connection>, change: impl FnOnce(&mut Segment)) {
     pair.ends[1].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
 }
 
-/// The connection goes on.
+/// Whether the connection still transfers data.
 fn works(mut pair: Pair<Connection>) -> bool {
     let before = pair.sinks[1].delivered;
     pair.ends[0].write(pair.now, Write::bytes(50_000));
@@ -93,7 +93,7 @@ fn mapping(dsn: u64, subflow_seq: u32, len: u16) -> Dss {
 }
 
 #[test]
-fn what_a_segment_outside_the_window_says_is_not_believed() {
+fn options_of_out_of_window_segment_are_ignored() {
     let said = [
         (None, Control::RemoveAddress(vec![0, 1])),
         (None, Control::Fail { dsn: 7 }),
@@ -114,10 +114,10 @@ fn what_a_segment_outside_the_window_says_is_not_believed() {
     }
 }
 
-/// A peer that has given up a join answers the SYN/ACK, when that comes at last, as a stranger's: that is no word about
-/// the connection, even if there is no other path at the moment and this one has carried data before.
+/// A peer that has given up a join answers a late SYN/ACK with an RST, as if the connection were unknown. This does
+/// not concern the connection, even if there is no other path at the moment and this one has carried data before.
 #[test]
-fn a_join_that_the_peer_gave_up_does_not_end_the_connection() {
+fn join_given_up_by_peer_does_not_end_connection() {
     let mut pair = pair(100_000, false, 100_000);
     let server =
         |pair: &Pair<Connection>| pair.ends[1].subflows.iter().map(Subflow::has_worked).collect::<Vec<_>>();
@@ -130,7 +130,7 @@ fn a_join_that_the_peer_gave_up_does_not_end_the_connection() {
         pair.log.iter().map(|(_, _, packet)| packet).find(joins).expect("the second path was joined").clone();
     for source in A {
         let from = |(_, end, packet): &&(_, usize, Packet)| *end == 0 && packet.source == source;
-        let mut packet = pair.log.iter().rev().find(from).expect("it spoke").2.clone();
+        let mut packet = pair.log.iter().rev().find(from).expect("a packet").2.clone();
         let segment = tcp(&mut packet);
         segment.seq = segment.seq.add(segment.payload.len);
         (segment.payload, segment.flags) = (Payload::new(0, 0), Flags::RST);
@@ -147,11 +147,11 @@ fn a_join_that_the_peer_gave_up_does_not_end_the_connection() {
     segment.options = anabranch_wire::tcp::Options::default();
     pair.ends[1].handle_packet(pair.now, syn, &anabranch_wire::Pattern);
     assert!(pair.ends[1].subflows.iter().all(Subflow::is_dead));
-    assert!(!pair.ends[1].is_closed(), "a path may come back");
+    assert!(!pair.ends[1].is_closed(), "a path may return");
 }
 
 #[test]
-fn a_flood_of_joins_ends_somewhere() {
+fn join_flood_opens_a_limited_number_of_subflows() {
     let mut pair = pair(100_000, false, 10_000);
     let syn = pair.log.iter().map(|(_, _, packet)| packet.clone()).find(|packet| {
         let Body::Tcp(segment) = &packet.body else { return false };
@@ -195,7 +195,7 @@ fn mappings_outside_the_window_are_ignored() {
 }
 
 #[test]
-fn a_mapping_from_before_the_first_byte_of_a_subflow_is_ignored() {
+fn mapping_before_first_subflow_byte_is_ignored() {
     let mut pair = pair(100_000, false, 0);
     let first = pair.ends[0].keys.local.idsn.wrapping_add(1);
     forge(&mut pair, |segment| {
@@ -208,7 +208,7 @@ fn a_mapping_from_before_the_first_byte_of_a_subflow_is_ignored() {
 }
 
 #[test]
-fn a_second_end_of_the_data_is_not_believed() {
+fn second_data_fin_is_ignored() {
     let mut pair = pair(100_000, false, 10_000);
     let first = pair.ends[0].keys.local.idsn.wrapping_add(1);
     for (offset, fin) in
@@ -222,9 +222,9 @@ fn a_second_end_of_the_data_is_not_believed() {
 }
 
 #[test]
-fn acknowledgements_of_what_was_never_sent_are_ignored() {
+fn acknowledgements_of_unsent_data_are_ignored() {
     let mut pair = pair(100_000, false, 10_000);
-    let mut answer = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("it spoke").2.clone();
+    let mut answer = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("a packet").2.clone();
     let sent = pair.ends[0].keys.local.idsn.wrapping_add(1 + 10_000);
     for number in [sent.wrapping_add(1), sent.wrapping_add(1 << 31), sent.wrapping_add(1 << 50)] {
         tcp(&mut answer).options.mptcp.dss =
@@ -238,7 +238,7 @@ fn acknowledgements_of_what_was_never_sent_are_ignored() {
 fn announcements_take_bounded_memory() {
     let mut pair = pair(100_000, false, 10_000);
     let (server, client) = (pair.ends[1].keys.local, pair.ends[0].keys.local);
-    let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("it spoke").2.clone();
+    let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("a packet").2.clone();
     for number in 0..10_000_u32 {
         let (id, address) = (number as u8, IpAddr::V4(Ipv4Addr::from(0x0a03_0000 + number)));
         let hmac = Some(address_hmac(&server, &client, (id, address, None)));
@@ -252,7 +252,7 @@ fn announcements_take_bounded_memory() {
 }
 
 #[test]
-fn mappings_of_crumbs_take_bounded_memory() {
+fn one_byte_mappings_take_bounded_memory() {
     let mut pair = pair(10_000, false, 1000);
     let first = pair.ends[0].keys.local.idsn.wrapping_add(1);
     let taken = pair.ends[1].subflows[0].mappings.taken as u32;
@@ -272,7 +272,7 @@ fn mappings_of_crumbs_take_bounded_memory() {
 #[test]
 fn without_a_port_a_subflow_is_tried_again_later() {
     let mut pair = beginning(100_000, false);
-    pair.next_port[0] = u16::MAX; // there is none left to give
+    pair.next_port[0] = u16::MAX; // no port is left
     pair.run_until(1.0);
     assert_eq!(pair.ends[0].report().paths.len(), 1);
     pair.next_port[0] = 50_000;
@@ -282,7 +282,7 @@ fn without_a_port_a_subflow_is_tried_again_later() {
 }
 
 #[test]
-fn the_timer_of_the_data_has_an_upper_bound() {
+fn data_timer_has_an_upper_bound() {
     let mut pair = pair(100_000, false, 10_000);
     pair.ends[0].data_backoff = 6;
     pair.wires.values_mut().for_each(|wire| wire.up = false);
@@ -292,7 +292,7 @@ fn the_timer_of_the_data_has_an_upper_bound() {
 }
 
 #[test]
-fn plain_tcp_needs_no_timer_for_its_data() {
+fn plain_tcp_runs_no_data_timer() {
     let mut pair = pair(100_000, false, 10_000);
     pair.ends[0].write(pair.now, Write::bytes(1000));
     pair.ends[0].poll_transmit(pair.now).expect("data");
@@ -302,13 +302,13 @@ fn plain_tcp_needs_no_timer_for_its_data() {
 }
 
 #[test]
-fn a_backup_that_began_the_connection_is_made_known() {
+fn initial_backup_subflow_is_announced() {
     let pair = pair(100_000, true, 10_000);
     assert_eq!(pair.ends[1].report().paths.iter().map(|path| path.backup).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]
-fn a_connection_that_the_peer_has_forgotten_is_reset_at_once() {
+fn connection_forgotten_by_peer_is_reset_at_once() {
     // Every attempt to join is reset.
     let mut pair = pair(100_000, false, 10_000);
     pair.wires.values_mut().for_each(|wire| wire.up = false);
@@ -321,7 +321,7 @@ fn a_connection_that_the_peer_has_forgotten_is_reset_at_once() {
 }
 
 #[test]
-fn joins_under_way_end_with_their_connection() {
+fn pending_joins_end_with_their_connection() {
     let mut pair = pair(100_000, false, 10_000);
     pair.wires.values_mut().for_each(|wire| wire.up = false);
     pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[0], 1500, false));
@@ -337,7 +337,7 @@ fn joins_under_way_end_with_their_connection() {
 }
 
 #[test]
-fn a_server_may_close_before_the_handshake_is_complete() {
+fn server_may_close_before_handshake_completes() {
     let mut early = beginning(100_000, false);
     early.run_until(0.0116); // the SYN has arrived
     early.ends[1].close(early.now);
@@ -349,11 +349,11 @@ fn a_server_may_close_before_the_handshake_is_complete() {
 }
 
 #[test]
-fn a_subflow_that_only_one_side_has_left_does_not_keep_the_connection() {
+fn half_closed_subflow_does_not_keep_connection() {
     let mut pair = pair(100_000, false, 10_000);
     pair.ends[0].close(pair.now);
     pair.ends[1].close(pair.now);
-    // The DATA_FINs are exchanged on the first path; the client leaves the second one without a word.
+    // The `DATA_FIN`s are exchanged on the first path; the client leaves the second one silently.
     pair.ends[0].subflows[1].block.suspend();
     pair.tampering = Some(|packet| {
         if packet.source == A[1] {
@@ -366,8 +366,8 @@ fn a_subflow_that_only_one_side_has_left_does_not_keep_the_connection() {
 }
 
 #[test]
-fn a_handshake_without_keys_makes_plain_tcp() {
-    // A SYN/ACK that answers ours completes the handshake, as if both had opened at once, but has no key.
+fn handshake_without_keys_causes_fallback() {
+    // A SYN/ACK that answers ours completes the handshake, as in a simultaneous open, but contains no key.
     let mut pair = beginning(100_000, false);
     pair.run_until(0.0116);
     let mut packet = pair.log[0].2.clone();
@@ -383,5 +383,5 @@ fn a_handshake_without_keys_makes_plain_tcp() {
             return;
         }
     }
-    panic!("a storm");
+    panic!("more than 100 segments");
 }

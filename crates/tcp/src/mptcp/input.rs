@@ -1,4 +1,4 @@
-//! What arrives: handshakes (RFC 8684 §3.1, §3.2), data sequence signals (§3.3), address and priority options.
+//! Input: handshakes (RFC 8684 §3.1, §3.2), data sequence signals (§3.3), address and priority options.
 
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::data::DataFin;
@@ -73,13 +73,14 @@ impl Connection {
         }
         if self.subflows[index].block.is_over() {
             if matches!(self.subflows[index].block.state(), State::Closed(Reason::Reset | Reason::Refused)) {
-                self.on_control(now, index, segment); // an RST may say why
+                self.on_control(now, index, segment); // an RST may contain the reason
             }
             self.on_subflow_over(now, index);
         }
     }
 
-    /// A segment of no known subflow: a new one on a listening host, or a stranger to be reset.
+    /// A segment of no known subflow: a new subflow on a listening host, or a segment of an unknown connection, which
+    /// is reset.
     fn accept(&mut self, now: Time, (local, remote): Tuple, segment: &Segment) -> Option<usize> {
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         let position = self.locals.iter().position(|l| l.address.ip == local.ip());
@@ -154,7 +155,7 @@ impl Connection {
             reset.ack = segment.seq.add(segment.sequence_len());
         }
         if let Some(Join::Syn { token, .. }) = join(segment) {
-            // RFC 8684 §3.2, and no room for another subflow may be a matter of time.
+            // RFC 8684 §3.2; a lack of room for another subflow may be temporary.
             let known = *token == self.keys.local.token && self.phase == ConnectionPhase::Multipath;
             let reason = if known { ResetReason::Resources } else { ResetReason::Protocol };
             reset.options.mptcp.others.push(reason.option(known));
@@ -192,7 +193,8 @@ impl Connection {
                     }
                     return ours == self.keys.local.secret;
                 }
-                // Data that overtook the third segment has to wait for it; no option at all means a middlebox.
+                // Data that overtook the third segment has to wait for it; a segment without any option indicates a
+                // middlebox.
                 if has_multipath(segment) {
                     return false;
                 }
@@ -236,7 +238,7 @@ impl Connection {
                 } else if self.keys.remote.is_some() {
                     self.subflows[index].handshake = Handshake::Capable(Confirmation::Confirmed);
                 } else {
-                    self.become_plain(false); // both seem to have opened at once, and nobody said its key
+                    self.become_plain(false); // a simultaneous open, apparently, without keys
                 }
                 if self.phase == ConnectionPhase::Opening {
                     self.phase = ConnectionPhase::Multipath;
@@ -295,7 +297,7 @@ impl Connection {
         self.update_counted();
     }
 
-    /// A subflow's block has taken a segment: draws the conclusions.
+    /// Acts on a segment that a subflow's block has accepted.
     fn after(&mut self, arrival: &Arrival<'_>) {
         let &Arrival { now, index, segment, .. } = arrival;
         if self.phase != ConnectionPhase::Plain && !segment.flags.contains(Flags::SYN) {
@@ -338,8 +340,8 @@ impl Connection {
         }
     }
 
-    /// A subflow that was believed to have failed counts as soon as it has acknowledged something, also as plain TCP: the window
-    /// of one that does not count never grows.
+    /// A subflow that was believed to have failed counts as soon as it has acknowledged something, also as plain TCP:
+    /// the window of a subflow that does not count never grows.
     fn trust_again(&mut self, index: usize) {
         let subflow = &self.subflows[index];
         if !subflow.counted && subflow.may_count() {
@@ -359,7 +361,7 @@ impl Connection {
         }
     }
 
-    /// The peer closed one subflow: so does this side, and what it did not acknowledge goes elsewhere.
+    /// The peer closed one subflow. This side closes it too, and reinjects its unacknowledged data elsewhere.
     fn retire(&mut self, index: usize) {
         self.reinject_all(index, Some(PathId(index as u8)));
         self.subflows[index].life = Life::Closing;
@@ -367,7 +369,7 @@ impl Connection {
         self.update_counted();
     }
 
-    /// The first segment after the handshake tells whether the other side saw ours.
+    /// The first segment after the handshake shows whether the other side received ours.
     fn confirm(&mut self, now: Time, index: usize, segment: &Segment) {
         match &mut self.subflows[index].handshake {
             Handshake::Capable(confirmation) if *confirmation != Confirmation::Confirmed => {
@@ -396,7 +398,7 @@ impl Connection {
     fn on_control(&mut self, now: Time, index: usize, segment: &Segment) {
         for option in &segment.options.mptcp.others {
             match option {
-                // Again: the segment that answers it was lost (RFC 8684 §3.2).
+                // Sent again, because the answering segment was lost (RFC 8684 §3.2).
                 Control::Join(Join::Ack { .. }) => self.subflows[index].block.ack_now(),
                 Control::AddAddress(add) => self.on_add_address(now, add),
                 Control::RemoveAddress(ids) => self.on_remove_address(now, ids),
@@ -411,7 +413,7 @@ impl Connection {
                     self.finish(Reason::Reset);
                 }
                 Control::Fail { .. } if !segment.flags.contains(Flags::RST) => self.on_fail(index),
-                // Whoever says so goes on with another subflow.
+                // The peer resets this subflow and continues with another.
                 Control::Fail { .. } => self.subflows[index].transient = true,
                 Control::Reset { flags, .. } if segment.flags.contains(Flags::RST) => {
                     self.subflows[index].transient = flags & TRANSIENT != 0;

@@ -1,5 +1,5 @@
-//! Options that something on the way takes out, from the beginning or in mid-connection, on one path or on all: every byte
-//! arrives, or both applications learn that it does not.
+//! A middlebox removes options, from the beginning or later, on one path or on all. Either every byte arrives, or
+//! both applications get an error.
 
 use super::connection::Connection;
 use super::tests::{A, B, Setup, extra, tcp};
@@ -19,7 +19,7 @@ fn segment(packet: &mut Packet) -> &mut Segment {
     }
 }
 
-/// Takes all options of Multipath TCP out of packets that are no SYN.
+/// Removes all options of Multipath TCP from packets without SYN.
 fn strip(packet: &mut Packet) {
     packet.settle(&anabranch_wire::Pattern);
     let segment = segment(packet);
@@ -28,7 +28,7 @@ fn strip(packet: &mut Packet) {
     }
 }
 
-/// Two ends whose options are taken out from the `after`-th packet on, where the packet's source is one of `from`.
+/// Two ends whose options are removed from the `after`-th packet on, where the packet's source is one of `from`.
 fn stripping(setup: &Setup, from: Vec<core::net::IpAddr>, after: usize) -> Pair<Connection> {
     let mut pair = setup.pair(Wire::new(10), Wire::new(20));
     let mut count = 0;
@@ -48,7 +48,7 @@ fn infinite(packet: &Packet) -> bool {
     tcp(packet).options.mptcp.dss.is_some_and(|dss| dss.mapping.is_some_and(|mapping| mapping.len == 0))
 }
 
-/// `MP_TCPRST` of the resets that an end sent.
+/// `MP_TCPRST` options of the resets that an end sent.
 fn resets(pair: &Pair<Connection>, end: usize) -> Vec<(u8, u8)> {
     let reason = |p: &Packet| {
         tcp(p).options.mptcp.others.iter().find_map(|option| match option {
@@ -67,12 +67,12 @@ fn reason(pair: &Pair<Connection>, end: usize) -> Option<Reason> {
 }
 
 #[test]
-fn on_the_only_path_lost_options_make_plain_tcp_of_the_connection() {
+fn lost_options_on_only_path_cause_fallback() {
     let (client, server) = (vec![A[0]], vec![B[0]]);
     let both = vec![A[0], B[0]];
     for checksum in [false, true] {
         for from in [&client, &server, &both] {
-            // At the first packets, within the first window, in the middle, and at the end, where the DATA_FIN is.
+            // At the first packets, within the first window, in the middle, and at the end, with the `DATA_FIN`.
             for after in [0, 2, 3, 4, 20, 150, 208, 210] {
                 let setup = Setup { checksum, paths: "default".into(), ..Setup::default() };
                 let mut pair = stripping(&setup, from.clone(), after);
@@ -95,14 +95,14 @@ fn plain_tcp_gets_its_window_back_after_a_timeout() {
     pair.wires.values_mut().for_each(|wire| wire.up = false);
     assert!(!pair.send_file(4_000_000, 2.0));
     pair.wires.values_mut().for_each(|wire| wire.up = true);
-    // 3.4 s at the rate of the wire, and a second's outage; a window of one packet would need a minute.
+    // 3.4 s at the rate of the wire, and an outage of one second; a window of one packet would need a minute.
     assert!(pair.send_file(4_000_000, 8.0), "{:#?}", pair.ends[0].report());
     let report = pair.ends[0].report();
     assert!(report.fallback && report.paths[0].counters.timeouts > 0, "{report:#?}");
 }
 
 #[test]
-fn an_infinite_mapping_tells_the_peer_that_answers_lack_options() {
+fn infinite_mapping_reports_missing_options_to_peer() {
     let setup = Setup { paths: "default".into(), ..Setup::default() };
     let mut pair = stripping(&setup, vec![B[0]], 0);
     assert!(pair.send_file(200_000, 5.0));
@@ -110,11 +110,11 @@ fn an_infinite_mapping_tells_the_peer_that_answers_lack_options() {
     let told = pair.sent(0, |p| infinite(p).then_some(()));
     let plain =
         pair.sent(0, |p| (!tcp(p).payload.is_empty() && tcp(p).options.mptcp.is_empty()).then_some(()));
-    assert!(told.len() < 30 && plain.len() > 80, "{} told, {} plain", told.len(), plain.len());
+    assert!(told.len() < 30 && plain.len() > 80, "{} infinite, {} plain", told.len(), plain.len());
 }
 
 #[test]
-fn beside_another_path_one_that_loses_options_is_reset_and_its_data_goes_elsewhere() {
+fn path_that_loses_options_is_reset_and_data_moves() {
     for (from, teller) in [(A[0], 1), (B[0], 0), (A[1], 1), (B[1], 0)] {
         let mut pair = stripping(&Setup::disjoint(), vec![from], 200);
         assert!(pair.send_file(1_000_000, 6.0), "{from} {}", pair.sinks[1].delivered);
@@ -124,7 +124,7 @@ fn beside_another_path_one_that_loses_options_is_reset_and_its_data_goes_elsewhe
 }
 
 #[test]
-fn if_every_path_loses_options_both_applications_get_an_error() {
+fn lost_options_on_all_paths_end_both_applications() {
     for from in [vec![A[0], A[1]], vec![B[0], B[1]], vec![A[0], A[1], B[0], B[1]]] {
         let mut pair = stripping(&Setup::disjoint(), from.clone(), 200);
         let done = pair.send_file(1_000_000, 400.0);
@@ -145,7 +145,7 @@ fn a_fourth_segment_without_options_ends_the_join() {
 }
 
 #[test]
-fn a_third_segment_that_is_never_answered_is_not_repeated_for_ever() {
+fn retransmissions_of_third_segment_are_limited() {
     let mut pair = stripping(&Setup::disjoint(), vec![A[1]], 0);
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(10_000));
@@ -158,7 +158,7 @@ fn a_third_segment_that_is_never_answered_is_not_repeated_for_ever() {
 }
 
 #[test]
-fn a_subflow_that_is_joined_and_reset_again_and_again_is_tried_less_and_less() {
+fn repeatedly_reset_subflow_is_joined_less_often() {
     let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
     pair.middlebox = Some(Box::new(|mut packets| {
         for packet in &mut packets {
@@ -185,7 +185,7 @@ fn a_reset_on_the_last_subflow_is_reported_at_once() {
         pair.run_until(0.1);
         pair.ends[0].write(pair.now, Write::bytes(10_000));
         pair.run_until(0.5);
-        let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("it spoke").2.clone();
+        let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("a packet").2.clone();
         segment(&mut packet).flags = Flags::RST | Flags::ACK;
         segment(&mut packet).options.mptcp.dss = None;
         if transient {
@@ -230,7 +230,7 @@ fn a_mapping_ahead_of_its_data_is_kept() {
 }
 
 #[test]
-fn acknowledgements_of_the_data_are_as_long_as_the_numbers_they_acknowledge() {
+fn data_ack_is_as_long_as_data_sequence_number() {
     for long in [true, false] {
         let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
         if !long {
@@ -247,7 +247,7 @@ fn acknowledgements_of_the_data_are_as_long_as_the_numbers_they_acknowledge() {
         let acks = pair.sent(1, |p| {
             (tcp(p).payload.is_empty()).then(|| tcp(p).options.mptcp.dss.and_then(|dss| dss.data_ack))?
         });
-        // The first data has no number: MP_CAPABLE goes with it.
+        // The first data contains no data sequence number, because it carries `MP_CAPABLE`.
         let later = acks.iter().skip(8);
         assert!(
             acks.len() > 50 && later.clone().all(|ack| matches!(ack, DataNumber::Long(_)) == long),
@@ -282,7 +282,7 @@ fn the_checksum_of_the_first_data_is_verified() {
 }
 
 #[test]
-fn an_end_of_the_data_with_a_wrong_checksum_is_not_believed() {
+fn data_fin_with_wrong_checksum_is_ignored() {
     let setup = Setup { checksum: true, ..Setup::disjoint() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(10));
     let wrong = Rc::new(Cell::new(0));
@@ -305,8 +305,8 @@ fn an_end_of_the_data_with_a_wrong_checksum_is_not_believed() {
 }
 
 #[test]
-fn a_wrong_checksum_while_a_second_path_is_joined_does_not_end_the_connection() {
-    // The server finds it before it hears of the join, and after.
+fn wrong_checksum_during_join_keeps_connection() {
+    // The server finds it before it receives the join, and after.
     for after in [0, 30] {
         wrong_checksum_beside_a_join(after);
     }
@@ -328,7 +328,7 @@ fn wrong_checksum_beside_a_join(after: u32) {
         }
         packets
     }));
-    // The server knows of the join, whose third segment is lost again and again.
+    // The server knows of the join, whose third segment is lost repeatedly.
     pair.filter = Some(Box::new(|number, p| number < 60 && p.source == A[1] && tcp(p).flags == Flags::ACK));
     let events = |pair: &Pair<Connection>| pair.sinks.each_ref().map(|sink| sink.events.clone());
     assert!(pair.send_file(100_000, 20.0), "{:?}", events(&pair));
@@ -336,19 +336,19 @@ fn wrong_checksum_beside_a_join(after: u32) {
 }
 
 #[test]
-fn data_that_was_lost_above_the_subflows_is_repaired_within_a_few_round_trips() {
+fn data_lost_above_subflows_is_repaired_quickly() {
     let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
     pair.keep_log = false;
     let blocked = Rc::new(Cell::new(true));
     let block = Rc::clone(&blocked);
-    // A segment of the data does not arrive for a while, so that everything waits behind it.
+    // A segment of the data is delayed, so that later data waits behind it.
     pair.filter = Some(Box::new(move |_, p| {
         let payload = tcp(p).payload;
         block.get() && payload.offset <= 100_000 && payload.end() > 100_000
     }));
     assert!(!pair.send_file(3_000_000, 1.7));
     let waiting = pair.ends[1].receive.ahead.covered();
-    // The receiver runs out of memory and forgets what it has acknowledged on the subflows.
+    // The receiver runs out of memory and drops data that it has acknowledged on the subflows.
     pair.ends[1].receive.ahead.clear();
     blocked.set(false);
     let before = pair.now;
@@ -361,13 +361,13 @@ fn data_that_was_lost_above_the_subflows_is_repaired_within_a_few_round_trips() 
 }
 
 #[test]
-fn data_that_comes_with_the_end_of_plain_tcp_is_readable() {
+fn data_with_final_segment_after_fallback_is_readable() {
     let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(10));
     pair.stripping = Some(0);
     pair.run_until(0.1);
     pair.ends[1].close(pair.now);
     pair.run_until(0.2);
-    // The last data, the end, and the acknowledgement of the other end come in one segment.
+    // One segment contains the last data, the FIN, and the acknowledgement of the other end's FIN.
     pair.ends[0].write(pair.now, Write::bytes(1000));
     pair.ends[0].close(pair.now);
     pair.run_until(1.0);

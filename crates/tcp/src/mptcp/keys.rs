@@ -4,12 +4,12 @@ use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-/// One host's key of a connection, and what follows from it.
+/// One host's key of a connection, and the values derived from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     /// The key as exchanged in `MP_CAPABLE`.
     pub secret: u64,
-    /// Names the connection in `MP_JOIN`: the most significant 32 bits of the key's SHA-256.
+    /// Identifies the connection in `MP_JOIN`: the most significant 32 bits of the key's SHA-256.
     pub token: u32,
     /// Initial data sequence number: the least significant 64 bits of the key's SHA-256.
     pub idsn: u64,
@@ -33,7 +33,7 @@ fn hmac(first: &Key, second: &Key, message: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// The code with which the host of key `from` and nonce `nonces.0` proves itself to the other one.
+/// The HMAC with which the host of key `from` and nonce `nonces.0` authenticates itself to the other one.
 pub(super) fn join_hmac(from: &Key, to: &Key, nonces: (u32, u32)) -> [u8; 32] {
     let mut message = [0; 8];
     message[..4].copy_from_slice(&nonces.0.to_be_bytes());
@@ -51,7 +51,7 @@ pub(super) fn left160(hmac: &[u8; 32]) -> [u8; 20] {
     hmac[..20].try_into().expect("32 bytes have 20")
 }
 
-/// Rightmost 64 bits of the code over an advertised address (RFC 8684 §3.4.1).
+/// Rightmost 64 bits of the HMAC over an advertised address (RFC 8684 §3.4.1).
 pub(super) fn address_hmac(from: &Key, to: &Key, (id, address, port): (u8, IpAddr, Option<u16>)) -> u64 {
     let mut message = vec![id];
     match address {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn token_and_initial_number_come_from_the_two_ends_of_the_digest() {
+    fn token_and_idsn_are_both_ends_of_the_digest() {
         // SHA-256 of eight zero bytes: af5570f5a1810b7a f78caf4bc70a660f 0df51e42baf91d4d e5b2328de0e83dfc.
         let key = Key::new(0);
         assert_eq!(key.token, 0xaf55_70f5);

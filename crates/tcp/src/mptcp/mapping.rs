@@ -1,17 +1,21 @@
 //! Mappings from a subflow's bytes to the connection's (RFC 8684 §3.3), as they are received.
 //!
-//! A mapping may span segments, and a segment mappings. What becomes of the bytes of a segment is decided when it arrives:
-//! those that a mapping covers, one that is known or the segment's own, are placed in the connection's stream. The others
-//! are not kept, and the subflow does not acknowledge them: its peer sends them again, with their mapping or behind it.
-//! So nothing is acknowledged that cannot be found, and no place but the connection's stream is needed for bytes.
-//! (Linux and others repeat the mapping on each of the segments that it spans.)
+//! A mapping may span segments, and a segment mappings. The bytes of a segment are sorted when it arrives. Bytes that
+//! a mapping covers, a known one or the segment's own, are placed in the connection's stream. The others are not
+//! kept, and the subflow does not acknowledge them: its peer retransmits them, with their mapping or after it. So
+//! every acknowledged byte has a place, and bytes are stored only in the connection's stream. (Linux and others
+//! repeat the mapping on each of the segments that it spans.)
 //!
 //! With a checksum, data goes on to the connection once its mapping is complete and right. Until then its bytes are
-//! *doubtful*: no other doubtful ones may take their place, or a checksum that is right would vouch for another's bytes. That
-//! holds for all of the mapping's data from its first byte on, until a subflow brings the same data that has nothing else to bring
-//! before: that one takes it over, and what is still to come of the mapping goes nowhere; only if the mapping is itself the next to
-//! be complete on its subflow, the other has to bring the data again and again. Two subflows that each held what the other has to
-//! bring next would wait for each other for ever.
+//! *doubtful*. No other doubtful bytes may take their place, or a correct checksum would vouch for bytes that it does
+//! not cover.
+//!
+//! This reservation covers all data of the mapping, from its first byte on. It ends when another subflow brings the
+//! same data and has no earlier data to bring: that subflow takes the data over, and the remaining bytes of the first
+//! mapping are dropped. If the first mapping is itself the next to be complete on its subflow, the other subflow has
+//! to bring the data several times before it takes over.
+//!
+//! Without this rule, two subflows that each held the data that the other has to bring next would deadlock.
 
 use anabranch_multipath::buffer::RangeSet;
 use anabranch_wire::checksum::Checksum;
@@ -42,21 +46,21 @@ impl Mapping {
     }
 }
 
-/// What a mapping's checksum says of its data.
+/// Result of a mapping's checksum.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
     /// There is none, or it was right.
     Trusted,
-    /// It is wrong: something on the way changed the data.
+    /// It is wrong: a middlebox changed the data.
     Wrong,
-    /// It is not complete: the value expected, the sum of what has arrived (the pseudo-header in front), and how many
-    /// bytes of data that is.
+    /// The mapping is not complete: the expected value, the sum of the data that has arrived (with the
+    /// pseudo-header), and the number of its bytes.
     Partial { expected: u16, sum: Checksum, have: u32 },
     /// It began, and another subflow has taken its data over: its bytes have no place.
     TakenOver,
 }
 
-/// A mapping that a segment brought.
+/// A received mapping.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
     pub mapping: Mapping,
@@ -73,13 +77,13 @@ impl Received {
         matches!(self.check, Check::Partial { have: 1.., .. })
     }
 
-    /// Its bytes go nowhere.
+    /// Its bytes are dropped.
     pub fn is_taken_over(&self) -> bool {
         matches!(self.check, Check::TakenOver)
     }
 
-    /// The part that starts at position `at` and has `sum` has arrived, and was new. Once all has, whether the checksum
-    /// is right.
+    /// Adds a new part that starts at position `at` and has `sum`. Once the mapping is complete, returns whether the
+    /// checksum is right.
     pub fn add(&mut self, at: u64, (len, sum): (u32, Checksum)) -> Option<bool> {
         let Check::Partial { expected, sum: total, have } = &mut self.check else { return None };
         *total = total.with_part((at - self.mapping.start) % 2 == 1, sum);
@@ -93,11 +97,11 @@ impl Received {
     }
 }
 
-/// The mappings that a subflow has received and not used up, and how far it was used.
+/// The mappings that a subflow has received and not used up, and the position up to which it was used.
 #[derive(Debug, Default)]
 pub(super) struct Mappings {
-    /// In the order of their positions, of which each begins one. Nearly always a segment brings the last and takes the
-    /// first, most often the only one.
+    /// In the order of their positions, at most one for each first position. Nearly always a segment adds the last
+    /// and removes the first, most often the only one.
     known: VecDeque<Received>,
     /// Subflow bytes that were passed on.
     pub taken: u64,
@@ -119,7 +123,7 @@ impl Mappings {
         }
     }
 
-    /// The mapping that covers a position: one that is known, or else the one at hand.
+    /// The mapping that covers a position: a known one, or else the one passed.
     pub fn at<'a>(&'a self, at: u64, own: Option<&'a Received>) -> Option<&'a Received> {
         let known = self.before(at + 1).checked_sub(1).and_then(|last| self.known.get(last));
         known.filter(|known| known.mapping.covers(at)).or(own.filter(|own| own.mapping.covers(at)))
@@ -135,9 +139,9 @@ impl Mappings {
         self.known.get(self.before(start)).filter(|known| known.mapping.start == start)
     }
 
-    /// New bytes have arrived from position `at` on: adds them to every mapping of theirs that is not complete, for what
-    /// `sum` makes of a part (from, to) of the positions. Calls `each` with those that become complete, and whether they
-    /// are right.
+    /// Adds new bytes from position `at` on to every incomplete mapping that covers some of them; `sum` computes the
+    /// sum of the positions (from, to). Calls `each` with every mapping that becomes complete, and whether its
+    /// checksum is right.
     pub fn add(
         &mut self,
         (at, end): (u64, u64),
@@ -157,23 +161,24 @@ impl Mappings {
         }
     }
 
-    /// Whether [`learn`](Self::learn) would remember a mapping. More than a buffer has segments of decent size are a burden,
-    /// and what they map will come again.
+    /// Whether [`learn`](Self::learn) would store a mapping. The limit is the number of segments of reasonable size
+    /// in a receive buffer; the data of a rejected mapping will be retransmitted.
     pub fn accepts(&self, received: &Received, receive_buffer: u64) -> bool {
         let Mapping { start, len, .. } = received.mapping;
         if let Some(known) = self.beginning(start) {
             if known.is_taken_over() {
                 return false;
             }
-            // One that a segment repeats whole, and that is right, settles what was known of the same bytes in parts.
+            // A mapping that a segment repeats whole, with a correct checksum, replaces partial knowledge of the same
+            // bytes.
             return received.is_trusted() && known.mapping.len <= len;
         }
         let most = (receive_buffer / 256).max(1024) as usize;
         received.mapping.end() > self.taken && self.known.len() < most
     }
 
-    /// Gives up the mappings that have begun and have some of the data `[start, end)`, but for those with the same bytes at the
-    /// same places as `by`, if that is of this subflow; the data of each.
+    /// Gives up the mappings that have begun and have some of the data `[start, end)`, and passes the data of each to
+    /// `each`. Mappings with the same bytes at the same places as `by` are kept, if `by` is of this subflow.
     pub fn take_over(
         &mut self,
         (start, end): (u64, u64),
@@ -192,22 +197,22 @@ impl Mappings {
         }
     }
 
-    /// Whether a mapping that has begun, and has some of the data `[start, end)`, is the next to be complete on a subflow that has
-    /// `received` so much in order.
+    /// Whether a mapping that has begun, and has some of the data `[start, end)`, is the next to be complete on a
+    /// subflow that has `received` bytes in order.
     pub fn completes_next(&self, (start, end): (u64, u64), received: u64) -> bool {
         let has = |mapping: &Mapping| mapping.data < end && start < mapping.data + u64::from(mapping.len);
         let next = |known: &&Received| known.mapping.start <= received && has(&known.mapping);
         self.known.iter().filter(next).any(Received::has_begun)
     }
 
-    /// Whether some of a mapping's bytes may have come by one whose bytes go nowhere.
+    /// Whether some of a mapping's bytes may have arrived under a mapping whose bytes are dropped.
     fn lacks_bytes(&self, mapping: &Mapping) -> bool {
         let overlaps =
             |known: &&Received| known.mapping.start < mapping.end() && mapping.start < known.mapping.end();
         self.known.iter().filter(overlaps).any(Received::is_taken_over)
     }
 
-    /// Remembers a mapping that is [accepted](Self::accepts); any other changes nothing.
+    /// Stores a mapping that is [accepted](Self::accepts); any other has no effect.
     pub fn learn(&mut self, received: Received, receive_buffer: u64) {
         if !self.accepts(&received, receive_buffer) {
             return;
@@ -222,8 +227,8 @@ impl Mappings {
         }
     }
 
-    /// The next run of in-order subflow bytes that may go on, as data range, below position `available`; `None` when
-    /// there is none.
+    /// The next run of in-order subflow bytes that may be passed on, as a data range, below position `available`;
+    /// `None` when there is none.
     pub fn take(&mut self, available: u64) -> Option<(u64, u64)> {
         while self.taken < available {
             let &Received { mapping, check } = self.known.front()?;
@@ -254,7 +259,7 @@ impl Mappings {
         None
     }
 
-    /// Forgets all mappings; the data of those that are not complete.
+    /// Removes all mappings; returns the data of those that are not complete.
     pub fn clear(&mut self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let known = core::mem::take(&mut self.known);
         known.into_iter().filter(|known| !known.is_trusted() && !known.is_taken_over()).map(|known| {
@@ -269,17 +274,17 @@ impl Mappings {
 pub(super) struct Placed {
     /// Its mapping is right.
     right: RangeSet,
-    /// Its mapping has begun and is not complete: all that it covers.
+    /// Its mapping has begun and is not complete: the whole range that the mapping covers.
     doubtful: RangeSet,
 }
 
 impl Placed {
-    /// Nothing of `[start, end)` is doubtful.
+    /// No byte of `[start, end)` is doubtful.
     pub fn is_undisputed(&self, start: u64, end: u64) -> bool {
         self.doubtful.next_from(start).is_none_or(|(from, _)| from >= end)
     }
 
-    /// Calls `each` with the parts of a range that are to be placed: doubtful bytes never take the place of right ones.
+    /// Calls `each` with the parts of a range that are to be placed: doubtful bytes never replace right ones.
     pub fn each_place(&self, (start, end): (u64, u64), trusted: bool, mut each: impl FnMut(u64, u64)) {
         if trusted || self.right.is_empty() {
             each(start, end);
@@ -288,7 +293,7 @@ impl Placed {
         }
     }
 
-    /// `[start, end)` was placed, or part of it if it is of a doubtful mapping.
+    /// `[start, end)` was placed, or, if its mapping is doubtful, a part of it.
     pub fn place(&mut self, (start, end): (u64, u64), trusted: bool) {
         if trusted {
             self.right.insert(start, end);

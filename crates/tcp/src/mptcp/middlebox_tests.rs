@@ -1,4 +1,5 @@
-//! Mappings and segments that do not coincide: what middleboxes, segmentation offload and other senders make of them.
+//! Mappings and segments whose boundaries differ, as middleboxes, segmentation offload and other senders produce
+//! them.
 
 use super::tests::{Setup, extra};
 use anabranch_endpoint::endpoint::Endpoint;
@@ -57,7 +58,7 @@ fn adjoin(first: &Packet, second: &Packet) -> bool {
         && a.payload.end() == b.payload.offset
 }
 
-/// Makes one segment of two that adjoin: the second's options are lost.
+/// Merges two adjoining segments: the second's options are lost.
 fn merge(packets: Vec<Packet>) -> Vec<Packet> {
     let mut out: Vec<Packet> = Vec::new();
     for mut packet in packets {
@@ -73,8 +74,8 @@ fn merge(packets: Vec<Packet>) -> Vec<Packet> {
     out
 }
 
-/// Gives two segments that adjoin one mapping, as a sender does that maps before it cuts: on both of them, or on the
-/// first only.
+/// Gives two adjoining segments one mapping, as a sender does that maps before it segments: on both of them, or on
+/// the first only.
 fn span(mut packets: Vec<Packet>, everywhere: bool) -> Vec<Packet> {
     for at in 1..packets.len() {
         let [first, second] = &mut packets[at - 1..=at] else { unreachable!("two") };
@@ -83,7 +84,7 @@ fn span(mut packets: Vec<Packet>, everywhere: bool) -> Vec<Packet> {
         }
         let whole = segment(first).payload.len + segment(second).payload.len;
         let mut one = mapping(first).expect("it adjoins");
-        let DataNumber::Long(dsn) = one.dsn else { panic!("ours are long") };
+        let DataNumber::Long(dsn) = one.dsn else { panic!("not 8 bytes") };
         one.len = whole as u16;
         if one.checksum.is_some() {
             let payload = anabranch_wire::Payload::new(segment(first).payload.offset, whole);
@@ -109,7 +110,7 @@ fn transfer(checksum: bool, paths: &str, middlebox: impl FnMut(Vec<Packet>) -> V
 }
 
 #[test]
-fn segments_that_are_split_or_merged_on_the_way() {
+fn split_and_merged_segments_transfer_all_data() {
     for checksum in [false, true] {
         transfer(checksum, "disjoint", |packets| split(packets, true));
         transfer(checksum, "disjoint", |packets| split(packets, false));
@@ -118,7 +119,7 @@ fn segments_that_are_split_or_merged_on_the_way() {
 }
 
 #[test]
-fn mappings_that_span_segments() {
+fn mappings_that_span_segments_are_complete() {
     for checksum in [false, true] {
         transfer(checksum, "default", |packets| span(packets, true));
         transfer(checksum, "default", |packets| span(packets, false));
@@ -128,11 +129,11 @@ fn mappings_that_span_segments() {
 }
 
 #[test]
-fn a_wrong_byte_in_a_mapping_that_spans_segments_is_noticed() {
+fn wrong_byte_in_multi_segment_mapping_is_detected() {
     let mut setup =
         Setup { checksum: true, paths: "disjoint".into(), scheduler: "lowest-rtt", ..Setup::default() };
     setup.tcp.abc_limit = Some(1);
-    // The second path is slow, so that data on the first adjoins.
+    // The second path is slow, so that segments on the first adjoin.
     let mut pair = setup.pair(Wire::new(5), Wire::new(100));
     let mut count = 0;
     pair.damaged = true;

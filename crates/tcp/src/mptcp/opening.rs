@@ -1,14 +1,14 @@
-//! Over which pairs of addresses a connection may begin, and in which order (Becke2014 §5.1.2.1): those that are known to
+//! Pairs of addresses over which a connection may begin, in order of preference (Becke2014 §5.1.2.1): those known to
 //! have worked, then those of one scope, then the rest.
 
 use anabranch_endpoint::Ends;
 use core::net::IpAddr;
 
-/// The pairs of addresses that a connection may begin on, and how far it has come with them.
+/// The pairs of addresses that a connection may begin on, and its progress through them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Opening {
-    /// In the order in which they are tried: the one that was asked for, then those that have worked, those of one scope, and the
-    /// rest.
+    /// In the order in which they are tried: the requested pair, then those that have worked, those of one scope, and
+    /// the rest.
     pub pairs: Vec<(IpAddr, IpAddr)>,
     /// SYNs that went unanswered.
     pub unanswered: u32,
@@ -28,8 +28,8 @@ impl Opening {
         Self { pairs, ..Self::default() }
     }
 
-    /// Puts the pairs on which other connections have come about before the others, the first of `worked` in front; the one that
-    /// was asked for stays the first.
+    /// Puts the pairs on which other connections were established before the others, the first of `worked` in front;
+    /// the requested pair stays the first.
     pub fn prefer(&mut self, worked: &[(IpAddr, IpAddr)]) {
         if let Some((_, others)) = self.pairs.split_first_mut() {
             let rank = |pair: &(IpAddr, IpAddr)| worked.iter().position(|known| known == pair);
@@ -37,7 +37,7 @@ impl Opening {
         }
     }
 
-    /// No more pairs than that are tried; one is.
+    /// Limits the number of pairs that are tried; the minimum is one.
     pub fn keep(&mut self, most: u32) {
         self.pairs.truncate(most.max(1) as usize);
     }
@@ -53,7 +53,7 @@ impl Opening {
     }
 }
 
-/// How far an address reaches (RFC 6724 §3.1; private ones are told from global ones).
+/// Scope of an address (RFC 6724 §3.1; private addresses are distinguished from global ones).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Loopback,
@@ -81,7 +81,7 @@ mod tests {
     use anabranch_endpoint::Address;
 
     #[test]
-    fn the_pair_that_was_asked_for_comes_first_and_those_of_one_scope_next() {
+    fn requested_pair_precedes_pairs_of_one_scope() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let local = ["10.0.0.1", "fe80::1", "169.254.0.1", "192.0.2.1", "10.0.0.2"];
         let local = local.map(|text| Address::new(ip(text), 1500)).to_vec();
@@ -89,7 +89,7 @@ mod tests {
         let from: Vec<_> =
             Opening::between(&ends).pairs.into_iter().map(|(from, _)| from.to_string()).collect();
         assert_eq!(from, ["10.0.0.1", "192.0.2.1", "169.254.0.1", "10.0.0.2"]);
-        // What has worked comes before what is of one scope, and behind what was asked for.
+        // Pairs that worked come before pairs of one scope, and after the requested pair.
         let worked: Vec<_> =
             ["10.0.0.2", "169.254.0.1", "10.0.0.1"].map(|text| (ip(text), ip("192.0.2.9"))).to_vec();
         let tried = |most: u32| {

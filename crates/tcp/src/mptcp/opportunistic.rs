@@ -1,13 +1,16 @@
-//! Opportunistic retransmission and penalisation (Raiciu2012 §4.2): what a slower path holds up, a faster one sends again,
-//! and the slower path gets less.
+//! Opportunistic retransmission and penalisation (Raiciu2012 §4.2): a faster path retransmits data that a slower path
+//! delays, and the slower path's window is reduced.
 //!
-//! A buffer that is full of what follows a segment on the way over a slow path stops the fast one. It is the peer's
-//! receive buffer, which closes the window, or the send buffer here, whose bytes stay until they are acknowledged. While
-//! nothing new may leave, a path with room sends again what slower paths have under way, in the order of the data and each
-//! range once. With the first segment alone the next one would block as soon as that is there, and so on, one round trip
-//! for each; with all of them at once they would be lost together. So one segment leaves for each thing that happens:
-//! acknowledgements of what is in flight clock them, and they are fewer than what they follow. New data fills the rest of the
-//! window; at the end, where there is none, they take all of it.
+//! A segment in flight on a slow path stops the fast path when the data behind it fills a buffer. This is the peer's
+//! receive buffer, which closes the window, or the local send buffer, which keeps bytes until they are acknowledged.
+//! While no new data may be sent, a path with room retransmits the data in flight on slower paths, in the order of
+//! the data and each range once.
+//!
+//! If it retransmitted the first segment alone, the next one would block as soon as the first has arrived, one round
+//! trip for each. If it retransmitted all segments at once, they would be lost together. So one segment is sent for
+//! each event: acknowledgements of the data in flight clock the copies, and there are fewer acknowledgements than
+//! segments. New data fills the rest of the window; at the end of the stream, where there is none, copies take all of
+//! it.
 
 use super::connection::{Connection, ConnectionPhase};
 use super::mapping::Mapping;
@@ -20,16 +23,16 @@ use anabranch_wire::Packet;
 
 /// What a slower path has under way.
 struct HeldUp {
-    /// The path that has it.
+    /// The path on which it is in flight.
     holder: usize,
-    /// Where it is in the data.
+    /// Its offset in the data.
     start: u64,
     end: u64,
 }
 
 impl Connection {
-    /// Everything written has left, and there is no room for more: what is not acknowledged fills the send buffer, or
-    /// there will be no more.
+    /// All written data has been sent, and no more can be written: unacknowledged data fills the send buffer, or the
+    /// stream has ended.
     pub(super) fn is_held_up(&self) -> bool {
         self.config.opportunistic_retransmission
             && self.start_up.is_over()
@@ -38,7 +41,7 @@ impl Connection {
             && self.send_space() == 0
     }
 
-    /// Nothing new may leave. The next segment that slower paths hold up leaves again on a path with room.
+    /// No new data may be sent: a path with room retransmits the next segment that slower paths delay.
     pub(super) fn retransmit_opportunistically(&mut self, now: Time) -> Option<Packet> {
         let una = self.send.una;
         let ending = self.closing && self.send.all_assigned();
@@ -51,7 +54,7 @@ impl Connection {
         }
         let room = self.states.iter().filter(|s| s.queueable > 0);
         let fastest = room.min_by_key(|s| s.srtt)?.srtt;
-        // The left edge decides who is to blame: if the path that has it is the fastest, the buffer is merely small.
+        // The left edge determines the path to penalise: if that is the fastest, the buffer is merely small.
         let first = self.next_held_up(una, fastest).filter(|held| held.start == una)?;
         let from = self.opportunistic_to.max(una);
         let held = if from == una { first } else { self.next_held_up(from, fastest)? };
@@ -69,7 +72,7 @@ impl Connection {
         Some(self.send_on(now, (path, Why::Opportunistic), (held.start, len as u32)))
     }
 
-    /// The lowest data from `from` on that paths slower than `fastest` have under way.
+    /// The lowest data from `from` on that is in flight on paths slower than `fastest`.
     fn next_held_up(&self, from: u64, fastest: Option<Duration>) -> Option<HeldUp> {
         let slower = self.subflows.iter().enumerate().filter(|(index, _)| self.states[*index].srtt > fastest);
         let held = slower.flat_map(|(holder, subflow)| {

@@ -1,4 +1,4 @@
-//! Options that a segment may carry, found.
+//! Look-up of options in a segment.
 
 use anabranch_wire::tcp::Segment;
 use anabranch_wire::tcp::mptcp::{Capable, Control, Join};
@@ -10,7 +10,7 @@ pub(super) fn capable(segment: &Segment) -> Option<&Capable> {
     })
 }
 
-/// The `MP_CAPABLE` of a SYN that asks for this version or a later one: the answer's version is what both then use
+/// The `MP_CAPABLE` of a SYN that offers this version or a later one: the answer's version is what both then use
 /// (RFC 8684 §3.1).
 pub(super) fn offer(segment: &Segment) -> Option<&Capable> {
     segment.options.mptcp.others.iter().find_map(|option| match option {
@@ -26,7 +26,7 @@ pub(super) fn join(segment: &Segment) -> Option<&Join> {
     })
 }
 
-/// The sender speaks Multipath TCP still: it acknowledges data, or signals something.
+/// The sender still uses Multipath TCP: it acknowledges data, or sends a signal.
 pub(super) fn speaks_multipath(segment: &Segment) -> bool {
     let options = &segment.options.mptcp;
     options.dss.is_some_and(|dss| dss.data_ack.is_some()) || !options.others.is_empty()

@@ -1,4 +1,4 @@
-//! What leaves: urgent segments, then data as the scheduler says, then the rest; and the options on all of them.
+//! Output: urgent segments, then data in the scheduler's order, then the rest; and the options on all of them.
 
 use super::connection::{Connection, ConnectionPhase};
 use super::data::{DataFin, Reinjection, SendSpace};
@@ -60,8 +60,8 @@ impl Connection {
         None
     }
 
-    /// Nothing leaves any more. A subflow that could carry data and has got none, because there is none or because the
-    /// scheduler prefers to wait, is not held back by its network; a closed receive window counts as the network's.
+    /// No more packets are sent now. A usable subflow without data, because there is none or because the scheduler
+    /// prefers to wait, is not limited by its network; a closed receive window counts as the network's limit.
     fn note_dry(&mut self, now: Time, idle: bool) {
         let (start, available) = self.send.unassigned();
         let window = self.send.edge.saturating_sub(start);
@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// As a plain TCP connection does it.
+    /// The same as in a plain TCP connection.
     fn poll_plain(&mut self, now: Time) -> Option<Packet> {
         let available = self.send.written.saturating_sub(self.subflows[0].block.sent());
         let output = self.with_block(now, 0, |block, context| {
@@ -99,7 +99,7 @@ impl Connection {
         output.map(|output| self.add_options(now, 0, output))
     }
 
-    /// Makes sure that some subflow sends a segment for the options and the `DATA_FIN` that wait.
+    /// Makes sure that some subflow sends a segment for the pending options and the `DATA_FIN`.
     fn want_control(&mut self, now: Time) {
         self.signal_what_is_due(now);
         if let Some(subflow) = self.subflows.iter_mut().find(|s| s.owes_priority(now) && s.is_alive()) {
@@ -155,7 +155,7 @@ impl Connection {
         let offer = Offer { now, bytes: available, window, send_window, repeated: false };
         let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
             self.wait(now, start, WaitCause::CongestionWindow);
-            // Without room anywhere no scheduler finds a path for what else is written. (What is to go out again takes turns.)
+            // Without room on any path no scheduler finds a path for further data. (Reinjections take turns.)
             let full = |state: &PathState| state.queueable == 0 && available >= state.mss.into();
             let settled = self.send.reinjections.is_empty() && self.states.iter().all(full);
             self.waits = settled.then_some(now);
@@ -167,7 +167,7 @@ impl Connection {
         Some(self.send_on(now, (path, Why::New), (start, len as u32)))
     }
 
-    /// Sends one packet of what the scheduler places, if there is any.
+    /// Sends one packet of the data that the scheduler places, if there is any.
     fn send_placed(&mut self, now: Time) -> Option<Packet> {
         if self.send.una >= self.send.written && self.send.reinjections.is_empty() {
             self.note_wait(now, None);
@@ -196,8 +196,8 @@ impl Connection {
         Some(self.send_on(now, (path, why), (start, (end - start) as u32)))
     }
 
-    /// The receive window has no room for the data from `start` on, or room for so little that it is not worth a packet while
-    /// something is on its way.
+    /// The receive window has no room for the data from `start` on, or too little to be worth a packet while data is
+    /// in flight.
     fn waits_for_window(&self, (start, available): (u64, u64)) -> bool {
         let window = self.send.edge.saturating_sub(start);
         let smallest = self.states.iter().map(|s| u64::from(s.mss)).min().unwrap_or(0);
@@ -205,18 +205,19 @@ impl Connection {
         window == 0 || (window < available.min(smallest) && waiting)
     }
 
-    /// The receive window or the send buffer is full. That holds nobody up whose congestion window is full as well.
+    /// Reports that the receive window or the send buffer is full. That matters only to a path with room in its
+    /// congestion window.
     fn tell_blocked(&mut self) {
         if self.states.iter().any(|path| scheduler::eligible(path, &self.states)) {
             self.scheduler.on_blocked();
         }
     }
 
-    /// The scheduler places nothing for now. `more`: see [`Data`].
+    /// The scheduler places no data for now. `more`: see [`Data`].
     fn wait_for_place(&mut self, now: Time, more: bool) {
         let (start, available) = self.send.unassigned();
         let full = self.states.iter().all(|state| state.queueable == 0);
-        // What else is written would lie beyond the window, or find no path with room either.
+        // Further data would lie beyond the window, or find no path with room either.
         let enough = self.states.iter().all(|state| available >= state.mss.into());
         let settled = (more || full) && enough && self.send.reinjections.is_empty();
         self.waits = (settled && self.scheduler.is_exhausted()).then_some(now);
@@ -280,7 +281,7 @@ impl Connection {
         }
     }
 
-    /// Which path may take `bytes` that `avoid` must not.
+    /// Selects the path for `bytes` that must not use `avoid`.
     pub(super) fn choose(&mut self, now: Time, bytes: u64, avoid: Option<PathId>) -> Option<PathId> {
         let mut taken = 0;
         if let Some(avoid) = avoid {
@@ -299,7 +300,7 @@ impl Connection {
     }
 
     fn send_reinjection(&mut self, now: Time) -> Option<Packet> {
-        // Ranges that must avoid different paths wait in one queue: each of the first has a chance.
+        // Ranges that must avoid different paths wait in one queue: the first of each such path is considered.
         for place in 0..self.send.reinjections.len().min(4) {
             let Reinjection { start, end, avoid } = self.send.reinjections[place];
             let Some(path) = self.choose(now, end - start, avoid) else { continue };
@@ -312,7 +313,7 @@ impl Connection {
         None
     }
 
-    /// Every path carries all the data: each one goes on where it stands.
+    /// Sends all data on every path; each path continues at its position.
     fn send_copies(&mut self, now: Time) -> Option<Packet> {
         let (frontier, _) = self.send.unassigned();
         let end = self.send.written.min(self.send.edge);
@@ -355,7 +356,7 @@ impl Connection {
         Some(self.send_on(now, (path, why), (start, (stop - start) as u32)))
     }
 
-    /// Data from `offset` on has to wait, and it is known for what.
+    /// Data from `offset` on has to wait, for a known cause.
     fn wait(&mut self, now: Time, offset: u64, cause: WaitCause) {
         if self.note_wait(now, Some(cause))
             && let Some(decisions) = &mut self.decisions
@@ -368,7 +369,8 @@ impl Connection {
         }
     }
 
-    /// From `now` on data waits for `cause`, or for nothing, on every path that could carry it; true if that is news.
+    /// From `now` on, data waits for `cause`, or for nothing, on every path that could carry it. Returns whether this
+    /// is a change.
     fn note_wait(&mut self, now: Time, cause: Option<WaitCause>) -> bool {
         for subflow in &mut self.subflows {
             subflow.blocked.set(now, cause.filter(|_| subflow.is_usable()));
@@ -376,7 +378,7 @@ impl Connection {
         self.blocked.set(now, cause)
     }
 
-    /// Data `[data, data + len)` leaves on a path.
+    /// Data `[data, data + len)` is sent on a path.
     pub(super) fn send_on(
         &mut self,
         now: Time,
@@ -397,7 +399,7 @@ impl Connection {
         self.add_options(now, index, packet)
     }
 
-    /// Puts a subflow's segment into a packet, with the options that Multipath TCP owes it.
+    /// Puts a subflow's segment into a packet, with the options that Multipath TCP requires on it.
     pub(super) fn add_options(&mut self, now: Time, index: usize, mut packet: Packet) -> Packet {
         let segment = segment_of(&mut packet);
         if self.phase == ConnectionPhase::Plain || self.subflows[index].handshake == Handshake::Plain {
@@ -446,7 +448,7 @@ impl Connection {
         let backup = subflow.backup;
         let unanswered = subflow.block.attempts().max(self.opening.rounds());
         let option = match subflow.handshake {
-            // A firewall may drop what it does not know (RFC 8684 §3.1): the third SYN is one of plain TCP.
+            // A firewall may drop unknown options (RFC 8684 §3.1): the third SYN is one of plain TCP.
             Handshake::Capable(_) if !answer && unanswered >= CAPABLE_SYNS => return,
             Handshake::Capable(_) => self.capable((answer.then_some(self.keys.local.secret), None), None),
             Handshake::Joining { nonce, .. } => Control::Join(Join::Syn {
@@ -501,7 +503,7 @@ impl Connection {
             _ => {}
         }
         let ack = remote.idsn.wrapping_add(1).wrapping_add(self.receive.ack());
-        // As long as the numbers that it acknowledges (RFC 8684 §3.3.2), unless data that was sent before leaves no room.
+        // As long as the acknowledged numbers (RFC 8684 §3.3.2), unless data sent earlier leaves no room.
         let roomy = segment.payload.len <= subflow.block.mss();
         let ack =
             if self.receive.long && roomy { DataNumber::Long(ack) } else { DataNumber::Short(ack as u32) };
@@ -523,13 +525,13 @@ impl Connection {
         if segment.options.wire_len() > MAX_OPTIONS {
             segment.options.sack = SackBlocks::default();
             if segment.options.wire_len() > MAX_OPTIONS {
-                segment.options.mptcp.dss = None; // a long ADD_ADDR goes alone
+                segment.options.mptcp.dss = None; // a long ADD_ADDR is sent alone
             }
         }
     }
 
-    /// Until the peer has shown that it knows our key, the first data and bare segments carry it; but what has to be
-    /// signalled need not wait for more than one of them.
+    /// Until the peer has shown that it knows our key, the first data and bare segments carry it. A pending signal
+    /// waits for at most one of them.
     fn repeats_keys(&self, now: Time, index: usize, data: Option<u64>) -> bool {
         let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
         let subflow = &self.subflows[index];
@@ -538,7 +540,7 @@ impl Connection {
         data.map_or(!urgent, |data| data == 0)
     }
 
-    /// A segment without data carries the `DATA_FIN` or one of the options that wait.
+    /// A segment without data carries the `DATA_FIN` or one of the pending options.
     fn add_bare_options(&mut self, now: Time, index: usize, (segment, dss): (&mut Segment, &mut Dss)) {
         if self.subflows[index].owes_priority(now) {
             self.subflows[index].told_priority(now);
@@ -565,7 +567,7 @@ impl Connection {
         self.keys.local.idsn.wrapping_add(1).wrapping_add(data)
     }
 
-    /// Over bytes that are known where the segment is written.
+    /// The checksum is computed where the segment's bytes are known, when it is written.
     fn checksum_of(&self, subflow_seq: u32, payload: Payload) -> DataChecksum {
         DataChecksum::pending(self.dsn(payload.offset), subflow_seq, payload.len as u16)
     }

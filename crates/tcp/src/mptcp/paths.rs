@@ -1,4 +1,4 @@
-//! Addresses and subflows: which to open, what happens when one is lost (RFC 8684 §3.2, §3.4), and the timers.
+//! Addresses and subflows: which to open, reactions to the loss of one (RFC 8684 §3.2, §3.4), and the timers.
 
 use super::connection::{Connection, ConnectionPhase, LINGER, LocalAddress, RemoteAddress, Role};
 use super::reset::ResetReason;
@@ -14,14 +14,14 @@ use core::net::{IpAddr, SocketAddr};
 
 /// A pair of addresses that has never been connected is tried again this long after an end or a host refused it.
 const RETRY: Duration = Duration::from_secs(30);
-/// The SYN of a join is repeated this often, or once in the connection's shortest round trip if that is longer. A link on the
-/// way that comes up is noticed by nothing else.
+/// The SYN of a join is repeated at this interval, or once in the connection's shortest round trip if that is longer.
+/// Only such a SYN detects that a remote link has come up.
 const JOIN_INTERVAL: Duration = Duration::from_millis(500);
-/// A join without an answer moves to another port after so many SYNs.
+/// SYNs without an answer after which a join moves to another port.
 const JOIN_SYNS: u32 = 120;
-/// Subflows in a row that the peer resets for now only before the next join waits.
+/// Consecutive transient resets by the peer before the next join waits.
 const TRANSIENT_RESETS: u32 = 3;
-/// A subflow that was up for so long lasted.
+/// Uptime after which a subflow counts as steady.
 const STEADY: Duration = Duration::from_secs(10);
 
 impl Connection {
@@ -31,7 +31,7 @@ impl Connection {
         self.subflows.iter().position(fits).unwrap_or(self.subflows.len())
     }
 
-    /// There may be another subflow. Each that there ever was keeps its identifier, and these are bytes.
+    /// Whether another subflow may be created. Every subflow keeps its identifier, which is one byte.
     pub(super) fn has_room(&self) -> bool {
         let living = self.subflows.iter().filter(|s| !s.is_dead()).count();
         living < MAX_PATHS && u8::try_from(self.subflows.len()).is_ok()
@@ -67,8 +67,8 @@ impl Connection {
         let remotes = self.joinable();
         self.retry_at = None;
         let mut wanted = self.path_manager.wanted(&locals, &remotes);
-        // With no path left, every pair that has worked is worth a try, also to an address that the peer withdrew: it
-        // cannot say that the address is back.
+        // With no path left, every pair that has worked is tried, also to an address that the peer withdrew: the peer
+        // cannot announce that the address is back.
         if !self.subflows.iter().any(Subflow::is_alive) {
             let up = |s: &&Subflow| self.locals[usize::from(s.pair.local.0)].up;
             let worked = self.subflows.iter().filter(|s| s.is_dead() && s.has_worked()).filter(up);
@@ -101,8 +101,8 @@ impl Connection {
         found.into_iter().map(|remote| AddressId(remote.id)).collect()
     }
 
-    /// Packets may get from one address of a pair to the other: they are of one version of IP, and no more is known to be
-    /// wrong.
+    /// Packets may pass from one address of a pair to the other: they are of one version of IP, and no obstacle is
+    /// known.
     fn is_routed(&self, pair: Pair) -> bool {
         let local = self.locals.get(usize::from(pair.local.0)).map(|local| local.address.ip);
         let remote =
@@ -111,7 +111,7 @@ impl Connection {
         local.is_ipv4() == remote.is_ipv4() && !self.config.unroutable.contains(&(local, remote))
     }
 
-    /// The two ends of the next subflow that waits for a port: the address that it is from, and where it goes.
+    /// The two ends of the next subflow that waits for a port: its local and its remote address.
     pub(super) fn wanted_ends(&self) -> Option<(IpAddr, SocketAddr)> {
         if self.opening.waits {
             return self.opening_ends();
@@ -121,7 +121,7 @@ impl Connection {
         Some((self.locals.get(usize::from(pair.local.0))?.address.ip, remote.at))
     }
 
-    /// The subflow that has waited longest for a port gets one, or none and is tried again later.
+    /// Gives a port to the subflow that has waited longest; without a port it is tried again later.
     pub(super) fn on_port(&mut self, now: Time, port: Option<u16>) {
         if self.opening.waits {
             return self.begin_on(now, port);
@@ -164,7 +164,7 @@ impl Connection {
         measured.map(|s| s.block.rtt().min_rtt()).min().unwrap_or_default().max(JOIN_INTERVAL)
     }
 
-    /// A subflow is over: its data goes elsewhere.
+    /// A subflow is over: its data is reinjected elsewhere.
     pub(super) fn on_subflow_over(&mut self, now: Time, index: usize) {
         if self.subflows[index].is_dead() {
             return;
@@ -186,7 +186,7 @@ impl Connection {
         subflow.life = Life::Dead;
         self.collect_waiting();
         let subflow = &self.subflows[index];
-        // An end that has given up a join answers the SYN/ACK that comes late as it answers a stranger's.
+        // An end that has given up a join resets a late SYN/ACK as one of an unknown connection.
         let asked = matches!(subflow.handshake, Handshake::Joining { .. });
         let unknown = reason == Reason::Refused && asked && subflow.has_worked();
         let gone = unknown || reason == Reason::Reset && was_up;
@@ -198,13 +198,13 @@ impl Connection {
         self.update_counted();
         match self.phase {
             ConnectionPhase::Opening | ConnectionPhase::Plain => self.finish(reason),
-            // The peer knows nothing of the connection any more.
+            // The peer no longer knows the connection.
             ConnectionPhase::Multipath if final_word && !self.has_other(index) && !self.is_done() => {
                 self.finish(Reason::Reset);
             }
             ConnectionPhase::Multipath => {
                 if !self.subflows.iter().any(Subflow::is_alive) {
-                    // From the last path that worked on: attempts that fail do not count.
+                    // Measured from the last working path: failed attempts do not count.
                     if self.linger_until.is_none() {
                         self.linger(now);
                     }
@@ -217,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// Everything that a subflow has not acknowledged is to be sent again, if there is another one.
+    /// Reinjects everything that a subflow has not acknowledged, if there is another one.
     pub(super) fn reinject_all(&mut self, index: usize, avoid: Option<PathId>) {
         if self.phase != ConnectionPhase::Multipath {
             return;
@@ -228,7 +228,7 @@ impl Connection {
         }
     }
 
-    /// Tells congestion control which paths count: usable ones, and backups only while nothing else is usable.
+    /// Informs congestion control which paths count: usable ones, and backups only while no other is usable.
     pub(super) fn update_counted(&mut self) {
         let regular = self.subflows.iter().any(|s| s.is_usable() && !s.backup);
         for (index, subflow) in self.subflows.iter_mut().enumerate() {
@@ -240,7 +240,7 @@ impl Connection {
         }
     }
 
-    /// Tells the peer about addresses that the path manager would use. The client's become known as they are used.
+    /// Announces the addresses that the path manager would use. The client's become known as they are used.
     pub(super) fn announce_addresses(&mut self, now: Time) {
         if self.role != Role::Server {
             return;
@@ -280,7 +280,7 @@ impl Connection {
     }
 
     pub(super) fn on_remove_address(&mut self, now: Time, ids: &[u8]) {
-        // The address goes, whatever other identifiers it was announced under.
+        // The address is removed under every identifier with which it was announced.
         let gone: Vec<SocketAddr> =
             self.remotes.iter().filter(|r| ids.contains(&r.id)).map(|r| r.at).collect();
         for remote in self.remotes.iter_mut().filter(|r| gone.contains(&r.at)) {
@@ -304,7 +304,7 @@ impl Connection {
         let id = match self.locals.iter().position(|l| l.address.ip == ip) {
             Some(id) if self.locals[id].up => return self.on_interface_mtu(now, id, mtu),
             Some(id) => {
-                // What comes back is not wider for it than its paths were known to be.
+                // The interface returns with its MTU, but its paths are not wider than they were known to be.
                 self.on_interface_mtu(now, id, mtu.min(self.locals[id].address.mtu));
                 id
             }
@@ -363,8 +363,8 @@ impl Connection {
         }
     }
 
-    /// A local address is gone. With another path left its subflows end at once and the peer is told; without one they
-    /// stay, because the address may come back (RFC 8684 §3.4.2 leaves it to policy).
+    /// A local address is gone. With another path left, its subflows end at once and the peer is informed. Without
+    /// one they stay, because the address may return (RFC 8684 §3.4.2 leaves this to policy).
     fn lose_address(&mut self, now: Time, id: usize) {
         let address = self.locals[id].address.ip;
         self.locals[id].announce = None;
@@ -374,7 +374,7 @@ impl Connection {
         }
         for index in 0..self.subflows.len() {
             let subflow = &self.subflows[index];
-            // Nothing can join a connection whose keys the peer may not have: its first subflow has to hold on.
+            // No subflow can join a connection whose keys the peer may not have: its first subflow must be kept.
             let first = matches!(
                 subflow.handshake,
                 Handshake::Capable(Confirmation::Awaited | Confirmation::KeysSent)
@@ -434,8 +434,8 @@ impl Connection {
         self.locals.iter().all(|local| !local.up)
     }
 
-    /// Without a path a connection waits for one that comes back: while its host has an address for [`LINGER`], and otherwise for
-    /// as long as TCP's retries last at most.
+    /// A connection without a path waits for one to return: for [`LINGER`] while its host has an address, and
+    /// otherwise at most as long as TCP's retries last.
     fn linger(&mut self, now: Time) {
         let tcp::Config { rto, retries, .. } = &self.config.tcp;
         let longest = rto.max.saturating_mul(u64::from(*retries) + 1);
@@ -449,7 +449,8 @@ impl Connection {
         }
     }
 
-    /// No path came back in time. A TCP connection without data would live on, so this one does until the host has an address.
+    /// No path returned in time. A TCP connection without data would stay open, so this one does until the host has
+    /// an address.
     fn give_up_without_path(&mut self, now: Time) {
         let owes = self.send.una < self.send.written || self.closing;
         if self.is_cut_off() && !owes {
@@ -459,7 +460,7 @@ impl Connection {
         }
     }
 
-    /// The application has read: if the window opens enough to be worth telling, some subflow tells it.
+    /// The application has read: if the window opens enough for an update, some subflow sends one.
     pub(super) fn tell_window(&mut self) {
         let buffer = self.config.tcp.receive_buffer;
         let standing = self.receive.edge.saturating_sub(self.receive.nxt);
@@ -474,9 +475,9 @@ impl Connection {
     }
 }
 
-/// When the pair of a subflow that is over is tried again. One that lasted is tried at once. One that got no answer is too,
-/// since a path may come up at any time, and so is one that was given up for what waited on it; one that an end or a host
-/// ended for another reason after longer and longer.
+/// When the pair of a subflow that is over is tried again. It is tried at once if the subflow lasted, if it got no
+/// answer (a path may come up at any time), or if it was given up because data waited on it. If an end or a host
+/// ended it for another reason, the delay grows with each failure.
 fn next_attempt(now: Time, subflow: &Subflow, reason: Reason) -> Retry {
     let lasted = matches!(subflow.life, Life::Up { since } if now.since(since) >= STEADY);
     let failures = if lasted { 0 } else { subflow.retry.failures + 1 };

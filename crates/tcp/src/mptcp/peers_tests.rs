@@ -1,5 +1,4 @@
-//! Peers that are other than this one, and what they announce: versions, flags, addresses, priorities; and subflows that
-//! are slow to die.
+//! Peers with other versions, flags, addresses and priorities than this implementation; and subflows that end late.
 
 use super::connection::Connection;
 use super::keys::address_hmac;
@@ -30,7 +29,7 @@ fn capable(packet: &mut Packet) -> Option<&mut anabranch_wire::tcp::mptcp::Capab
     })
 }
 
-/// Two disjoint paths that have carried something.
+/// Two disjoint paths that have carried data.
 fn working(setup: &Setup) -> Pair<Connection> {
     let mut pair = setup.pair(Wire::new(10), Wire::new(20));
     pair.run_until(0.1);
@@ -40,12 +39,12 @@ fn working(setup: &Setup) -> Pair<Connection> {
     pair
 }
 
-/// Announces an address to the client under an identifier, as its server would.
+/// Announces an address to the client under an identifier, as its server would do.
 fn announce(pair: &mut Pair<Connection>, id: u8, address: IpAddr) {
     let (server, client) = (pair.ends[1].keys.local, pair.ends[0].keys.local);
     let hmac = Some(address_hmac(&server, &client, (id, address, None)));
     let said = |(_, end, packet): &&(Time, usize, Packet)| *end == 1 && packet.source == B[0];
-    let mut packet = pair.log.iter().rev().find(said).expect("it spoke").2.clone();
+    let mut packet = pair.log.iter().rev().find(said).expect("a packet").2.clone();
     let add = AddAddress { address_id: id, address, port: None, hmac };
     segment(&mut packet).options.mptcp.others = vec![Control::AddAddress(add)];
     pair.ends[0].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
@@ -69,7 +68,7 @@ fn a_peer_of_version_2_gets_an_answer_of_version_1() {
 }
 
 #[test]
-fn a_peer_that_takes_no_joins_at_its_first_address_gets_none_there() {
+fn no_join_goes_to_an_address_that_refuses_joins() {
     let joined = |refuses: bool| {
         let mut pair = Setup::default().pair(Wire::new(10), Wire::new(20));
         pair.wires.insert((A[1], B[0]), Wire::new(10));
@@ -93,7 +92,7 @@ fn a_peer_that_takes_no_joins_at_its_first_address_gets_none_there() {
 }
 
 #[test]
-fn an_address_of_the_other_version_of_ip_is_not_connected_to() {
+fn address_of_other_ip_version_is_not_connected() {
     let mut pair = working(&Setup::default());
     announce(&mut pair, 7, Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 7).into());
     pair.run_until(3.0);
@@ -102,11 +101,11 @@ fn an_address_of_the_other_version_of_ip_is_not_connected_to() {
         anabranch_wire::check(packet, &mut scratch).expect("it can be written");
     }
     assert!(pair.ends[0].report().paths.iter().all(|path| path.remote.is_ipv4()));
-    assert!(pair.ends[0].control.is_empty(), "it was echoed");
+    assert!(pair.ends[0].control.is_empty(), "the echo was sent");
 }
 
 #[test]
-fn a_server_that_is_reached_at_its_second_address_announces_the_first_under_another_identifier() {
+fn server_announces_first_address_under_another_id() {
     let secrets = Secrets::simulated(&mut Rng::new(1));
     let both = |ips: [IpAddr; 2]| ips.map(|ip| Address::new(ip, 1500)).to_vec();
     let config = Setup::default().config();
@@ -128,16 +127,16 @@ fn a_server_that_is_reached_at_its_second_address_announces_the_first_under_anot
 }
 
 #[test]
-fn an_address_that_is_announced_again_under_another_identifier_gets_no_second_subflow() {
+fn same_address_under_another_id_gets_no_subflow() {
     let mut pair = working(&Setup::default());
     let living = |pair: &Pair<Connection>| pair.ends[0].subflows.iter().filter(|s| !s.is_dead()).count();
     let before = living(&pair);
     announce(&mut pair, 9, B[1]);
     pair.run_until(3.0);
     assert_eq!(living(&pair), before);
-    // Withdrawn under either name, it is gone.
+    // Withdrawn under either identifier, the address is gone.
     let said = |(_, end, packet): &&(Time, usize, Packet)| *end == 1 && packet.source == B[0];
-    let mut packet = pair.log.iter().rev().find(said).expect("it spoke").2.clone();
+    let mut packet = pair.log.iter().rev().find(said).expect("a packet").2.clone();
     segment(&mut packet).options.mptcp.others = vec![Control::RemoveAddress(vec![9])];
     pair.ends[0].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
     pair.settle();
@@ -157,8 +156,8 @@ fn pairs_that_no_route_connects_are_left_out() {
 }
 
 #[test]
-fn signals_that_nothing_acknowledges_survive_a_loss() {
-    // A backup that began the connection says so, and the first two times it is lost.
+fn unacknowledged_signals_survive_a_loss() {
+    // A client that is a backup announces its priority, and the first two announcements are lost.
     let setup = Setup { backup: [true, false], ..Setup::disjoint() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(20));
     let mut lost = 0;
@@ -192,11 +191,11 @@ fn signals_that_nothing_acknowledges_survive_a_loss() {
         let removes = |option: &Control| matches!(option, Control::RemoveAddress(_));
         tcp(p).options.mptcp.others.iter().any(removes).then_some(())
     });
-    assert_eq!(said.len(), 4, "and not for ever");
+    assert_eq!(said.len(), 4, "repetitions are limited");
 }
 
 #[test]
-fn nothing_is_left_to_wait_for_after_time_wait() {
+fn no_deadline_remains_after_time_wait() {
     let mut pair = working(&Setup::disjoint());
     pair.ends[0].close(pair.now);
     pair.ends[1].close(pair.now);
@@ -206,7 +205,7 @@ fn nothing_is_left_to_wait_for_after_time_wait() {
 }
 
 #[test]
-fn a_stalled_subflow_does_not_keep_more_than_the_send_buffer_from_being_released() {
+fn stalled_subflow_retains_at_most_the_send_buffer() {
     let config = settings::Config { send_buffer: 300_000, ..settings::Config::default() };
     let mut pair = working(&Setup { tcp: config, ..Setup::disjoint() });
     pair.keep_log = false;
@@ -224,12 +223,12 @@ fn a_stalled_subflow_does_not_keep_more_than_the_send_buffer_from_being_released
         most = most.max(client.send.una - client.released());
     }
     assert!(pair.sinks[1].delivered > 15_000_000, "{}", pair.sinks[1].delivered);
-    // The subflow is looked at once a second.
+    // The subflow is checked once a second.
     assert!(most < 300_000 + 1_500_000, "{most}");
 }
 
 #[test]
-fn a_path_that_comes_back_without_a_word_is_used_within_three_seconds() {
+fn silently_returning_path_is_used_within_3_seconds() {
     for (down, send_buffer) in
         [(1.0, 4_000_000), (6.0, 4_000_000), (20.0, 4_000_000), (20.0, 300_000), (50.0, 1_000_000)]
     {
@@ -254,12 +253,12 @@ fn a_path_that_comes_back_without_a_word_is_used_within_three_seconds() {
         let after = fill(&mut pair, 3.0);
         assert!(after > before + 200_000, "{down} s, {send_buffer} B: {before} {after}");
         let living = pair.ends[1].subflows.iter().filter(|s| !s.is_dead()).count();
-        assert_eq!(living, 2, "the server learns that the old subflow is over");
+        assert_eq!(living, 2, "the server ends the old subflow");
     }
 }
 
-/// What a receiver has in order that was brought 20,000 bytes, and then halves of 2,000 more over two subflows, each under a
-/// checked mapping of the whole: by subflow, and whether it is the second half.
+/// Bytes in order at a receiver after 20,000 bytes, followed by 2,000 more in halves over two subflows, each half
+/// under a checked mapping of the whole. `order` contains the subflow, and whether it is the second half.
 fn brought_in_halves(order: &[(usize, bool)]) -> u64 {
     let setup = Setup { checksum: true, ..Setup::disjoint() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(10));
@@ -270,7 +269,7 @@ fn brought_in_halves(order: &[(usize, bool)]) -> u64 {
     let acknowledged = pair.ends[1].keys.local.idsn.wrapping_add(1);
     let half = |path: usize, second: bool, pair: &Pair<Connection>| {
         let said = |(_, end, p): &&(Time, usize, Packet)| *end == 0 && p.source == A[path];
-        let mut packet = pair.log.iter().rev().find(said).expect("it spoke").2.clone();
+        let mut packet = pair.log.iter().rev().find(said).expect("a packet").2.clone();
         let taken = pair.ends[1].subflows[path].mappings.taken;
         let data = Payload::new(20_000, 2000);
         let sum = anabranch_wire::checksum::Checksum::new().pattern(data);
@@ -302,18 +301,18 @@ fn brought_in_halves(order: &[(usize, bool)]) -> u64 {
 }
 
 #[test]
-fn halves_of_one_mapping_on_two_subflows_do_not_wait_for_each_other() {
-    // Whichever comes first holds all of the data, and its subflow alone brings the rest.
+fn mapping_halves_on_two_subflows_do_not_deadlock() {
+    // The subflow of the half that arrives first holds all of the data, and it alone brings the rest.
     assert_eq!(brought_in_halves(&[(0, false), (1, true), (1, false), (0, true)]), 22_000);
 }
 
 #[test]
-fn who_brings_half_of_a_mapping_and_no_more_does_not_hold_up_who_brings_all() {
+fn half_a_mapping_does_not_block_a_complete_one() {
     let again = [(1, false); DISPUTED as usize + 1];
     for held in [false, true] {
         let order: Vec<_> = [(0, held)].into_iter().chain(again).chain([(1, true)]).collect();
         assert_eq!(brought_in_halves(&order), 22_000, "{held}");
-        // What comes of it after all has no place, and is acknowledged.
+        // The late half has no place any more, and is acknowledged.
         let late: Vec<_> = order.iter().copied().chain([(0, !held)]).collect();
         assert_eq!(brought_in_halves(&late), 22_000, "{held}");
     }

@@ -1,4 +1,4 @@
-//! What becomes of the data that a segment carries: which of it is kept, where its bytes belong, when it goes on.
+//! Handling of a segment's data: the parts that are kept, their place, and when they are delivered.
 
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::data::DataFin;
@@ -15,24 +15,24 @@ use anabranch_wire::tcp::mptcp::{
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Content, Payload};
 
-/// How often the next byte in order of a subflow is refused because its data is about to be complete on another one.
+/// How often the next byte in order of a subflow is refused because another one is about to complete its data.
 pub(super) const DISPUTED: u32 = 2;
 
-/// A segment that a subflow is about to take, or has taken.
+/// A segment that a subflow is about to accept, or has accepted.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival<'a> {
     pub now: Time,
-    /// Of the subflow.
+    /// Index of the subflow.
     pub index: usize,
     pub segment: &'a Segment,
-    /// The mapping that it brings for its payload.
+    /// The mapping of its payload.
     pub mapping: Option<Received>,
     pub content: &'a dyn Content,
 }
 
 impl Connection {
-    /// The mapping that a segment brings for its payload, if that is within the window. What its checksum says is known
-    /// at once if the segment has all of the data.
+    /// The mapping of a segment for its payload, if that is within the window. The checksum can be verified at once
+    /// if the segment contains all of the data.
     pub(super) fn mapping_of(
         &self,
         index: usize,
@@ -64,13 +64,13 @@ impl Connection {
             },
         };
         let position = subflow.block.stream_position(segment.seq);
-        // What is before the first byte looks as if it were far beyond everything.
+        // A position before the first byte wraps to one far beyond everything.
         let wrapped = position > u64::MAX / 2 || mapping.start > u64::MAX / 2;
         let within = mapping.data <= self.receive.limit(self.config.tcp.receive_buffer);
         if wrapped || !within || mapping.len == 0 {
             return None;
         }
-        // It may be of data that comes later, or came before and was refused.
+        // The mapping may be of data that arrives later, or that arrived before and was refused.
         let end = position + u64::from(payload.len);
         if mapping.end() <= subflow.mappings.taken || (self.checksum && checksum.is_none()) {
             return None;
@@ -79,7 +79,7 @@ impl Connection {
         let whole = mapping.start >= position && mapping.end() <= end;
         let check = match checksum.filter(|_| self.checksum) {
             None => Check::Trusted,
-            // A packet that never was bytes: nobody can have changed them.
+            // The packet was never serialised, so its bytes cannot have been changed.
             Some(DataChecksum::Pending(_)) if whole && mapping.len == payload.len => Check::Trusted,
             Some(found) if whole => {
                 let sum = content.sum(payload.part((mapping.start - position) as u32, mapping.len));
@@ -87,7 +87,7 @@ impl Connection {
                 if right { Check::Trusted } else { Check::Wrong }
             }
             Some(found) => {
-                // What has arrived before it was known is not in its sum.
+                // Data that arrived before the mapping was known is not in its sum.
                 let (start, end) = (mapping.start, mapping.end());
                 let fresh = subflow.block.missing(start, end).eq([(start, end)]);
                 if !fresh && !subflow.mappings.knows(start) {
@@ -100,8 +100,8 @@ impl Connection {
         Some(Received { mapping, check })
     }
 
-    /// How many bytes of a segment's payload, from the first on, may be kept: those that can be placed. Also whether a
-    /// mapping is what the others lack.
+    /// How many bytes of a segment's payload, from the first on, may be kept: those that can be placed. Also whether
+    /// the first byte not kept lacks a mapping.
     pub(super) fn keepable(&self, index: usize, segment: &Segment, own: Option<&Received>) -> (u32, bool) {
         let subflow = &self.subflows[index];
         let len = segment.payload.len;
@@ -128,10 +128,10 @@ impl Connection {
             if room < upto - at {
                 return ((at + room - start) as u32, false);
             }
-            // The first to bring a byte of it holds all the data of a doubtful mapping, until that is complete or somebody takes
-            // it over: see `mapping`.
+            // The subflow that first brings a byte of a doubtful mapping holds all of its data, until the mapping is
+            // complete or another subflow takes the data over: see `mapping`.
             let Mapping { data, len: mapped, .. } = received.mapping;
-            // What the connection has is disputed no more, whoever still holds some of it.
+            // Data that the connection has received is no longer disputed, whichever subflow still holds some of it.
             let free = || {
                 let mut lacking = self.receive.missing(data, data + u64::from(mapped));
                 lacking.all(|(from, to)| self.placed.is_undisputed(from, to))
@@ -148,7 +148,7 @@ impl Connection {
         if at >= end { (len, false) } else { ((at - start) as u32, true) }
     }
 
-    /// The segment says that the peer goes on, or will, as plain TCP: then no payload needs a mapping.
+    /// The segment shows that the peer falls back, or will fall back, to plain TCP: then no payload needs a mapping.
     fn falls_back(&self, index: usize, segment: &Segment) -> bool {
         let options = &segment.options.mptcp;
         let infinite = options.dss.and_then(|dss| dss.mapping).is_some_and(|mapping| mapping.len == 0);
@@ -160,7 +160,7 @@ impl Connection {
         infinite || failed || (begins && !has_multipath(segment))
     }
 
-    /// Says where the bytes belong that the subflow kept of a segment, and draws the conclusions from checksums.
+    /// Determines the place of the bytes that the subflow kept of a segment, and acts on the results of checksums.
     pub(super) fn place(&mut self, arrival: &Arrival<'_>) {
         let index = arrival.index;
         let plain = self.phase == ConnectionPhase::Plain;
@@ -184,13 +184,13 @@ impl Connection {
         }
     }
 
-    /// Places new bytes of a subflow, from position `at` on; the data offset of a mapping that turns out to be wrong.
+    /// Places new bytes of a subflow, from position `at` on. Returns the data offset of a mapping that proves wrong.
     fn place_part(&mut self, arrival: &Arrival<'_>, payload: Payload, at: u64) -> Option<u64> {
         let mut skip = 0;
         let mut wrong = None;
         while skip < payload.len {
             let from = at + u64::from(skip);
-            // Without a mapping something is kept on a subflow only that has just been given up.
+            // Without a mapping, bytes are kept only on a subflow that has just been given up.
             let Some(known) = self.subflows[arrival.index].mappings.at(from, None) else { break };
             let (mapping, trusted) = (known.mapping, known.is_trusted());
             let (begins, nowhere) = (!trusted && !known.has_begun(), known.is_taken_over());
@@ -231,14 +231,14 @@ impl Connection {
         wrong
     }
 
-    /// Whether some subflow is about to complete what the connection lacks of a mapping's data.
+    /// Whether some subflow is about to complete the data that the connection lacks of a mapping.
     fn completes_next(&self, Mapping { data, len, .. }: Mapping) -> bool {
         self.receive.missing(data, data + u64::from(len)).any(|lacking| {
             self.subflows.iter().any(|s| s.mappings.completes_next(lacking, s.block.received()))
         })
     }
 
-    /// A mapping begins whose data others may hold that have begun before: what the connection lacks of it is its own now.
+    /// A mapping begins whose data earlier mappings may hold: takes over for it the data that the connection lacks.
     fn take_over(&mut self, index: usize, mapping: Mapping) {
         let (start, end) = (mapping.data, mapping.data + u64::from(mapping.len));
         let disputed = |from, to| !self.placed.is_undisputed(from, to);
@@ -282,7 +282,7 @@ impl Connection {
         }
     }
 
-    /// What a checksum says of a `DATA_FIN`. One of a mapping that is not complete will come again.
+    /// Whether the checksum that covers a `DATA_FIN` is right. If its mapping is not complete, the peer will retransmit it.
     fn is_end_right(
         &self,
         arrival: &Arrival<'_>,
@@ -315,7 +315,7 @@ impl Connection {
         }
     }
 
-    /// Passes on what a subflow received in its own order, as far as its checksums are right.
+    /// Passes on data that a subflow received in order, as far as its checksums are right.
     pub(super) fn deliver(&mut self, index: usize) {
         let limit = self.receive.limit(self.config.tcp.receive_buffer);
         let finished = self.receive.finished();

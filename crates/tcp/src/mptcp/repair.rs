@@ -1,7 +1,7 @@
-//! What the data-level timer repairs, and subflows that are believed to have failed.
+//! Repairs by the data-level timer, and subflows that are believed to have failed.
 //!
-//! A subflow repairs its own losses. Data that all subflows have acknowledged and no `DATA_ACK` covers was lost above them,
-//! and data on a subflow whose timer has run out may stay where it is: both are sent again on another subflow.
+//! A subflow repairs its own losses. Data that all subflows have acknowledged but no `DATA_ACK` covers was lost above
+//! them, and data on a subflow whose timer has expired may be stuck there: both are reinjected on another subflow.
 
 use super::connection::{Connection, ConnectionPhase, Repair, Role};
 use super::data::DataFin;
@@ -18,7 +18,7 @@ use anabranch_wire::tcp::Segment;
 const MAX_DATA_BACKOFF: u32 = 6;
 
 impl Connection {
-    /// After how long without a `DATA_ACK` data is sent again.
+    /// Time without a `DATA_ACK` after which data is reinjected.
     pub(super) fn data_timeout(&self) -> Duration {
         let slowest = (self.subflows.iter())
             .filter(|s| s.is_alive())
@@ -33,15 +33,17 @@ impl Connection {
         if self.gives_up_options(now) {
             return;
         }
-        // As TCP gives up what is never acknowledged (RFC 9293 §3.8.3). Without a path nothing is sent; `linger_until` counts then.
+        // As TCP gives up data that is never acknowledged (RFC 9293 §3.8.3). Without a path nothing is sent;
+        // `linger_until` counts then.
         self.silence += u32::from(self.subflows.iter().any(Subflow::is_alive));
         if self.silence > self.config.tcp.retries {
             self.finish(Reason::TimedOut);
             return;
         }
         if una < highest && !self.shared && !self.subflows[0].is_dead() {
-            // The only subflow repairs itself, and sends nothing twice: see `fallback`. The peer has all that this has carried if
-            // it is acknowledged there; asked for a `DATA_ACK`, it answers, or shows that options are taken out.
+            // The only subflow repairs itself, and sends each byte once: see `fallback`. Data acknowledged on this
+            // subflow has reached the peer. A request for a `DATA_ACK` gets an answer, or shows that options are
+            // removed.
             if !self.is_under_way(una) {
                 self.subflows[0].block.probe();
             }
@@ -63,14 +65,14 @@ impl Connection {
         self.data_timer = Some(now + self.data_timeout());
     }
 
-    /// A subflow that works has yet to acknowledge this byte.
+    /// A working subflow has not acknowledged this byte yet.
     fn is_under_way(&self, data: u64) -> bool {
         let holds = |m: &Mapping| m.data <= data && data < m.data + u64::from(m.len);
         self.subflows.iter().any(|subflow| subflow.is_alive() && subflow.sent.iter().any(holds))
     }
 
-    /// Nothing acknowledges the data, and segments lack the options with which the peer would: true if a subflow was given
-    /// up for it, or Multipath TCP altogether.
+    /// No `DATA_ACK` arrives, and segments lack the options that would contain it: true if this ended a subflow, or
+    /// caused fallback.
     fn gives_up_options(&mut self, now: Time) -> bool {
         let bare = |s: &Subflow| !s.is_dead() && s.stripped.bare > 0;
         let Some(index) = self.subflows.iter().position(bare) else { return false };
@@ -84,8 +86,8 @@ impl Connection {
         true
     }
 
-    /// A `DATA_ACK` covers more than before. After a timeout the next of what is missing follows at once, twice as much each
-    /// time, as in slow start; what a subflow has yet to acknowledge is its own business.
+    /// A `DATA_ACK` covers more than before. After a timeout the next missing data follows at once, twice as much
+    /// each time, as in slow start. Data that a subflow has not acknowledged yet is left to that subflow.
     pub(super) fn go_on_repairing(&mut self) {
         let Some(Repair { until, burst }) = self.repair else { return };
         let una = self.send.una;
@@ -104,7 +106,7 @@ impl Connection {
         let syn_retries = self.config.tcp.syn_retries;
         let subflow = &mut self.subflows[index];
         if subflow.is_dead() {
-            // Nothing but its TIME-WAIT or its RST may remain.
+            // Only its TIME-WAIT or its RST may remain.
             subflow.repeat_reset(now);
             if subflow.block.next_timeout().is_some_and(|at| at <= now) {
                 self.with_block(now, index, Tcb::on_timeout);
@@ -128,7 +130,7 @@ impl Connection {
         if subflow.block.is_over() {
             self.on_subflow_over(now, index);
         } else if subflow.block.attempts() > attempts && subflow.block.is_synchronised() {
-            // Believed to have failed until it acknowledges something: the others take over.
+            // Believed to have failed until it acknowledges data: the other subflows take over.
             self.reinject_all(index, Some(PathId(index as u8)));
             self.update_counted();
             if self.phase == ConnectionPhase::Multipath {
@@ -141,8 +143,9 @@ impl Connection {
         }
     }
 
-    /// Asks a subflow that is believed to have failed for an answer. It is given up if others have brought so much since
-    /// that what it would have to send again first exceeds the send buffer (RFC 8684 §3.6, reason 4).
+    /// Probes a subflow that is believed to have failed. If another subflow is usable, this one is given up once the data
+    /// acknowledgement is more than a send buffer beyond this subflow's oldest unacknowledged data (RFC 8684 §3.6,
+    /// reason 4).
     fn probe(&mut self, now: Time, index: usize) {
         let others = self.subflows.iter().any(Subflow::is_usable);
         let (una, most) = (self.send.una, self.config.tcp.send_buffer);
@@ -165,12 +168,12 @@ impl Connection {
         subflow.probe_at = Some(now + subflow.probe_interval());
     }
 
-    /// A segment arrived on a subflow that is believed to have failed. If it answers a probe, lost data is sent again at once
-    /// instead of after a timer that has backed off.
+    /// A segment arrived on a subflow that is believed to have failed. If it answers a probe, lost data is
+    /// retransmitted at once instead of after a timer that has backed off.
     ///
-    /// Segments that left the peer before the probe reached it may arrive for a round trip, and prove nothing: they may belong
-    /// to data that still waits in a queue. So an answer comes at least a smoothed round-trip time after the first probe, or
-    /// echoes a timestamp from after it, and it acknowledges no data.
+    /// Segments that the peer sent before the probe reached it may arrive for a round trip, and prove nothing: they
+    /// may respond to data that still waits in a queue. So an answer arrives at least a smoothed round-trip time
+    /// after the first probe, or echoes a timestamp from after it, and it acknowledges no data.
     pub(super) fn wake(&mut self, now: Time, index: usize, news: &Heard<'_>) {
         let subflow = &mut self.subflows[index];
         let Some(since) = subflow.probed_since.filter(|_| subflow.block.attempts() > 0) else { return };
@@ -184,7 +187,7 @@ impl Connection {
     }
 }
 
-/// A segment that a subflow's block has taken, and what was selectively acknowledged before.
+/// A segment that a subflow's block has accepted, with the bytes that were selectively acknowledged before it.
 pub(super) struct Heard<'a> {
     pub segment: &'a Segment,
     pub sacked_before: u64,

@@ -2,10 +2,10 @@
 
 use anabranch_wire::tcp::mptcp::Control;
 
-/// T: what led to the reset may pass, and the subflow be tried again.
+/// T: the cause of the reset is transient, and the subflow may be tried again.
 pub(super) const TRANSIENT: u8 = 0x01;
 
-/// The reasons that this side gives, as RFC 8684 §3.6 numbers them.
+/// The reasons that this side sends, with their numbers of RFC 8684 §3.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResetReason {
     /// The address was gone for a while.
@@ -14,14 +14,14 @@ pub(super) enum ResetReason {
     Protocol = 1,
     /// There are too many subflows.
     Resources = 2,
-    /// Other subflows have brought what this one would have to send again first.
+    /// Other subflows have delivered the data that this one would have to retransmit first.
     Outstanding = 4,
-    /// Options do not come through.
+    /// Options do not reach the other end.
     Middlebox = 6,
 }
 
 impl ResetReason {
-    /// The option that says so.
+    /// The `MP_TCPRST` option with this reason.
     pub const fn option(self, transient: bool) -> Control {
         Control::Reset { flags: if transient { TRANSIENT } else { 0 }, reason: self as u8 }
     }

@@ -1,4 +1,4 @@
-//! What a connection tells its scheduler, and how it says what data waits for.
+//! Notifications from a connection to its scheduler, and the reported causes of waiting data.
 
 use super::Connection;
 use super::tests::{A, Setup};
@@ -6,7 +6,7 @@ use anabranch_endpoint::endpoint::{Endpoint, NetworkEvent, Why, Write};
 use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_testkit::heard::Heard;
 
-/// A connection whose scheduler counts, at a tenth of a second.
+/// A connection after 0.1 s, whose scheduler counts its notifications.
 fn connected(setup: &Setup) -> (Pair<Connection>, Heard) {
     let (mut pair, heard) = (setup.pair(Wire::new(10), Wire::new(20)), Heard::default());
     pair.ends[0].scheduler = Box::new(heard.clone());
@@ -16,7 +16,7 @@ fn connected(setup: &Setup) -> (Pair<Connection>, Heard) {
 }
 
 #[test]
-fn a_full_window_is_news_only_to_who_has_room() {
+fn full_window_is_reported_only_if_a_path_has_room() {
     for room in [false, true] {
         let (mut pair, heard) = connected(&Setup::disjoint());
         let (now, client) = (pair.now, &mut pair.ends[0]);
@@ -30,7 +30,7 @@ fn a_full_window_is_news_only_to_who_has_room() {
 }
 
 #[test]
-fn what_the_scheduler_does_not_place_waits_for_the_window_only_if_that_is_full() {
+fn unplaced_data_waits_for_window_only_if_it_is_full() {
     let (mut pair, _) = connected(&Setup { scheduler: "consn", ..Setup::disjoint() });
     let (now, client) = (pair.now, &mut pair.ends[0]);
     client.keep_decisions();
@@ -44,7 +44,7 @@ fn what_the_scheduler_does_not_place_waits_for_the_window_only_if_that_is_full()
 
 /// With the window closed, and with all paths full.
 #[test]
-fn what_is_written_is_no_reason_to_ask_again_who_has_nothing_to_place() {
+fn write_does_not_poll_an_exhausted_scheduler() {
     for receive_buffer in [20_000, 8_000_000] {
         let mut setup = Setup { scheduler: "consn", ..Setup::disjoint() };
         (setup.tcp.receive_buffer, setup.tcp.send_buffer) = (receive_buffer, 16_000_000);
@@ -61,7 +61,7 @@ fn what_is_written_is_no_reason_to_ask_again_who_has_nothing_to_place() {
 }
 
 #[test]
-fn the_scheduler_hears_of_everything_that_is_sent_again() {
+fn scheduler_is_notified_of_all_reinjections() {
     let (mut pair, heard) = connected(&Setup::disjoint());
     assert!(!pair.send_file(2_000_000, 0.6));
     pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[1], 1500, false));

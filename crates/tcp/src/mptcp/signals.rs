@@ -1,5 +1,5 @@
-//! Options that nothing acknowledges, or that are repeated until something does: `ADD_ADDR` until its echo
-//! (RFC 8684 §3.4.1), `REMOVE_ADDR` (§3.4.2) and `MP_PRIO` (§3.3.8) a few times, further and further apart.
+//! Options that are never acknowledged, or that are repeated until they are: `ADD_ADDR` until its echo (RFC 8684
+//! §3.4.1), `REMOVE_ADDR` (§3.4.2) and `MP_PRIO` (§3.3.8) a few times, at increasing intervals.
 
 use super::connection::{Connection, Repeated};
 use super::keys::address_hmac;
@@ -7,15 +7,15 @@ use super::subflow::{Resend, Subflow};
 use anabranch_base::time::{Duration, Time};
 use anabranch_wire::tcp::mptcp::{AddAddress, Control};
 
-/// An address is announced again after this long without an echo, and so often at most.
+/// Interval after which an address without an echo is announced again, and the limit of announcements.
 const ANNOUNCE: (Duration, u32) = (Duration::from_millis(500), 10);
-/// What nothing acknowledges is sent again after this long at first, and so often at most.
+/// Initial interval after which an option that is never acknowledged is repeated, and the limit of transmissions.
 const REPEAT: (Duration, u32) = (Duration::from_millis(500), 4);
-/// Options that wait for a segment at most.
+/// Limit of options that wait for a segment.
 const MAX_SIGNALS: usize = 64;
 
 impl Resend {
-    /// It was sent now; when it is due again, unless it was sent often enough.
+    /// It was sent now; returns when it is due again, unless the limit is reached.
     fn after(self, now: Time) -> Option<Self> {
         let (first, limit) = REPEAT;
         let times = self.times + 1;
@@ -24,27 +24,27 @@ impl Resend {
 }
 
 impl Subflow {
-    /// The peer must be told now that it is a backup.
+    /// The peer must now be informed that this subflow is a backup.
     pub fn owes_priority(&self, now: Time) -> bool {
         self.priority.is_some_and(|again| again.at <= now)
     }
 
-    /// The peer was told.
+    /// The priority option was sent.
     pub fn told_priority(&mut self, now: Time) {
         self.priority = self.priority.and_then(|again| again.after(now));
     }
 }
 
 impl Connection {
-    /// An option is to be sent once. What waits already need not wait twice, and a peer that asks for answers faster
-    /// than it takes them gets no more.
+    /// Queues an option to be sent once. An option that already waits is not queued twice, and a peer that requests
+    /// answers faster than it accepts them gets no more.
     pub(super) fn signal(&mut self, control: Control) {
         if self.control.len() < MAX_SIGNALS && !self.control.contains(&control) {
             self.control.push_back(control);
         }
     }
 
-    /// An option is to be sent now and, because nothing acknowledges it, a few times more.
+    /// An option is to be sent now and, because it is never acknowledged, a few times more.
     pub(super) fn signal_repeatedly(&mut self, now: Time, control: Control) {
         self.repeated.retain(|repeated| repeated.control != control);
         if self.repeated.len() < MAX_SIGNALS {
@@ -52,14 +52,14 @@ impl Connection {
         }
     }
 
-    /// An address is there again: nobody is told any more that it is gone.
+    /// An address has returned: stops announcing its removal.
     pub(super) fn forget_removal(&mut self, id: u8) {
         let removal = Control::RemoveAddress(vec![id]);
         self.repeated.retain(|repeated| repeated.control != removal);
         self.control.retain(|control| *control != removal);
     }
 
-    /// Puts what is due now among the options that wait for a segment.
+    /// Moves the options that are due now to those that wait for a segment.
     pub(super) fn signal_what_is_due(&mut self, now: Time) {
         if let Some(control) = self.due_announcement(now) {
             self.signal(control);

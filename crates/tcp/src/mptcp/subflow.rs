@@ -1,4 +1,4 @@
-//! A subflow: a TCP block, the mappings of what it carries, and its part of the handshake.
+//! A subflow: a TCP block, the mappings of its data, and its part of the handshake.
 
 use super::keys::Key;
 use super::mapping::{Mapping, Mappings, Received};
@@ -15,24 +15,24 @@ use std::collections::VecDeque;
 /// with acknowledgements of 4 bytes, and of 8.
 const DSS: [(u32, u32); 2] = [(24, 8), (28, 12)];
 
-/// A subflow that is believed to have failed is probed this often, or once in its shortest round trip if that is longer: its
-/// own timer backs off, and a path that comes back would lie idle until then.
+/// A subflow that is believed to have failed is probed at this interval, or once in its shortest round trip if that
+/// is longer. Its retransmission timer backs off, and a path that returns would be idle until then.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
-/// RSTs of a subflow at most.
+/// Limit of RSTs of a subflow.
 const MAX_RESETS: u32 = 1200;
 
-/// How far the keys of the connection's first handshake are known.
+/// Whether the peer knows the keys of the connection's first handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confirmation {
     /// The other side has not shown that it knows our key.
     Awaited,
-    /// The same, but the keys went out since the last SYN/ACK.
+    /// The same, but the keys were sent since the last SYN/ACK.
     KeysSent,
-    /// It has.
+    /// The other side has shown it.
     Confirmed,
 }
 
-/// How a subflow began, and how far its handshake is.
+/// Kind of handshake of a subflow, and its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handshake {
     /// No Multipath TCP: the connection's only subflow.
@@ -45,14 +45,14 @@ pub(super) enum Handshake {
     Joined { nonces: (u32, u32), confirmed: bool },
 }
 
-/// When something that nothing acknowledges is sent again, and how often it was sent.
+/// When a signal that is never acknowledged is sent again, and how often it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Resend {
     pub at: Time,
     pub times: u32,
 }
 
-/// What a subflow is to its connection.
+/// State of a subflow within its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     /// Its handshake is not complete.
@@ -63,7 +63,7 @@ pub(super) enum Life {
     Closing,
     /// The connection no longer uses it.
     Dead,
-    /// It was given up while its address was gone: the peer is still to be told by an RST.
+    /// It was given up while its address was gone: the peer must still be sent an RST.
     ResetPending,
 }
 
@@ -71,11 +71,11 @@ pub(super) enum Life {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Retry {
     pub at: Option<Time>,
-    /// Subflows in a row that did not come about or did not last.
+    /// Consecutive subflows that were not established or did not last.
     pub failures: u32,
 }
 
-/// Segments in a row that are not what Multipath TCP makes them: something on the way may take its options out.
+/// Consecutive segments without the expected options: a middlebox may remove them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stripped {
     /// Segments without any of its options.
@@ -90,39 +90,41 @@ pub(super) struct Subflow {
     pub pair: Pair,
     pub handshake: Handshake,
     pub life: Life,
-    /// Either side wants it used only when no other is.
+    /// Either side wants it used only when no other subflow is available.
     pub backup: bool,
-    /// Congestion control counts it in its sums.
+    /// Congestion control includes it in its sums.
     pub counted: bool,
     /// Sent mappings that the subflow has not acknowledged, ascending.
     pub sent: VecDeque<Mapping>,
-    /// Positions on it are offsets of the data, in both directions: plain TCP could go on with it.
+    /// Positions on it are offsets of the data, in both directions: plain TCP could continue on it.
     pub identical: bool,
     /// Received mappings that are not used up.
     pub mappings: Mappings,
     pub stripped: Stripped,
-    /// How often the next byte in order was refused, since something was delivered, though a mapping covers it.
+    /// How often the next byte in order was refused since the last delivery, though a mapping covers it.
     pub disputed: u32,
     /// Data bytes this path brought that were new to the connection.
     pub new: u64,
-    /// With a redundant scheduler: where this path's own reading of the data stands.
+    /// With a redundant scheduler: this path's position in the data.
     pub cursor: u64,
     pub retry: Retry,
-    /// The RST of the last subflow between these addresses, which the peer may not have heard: sent again once it hears.
+    /// The RST of the last subflow between these addresses, which the peer may not have received: sent again once the
+    /// peer is heard.
     pub predecessor: Option<Packet>,
-    /// The peer may not know that it is a backup: a join says so, the connection's first handshake does not.
+    /// The peer may not know that this subflow is a backup: a join contains the flag, the connection's first
+    /// handshake does not.
     pub priority: Option<Resend>,
     /// While it is believed to have failed: when it is probed next.
     pub probe_at: Option<Time>,
-    /// When the first probe left that is not answered yet.
+    /// When the first unanswered probe was sent.
     pub probed_since: Option<Time>,
     /// Data sequence number of a mapping whose checksum was wrong: the RST that ends this subflow carries it.
     pub failed: Option<u64>,
     /// Why this side resets it.
     pub farewell: Option<ResetReason>,
-    /// The peer alone can join again and may not have heard the RST: when it is sent again.
+    /// Only the peer can join again, and it may not have received the RST: when the RST is sent again.
     pub reset_again: Option<Resend>,
-    /// The peer reset it for now only (RFC 8684 §3.6, T).
+    /// The peer reset it with the transient flag (RFC 8684 §3.6, T).
     pub transient: bool,
     /// Last penalisation.
     pub penalised_at: Option<Time>,
@@ -176,7 +178,7 @@ impl Subflow {
         matches!(self.life, Life::Up { .. } | Life::Closing)
     }
 
-    /// Ends it with an RST that says why.
+    /// Ends it with an RST that contains the reason.
     pub fn reset(&mut self, reason: ResetReason) {
         self.farewell = Some(reason);
         self.block.abort();
@@ -190,13 +192,13 @@ impl Subflow {
         }
     }
 
-    /// It has carried data, one way or the other.
+    /// It has carried data in either direction.
     pub fn has_worked(&self) -> bool {
         let counters = self.block.counters();
         counters.bytes_acked > 0 || counters.bytes_received > 0
     }
 
-    /// New data may be scheduled on it: open and not believed to have failed.
+    /// New data may be scheduled on it: it is open and not believed to have failed.
     pub fn is_usable(&self) -> bool {
         matches!(self.life, Life::Opening | Life::Up { .. })
             && self.block.is_open()
@@ -204,14 +206,14 @@ impl Subflow {
             && self.block.attempts() == 0
     }
 
-    /// Its window takes part in congestion control: it is usable, or all that plain TCP has, which goes on until the last byte
-    /// is acknowledged, although the application has closed.
+    /// Its window takes part in congestion control. Either it is usable, or it is the only subflow after fallback to
+    /// plain TCP, which continues until the last byte is acknowledged, although the application has closed.
     pub fn may_count(&self) -> bool {
         let plain = self.handshake == Handshake::Plain && self.block.is_synchronised();
         self.is_usable() || plain && !self.is_dead() && self.block.attempts() == 0
     }
 
-    /// Segments for it are its own business: it lives, or waits for strays.
+    /// It handles its segments itself: it is alive, or waits for stray ones.
     pub fn answers(&self) -> bool {
         !self.is_dead() || self.block.state() == State::TimeWait
     }
@@ -221,7 +223,7 @@ impl Subflow {
         !self.is_dead() && self.block.is_synchronised() && !self.block.is_over()
     }
 
-    /// When it has something to repeat.
+    /// When it next repeats a segment.
     pub fn next_repetition(&self) -> Option<Time> {
         let join = match self.handshake {
             Handshake::Joining { resend, confirmed: false, .. } => resend.map(|again| again.at),
@@ -245,8 +247,8 @@ impl Subflow {
         rtt.srtt().map_or(PROBE_INTERVAL, |_| rtt.min_rtt().max(PROBE_INTERVAL))
     }
 
-    /// The third segment of a join is repeated until the fourth comes (RFC 8684 §3.2), further and further apart and not
-    /// more often than a SYN would be.
+    /// The third segment of a join is repeated until the fourth arrives (RFC 8684 §3.2), at increasing intervals and
+    /// not more often than a SYN would be.
     pub fn repeat_join(&mut self, now: Time, limit: u32) {
         let rto = self.block.rtt().rto();
         let Handshake::Joining { resend: Some(again), confirmed: false, .. } = &mut self.handshake else {
@@ -264,7 +266,7 @@ impl Subflow {
         }
     }
 
-    /// Drops mappings that the subflow has acknowledged, and shows each.
+    /// Drops mappings that the subflow has acknowledged, and passes each to `each`.
     pub fn prune(&mut self, mut each: impl FnMut(&Mapping)) {
         let acked = self.block.acknowledged();
         while let Some(mapping) = self.sent.front()
@@ -288,14 +290,14 @@ impl Subflow {
         self.sent.push_back(mapping);
     }
 
-    /// Remembers a mapping that arrived.
+    /// Stores a mapping that arrived.
     pub fn learn(&mut self, received: Received) {
         self.identical &= received.mapping.start == received.mapping.data;
         self.mappings.learn(received, self.block.config().receive_buffer);
     }
 }
 
-/// Who is who in a connection.
+/// The keys of both hosts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keys {
     pub local: Key,

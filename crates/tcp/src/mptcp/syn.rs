@@ -1,9 +1,9 @@
 //! Opening a connection over other pairs of addresses: multipath SYN retransmission (Becke2014 §5.1.2.1).
 //!
-//! The pair that a connection is asked to begin on may lead nowhere: an application without an address of its own gets
-//! the source of the host's main routing table, whatever the destination is. A SYN that goes unanswered is then repeated
-//! over the next pair. There is one attempt at a time: what a pair answers after its time is reset, so that the other
-//! end is left with nothing half open.
+//! The requested pair of addresses may lead nowhere: for an application that binds no address, the kernel takes the
+//! source address from the main routing table. An unanswered SYN is therefore repeated over the next pair. There is
+//! one attempt at a time. A late answer for an earlier pair is reset, so that the other end keeps no half-open
+//! connection.
 
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::subflow::{Confirmation, Handshake, Subflow};
@@ -16,8 +16,9 @@ use anabranch_multipath::rtt::RtoBounds;
 use core::net::{IpAddr, SocketAddr};
 
 impl Connection {
-    /// The pairs of addresses on which earlier connections of the host have come about, the latest first: if a SYN is to be repeated
-    /// over other pairs, these are tried before the others. To be told before [`connect`](anabranch_endpoint::Endpoint::connect).
+    /// Sets the pairs of addresses on which earlier connections of the host were established, the latest first. If a
+    /// SYN is repeated over other pairs, these are tried before the others. Call it before
+    /// [`connect`](anabranch_endpoint::Endpoint::connect).
     pub fn prefer(&mut self, worked: &[(IpAddr, IpAddr)]) {
         self.opening.prefer(worked);
         self.opening.keep(self.config.tcp.syn_pairs);
@@ -29,16 +30,17 @@ impl Connection {
         (asked && self.role == Role::Client).then(|| (self.locals[0].address.ip, self.remote.ip()))
     }
 
-    /// The SYN of the first subflow has gone unanswered for its time, and there is another pair to repeat it over: the
-    /// attempt ends, and the next waits for a port. False if the subflow goes on by itself, or all has been tried.
+    /// The SYN of the first subflow has timed out, and there is another pair to repeat it over: the attempt ends, and
+    /// the next waits for a port. False if the subflow continues by itself, or all pairs have been tried.
     pub(super) fn try_next_pair(&mut self, now: Time, index: usize) -> bool {
         self.has_pairs_to_try(index)
             && self.subflows[0].block.syn_is_unanswered(now)
             && self.leave_pair(|block| block.counters_mut().timeouts += 1)
     }
 
-    /// A router says that the SYN of the first subflow has not reached anybody: it need not be waited for, unless that would be the
-    /// end of a round, behind which the same would be said again at once (RFC 5461 §4: the next address is tried, and nothing given up).
+    /// A router reported that the SYN of the first subflow did not reach the peer. The next pair is then tried at
+    /// once, without giving up anything (RFC 5461 §4). The last pair of a round is waited for, because the next round
+    /// would get the same report at once.
     pub(super) fn try_next_pair_at_once(&mut self, index: usize) -> bool {
         let pairs = self.opening.pairs.len() as u32;
         self.has_pairs_to_try(index)
@@ -73,12 +75,12 @@ impl Connection {
         Some((from, SocketAddr::new(to, self.remote.port())))
     }
 
-    /// The SYN that waits gets a port, or none: then there is no attempt left to wait for.
+    /// The waiting SYN gets a port, or none: then there is no attempt left to wait for.
     pub(super) fn begin_on(&mut self, now: Time, port: Option<u16>) {
         let Some((from, remote)) = self.opening_ends() else { return };
         self.opening.waits = false;
         let Some(port) = port else { return };
-        // Neither end has heard of identifiers yet: the first address has the first.
+        // Neither end has announced identifiers yet: the first address has the first.
         let at = self.locals.iter().position(|local| local.address.ip == from).unwrap_or_default();
         self.locals.swap(0, at);
         (self.remote, self.remotes[0].at) = (remote, remote);
@@ -88,7 +90,7 @@ impl Connection {
         // Each pair is waited for as long as a first SYN; the timer backs off from round to round (RFC 6298 §5.5).
         let initial = config.rto.initial.saturating_mul(1 << self.opening.rounds().min(16));
         let rto = RtoBounds { initial: initial.min(config.rto.max), ..config.rto };
-        // The connection repeats it, if anybody does.
+        // Only the connection repeats this SYN.
         let config = tcp::Config { rto, syn_retries: 0, ..config };
         let mut block = Tcb::client(config, Route { local, remote, path: PathId(0), mtu });
         block.begin(Numbers::new(&self.secrets, now, (local, remote)));
@@ -113,13 +115,13 @@ mod tests {
         Setup { tcp: tcp::Config { syn_retransmission, ..tcp::Config::default() }, ..Setup::default() }
     }
 
-    /// The asked destination can be reached from the second address only.
+    /// The requested destination can be reached from the second address only.
     fn behind_the_second(syn_retransmission: SynRetransmission, wire: Wire) -> Wired<Connection> {
         let (client, server) = setup(syn_retransmission).ends();
         Wired::new(client, server, &[(A[1], B[0], wire)], 1)
     }
 
-    /// When each first SYN left, from where, and whether it offers Multipath TCP.
+    /// When each first SYN was sent, its source, and whether it offers Multipath TCP.
     fn syns(pair: &Wired<Connection>) -> Vec<(f64, IpAddr, bool)> {
         let syn = |packet: &anabranch_wire::Packet| segment_of(packet).flags == Flags::SYN;
         let sent = pair.log.iter().filter(|(_, end, packet)| *end == 0 && syn(packet));
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_syn_without_an_answer_goes_over_the_next_pair_after_a_second() {
+    fn unanswered_syn_uses_next_pair_after_one_second() {
         let mut pair = behind_the_second(SynRetransmission::Multipath, Wire::new(10));
         pair.run_until(1.022);
         assert!(!pair.sinks[0].events.contains(&Event::Connected));
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_router_says_is_unreachable_is_not_waited_for() {
+    fn unreachable_pair_is_not_waited_for() {
         let mut pair = behind_the_second(SynRetransmission::Multipath, Wire::new(10));
         pair.run_until(0.1);
         let refuse = |pair: &mut Wired<Connection>| {
@@ -170,7 +172,7 @@ mod tests {
             [(0.0, A[0]), (0.1, A[1])]
         );
         assert!(pair.sinks[0].events.contains(&Event::Connected));
-        // The last pair of a round is waited for, whatever is said of it.
+        // The last pair of a round is waited for, whatever a router reports about it.
         let mut pair = behind_the_second(SynRetransmission::Multipath, Wire { up: false, ..Wire::new(10) });
         for at in [0.1, 0.2, 1.2, 1.3] {
             pair.run_until(at);
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_too_late_is_reset_and_a_later_round_waits_longer() {
+    fn late_answer_is_reset_and_next_round_waits_longer() {
         // A round trip of 1.5 s: too long for the first round, not for the second.
         let late = Wire { delay: Duration::from_millis(750), ..Wire::new(10) };
         let (client, server) = setup(SynRetransmission::Multipath).ends();

@@ -87,7 +87,7 @@ impl Setup {
         (client, Connection::listening(self.config(), &server, secrets.fork("server")))
     }
 
-    /// Two disjoint paths; the cross pairs lead nowhere.
+    /// Two disjoint paths; packets between the cross pairs are lost.
     pub fn pair(&self, first: Wire, second: Wire) -> Pair<Connection> {
         let (client, server) = self.ends();
         Pair::new(client, server, &[(A[0], B[0], first), (A[1], B[1], second)], self.seed)
@@ -110,7 +110,7 @@ pub(super) fn extra(pair: &Pair<Connection>, end: usize, name: &str) -> u64 {
     report.extra.iter().find(|(n, _)| *n == name).map_or_else(|| panic!("no {name}"), |(_, v)| *v)
 }
 
-/// Bytes that each path of an end brought.
+/// Bytes delivered on each path of an end.
 fn shares(pair: &Pair<Connection>) -> Vec<u64> {
     pair.ends[1].report().arrivals.iter().map(|arrival| arrival.new).collect()
 }
@@ -146,14 +146,14 @@ fn options_fit_into_every_segment() {
         for (_, _, packet) in &pair.log {
             assert!(tcp(packet).options.wire_len() <= 40, "{packet:?}");
             assert!(packet.wire_len() <= 1500, "{packet:?}");
-            anabranch_wire::check(packet, &mut bytes).expect("what is sent can be read");
+            anabranch_wire::check(packet, &mut bytes).expect("a sent packet can be parsed");
         }
         assert_eq!(extra(&pair, 1, "checksum_failures"), 0);
     }
 }
 
 #[test]
-fn path_managers_open_what_they_say() {
+fn path_managers_open_their_number_of_paths() {
     let mesh = [(A[0], B[0]), (A[0], B[1]), (A[1], B[0]), (A[1], B[1])];
     for (paths, expected) in [("default", 1), ("fullmesh", 4), ("disjoint", 2), ("ndiffports:3", 3)] {
         let setup = Setup { paths: paths.into(), ..Setup::default() };
@@ -170,7 +170,7 @@ fn path_managers_open_what_they_say() {
 }
 
 #[test]
-fn without_multipath_on_the_other_side_it_is_plain_tcp() {
+fn peer_without_mptcp_causes_fallback_to_tcp() {
     // A middlebox that strips the options from every SYN.
     for strip_from in [0, 1] {
         let setup = Setup::disjoint();
@@ -185,7 +185,7 @@ fn without_multipath_on_the_other_side_it_is_plain_tcp() {
 }
 
 #[test]
-fn a_path_that_goes_away_costs_nothing_but_time_and_comes_back() {
+fn lost_path_costs_only_time_and_returns() {
     for told in [true, false] {
         let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
         pair.keep_log = false;
@@ -269,7 +269,7 @@ fn damage_on_the_second_path(packet: &mut Packet) {
     }
 }
 
-/// A transfer while something on the way changes bytes.
+/// A transfer while a middlebox changes bytes.
 fn damaged(paths: &str, tampering: fn(&mut Packet)) -> Pair<Connection> {
     let setup = Setup { checksum: true, paths: paths.into(), scheduler: "round-robin", ..Setup::default() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(10));
@@ -294,7 +294,7 @@ fn damage_on_one_path_ends_that_path_only() {
 }
 
 #[test]
-fn damage_on_the_only_path_makes_it_plain_tcp() {
+fn damage_on_the_only_path_causes_fallback() {
     let mut pair = damaged("default", damage);
     assert_eq!(pair.sinks[1].delivered, 200_000);
     assert!(pair.ends[0].report().fallback && pair.ends[1].report().fallback);
@@ -331,7 +331,7 @@ fn a_forged_join_is_reset() {
 }
 
 #[test]
-fn a_redundant_scheduler_sends_everything_on_both_paths() {
+fn redundant_scheduler_sends_all_data_on_both_paths() {
     let mut pair = Setup { scheduler: "redundant", ..Setup::disjoint() }.pair(Wire::new(10), Wire::new(12));
     assert!(pair.send_file(300_000, 20.0));
     let sent: Vec<u64> = pair.ends[0].report().paths.iter().map(|p| p.counters.bytes_sent).collect();
@@ -339,10 +339,10 @@ fn a_redundant_scheduler_sends_everything_on_both_paths() {
 }
 
 #[test]
-fn opportunistic_retransmission_frees_a_window_that_a_slow_path_blocks() {
+fn opportunistic_retransmission_frees_blocked_window() {
     let run = |opportunistic| {
         let tcp = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
-        let scheduler = "round-robin"; // gives the slow path as much as it can
+        let scheduler = "round-robin"; // fills the slow path as far as possible
         let penalisation = if opportunistic { Penalisation::Weaker } else { Penalisation::Never };
         let setup = Setup { scheduler, tcp, opportunistic, penalisation, ..Setup::disjoint() };
         let slow = Wire { serialisation: Duration::from_millis(12), ..Wire::new(200) };
@@ -360,9 +360,9 @@ fn opportunistic_retransmission_frees_a_window_that_a_slow_path_blocks() {
     assert!(some > 0 && penalised > 0 && fast < slow, "{fast} {slow} {some}");
 }
 
-/// What holds the buffer up is the path that carries nearly all: only the publication's form has it pay for that.
+/// The path that delays the buffer carries nearly all of the data; only the publication's variant penalises it.
 #[test]
-fn a_path_that_carries_more_is_penalised_only_where_any_is() {
+fn path_carrying_more_is_penalised_only_with_any() {
     let penalised = |penalisation| {
         let tcp = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
         let setup =
@@ -376,7 +376,8 @@ fn a_path_that_carries_more_is_penalised_only_where_any_is() {
     assert!(found[0] == 0 && found[1] < found[2], "{found:?}");
 }
 
-/// The same, with mechanisms that stay out of start-up: none until the fast path's 60 kB are as much as the buffer.
+/// The same with mechanisms that are disabled in start-up: none acts until the fast path's window of 60 kB equals the
+/// buffer.
 #[test]
 fn mechanisms_wait_for_the_end_of_start_up() {
     let tcp = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
@@ -411,7 +412,7 @@ fn mechanisms_wait_for_the_end_of_start_up() {
 }
 
 #[test]
-fn a_receiver_that_does_not_read_stops_the_sender_and_its_window_is_probed() {
+fn sender_stops_at_closed_window_and_probes_it() {
     let tcp = tcp::Config { receive_buffer: 30_000, ..tcp::Config::default() };
     let mut pair = Setup { tcp, ..Setup::disjoint() }.pair(Wire::new(10), Wire::new(10));
     pair.reading = false;
@@ -424,8 +425,8 @@ fn a_receiver_that_does_not_read_stops_the_sender_and_its_window_is_probed() {
 }
 
 #[test]
-fn sequence_numbers_of_both_kinds_go_round_in_a_long_transfer() {
-    // 12 GB over two paths: more than four bytes count, on each of them and in the acknowledgements of the data.
+fn both_sequence_numbers_wrap_in_a_long_transfer() {
+    // 12 GB over two paths exceed the range of four bytes, both on each subflow and in the `DATA_ACK`s.
     let mut setup = Setup::disjoint();
     (setup.mtu, setup.seed) = (65_535, 5);
     setup.tcp.abc_limit = Some(1);
@@ -486,7 +487,7 @@ fn faults() -> impl Strategy<Value = Faults> {
         .prop_map(|(setup, size, wires, flaps)| Faults { setup, size, wires, flaps })
 }
 
-/// Runs a transfer through faults; afterwards everything must have arrived.
+/// Runs a transfer through faults; afterwards all data must have arrived.
 fn survive(faults: &Faults) -> Result<(), TestCaseError> {
     let wire = |&(loss, reorder, duplicate, delay, queue): &(f64, f64, f64, u64, u64)| Wire {
         queue,
@@ -499,7 +500,7 @@ fn survive(faults: &Faults) -> Result<(), TestCaseError> {
     pair.keep_log = false;
     let mut flaps = faults.flaps.clone();
     flaps.sort_unstable();
-    // Each flap lasts two seconds and is told to the client or not.
+    // Each flap lasts two seconds; the client is notified of it or not.
     let mut changes: Vec<(f64, usize, bool, bool)> = Vec::new();
     for (at, path, told) in flaps {
         changes.push((at as f64 / 1e3, path, false, told));
@@ -528,13 +529,13 @@ fn survive(faults: &Faults) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
     #[test]
-    fn every_byte_arrives_once_and_in_order_whatever_the_network_does(faults in faults()) {
+    fn bytes_arrive_once_and_in_order_despite_faults(faults in faults()) {
         survive(&faults)?;
     }
 }
 
 #[test]
-fn an_address_that_comes_later_makes_a_path_of_its_own() {
+fn late_address_gets_a_separate_path() {
     let mut pair = Setup::default().pair(Wire::new(10), Wire::new(10));
     let third = IpAddr::V4(Ipv4Addr::new(10, 3, 0, 1));
     for (from, to) in [(third, B[0]), (B[0], third)] {
@@ -550,7 +551,7 @@ fn an_address_that_comes_later_makes_a_path_of_its_own() {
 }
 
 #[test]
-fn a_path_that_narrows_sends_again_in_pieces_with_mappings_of_their_own() {
+fn narrowed_path_retransmits_pieces_with_new_mappings() {
     for checksum in [false, true] {
         let tcp_config = tcp::Config { receive_buffer: 60_000, abc_limit: Some(1), ..tcp::Config::default() };
         let setup = Setup { checksum, tcp: tcp_config, ..Setup::disjoint() };
@@ -577,7 +578,7 @@ fn a_path_that_narrows_sends_again_in_pieces_with_mappings_of_their_own() {
 }
 
 #[test]
-fn the_window_of_plain_tcp_holds_one_of_its_longer_segments() {
+fn tcp_window_holds_one_longer_segment_after_fallback() {
     // Two SYNs are lost, so the third is of plain TCP, and the initial window is one segment.
 
     let config = tcp::Config { timestamps: false, ..tcp::Config::default() };

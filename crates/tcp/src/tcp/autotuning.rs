@@ -1,16 +1,16 @@
-//! Buffers that find their size: dynamic right-sizing (Fisk and Feng 2001), as Linux does it
-//! (`tcp_rcv_space_adjust`, `tcp_sndbuf_expand`).
+//! Dynamic right-sizing of buffers (Fisk and Feng 2001), as Linux does it (`tcp_rcv_space_adjust`,
+//! `tcp_sndbuf_expand`).
 //!
-//! Once a round trip the receiver looks at what the application has read in it. A window of twice as much lets a sender in
-//! slow start double once more; where the amount has grown, the window grows ahead by the same proportion. The sender keeps
-//! room for two congestion windows: one in flight, one that waits to follow.
+//! Once a round trip the receiver counts the bytes that the application has read. A window of twice that amount
+//! allows a sender in slow start to double once more. If the amount has grown, the window grows ahead by the same
+//! proportion. The sender keeps room for two congestion windows: one in flight, and one waiting behind it.
 
 use anabranch_base::time::{Duration, Time};
 
-/// What a buffer begins with, bytes (the middle of Linux's `tcp_rmem`, rounded).
+/// Initial size of a buffer, bytes (the middle of Linux's `tcp_rmem`, rounded).
 const FIRST: u64 = 128_000;
 
-/// Added to twice what was read, segments, so that a small window does not hold the initial one up.
+/// Segments added to twice the bytes read, so that a small window does not restrict the initial one.
 const SPARE: u64 = 16;
 
 /// The size of a receive buffer.
@@ -18,7 +18,7 @@ const SPARE: u64 = 16;
 pub(super) struct ReceiveSpace {
     size: u64,
     max: u64,
-    /// Bytes read in the last round trip that counted, the most so far.
+    /// Most bytes read in one of the counted round trips up to now.
     per_round: u64,
     /// When this round trip began, and how many bytes had been read then.
     round: (Time, u64),
@@ -35,12 +35,12 @@ impl ReceiveSpace {
         self.size
     }
 
-    /// The application has read `read` bytes so far; a round trip takes `rtt`, and segments carry `mss` bytes.
+    /// The application has read `read` bytes in total; a round trip takes `rtt`, and segments carry `mss` bytes.
     pub(super) fn on_read(&mut self, now: Time, read: u64, (rtt, mss): (Option<Duration>, u32)) {
         let (began, before) = self.round;
         let Some(rtt) = rtt.filter(|&rtt| self.size < self.max && now.since(began) >= rtt) else { return };
         let copied = read - before;
-        // What was read over several round trips, because the application paused, is no rate.
+        // Data read over several round trips, because the application paused, gives no rate.
         if copied > self.per_round && now.since(began) < rtt.saturating_mul(2) {
             let needed = 2 * copied + SPARE * u64::from(mss);
             let ahead = u128::from(needed) * u128::from(2 * (copied - self.per_round))
@@ -58,7 +58,7 @@ pub(super) fn send_space(max: u64, grows: bool, window: u64) -> u64 {
     if grows { (2 * window).max(FIRST).min(max) } else { max }
 }
 
-/// The round-trip time as a receiver sees it: the age of the timestamps that data echoes (RFC 7323 §3.2), at the
+/// The round-trip time as a receiver sees it: the age of the timestamps echoed with data (RFC 7323 §3.2), at the
 /// resolution of their clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EchoAge {
@@ -67,9 +67,9 @@ pub(super) struct EchoAge {
 }
 
 impl EchoAge {
-    /// Data came that echoes `echo`, when the own clock shows `clock`.
+    /// Data arrived that echoes `echo`, when the local clock shows `clock`.
     pub(super) fn seen(&mut self, echo: u32, clock: u32) {
-        // An echo that repeats is as old as the application's pauses.
+        // The age of a repeated echo includes the application's pauses.
         if self.last.replace(echo) == Some(echo) {
             return;
         }
@@ -92,7 +92,7 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(100);
 
-    /// The size after each of several round trips in which so many bytes were read.
+    /// The size after each of several round trips; `reads` contains the bytes read in each.
     fn sizes(reads: &[u64], pause: Duration) -> Vec<u64> {
         let mut space = ReceiveSpace::new(10_000_000, true);
         let (mut now, mut read) = (Time::ZERO, 0);
@@ -110,13 +110,13 @@ mod tests {
     fn a_window_stays_ahead_of_a_sender_that_doubles() {
         let reads = [20_000, 40_000, 80_000, 160_000, 320_000];
         for (size, read) in sizes(&reads, Duration::ZERO).into_iter().zip(reads) {
-            // Twice as much comes in the next round trip, and half of what comes in the one after it may be on the way.
+            // The next round trip brings twice as much, and half of the data of the one after it may be in flight.
             assert!(size >= 3 * read, "{size} after {read}");
         }
     }
 
     #[test]
-    fn a_steady_reader_and_one_that_pauses_keep_what_they_have() {
+    fn steady_and_pausing_readers_keep_their_buffer_size() {
         let steady = sizes(&[500_000; 20], Duration::ZERO);
         assert_eq!(steady[1], steady[19]);
         assert_eq!(sizes(&[500_000; 20], RTT.saturating_mul(3))[19], FIRST);

@@ -1,4 +1,4 @@
-//! What a TCP connection, or one subflow of a Multipath TCP connection, is set to.
+//! Settings of a TCP connection, or of one subflow of a Multipath TCP connection.
 
 use anabranch_base::time::Duration;
 use anabranch_multipath::congestion::{self, Rules};
@@ -16,7 +16,7 @@ pub struct Config {
     pub receive_buffer: u64,
     /// The send buffer of a TCP connection begins small and grows with the congestion window, up to `send_buffer`.
     pub send_autotuning: bool,
-    /// The receive buffer of a TCP connection begins small and grows with what is read in a round trip, up to
+    /// The receive buffer of a TCP connection begins small and grows with the bytes read in a round trip, up to
     /// `receive_buffer`.
     pub receive_autotuning: bool,
     /// Bounds of the retransmission timer (RFC 6298).
@@ -30,8 +30,8 @@ pub struct Config {
     pub abc_limit: Option<u32>,
     /// Lowest slow-start threshold that an uncoupled loss reaction leaves, packets (RFC 5681 eq. 4: 2).
     pub ssthresh_floor: u32,
-    /// The congestion window counts whole segments, as in Linux: what is less waits. For controls that do not model their
-    /// path.
+    /// The congestion window counts whole segments, as in Linux: a smaller remainder waits. For controls that do not
+    /// model their path.
     pub whole_packets: bool,
     /// Loss recovery.
     pub recovery: Recovery,
@@ -43,19 +43,19 @@ pub struct Config {
     pub nagle: bool,
     /// Use ECN (RFC 3168).
     pub ecn: bool,
-    /// Try smaller segments when full-sized ones time out again and again: a router may drop what is too long without a
-    /// word (RFC 2923 §2.1).
+    /// Try smaller segments when full-sized ones time out repeatedly: a router may silently drop packets that are too
+    /// long (RFC 2923 §2.1).
     pub black_hole_detection: bool,
-    /// Ask a peer that has been silent for so long whether it lives, and give it up after nine questions without an answer
-    /// (RFC 9293 §3.8.4).
+    /// Send a keep-alive to a peer that has been silent for this time, and abort the connection after nine
+    /// keep-alives without an answer (RFC 9293 §3.8.4).
     pub keepalive: Option<Duration>,
-    /// Give a peer up that has acknowledged nothing of what it owes for so long (RFC 5482).
+    /// Abort the connection if outstanding data stays unacknowledged for this time (RFC 5482).
     pub user_timeout: Option<Duration>,
     /// How often a SYN is repeated before the attempt is given up.
     pub syn_retries: u32,
-    /// Over which pair of addresses an unanswered SYN of a connection is repeated. TCP has one pair only.
+    /// Selects the pair of addresses over which an unanswered SYN is repeated. TCP has one pair only.
     pub syn_retransmission: SynRetransmission,
-    /// On how many pairs of addresses a connection is tried at most that repeats its SYN over others; one at least.
+    /// Limit of address pairs that a connection tries if it repeats its SYN over others; at least one.
     pub syn_pairs: u32,
     /// How often the timer may run out for the same data before the connection is given up.
     pub retries: u32,

@@ -22,27 +22,27 @@ pub struct Connection {
     block: Tcb,
     congestion: Box<dyn CongestionControl>,
     receive_space: ReceiveSpace,
-    /// Of the host; what the connection begins with comes from it.
+    /// Secrets of the host, from which the connection's initial numbers are derived.
     secrets: Secrets,
-    /// The initial sequence number, if it was given away before.
+    /// The initial sequence number, if a SYN cookie has already fixed it.
     forced_sequence: Option<Serial>,
     active: bool,
-    /// The host does not have the local address for the time being.
+    /// The host currently lacks the local address.
     address_lost: bool,
     /// Bytes the application wrote and read.
     written: u64,
     read: u64,
     closing: bool,
-    /// A write was cut short: say when there is room.
+    /// A write was cut short: the application must be notified when there is room.
     starved: bool,
     blocked: Blocked<WaitCause, 2>,
-    /// Since then a full segment has had to wait, and nothing has happened but that the application wrote more.
+    /// Since this time a full segment has had to wait, and the only event was that the application wrote more.
     waits: Option<Time>,
     seen: Seen,
     events: VecDeque<Event>,
 }
 
-/// What the application has been told.
+/// State that was last reported to the application.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     connected: bool,
@@ -64,9 +64,9 @@ impl Connection {
         Self::new(Tcb::server(config, ends.first_local(), PathId(0)), secrets, true)
     }
 
-    /// Begins with this sequence number, whatever the secrets say: a listening end that a host makes up behind a SYN
-    /// cookie (RFC 4987 §3.6), where the SYN/ACK has left before. Hand it the SYN as the cookie remembers it, then the
-    /// segment that brought the cookie back, and only then take packets: the SYN/ACK is not sent again.
+    /// Begins with this sequence number instead of one from the secrets: for a listening end that a host creates
+    /// after a SYN cookie (RFC 4987 §3.6), whose SYN/ACK has already been sent. Pass it the SYN as the cookie encodes
+    /// it, then the segment that returned the cookie, and only then take packets: the SYN/ACK is not sent again.
     #[must_use]
     pub const fn with_initial_sequence(mut self, number: u32) -> Self {
         self.forced_sequence = Some(Serial(number));
@@ -94,7 +94,7 @@ impl Connection {
         }
     }
 
-    /// The connection begins, with whom is known now.
+    /// Begins the connection now that the remote endpoint is known.
     fn begin(&mut self, now: Time, remote: SocketAddr) {
         let mut numbers = Numbers::new(&self.secrets, now, (self.block.local(), remote));
         numbers.sequence = self.forced_sequence.unwrap_or(numbers.sequence);
@@ -115,7 +115,7 @@ impl Connection {
         self.block.acknowledged().min(self.written)
     }
 
-    /// Tells the application what changed.
+    /// Notifies the application of changes.
     fn notice(&mut self) {
         if self.seen.closed {
             return;
@@ -173,7 +173,7 @@ impl Connection {
         if available == 0 {
             self.block.ran_dry(&context);
         }
-        // What else is written waits behind it, and asking again at this moment would find the same.
+        // Other written data waits behind this data, so that another call at this moment would have the same result.
         self.waits = (available >= u64::from(self.block.mss())).then_some(now);
         None
     }
@@ -292,7 +292,7 @@ impl Endpoint for Connection {
                 self.block.on_unreachable(Serial(quote.number), what);
             }
             NetworkEvent::AddressUp { address, mtu } if address == ends.0.ip() => {
-                // What comes back is not wider for it than its paths were known to be.
+                // The interface returns with its MTU, but its paths are not wider than they were known to be.
                 let known = if self.address_lost { self.block.interface_mtu() } else { u32::MAX };
                 self.block.set_interface_mtu(&mut context, mtu.min(known));
                 if core::mem::take(&mut self.address_lost) {

@@ -1,4 +1,4 @@
-//! What a block waits for, and when it last heard of its peer. What it does about it is in `timers.rs`.
+//! Deadlines of a block, and the time when it last heard from its peer. `timers.rs` acts on them.
 
 use anabranch_base::time::Time;
 
@@ -9,7 +9,7 @@ pub(super) struct Timers {
     pub persist: Option<Time>,
     /// The peer may have fallen silent.
     pub keepalive: Option<Time>,
-    /// What is outstanding should have been acknowledged, or a window opened.
+    /// Outstanding data should have been acknowledged, or a window opened.
     pub user: Option<Time>,
     /// When the path MTU is forgotten.
     pub raise_mtu: Option<Time>,
@@ -18,10 +18,10 @@ pub(super) struct Timers {
     pub challenge_from: Time,
 }
 
-/// Signs of life of the peer.
+/// Times at which the peer was heard from.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Life {
-    /// When something acceptable came last.
+    /// When the last acceptable segment arrived.
     pub heard: Time,
     /// Keep-alives, and probes of a closed window, sent since.
     pub keepalives: u32,

@@ -1,4 +1,5 @@
-//! Segments that no well-behaved peer sends, or not in this order, and what RFC 9293 and its companions want done.
+//! Segments that no well-behaved peer sends, or not in this order, and the reactions that RFC 9293 and related RFCs
+//! require.
 
 use super::{Config, Connection, Recovery, State};
 use anabranch_base::time::{Duration, Time};
@@ -28,7 +29,7 @@ fn tcp(packet: &Packet) -> &Segment {
     }
 }
 
-/// A pair in which the client has sent so much.
+/// A pair in which the client has sent `bytes` bytes.
 pub(super) fn established(config: &Config, bytes: u64) -> Pair<Connection> {
     let mut pair = pair(config);
     pair.run_until(0.1);
@@ -37,9 +38,9 @@ pub(super) fn established(config: &Config, bytes: u64) -> Pair<Connection> {
     pair
 }
 
-/// The last segment that an end sent, changed and delivered to the other.
+/// Delivers the last segment of one end to the other, altered by `change`.
 pub(super) fn forge(pair: &mut Pair<Connection>, from: usize, change: impl FnOnce(&mut Segment)) {
-    let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == from).expect("it spoke").2.clone();
+    let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == from).expect("a packet").2.clone();
     let Body::Tcp(segment) = &mut packet.body else { panic!("not TCP") };
     change(segment);
     pair.ends[1 - from].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
@@ -56,7 +57,7 @@ fn a_fin_at_old_data_changes_nothing() {
     pair.settle();
     assert!(!pair.sinks[1].finished);
     assert_eq!(pair.ends[1].block().state(), State::Established);
-    // What follows arrives all the same.
+    // Later data arrives nevertheless.
     pair.ends[0].write(pair.now, Write::bytes(1000));
     pair.ends[0].close(pair.now);
     pair.run_until(1.0);
@@ -64,7 +65,7 @@ fn a_fin_at_old_data_changes_nothing() {
 }
 
 #[test]
-fn a_fin_before_data_that_is_there_already_changes_nothing() {
+fn fin_before_received_data_is_ignored() {
     let mut pair = established(&Config::default(), 1000);
     forge(&mut pair, 0, |segment| {
         segment.seq = segment.seq.add(3000);
@@ -86,7 +87,7 @@ fn a_fin_before_data_that_is_there_already_changes_nothing() {
 }
 
 #[test]
-fn a_segment_from_before_the_first_byte_is_not_taken() {
+fn segment_before_the_first_byte_is_ignored() {
     let mut pair = established(&Config::default(), 1000);
     forge(&mut pair, 0, |segment| {
         segment.seq = segment.seq.sub(10);
@@ -97,14 +98,14 @@ fn a_segment_from_before_the_first_byte_is_not_taken() {
 }
 
 #[test]
-fn data_that_finds_the_window_closed_is_answered() {
+fn data_into_a_closed_window_is_acknowledged() {
     let mut pair = pair(&Config { receive_buffer: 10_000, ..Config::default() });
     pair.reading = false;
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(10_000));
     pair.run_until(1.0);
     assert_eq!(pair.ends[1].readable(), 10_000);
-    // RFC 9293 §3.8.6.1: a byte as probe, as some stacks send it; and a bare FIN.
+    // RFC 9293 §3.8.6.1: a probe of one byte, as some stacks send it; and a bare FIN.
     for flags in [Flags::ACK, Flags::ACK | Flags::FIN] {
         forge(&mut pair, 0, |segment| {
             segment.seq = segment.seq.add(segment.payload.len);
@@ -114,12 +115,12 @@ fn data_that_finds_the_window_closed_is_answered() {
         let answer = pair.ends[1].poll_transmit(pair.now).expect("an acknowledgement");
         assert_eq!(tcp(&answer).window, 0);
     }
-    // A FIN needs no room.
+    // A FIN takes no window.
     assert_eq!(pair.ends[1].block().state(), State::CloseWait);
 }
 
 #[test]
-fn a_server_may_close_before_the_handshake_is_complete() {
+fn server_may_close_before_handshake_completes() {
     let mut pair = pair(&Config::default());
     // Its first SYN/ACK is lost.
     pair.filter = Some(Box::new(|number, _| number == 1));
@@ -135,8 +136,8 @@ fn a_server_may_close_before_the_handshake_is_complete() {
 }
 
 #[test]
-fn window_scaling_that_was_not_offered_is_not_answered() {
-    // With a buffer below 64 KiB the shift would be zero, and still it must not be there (RFC 7323 §2.2).
+fn window_scale_is_answered_only_if_offered() {
+    // With a buffer below 64 KiB the shift would be zero, but the option must still be absent (RFC 7323 §2.2).
     let mut pair = pair(&Config { receive_buffer: 30_000, ..Config::default() });
     pair.tampering = Some(|packet| {
         if let Body::Tcp(segment) = &mut packet.body {
@@ -173,8 +174,9 @@ fn an_old_acknowledgement_does_not_open_the_window() {
 }
 
 #[test]
-fn without_timestamps_the_timer_stays_doubled_until_something_fresh_is_acknowledged() {
-    // RFC 6298 §5 and Karn: an acknowledgement of what was sent twice says nothing about the round trip.
+fn timer_stays_doubled_until_new_data_is_acknowledged() {
+    // RFC 6298 §5 and Karn: without timestamps, the acknowledgement of a retransmission gives no sample of the round
+    // trip.
     let config = Config { timestamps: false, recovery: Recovery::Sack, ..Config::default() };
     let mut pair = pair(&config);
     let mut data = 0;
@@ -194,8 +196,8 @@ fn without_timestamps_the_timer_stays_doubled_until_something_fresh_is_acknowled
 }
 
 #[test]
-fn a_probe_of_the_tail_that_was_not_needed_costs_nothing() {
-    // RFC 8985 §7.4.2: the acknowledgement of the original comes late and covers exactly what the probe repeated.
+fn unnecessary_tail_loss_probe_costs_nothing() {
+    // RFC 8985 §7.4.2: the acknowledgement of the original is late and covers exactly the probed data.
     let mut pair = established(&Config { recovery: Recovery::Rack, ..Config::default() }, 50_000);
     pair.wires.values_mut().for_each(|wire| wire.delay = Duration::from_millis(75));
     pair.ends[0].write(pair.now, Write::bytes(5000));

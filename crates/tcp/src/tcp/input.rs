@@ -14,8 +14,8 @@ use core::net::SocketAddr;
 /// Challenge ACKs are at least this far apart (Linux's choice for RFC 5961 §7).
 const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A timestamp that was not followed by another for so long proves nothing any more: 24 days, in which a clock of a
-/// millisecond goes half round (RFC 7323 §5.5).
+/// A timestamp that is older than this is no longer valid for comparison: after 24 days a millisecond clock has gone
+/// through half of its range (RFC 7323 §5.5).
 const RECENT_FOR: Duration = Duration::from_secs(24 * 86_400);
 
 /// The retransmission timeout with which data transmission begins after the timer ran out for the SYN or SYN/ACK (RFC 6298
@@ -31,8 +31,8 @@ pub fn window_shift(bytes: u64) -> u8 {
 }
 
 impl Tcb {
-    /// A segment arrived from `from`. False if it lies outside the window or acknowledges what was never sent: then
-    /// nothing else that it says can be believed either.
+    /// A segment arrived from `from`. False if it lies outside the window or acknowledges unsent data: the owner must
+    /// then ignore its options too.
     pub fn on_segment(
         &mut self,
         context: &mut Context<'_>,
@@ -49,7 +49,7 @@ impl Tcb {
         true
     }
 
-    /// RFC 9293 §3.5.2: what a connection that does not exist answers.
+    /// Answers a segment for a connection that does not exist (RFC 9293 §3.5.2).
     fn refuse(&mut self, segment: &Segment) {
         if segment.flags.contains(Flags::RST) {
             return;
@@ -95,7 +95,7 @@ impl Tcb {
             self.establish(context, segment);
             self.receiver.ack_now();
         } else {
-            // Both opened at once (RFC 9293 §3.5, figure 7).
+            // Simultaneous open (RFC 9293 §3.5, figure 7).
             self.state = State::SynReceived;
             self.syn_due = true;
         }
@@ -188,7 +188,7 @@ impl Tcb {
         believed
     }
 
-    /// PAWS (RFC 7323 §5). After a long silence the peer's clock may have gone half round (§5.5).
+    /// PAWS (RFC 7323 §5). After a long silence the peer's clock may have gone through half of its range (§5.5).
     fn is_stale(&self, now: Time, segment: &Segment) -> bool {
         self.agreed.timestamps
             && now.since(self.clock.recent_at) < RECENT_FOR
@@ -196,10 +196,10 @@ impl Tcb {
             && segment.options.timestamps.is_some_and(|t| Serial(t.value).before(Serial(self.clock.recent)))
     }
 
-    /// The right edge of what may arrive.
+    /// Right edge of the acceptable positions.
     fn edge(&self) -> u64 {
-        // A connection's window bounds data sequence numbers; subflow bytes may exceed it by what is sent again, but
-        // not without end.
+        // A connection's window bounds data sequence numbers. Subflow bytes may exceed it by retransmitted data, but
+        // not without limit.
         if self.shared_window {
             self.receiver.nxt + 4 * self.config.receive_buffer + (1 << 16)
         } else {
@@ -207,15 +207,15 @@ impl Tcb {
         }
     }
 
-    /// RFC 9293 §3.4, the four cases of the acceptability test. A position before the first data byte has wrapped.
+    /// The four cases of the acceptability test (RFC 9293 §3.4). A position before the first data byte has wrapped.
     fn is_acceptable(&self, start: u64, segment: &Segment) -> bool {
         let (nxt, edge) = (self.receiver.nxt as i64, self.edge() as i64);
         let start = start as i64;
         match i64::from(segment.sequence_len()) {
-            // RFC 9293 §3.10.7.4 refuses what is at the right edge. But that is where the acknowledgements of an end come from
-            // that has filled the window, and if both have, neither would ever hear the other.
+            // RFC 9293 §3.10.7.4 rejects a segment at the right edge. But an end that has filled the window sends its
+            // acknowledgements from there; if both ends have, neither would ever process the other's.
             0 => start == nxt || (nxt < start && start <= edge),
-            // What begins before the first byte of data is no data of this connection.
+            // A segment that begins before the first byte of data contains no data of this connection.
             len => start >= 0 && start + len > nxt && (start < edge || start == nxt),
         }
     }
@@ -226,7 +226,7 @@ impl Tcb {
         }
         if self.state == State::SynReceived && segment.flags.contains(Flags::SYN) {
             if segment.flags.contains(Flags::ACK) && segment.ack == self.first {
-                self.establish(context, segment); // both opened at once, and this answers our SYN
+                self.establish(context, segment); // simultaneous open; this segment answers our SYN
                 self.receiver.ack_now();
             } else {
                 self.syn_due = true; // our SYN/ACK was lost
@@ -242,7 +242,7 @@ impl Tcb {
         }
         let end = start.wrapping_add(u64::from(segment.payload.len));
         if segment.payload.len > 0 && end <= self.receiver.nxt && start <= end {
-            // A duplicate: RFC 2883 has it reported.
+            // RFC 2883: a duplicate is reported.
             let limit = self.edge();
             self.counters.bytes_received += u64::from(segment.payload.len);
             self.receiver.store(context.now, &self.config, segment, (start, limit));
@@ -253,7 +253,7 @@ impl Tcb {
         }
     }
 
-    /// RFC 5961: has the peer prove itself, at most so often (§7).
+    /// Sends a challenge ACK (RFC 5961), at most one per `CHALLENGE_INTERVAL` (§7).
     fn challenge(&mut self, now: Time) {
         if now >= self.timers.challenge_from {
             self.timers.challenge_from = now + CHALLENGE_INTERVAL;
@@ -305,13 +305,13 @@ impl Tcb {
 
     fn update_window(&mut self, now: Time, (start, ack): (u64, u64), segment: &Segment) {
         let (set_start, set_ack) = self.peer.set_by;
-        // A segment that acknowledges more is newer, also when its data was sent before; and the window counts from
-        // what it acknowledges.
+        // A segment with a higher acknowledgement number is newer, also when its data was sent before. The window
+        // counts from the acknowledgement number.
         if ack > self.una || start > set_start || (start == set_start && ack >= set_ack) {
             let opens = self.peer.bytes == 0 && segment.window > 0;
             self.peer.bytes = u64::from(segment.window) << self.agreed.send_shift;
             if opens && !self.board.is_empty() {
-                // What was sent again to the closed window says nothing about the path.
+                // A retransmission into the closed window gives no information about the path.
                 self.attempts = 0;
                 self.rtt.reset_backoff();
                 self.timers.retransmit = Some(now + self.rtt.rto());
@@ -349,7 +349,7 @@ impl Tcb {
             }
             news.delivered += acked.delivered;
             news.original = acked.original;
-            // RFC 8985 §6.2 step 2: the echo may say that the original arrived and not the retransmission.
+            // RFC 8985 §6.2 step 2: the echo may show that the original arrived and not the retransmission.
             let original = |sent| self.echoes_before(segment.options.timestamps, sent);
             if let Some(latest) = acked.latest.filter(|&(sent, _, again)| !(again && original(sent))) {
                 self.rack.delivered(context.now, latest, &self.rtt);
@@ -404,8 +404,8 @@ impl Tcb {
         }
     }
 
-    /// Nothing is on its way or in doubt, so that an acknowledgement that acknowledges nothing has nothing to say: what comes
-    /// with it is data of the peer's.
+    /// Nothing is in flight or in doubt. An acknowledgement that acknowledges nothing then carries no information: it
+    /// merely accompanies the peer's data.
     fn expects_nothing(&self) -> bool {
         self.board.is_empty()
             && self.phase == RecoveryPhase::Open
@@ -429,7 +429,7 @@ impl Tcb {
             && self.agreed.timestamps
             && echo != 0
         {
-            // RFC 7323 §4: the echo tells transmissions apart, at the resolution of its clock.
+            // The echo distinguishes transmissions (RFC 7323 §4), at the resolution of its clock.
             let elapsed = self.clock_value(context.now).wrapping_sub(echo).max(1);
             if elapsed < 1 << 20 {
                 self.rtt.sample_of(Duration::from_millis(u64::from(elapsed)), expected);
@@ -445,7 +445,7 @@ impl Tcb {
         for (index, &(left, right)) in blocks.iter().enumerate() {
             let (left, right) = (self.send_position(left), self.send_position(right));
             if left >= right || right > self.nxt {
-                continue; // not a block, or about what was never sent; a wrapped position is huge
+                continue; // not a block, or one of unsent data; a wrapped position is huge
             }
             let within_next = blocks
                 .get(index + 1)

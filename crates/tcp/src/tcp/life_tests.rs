@@ -1,4 +1,4 @@
-//! Peers that live and say nothing new, and peers that do not live: closed windows, keep-alives, user timeouts.
+//! Closed windows, keep-alives and user timeouts, with silent peers and dead peers.
 
 use super::hostile_tests::{established, forge};
 use super::{Config, Connection, State};
@@ -9,12 +9,12 @@ use anabranch_wire::tcp::Timestamps;
 
 const HOUR: f64 = 3600.0;
 
-/// Nothing gets through any more.
+/// No packet arrives any more.
 fn cut(pair: &mut Pair<Connection>) {
     pair.wires.values_mut().for_each(|wire| wire.up = false);
 }
 
-/// Says for the server that its window is closed, to the client.
+/// Announces the server's closed window to the client.
 fn shut(pair: &mut Pair<Connection>) {
     let acknowledged = pair.ends[0].block().acknowledged() as u32;
     let first = pair.ends[0].block().first;
@@ -24,7 +24,7 @@ fn shut(pair: &mut Pair<Connection>) {
     });
 }
 
-/// For so long everything that the client sends is answered by a server that keeps its window closed.
+/// For `seconds`, a server that keeps its window closed answers every segment of the client.
 fn shut_out(pair: &mut Pair<Connection>, seconds: f64) {
     let end = pair.now + Duration::from_secs_f64(seconds);
     let mut answered = pair.log.len();
@@ -41,7 +41,7 @@ fn state(pair: &Pair<Connection>) -> State {
 }
 
 #[test]
-fn a_window_closed_over_data_that_had_left_ends_nothing() {
+fn window_closed_over_sent_data_keeps_connection() {
     let mut pair = established(&Config::default(), 1000);
     cut(&mut pair);
     pair.ends[0].write(pair.now, Write::bytes(20_000));
@@ -49,7 +49,7 @@ fn a_window_closed_over_data_that_had_left_ends_nothing() {
     shut(&mut pair);
     shut_out(&mut pair, HOUR);
     assert_eq!(state(&pair), State::Established);
-    // It opens again: the transfer goes on at once.
+    // The window opens again: the transfer continues at once.
     pair.wires.values_mut().for_each(|wire| wire.up = true);
     let (first, acknowledged) = (pair.ends[0].block().first, pair.ends[0].block().acknowledged() as u32);
     forge(&mut pair, 1, |segment| segment.ack = first.add(acknowledged));
@@ -68,7 +68,7 @@ fn a_fin_at_a_closed_window_ends_nothing() {
 }
 
 #[test]
-fn a_peer_that_died_behind_a_closed_window_is_noticed() {
+fn dead_peer_behind_closed_window_is_detected() {
     for outstanding in [false, true] {
         let mut pair = established(&Config::default(), 1000);
         cut(&mut pair);
@@ -88,19 +88,19 @@ fn a_peer_that_died_behind_a_closed_window_is_noticed() {
 }
 
 #[test]
-fn keep_alives_tell_a_silent_peer_from_a_dead_one() {
+fn keep_alives_distinguish_silent_and_dead_peers() {
     let config = Config { keepalive: Some(Duration::from_secs(10)), ..Config::default() };
     let mut pair = established(&config, 1000);
     pair.run_until(1000.0);
     assert_eq!(state(&pair), State::Established);
     let probes = pair.ends[0].report().paths[0].counters.probes;
-    assert!((40..=110).contains(&probes), "one of the two ends asks every 10 s: {probes}");
+    assert!((40..=110).contains(&probes), "one of the two ends probes every 10 s: {probes}");
     cut(&mut pair);
     pair.run_until(1085.0);
     assert_eq!(state(&pair), State::Established);
     pair.run_until(1111.0);
     assert_eq!(state(&pair), State::Closed(Reason::TimedOut));
-    // Without them nobody asks.
+    // Without keep-alives, no probe is sent.
     let mut pair = established(&Config::default(), 1000);
     cut(&mut pair);
     pair.run_until(HOUR);
@@ -108,18 +108,18 @@ fn keep_alives_tell_a_silent_peer_from_a_dead_one() {
 }
 
 #[test]
-fn a_user_timeout_ends_what_is_not_acknowledged_in_time() {
+fn user_timeout_aborts_unacknowledged_connection() {
     let config = Config { user_timeout: Some(Duration::from_secs(5)), ..Config::default() };
     let mut pair = established(&config, 1000);
     pair.run_until(100.0);
-    assert_eq!(state(&pair), State::Established, "nothing is owed");
+    assert_eq!(state(&pair), State::Established, "no data is outstanding");
     cut(&mut pair);
     pair.ends[0].write(pair.now, Write::bytes(20_000));
     pair.run_until(104.9);
     assert_eq!(state(&pair), State::Established);
     pair.run_until(105.1);
     assert_eq!(state(&pair), State::Closed(Reason::TimedOut));
-    // A closed window is no silence.
+    // A closed window is no silence of the peer.
     let mut pair = established(&config, 1000);
     cut(&mut pair);
     shut(&mut pair);
@@ -129,7 +129,7 @@ fn a_user_timeout_ends_what_is_not_acknowledged_in_time() {
 }
 
 #[test]
-fn a_thousand_syns_draw_a_few_challenges() {
+fn thousand_syns_cause_few_challenge_acks() {
     let mut pair = established(&Config::default(), 1000);
     let before = pair.log.len();
     for _ in 0..1000 {
@@ -143,14 +143,14 @@ fn a_thousand_syns_draw_a_few_challenges() {
 }
 
 #[test]
-fn after_24_days_of_silence_an_older_timestamp_is_taken() {
+fn older_timestamp_is_accepted_after_24_silent_days() {
     for (days, taken) in [(23, 1000), (25, 2000)] {
         let mut pair = established(&Config::default(), 1000);
         pair.now += Duration::from_secs(days * 86_400);
         forge(&mut pair, 0, |segment| {
             segment.seq = segment.seq.add(1000);
             segment.payload = anabranch_wire::Payload::new(1000, 1000);
-            let Timestamps { value, echo } = segment.options.timestamps.expect("they were agreed upon");
+            let Timestamps { value, echo } = segment.options.timestamps.expect("negotiated");
             segment.options.timestamps = Some(Timestamps { value: value.wrapping_sub(1000), echo });
         });
         pair.settle();

@@ -1,11 +1,11 @@
-//! The numbers that a connection begins with. An outsider can guess none of them, nor tell one from another.
+//! Initial numbers of a connection. An outsider can neither guess one of them nor derive one from another.
 
 use anabranch_base::time::Time;
 use anabranch_endpoint::Secrets;
 use anabranch_wire::seq::Serial;
 use core::net::{IpAddr, SocketAddr};
 
-/// The ends of a connection as a host keys its numbers: the local one, and the remote one.
+/// The endpoints that key a connection's numbers: the local one, and the remote one.
 pub type Tuple = (SocketAddr, SocketAddr);
 
 fn bytes(at: SocketAddr) -> [u8; 18] {
@@ -27,26 +27,26 @@ fn low32(hash: [u8; 32]) -> u32 {
     u32::from_be_bytes([hash[28], hash[29], hash[30], hash[31]])
 }
 
-/// The initial sequence number (RFC 6528 §3): a clock that ticks every 4 µs, plus a keyed hash of the two ends. So the
-/// numbers of one pair of ends rise from connection to connection, and those of one pair say nothing of another's.
+/// The initial sequence number (RFC 6528 §3): a clock that ticks every 4 µs, plus a keyed hash of the two endpoints.
+/// So the numbers of one pair rise from connection to connection, and do not reveal those of another pair.
 pub fn initial_sequence(secrets: &Secrets, now: Time, ends: Tuple) -> Serial {
     let clock = (now.as_nanos() / 4_000) as u32;
     Serial(low32(keyed(secrets, b"tcp sequence", ends)).wrapping_add(clock))
 }
 
-/// What is added to the millisecond clock of timestamps: the same for every connection between two ends, so that theirs
-/// rise from one to the next (RFC 6191 §3), and nothing that tells how long this host has been up.
+/// Offset added to the millisecond clock of timestamps. It is the same for every connection between two endpoints, so
+/// that their timestamps rise from one connection to the next (RFC 6191 §3). It hides the uptime of this host.
 pub fn timestamp_offset(secrets: &Secrets, ends: Tuple) -> u32 {
     low32(keyed(secrets, b"tcp timestamps", ends))
 }
 
-/// A source of secrets of its own for the connection that begins between two ends at this moment.
+/// A separate source of secrets for the connection that begins between two endpoints at this moment.
 pub(crate) fn of_connection(secrets: &Secrets, now: Time, (local, remote): Tuple) -> Secrets {
     let parts: [&[u8]; 4] = [b"connection", &bytes(local), &bytes(remote), &now.as_nanos().to_be_bytes()];
     Secrets::new(secrets.keyed(&parts))
 }
 
-/// What a block is given to begin with.
+/// Initial numbers of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
     /// Sequence number of the SYN.
@@ -56,7 +56,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Those of a connection between these ends that begins now.
+    /// The initial numbers of a connection between these endpoints that begins now.
     pub fn new(secrets: &Secrets, now: Time, ends: Tuple) -> Self {
         Self { sequence: initial_sequence(secrets, now, ends), timestamps: timestamp_offset(secrets, ends) }
     }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn sequence_numbers_rise_by_one_every_four_microseconds() {
+    fn initial_sequence_number_rises_every_4_microseconds() {
         let secrets = Secrets::new([3; 32]);
         let at = |micros| initial_sequence(&secrets, Time::ZERO + Duration::from_micros(micros), ends(1));
         assert_eq!(at(4_000).0.wrapping_sub(at(0).0), 1_000);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_of_ends_and_each_host_has_numbers_of_its_own() {
+    fn numbers_differ_by_endpoints_and_by_host() {
         let (one, other) = (Secrets::new([3; 32]), Secrets::new([4; 32]));
         let (a, b) = (Numbers::new(&one, Time::ZERO, ends(1)), Numbers::new(&one, Time::ZERO, ends(2)));
         let c = Numbers::new(&other, Time::ZERO, ends(1));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_draws_from_a_source_of_its_own() {
+    fn connections_draw_from_separate_sources() {
         let secrets = Secrets::new([3; 32]);
         let draw = |nanos, port| of_connection(&secrets, Time::from_nanos(nanos), ends(port)).next_u64();
         assert_eq!(draw(5, 1), draw(5, 1));

@@ -1,5 +1,5 @@
-//! What a block sends, in order of urgency: resets and handshake, retransmissions, new data, and what is left (FIN,
-//! probes, bare acknowledgements).
+//! Output of a block in order of urgency: resets and handshake, retransmissions, new data, and the rest (FIN, probes,
+//! bare acknowledgements).
 
 use super::input::window_shift;
 use super::phase::RecoveryPhase;
@@ -25,7 +25,7 @@ impl Tcb {
         self.reset.is_some() || self.syn_due || retransmits
     }
 
-    /// Resets, handshake segments and retransmissions: what comes before new data.
+    /// Returns resets, handshake segments and retransmissions, which precede new data.
     pub fn poll_urgent(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         if let Some((seq, ack)) = self.reset.take() {
             return Some(self.reset_segment(seq, ack));
@@ -63,7 +63,7 @@ impl Tcb {
         (self.una + self.peer.bytes).saturating_sub(self.nxt)
     }
 
-    /// RFC 5681 §4.1.
+    /// Restart of the congestion window after idle time (RFC 5681 §4.1).
     fn restart_if_idle(&mut self, context: &mut Context<'_>) {
         let (now, path) = (context.now, self.path);
         if self.board.is_empty()
@@ -84,7 +84,7 @@ impl Tcb {
         let mut room = self.sendable(context);
         let peer_room = self.peer_room();
         if room == 0 && self.rate.as_ref().is_some_and(|rate| rate.deadline().is_some()) && !self.probe_due {
-            return 0; // until the pacer lets it go
+            return 0; // until the pacer releases it
         }
         if room < wanted && self.tail_probe_due() && peer_room >= wanted {
             room = wanted;
@@ -140,7 +140,7 @@ impl Tcb {
         packet
     }
 
-    /// Books new sequence numbers as sent.
+    /// Records new sequence numbers as sent.
     fn record(&mut self, context: &mut Context<'_>, len: u32, fin: bool) {
         self.board.push(self.nxt, len, fin, context.now);
         self.rate_sent(context, (self.nxt, len), false);
@@ -169,8 +169,8 @@ impl Tcb {
         self.is_synchronised() && (at_once || (idle && once_idle))
     }
 
-    /// What is left when there is no urgent segment and no data to send now: probes, FIN, doubtful segments, a bare
-    /// acknowledgement. `idle` means that the owner has no new data at all.
+    /// Returns the other segments when there is no urgent segment and no data to send now: probes, FIN, doubtful
+    /// segments, a bare acknowledgement. `idle` means that the owner has no new data at all.
     pub fn poll_rest(&mut self, context: &mut Context<'_>, idle: bool) -> Option<Packet> {
         if !self.has_rest(idle) {
             return None;
@@ -199,7 +199,8 @@ impl Tcb {
             return Some(self.retransmit(context, index));
         }
         if self.probe_due {
-            // One before the window: unacceptable on purpose, so that the peer must answer (RFC 9293 §3.8.6.1).
+            // A position before the window: unacceptable on purpose, so that the peer must answer (RFC 9293
+            // §3.8.6.1).
             self.probe_due = false;
             self.counters.probes += 1;
             let at = self.una.wrapping_sub(1);
@@ -211,7 +212,7 @@ impl Tcb {
         None
     }
 
-    /// RFC 6675 `NextSeg` rules 3 and 4, once there is no new data to clock out acknowledgements with.
+    /// Rules 3 and 4 of RFC 6675 `NextSeg`, once there is no new data to clock out acknowledgements with.
     fn next_rescue(&mut self, context: &Context<'_>) -> Option<usize> {
         let RecoveryPhase::Recovery { until, rescued } = self.phase else { return None };
         if !self.agreed.sack
@@ -267,7 +268,7 @@ impl Tcb {
         ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.clock.offset)
     }
 
-    /// A segment at `position` with acknowledgement, window, timestamps and as many SACK blocks as fit beside
+    /// A segment at `position` with acknowledgement, window, timestamps and as many SACK blocks as fit in addition to
     /// `payload` bytes and the owner's options.
     fn base(&mut self, context: &Context<'_>, position: u64, payload: u32) -> Packet {
         let mut packet = self.blank(self.first.add(position as u32), Flags::ACK);
@@ -286,8 +287,8 @@ impl Tcb {
         if self.agreed.sack && self.receiver.has_news() {
             let limit = self.mtu.saturating_sub(self.header()).min(self.peer_mss);
             let space = MAX_OPTIONS.min(limit.saturating_sub(payload)).saturating_sub(taken);
-            // Two bytes of padding, kind and length, then eight bytes a block. Without payload padding is left out where that
-            // makes room for a block more.
+            // Two bytes of padding, kind and length, then eight bytes a block. Without payload, padding is omitted if
+            // that makes room for one more block.
             let spare = if payload > 0 { 0 } else { 2 * (1 + u32::from(self.agreed.timestamps)) };
             segment.options.sack =
                 self.receiver.sack_blocks(((space + spare).saturating_sub(4) / 8) as usize);
@@ -299,7 +300,7 @@ impl Tcb {
         packet
     }
 
-    /// The window field. A window of one's own never shrinks and opens in useful steps only (RFC 9293 §3.8.6.2.2).
+    /// The window field. An advertised window never shrinks and opens in useful steps only (RFC 9293 §3.8.6.2.2).
     fn advertise(&mut self, receive_window: u64) -> u16 {
         let mut window = receive_window;
         if !self.shared_window {
@@ -355,8 +356,8 @@ impl Tcb {
         packet
     }
 
-    /// A packet with nothing but its addresses, ports, position and flags. It is filled in place: a packet is large, and
-    /// copying one that was just written costs more than writing it.
+    /// A packet that contains only addresses, ports, position and flags. It is filled in place: a packet is large,
+    /// and copying one that was just written costs more than writing it.
     fn blank(&self, seq: Serial, flags: Flags) -> Packet {
         let body = Body::Tcp(Segment {
             source_port: self.local.port(),
@@ -369,7 +370,7 @@ impl Tcb {
     }
 }
 
-/// The segment of a packet of this module's making.
+/// The segment of a packet that this module created.
 pub(crate) fn segment_of(packet: &mut Packet) -> &mut Segment {
     match &mut packet.body {
         Body::Tcp(segment) => segment,

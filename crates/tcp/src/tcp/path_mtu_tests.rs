@@ -1,4 +1,4 @@
-//! Paths that take smaller packets than their interface, and messages that say so, true ones and forged ones.
+//! Paths with a smaller MTU than their interface, and genuine and forged messages about it.
 
 use super::tests::{CLIENT, SERVER, pair};
 use super::{Config, Connection, Recovery, State};
@@ -10,7 +10,7 @@ use core::net::SocketAddr;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// As a router quotes a packet.
+/// The quote of a packet in a router's message.
 fn quote(packet: &Packet) -> Quote {
     let Body::Tcp(segment) = &packet.body else { panic!("not TCP: {packet:?}") };
     Quote {
@@ -21,7 +21,8 @@ fn quote(packet: &Packet) -> Quote {
     }
 }
 
-/// From `start` on a router drops the client's packets longer than `mtu`, and names that MTU if it `says` so.
+/// From `start` on, a router drops the client's packets longer than `mtu`. Its message contains that MTU if `says` is
+/// set.
 struct Router {
     dropped: Rc<RefCell<Vec<Quote>>>,
     says: Option<u32>,
@@ -41,7 +42,7 @@ impl Router {
         Self { dropped, says }
     }
 
-    /// Runs until the client has sent everything and the server has it, or the time is up.
+    /// Runs until the client has sent everything and the server has received it, or until the time limit.
     fn transfer(&self, pair: &mut Pair<Connection>, size: u64, seconds: f64) -> bool {
         let mut at = pair.now.as_secs_f64();
         while at < seconds {
@@ -62,7 +63,7 @@ impl Router {
 }
 
 #[test]
-fn a_path_that_narrows_costs_neither_a_timeout_nor_window() {
+fn narrowed_path_costs_neither_timeout_nor_window() {
     for recovery in [Recovery::Sack, Recovery::Prr, Recovery::Rack] {
         // The receive window keeps the queue short.
         let config = Config { recovery, receive_buffer: 30_000, ..Config::default() };
@@ -78,23 +79,23 @@ fn a_path_that_narrows_costs_neither_a_timeout_nor_window() {
         assert_eq!((after.counters.timeouts, after.counters.recoveries), (0, 0), "{recovery:?}");
         assert!(after.cwnd >= before.cwnd && after.ssthresh == before.ssthresh, "{recovery:?}");
         let long = pair.log[sent..].iter().filter(|(_, end, p)| *end == 0 && p.wire_len() > 1000);
-        assert!(long.count() > 0, "something was on the way");
+        assert!(long.count() > 0, "full-sized packets were in flight");
         assert!(pair.log.last().is_some_and(|(_, _, p)| p.wire_len() <= 1000));
     }
 }
 
 #[test]
-fn a_router_that_does_not_say_its_mtu_is_found_out_by_the_plateaus() {
+fn plateaus_find_the_mtu_that_a_router_omits() {
     let mut pair = pair(&Config::default(), Wire::new(10));
     assert!(!pair.send_file(500_000, 0.3));
     let router = Router::before(&mut pair, 1400, Some(0));
     assert!(router.transfer(&mut pair, 500_000, 5.0));
-    // RFC 1191 §7.1: from 1500 to 1492, and on to 1006.
+    // RFC 1191 §7.1: from 1500 down to 1492, then to 1006.
     assert_eq!(pair.ends[0].report().paths[0].mss, 1006 - 52);
 }
 
 #[test]
-fn only_a_quoted_number_in_flight_is_believed_and_no_mtu_below_the_least() {
+fn icmp_needs_number_in_flight_and_minimum_mtu() {
     let mut pair = pair(&Config::default(), Wire::new(50));
     pair.run_until(0.3);
     pair.ends[0].write(pair.now, Write::bytes(10_000));
@@ -112,7 +113,7 @@ fn only_a_quoted_number_in_flight_is_believed_and_no_mtu_below_the_least() {
     }
     let elsewhere = Quote { remote: SocketAddr::new(SERVER, 80), ..genuine };
     assert_eq!(tell(&mut pair, elsewhere, 576), 1448);
-    assert_eq!(tell(&mut pair, genuine, 9000), 1448, "a larger one is none");
+    assert_eq!(tell(&mut pair, genuine, 9000), 1448, "a larger MTU is ignored");
     assert_eq!(tell(&mut pair, genuine, 100), 552 - 52);
     pair.run_until(1.0);
     assert_eq!((pair.sinks[1].delivered, pair.ends[0].report().paths[0].counters.timeouts), (10_000, 0));
@@ -134,7 +135,7 @@ fn a_black_hole_is_found_by_smaller_segments() {
 }
 
 #[test]
-fn the_interface_decides_how_long_packets_may_be_until_it_says_otherwise() {
+fn interface_mtu_limits_packets_until_it_changes() {
     let mut pair = pair(&Config::default(), Wire::new(10));
     pair.run_until(0.1);
     for (up, mtu, mss) in
@@ -147,7 +148,7 @@ fn the_interface_decides_how_long_packets_may_be_until_it_says_otherwise() {
 }
 
 #[test]
-fn a_closed_port_refuses_and_a_host_out_of_reach_is_named_in_the_end() {
+fn icmp_unreachable_decides_reason_of_failed_open() {
     let dead = || pair(&Config { syn_retries: 1, ..Config::default() }, Wire { up: false, ..Wire::new(10) });
     let tell = |pair: &mut Pair<Connection>, what, off: u32| {
         let quote = quote(&pair.log[0].2);
@@ -167,7 +168,7 @@ fn a_closed_port_refuses_and_a_host_out_of_reach_is_named_in_the_end() {
         pair.run_until(60.0);
         assert_eq!(pair.ends[0].block().state(), State::Closed(expected), "{what:?} {off}");
     }
-    // Once it is established nothing of the kind ends it (RFC 5461 §4).
+    // After establishment no such message ends the connection (RFC 5461 §4).
     let mut living = pair(&Config::default(), Wire::new(10));
     living.run_until(0.1);
     living.ends[0].write(living.now, Write::bytes(5000));

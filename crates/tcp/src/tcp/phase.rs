@@ -1,6 +1,6 @@
-//! Where a sender stands between losses, and what it counts there.
+//! Phase of a sender between losses, and its counters in that phase.
 
-/// What an acknowledgement brought.
+/// Effects of one acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckNews {
     /// Sequence numbers by which the cumulative acknowledgement advanced.
@@ -13,18 +13,18 @@ pub(super) struct AckNews {
     pub duplicate: Option<(u64, u64)>,
 }
 
-/// How far F-RTO has come after a timeout (RFC 5682 §3.1).
+/// Progress of F-RTO after a timeout (RFC 5682 §3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frto {
-    /// The lowest segment was sent again; the first acknowledgement decides what follows.
+    /// The lowest segment was retransmitted; the first acknowledgement decides the next step.
     First,
-    /// New data goes out in place of further retransmissions; its acknowledgement tells.
+    /// New data is sent in place of further retransmissions; its acknowledgement decides.
     NewData,
-    /// It has told, or could not.
+    /// The decision has been made, or was impossible.
     Over,
 }
 
-/// Where the sender stands between losses.
+/// Phase of the sender between losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecoveryPhase {
     /// Nothing is known to be lost.
@@ -33,8 +33,8 @@ pub(super) enum RecoveryPhase {
     Recovery { until: u64, rescued: bool },
     /// After a timeout, until everything below `until` is acknowledged.
     Loss { until: u64, frto: Frto },
-    /// What was too long for the path is sent again in pieces, until everything below `until` is acknowledged. No sign of
-    /// congestion, so the window stays.
+    /// Segments too long for the path are retransmitted in pieces, until everything below `until` is acknowledged.
+    /// This is no sign of congestion, so the window stays.
     Resegmented { until: u64 },
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Prr {
     delivered: u64,
     out: u64,
     flight_at_start: u64,
-    /// Bytes that may be sent in answer to the newest acknowledgement.
+    /// Bytes that may be sent in response to the newest acknowledgement.
     pub allowance: u64,
 }
 
@@ -53,7 +53,7 @@ impl Prr {
         Self { flight_at_start: flight.max(1), ..Self::default() }
     }
 
-    /// Updates the allowance; `safe` means the acknowledgement advanced and showed no further loss.
+    /// Updates the allowance; `safe` means that the acknowledgement advanced and showed no further loss.
     pub(super) fn on_ack(&mut self, delivered: u64, safe: bool, (pipe, threshold, mss): (u64, u64, u64)) {
         if delivered == 0 {
             return;
@@ -69,7 +69,7 @@ impl Prr {
         self.allowance = if self.out == 0 && allowance == 0 { mss } else { allowance };
     }
 
-    /// `len` bytes left.
+    /// `len` bytes were sent.
     pub(super) fn sent(&mut self, len: u64) {
         self.out += len;
         self.allowance = self.allowance.saturating_sub(len);
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prr_sends_in_proportion_to_what_is_delivered() {
+    fn prr_sends_in_proportion_to_delivered_bytes() {
         // 20 segments of 100 bytes in flight, threshold 10: every second delivery sends one.
         let mut prr = Prr::start(2000);
         let mut out = 0;
@@ -96,7 +96,7 @@ mod tests {
             }
         }
         assert_eq!(out, 5);
-        // Below the threshold it may send what was delivered and not replaced, 600 so far, and one segment more.
+        // Below the threshold the allowance is the bytes delivered and not replaced, 600 here, and one segment more.
         prr.on_ack(100, true, (200, 1000, 100));
         assert_eq!(prr.allowance, 700);
         // But never beyond the threshold.

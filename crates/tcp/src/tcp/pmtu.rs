@@ -1,4 +1,4 @@
-//! The path MTU (RFC 1191, RFC 8201), and what else the network says of a connection's packets.
+//! The path MTU (RFC 1191, RFC 8201), and other ICMP messages about a connection's packets.
 
 use super::phase::RecoveryPhase;
 use super::tcb::{Context, State, Tcb};
@@ -6,27 +6,27 @@ use anabranch_base::time::Duration;
 use anabranch_endpoint::endpoint::{Reason, Unreachable};
 use anabranch_wire::seq::Serial;
 
-/// A smaller path MTU is not believed. IPv6 has none (RFC 8200 §5); with IPv4 it is Linux's `min_pmtu`, below which more
-/// would go into headers than a forged message should cost.
+/// A smaller path MTU is not accepted. IPv6 has none (RFC 8200 §5); for IPv4 this is Linux's `min_pmtu`, below which
+/// a forged message would cause too much overhead of headers.
 const LEAST: [u32; 2] = [552, 1280];
 
-/// What routers that do not tell their MTU are likely to have (RFC 1191 §7.1).
+/// Likely MTUs of routers whose messages contain none (RFC 1191 §7.1).
 const PLATEAUS: [u32; 10] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68];
 
 /// After this long a path may have become wider (RFC 1191 §6.3, RFC 8201 §5.3).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 
-/// So many timeouts in a row of a full-sized segment make a black hole (Linux's `tcp_retries1`).
+/// Consecutive timeouts of a full-sized segment after which a black hole is assumed (Linux's `tcp_retries1`).
 const BLACK_HOLE: u32 = 3;
 
 /// Largest payload that is tried in a black hole (Linux's `tcp_base_mss`).
 const BASE_MSS: u32 = 1024;
 
 impl Tcb {
-    /// A router dropped the segment that began with this sequence number, because it was longer than `mtu`; zero if the
-    /// router does not say.
+    /// A router dropped the segment that began with this sequence number, because it was longer than `mtu`; zero if
+    /// the message contains no MTU.
     pub fn on_packet_too_big(&mut self, context: &mut Context<'_>, number: Serial, mtu: u32) {
-        // Who does not see the segments cannot know which numbers are in flight (RFC 5927 §4.1).
+        // An off-path attacker does not know which sequence numbers are in flight (RFC 5927 §4.1).
         if !self.is_synchronised() || !self.is_in_flight(number) {
             return;
         }
@@ -35,7 +35,7 @@ impl Tcb {
             self.lower_mtu(context, mtu, from);
             return;
         }
-        // Of what left in one flight each tells the same, and the first has been heeded.
+        // Each packet of one flight may cause such a message without an MTU; only the first one counts.
         let settled = self.rtt.srtt().unwrap_or(Duration::ZERO);
         if self.timers.raise_mtu.is_none_or(|raise| context.now + RAISE_AFTER >= raise + settled) {
             let plateau = PLATEAUS.into_iter().find(|&plateau| plateau < self.mtu);
@@ -47,7 +47,7 @@ impl Tcb {
         (self.una..self.nxt).contains(&self.send_position(number))
     }
 
-    /// Packets longer than this do not get through, and those from position `from` on have not.
+    /// Packets longer than `mtu` do not pass, and those from position `from` on did not.
     fn lower_mtu(&mut self, context: &mut Context<'_>, mtu: u32, from: u64) {
         let mtu = mtu.max(LEAST[usize::from(!self.local.is_ipv4())]);
         if mtu < self.mtu {
@@ -56,8 +56,8 @@ impl Tcb {
         }
     }
 
-    /// Packets on the path may be so long. What is in flight in longer ones, from position `from` on, is lost, and no sign
-    /// of congestion. What left before has passed, or a message of its own will come.
+    /// Sets the path MTU. Longer packets in flight from position `from` on are lost, which is no sign of congestion.
+    /// Packets sent before have passed, or cause a message themselves.
     fn set_path_mtu(&mut self, context: &mut Context<'_>, mtu: u32, from: u64) {
         let mss = self.mss;
         self.mtu = mtu;
@@ -71,7 +71,7 @@ impl Tcb {
         }
     }
 
-    /// The interface's MTU is another. What is known of a narrower path stays.
+    /// Changes the interface's MTU. A narrower MTU known for the path stays.
     pub fn set_interface_mtu(&mut self, context: &mut Context<'_>, mtu: u32) {
         self.interface_mtu = mtu;
         if mtu < self.mtu || self.timers.raise_mtu.is_none() {
@@ -84,14 +84,14 @@ impl Tcb {
         self.interface_mtu
     }
 
-    /// The path may have become wider: full-sized packets find out.
+    /// The path may have become wider: full-sized packets test it.
     pub(super) fn raise_mtu(&mut self, context: &mut Context<'_>) {
         self.timers.raise_mtu = None;
         self.set_path_mtu(context, self.interface_mtu, self.una);
     }
 
-    /// The timer ran out again. A router that drops what is too long without a word makes it run out for full-sized
-    /// segments only (RFC 2923 §2.1); smaller ones show whether that is so (as Linux does with `tcp_mtu_probing`).
+    /// The timer ran out repeatedly. If a router silently drops packets that are too long, only full-sized segments
+    /// time out (RFC 2923 §2.1). Smaller segments test for that (as Linux does with `tcp_mtu_probing`).
     pub(super) fn suspect_black_hole(&mut self, context: &mut Context<'_>) {
         let full = !self.board.is_empty() && self.board.get(0).len >= self.mss;
         if self.config.black_hole_detection && self.attempts >= BLACK_HOLE && full {
@@ -100,8 +100,8 @@ impl Tcb {
         }
     }
 
-    /// The segment that began with this sequence number did not reach its destination. That ends an attempt to connect
-    /// if it will not be otherwise the next time, and is kept in mind in any other case (RFC 1122 §4.2.3.9, RFC 5461).
+    /// The segment that began with this sequence number did not reach its destination. An unreachable port or
+    /// protocol ends an attempt to connect; any other case is only recorded (RFC 1122 §4.2.3.9, RFC 5461).
     pub fn on_unreachable(&mut self, number: Serial, what: Unreachable) {
         let connecting = self.state == State::SynSent && number == self.first.sub(1);
         match what {
@@ -110,7 +110,7 @@ impl Tcb {
         }
     }
 
-    /// Why a connection ends that nobody answers any more.
+    /// Why a connection ends whose peer no longer answers.
     pub(super) fn silence(&self) -> Reason {
         if self.unreachable { Reason::Unreachable } else { Reason::TimedOut }
     }

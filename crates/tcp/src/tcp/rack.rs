@@ -1,5 +1,5 @@
-//! The state of RACK-TLP (RFC 8985): losses by time instead of by counting, and probes for the tail. What a connection
-//! does with it is in `time_based.rs`.
+//! State of RACK-TLP (RFC 8985): loss detection by time instead of by counting, and probes for the tail.
+//! `time_based.rs` applies it to a connection.
 //!
 //! Segments are also queued in the order in which they were last sent. Detection looks only at the head of that queue,
 //! so a segment costs one look-up whether it is lost, delivered or sent again.
@@ -55,20 +55,20 @@ impl Rack {
         }
     }
 
-    /// What was agreed upon lets it work, or not: it goes by SACK (RFC 8985 §4).
+    /// Enables RACK-TLP if SACK, which it requires, was negotiated (RFC 8985 §4).
     pub fn enable(&mut self, enabled: bool) {
         self.enabled = enabled;
     }
 
-    /// Segments that were believed lost are in flight: when each left and where it begins, oldest first. All left before
-    /// those in the queue, or they would not have been lost.
+    /// Segments that were believed lost are in flight: `segments` contains the send time and the position of each,
+    /// oldest first. All were sent before those in the queue, or they would not have been marked lost.
     pub fn restored(&mut self, segments: Vec<(Time, u64)>) {
         if self.enabled {
             segments.into_iter().rev().for_each(|segment| self.order.push_front(segment));
         }
     }
 
-    /// A segment left (again).
+    /// A segment was sent (again).
     pub fn sent(&mut self, now: Time, start: u64) {
         if self.enabled {
             self.order.push_back((now, start));
@@ -113,7 +113,7 @@ impl Rack {
         }
     }
 
-    /// Everything is about to be sent again.
+    /// Everything is about to be retransmitted.
     pub fn timed_out(&mut self) {
         self.order.clear();
         self.probe = None;

@@ -1,4 +1,4 @@
-//! Rate samples and pacing: what a block tells a control that wants them, and where the pacer holds it back.
+//! Rate samples for congestion controls that use them, and pacing of a block.
 
 use super::tcb::{Context, Tcb};
 use anabranch_base::time::Time;
@@ -7,14 +7,14 @@ use anabranch_multipath::shared_bottleneck::{DelaySample, RelativeDelay};
 use anabranch_wire::tcp::Timestamps;
 
 impl Tcb {
-    /// Congestion control has just been told of the path.
+    /// Congestion control has just been informed of the path.
     pub(super) fn start_rate(&mut self, context: &Context<'_>) {
         self.rate = PathRate::for_path(&*context.congestion, self.path);
         self.board.log_losses(self.rate.is_some());
         self.tells_delays = context.congestion.wants_delay_samples();
     }
 
-    /// The sequence numbers `[start, start + len)` leave, `again` or for the first time.
+    /// The sequence numbers `[start, start + len)` are sent, `again` or for the first time.
     pub(super) fn rate_sent(&mut self, context: &mut Context<'_>, (start, len): (u64, u32), again: bool) {
         if let Some(rate) = &mut self.rate {
             let range = start..start + u64::from(len);
@@ -24,7 +24,7 @@ impl Tcb {
         }
     }
 
-    /// Tells of the segments that have been marked lost since it was last called.
+    /// Reports the segments that have been marked lost since the last call.
     #[inline]
     pub(super) fn tell_losses(&mut self, context: &mut Context<'_>) {
         if let Some(rate) = &mut self.rate {
@@ -34,7 +34,7 @@ impl Tcb {
         }
     }
 
-    /// An acknowledgement has been dealt with; `limited` says that data up to it used the window fully.
+    /// An acknowledgement has been processed; `limited` means that data up to it used the window fully.
     pub(super) fn tell_rate(&mut self, context: &mut Context<'_>, limited: bool) {
         self.tell_losses(context);
         if let Some(rate) = &mut self.rate {
@@ -42,9 +42,12 @@ impl Tcb {
         }
     }
 
-    /// An acknowledgement of new data has arrived, and the newest segment that it acknowledges left at `sent`: tells what it
-    /// says about the path's delay. The peer stamps it when it acknowledges (RFC 7323 §3.2). What it echoes is the stamp of the
-    /// oldest segment that it has not acknowledged (§4.3), and would count in how long it waited for the newest.
+    /// Reports a sample of the path's delay to congestion control, after an acknowledgement of new data; the newest
+    /// segment that it acknowledges was sent at `sent`.
+    ///
+    /// The peer's timestamp shows when the acknowledgement was sent (RFC 7323 §3.2). The echoed timestamp is
+    /// unsuitable: it is the one of the oldest segment not yet acknowledged (§4.3), and would include the time in
+    /// which that segment waited for the newest.
     pub(super) fn tell_delay(&self, context: &mut Context<'_>, sent: Time, timestamps: Option<Timestamps>) {
         let delay = match timestamps.filter(|_| self.agreed.timestamps) {
             Some(Timestamps { value, .. }) => {
@@ -61,7 +64,7 @@ impl Tcb {
         });
     }
 
-    /// The pacer does not let a packet leave now; it is remembered that one waits.
+    /// The pacer does not permit a packet now; the pacer records that one waits.
     pub(super) fn is_paced_out(&mut self, context: &Context<'_>) -> bool {
         self.rate.as_mut().is_some_and(|rate| rate.holds_back(context.now))
     }
@@ -71,13 +74,13 @@ impl Tcb {
         self.rate.as_ref().is_some_and(|rate| rate.is_modelled())
     }
 
-    /// Congestion control is told of rates, or paces.
+    /// Congestion control uses rate samples, or paces.
     pub(crate) fn has_rate(&self) -> bool {
         self.rate.is_some()
     }
 
-    /// Nothing waits to be sent although congestion control would let it: the control should not take the rate that
-    /// follows for the network's.
+    /// Nothing waits to be sent although congestion control permits more: the following rate samples do not show the
+    /// network's rate.
     pub(crate) fn ran_dry(&mut self, context: &Context<'_>) {
         if self.rate.is_none() || self.board.waiting() > 0 {
             return;
@@ -90,7 +93,7 @@ impl Tcb {
         }
     }
 
-    /// A packet of new data could leave at once, were there one for this block.
+    /// A packet of new data could be sent at once, if this block had one.
     pub(crate) fn could_send(&self, context: &Context<'_>) -> bool {
         self.rate.as_ref().is_some_and(|rate| !rate.is_holding_back(context.now))
             && self.board.pipe() + u64::from(self.mss) <= self.allowed(context)

@@ -34,9 +34,9 @@ pub(crate) struct Receiver {
     pending: Pending,
     /// Payload bytes since the last acknowledgement sent.
     unacknowledged: u64,
-    /// Largest payload seen: what "full-sized" means to the delayed acknowledgement.
+    /// Largest payload seen, which is a "full-sized" segment for the delayed acknowledgement.
     full_sized: u32,
-    /// Largest payload of one packet: what is larger has been put together on the way (GRO) and counts as several.
+    /// Largest payload of one packet. A larger one has been merged on the way (GRO) and counts as several.
     largest: u32,
     /// The payload that arrived last, and where it starts.
     arrived: (u64, Payload),
@@ -63,7 +63,7 @@ impl Receiver {
         }
     }
 
-    /// No packet of the peer's carries more than `bytes` of payload. Sets what counts as one.
+    /// No packet of the peer carries more than `bytes` of payload; a larger payload counts as several packets.
     pub fn set_full_size(&mut self, bytes: u32) {
         self.largest = bytes;
     }
@@ -85,7 +85,7 @@ impl Receiver {
         self.ahead.covered()
     }
 
-    /// Positions of what waits for a gap to close, ascending.
+    /// Positions of out-of-order data, ascending.
     pub fn ahead(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ahead.iter()
     }
@@ -112,7 +112,7 @@ impl Receiver {
         Some((payload.part((start - first) as u32, (end - start) as u32), start))
     }
 
-    /// A segment arrives: what was kept of the last one is history.
+    /// A segment arrives: discards the list of parts kept of the previous one.
     pub fn forget_kept(&mut self) {
         self.kept.clear();
     }
@@ -150,7 +150,7 @@ impl Receiver {
             end = end.min(fin + 1);
         }
         if end <= start {
-            // Nothing of it can be kept: RFC 9293 §3.8.6.1 has it answered all the same.
+            // None of it can be kept, but RFC 9293 §3.8.6.1 requires an answer.
             self.ack_now();
             return 0;
         }
@@ -181,8 +181,8 @@ impl Receiver {
         new
     }
 
-    /// Whether the peer's stream ends at `at`, where a FIN says so. The first FIN decides, unless it contradicts what
-    /// has already arrived.
+    /// Whether the peer's stream ends at `at`, the position of a FIN. The first FIN decides, unless it contradicts
+    /// data that has already arrived.
     fn ends_at(&mut self, at: u64) -> bool {
         let possible = at >= self.nxt && self.ahead.last().is_none_or(|(_, end)| end <= at);
         if self.fin.is_none() && possible {
@@ -272,7 +272,7 @@ impl Receiver {
         }
     }
 
-    /// The delayed acknowledgement's time has come.
+    /// The delayed acknowledgement is due.
     pub fn on_timeout(&mut self, now: Time) {
         if let Pending::Delayed(at) = self.pending
             && at <= now
@@ -281,7 +281,7 @@ impl Receiver {
         }
     }
 
-    /// A segment with an acknowledgement left, advertising a window up to `edge`.
+    /// A segment with an acknowledgement was sent, advertising a window up to `edge`.
     pub fn acknowledged(&mut self, edge: u64) {
         self.pending = Pending::Nothing;
         self.unacknowledged = 0;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_block_comes_first_and_merged_ones_are_reported_once() {
+    fn sack_reports_newest_block_first_and_merges_blocks() {
         let mut r = Receiver::new();
         arrive(&mut r, 0, 1000);
         arrive(&mut r, 2000, 1000);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_of_a_segment_is_kept() {
+    fn receiver_keeps_only_new_parts_of_a_segment() {
         let mut r = Receiver::new();
         let mut kept = |start: u64, len: u32, mark: u64| {
             let segment = Segment { payload: Payload::new(mark, len), ..Segment::default() };
@@ -329,7 +329,7 @@ mod tests {
         };
         assert_eq!(kept(2000, 1000, 7), [(Payload::new(7, 1000), 2000)]);
         assert_eq!(kept(1500, 1000, 100), [(Payload::new(100, 500), 1500)]);
-        // [1500, 3000) is there: of [0, 4000) the two ends are new.
+        // [1500, 3000) has arrived: of [0, 4000) the two ends are new.
         let ends = [(Payload::new(50, 1500), 0), (Payload::new(50 + 3000, 1000), 3000)];
         assert_eq!(kept(0, 4000, 50), ends);
         assert_eq!(kept(0, 4000, 50), []);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_beyond_a_gap_is_followed_by_the_block_around_it() {
+    fn dsack_beyond_gap_precedes_enclosing_block() {
         let mut r = Receiver::new();
         arrive(&mut r, 2000, 1000);
         arrive(&mut r, 4000, 1000);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn every_second_full_segment_is_acknowledged_at_once_and_a_lone_one_after_the_delay() {
+    fn every_second_full_segment_is_acked_at_once() {
         let mut r = Receiver::new();
         arrive(&mut r, 0, 1000);
         assert!(!r.wants_ack());
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_was_put_together_on_the_way_counts_as_several() {
+    fn merged_segment_counts_as_several() {
         let mut r = Receiver::new();
         r.set_full_size(1000);
         arrive(&mut r, 0, 64_000);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fin_counts_only_once_all_data_is_there() {
+    fn fin_counts_once_all_data_has_arrived() {
         let mut r = Receiver::new();
         let mut fin = Segment { payload: Payload::new(1000, 1000), ..Segment::default() };
         fin.flags = anabranch_wire::tcp::Flags::FIN;

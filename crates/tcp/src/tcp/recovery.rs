@@ -16,7 +16,7 @@ impl Tcb {
     /// How many bytes the pipe may hold now.
     pub(super) fn allowed(&self, context: &Context<'_>) -> u64 {
         match self.phase {
-            // Without SACK each duplicate acknowledgement says that one segment has left (RFC 5681 §3.2 step 4).
+            // Without SACK each duplicate acknowledgement shows that one segment has left the network (RFC 5681 §3.2 step 4).
             RecoveryPhase::Recovery { .. } | RecoveryPhase::Open if !self.agreed.sack => {
                 context.congestion.window(self.path) + u64::from(self.duplicates) * u64::from(self.mss)
             }
@@ -30,7 +30,7 @@ impl Tcb {
         }
     }
 
-    /// Draws the consequences of an acknowledgement for loss recovery.
+    /// Applies an acknowledgement to loss recovery.
     pub(super) fn detect_loss(&mut self, context: &mut Context<'_>, news: &AckNews) {
         self.rack.note_duplicate(news.duplicate.is_some(), self.nxt);
         self.end_tail_probe(context, news);
@@ -100,27 +100,28 @@ impl Tcb {
         self.force = true;
     }
 
-    /// What of the window was in use when `una` was the first byte not acknowledged: what was in flight, or all of it if
-    /// something in flight had filled it.
+    /// Part of the window in use when `una` was the first unacknowledged byte: the bytes in flight, or the whole
+    /// window if something in flight had filled it.
     pub(super) fn window_used(&self, context: &Context<'_>, una: u64) -> u64 {
         let in_flight = self.nxt - una;
         if una < self.limited_until { in_flight.max(context.congestion.window(self.path)) } else { in_flight }
     }
 
-    /// Whether reactions to what proves to be no loss are undone: part of what [`Recovery::Rack`] stands for.
+    /// Whether reactions to spurious losses are undone, as [`Recovery::Rack`] includes.
     fn undoes(&self) -> bool {
         self.config.recovery == Recovery::Rack
     }
 
-    /// The timer ran out: whether that may prove spurious. The first timeout stands for those that repeat it, because only
-    /// what the window was before it can be restored; one that ends a fast recovery came of a loss.
+    /// Decides after a timeout whether it may prove spurious. A repeated timeout keeps the record of the first one,
+    /// because only the window before the first one can be restored. A timeout that ends a fast recovery was caused
+    /// by a loss.
     fn suspect_timeout(&mut self, repeated: bool) -> Frto {
         if !repeated {
             let fresh = self.undoes()
                 && !matches!(self.phase, RecoveryPhase::Recovery { .. } | RecoveryPhase::Loss { .. });
             self.suspect = fresh.then(|| Suspect::new(self.una, self.nxt));
         }
-        // With timestamps the first acknowledgement tells, and retransmissions need not wait.
+        // With timestamps the first acknowledgement decides, and retransmissions need not wait.
         if self.suspect.is_some() && !self.agreed.timestamps { Frto::First } else { Frto::Over }
     }
 
@@ -141,8 +142,8 @@ impl Tcb {
         self.tell_losses(context);
         self.force = true;
     }
-    /// The path works again after timeouts: what is outstanding is sent again now instead of when the timer runs out, which has
-    /// backed off. It is no timeout: it neither counts as an attempt nor doubles the timer.
+    /// Retransmits outstanding data now that the path works again after timeouts, instead of when the timer, which
+    /// has backed off, runs out. This is no timeout: it neither counts as an attempt nor doubles the timer.
     pub(crate) fn repair_now(&mut self, context: &mut Context<'_>) {
         if self.board.is_empty() || !matches!(self.phase, RecoveryPhase::Loss { .. }) {
             return;

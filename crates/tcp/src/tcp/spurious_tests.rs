@@ -1,4 +1,4 @@
-//! Losses and timeouts that are none: each sign that tells, and that a real one is not taken for spurious.
+//! Spurious losses and timeouts: each sign that detects them, and that a real loss is not taken for spurious.
 
 use super::tests::{CLIENT, SERVER, pair};
 use super::{Config, Connection};
@@ -7,7 +7,7 @@ use anabranch_endpoint::endpoint::{Endpoint, PathReport, Write};
 use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_wire::{Body, Packet};
 
-/// Milliseconds one way.
+/// One-way delay in milliseconds.
 const DELAY: u64 = 20;
 
 fn config(timestamps: bool) -> Config {
@@ -27,9 +27,9 @@ fn path(pair: &Pair<Connection>) -> PathReport {
     pair.ends[0].report().paths[0]
 }
 
-/// Nothing comes through for `millis`; then everything that waited does.
+/// No packet arrives for `millis`; then all waiting packets do.
 fn stall(pair: &mut Pair<Connection>, millis: u64) {
-    let wire = pair.wires.get_mut(&(CLIENT, SERVER)).expect("there is one");
+    let wire = pair.wires.get_mut(&(CLIENT, SERVER)).expect("the wire");
     wire.free_at = wire.free_at.max(pair.now) + Duration::from_millis(millis);
 }
 
@@ -40,7 +40,7 @@ fn payload(packet: &Packet) -> u32 {
     }
 }
 
-/// The `number`th packet with data from now on arrives behind the `behind` that follow it.
+/// Delays the `number`th packet with data from now on: it arrives behind the next `behind` ones.
 fn delay_one(pair: &mut Pair<Connection>, number: usize, behind: usize) {
     let (mut seen, mut held) = (0, None);
     pair.middlebox = Some(Box::new(move |packets| {
@@ -62,8 +62,8 @@ fn delay_one(pair: &mut Pair<Connection>, number: usize, behind: usize) {
 }
 
 #[test]
-fn a_timeout_by_a_spike_of_delay_is_undone() {
-    // With timestamps at once, without them by F-RTO.
+fn timeout_after_a_delay_spike_is_undone() {
+    // With timestamps it is undone at once, without them by F-RTO.
     for timestamps in [true, false] {
         let mut pair = transferring(&config(timestamps));
         let before = path(&pair);
@@ -82,7 +82,7 @@ fn a_timeout_by_a_spike_of_delay_is_undone() {
 }
 
 #[test]
-fn a_timeout_by_an_outage_is_not_undone() {
+fn timeout_after_an_outage_is_not_undone() {
     for timestamps in [true, false] {
         let mut pair = transferring(&config(timestamps));
         pair.wires.values_mut().for_each(|wire| wire.up = false);
@@ -96,8 +96,9 @@ fn a_timeout_by_an_outage_is_not_undone() {
 }
 
 #[test]
-fn a_recovery_for_a_segment_that_was_late_is_undone() {
-    // With timestamps when it arrives, without them when the receiver reports the retransmission as a duplicate.
+fn recovery_for_a_late_segment_is_undone() {
+    // With timestamps it is undone when the segment arrives, without them when the receiver reports the
+    // retransmission as a duplicate.
     for timestamps in [true, false] {
         let mut pair = transferring(&config(timestamps));
         let before = path(&pair);
@@ -112,7 +113,7 @@ fn a_recovery_for_a_segment_that_was_late_is_undone() {
 }
 
 #[test]
-fn a_recovery_for_a_lost_segment_is_not_undone() {
+fn recovery_for_a_lost_segment_is_not_undone() {
     for timestamps in [true, false] {
         let mut pair = transferring(&config(timestamps));
         let mut data = 0;
@@ -128,8 +129,8 @@ fn a_recovery_for_a_lost_segment_is_not_undone() {
 }
 
 #[test]
-fn when_one_of_two_was_lost_a_late_one_undoes_nothing_without_the_first() {
-    // The first is lost, the second late: the duplicate accounts for one of two retransmissions only.
+fn late_segment_undoes_nothing_after_a_real_loss() {
+    // One segment is lost and another is late: the duplicate accounts for one of two retransmissions only.
     let mut pair = transferring(&config(false));
     let mut data = 0;
     delay_one(&mut pair, 8, 15);
@@ -144,7 +145,7 @@ fn when_one_of_two_was_lost_a_late_one_undoes_nothing_without_the_first() {
 }
 
 #[test]
-fn without_new_data_retransmissions_go_on_at_once() {
+fn retransmissions_continue_at_once_without_new_data() {
     // F-RTO's step 2 finds nothing to send: ten segments, all lost.
     let mut pair = pair(&config(false), Wire::new(DELAY));
     pair.run_until(0.1);

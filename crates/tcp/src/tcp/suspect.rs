@@ -1,15 +1,15 @@
-//! What is kept of a reaction to a loss while it may prove spurious. What a block does with it is in `undo.rs`.
+//! Record of a reaction to a loss while the loss may prove spurious. `undo.rs` acts on it.
 
 use anabranch_wire::seq::Serial;
 
-/// What an acknowledgement can tell by its timestamp.
+/// Whether the timestamp of an acknowledgement can decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Eifel {
     /// Nothing was retransmitted yet.
     Waiting,
     /// The lowest outstanding segment was retransmitted with this timestamp.
     Sent(u32),
-    /// Nothing: it has told already, or another segment than the lowest was retransmitted first.
+    /// No further decision: one was made already, or another segment than the lowest was retransmitted first.
     Over,
 }
 
@@ -57,7 +57,7 @@ impl Suspect {
         }
     }
 
-    /// Everything that was outstanding has arrived, and all that was retransmitted of it twice.
+    /// Everything outstanding at the reaction has arrived, and every retransmitted byte of it has arrived twice.
     pub(super) fn is_explained(&self, una: u64) -> bool {
         una >= self.until && self.unexplained == Some(0)
     }

@@ -1,8 +1,8 @@
 //! The transmission control block: state and timers of one TCP connection or Multipath TCP subflow.
 //!
-//! It owns sequence numbers, the scoreboard, reassembly and timers, and nothing above them: what data there is to send,
-//! how much window to advertise and which congestion control decides come in with each call (see [`Context`]). A TCP
-//! connection and an MPTCP connection are two owners of the same block.
+//! It owns sequence numbers, the scoreboard, reassembly and timers, and nothing above them. Each call passes the data
+//! to send, the window to advertise and the congestion control that decides (see [`Context`]). A TCP connection and
+//! an MPTCP connection are two owners of the same block.
 //!
 //! Input is in `input.rs`, output in `output.rs`, loss detection in `recovery.rs` and `rack.rs`.
 
@@ -48,13 +48,13 @@ pub enum State {
     Closing,
     /// The other side closed, then this one; its FIN is not acknowledged.
     LastAck,
-    /// Waiting for stray segments to die.
+    /// Waiting for stray segments to expire.
     TimeWait,
-    /// Over, and why.
+    /// Closed, with the reason.
     Closed(Reason),
 }
 
-/// What the owner of a block hands in with each call.
+/// Values that the owner of a block passes with each call.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// Now.
@@ -65,7 +65,7 @@ pub struct Context<'a> {
     pub receive_window: u64,
 }
 
-/// Between whom a block's segments go.
+/// Addresses, ports and path of a block's segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// Local address and port.
@@ -74,11 +74,11 @@ pub struct Route {
     pub remote: SocketAddr,
     /// The path's identifier.
     pub path: PathId,
-    /// Largest IP packet that may leave, bytes.
+    /// Largest IP packet that may be sent, bytes.
     pub mtu: u32,
 }
 
-/// What was agreed upon in the handshake.
+/// Options negotiated in the handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Agreed {
     pub timestamps: bool,
@@ -100,28 +100,28 @@ pub(super) enum Fin {
     Sent,
 }
 
-/// RFC 3168's two halves.
+/// State of ECN, as sender and as receiver (RFC 3168).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnState {
     /// Receiver: echo until the sender has answered with CWR.
     pub echo: bool,
-    /// Sender: tell the receiver that the window was reduced.
+    /// Sender: announce the reduced window to the receiver (CWR).
     pub reduced: bool,
     /// Sender: no further reduction before this offset is acknowledged.
     pub reduced_until: u64,
 }
 
-/// RFC 7323 §4 and §5.
+/// State of the timestamps (RFC 7323 §4 and §5).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
-    /// Added to the clock so that it tells nothing about uptime.
+    /// Added to the clock to hide the uptime.
     pub offset: u32,
-    /// The value to echo, and when it came.
+    /// The value to echo, and the time when it arrived.
     pub recent: u32,
     pub recent_at: Time,
     /// Position that the last acknowledgement sent had reached.
     pub last_ack: u64,
-    /// How old what data echoes is.
+    /// Age of the timestamps that arriving data echoes.
     pub age: EchoAge,
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Clock {
 pub(super) struct PeerWindow {
     /// Bytes from the lowest unacknowledged one.
     pub bytes: u64,
-    /// Largest ever seen, for sender-side silly window avoidance (RFC 9293 §3.8.6.2.1).
+    /// Largest one advertised, for sender-side silly window avoidance (RFC 9293 §3.8.6.2.1).
     pub max: u64,
     /// Position and acknowledgement of the segment that set it (SND.WL1, SND.WL2).
     pub set_by: (u64, u64),
@@ -143,7 +143,7 @@ pub struct Tcb {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) path: PathId,
-    /// Largest IP packet that the path is believed to take, bytes.
+    /// Assumed path MTU: largest IP packet, bytes.
     pub(super) mtu: u32,
     /// Largest IP packet of the interface, bytes.
     pub(super) interface_mtu: u32,
@@ -155,7 +155,7 @@ pub struct Tcb {
     pub(super) reserved: (u32, u32),
     /// Largest payload of a segment.
     pub(super) mss: u32,
-    /// What the peer accepts, from its MSS option.
+    /// Largest segment that the peer accepts, from its MSS option.
     pub(super) peer_mss: u32,
 
     /// Sequence number of the first data byte; positions count from it.
@@ -174,7 +174,7 @@ pub struct Tcb {
     pub(super) suspect: Option<Suspect>,
     /// For a control that wants rate samples or paces.
     pub(super) rate: Option<Box<PathRate>>,
-    /// Congestion control is told of delays.
+    /// Congestion control uses samples of delay.
     pub(super) tells_delays: bool,
     /// Duplicate acknowledgements in a row.
     pub(super) duplicates: u32,
@@ -184,7 +184,7 @@ pub struct Tcb {
     pub(super) rtt: RttEstimator,
     /// Timeouts in a row without an acknowledgement.
     pub(super) attempts: u32,
-    /// The network said that packets do not reach the peer, and the peer nothing since.
+    /// An ICMP message reported the peer as unreachable, and the peer has sent nothing since.
     pub(super) unreachable: bool,
     pub(super) ecn: EcnState,
     pub(super) clock: Clock,
@@ -193,7 +193,7 @@ pub struct Tcb {
     pub(super) receiver: Receiver,
     /// A SYN or SYN/ACK is due.
     pub(super) syn_due: bool,
-    /// When the SYN left, until it was retransmitted.
+    /// When the SYN was sent, until it was retransmitted.
     pub(super) syn_sent_at: Option<Time>,
     /// SYNs sent.
     pub(super) syns: u32,
@@ -201,7 +201,7 @@ pub struct Tcb {
     pub(super) syn_interval: Option<Duration>,
     /// A window probe is due.
     pub(super) probe_due: bool,
-    /// One segment may leave whatever the window says: the fast retransmission, or a forced small segment.
+    /// One segment may be sent regardless of the window: the fast retransmission, or a forced small segment.
     pub(super) force: bool,
     /// An RST to send: its sequence number and, if there is one, acknowledgement.
     pub(super) reset: Option<(Serial, Option<Serial>)>,
@@ -272,13 +272,13 @@ impl Tcb {
         block
     }
 
-    /// The listening side; the first SYN decides who the peer is. It needs its [`begin`](Self::begin) before that.
+    /// The listening side; the first SYN determines the peer. It needs its [`begin`](Self::begin) before that.
     pub fn server(config: Config, (local, mtu): (SocketAddr, u32), path: PathId) -> Self {
         let remote = SocketAddr::new(local.ip(), 0);
         Self::new(config, Route { local, remote, path, mtu })
     }
 
-    /// The numbers that it begins with.
+    /// Sets the initial numbers.
     pub fn begin(&mut self, numbers: Numbers) {
         self.first = numbers.sequence.add(1);
         self.clock.offset = numbers.timestamps;
@@ -294,7 +294,7 @@ impl Tcb {
         self.shared_window = false;
     }
 
-    /// The owner adds so many option bytes to segments with payload, and to those without.
+    /// Reserves room for the owner's option bytes: in segments with payload, and in those without.
     pub fn reserve_options(&mut self, congestion: &mut dyn CongestionControl, reserved: (u32, u32)) {
         self.reserved = reserved;
         self.update_mss();
@@ -314,7 +314,7 @@ impl Tcb {
         self.mss = space.saturating_sub(options).max(1);
     }
 
-    /// What congestion control needs to know of this path.
+    /// Description of this path for congestion control.
     pub(super) fn path_setup(&self) -> PathSetup {
         let mss = u64::from(self.mss);
         // RFC 5681 §3.1: after a lost SYN the initial window is one segment.
@@ -360,7 +360,7 @@ impl Tcb {
         !matches!(self.state, State::Listen | State::SynSent | State::SynReceived | State::Closed(_))
     }
 
-    /// What `available` bytes wait for, now that nothing more goes out.
+    /// Why `available` bytes wait, now that no more data is sent.
     pub(crate) fn waits_for(&self, available: u64) -> Option<WaitCause> {
         if available == 0 || !self.is_synchronised() {
             return None;
@@ -370,7 +370,7 @@ impl Tcb {
         Some(if short { WaitCause::ReceiveWindow } else { WaitCause::CongestionWindow })
     }
 
-    /// Nothing will happen on this block any more.
+    /// The block is closed or in TIME-WAIT.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Closed(_) | State::TimeWait)
     }
@@ -400,7 +400,7 @@ impl Tcb {
         self.receiver.finished()
     }
 
-    /// This side ends its stream, and where, if the FIN has left.
+    /// This side ends its stream, and at which position, if the FIN was sent.
     pub fn finishes(&self) -> Option<Option<u64>> {
         match self.fin {
             Fin::NotYet => None,
@@ -419,7 +419,7 @@ impl Tcb {
         &self.rtt
     }
 
-    /// The round-trip time as the receiver of data knows it: from timestamps, otherwise from what it sent itself.
+    /// The round-trip time that a receiver of data knows: from timestamps, otherwise from its own segments.
     pub(super) fn receive_rtt(&self) -> Option<Duration> {
         self.clock.age.smoothed().or(self.rtt.srtt())
     }
@@ -434,7 +434,7 @@ impl Tcb {
         self.peer.bytes
     }
 
-    /// What it is set to.
+    /// Settings of the block.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -449,17 +449,17 @@ impl Tcb {
         self.board.sacked_bytes()
     }
 
-    /// Positions of what waits for a gap to close.
+    /// Positions of out-of-order data.
     pub(crate) fn ahead(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.receiver.ahead()
     }
 
-    /// Counts of what happened so far.
+    /// Counts of events up to now.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The same, for the owner to add what only it knows.
+    /// The same, for counts that only the owner knows.
     pub fn counters_mut(&mut self) -> &mut Counters {
         &mut self.counters
     }
@@ -492,7 +492,7 @@ impl Tcb {
         self.end(Reason::Aborted);
     }
 
-    /// Ends the connection without a word on the wire.
+    /// Ends the connection without sending a segment.
     pub fn end(&mut self, reason: Reason) {
         if !matches!(self.state, State::Closed(_)) {
             self.state = State::Closed(reason);
@@ -513,8 +513,8 @@ impl Tcb {
         u64::from(window) << self.agreed.receive_shift
     }
 
-    /// Ends the block as far as this side is concerned, without a word and without forgetting it: a later
-    /// [`abort`](Self::abort) can still tell the peer.
+    /// Ends the block on this side without sending a segment, but keeps its state: a later [`abort`](Self::abort) can
+    /// still send an RST to the peer.
     pub fn suspend(&mut self) {
         self.end(Reason::Aborted);
     }
@@ -524,8 +524,7 @@ impl Tcb {
         self.receiver.position(seq)
     }
 
-    /// The next part of the payload that the last segment brought and that was kept, and its position in the peer's byte
-    /// stream.
+    /// The next part of the last segment's payload that was kept, and its position in the peer's byte stream.
     pub fn poll_kept(&mut self) -> Option<(Payload, u64)> {
         self.receiver.poll_kept()
     }
@@ -535,19 +534,19 @@ impl Tcb {
         self.receiver.missing(start, end)
     }
 
-    /// The peer believes the window to be small, and `receive_window` is worth telling: RFC 9293 §3.8.6.2.2.
+    /// The peer assumes a small window, and `receive_window` is worth an update (RFC 9293 §3.8.6.2.2).
     pub fn window_would_open(&self, receive_window: u64) -> bool {
         let standing = self.receiver.edge.saturating_sub(self.receiver.nxt);
         let worth = (2 * u64::from(self.peer_mss)).min(self.config.receive_buffer / 2).max(1);
         standing < self.config.receive_buffer / 2 && receive_window >= standing + worth
     }
 
-    /// An acknowledgement must go out now.
+    /// An acknowledgement must be sent now.
     pub(crate) fn wants_ack(&self) -> bool {
         self.receiver.wants_ack()
     }
 
-    /// An acknowledgement must go out although nothing arrived, e.g. because the window opened.
+    /// An acknowledgement must be sent although nothing arrived, e.g. because the window opened.
     pub fn ack_now(&mut self) {
         self.receiver.ack_now();
     }
@@ -557,8 +556,8 @@ impl Tcb {
         self.probe_due = true;
     }
 
-    /// What an ended connection leaves with its host while segments of it may be on the way (TIME-WAIT), and between whom
-    /// it was.
+    /// State of an ended connection that its host keeps while segments of it may be in flight (TIME-WAIT), with its
+    /// addresses and ports.
     pub fn remains(&self) -> Option<(Tuple, TimeWaitState)> {
         let timestamps = self.agreed.timestamps.then_some((self.clock.recent, self.clock.offset));
         let next_sequence = self.first.add(self.nxt as u32);
@@ -566,14 +565,14 @@ impl Tcb {
         (self.state == State::TimeWait).then_some(((self.local, self.remote), remains))
     }
 
-    /// What of the report changes with nearly every packet.
+    /// The part of the report that changes with nearly every packet.
     #[inline]
     pub(crate) fn gauge(&self, congestion: &dyn CongestionControl) -> Gauge {
         let cwnd = if self.is_synchronised() { congestion.window(self.path) } else { 0 };
         Gauge { cwnd, outstanding: self.board.pipe(), srtt: self.rtt.srtt() }
     }
 
-    /// What has come, of which so much was new to whom it is for.
+    /// Reports `new` bytes that arrived between this block's endpoints.
     pub const fn arrival(&self, new: u64) -> Arrival {
         Arrival { local: self.local, remote: self.remote, new }
     }

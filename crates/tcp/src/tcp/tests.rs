@@ -63,7 +63,7 @@ fn a_file_arrives_and_both_ends_close() {
 }
 
 #[test]
-fn the_handshake_agrees_on_options_and_takes_one_round_trip() {
+fn handshake_negotiates_options_in_one_round_trip() {
     let mut pair = pair(&Config::default(), Wire { serialisation: Duration::ZERO, ..Wire::new(10) });
     pair.run_until(0.020);
     assert!(pair.sinks[0].events.contains(&Event::Connected));
@@ -78,7 +78,7 @@ fn the_handshake_agrees_on_options_and_takes_one_round_trip() {
 }
 
 #[test]
-fn the_initial_window_is_ten_segments_and_slow_start_grows_it() {
+fn slow_start_grows_window_from_ten_segments() {
     let mut pair = pair(&Config::default(), Wire { serialisation: Duration::ZERO, ..Wire::new(50) });
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(1_000_000));
@@ -86,14 +86,14 @@ fn the_initial_window_is_ten_segments_and_slow_start_grows_it() {
     let data = |p: &Packet| (tcp(p).payload.len > 0).then_some(tcp(p).payload.len);
     assert_eq!(pair.sent(0, data).len(), 10);
     pair.run_until(0.2001);
-    // The first segment is acknowledged at once, because the window grows beyond what a SYN can say; then four times
-    // two together, and each of them is worth one segment more (RFC 3465). The last one waits for its delayed
-    // acknowledgement.
+    // The first segment is acknowledged at once, because the window grows beyond the limit of a SYN. The next eight
+    // are acknowledged in pairs. Each acknowledged segment opens the window by one more (RFC 3465). The last one
+    // waits for its delayed acknowledgement.
     assert_eq!(pair.sent(0, data).len(), 10 + 9 + 9);
 }
 
 #[test]
-fn a_lost_segment_is_repaired_by_every_recovery_without_a_timeout() {
+fn every_recovery_repairs_a_loss_without_timeout() {
     for recovery in [Recovery::Sack, Recovery::Prr, Recovery::Rack] {
         for lost in [12, 20, 33] {
             let mut pair = pair(&all(recovery), Wire::new(20));
@@ -112,8 +112,9 @@ fn a_lost_segment_is_repaired_by_every_recovery_without_a_timeout() {
 }
 
 #[test]
-fn an_application_that_fills_a_part_of_the_window_keeps_no_threshold_of_the_rest() {
-    // A megabyte opens the window; then it writes eight segments every 100 ms, of which one of a flight is lost.
+fn threshold_ignores_the_unused_part_of_the_window() {
+    // A megabyte opens the window. Then the client writes eight segments every 100 ms, and one segment of one flight
+    // is lost.
     for recovery in [Recovery::Sack, Recovery::Prr, Recovery::Rack] {
         let mut pair = pair(&all(recovery), Wire { queue: 10_000, ..Wire::new(20) });
         pair.run_until(0.1);
@@ -132,7 +133,7 @@ fn an_application_that_fills_a_part_of_the_window_keeps_no_threshold_of_the_rest
         }
         let after = pair.ends[0].report().paths[0];
         assert_eq!((after.counters.timeouts, after.counters.recoveries), (0, 1), "{recovery:?} {after:?}");
-        // Half of what is in flight of the eight, two of which at most are acknowledged by then.
+        // Half of the bytes in flight of the eight segments, two of which at most are acknowledged by then.
         let packets = after.ssthresh / u64::from(before.mss);
         assert!((3..=4).contains(&packets), "{recovery:?} {after:?}");
     }
@@ -154,7 +155,7 @@ fn without_sack_three_duplicates_repair_a_loss() {
 }
 
 #[test]
-fn a_lost_tail_costs_a_timeout_with_sack_and_a_probe_with_rack() {
+fn lost_tail_costs_sack_a_timeout_and_rack_a_probe() {
     for (recovery, timeouts, probes) in [(Recovery::Sack, 1, 0), (Recovery::Rack, 0, 1)] {
         let mut pair = pair(&all(recovery), Wire::new(20));
         let mut hit = false;
@@ -189,7 +190,7 @@ fn the_timer_backs_off_and_gives_up() {
 }
 
 #[test]
-fn after_a_lost_syn_the_timer_begins_with_three_seconds() {
+fn lost_syn_sets_initial_timer_to_three_seconds() {
     for lost in [0, 1] {
         let mut pair = pair(&Config::default(), Wire::new(10));
         pair.filter = Some(Box::new(move |number, _| number == lost));
@@ -202,8 +203,8 @@ fn after_a_lost_syn_the_timer_begins_with_three_seconds() {
 }
 
 #[test]
-fn a_round_trip_that_grows_a_little_makes_no_timeout() {
-    // 640 ms and everything steady; then 20 ms more.
+fn slightly_longer_round_trip_causes_no_timeout() {
+    // A steady round trip of 640 ms; then 20 ms more.
     let config = Config { receive_buffer: 40_000, send_buffer: 8_000_000, ..Config::default() };
     let mut pair = pair(&config, Wire::new(320));
     pair.run_until(1.0);
@@ -242,7 +243,7 @@ fn blocked(pair: &Pair<Connection>) -> [u64; 2] {
 }
 
 #[test]
-fn a_saturated_connection_waits_nearly_all_of_the_time_and_an_idle_one_never() {
+fn saturated_connection_waits_and_idle_one_does_not() {
     let mut pair = pair(&Config::default(), Wire::new(10));
     pair.run_until(1.0);
     pair.ends[0].write(pair.now, Write::bytes(2_000_000));
@@ -250,7 +251,7 @@ fn a_saturated_connection_waits_nearly_all_of_the_time_and_an_idle_one_never() {
     let [congestion, receive] = blocked(&pair);
     assert!((950..=1000).contains(&congestion) && receive < 50, "{congestion} ms, {receive} ms");
 
-    // 20 kB/s are far below what the initial window takes in a round trip.
+    // 20 kB/s are far less than the initial window permits per round trip.
     assert!(pair.run_while(20.0, |p| p.sinks[1].delivered < 2_000_000));
     let before = blocked(&pair);
     for _ in 0..100 {
@@ -261,7 +262,7 @@ fn a_saturated_connection_waits_nearly_all_of_the_time_and_an_idle_one_never() {
 }
 
 #[test]
-fn a_reset_ends_the_connection_only_with_the_exact_sequence_number() {
+fn reset_needs_the_exact_sequence_number() {
     let mut pair = pair(&Config::default(), Wire::new(10));
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(5000));
@@ -282,12 +283,12 @@ fn a_reset_ends_the_connection_only_with_the_exact_sequence_number() {
 }
 
 #[test]
-fn two_ends_that_have_filled_each_other_s_windows_hear_each_other() {
+fn ends_with_full_windows_accept_acknowledgements() {
     let config = Config { receive_buffer: 3000, ..all(Recovery::Sack) };
     let mut pair = pair(&config, Wire::new(10));
     pair.run_until(0.1);
-    // The first segment of each end arrives, too small to move the window; what fills that is lost, and so is every
-    // acknowledgement.
+    // The first segment of each end arrives, too small to move the window. The data that fills the window is lost,
+    // and so is every acknowledgement.
     let first = |_, packet: &Packet| {
         let segment = tcp(packet);
         let offset = segment.payload.offset;
@@ -330,10 +331,10 @@ fn an_abort_resets_the_peer() {
 }
 
 #[test]
-fn a_half_open_connection_is_reset_by_the_side_that_forgot_it() {
+fn side_without_state_resets_half_open_connection() {
     let mut pair = pair(&Config::default(), Wire::new(10));
     pair.run_until(0.1);
-    // The server restarts: a fresh listener knows nothing of the connection.
+    // The server restarts: a new listener has no state of the connection.
     pair.ends[1] = Connection::listening(Config::default(), &listening(1500), Secrets::new([9; 32]));
     pair.ends[1].connect(pair.now);
     pair.ends[0].write(pair.now, Write::bytes(1000));
@@ -342,7 +343,7 @@ fn a_half_open_connection_is_reset_by_the_side_that_forgot_it() {
 }
 
 #[test]
-fn nobody_answering_times_out_and_a_lost_syn_shrinks_the_initial_window() {
+fn unanswered_syn_times_out_and_shrinks_window() {
     let mut dead = pair(&Config { syn_retries: 2, ..Config::default() }, Wire { up: false, ..Wire::new(10) });
     dead.run_until(60.0);
     assert_eq!(dead.log.len(), 3);
@@ -381,7 +382,7 @@ fn nagle_holds_a_second_small_segment_back() {
 }
 
 #[test]
-fn what_is_written_more_leaves_at_once_unless_a_full_segment_waits() {
+fn nagle_sends_new_data_once_a_segment_is_full() {
     let mut pair = pair(&Config { nagle: true, ..Config::default() }, Wire::new(50));
     pair.run_until(0.3);
     let (now, end) = (pair.now, &mut pair.ends[0]);
@@ -391,15 +392,15 @@ fn what_is_written_more_leaves_at_once_unless_a_full_segment_waits() {
     };
     assert_eq!((lengths(100), lengths(100)), (vec![100], vec![]), "Nagle");
     assert_eq!(lengths(1400), [1448], "it is a full segment now");
-    // The window of ten segments fills, and what is behind it waits.
+    // The window of ten segments fills, and data behind it waits.
     assert_eq!((lengths(20_000).len(), lengths(20_000).len()), (8, 0));
-    // What left is lost here, as none of it was handed to the network.
+    // The segments polled above are lost, because they were not passed to the network.
     pair.run_until(20.0);
     assert_eq!(pair.sinks[1].delivered, 100 + 100 + 1400 + 20_000 + 20_000);
 }
 
 #[test]
-fn ecn_marks_reduce_the_window_once_a_round_trip_without_a_retransmission() {
+fn ecn_marks_reduce_window_once_a_round_trip() {
     let config = Config { ecn: true, ..all(Recovery::Sack) };
     let mut pair = pair(&config, Wire { serialisation: Duration::ZERO, ..Wire::new(50) });
     pair.run_until(0.1);
@@ -421,7 +422,7 @@ fn ecn_marks_reduce_the_window_once_a_round_trip_without_a_retransmission() {
 }
 
 #[test]
-fn delayed_acknowledgements_halve_the_acknowledgements() {
+fn delayed_ack_halves_the_number_of_acknowledgements() {
     let acks = |delayed_ack| {
         let wire = Wire { queue: 10_000, ..Wire::new(10) };
         let mut pair = pair(&Config { delayed_ack, ..Config::default() }, wire);
@@ -455,7 +456,7 @@ fn recoveries() -> impl Strategy<Value = Recovery> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
     #[test]
-    fn every_byte_arrives_once_and_in_order_whatever_the_network_does(
+    fn bytes_arrive_once_and_in_order_despite_faults(
         seed in any::<u64>(),
         (loss, reorder, duplicate) in (0.0..0.3_f64, 0.0..0.3_f64, 0.0..0.1_f64),
         (size, buffer) in (1_u64..300_000, 2_000_u64..200_000),
@@ -478,8 +479,8 @@ proptest! {
 }
 
 #[test]
-fn sequence_numbers_go_round_in_a_long_transfer() {
-    // Jumbograms, so that it does not take long: 5 GB are more than all sequence numbers and then some.
+fn sequence_numbers_wrap_in_a_long_transfer() {
+    // Jumbograms shorten the test: 5 GB exceed the range of sequence numbers.
     for recovery in [Recovery::Sack, Recovery::Rack] {
         let config = Config { recovery, ..Config::default() };
         let wire =
@@ -494,7 +495,7 @@ fn sequence_numbers_go_round_in_a_long_transfer() {
 }
 
 #[test]
-fn the_numbers_of_a_connection_come_from_the_hosts_secrets_and_the_ends() {
+fn initial_numbers_depend_on_secrets_and_endpoints() {
     let syn = |secrets: u8, port: u16, millis: u64| {
         let from = SocketAddr::new(CLIENT, port);
         let ends = Ends::connecting(from, 1500, SocketAddr::new(SERVER, 5001));
@@ -505,7 +506,7 @@ fn the_numbers_of_a_connection_come_from_the_hosts_secrets_and_the_ends() {
         (tcp(&packet).seq, tcp(&packet).options.timestamps.expect("offered").value)
     };
     assert_eq!(syn(1, 40_000, 5), syn(1, 40_000, 5));
-    // 4 ms later: a thousand ticks of 4 µs, and 4 of the timestamps' clock.
+    // 4 ms later: the sequence number has advanced by a thousand ticks of 4 µs, the timestamp by 4 ms.
     let (first, second) = (syn(1, 40_000, 5), syn(1, 40_000, 9));
     assert_eq!((second.0, second.1), (first.0.add(1000), first.1.wrapping_add(4)));
     assert!(syn(1, 40_001, 5).0 != first.0 && syn(1, 40_001, 5).1 != first.1);
@@ -513,7 +514,7 @@ fn the_numbers_of_a_connection_come_from_the_hosts_secrets_and_the_ends() {
 }
 
 #[test]
-fn behind_a_syn_cookie_the_connection_goes_on_from_the_number_that_was_given_away() {
+fn connection_continues_from_the_syn_cookie_number() {
     let mut pair = pair(&Config::default(), Wire::new(10));
     let mut listener = Connection::listening(Config::default(), &listening(1500), Secrets::new([7; 32]))
         .with_initial_sequence(0xc00c_1e00);

@@ -7,7 +7,8 @@ use super::tcb::{Context, Tcb};
 use anabranch_base::time::Duration;
 use anabranch_multipath::congestion::{Loss, LossKind};
 
-/// Added to the probe timeout when only one segment is out, whose acknowledgement may be delayed (RFC 8985 §7.2).
+/// Added to the probe timeout when only one segment is outstanding, whose acknowledgement may be delayed (RFC 8985
+/// §7.2).
 const WORST_ACK_DELAY: Duration = Duration::from_millis(200);
 
 impl Tcb {
@@ -86,7 +87,7 @@ impl Tcb {
         self.probe_due && self.rack.probe.is_some() && !self.board.is_empty()
     }
 
-    /// The probe left: as new data, or as the last segment again.
+    /// The probe was sent: as new data, or as a retransmission of the last segment.
     pub(super) fn tail_probe_sent(&mut self, retransmission: bool) {
         self.probe_due = false;
         self.force = false;
@@ -97,8 +98,8 @@ impl Tcb {
     /// RFC 8985 §7.4: does an acknowledgement show that the probe repaired a loss?
     pub(super) fn end_tail_probe(&mut self, context: &mut Context<'_>, news: &AckNews) {
         let Some(probe) = self.rack.probe else { return };
-        // An acknowledgement of no more than was probed may be that of the original, late: then a duplicate will be
-        // reported, or else more be acknowledged.
+        // An acknowledgement of the probed data alone may be a late one of the original: then a duplicate will be
+        // reported, or more data acknowledged.
         let duplicated = news.duplicate.is_some();
         let undecided = probe.retransmission && self.una == probe.end && !duplicated;
         if self.una < probe.end || undecided {

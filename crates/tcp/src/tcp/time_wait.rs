@@ -12,7 +12,7 @@ pub struct TimeWaitState {
     pub next_sequence: Serial,
     /// Next sequence number expected.
     pub expected: Serial,
-    /// With timestamps: the last one received, and what is added to the clock of those sent.
+    /// With timestamps: the last one received, and the offset added to the clock of those sent.
     pub timestamps: Option<(u32, u32)>,
 }
 

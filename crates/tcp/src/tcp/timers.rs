@@ -1,8 +1,9 @@
-//! What a block waits for, and what it does when the time has come: retransmission (RFC 6298), the probing of a closed
-//! window (RFC 9293 §3.8.6.1), keep-alives (§3.8.4), the user timeout (§3.8.3, RFC 5482) and TIME-WAIT.
+//! Actions of a block when a deadline passes: retransmission (RFC 6298), the probing of a closed window (RFC 9293
+//! §3.8.6.1), keep-alives (§3.8.4), the user timeout (§3.8.3, RFC 5482) and TIME-WAIT.
 //!
-//! A peer that answers lives, whatever it says: a window that it keeps closed, or closed over data that had left, ends no
-//! connection (§3.8.6.1). One that has not been heard of for long behind a closed window is given up like any other.
+//! A peer that answers is alive, whatever its answer contains: a window that it keeps closed, or closed over data
+//! already sent, ends no connection (§3.8.6.1). A peer behind a closed window that has been silent for too long is
+//! given up like any other.
 
 use super::deadlines::{Life, Timers};
 use super::tcb::{Context, State, Tcb};
@@ -39,12 +40,12 @@ impl Tcb {
         (next < Time::MAX).then_some(next)
     }
 
-    /// Its SYN has waited for an answer for as long as it should.
+    /// The SYN has gone unanswered for its whole timeout.
     pub fn syn_is_unanswered(&self, now: Time) -> bool {
         self.state == State::SynSent && self.timers.retransmit.is_some_and(|at| at <= now)
     }
 
-    /// Its SYN has not reached anybody, as a router says.
+    /// The SYN has not reached the peer, as a router reported.
     pub fn syn_is_unreachable(&self) -> bool {
         self.state == State::SynSent && self.unreachable
     }
@@ -54,8 +55,8 @@ impl Tcb {
         self.syn_interval = Some(interval);
     }
 
-    /// The interface has come up: a SYN that waits for an answer is sent again at once. Those before never left, so they are no
-    /// attempts.
+    /// The interface has come up: an unanswered SYN is sent again at once. The earlier ones never left the host, so
+    /// they do not count as attempts.
     pub fn restart_syn(&mut self) {
         if self.state == State::SynSent {
             (self.attempts, self.syns) = (0, 0);
@@ -65,12 +66,12 @@ impl Tcb {
         }
     }
 
-    /// How long a SYN that leaves now waits for an answer.
+    /// Timeout of a SYN that is sent now.
     pub(super) fn syn_timeout(&self) -> Duration {
         self.syn_interval.filter(|_| self.syns > 1).unwrap_or_else(|| self.rtt.rto())
     }
 
-    /// Time has come; spurious calls do no harm.
+    /// Handles deadlines that have passed; spurious calls do no harm.
     pub fn on_timeout(&mut self, context: &mut Context<'_>) {
         let now = context.now;
         let due = |timer: Option<Time>| timer.is_some_and(|at| at <= now);
@@ -109,7 +110,7 @@ impl Tcb {
     }
 
     fn on_retransmission_timeout(&mut self, context: &mut Context<'_>) {
-        // What is sent again to a closed window is a probe.
+        // A retransmission into a closed window is a probe.
         if !self.is_shut_out(context.now) || self.attempts < self.config.retries {
             self.attempts += 1;
         }
@@ -119,7 +120,7 @@ impl Tcb {
                     self.end(self.silence());
                     return;
                 }
-                // At a fixed interval the SYN asks whether the path has come up, which is no sign of congestion.
+                // SYNs at a fixed interval test whether the path has come up, so a timeout is no sign of congestion.
                 if self.syn_interval.is_none() || self.attempts == 1 {
                     self.rtt.back_off();
                     self.counters.timeouts += 1;
@@ -144,7 +145,8 @@ impl Tcb {
         self.start_user_timer(now);
     }
 
-    /// RFC 9293 §3.8.4: asks a peer of which nothing was heard for a while, unless data that is out asks anyway.
+    /// Sends a keep-alive after a silence of the peer (RFC 9293 §3.8.4), unless outstanding data requests an answer
+    /// anyway.
     fn on_keepalive_timeout(&mut self, now: Time) {
         let Some(interval) = self.config.keepalive else { return };
         let due = self.life.heard + interval.saturating_mul(u64::from(self.life.keepalives) + 1);
@@ -163,7 +165,7 @@ impl Tcb {
         self.timers.keepalive = Some(now + interval);
     }
 
-    /// Something acceptable came: the peer lives.
+    /// An acceptable segment arrived: the peer is alive.
     pub(super) fn hear(&mut self, now: Time) {
         self.life = Life { heard: now, ..Life::default() };
     }
@@ -175,7 +177,7 @@ impl Tcb {
         }
     }
 
-    /// The peer has done what it can: acknowledged something, or said that its window is closed.
+    /// The peer has acknowledged data, or announced that its window is closed; it owes no more for now.
     pub(super) fn restart_user_timer(&mut self, now: Time) {
         self.timers.user = self.config.user_timeout.map(|timeout| now + timeout);
     }

@@ -1,10 +1,14 @@
-//! Reactions to losses that were none: how they are found out, and undone.
+//! Detection of spurious losses and timeouts, and the undoing of the reactions to them.
 //!
-//! A segment that is late looks like one that is lost. Three signs tell, when it arrives, that a retransmission was
-//! needless: the acknowledgement echoes a timestamp from before it (the Eifel detection, RFC 3522), the receiver reports
-//! every retransmission as a duplicate (D-SACK, RFC 2883 and RFC 3708), or after a timeout what was sent only once is
-//! acknowledged, while new data was sent in place of more retransmissions (F-RTO, RFC 5682 §3). Window and threshold are
-//! then what they were before (RFC 4015), and what still waits to be retransmitted is in flight again.
+//! A late segment looks like a lost one. Three signs show, when it arrives, that a retransmission was spurious:
+//!
+//! - the acknowledgement echoes a timestamp from before the retransmission (Eifel detection, RFC 3522);
+//! - the receiver reports every retransmission as a duplicate (D-SACK, RFC 2883 and RFC 3708);
+//! - after a timeout, data that was sent only once is acknowledged, while new data was sent in place of more
+//!   retransmissions (F-RTO, RFC 5682 §3).
+//!
+//! Window and threshold are then restored (RFC 4015), and segments that still wait to be retransmitted are in flight
+//! again.
 
 use super::phase::{AckNews, Frto, RecoveryPhase};
 use super::tcb::{Context, Tcb};
@@ -13,13 +17,13 @@ use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::Timestamps;
 
 impl Tcb {
-    /// An acknowledgement echoes the timestamp of something that left before `sent`.
+    /// An acknowledgement echoes the timestamp of a segment sent before `sent`.
     pub(super) fn echoes_before(&self, timestamps: Option<Timestamps>, sent: Time) -> bool {
         self.agreed.timestamps
             && timestamps.is_some_and(|t| Serial(t.echo).before(Serial(self.clock_value(sent))))
     }
 
-    /// An acknowledgement echoes the timestamp of something that left at `sent` or later.
+    /// An acknowledgement echoes the timestamp of a segment sent at `sent` or later.
     pub(crate) fn echoes_after(&self, timestamps: Option<Timestamps>, sent: Time) -> bool {
         self.agreed.timestamps
             && timestamps.is_some_and(|t| !Serial(t.echo).before(Serial(self.clock_value(sent))))
@@ -28,7 +32,7 @@ impl Tcb {
     /// A retransmission leaves.
     pub(super) fn suspect_retransmitted(&mut self, context: &Context<'_>, start: u64, len: u32) {
         if self.phase == RecoveryPhase::Open {
-            return; // a probe of the tail, which has a detection of its own (RFC 8985 §7.4)
+            return; // a tail loss probe, which has its separate detection (RFC 8985 §7.4)
         }
         let stamp = self.clock_value(context.now);
         if let Some(suspect) = &mut self.suspect {
@@ -36,7 +40,7 @@ impl Tcb {
         }
     }
 
-    /// Does an acknowledgement show that the last reaction was to no loss? Then it is undone.
+    /// Undoes the last reaction if an acknowledgement shows that there was no loss.
     pub(super) fn judge_suspect(
         &mut self,
         context: &mut Context<'_>,
@@ -49,8 +53,8 @@ impl Tcb {
             && self.agreed.timestamps
             && let Some(Timestamps { echo, .. }) = timestamps
         {
-            // A duplicate says that the first acknowledgement was lost, and tells nothing of what followed (RFC 3522 §3.2
-            // step 6).
+            // A duplicate shows that the first acknowledgement was lost, and gives no information about later ones
+            // (RFC 3522 §3.2 step 6).
             spurious = suspect.told_by(echo) && news.duplicate.is_none();
         }
         if self.rack.probe.is_none()
@@ -68,9 +72,9 @@ impl Tcb {
         let RecoveryPhase::Loss { until, frto } = self.phase else { return false };
         let next = match frto {
             Frto::Over => return false,
-            // Step 2: if the first acknowledgement after the timeout goes on, new data is sent.
+            // Step 2: if the first acknowledgement after the timeout advances, new data is sent.
             Frto::First if news.acked > 0 => Frto::NewData,
-            // Step 3: what was sent only once, and before the timeout, has arrived.
+            // Step 3: data that was sent only once, and before the timeout, has arrived.
             Frto::NewData if self.nxt > until => {
                 if news.original.is_some_and(|start| start < until) {
                     return true;
@@ -84,12 +88,12 @@ impl Tcb {
         false
     }
 
-    /// Retransmissions wait for what the acknowledgement of new data tells.
+    /// Retransmissions wait until the acknowledgement of new data decides.
     pub(super) fn holds_for_new_data(&self) -> bool {
         matches!(self.phase, RecoveryPhase::Loss { frto: Frto::NewData, .. })
     }
 
-    /// There is no new data to send in place of retransmissions: true if these go on.
+    /// There is no new data to send in place of retransmissions: true if these continue.
     pub(super) fn ends_frto_without_data(&mut self) -> bool {
         let RecoveryPhase::Loss { until, frto: Frto::NewData } = self.phase else { return false };
         let ends = self.nxt == until;
@@ -99,13 +103,13 @@ impl Tcb {
         ends
     }
 
-    /// The reaction was to no loss: as far as possible, all is as if there had been none.
+    /// The loss was spurious: restores the state as far as possible.
     fn undo(&mut self, context: &mut Context<'_>) {
         self.suspect = None;
         self.counters.undone += 1;
         context.congestion.on_spurious(context.now, self.path);
         if matches!(self.phase, RecoveryPhase::Loss { .. }) {
-            // What the retransmission seemed to show of the time of delivery does not hold.
+            // The delivery time that the retransmission seemed to show does not hold.
             self.rack.newest = (Time::ZERO, 0);
         }
         match self.phase {

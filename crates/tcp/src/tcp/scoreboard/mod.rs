@@ -1,33 +1,33 @@
-//! The sender's record of what is outstanding: RFC 6675's scoreboard over whole segments.
+//! The sender's record of outstanding data: RFC 6675's scoreboard over whole segments.
 //!
-//! Segments stand in a deque in sequence order, so the one at an offset is found by binary search and a cumulative
-//! acknowledgement takes from the front. What is already selectively acknowledged is also kept as merged ranges: a
-//! SACK block that repeats known news costs one look-up, whatever its length. Marks of loss only move forward, so
+//! Segments stand in a deque in sequence order, so that the one at an offset is found by binary search and a
+//! cumulative acknowledgement takes from the front. Selectively acknowledged data is also kept as merged ranges: a
+//! SACK block that repeats a known range costs one look-up, whatever its length. Marks of loss only move forward, so
 //! every segment is visited once per recovery. No operation walks the whole list.
 //!
-//! A box on the way may split segments, so an acknowledgement may end inside of one. The segment is cut there: the parts have
-//! fates of their own, and only what is missing is sent again.
+//! A middlebox may split segments, so an acknowledgement may end inside one. The segment is cut there: each part has
+//! a separate state, and only the missing part is retransmitted.
 
 use anabranch_base::time::Time;
 use anabranch_multipath::buffer::RangeSet;
 use std::collections::VecDeque;
 
-/// Duplicate acknowledgements that make a loss (RFC 6675 §2).
+/// Duplicate acknowledgements that indicate a loss (RFC 6675 §2).
 pub(crate) const DUP_THRESHOLD: u64 = 3;
-/// Cuts until everything that is selectively acknowledged is acknowledged. Only a peer that acknowledges single bytes makes
-/// more; then a segment has arrived once all of it has.
+/// Limit of cuts; the count restarts when no byte is selectively acknowledged any more. Only a peer that acknowledges
+/// single bytes causes more. Beyond the limit a segment counts as arrived once all of it has.
 const MAX_CUTS: u32 = 8192;
 
-/// What is believed of an outstanding segment.
+/// Assumed state of an outstanding segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// On its way.
+    /// In flight.
     InFlight,
     /// Lost; it waits to be retransmitted.
     Lost,
-    /// Lost, and its retransmission is on its way.
+    /// Lost, and its retransmission is in flight.
     Resent,
-    /// On its way, and so is a retransmission: a probe, or one made in doubt.
+    /// In flight, and so is a retransmission: a probe, or one made in doubt.
     Doubled,
     /// Selectively acknowledged.
     Arrived,
@@ -40,9 +40,9 @@ pub(crate) struct Sent {
     pub len: u32,
     pub fin: bool,
     pub fate: Fate,
-    /// It was ever retransmitted, so its round-trip time is ambiguous (Karn).
+    /// It was retransmitted at least once, so its round-trip time is ambiguous (Karn).
     pub ambiguous: bool,
-    /// It left as a part of the segment before it, of which the peer has acknowledged parts.
+    /// It was sent as a part of the segment before it, of which the peer has acknowledged parts.
     pub continues: bool,
     /// Last transmission.
     pub at: Time,
@@ -67,13 +67,13 @@ impl Sent {
     }
 }
 
-/// What a cumulative acknowledgement took away.
+/// Data removed by a cumulative acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Acked {
-    /// When the oldest segment was sent that this acknowledgement, and not an earlier SACK, reports. `None` if a segment
-    /// among them was sent twice: what lay behind it may have waited for it at the receiver.
+    /// Send time of the oldest segment that this acknowledgement, and not an earlier SACK, reports. `None` if one of
+    /// the segments was sent twice: data behind it may have waited for it at the receiver.
     pub oldest: Option<Time>,
-    /// The same of the newest.
+    /// The same for the newest segment.
     pub newest: Option<Time>,
     /// Bytes that no SACK had reported before.
     pub delivered: u64,
@@ -94,9 +94,9 @@ pub(crate) struct Scoreboard {
     cursor: u64,
     /// Bytes marked lost and not retransmitted.
     waiting: u64,
-    /// How often segments were cut since nothing was selectively acknowledged.
+    /// Number of cuts since nothing was selectively acknowledged.
     cuts: u32,
-    /// What has been marked lost, start and end, if somebody asks.
+    /// Ranges marked lost, start and end, if `log_losses` requested them.
     losses: Option<Vec<(u64, u64)>>,
 }
 
@@ -129,7 +129,7 @@ impl Scoreboard {
         self.sacked.last().map(|(_, end)| end)
     }
 
-    /// Whether to keep a list of what is marked lost.
+    /// Whether to keep a list of ranges marked lost.
     pub fn log_losses(&mut self, wanted: bool) {
         self.losses = wanted.then(Vec::new);
     }
@@ -144,10 +144,10 @@ impl Scoreboard {
         self.waiting
     }
 
-    /// Index of the first part in flight of the segment that began at `start` when it left at `sent`.
+    /// Index of the first part in flight of the segment that began at `start` when it was sent at `sent`.
     ///
-    /// Its beginning may have been acknowledged since, so it may begin behind `start` now. A segment that left at the same
-    /// moment may take the place of one that is gone: it is as old, so its own entry says the same of it.
+    /// Its beginning may have been acknowledged since, so it may now begin behind `start`. A segment sent at the same
+    /// moment may take the place of one that is gone: it is as old, so its entry leads to the same result.
     pub fn in_flight_since(&self, start: u64, sent: Time) -> Option<usize> {
         let first = self.index_of(start);
         (first..self.segments.len())
@@ -190,7 +190,7 @@ impl Scoreboard {
                 }
                 acked.oldest = acked.oldest.or(Some(front.at));
                 acked.newest = Some(front.at);
-                // Of a segment that arrived in part, only that part.
+                // Of a partly acknowledged segment, only the acknowledged part counts.
                 let reached = front.end().min(ack);
                 if acked.latest.is_none_or(|(at, end, _)| (front.at, reached) > (at, end)) {
                     acked.latest = Some((front.at, reached, front.ambiguous));
@@ -302,7 +302,7 @@ impl Scoreboard {
             if self.segments[index].start >= below {
                 break;
             }
-            // A SACK may begin inside this segment: its retransmission must not be marked with what follows.
+            // A SACK may begin inside this segment: its retransmission must not be marked with the data behind it.
             mark = mark.max(self.segments[index].end());
             self.mark_lost(index);
         }
@@ -354,8 +354,8 @@ impl Scoreboard {
         self.cursor = self.segments.front().map_or(self.cursor, |front| front.start);
     }
 
-    /// What waits to be retransmitted was not lost after all: it is in flight again. Tells when each of these segments
-    /// left and where it begins, oldest first.
+    /// Segments that wait to be retransmitted were not lost after all and are in flight again. Returns the send time
+    /// and the position of each, oldest first.
     pub fn restore(&mut self) -> Vec<(Time, u64)> {
         let mut restored = Vec::new();
         for segment in self.segments.iter_mut().filter(|segment| segment.fate == Fate::Lost) {
@@ -409,7 +409,7 @@ impl Scoreboard {
             }
             Fate::Resent => Fate::Resent,
             Fate::InFlight | Fate::Doubled => Fate::Doubled,
-            Fate::Arrived => unreachable!("what has arrived is not sent again"),
+            Fate::Arrived => unreachable!("a segment that has arrived is not retransmitted"),
         };
         segment.ambiguous = true;
         segment.at = now;
@@ -419,9 +419,9 @@ impl Scoreboard {
         }
     }
 
-    /// Cuts every segment from offset `from` on that carries more than `mss` bytes of data and has not arrived, as far as is known, into pieces
-    /// that do not; they wait to be sent again. True if there was one. It is no sign of congestion, so it is not among
-    /// what [`take_losses`](Self::take_losses) tells.
+    /// Cuts every segment beyond offset `from` that carries more than `mss` bytes of data, and is not known to have
+    /// arrived, into pieces of at most `mss`; they wait to be retransmitted. Returns whether there was one. This is
+    /// no sign of congestion, so the result of [`take_losses`](Self::take_losses) does not contain it.
     pub fn resegment(&mut self, mss: u32, from: u64) -> bool {
         let fits = |s: &Sent| s.arrived() || s.end() <= from || s.len - u32::from(s.fin) <= mss;
         if self.segments.iter().all(fits) {
@@ -451,7 +451,7 @@ impl Scoreboard {
         true
     }
 
-    /// Recomputes every counter from the segments: the invariant that tests hold the incremental ones against.
+    /// Recomputes every counter from the segments; tests compare the incremental counters with the result.
     #[cfg(test)]
     pub fn check(&self) {
         let pipe: u64 = self.segments.iter().map(Sent::in_flight).sum();

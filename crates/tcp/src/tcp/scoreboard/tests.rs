@@ -1,4 +1,4 @@
-//! The scoreboard by hand, and its counters against all segments.
+//! Scoreboard cases with known results, and its counters compared with a recount of all segments.
 
 use super::*;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn board(segments: u64) -> Scoreboard {
 }
 
 #[test]
-fn three_discontiguous_blocks_or_more_than_two_segments_make_a_loss() {
+fn three_blocks_or_over_two_segments_mark_a_loss() {
     let mut b = board(10);
     b.sack(100, 200, |_| {});
     b.sack(300, 400, |_| {});
@@ -22,7 +22,7 @@ fn three_discontiguous_blocks_or_more_than_two_segments_make_a_loss() {
     assert_eq!((b.pipe(), b.waiting()), (800, 0));
     b.sack(500, 600, |_| {});
     b.mark_lost_by_sack(MSS);
-    // Below the third block from the top there is only segment 0.
+    // Only segment 0 is below the third block from the top.
     assert_eq!(b.next_lost(), Some(0));
     assert_eq!(b.pipe(), 600);
     let mut b = board(10);
@@ -42,12 +42,12 @@ fn a_retransmission_counts_in_the_pipe_again() {
     assert_eq!((b.pipe(), b.next_lost()), (100, None));
     let acked = b.acknowledge(500);
     assert_eq!((b.pipe(), acked.delivered), (0, 100));
-    // Karn: the segment that was sent twice gives no sample; the others arrived long before this acknowledgement.
+    // Karn: the retransmitted segment gives no sample; the others arrived long before this acknowledgement.
     assert_eq!((acked.oldest, acked.newest), (None, None));
 }
 
 #[test]
-fn what_a_sack_reported_before_gives_no_sample() {
+fn data_sacked_earlier_gives_no_sample() {
     let mut b = board(3);
     b.sack(100, 200, |_| {});
     b.acknowledge(100);
@@ -65,7 +65,7 @@ fn a_timeout_after_reneging_forgets_every_sack() {
 }
 
 #[test]
-fn what_was_not_lost_after_all_is_in_flight_again_and_can_be_lost_again() {
+fn restored_segment_is_in_flight_and_may_be_lost() {
     let mut b = board(6);
     b.sack(400, 600, |_| {});
     b.mark_all_lost();
@@ -80,7 +80,7 @@ fn what_was_not_lost_after_all_is_in_flight_again_and_can_be_lost_again() {
 }
 
 #[test]
-fn a_partial_acknowledgement_shortens_the_first_segment() {
+fn partial_acknowledgement_shortens_first_segment() {
     let mut b = board(2);
     b.acknowledge(30);
     assert_eq!((b.pipe(), b.front().map(|s| (s.start, s.len))), (170, Some((30, 70))));
@@ -88,11 +88,11 @@ fn a_partial_acknowledgement_shortens_the_first_segment() {
 }
 
 #[test]
-fn what_is_too_long_is_cut_and_waits_to_be_sent_again() {
+fn too_long_segment_is_cut_and_waits_for_resending() {
     let mut b = board(4);
     b.push(400, 31, true, Time::from_nanos(4));
     b.sack(100, 200, |_| {});
-    // 331 in flight. Of 100 bytes, 40 a segment: 40, 40 and 20; the last 30 with their FIN fit as they are.
+    // 331 bytes in flight. Segments of 100 bytes are cut into 40, 40 and 20; the last 30 with their FIN fit uncut.
     assert!(b.resegment(40, 0));
     assert_eq!((b.pipe(), b.waiting()), (31, 300));
     let cut: Vec<_> = (0..11).map(|i| (b.get(i).start, b.get(i).len)).collect();
@@ -131,7 +131,7 @@ fn sack_inside_a_segment_cuts_it() {
     }
     b.sack(600, 1000, |_| {});
     b.mark_lost_by_sack(MSS);
-    // From 500 to 600 is lost now; the two retransmissions are on their way.
+    // Bytes 500 to 600 are lost now; the two retransmissions are in flight.
     assert_eq!((b.pipe(), b.waiting(), b.next_lost()), (150, 100, Some(6)));
     b.check();
 }
