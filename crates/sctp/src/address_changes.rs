@@ -1,4 +1,4 @@
-//! What is under way of address reconfiguration (RFC 5061), in both directions.
+//! Pending address reconfiguration (RFC 5061), in both directions.
 
 use super::requests::{Pending, Requests};
 use anabranch_endpoint::ends::Address;
@@ -14,7 +14,7 @@ pub(super) enum AddressChange {
     Delete(IpAddr),
 }
 
-/// What is under way in both directions.
+/// Pending requests in both directions.
 #[derive(Debug)]
 pub(super) struct AddressChanges {
     pub requests: Requests<AddressChange>,

@@ -37,7 +37,7 @@ pub(super) struct CookieEchoed {
     /// How chunks are authenticated, if they are.
     pub auth: Option<Authentication>,
     pub cookie: Box<[u8]>,
-    /// What the INIT ACK had that is not known here, to be reported with the cookie (§3.2.1).
+    /// Unknown parameters of the INIT ACK, to be reported with the COOKIE ECHO (§3.2.1).
     pub unknown: Vec<Parameter>,
     pub attempts: u32,
     pub due: Time,
@@ -45,7 +45,7 @@ pub(super) struct CookieEchoed {
     pub stale: u32,
 }
 
-/// The state of an association (RFC 9260 §4), with what is known in it.
+/// The state of an association (RFC 9260 §4), with the data that exist only in that state.
 #[derive(Debug)]
 pub(super) enum State {
     /// Not opened yet.
@@ -62,9 +62,9 @@ pub(super) enum State {
 
 /// One end of an SCTP association; with [`Config::cmt`] a CMT-SCTP one.
 ///
-/// Drive it as [`Endpoint`](anabranch_endpoint::Endpoint) says: tell it what happened, take its packets, take its events, sleep until
-/// its next timeout. A connecting end begins with [`connect`](anabranch_endpoint::Endpoint::connect), a listening one with the first
-/// packet.
+/// [`Endpoint`](anabranch_endpoint::Endpoint) states the driving contract: pass in events, take packets, take
+/// events for the application, sleep until the next timeout. A connecting end begins with
+/// [`connect`](anabranch_endpoint::Endpoint::connect), a listening one with the first packet.
 ///
 /// # Whose packet is it?
 /// A host finds the association of a packet by its verification tag, which is [`tag`](Self::tag) here, and the ports. Three

@@ -1,6 +1,6 @@
-//! Explicit congestion notification (RFC 4960 appendix A): routers mark packets instead of dropping them. The receiver says so
-//! with every acknowledgement (ECNE) until the sender says that it has heard (CWR), which cuts its window once for each window
-//! of marked packets.
+//! Explicit congestion notification (RFC 4960 appendix A): routers mark packets instead of dropping them. The
+//! receiver sends an ECNE with every acknowledgement until the sender responds with a CWR. The sender cuts
+//! its window once for each window of marked packets.
 //!
 //! A mark belongs to one path. The receiver keeps one echo for each path, as FreeBSD's stack does. An echo precedes the SACK of
 //! its packet, so that its chunk is still known when the echo comes for the first time and shows the path. An echo of a chunk
@@ -30,7 +30,7 @@ impl Open {
         }
     }
 
-    /// What goes out before an acknowledgement.
+    /// Chunks that are sent before an acknowledgement.
     pub fn echo_chunks(&self) -> impl Iterator<Item = Chunk> {
         self.echoes.iter().map(|echo| {
             let lowest_tsn = Serial(echo.tsn as u32);

@@ -41,8 +41,8 @@ impl Path {
         (self.missed, self.next_miss) = (0, Time::ZERO);
     }
 
-    /// Its interface has just come up: earlier errors and timeouts have nothing to do with what follows. It stays suspected
-    /// or inactive until it answers.
+    /// The path's interface has just come up: earlier errors and timeouts are no longer relevant. The path
+    /// stays suspected or inactive until it answers.
     pub fn begin_again(&mut self, rto: RtoBounds) {
         if self.errors > 0 || !self.active() {
             self.rtt = RttEstimator::new(rto);
