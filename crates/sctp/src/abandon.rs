@@ -143,7 +143,7 @@ impl Outbound {
     }
 
     /// Gives a TSN to the end of a message that was given up before its end was sent. The peer may have
-    /// received every fragment sent so far; a FORWARD TSN over this TSN makes it discard them.
+    /// received all fragments that were sent; a FORWARD TSN up to this TSN makes it discard them.
     fn push_end(&mut self, core: &mut Core, now: Time, (serial, limit): (u64, Limit)) {
         let unordered = if limit.unordered { DataFlags::UNORDERED } else { DataFlags(0) };
         let chunk = Chunk {

@@ -210,8 +210,8 @@ impl Inbound {
         self.reassembly.add_streams(count);
     }
 
-    /// Whether a TSN is so far ahead that it must be from before a reset of the TSNs, which jump by half of
-    /// their range (RFC 6525 §5.2.4). The chunk that contains it was late.
+    /// Whether a TSN is at least 2^30 ahead. It must then be from before a reset of the TSNs, which jump by
+    /// half of their range (RFC 6525 §5.2.4), and its chunk is late.
     pub const fn is_from_before(&self, tsn: u64) -> bool {
         tsn > self.cumulative + (1 << 30)
     }

@@ -1,6 +1,6 @@
-//! What the chunks of the scoreboard add up to, on a path and over all of them.
+//! Sums over the chunks of the scoreboard, per path and in total.
 
-/// What the sender believes of a chunk that has a TSN.
+/// The sender's view of a chunk that has a TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChunkState {
     /// Sent, neither acknowledged nor believed lost.
@@ -16,7 +16,7 @@ pub(super) enum ChunkState {
 }
 
 impl ChunkState {
-    /// Neither acknowledged nor given up: the peer is to get it, or may have it without having said so.
+    /// Neither acknowledged nor given up: the peer still needs it, or has it without having acknowledged it.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::InFlight | Self::Lost(_))
     }
@@ -43,7 +43,7 @@ pub(super) enum Resend {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
     in_flight: u64,
-    /// What the chunks in flight are longer than their payload is because chunks end on multiples of four, bytes.
+    /// Padding of the chunks in flight to multiples of four, bytes.
     padding: u64,
     chunks_in_flight: u64,
     buffered: u64,
@@ -111,7 +111,8 @@ impl Load {
         self.in_flight
     }
 
-    /// What is in flight as a congestion window counts it: whole chunks, each with a header of so many bytes.
+    /// Bytes in flight as a congestion window counts them: whole chunks, each with a header of `header`
+    /// bytes.
     pub const fn in_window(&self, header: u32) -> u64 {
         self.in_flight + self.padding + self.chunks_in_flight * header as u64
     }

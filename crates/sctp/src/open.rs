@@ -77,7 +77,7 @@ impl Open {
         }
     }
 
-    /// Ends the association because of what the peer did.
+    /// Ends the association because of an error of the peer.
     pub fn refuse(&self, core: &mut Core, cause: Cause) -> Reason {
         let at = core.preferred();
         let abort = Abort { reflected_tag: false, causes: vec![cause] };

@@ -1,7 +1,8 @@
 //! The shares that paths have of the buffers (Adhari2011), where one of them has been penalised.
 //!
-//! A penalised path often has a window that is smaller than its share. The part that the window cannot use belongs to the other
-//! paths until the window has grown again: without that a fast path has half of the buffer beside a path that carries a packet.
+//! A penalised path often has a window that is smaller than its share. The part that the window cannot use
+//! belongs to the other paths until the window has grown again. Without that, a fast path would get only half
+//! of the buffer even if the other path carries a single packet.
 
 use super::common::Core;
 use anabranch_multipath::buffer::{Occupancy, SendPermission, Shared};
@@ -19,7 +20,8 @@ pub(super) fn judge(core: &Core, at: usize, shared: &Shared) -> SendPermission {
     core.splitting().judge(occupancy, path.mss, &widened)
 }
 
-/// By what the buffers seem larger to path `at`, so that its share grows by its part of what penalised paths leave.
+/// Bytes added to the buffers for path `at`, so that its share grows by its part of the space that penalised
+/// paths leave unused.
 fn spare(core: &Core, at: usize, shared: &Shared) -> u64 {
     if !core.config.penalisation || core.paths[at].holds_up.is_some() {
         return 0;
@@ -34,7 +36,7 @@ fn spare(core: &Core, at: usize, shared: &Shared) -> u64 {
     unused(share, used) / takers * paths
 }
 
-/// What paths that use so much of their shares leave of them.
+/// Bytes of their shares that paths leave unused; `used` is the number of bytes that each uses.
 fn unused(share: u64, used: impl Iterator<Item = u64>) -> u64 {
     used.map(|used| share.saturating_sub(used)).sum()
 }

@@ -1,4 +1,4 @@
-//! How the silence of a path is watched; what follows from it is in [`probing`](super::probing).
+//! Detection of silent paths; [`probing`](super::probing) reacts to them.
 
 use anabranch_base::time::Time;
 

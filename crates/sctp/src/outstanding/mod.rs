@@ -3,13 +3,14 @@
 //! TSNs are unwrapped to 64 bits and are contiguous, so the chunks live in a ring indexed by the distance from the
 //! oldest: any chunk is found in constant time, and the cumulative point moves by popping the front.
 //!
-//! The sums over chunks ([`Load`]: of all, and of each path over those that it carried last) agree with the chunks at all
-//! times, because a chunk changes its state and its path in here and nowhere else. [`Outstanding::recount`] tells.
+//! The sums over chunks ([`Load`]: of all, and of each path over those that it carried last) always agree
+//! with the chunks, because only this module changes the state and the path of a chunk.
+//! [`Outstanding::recount`] verifies this.
 //!
-//! Every transmission of a chunk, first or repeated, gets a number of its own, ascending over the whole association.
-//! A path keeps its transmissions in that order in queues ([`Flight`]); an entry is *live* while the chunk's last
-//! transmission is the one that the entry names and it is still in flight. Dead entries are dropped when they reach
-//! the front, so that no queue is ever searched and each entry costs constant time over its life.
+//! Every transmission of a chunk, first or repeated, gets a number; the numbers ascend over the whole
+//! association. A path keeps its transmissions in that order in queues ([`Flight`]). An entry is *live* while
+//! it is the chunk's last transmission and the chunk is still in flight. Dead entries are dropped when they
+//! reach the front, so no queue is ever searched, and each entry costs constant time over its life.
 
 use super::load::{ChunkState, Load, Resend};
 use super::path::{Flight, Path};
@@ -80,7 +81,7 @@ impl Outstanding {
         self.base = tsn;
     }
 
-    /// What all chunks add up to.
+    /// Sums over all chunks.
     pub const fn load(&self) -> &Load {
         &self.load
     }
@@ -199,8 +200,8 @@ impl Outstanding {
         self.change(paths, tsn, there, ChunkState::Abandoned)
     }
 
-    /// The receiver takes back that it has a chunk: it is in flight again, as if sent as `sent_as`. What was freed cannot be
-    /// sent again. The chunk as it was before.
+    /// The receiver reneges on a chunk: it is in flight again, as if sent as `sent_as`. A chunk that was
+    /// freed cannot be sent again. Returns the chunk as it was before.
     pub fn renege(&mut self, paths: &mut [Path], tsn: u64, sent_as: u64) -> Option<Chunk> {
         let taken_back = |state| state == ChunkState::GapAcked;
         let before = self.change(paths, tsn, taken_back, ChunkState::InFlight)?;
