@@ -185,7 +185,7 @@ impl Discovery {
         let Some(probe) = self.probe.filter(|probe| probe.nonce == nonce) else { return false };
         self.current = self.current.max(probe.len);
         match self.stage {
-            // The interface's MTU is no larger than the base length.
+            // The base length gets through: most paths then carry the MTU of the interface.
             Stage::Base | Stage::Error if self.current < self.most => {
                 self.enter(Stage::Search { above: self.most + 1, first: Some(self.most) });
             }

@@ -45,7 +45,7 @@ fn the_last_chunk_of_a_burst_asks_for_a_sack() {
 }
 
 #[test]
-fn data_held_by_nagle_needs_no_delayed_sack() {
+fn data_held_by_nagle_asks_for_a_sack() {
     // The first is answered as the first data of all, and the second is no second packet since.
     let messages = [(1452, 0, true), (1452, 0, true), (100, 0, true)];
     for (when, by) in [(ImmediateSack::End, 100), (ImmediateSack::Never, 300)] {
