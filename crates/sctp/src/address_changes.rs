@@ -7,7 +7,7 @@ use anabranch_wire::seq::Serial;
 use core::net::IpAddr;
 use std::collections::VecDeque;
 
-/// A change of this end's addresses that the peer must learn.
+/// A change of this end's addresses that the peer must be informed of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressChange {
     Add(Address),

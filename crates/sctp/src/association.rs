@@ -22,7 +22,7 @@ pub(super) struct CookieWait {
     pub tsn: u32,
     pub attempts: u32,
     pub due: Time,
-    /// A longer life for the cookie, milliseconds, asked for after a stale one (§5.2.6).
+    /// A longer life for the cookie, milliseconds, requested after a stale one (§5.2.6).
     pub more_life: Option<u32>,
     /// Cookies that the peer found stale.
     pub stale: u32,
@@ -123,8 +123,8 @@ impl Association {
         may
     }
 
-    /// The verification tag of packets to this end; none before it has begun and after it has ended. A restart of the peer
-    /// brings another one (RFC 9260 §5.2.4 A).
+    /// The verification tag of packets to this end; `None` before the association begins and after it has
+    /// ended. A restart of the peer changes it (RFC 9260 §5.2.4 A).
     pub fn tag(&self) -> Option<u32> {
         match &self.state {
             State::CookieWait(wait) => Some(wait.tag),

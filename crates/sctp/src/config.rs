@@ -65,8 +65,8 @@ pub struct Config {
     /// Time between heartbeats to an idle destination, in addition to its RTO (HB.interval); `None` sends
     /// only those that confirm a path.
     pub heartbeat_interval: Option<Duration>,
-    /// Heartbeats that may be under way at once to addresses which the peer has merely claimed (HB.Max.Burst, RFC 9260 §5.4
-    /// and §16: 1): the next one leaves when one is answered, or not within its RTO.
+    /// Maximum number of outstanding heartbeats to unconfirmed addresses (HB.Max.Burst, RFC 9260 §5.4 and
+    /// §16: 1). The next one is sent when one is answered or its RTO has passed.
     pub heartbeat_max_burst: u32,
     /// Errors in a row after which a destination is inactive (Path.Max.Retrans).
     pub path_max_retrans: u32,
@@ -88,8 +88,8 @@ pub struct Config {
     /// beyond it (RFC 9260 §6.1 B). Without it a packet must fit the window, as with TCP: the difference is one packet
     /// per path, which with small windows decides who gets more of a shared bottleneck.
     pub overshoot: bool,
-    /// Probe a path with data in flight from which nothing is heard, and let it time out early while others are heard from
-    /// (RFC 8985 §7, draft-nielsen-tsvwg-sctp-tlr).
+    /// Probe a path with data in flight for which no acknowledgements come, and let it time out early while
+    /// they come for other paths (RFC 8985 §7, draft-nielsen-tsvwg-sctp-tlr).
     pub tail_loss_probe: bool,
     /// Hold back data that does not fill a packet while other data is in flight (RFC 9260 §6.1, Nagle).
     pub nagle: bool,

@@ -34,8 +34,8 @@ impl CookieKey {
         mac.finalize().into_bytes().into()
     }
 
-    /// The key of cookies made at this time: another one every hour, so that none signs more than an hour's (RFC 9260
-    /// §5.1.3). A cookie says when it was made, and so which key it needs.
+    /// The key of cookies made at this time. It changes every hour, so that none signs more than an hour's
+    /// cookies (RFC 9260 §5.1.3). A cookie contains the time at which it was made, which selects the key.
     fn of(&self, created: [u8; 8]) -> [u8; 32] {
         let hour = u64::from_be_bytes(created) / Duration::from_secs(3600).as_nanos();
         self.keyed(&[b"cookies of an hour", &hour.to_be_bytes()])

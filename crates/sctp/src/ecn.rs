@@ -71,7 +71,8 @@ impl Open {
         core.congestion.on_loss(&Loss { now, path: id, kind: LossKind::Ecn, in_flight });
     }
 
-    /// The peer has heard of a mark: of the one with this TSN, and of all up to there on the path that the CWR came by.
+    /// A CWR: the peer has processed the mark of the packet with this TSN, and all earlier marks on the path
+    /// of the CWR.
     pub fn handle_reduced(&mut self, at: Option<usize>, reduced: CongestionReduced) {
         let newest = reduced.lowest_tsn;
         self.echoes.retain(|echo| {

@@ -64,7 +64,8 @@ impl Core {
         self.errors() > self.config.association_max_retrans
     }
 
-    /// A packet of the peer has come: it is there. After a silence on all paths each of them with errors is asked at once.
+    /// A packet of the peer has come: the peer is reachable. After a silence on all paths, each path with
+    /// errors gets a heartbeat at once.
     #[inline]
     pub fn hear_peer(&mut self, now: Time, tag: u32) {
         if self.errors() > 0 {

@@ -31,8 +31,8 @@ impl Change {
     }
 }
 
-/// Makes `runs` the gap blocks of a SACK as unwrapped TSNs, ascending and disjoint, whatever the peer wrote. Blocks that
-/// end before they start or cover what is missing by definition say nothing.
+/// Converts `runs` to the gap blocks of a SACK as unwrapped TSNs, ascending and disjoint, whatever the peer
+/// sent. Blocks that end before they start, or that cover TSNs which must be missing, are ignored.
 pub(super) fn absolute(runs: &mut Runs, cumulative: u64, renegable: &[GapBlock], kept: &[GapBlock]) {
     runs.clear();
     let mut tidy = true;

@@ -35,7 +35,7 @@ enum CookieCase {
 /// This end's knowledge of the peer when an INIT comes (§5.2.1, §5.2.2).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Known {
-    /// It has never been heard of.
+    /// The peer is unknown.
     Nothing,
     /// Both begin at the same time: the answer has the tag and TSN of this end's own INIT.
     Begun { tag: u32, tsn: u32, ties: (u32, u32) },
@@ -279,8 +279,8 @@ impl Association {
         true
     }
 
-    /// The AUTH before a COOKIE ECHO is the peer's own: by the keys of the association that there is, or, if there is none yet, by
-    /// those that the cookie brings (RFC 4895 §6.3).
+    /// Whether the AUTH before a COOKIE ECHO is the peer's: by the keys of the existing association, or, if
+    /// there is none yet, by those from the cookie (RFC 4895 §6.3).
     fn is_genuine(&mut self, auth: &Auth, cookie: &Cookie) -> bool {
         let verdict = if let State::Open(open) = &self.state {
             open.auth.as_ref().map(|own| own.verify(auth))
@@ -339,7 +339,7 @@ impl Association {
 }
 
 impl Core {
-    /// Answers an INIT with an INIT ACK, or with an ABORT that says what is wrong with it.
+    /// Answers an INIT with an INIT ACK, or with an ABORT that contains the error.
     pub fn answer_init(&mut self, now: Time, origin: Origin, init: &Init, known: Known) {
         if init.initiate_tag == 0 {
             return;
@@ -422,7 +422,7 @@ impl Core {
         if self.config.partial_reliability {
             parameters.push(Parameter::ForwardTsnSupported);
         }
-        // To a peer that does not authenticate, or not as it must, this end says nothing of it.
+        // A peer that does not authenticate, or not as required, gets no authentication parameters.
         let auth = self.auth_offer(own).filter(|_| asked.is_none_or(|(_, peer)| peer.auth.is_some()));
         parameters.extend(auth.iter().flat_map(Offer::parameters));
         let mut extensions = Vec::new();
@@ -579,7 +579,8 @@ fn authenticates(init: &Init) -> bool {
     init.parameters.iter().any(|parameter| matches!(parameter, Parameter::Random(_)))
 }
 
-/// An INIT or INIT ACK as far as it is to be read: up to an unknown parameter whose type says to stop (§3.2.1).
+/// The part of an INIT or INIT ACK that is to be processed: up to an unknown parameter whose type requires to
+/// stop (§3.2.1).
 pub(super) fn readable(init: &Init) -> Init {
     let stops = |p: &Parameter| matches!(p, Parameter::Unknown { .. }) && p.action().stops();
     let mut init = init.clone();
@@ -589,7 +590,7 @@ pub(super) fn readable(init: &Init) -> Init {
     init
 }
 
-/// Parameters of unknown type that their sender wants to hear about (§3.2.1).
+/// Parameters of unknown type that must be reported to their sender (§3.2.1).
 fn unrecognised(init: &Init) -> Vec<Parameter> {
     let reported = |p: &&Parameter| matches!(p, Parameter::Unknown { .. }) && p.action().reports();
     init.parameters.iter().filter(reported).cloned().collect()

@@ -161,8 +161,9 @@ impl Core {
         }
     }
 
-    /// How long an answer to a heartbeat may take. A suspected path is asked again then, so that one that is back is noticed
-    /// soon, whatever its timer has been doubled to; where its heartbeats are all that counts errors, they keep to the timer.
+    /// Time allowed for the answer to a heartbeat. A suspected path gets the next heartbeat then, so that its
+    /// recovery is noticed soon, however long its timer is. Where only its heartbeats count errors, they keep
+    /// to the timer.
     fn heartbeat_timeout(&self, at: usize) -> Duration {
         let path = &self.paths[at];
         let rto = path.rtt.rto();
@@ -211,9 +212,9 @@ impl Core {
         Some(Answer { at, sent, doubted, moved })
     }
 
-    /// A heartbeat was not answered in time. An unconfirmed path is asked again as soon as it may be, until it has had its
-    /// share of errors; then it waits like any other that does not answer. A suspected one is asked again at once (RFC 7829
-    /// §3.2).
+    /// A heartbeat was not answered in time. An unconfirmed path gets the next one as soon as allowed, until
+    /// it has reached its limit of errors; then it waits like any other inactive path. A suspected path gets
+    /// the next one at once (RFC 7829 §3.2).
     pub fn heartbeat_lost(&mut self, now: Time, at: usize, tag: u32) {
         // Where data waits for an answer, its timer is the one that counts.
         let scouts = self.scouts(at);

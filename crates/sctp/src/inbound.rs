@@ -188,8 +188,8 @@ impl Inbound {
         Ok(Received::New)
     }
 
-    /// The sender has given up what is missing up to TSN `to`, and with it these messages (RFC 3758 §3.6). News or not, it is to
-    /// hear how far the acknowledgements have come.
+    /// The sender has given up all missing chunks up to TSN `to`, and with them these messages (RFC 3758
+    /// §3.6). A SACK is sent in any case.
     pub fn step_to(&mut self, to: u64, skips: &[Skip], inbox: &mut Inbox) {
         self.urgent = true;
         if to <= self.cumulative {
@@ -210,13 +210,13 @@ impl Inbound {
         self.reassembly.add_streams(count);
     }
 
-    /// Whether a TSN is at least 2^30 ahead. It must then be from before a reset of the TSNs, which jump by
+    /// Whether a TSN is more than 2^30 ahead. It must then be from before a reset of the TSNs, which jump by
     /// half of their range (RFC 6525 §5.2.4), and its chunk is late.
     pub const fn is_from_before(&self, tsn: u64) -> bool {
         tsn > self.cumulative + (1 << 30)
     }
 
-    /// All that has come is in turn, or has been read.
+    /// All received data is in turn or has been read.
     pub fn is_whole(&self) -> bool {
         self.above.is_empty() && self.reassembly.is_whole()
     }
@@ -238,8 +238,8 @@ impl Inbound {
         self.changed = u64::MAX;
     }
 
-    /// Passes on the fragments that were let go with the messages that the sender gave up, as runs of TSNs: the first and how
-    /// many.
+    /// Removes and returns the fragments discarded with the messages that the sender gave up, as runs of
+    /// TSNs: the first and the number.
     #[inline]
     pub fn pass_given_up(&mut self, to: &mut VecDeque<(u64, u32)>) {
         self.reassembly.pass_given_up(to);

@@ -83,7 +83,7 @@ impl Limits {
         Some(limit)
     }
 
-    /// Messages before this one have left for good.
+    /// Messages before this one have left the send buffer.
     pub fn retire(&mut self, oldest: u64) {
         while let Some((&serial, _)) = self.messages.first_key_value().filter(|&(&serial, _)| serial < oldest)
         {

@@ -13,8 +13,8 @@ use anabranch_endpoint::secrets::Secrets;
 use anabranch_wire::sctp::Chunk;
 use anabranch_wire::{Content, Packet};
 
-/// A listening port. It remembers nothing of an INIT: all that the association will need is in the cookie that the peer
-/// brings back (RFC 9260 §5.1.3), so that a flood of INITs takes no memory.
+/// A listening port. It keeps no state for an INIT: all that the association will need is in the cookie that
+/// the peer returns (RFC 9260 §5.1.3), so that a flood of INITs takes no memory.
 #[derive(Debug)]
 pub struct Listener {
     core: Core,

@@ -7,9 +7,9 @@ pub(super) enum ChunkState {
     InFlight,
     /// To be sent again.
     Lost(Resend),
-    /// Covered by a gap block that the receiver may take back.
+    /// Covered by a gap block on which the receiver may renege.
     GapAcked,
-    /// Covered by a gap block for good; it no longer occupies the send buffer.
+    /// Covered by a non-renegable gap block; it no longer occupies the send buffer.
     Freed,
     /// Its message was given up (RFC 3758): it takes no room anywhere, and waits for the peer to step over it.
     Abandoned,
@@ -35,7 +35,7 @@ pub(super) enum Resend {
     Probe,
     /// Its packet was too big for the path.
     TooBig,
-    /// Nothing was heard from its path, and it is to draw an answer.
+    /// Sent again as a tail loss probe: no acknowledgement has come for its path.
     Tail,
 }
 

@@ -5,8 +5,8 @@
 //! packets, which is unknown to off-path attackers (RFC 9260 §10).
 //!
 //! # The path MTU
-//! What routers say is believed, or, with [`Config::pmtu_discovery`](super::Config::pmtu_discovery), only tried
-//! ([`pmtu`](super::pmtu)).
+//! An MTU that a router reports is used at once, or, with
+//! [`Config::pmtu_discovery`](super::Config::pmtu_discovery), only probed ([`pmtu`](super::pmtu)).
 //!
 //! # A smaller path MTU
 //! The room for chunks, the congestion control's packet size and the fragmentation point of new data follow
@@ -155,7 +155,8 @@ impl Association {
 }
 
 impl Open {
-    /// A router says that packets of a path may have `mtu` bytes; only less than before is news.
+    /// A router reports that packets of a path may have `mtu` bytes; only a smaller value than before has an
+    /// effect.
     fn lower_mtu(&mut self, core: &mut Core, at: usize, mtu: u32) {
         if let Some(discovery) = &mut core.paths[at].discovery {
             discovery.too_big(mtu);
@@ -173,8 +174,8 @@ impl Open {
 }
 
 impl Open {
-    /// An interface can send, and has `returned` if it could not before: each path that begins there is asked at once, unless
-    /// all is well with it.
+    /// An interface can send, and has `returned` if it could not before: each path that begins there gets a
+    /// heartbeat at once, unless it is healthy.
     pub fn interface_up(&mut self, core: &mut Core, now: Time, (local, returned): (IpAddr, bool)) {
         for at in 0..core.paths.len() {
             core.take_source(at, local);

@@ -98,7 +98,7 @@ impl Origin {
     }
 }
 
-/// The chunks that say whose packet theirs is: all, but for an AUTH before them (RFC 4895 §6.3).
+/// The chunks that determine the association of a packet: all except an AUTH before them (RFC 4895 §6.3).
 pub fn behind_auth(chunks: &[Chunk]) -> &[Chunk] {
     match chunks {
         [Chunk::Auth(_), rest @ ..] => rest,

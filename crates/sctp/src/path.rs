@@ -146,7 +146,8 @@ pub(super) struct Path {
     pub errors: u32,
     /// Time of the last of them: only what was sent since proves that the path works.
     pub doubted: Option<Time>,
-    /// Errors since the peer was last heard on any path, and when the next one counts at the earliest.
+    /// Errors since a packet of the peer last came on any path, and the earliest time at which the next one
+    /// counts.
     pub missed: u32,
     pub next_miss: Time,
     /// It has not answered, and there are other paths (potentially failed, RFC 7829 §3.2); it may have become inactive by now.
@@ -263,7 +264,7 @@ impl Path {
         self.reachability == Reachability::Active
     }
 
-    /// It answers, and nothing says that it has stopped to.
+    /// The path answers, and there is no sign that it has stopped.
     pub fn healthy(&self) -> bool {
         self.active() && !self.suspect
     }

@@ -1,8 +1,8 @@
 //! Datagram packetization layer path MTU discovery (RFC 8899, for SCTP §6.2): the packet length that a path
 //! is known to carry, and the next length to probe. It also detects routers that drop large packets silently.
 //!
-//! A probe is a HEARTBEAT with a PAD chunk that fills the packet. That one is lost says nothing of congestion, and nothing of
-//! the path. All lengths are of whole IP packets.
+//! A probe is a HEARTBEAT with a PAD chunk that fills the packet. A lost probe is no sign of congestion, and
+//! no error of the path. All lengths are of whole IP packets.
 
 use anabranch_base::time::{Duration, Time};
 
@@ -20,7 +20,7 @@ const CERTAINTY: Duration = Duration::from_secs(15);
 /// apart, bytes.
 const RESOLUTION: u32 = 8;
 
-/// Stage of the discovery (§5.2).
+/// The open question of the discovery (§5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Whether a packet of the base length gets through.

@@ -1,4 +1,5 @@
-//! Paths from which nothing is heard: tail loss probes, and the timeout of a path that others have outlived.
+//! Paths for which no acknowledgements come: tail loss probes, and the early timeout while other paths still
+//! work.
 //!
 //! A path's last packets, or their acknowledgement, may get lost. No later data reveals the loss then, and
 //! the retransmission timer (RFC 9260 §16: 1 s at least) is long for a path with a delay of milliseconds. So

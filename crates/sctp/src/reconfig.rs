@@ -28,7 +28,7 @@ const MOST_STREAMS: u32 = 2048;
 /// Changes that wait for their turn while the peer may still ask for more.
 const MOST_PROMISES: usize = 8;
 
-/// How often a reset of all numbers is asked for again: the peer may have had something under way.
+/// Number of times that a reset of all TSNs and streams is requested: the peer may have had data outstanding.
 const MOST_ATTEMPTS: u32 = 8;
 
 /// By how much the TSNs of the peer jump at a reset (RFC 6525 §5.2.4 D1).
@@ -246,7 +246,7 @@ impl Open {
         (outcome, None)
     }
 
-    /// This end will do what the peer asks for, unless too much of that kind waits already.
+    /// Accepts the peer's request to change this end's streams, unless too many such requests wait already.
     fn promise(&mut self, change: StreamChange) -> Outcome {
         if self.reconfig.requests.waiting.len() >= MOST_PROMISES {
             return Outcome::ALREADY_IN_PROGRESS;
@@ -368,7 +368,8 @@ impl Open {
             (StreamChange::ResetAll, _) if self.reconfig.attempts < MOST_ATTEMPTS => {
                 self.reconfig.attempts += 1;
                 self.reconfig.requests.waiting.push_front(StreamChange::ResetAll);
-                // If both ends have asked at once, one lets the other ask first, longer each time: else they would meet again.
+                // If both ends have sent the request at once, one lets the other go first, longer each time;
+                // otherwise they would collide again.
                 let yields = outcome == Outcome::ALREADY_IN_PROGRESS && self.local_tag < self.peer_tag;
                 let rests = if yields { 1 + 2 * u64::from(self.reconfig.attempts) } else { 1 };
                 self.reconfig.rest_until = Some(now + timeout.saturating_mul(rests));

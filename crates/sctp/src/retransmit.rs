@@ -351,7 +351,7 @@ impl Outbound {
         holds_back(buffer, slow, (core.congestion.window(core.paths[to].id), fast))
     }
 
-    /// The oldest transmission of a path was moved away: the timer is that of the one which is the oldest now.
+    /// The oldest transmission of a path was moved away: the timer now follows the oldest one that is left.
     fn follow_oldest(&self, path: &mut Path) {
         let front = self.sent.front(&mut path.order, path.id.0);
         let sent_at = front.and_then(|flight| self.sent.get(flight.tsn)).map(|chunk| chunk.sent_at);

@@ -9,9 +9,9 @@
 //! it, the path's window may grow and its timer is restarted. [`Reports`](super::reports::Reports) counts
 //! missing reports.
 //!
-//! SACKs come back on several paths and overtake each other. One that does not advance the cumulative TSN, takes back
-//! what an earlier one acknowledged and acknowledges nothing new is taken for overtaken and ignored. A receiver that
-//! really reneges shows it again with the next SACK that brings something new; then what it took back is in flight
+//! SACKs come back on several paths and overtake each other. A SACK that does not advance the cumulative TSN,
+//! reneges on chunks and acknowledges nothing new counts as overtaken and is ignored. If the receiver really
+//! reneged, its next SACK that acknowledges something new shows this again; then the chunks are in flight
 //! once more, with the timer running.
 
 use super::common::Core;
@@ -114,7 +114,7 @@ impl Outbound {
     /// between the equal ones at both ends are compared in detail.
     fn compare(&mut self, cumulative: u64, sack: &SackView, change: &mut Change) {
         clip(&mut self.gaps, cumulative + 1);
-        // Also a chunk that was renegable in one SACK may be for good in the next.
+        // A chunk that is renegable in one SACK may be non-renegable in the next.
         self.renegable |= !sack.renegable.is_empty();
         self.mixed |= self.renegable && !sack.kept.is_empty();
         let known = &self.gaps;

@@ -21,7 +21,7 @@ pub(super) struct TailProbe {
     /// Number of the transmission before.
     pub original: u64,
     pub sent_at: Time,
-    /// The receiver says that it had the chunk.
+    /// The receiver reports that it had the chunk.
     pub duplicate: bool,
 }
 

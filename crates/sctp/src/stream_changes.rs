@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub request: Reconfiguration,
-    /// The peer has said that it cannot follow yet.
+    /// The peer has answered "in progress".
     pub heard: bool,
     /// Number of such answers after the peer had acknowledged all data sent before.
     pub put_off: u32,
@@ -40,7 +40,8 @@ pub(super) struct StreamChanges {
     /// has sent it.
     pub rest_until: Option<Time>,
     pub attempts: u32,
-    /// Until when nothing new is sent, so that a reset of the TSNs for which the peer has asked finds nothing on its way.
+    /// Time until which no new data is sent, so that a reset of the TSNs that the peer has requested finds no
+    /// data in flight.
     pub quiet_until: Option<Time>,
 }
 

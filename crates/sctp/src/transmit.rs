@@ -174,7 +174,8 @@ impl Open {
         None
     }
 
-    /// Moved chunks have left a path by time; one from which nothing was heard since has not answered (RFC 9260 §8.2).
+    /// Moved chunks have left a path by time; if no acknowledgement has come for the path since, it has not
+    /// answered (RFC 9260 §8.2).
     fn expire_ghosts(core: &mut Core, at: usize, now: Time) {
         let path = &mut core.paths[at];
         let sent_at = path.ghosts.expire(now - path.rtt.rto());

@@ -89,7 +89,7 @@ impl Outbound {
         }
     }
 
-    /// After all of a SACK is booked: takes back the reactions that it shows to have been spurious.
+    /// After a whole SACK is processed: undoes the reactions that it shows to have been spurious.
     pub fn settle_spurious(&mut self, core: &mut Core, now: Time) {
         for at in 0..core.paths.len() {
             let episode = &core.paths[at].episode;

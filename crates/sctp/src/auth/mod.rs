@@ -67,7 +67,7 @@ impl Offer {
         (fits && offer.algorithm().is_some()).then_some(offer)
     }
 
-    /// The parameters that say so.
+    /// The parameters of the handshake that contain this offer.
     pub fn parameters(&self) -> impl Iterator<Item = Parameter> {
         let random = Parameter::Random(self.random.clone());
         let chunks = self.chunks.clone().map(Parameter::ChunkList);
@@ -108,7 +108,7 @@ pub(super) struct Authentication {
 }
 
 impl Authentication {
-    /// With what both ends said and the secret that they share, which may be empty.
+    /// With the offers of both ends and their shared secret, which may be empty.
     pub fn new(shared: &[u8], own: &Offer, peer: &Offer) -> Option<Self> {
         let algorithm = peer.algorithm()?;
         let (mine, theirs) = (own.key_vector(), peer.key_vector());

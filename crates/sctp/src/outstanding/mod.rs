@@ -40,7 +40,8 @@ pub(super) struct Chunk {
     pub path: u8,
     pub transmissions: u8,
     pub state: ChunkState,
-    /// More than one path has carried it: which of them an acknowledgement speaks for is not known (RFC 9260 §8.2).
+    /// More than one path has carried it: an acknowledgement cannot be attributed to one of them (RFC 9260
+    /// §8.2).
     pub moved: bool,
     /// It was retransmitted fast; that happens once (RFC 9260 §7.2.4 rule 5).
     pub fast: bool,
@@ -110,7 +111,8 @@ impl Outstanding {
         Some(chunk)
     }
 
-    /// Moves a chunk to another state and keeps the sums; the chunk as it was before, if `allowed` says yes to its state.
+    /// Moves a chunk to another state and updates the sums, if `allowed` accepts its state. Returns the chunk
+    /// as it was before.
     fn change(
         &mut self,
         paths: &mut [Path],
