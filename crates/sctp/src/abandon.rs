@@ -1,9 +1,9 @@
 //! Giving messages up (partial reliability, RFC 3758 §3.5, RFC 7496), and telling the peer to step over what had a TSN.
 //!
-//! A message is given up as a whole: what has not been cut off it leaves the queue, and its chunks stay on the scoreboard as
-//! abandoned, where they take no room, until the peer has stepped over them. Chunks that are on their way are left alone
-//! until they are lost, since they may arrive in time. A peer that does not know FORWARD TSN gets every message that has been
-//! begun.
+//! A message is given up as a whole. The part that has not been fragmented yet leaves the queue. Its chunks
+//! stay on the scoreboard as abandoned, where they take no room, until the peer has stepped over them. Chunks
+//! in flight are left alone until they are lost, since they may arrive in time. A peer that does not know
+//! FORWARD TSN gets every message that has been begun.
 
 use super::common::Core;
 use super::limits::Limit;
@@ -71,7 +71,8 @@ impl Outbound {
         true
     }
 
-    /// What giving a message up would free of the send buffer, bytes: nothing if it cannot be given up, or has arrived.
+    /// Bytes of the send buffer that giving up a message would free: 0 if it cannot be given up or has
+    /// arrived.
     fn room_of(&self, serial: u64) -> u64 {
         let Some(limit) = self.limits.get(serial) else { return 0 };
         let uncut = self.queue.uncut(limit.stream, serial);
@@ -141,8 +142,8 @@ impl Outbound {
         }
     }
 
-    /// The peer may have all that has left of a message which was given up before its end: a TSN for the end lets it be told
-    /// that there is none.
+    /// Gives a TSN to the end of a message that was given up before its end was sent. The peer may have
+    /// received all fragments that were sent; a FORWARD TSN up to this TSN makes it discard them.
     fn push_end(&mut self, core: &mut Core, now: Time, (serial, limit): (u64, Limit)) {
         let unordered = if limit.unordered { DataFlags::UNORDERED } else { DataFlags(0) };
         let chunk = Chunk {
@@ -165,8 +166,9 @@ impl Outbound {
         self.sent.push(chunk, &mut core.paths);
     }
 
-    /// What the peer has to be told to step over now, and the path that tells it (RFC 3758 §3.5 C): when there is more than
-    /// it was told before, and again if it shows within a round trip that it has not heard, or says nothing.
+    /// The FORWARD TSN or I-FORWARD-TSN that is due, and its path (RFC 3758 §3.5 C). It is due when more has
+    /// been given up than the last one covered. It is repeated if the SACKs show within a round trip that the
+    /// peer missed it, or if no SACK comes.
     pub fn step_over(&mut self, core: &mut Core, now: Time) -> Option<(usize, sctp::Chunk)> {
         if self.sent.load().abandoned() == 0 {
             self.forwarding.due = None;
@@ -248,7 +250,7 @@ impl Outbound {
         due.min(self.limits.next_expiry().unwrap_or(Time::MAX))
     }
 
-    /// The peer has not answered what it was told to step over: it is told again, as after a retransmission timeout
+    /// The peer has not acknowledged the last FORWARD TSN: it is repeated, as after a retransmission timeout
     /// (RFC 3758 §3.5 C5).
     pub fn limits_timeout(&mut self, core: &mut Core, now: Time) {
         self.give_up(core, now);

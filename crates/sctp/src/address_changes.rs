@@ -1,4 +1,4 @@
-//! What is under way of address reconfiguration (RFC 5061), in both directions.
+//! Pending address reconfiguration (RFC 5061), in both directions.
 
 use super::requests::{Pending, Requests};
 use anabranch_endpoint::ends::Address;
@@ -7,14 +7,14 @@ use anabranch_wire::seq::Serial;
 use core::net::IpAddr;
 use std::collections::VecDeque;
 
-/// A change of this end's addresses that the peer must learn.
+/// A change of this end's addresses that the peer must be informed of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressChange {
     Add(Address),
     Delete(IpAddr),
 }
 
-/// What is under way in both directions.
+/// Pending requests in both directions.
 #[derive(Debug)]
 pub(super) struct AddressChanges {
     pub requests: Requests<AddressChange>,

@@ -28,8 +28,8 @@ impl Open {
         }
     }
 
-    /// This end has lost an address; the last one stays, as nothing could take its place. A peer that cannot be told keeps all, and
-    /// the interface may come back.
+    /// This end has lost an address. The last address stays, as no other could take its place. If the peer
+    /// does not support ASCONF, all addresses stay, and the interface may come back.
     pub fn address_down(&mut self, core: &mut Core, now: Time, address: IpAddr) {
         if !self.extensions.asconf {
             core.interface_down(now, address);
@@ -52,7 +52,8 @@ impl Open {
         self.send_request(core, now);
     }
 
-    /// The peer has restarted: it has just been told all addresses that were in use, and learns of the others.
+    /// The peer has restarted. The handshake has just listed all addresses that were in use; pending changes
+    /// announce the others.
     pub fn resume_changes(&mut self, core: &mut Core, now: Time, changes: VecDeque<AddressChange>) {
         if self.extensions.asconf {
             let added = changes.into_iter().filter(|change| matches!(change, AddressChange::Add(_)));
@@ -96,7 +97,7 @@ impl Open {
     pub fn handle_asconf_ack(&mut self, core: &mut Core, now: Time, ack: &AsconfAck) -> Option<Reason> {
         let requests = &mut self.asconf.requests;
         let Some(pending) = requests.pending.take_if(|pending| pending.serial == ack.serial) else {
-            // RFC 5061 §5.3: an answer to what was never asked ends the association.
+            // RFC 5061 §5.3: an answer to a request that was never sent ends the association.
             let never = !requests.has_asked(ack.serial);
             return never.then(|| self.refuse(core, Cause::IllegalAsconfAck));
         };
@@ -133,7 +134,7 @@ impl Open {
         self.probe_new(core, now);
     }
 
-    /// Paths that nobody has tried yet get a heartbeat.
+    /// Paths that have not been probed yet get a heartbeat.
     pub fn probe_new(&mut self, core: &mut Core, now: Time) {
         for path in &mut core.paths {
             if path.reachability == Reachability::Unconfirmed && matches!(path.heartbeat, Heartbeat::Off) {
@@ -215,7 +216,7 @@ impl Open {
         }
     }
 
-    /// A path goes for good; what was in flight on it goes out on the others.
+    /// Removes a path permanently; its data in flight is retransmitted on the other paths.
     fn remove_path(&mut self, core: &mut Core, now: Time, at: usize) {
         if core.paths[at].reachability == Reachability::Removed {
             return;

@@ -22,7 +22,7 @@ pub(super) struct CookieWait {
     pub tsn: u32,
     pub attempts: u32,
     pub due: Time,
-    /// A longer life for the cookie, milliseconds, asked for after a stale one (§5.2.6).
+    /// A longer life for the cookie, milliseconds, requested after a stale one (§5.2.6).
     pub more_life: Option<u32>,
     /// Cookies that the peer found stale.
     pub stale: u32,
@@ -37,7 +37,7 @@ pub(super) struct CookieEchoed {
     /// How chunks are authenticated, if they are.
     pub auth: Option<Authentication>,
     pub cookie: Box<[u8]>,
-    /// What the INIT ACK had that is not known here, to be reported with the cookie (§3.2.1).
+    /// Unknown parameters of the INIT ACK, to be reported with the COOKIE ECHO (§3.2.1).
     pub unknown: Vec<Parameter>,
     pub attempts: u32,
     pub due: Time,
@@ -45,7 +45,7 @@ pub(super) struct CookieEchoed {
     pub stale: u32,
 }
 
-/// The state of an association (RFC 9260 §4), with what is known in it.
+/// The state of an association (RFC 9260 §4), with the data that exist only in that state.
 #[derive(Debug)]
 pub(super) enum State {
     /// Not opened yet.
@@ -62,9 +62,9 @@ pub(super) enum State {
 
 /// One end of an SCTP association; with [`Config::cmt`] a CMT-SCTP one.
 ///
-/// Drive it as [`Endpoint`](anabranch_endpoint::Endpoint) says: tell it what happened, take its packets, take its events, sleep until
-/// its next timeout. A connecting end begins with [`connect`](anabranch_endpoint::Endpoint::connect), a listening one with the first
-/// packet.
+/// [`Endpoint`](anabranch_endpoint::Endpoint) states the driving contract: pass in events, take packets, take
+/// events for the application, sleep until the next timeout. A connecting end begins with
+/// [`connect`](anabranch_endpoint::Endpoint::connect), a listening one with the first packet.
 ///
 /// # Whose packet is it?
 /// A host finds the association of a packet by its verification tag, which is [`tag`](Self::tag) here, and the ports. Three
@@ -123,8 +123,8 @@ impl Association {
         may
     }
 
-    /// The verification tag of packets to this end; none before it has begun and after it has ended. A restart of the peer
-    /// brings another one (RFC 9260 §5.2.4 A).
+    /// The verification tag of packets to this end; `None` before the association begins and after it has
+    /// ended. A restart of the peer changes it (RFC 9260 §5.2.4 A).
     pub fn tag(&self) -> Option<u32> {
         match &self.state {
             State::CookieWait(wait) => Some(wait.tag),

@@ -1,10 +1,10 @@
 //! The primary path changes while data is on its way (SFR-CACC: Iyengar et al., Making SCTP more robust to changeover, 2003,
 //! draft-iyengar-sctp-cacc).
 //!
-//! What goes out on the new path overtakes what is still on its way on a slower one, and acknowledgements of it would count
-//! that as missing, path after path of spurious retransmissions. So until all that left before the change is acknowledged,
-//! missing reports count path by path, as with concurrent transfer: an acknowledgement says nothing of a path of which it
-//! acknowledges nothing new.
+//! Data sent on the new path overtakes data still in flight on a slower one. Acknowledgements of the new data
+//! would count the old data as missing, and cause spurious retransmissions on path after path. So until all
+//! data sent before the change is acknowledged, missing reports count per path, as with concurrent transfer:
+//! an acknowledgement adds missing reports only to paths of which it newly acknowledges data.
 
 use anabranch_multipath::PathId;
 

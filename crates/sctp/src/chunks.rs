@@ -1,4 +1,4 @@
-//! What an association that is up does with each chunk.
+//! Handles each chunk of an established association.
 
 use super::auth;
 use super::common::{Core, violation};
@@ -37,7 +37,7 @@ impl Open {
             let end = match chunk {
                 Chunk::Auth(auth) if self.auth.is_some() => {
                     genuine = self.is_genuine(core, origin, auth);
-                    // What is behind a forged one counts for nothing (RFC 4895 §6.3).
+                    // Chunks behind a forged AUTH are ignored (RFC 4895 §6.3).
                     if !genuine {
                         break;
                     }
@@ -59,7 +59,8 @@ impl Open {
                     self.handle_data(core, at.map(|at| (at, origin)), &piece, chunk.payload)
                 }
                 forward @ (Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_)) if self.extensions.forward_tsn => {
-                    // What cannot be followed yet is as good as lost: an answer would have it repeated with every round trip.
+                    // Data that cannot be followed yet counts as lost: a SACK would make the peer repeat it
+                    // with every round trip.
                     data |= !self.reconfig.awaits_numbers();
                     self.handle_forward(core, forward)
                 }
@@ -298,7 +299,7 @@ impl Open {
                 self.inbound.pass_given_up(&mut core.forgotten);
                 Step::of(end)
             }
-            // What was not agreed on counts as unknown.
+            // Chunks of an extension that was not negotiated count as unknown.
             Chunk::Unknown(_)
             | Chunk::Auth(_)
             | Chunk::NrSack(_)

@@ -1,4 +1,5 @@
-//! What all states of an association share: the settings, the paths, and what waits to leave (packets, events).
+//! Data shared by all states of an association: the settings, the paths, and the queues of packets and
+//! events.
 
 use super::config::{Config, Paths, base_mtu, least_mtu};
 use super::cookie::CookieKey;
@@ -26,7 +27,7 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct Core {
     pub config: Config,
-    /// Own addresses, all told to the other side (RFC 9260 §5.1.2).
+    /// Local addresses, all listed in the handshake (RFC 9260 §5.1.2).
     pub local: Vec<Address>,
     pub local_port: u16,
     /// The other side's addresses as first known; their order decides which path begins where.
@@ -44,7 +45,7 @@ pub(super) struct Core {
     /// The UDP ports of packets to an address that nothing has come from yet.
     pub udp: Option<Ports>,
     pub paths: Vec<Path>,
-    /// What has come from addresses of the paths, by the pairs on which it came.
+    /// Data received from addresses of the paths, by pair of addresses.
     pub arrivals: Vec<Arrival>,
     /// The path of new data without CMT, and the last resort with it.
     pub primary: usize,
@@ -55,7 +56,7 @@ pub(super) struct Core {
     /// Packets ready to leave.
     pub out: VecDeque<Packet>,
     pub events: VecDeque<Event>,
-    /// Scheduling decisions, if somebody asked for them.
+    /// Scheduling decisions, if recording is enabled.
     pub decisions: Option<VecDeque<Scheduled>>,
     pub inbox: Inbox,
     /// TSNs count from here, so that a distance below the first one is no underflow, and that those before a restart of the
@@ -122,7 +123,7 @@ impl Core {
         if self.start_up.is_over() { self.config.splitting } else { Splitting::default() }
     }
 
-    /// Looks whether start-up is over. The peer's buffer has taken `widest` bytes so far.
+    /// Checks whether start-up is over. `widest` is the largest window that the peer has offered, bytes.
     pub fn observe_start_up(&mut self, widest: u64) {
         if self.start_up.is_over() {
             return;
@@ -154,13 +155,13 @@ impl Core {
         own.map_or_else(|| least_mtu(local), |own| own.mtu)
     }
 
-    /// What a path from there is taken to carry before anything is known of it, bytes.
+    /// MTU that is assumed for a path from there before anything is known of it, bytes.
     fn first_mtu(&self, local: IpAddr) -> u32 {
         let most = self.mtu_from(local);
         if self.config.pmtu_discovery { most.min(base_mtu(local)) } else { most }
     }
 
-    /// What a path carries is found out from the start.
+    /// Starts the discovery of the path MTU from the beginning.
     pub fn discover_mtu(&mut self, at: usize) {
         let local = self.paths[at].local.ip();
         self.paths[at].discovery = self.discovery(local);
@@ -194,9 +195,10 @@ impl Core {
         self.remote_addresses().any(|known| known == remote)
     }
 
-    /// Whether an address that the peer tells in a packet from `source` is of use. One that is link-local means something
-    /// together with the interface that leads to it only (RFC 4007 §6), which a path does not have that is a destination: all
-    /// but the one that the packet came from are ignored then (Becke2014 §5.2.3.2).
+    /// Whether an address that the peer lists in a packet from `source` is usable. A link-local address is
+    /// meaningful only with the interface that leads to it (RFC 4007 §6). A path identified by its
+    /// destination has no interface: then all link-local addresses are ignored except the source of the
+    /// packet (Becke2014 §5.2.3.2).
     pub fn can_use(&self, address: IpAddr, source: IpAddr) -> bool {
         let link_local = match address {
             IpAddr::V4(ip) => ip.is_link_local(),
@@ -293,8 +295,8 @@ impl Core {
         path.discovery = self.discovery(path.local.ip());
     }
 
-    /// Begins anew with every path: windows, timers and round-trip times are as before the first packet. For a
-    /// handshake that has just ended and for a restart of the peer.
+    /// Resets every path: windows, timers and round-trip times are as before the first packet. Used when a
+    /// handshake has just ended and when the peer restarts.
     pub fn reset_paths(&mut self) {
         let mut paths = core::mem::take(&mut self.paths);
         for path in &mut paths {
@@ -340,8 +342,8 @@ impl Core {
         }
     }
 
-    /// A packet with the right tag came over path `at` with these UDP ports around it: what goes back goes there, in UDP or
-    /// not (RFC 6951 §5.4). True if that changes the room for chunks.
+    /// A packet with the right tag came over path `at` with these UDP ports: replies use the same ports, or
+    /// no UDP if there are none (RFC 6951 §5.4). True if that changes the room for chunks.
     #[inline]
     pub fn follow_encapsulation(&mut self, at: usize, udp: Option<Ports>) -> bool {
         let udp = udp.map(back);
@@ -450,7 +452,7 @@ impl Core {
         self.admits((self.congestion.window(path.id), path.in_window()), path, len)
     }
 
-    /// The same for a congestion window that is at hand, and what is in it.
+    /// The same for a given congestion window and the number of bytes in it.
     pub fn admits(&self, (cwnd, in_window): (u64, u64), path: &Path, len: u32) -> bool {
         let needed = if self.config.overshoot { 1 } else { u64::from(path.chunk_len(len)) };
         in_window + needed <= cwnd

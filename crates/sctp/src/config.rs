@@ -1,5 +1,5 @@
-//! What a user may choose about an association. Every field is either a parameter of RFC 9260 §16 (or of the RFC
-//! that brings the option) or a switch that a publication on CMT-SCTP varies.
+//! Options of an association. Every field is either a parameter of RFC 9260 §16 (or of the RFC that defines
+//! the option) or a switch that a publication on CMT-SCTP varies.
 
 use anabranch_base::time::Duration;
 use anabranch_endpoint::ends::Ends;
@@ -27,7 +27,7 @@ pub struct Config {
     pub congestion: Choice,
     /// Picks the path of new data under CMT.
     pub scheduler: &'static scheduler::Entry,
-    /// What a path is.
+    /// How a path is identified.
     pub paths: Paths,
     /// Index, among [`Ends::remote`], of the initial and primary destination.
     pub initial_path: usize,
@@ -56,17 +56,17 @@ pub struct Config {
     pub immediate_sack: ImmediateSack,
     /// Where an acknowledgement goes that answers packets of several paths.
     pub sack_path: SackPath,
-    /// Delayed acknowledgement for CMT (Iyengar et al. 2006): a receiver delays the SACK for out-of-order data too
-    /// and says how many packets it answers; the sender counts missing reports accordingly. It is used if both ends say so in the
-    /// handshake, or once the peer's SACKs tell packets.
+    /// Delayed acknowledgement for CMT (Iyengar et al. 2006). A receiver delays the SACK for out-of-order
+    /// data too and reports how many packets it acknowledges; the sender counts missing reports accordingly.
+    /// It is used if both ends announce it in the handshake, or once the peer's SACKs contain packet counts.
     pub dac: bool,
     /// Initial, smallest and largest retransmission timeout (RFC 9260 §16: 1 s, 1 s, 60 s).
     pub rto: RtoBounds,
-    /// Time between heartbeats to an idle destination, beside its RTO (HB.interval); `None` sends none but those
-    /// that confirm a path.
+    /// Time between heartbeats to an idle destination, in addition to its RTO (HB.interval); `None` sends
+    /// only those that confirm a path.
     pub heartbeat_interval: Option<Duration>,
-    /// Heartbeats that may be under way at once to addresses which the peer has merely claimed (HB.Max.Burst, RFC 9260 §5.4
-    /// and §16: 1): the next one leaves when one is answered, or not within its RTO.
+    /// Maximum number of outstanding heartbeats to unconfirmed addresses (HB.Max.Burst, RFC 9260 §5.4 and
+    /// §16: 1). The next one is sent when one is answered or its RTO has passed.
     pub heartbeat_max_burst: u32,
     /// Errors in a row after which a destination is inactive (Path.Max.Retrans).
     pub path_max_retrans: u32,
@@ -88,8 +88,8 @@ pub struct Config {
     /// beyond it (RFC 9260 §6.1 B). Without it a packet must fit the window, as with TCP: the difference is one packet
     /// per path, which with small windows decides who gets more of a shared bottleneck.
     pub overshoot: bool,
-    /// Probe a path with data in flight from which nothing is heard, and let it time out early while others are heard from
-    /// (RFC 8985 §7, draft-nielsen-tsvwg-sctp-tlr).
+    /// Probe a path with data in flight for which no acknowledgements come, and let it time out early while
+    /// they come for other paths (RFC 8985 §7, draft-nielsen-tsvwg-sctp-tlr).
     pub tail_loss_probe: bool,
     /// Hold back data that does not fill a packet while other data is in flight (RFC 9260 §6.1, Nagle).
     pub nagle: bool,
@@ -102,31 +102,34 @@ pub struct Config {
     pub initial_ssthresh: u64,
     /// Offer and use I-DATA (RFC 8260): messages of different streams may interleave.
     pub i_data: bool,
-    /// Offer and use partial reliability (RFC 3758): messages may be given up ([`Write::reliability`](anabranch_endpoint::Write)), and the
-    /// peer's are skipped when it says so.
+    /// Offer and use partial reliability (RFC 3758): messages may be given up
+    /// ([`Write::reliability`](anabranch_endpoint::Write)), and messages that the peer gives up are skipped.
     pub partial_reliability: bool,
-    /// Offer and use re-configuration (RFC 6525): streams begin anew and are added
-    /// ([`change_streams`](anabranch_endpoint::Endpoint::change_streams)), also where the peer asks for it.
+    /// Offer and use re-configuration (RFC 6525): streams are reset and added
+    /// ([`change_streams`](anabranch_endpoint::Endpoint::change_streams)), also at the peer's request.
     pub reconfiguration: bool,
     /// Offer and use explicit congestion notification (RFC 4960 appendix A).
     pub ecn: bool,
     /// Offer and use address reconfiguration (RFC 5061), with the authentication that it needs (RFC 4895).
     pub asconf: bool,
-    /// Take user data and its acknowledgements with authentication only (RFC 4895): DATA, I-DATA, SACK, NR-SACK, FORWARD TSN and
-    /// I-FORWARD-TSN. A peer that cannot authenticate gets an association without. What a peer wants to be authenticated is so if
-    /// this or [`asconf`](Self::asconf) is set.
+    /// Accept user data and its acknowledgements only with authentication (RFC 4895): DATA, I-DATA, SACK,
+    /// NR-SACK, FORWARD TSN and I-FORWARD-TSN. With a peer that does not support authentication, the
+    /// association goes without. Chunks that the peer requires to be authenticated are sent so if this or
+    /// [`asconf`](Self::asconf) is set.
     pub authenticate_data: bool,
-    /// The secret that both ends share for authentication (endpoint pair shared key 0, RFC 4895 §5.1). Without one, whoever has
-    /// seen the handshake can make the codes.
+    /// The secret that both ends share for authentication (endpoint pair shared key 0, RFC 4895 §5.1).
+    /// Without one, an eavesdropper on the handshake can compute the codes.
     pub shared_key: Box<[u8]>,
-    /// What carries the packets notices their damage by itself, by this method (RFC 9653 §4; 1: SCTP over DTLS): packets without
-    /// a checksum are taken, and sent to a peer that takes them for the same reason. `None` where nothing does.
+    /// The error detection method of the lower layer (RFC 9653 §4; 1: SCTP over DTLS). With one, packets
+    /// without a checksum are accepted, and are sent to a peer that announces the same method. `None` if the
+    /// lower layer detects no damage.
     pub error_detection: Option<u32>,
-    /// Find out how long packets may be by trying (RFC 8899), beginning with what most paths carry, so that routers which say
-    /// nothing of what they drop do no harm. Without it the MTUs of one's own interfaces hold until a router speaks.
+    /// Discover the path MTU by probing (RFC 8899). The search begins with a length that most paths carry, so
+    /// routers that drop large packets silently do no harm. Without it the MTUs of the local interfaces hold
+    /// until a router reports a smaller one.
     pub pmtu_discovery: bool,
-    /// Travel in UDP (RFC 6951): from this port of one's own, and to that one until the peer's packets come from another.
-    /// What comes in UDP is answered in UDP whether this says so or not.
+    /// Encapsulate packets in UDP (RFC 6951): from this local port, and to that remote port until the peer's
+    /// packets come from another. A packet received in UDP is always answered in UDP, whatever the setting.
     pub encapsulation: Option<Ports>,
     /// Pairs of a local and a remote address that no route connects: no packet goes to one of these.
     pub unroutable: Vec<(IpAddr, IpAddr)>,
@@ -207,7 +210,8 @@ impl Config {
 pub enum ConfigError {
     /// There is no local address.
     NoLocalAddress,
-    /// A connecting end has no remote address, or none of the family of its own that a route leads to.
+    /// A connecting end has no remote address, or none in the family of a local address that has a route to
+    /// it.
     NoRemoteAddress,
     /// The initial path names no remote address.
     InitialPath {
@@ -231,7 +235,7 @@ impl core::fmt::Display for ConfigError {
         match self {
             Self::NoLocalAddress => write!(f, "an association needs a local address"),
             Self::NoRemoteAddress => {
-                write!(f, "a connecting end needs a remote address of the same family as one of its own")
+                write!(f, "a connecting end needs a remote address of the same family as a local address")
             }
             Self::InitialPath { index, remotes } => {
                 write!(f, "initial path {index} is none of the {remotes} remote addresses, counted from 0")

@@ -12,8 +12,9 @@ use sha2::Sha256;
 /// Bytes of the signature.
 const SIGNATURE: usize = 32;
 
-/// The key that signs the state cookies of a host. Whatever opens a cookie must have the key of whatever sealed it: the
-/// listeners of a host share one, and the associations that they accept keep it for a peer that restarts.
+/// The key that signs the state cookies of a host. A cookie can be opened only with the key that sealed it.
+/// The listeners of a host share one key, and the associations that they accept keep it for a peer that
+/// restarts.
 #[derive(Clone)]
 pub struct CookieKey([u8; 32]);
 
@@ -23,7 +24,8 @@ impl CookieKey {
         Self(secrets.keyed(&[b"SCTP state cookie"]))
     }
 
-    /// HMAC-SHA-256 under this key over the parts, one behind the other: for what must be found again from its input.
+    /// HMAC-SHA-256 under this key over the concatenated parts, for values that must be derived again from
+    /// the same input.
     pub(super) fn keyed(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         for part in parts {
@@ -32,8 +34,8 @@ impl CookieKey {
         mac.finalize().into_bytes().into()
     }
 
-    /// The key of cookies made at this time: another one every hour, so that none signs more than an hour's (RFC 9260
-    /// §5.1.3). A cookie says when it was made, and so which key it needs.
+    /// The key of cookies made at this time. It changes every hour, so that none signs more than an hour's
+    /// cookies (RFC 9260 §5.1.3). A cookie contains the time at which it was made, which selects the key.
     fn of(&self, created: [u8; 8]) -> [u8; 32] {
         let hour = u64::from_be_bytes(created) / Duration::from_secs(3600).as_nanos();
         self.keyed(&[b"cookies of an hour", &hour.to_be_bytes()])
@@ -41,7 +43,7 @@ impl CookieKey {
 }
 
 impl core::fmt::Debug for CookieKey {
-    /// Without the key: what is printed is not secret.
+    /// The key is left out: debug output is not secret.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("CookieKey").finish_non_exhaustive()
     }
@@ -54,7 +56,7 @@ pub(super) struct Extensions {
     pub i_data: bool,
     pub asconf: bool,
     pub ecn: bool,
-    /// FORWARD TSN, or I-FORWARD-TSN beside I-DATA.
+    /// FORWARD TSN, or I-FORWARD-TSN if I-DATA is used.
     pub forward_tsn: bool,
     pub reconfig: bool,
     /// The peer takes packets without a checksum.
@@ -63,7 +65,7 @@ pub(super) struct Extensions {
     pub dac: bool,
 }
 
-/// What one end knows of the other after the INIT or INIT ACK.
+/// Parameters of the peer, known after the INIT or INIT ACK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Peer {
     /// Its verification tag.
@@ -76,7 +78,7 @@ pub(super) struct Peer {
     pub outbound: u16,
     pub inbound: u16,
     pub extensions: Extensions,
-    /// What it says of authentication, if it authenticates.
+    /// The peer's authentication parameters, if it authenticates.
     pub auth: Option<Offer>,
     /// Its addresses: the list that it gave, or the source of its packet.
     pub addresses: Vec<IpAddr>,
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_with_the_same_key_only() {
+    fn cookie_opens_with_the_same_key_only() {
         let [key, other] = [1, 2].map(|byte| CookieKey::new(&Secrets::new([byte; 32])));
         let sealed = cookie().seal(&key);
         assert_eq!(Cookie::open(&sealed, &key), Ok(cookie()));
@@ -326,7 +328,7 @@ mod tests {
         }
     }
 
-    /// What another hour's key has signed is no cookie of this hour.
+    /// A cookie that was signed with the key of another hour is rejected.
     #[test]
     fn the_key_changes_with_the_hours() {
         let key = CookieKey::new(&Secrets::new([1; 32]));

@@ -1,4 +1,5 @@
-//! What an association counts beside its paths' [`Counters`](anabranch_endpoint::Counters), and how long which path was blocked.
+//! Counters of an association in addition to its paths' [`Counters`](anabranch_endpoint::Counters), and the
+//! time for which each path was blocked.
 //!
 //! # Blocking
 //! A path is blocked while it is active and yet nothing new goes out on it although the application has data: chunks
@@ -6,15 +7,16 @@
 //! counts. Data that Nagle's rule or a burst limit holds back is not blocked.) The cause is the *congestion window*
 //! while it has no room, and otherwise, after Dreibholz et al. 2010 and Adhari2011:
 //!
-//! - *transmission-induced*: the send buffer is full, or the path's share of it, and most of what it holds is on
-//!   its way (or to be sent again);
-//! - *gap-induced*: the send buffer is full, or the path's share of it, and at least half of what it holds has
-//!   arrived behind a gap, so that only the missing chunks keep it there;
-//! - *reordering-induced*: the receive window, or the path's share of it, has no room for the next chunk, and most of
-//!   what takes it lies at the receiver, waiting for missing chunks (or for the reading application): the difference
-//!   between the largest window that the receiver announced and the newest is at least what is on its way;
-//! - *advertised-window-induced*: the same, but most of what takes the window is on its way: the receiver has room,
-//!   and the sender must assume the worst.
+//! - *transmission-induced*: the send buffer is full, or the path's share of it, and most of its bytes are in
+//!   flight (or to be retransmitted);
+//! - *gap-induced*: the send buffer is full, or the path's share of it, and at least half of its bytes have
+//!   arrived behind a gap, so that only the missing chunks keep them there;
+//! - *reordering-induced*: the receive window, or the path's share of it, has no room for the next chunk, and
+//!   most of the window is taken by data at the receiver, waiting for missing chunks (or for the reading
+//!   application): the difference between the largest window that the receiver announced and the newest is at
+//!   least the number of bytes in flight;
+//! - *advertised-window-induced*: the same, but most of the window is taken by data in flight: the receiver
+//!   has room, and the sender must assume the worst.
 //!
 //! The association is blocked while every path that counts is. Its cause is that of the first of them whose congestion
 //! window has room: the one that could go on if the buffers were larger.

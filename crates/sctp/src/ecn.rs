@@ -1,6 +1,6 @@
-//! Explicit congestion notification (RFC 4960 appendix A): routers mark packets instead of dropping them. The receiver says so
-//! with every acknowledgement (ECNE) until the sender says that it has heard (CWR), which cuts its window once for each window
-//! of marked packets.
+//! Explicit congestion notification (RFC 4960 appendix A): routers mark packets instead of dropping them. The
+//! receiver sends an ECNE with every acknowledgement until the sender responds with a CWR. The sender cuts
+//! its window once for each window of marked packets.
 //!
 //! A mark belongs to one path. The receiver keeps one echo for each path, as FreeBSD's stack does. An echo precedes the SACK of
 //! its packet, so that its chunk is still known when the echo comes for the first time and shows the path. An echo of a chunk
@@ -22,7 +22,7 @@ impl Open {
         }
     }
 
-    /// What goes out before an acknowledgement.
+    /// Chunks that are sent before an acknowledgement.
     pub fn echo_chunks(&self) -> impl Iterator<Item = Chunk> {
         self.echoes.iter().map(|echo| {
             let lowest_tsn = Serial(echo.tsn as u32);
@@ -63,7 +63,8 @@ impl Open {
         core.congestion.on_loss(&Loss { now, path: id, kind: LossKind::Ecn, in_flight });
     }
 
-    /// The peer has heard of a mark: of the one with this TSN, and of all up to there on the path that the CWR came by.
+    /// A CWR: the peer has processed the mark of the packet with this TSN, and all earlier marks on the path
+    /// of the CWR.
     pub fn handle_reduced(&mut self, at: Option<usize>, reduced: CongestionReduced) {
         let newest = reduced.lowest_tsn;
         self.echoes.retain(|echo| {

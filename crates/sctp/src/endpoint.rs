@@ -23,11 +23,12 @@ impl Association {
         }
     }
 
-    /// Takes a packet apart: what belongs to the handshake is dealt with here, the rest where the association lives.
+    /// Dispatches the chunks of a packet: those of the handshake are handled here, the others by the open
+    /// association.
     fn dispatch(&mut self, now: Time, origin: Origin, packet: &anabranch_wire::sctp::Packet) {
         let tag = packet.verification_tag;
         let chunks = behind_auth(&packet.chunks);
-        // An AUTH that has spoken for the COOKIE ECHO speaks for what is behind that, too.
+        // An AUTH that has authenticated the COOKIE ECHO authenticates the chunks behind it, too.
         let mut vouched = false;
         match chunks.first() {
             // INIT and INIT ACK come alone; INIT has tag zero (§6.10, §8.5.1 A).
@@ -106,7 +107,7 @@ impl Association {
                 Chunk::CookieAck if matches!(self.state, State::CookieEchoed(_)) => {
                     self.handle_cookie_ack(now);
                     let State::Open(open) = &mut self.state else { return };
-                    // An AUTH before it speaks for what is behind it.
+                    // An AUTH before the chunk authenticates all chunks behind it.
                     let auth = chunks[..at].iter().filter(|chunk| matches!(chunk, Chunk::Auth(_)));
                     let rest = auth.chain(&chunks[at + 1..]);
                     let end = open.handle_chunks(&mut self.core, now, origin, (false, rest));
@@ -138,7 +139,7 @@ impl Association {
         matches!(&self.state, State::Open(open) if open.auth.is_none() && !open.extensions.zero_checksum)
     }
 
-    /// The next packet, as it is made: what waits to leave goes first.
+    /// The next packet without its finishing steps; packets that already wait in the queue go first.
     fn next_packet(&mut self, now: Time) -> Option<Packet> {
         match &mut self.state {
             _ if !self.core.out.is_empty() => self.core.out.pop_front(),

@@ -41,8 +41,8 @@ impl Path {
         (self.missed, self.next_miss) = (0, Time::ZERO);
     }
 
-    /// Its interface has just come up: earlier errors and timeouts have nothing to do with what follows. It stays suspected
-    /// or inactive until it answers.
+    /// The path's interface has just come up: earlier errors and timeouts are no longer relevant. The path
+    /// stays suspected or inactive until it answers.
     pub fn begin_again(&mut self, rto: RtoBounds) {
         if self.errors > 0 || !self.active() {
             self.rtt = RttEstimator::new(rto);
@@ -64,7 +64,8 @@ impl Core {
         self.errors() > self.config.association_max_retrans
     }
 
-    /// A packet of the peer has come: it is there. After a silence on all paths each of them with errors is asked at once.
+    /// A packet of the peer has come: the peer is reachable. After a silence on all paths, each path with
+    /// errors gets a heartbeat at once.
     #[inline]
     pub fn hear_peer(&mut self, now: Time, tag: u32) {
         if self.errors() > 0 {

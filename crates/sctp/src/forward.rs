@@ -1,4 +1,5 @@
-//! The peer has given messages up and says so (RFC 3758 §3.6, RFC 8260 §2.3): what of them is missing will not come.
+//! The peer has given up messages and sent a FORWARD TSN or I-FORWARD-TSN (RFC 3758 §3.6, RFC 8260 §2.3):
+//! their missing chunks will not come.
 
 use super::common::{Core, violation};
 use super::open::Open;
@@ -7,7 +8,7 @@ use anabranch_endpoint::endpoint::Reason;
 use anabranch_wire::sctp::Chunk;
 
 impl Open {
-    /// FORWARD TSN or I-FORWARD-TSN. It is answered at once, as what asks for a SACK.
+    /// FORWARD TSN or I-FORWARD-TSN. It is acknowledged at once, like a chunk with the I bit.
     pub fn handle_forward(&mut self, core: &mut Core, chunk: &Chunk) -> Option<Reason> {
         let (cumulative, skips): (_, Vec<Skip>) = match chunk {
             Chunk::ForwardTsn(forward) => {

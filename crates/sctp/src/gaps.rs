@@ -1,15 +1,15 @@
-//! Runs of TSNs that are acknowledged behind a gap, and what the next SACK changes about them.
+//! Runs of TSNs that are acknowledged behind a gap, and the changes that the next SACK makes to them.
 
 use anabranch_wire::sctp::GapBlock;
 
 /// From the first TSN to the one behind the last of each run; ascending and disjoint.
 pub(super) type Runs = Vec<(u64, u64)>;
 
-/// What a SACK changes about the runs of TSNs that are acknowledged behind a gap. It is kept from one SACK to the next for
-/// the memory of its lists.
+/// Changes that a SACK makes to the runs of TSNs acknowledged behind a gap. Reused from one SACK to the next,
+/// so that its lists keep their memory.
 #[derive(Debug, Default)]
 pub(super) struct Change {
-    /// Runs at both ends that stay as they are, and those that take the place of what is between them.
+    /// Runs at both ends that stay unchanged, and the runs that replace those between them.
     pub prefix: usize,
     pub suffix: usize,
     pub middle: Runs,
@@ -17,7 +17,7 @@ pub(super) struct Change {
     pub fresh: Runs,
     /// Acknowledged before, and no longer.
     pub taken_back: Runs,
-    /// What is fresh will not be taken back.
+    /// The newly acknowledged TSNs will not be reneged.
     pub kept: bool,
 }
 
@@ -31,8 +31,8 @@ impl Change {
     }
 }
 
-/// Makes `runs` the gap blocks of a SACK as unwrapped TSNs, ascending and disjoint, whatever the peer wrote. Blocks that
-/// end before they start or cover what is missing by definition say nothing.
+/// Converts `runs` to the gap blocks of a SACK as unwrapped TSNs, ascending and disjoint, whatever the peer
+/// sent. Blocks that end before they start, or that cover TSNs which must be missing, are ignored.
 pub(super) fn absolute(runs: &mut Runs, cumulative: u64, renegable: &[GapBlock], kept: &[GapBlock]) {
     runs.clear();
     let mut tidy = true;
@@ -91,7 +91,7 @@ pub(super) fn difference(left: &[(u64, u64)], right: &[(u64, u64)], mut part: im
     }
 }
 
-/// Keeps, behind what a full SACK could tell, what earlier ones have told.
+/// Appends, to the gap blocks of a full SACK, the runs that earlier SACKs reported behind its last block.
 pub(super) fn retain_tail(gaps: &mut Runs, known: &[(u64, u64)], limit: u64) {
     if limit == u64::MAX {
         return;
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overlapping_and_senseless_blocks_become_a_tidy_list() {
+    fn invalid_gap_blocks_are_normalised() {
         let block = GapBlock::new;
         let mut runs = vec![(1, 2)];
         absolute(&mut runs, 100, &[block(5, 7), block(3, 5), block(9, 8), block(1, 4), block(20, 20)], &[]);

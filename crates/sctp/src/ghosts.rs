@@ -1,10 +1,12 @@
 //! Chunks that were moved to another path while their first copy was still on its way on this one (chunk rescheduling).
 //!
-//! Such a copy stays in the path's queue, and counts against its window until it has left it: otherwise a slow path would be
-//! given its window's worth of chunks again and again, and its timer would run out over a queue that nobody has measured. It
-//! has left when the receiver reports the second arrival of the chunk as a duplicate, when a chunk that was sent behind it is
-//! acknowledged, or after a retransmission timeout. A path on which all were lost would never time out otherwise, because what it
-//! is given is moved away before: copies that leave by time are as good as a timeout, if nothing was heard of their path since.
+//! Such a copy stays in the path's queue, and counts against the path's window until it has left the queue.
+//! Otherwise a slow path would be given a full window of chunks again and again, and its timer would run out
+//! over a queue whose delay was never measured. The copy has left when one of three things happens: the
+//! receiver reports the second arrival of the chunk as a duplicate, a chunk that was sent behind it is
+//! acknowledged, or a retransmission timeout has passed. A path on which all chunks are lost would otherwise
+//! never time out, because its chunks are moved away before. Copies that leave by time therefore count as a
+//! timeout if no acknowledgement has come for the path since.
 
 use anabranch_base::time::Time;
 use std::collections::VecDeque;
@@ -15,7 +17,7 @@ struct Ghost {
     tsn: u64,
     sent_as: u64,
     sent_at: Time,
-    /// What it takes of the window, bytes.
+    /// Bytes of the window that it takes.
     bytes: u64,
 }
 
@@ -47,14 +49,15 @@ impl Ghosts {
         Some(copy.sent_at)
     }
 
-    /// What was sent before transmission `sent_as` has left.
+    /// Copies that were sent before transmission `sent_as` have left.
     pub fn overtaken(&mut self, sent_as: u64) {
         while self.copies.front().is_some_and(|copy| copy.sent_as < sent_as) {
             self.drop_first();
         }
     }
 
-    /// What was sent before the time `since` has left; when the last of it was sent.
+    /// Copies that were sent before the time `since` have left. Returns the time at which the last of them
+    /// was sent.
     pub fn expire(&mut self, since: Time) -> Option<Time> {
         let mut last = None;
         while let Some(copy) = self.copies.front().filter(|copy| copy.sent_at <= since) {

@@ -1,5 +1,5 @@
-//! The beginning: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260 §5.1), and what happens when they come at an odd
-//! time (§5.2).
+//! The handshake: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260 §5.1), and the handling of these chunks
+//! when they are unexpected (§5.2).
 
 use super::association::{Association, CookieEchoed, CookieWait, State};
 use super::auth::{ADDRESS_CHANGES, Authentication, Offer, RANDOM, Verdict};
@@ -32,10 +32,10 @@ enum CookieCase {
     Discard,
 }
 
-/// What this end knows of the peer when its INIT comes (§5.2.1, §5.2.2).
+/// This end's knowledge of the peer when an INIT comes (§5.2.1, §5.2.2).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Known {
-    /// It has never been heard of.
+    /// The peer is unknown.
     Nothing,
     /// Both begin at the same time: the answer has the tag and TSN of this end's own INIT.
     Begun { tag: u32, tsn: u32, ties: (u32, u32) },
@@ -135,7 +135,7 @@ impl Association {
         let known = match &self.state {
             State::Idle | State::Closed => {
                 if init.initiate_tag != 0 {
-                    self.core.abort_to(origin, init.initiate_tag, violation("nobody listens here"));
+                    self.core.abort_to(origin, init.initiate_tag, violation("no listener on this port"));
                 }
                 return;
             }
@@ -279,8 +279,8 @@ impl Association {
         true
     }
 
-    /// The AUTH before a COOKIE ECHO is the peer's own: by the keys of the association that there is, or, if there is none yet, by
-    /// those that the cookie brings (RFC 4895 §6.3).
+    /// Whether the AUTH before a COOKIE ECHO is the peer's: by the keys of the existing association, or, if
+    /// there is none yet, by those from the cookie (RFC 4895 §6.3).
     fn is_genuine(&mut self, auth: &Auth, cookie: &Cookie) -> bool {
         let verdict = if let State::Open(open) = &self.state {
             open.auth.as_ref().map(|own| own.verify(auth))
@@ -318,8 +318,8 @@ impl Association {
         self.establish(now, own, peer);
     }
 
-    /// The association is up, or up again: everything begins anew. Only the address of the handshake is known to be the
-    /// peer's (§5.4).
+    /// The association is established, or has restarted: all state is reset. Only the address of the
+    /// handshake is known to be the peer's (§5.4).
     pub(super) fn establish(&mut self, now: Time, own: (u32, u32), peer: &Peer) {
         let auth = self.core.authentication(own, peer);
         self.core.i_data = peer.extensions.i_data;
@@ -339,7 +339,7 @@ impl Association {
 }
 
 impl Core {
-    /// Answers an INIT with an INIT ACK, or with an ABORT that says what is wrong with it.
+    /// Answers an INIT with an INIT ACK, or with an ABORT that contains the error.
     pub fn answer_init(&mut self, now: Time, origin: Origin, init: &Init, known: Known) {
         if init.initiate_tag == 0 {
             return;
@@ -353,7 +353,7 @@ impl Core {
             Known::Begun { tag, tsn, ties } => ((tag, tsn), ties),
             Known::Association { ties } => ((self.draw_tag(), self.secrets.next_u32()), ties),
         };
-        // Nobody gets into an association that exists, or is about to (§5.2.1), by way of another address.
+        // An existing association, or one being set up, accepts no handshake over another address (§5.2.1).
         if ties != (0, 0) {
             let new: Vec<IpAddr> =
                 self.addresses(init, origin).into_iter().filter(|&a| !self.knows_remote(a)).collect();
@@ -365,7 +365,7 @@ impl Core {
         let mut life = self.config.cookie_life;
         for parameter in &init.parameters {
             if let Parameter::CookiePreservative { increment_ms } = parameter {
-                // As much again at most, so that nobody keeps a cookie for ever.
+                // At most doubled, so that a cookie cannot be kept indefinitely.
                 life += Duration::from_millis(u64::from(*increment_ms)).min(self.config.cookie_life);
             }
         }
@@ -394,7 +394,8 @@ impl Core {
         self.reply(origin, init.initiate_tag, Chunk::InitAck(answer));
     }
 
-    /// INIT and INIT ACK say the same about this end, but that the latter keeps to what the peer has said in its INIT.
+    /// The INIT or INIT ACK of this end. Both have the same content, but an INIT ACK is limited to the
+    /// options in the peer's INIT.
     fn describe(&self, own: (u32, u32), asked: Option<(&Init, &Peer)>) -> Init {
         let mut parameters = Vec::new();
         let addresses =
@@ -421,7 +422,7 @@ impl Core {
         if self.config.partial_reliability {
             parameters.push(Parameter::ForwardTsnSupported);
         }
-        // To a peer that does not authenticate, or not as it must, this end says nothing of it.
+        // A peer that does not authenticate, or not as required, gets no authentication parameters.
         let auth = self.auth_offer(own).filter(|_| asked.is_none_or(|(_, peer)| peer.auth.is_some()));
         parameters.extend(auth.iter().flat_map(Offer::parameters));
         let mut extensions = Vec::new();
@@ -457,7 +458,7 @@ impl Core {
         self.config.dac && self.config.cmt
     }
 
-    /// What an INIT or INIT ACK says about the peer, within what this end can do.
+    /// The peer's parameters from an INIT or INIT ACK, limited to the options that this end supports.
     fn understand(&self, init: &Init, origin: Origin) -> Peer {
         let listed = |kind: u8| {
             init.parameters.iter().any(|parameter| {
@@ -494,8 +495,8 @@ impl Core {
         }
     }
 
-    /// The peer has told its addresses: there are paths to these and no others, and the primary one is where the
-    /// handshake took place.
+    /// The peer has listed its addresses: there are paths to these and no others, and the primary path is the
+    /// one over which the handshake ran.
     pub(super) fn meet(&mut self, origin: Origin, peer: &Peer) {
         // All its addresses are taken to be behind the UDP port that has been seen (RFC 6951 §5.4).
         self.udp = origin.udp.map(back);
@@ -540,7 +541,7 @@ impl Core {
         all
     }
 
-    /// What is wrong with an INIT or INIT ACK, if anything.
+    /// The error of an INIT or INIT ACK, if it has one.
     fn flaw(&self, init: &Init) -> Option<Cause> {
         if init.initiate_tag == 0
             || init.outbound_streams == 0
@@ -551,7 +552,7 @@ impl Core {
         }
         init.parameters.iter().find_map(|parameter| match parameter {
             Parameter::HostName(_) => Some(Cause::UnresolvableAddress(parameter.to_bytes())),
-            // RFC 4895 §6.1; whoever does not authenticate does not know the parameter.
+            // RFC 4895 §6.1; an end that does not authenticate does not know the parameter.
             Parameter::Random(bytes) if self.authenticates() && bytes.len() != RANDOM => {
                 Some(violation("a random number that has not 32 bytes"))
             }
@@ -578,7 +579,8 @@ fn authenticates(init: &Init) -> bool {
     init.parameters.iter().any(|parameter| matches!(parameter, Parameter::Random(_)))
 }
 
-/// An INIT or INIT ACK as far as it is to be read: up to an unknown parameter whose type says to stop (§3.2.1).
+/// The part of an INIT or INIT ACK that is to be processed: up to an unknown parameter whose type requires to
+/// stop (§3.2.1).
 pub(super) fn readable(init: &Init) -> Init {
     let stops = |p: &Parameter| matches!(p, Parameter::Unknown { .. }) && p.action().stops();
     let mut init = init.clone();
@@ -588,7 +590,7 @@ pub(super) fn readable(init: &Init) -> Init {
     init
 }
 
-/// Parameters of unknown type that their sender wants to hear about (§3.2.1).
+/// Parameters of unknown type that must be reported to their sender (§3.2.1).
 fn unrecognised(init: &Init) -> Vec<Parameter> {
     let reported = |p: &&Parameter| matches!(p, Parameter::Unknown { .. }) && p.action().reports();
     init.parameters.iter().filter(reported).cloned().collect()

@@ -25,7 +25,7 @@ pub(super) struct Answer {
 }
 
 impl Core {
-    /// Sends a heartbeat: it carries the path, a nonce that nobody can guess, and the time.
+    /// Sends a heartbeat: it carries the path, an unpredictable nonce, and the time.
     pub fn send_heartbeat(&mut self, now: Time, at: usize, tag: u32) {
         let (nonce, source) = (self.secrets.next_u64(), self.heartbeat_source(at));
         self.send_heartbeat_with((now, at), tag, (nonce, source));
@@ -55,8 +55,9 @@ impl Core {
         self.out.push_back(self.envelope(pair, udp, tag, chunk.into()));
     }
 
-    /// The only destination that there is has not answered, and there are other local addresses: it is asked from these in turn
-    /// whether it can be reached from there (RFC 9260 §6.4.1: another pair of source and destination for what is sent again).
+    /// Whether to try other local addresses: the only destination has not answered, and there are several
+    /// local addresses. Heartbeats go from these in turn (RFC 9260 §6.4.1: another pair of source and
+    /// destination for retransmissions).
     pub fn scouts(&self, at: usize) -> bool {
         let path = &self.paths[at];
         let own = path.local.ip();
@@ -137,10 +138,10 @@ impl Core {
         }
     }
 
-    /// Sends the heartbeats that confirm paths, to no more addresses at once than HB.Max.Burst (RFC 9260 §5.4): whoever
-    /// claims other people's addresses makes nobody flood these. One that has failed to answer lets the others go first.
-    /// Where paths are pairs of addresses, all pairs with an address have their turn together, and one that has answered
-    /// before is nobody else's.
+    /// Sends the heartbeats that confirm paths, to at most HB.Max.Burst addresses at once (RFC 9260 §5.4): a
+    /// peer that lists addresses of others cannot make this end flood them. A path that has failed to answer
+    /// lets the others go first. Where paths are pairs of addresses, all pairs with an address are probed
+    /// together; an address that has answered before belongs to the peer.
     pub fn verify_paths(&mut self, now: Time, tag: u32) {
         let queued = |path: &&Path| matches!(path.heartbeat, Heartbeat::Queued);
         while let Some(next) = self.paths.iter().filter(queued).min_by_key(|path| path.errors) {
@@ -160,8 +161,9 @@ impl Core {
         }
     }
 
-    /// How long an answer to a heartbeat may take. A suspected path is asked again then, so that one that is back is noticed
-    /// soon, whatever its timer has been doubled to; where its heartbeats are all that counts errors, they keep to the timer.
+    /// Time allowed for the answer to a heartbeat. A suspected path gets the next heartbeat then, so that its
+    /// recovery is noticed soon, however long its timer is. Where only its heartbeats count errors, they keep
+    /// to the timer.
     fn heartbeat_timeout(&self, at: usize) -> Duration {
         let path = &self.paths[at];
         let rto = path.rtt.rto();
@@ -210,9 +212,9 @@ impl Core {
         Some(Answer { at, sent, doubted, moved })
     }
 
-    /// A heartbeat was not answered in time. An unconfirmed path is asked again as soon as it may be, until it has had its
-    /// share of errors; then it waits like any other that does not answer. A suspected one is asked again at once (RFC 7829
-    /// §3.2).
+    /// A heartbeat was not answered in time. An unconfirmed path gets the next one as soon as allowed, until
+    /// it has reached its limit of errors; then it waits like any other inactive path. A suspected path gets
+    /// the next one at once (RFC 7829 §3.2).
     pub fn heartbeat_lost(&mut self, now: Time, at: usize, tag: u32) {
         // Where data waits for an answer, its timer is the one that counts.
         let scouts = self.scouts(at);
@@ -250,7 +252,7 @@ impl Core {
             return;
         }
         let (own, remote) = (self.paths[at].local.ip(), self.paths[at].remote.ip());
-        // The only address that there is stays, and what has been found out of the way from there.
+        // The only address stays, and so does the measured state of the path from it.
         self.learn_pair(at, self.source_after(own, remote));
     }
 
@@ -267,8 +269,8 @@ impl Core {
         !self.down.contains(&self.paths[at].local.ip())
     }
 
-    /// An interface can send (again): a destination that does not answer is tried from there, if a route leads to it. Where paths
-    /// are pairs, that pair is a path of its own.
+    /// An interface can send (again): a destination that does not answer is tried from there, if a route
+    /// leads to it. Where paths are pairs, that pair is a separate path.
     pub fn take_source(&mut self, at: usize, local: IpAddr) {
         let path = &self.paths[at];
         let remote = path.remote.ip();

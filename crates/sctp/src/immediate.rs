@@ -6,7 +6,8 @@ use super::outbound::Outbound;
 use anabranch_wire::sctp::{Chunk, DataFlags};
 
 impl Outbound {
-    /// Before a packet with data leaves on path `at`: its last chunk asks for a SACK at once, where that is worth one.
+    /// Before a packet with data is sent on path `at`: sets the I bit on its last chunk if an immediate SACK
+    /// is worth it.
     pub fn ask_at_once(&self, core: &Core, at: usize, chunks: &mut [Chunk]) {
         let asks = match core.config.immediate_sack {
             ImmediateSack::Never => false,

@@ -1,4 +1,5 @@
-//! The receiving half: which TSNs have come, when to acknowledge them and with what (RFC 9260 §6.2).
+//! The receiving half: the TSNs received, when to acknowledge them, and the contents of the SACK (RFC 9260
+//! §6.2).
 //!
 //! TSNs above the cumulative point are a set of ranges: a chunk costs at most a logarithm of the number of gaps, and
 //! nothing but a comparison while there are none. A SACK costs its gap blocks, of which it carries no more than fit
@@ -23,7 +24,7 @@ const MAX_HEADERS: u64 = 72;
 pub(super) struct AckPolicy {
     pub delay: Duration,
     pub every: u32,
-    /// Delay the acknowledgement of out-of-order data too, and tell how many packets it answers (DAC).
+    /// Delay the acknowledgement of out-of-order data too, and report how many packets it acknowledges (DAC).
     pub dac: bool,
     pub nr_sack: bool,
     /// The peer may give messages up.
@@ -37,7 +38,7 @@ pub(super) const fn following(from: u64, tsn: Serial) -> u64 {
     from + tsn.0.wrapping_sub(from as u32) as u64
 }
 
-/// What became of a chunk.
+/// The result of receiving a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
     /// New to the association.
@@ -63,7 +64,7 @@ pub(super) struct Inbound {
     highest: u64,
     duplicates: Vec<Serial>,
     reassembly: Reassembly,
-    /// Messages are delivered in parts the next time when so many bytes are held.
+    /// Number of held bytes at which partial delivery is tried next.
     tried_at: u64,
     capacity: u64,
     mtu: u64,
@@ -74,7 +75,7 @@ pub(super) struct Inbound {
     urgent: bool,
     /// Some data has come: the first is acknowledged at once (RFC 9260 §5.1).
     begun: bool,
-    /// Window that the last SACK offered, and what has come since, bytes.
+    /// Window in the last SACK, and bytes received since.
     advertised: u64,
     since_sack: u64,
     dropped: u64,
@@ -130,8 +131,9 @@ impl Inbound {
         (self.dropped, self.duplicated)
     }
 
-    /// Free bytes in the receive buffer. While there is nothing to read and no gap to wait for, room for two packets is always
-    /// offered: what a peer begins and does not end must not close the window for ever.
+    /// Free bytes in the receive buffer. While there is nothing to read and no gap to wait for, room for two
+    /// packets is always offered: a message that a peer begins and does not end must not close the window
+    /// permanently.
     fn window(&self, inbox: &Inbox) -> u64 {
         let free = self.capacity.saturating_sub(self.reassembly.held() + inbox.bytes());
         if inbox.bytes() == 0 && self.above.is_empty() { free.max(2 * self.mtu) } else { free }
@@ -148,10 +150,11 @@ impl Inbound {
             self.urgent = true;
             return Ok(Received::Duplicate);
         }
-        // What fills a gap is let in beyond the window, at most to twice the buffer; and the very next chunk always,
-        // while there is nothing to read: without it nothing would ever move. All have an end at twice the buffer, which a
-        // peer that begins message after message and ends none would fill; but for the next chunk before a gap, as those that
-        // were let in behind it may have left no room: it has its end at four times the buffer.
+        // Chunks that fill a gap are accepted beyond the window, at most to twice the buffer. The next
+        // expected chunk is always accepted while there is nothing to read: without it the association would
+        // stall. The limit of twice the buffer holds against a peer that begins message after message and
+        // ends none. The exception is the next chunk before a gap: the chunks accepted behind the gap may
+        // have left no room, so its limit is four times the buffer.
         let (len, window) = (u64::from(piece.len), self.window(inbox));
         let used = self.reassembly.held() + inbox.bytes();
         let most = self.capacity.saturating_mul(2);
@@ -185,8 +188,8 @@ impl Inbound {
         Ok(Received::New)
     }
 
-    /// The sender has given up what is missing up to TSN `to`, and with it these messages (RFC 3758 §3.6). News or not, it is to
-    /// hear how far the acknowledgements have come.
+    /// The sender has given up all missing chunks up to TSN `to`, and with them these messages (RFC 3758
+    /// §3.6). A SACK is sent in any case.
     pub fn step_to(&mut self, to: u64, skips: &[Skip], inbox: &mut Inbox) {
         self.urgent = true;
         if to <= self.cumulative {
@@ -207,24 +210,24 @@ impl Inbound {
         self.reassembly.add_streams(count);
     }
 
-    /// A TSN is so far ahead that it must be from before a reset of the TSNs, which jump by half of their range (RFC 6525 §5.2.4):
-    /// what names it was late.
+    /// Whether a TSN is more than 2^30 ahead. It must then be from before a reset of the TSNs, which jump by
+    /// half of their range (RFC 6525 §5.2.4), and its chunk is late.
     pub const fn is_from_before(&self, tsn: u64) -> bool {
         tsn > self.cumulative + (1 << 30)
     }
 
-    /// All that has come is in turn, or has been read.
+    /// All received data is in turn or has been read.
     pub fn is_whole(&self) -> bool {
         self.above.is_empty() && self.reassembly.is_whole()
     }
 
-    /// These streams, or all if there is none in the list, begin anew.
+    /// Resets these streams, or all if the list is empty.
     pub fn reset_streams(&mut self, streams: &[u16], inbox: &mut Inbox) {
         let all: Vec<u16> = if streams.is_empty() { (0..self.streams()).collect() } else { streams.into() };
         self.reassembly.renew(&all, inbox);
     }
 
-    /// All streams begin anew, and the next TSN is this one.
+    /// Resets all streams; the next TSN is this one.
     pub fn begin_anew(&mut self, next: Serial, inbox: &mut Inbox) {
         self.reset_streams(&[], inbox);
         self.cumulative = following(self.cumulative + 1, next) - 1;
@@ -235,15 +238,15 @@ impl Inbound {
         self.changed = u64::MAX;
     }
 
-    /// Passes on the fragments that were let go with the messages that the sender gave up, as runs of TSNs: the first and how
-    /// many.
+    /// Removes and returns the fragments discarded with the messages that the sender gave up, as runs of
+    /// TSNs: the first and the number.
     #[inline]
     pub fn pass_given_up(&mut self, to: &mut VecDeque<(u64, u32)>) {
         self.reassembly.pass_given_up(to);
     }
 
-    /// Where half of the buffer is taken by messages that are not whole, those in turn are delivered in parts (the partial
-    /// delivery point, RFC 6458 §8.1.21). What cannot be is not asked for with every chunk.
+    /// Delivers messages in part where incomplete messages take half of the buffer (the partial delivery
+    /// point, RFC 6458 §8.1.21). After a failed attempt, it is not tried again with every chunk.
     fn make_room(&mut self, inbox: &mut Inbox) {
         let held = self.reassembly.held();
         if held < self.tried_at.saturating_sub(self.capacity / 16) {
@@ -301,8 +304,8 @@ impl Inbound {
         self.urgent || self.due.is_some()
     }
 
-    /// The application has read: if that opens a window that was nearly closed, the sender is told (RFC 9260 §6.2,
-    /// §6.2.1; by at least two packets, against silly windows).
+    /// The application has read. If that opens a window that was nearly closed, a SACK is sent (RFC 9260
+    /// §6.2, §6.2.1). It must open by at least two packets, against silly window syndrome.
     pub fn window_opened(&mut self, inbox: &Inbox) {
         let window = self.window(inbox);
         if self.capacity < SMALL_BUFFER_PACKETS * self.mtu {

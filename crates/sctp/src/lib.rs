@@ -1,15 +1,16 @@
 //! SCTP (RFC 9260) and, with switches, CMT-SCTP: one association as a value.
 //!
-//! # Rooms
-//! [`Association`] holds a state and what all states share: the settings, the paths, and what waits to leave. Up and
-//! running, it has a sending half (messages, the scoreboard of chunks, SACKs, losses) and a receiving half (TSNs,
-//! reassembly, acknowledgements). Concurrent multipath transfer adds no second copy of anything: every path has its
-//! own queue of transmissions, missing reports, recovery phase and timer, and with one path they are plain SCTP's.
+//! # Structure
+//! [`Association`] holds a state, and the data shared by all states: the settings, the paths, and the queues
+//! of packets and events. Once established, it has a sending half (messages, the scoreboard of chunks, SACKs,
+//! losses) and a receiving half (TSNs, reassembly, acknowledgements). Concurrent multipath transfer
+//! duplicates none of this: every path has its own queue of transmissions, missing reports, recovery phase
+//! and timer, and with one path they are plain SCTP's.
 //!
 //! # Cost
 //! A chunk costs the same with a hundred or a million others outstanding, on both sides:
 //! - the scoreboard is a ring indexed by TSN, so that any chunk is found in constant time;
-//! - each transmission is an entry in its path's queue, in order of transmission; entries that have lost their meaning
+//! - each transmission is an entry in its path's queue, in order of transmission; entries that no longer matter
 //!   are dropped when they come to the front, so nothing is ever searched;
 //! - missing reports are not counted chunk by chunk: the n-th largest of the transmission numbers that SACKs newly
 //!   acknowledged separates the lost from the rest, and the lost are at the front of the queue;
@@ -17,22 +18,26 @@
 //!   and there are no more of them than fit a packet;
 //! - the receiver keeps runs of TSNs in a tree, so that a chunk costs a logarithm of the number of gaps.
 //!
-//! # What differs from a plain reading of the RFC
+//! # Differences from a literal reading of the RFC
 //! - Congestion windows count whole chunks, as PMDCS in §7.2.1 does, and buffers payload, as `a_rwnd` does.
 //! - Congestion avoidance begins when the window reaches the threshold, as TCP's does here, not above it (§7.2.1).
 //! - A packet must fit the congestion window whole, unless [`Config::overshoot`] asks for the RFC's leniency.
-//! - The retransmission timer follows the oldest transmission in flight, so that §7.2.4 rule 4 needs nothing of its own.
+//! - The retransmission timer follows the oldest transmission in flight, so that §7.2.4 rule 4 needs no
+//!   separate code.
 //! - Missing reports come from chunks that were sent once; which transmission of a repeated chunk arrived is unknown.
-//! - A path that has fallen silent is probed, and times out early while others are heard from (`probing`).
-//! - Losses and timeouts that turn out to have been none are taken back, and a path on which packets were seen to overtake
-//!   each other waits a while longer than §7.2.4 has it before it counts one as lost.
-//! - A SACK that takes back what was acknowledged and brings nothing new is taken for overtaken.
+//! - A silent path is probed, and times out early while acknowledgements come for other paths (`probing`).
+//! - The effects of spurious retransmissions and timeouts are undone. A path that has reordered packets waits
+//!   longer than §7.2.4 requires before it counts a chunk as lost.
+//! - A SACK that reneges on chunks and acknowledges nothing new counts as overtaken by a later one.
 //! - An error on a path that is not active counts against the association only when no path is: with many pairs of
 //!   addresses, those that no route connects would otherwise end it.
-//! - HB.Max.Burst counts heartbeats under way to claimed addresses (§5.4), so that one which answers makes room at once.
-//! - A message that is given up takes all its chunks along, also those that have arrived; those on their way are waited for.
-//!   What tells the peer so has a timer of its own, with the path's timeout, in place of T3 (RFC 3758 §3.5 C5).
-//! - Data that a restart of the peer finds unacknowledged is discarded, and the application told how much (§5.2.4 A).
+//! - HB.Max.Burst counts outstanding heartbeats to unconfirmed addresses (§5.4), so that an answer makes room
+//!   for the next at once.
+//! - A message that is given up includes all its chunks, also those that have arrived; chunks in flight are
+//!   waited for. The FORWARD TSN has a separate timer with the path's timeout, in place of T3 (RFC 3758 §3.5
+//!   C5).
+//! - Data that is unacknowledged when the peer restarts is discarded, and an event reports the number of
+//!   bytes to the application (§5.2.4 A).
 
 mod abandon;
 mod address_changes;

@@ -1,11 +1,11 @@
-//! Messages that are not worth sending for ever (partial reliability, RFC 3758, RFC 7496), and how far the peer has been told
-//! to step over what was given up. What follows from either is in [`abandon`](super::abandon).
+//! Messages with limited reliability (RFC 3758, RFC 7496), and the point up to which the peer has been asked
+//! to step over abandoned chunks. [`abandon`](super::abandon) gives messages up and sends the FORWARD TSN.
 
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Reliability, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What an application has set a limit to.
+/// A message with limited reliability.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     pub reliability: Reliability,
@@ -26,7 +26,7 @@ pub(super) struct Limits {
     messages: BTreeMap<u64, Limit>,
     /// The ends of lives, until they have come.
     expiries: BTreeSet<(Time, u64)>,
-    /// Chunks that have been counted as lost since somebody looked.
+    /// Chunks counted as lost that have not been checked yet.
     lost: Vec<u64>,
 }
 
@@ -83,7 +83,7 @@ impl Limits {
         Some(limit)
     }
 
-    /// Messages before this one have left for good.
+    /// Messages before this one have left the send buffer.
     pub fn retire(&mut self, oldest: u64) {
         while let Some((&serial, _)) = self.messages.first_key_value().filter(|&(&serial, _)| serial < oldest)
         {
@@ -121,14 +121,15 @@ impl Limits {
     }
 }
 
-/// What the peer has been told to step over (FORWARD TSN, RFC 3758 §3.5).
+/// State of the FORWARD TSN (RFC 3758 §3.5).
 #[derive(Debug)]
 pub(super) struct Forwarding {
     /// The peer understands it.
     pub enabled: bool,
     /// All TSNs below are acknowledged or given up: the Advanced.Peer.Ack.Point and one.
     pub ahead: u64,
-    /// That, as of the last time that the peer was told, how much of it the chunk had room for, and when that was.
+    /// The point covered by the last FORWARD TSN that was sent, which may be lower for lack of room in the
+    /// chunk, and the time at which it was sent.
     pub told: u64,
     pub covered: u64,
     pub told_at: Time,
@@ -136,9 +137,9 @@ pub(super) struct Forwarding {
     pub base: u64,
     /// A SACK has come since.
     pub heard: bool,
-    /// The peer is to be told again.
+    /// The FORWARD TSN must be repeated.
     pub again: bool,
-    /// When it is told again if it does not answer, and the path that told it.
+    /// Time at which it is repeated if the peer does not answer, and the path on which it was sent.
     pub due: Option<Time>,
     pub at: usize,
     /// The last TSNs before resets of outgoing streams, of those that have not been acknowledged.
@@ -162,16 +163,17 @@ impl Forwarding {
         }
     }
 
-    /// Streams of this end's are to begin anew behind a TSN, the last that has been given.
+    /// Outgoing streams are reset behind this TSN, the last one assigned.
     pub fn reset_behind(&mut self, last: u64) {
         if self.enabled {
             self.resets.push_back(last);
         }
     }
 
-    /// What may be stepped over lies below, while all below `base` is acknowledged. A message of before a reset that is named
-    /// together with later TSNs could be heard behind it, and be taken for one that has its number then: it would be
-    /// acknowledged and never be read. RFC 3758 and RFC 6525 do not speak of each other.
+    /// End (exclusive) of the TSNs that may be stepped over while all below `base` is acknowledged. One
+    /// FORWARD TSN must not name both a message from before a reset and TSNs from after it. The peer could
+    /// process it after the reset, and apply it to the message that has the same number then: that message
+    /// would be acknowledged and never be read. RFC 3758 and RFC 6525 do not cover this case.
     pub fn end(&mut self, base: u64) -> u64 {
         while self.resets.front().is_some_and(|&last| last < base) {
             self.resets.pop_front();
@@ -186,7 +188,7 @@ mod tests {
     use anabranch_base::time::Duration;
 
     #[test]
-    fn the_least_important_goes_first_and_of_those_the_oldest() {
+    fn the_oldest_of_the_least_important_goes_first() {
         let mut limits = Limits::default();
         for (serial, priority) in [(0, 3), (1, 9), (2, 9), (3, 1), (4, 4)] {
             let reliability = Reliability::Priority(priority);

@@ -1,4 +1,4 @@
-//! What answers packets of no association: a listener, or nobody.
+//! Answers packets that belong to no association, with a listener or without one.
 
 use super::association::{Association, State};
 use super::common::Core;
@@ -13,15 +13,15 @@ use anabranch_endpoint::secrets::Secrets;
 use anabranch_wire::sctp::Chunk;
 use anabranch_wire::{Content, Packet};
 
-/// A listening port. It remembers nothing of an INIT: all that the association will need is in the cookie that the peer
-/// brings back (RFC 9260 §5.1.3), so that a flood of INITs takes no memory.
+/// A listening port. It keeps no state for an INIT: all that the association will need is in the cookie that
+/// the peer returns (RFC 9260 §5.1.3), so that a flood of INITs takes no memory.
 #[derive(Debug)]
 pub struct Listener {
     core: Core,
     ends: Ends,
 }
 
-/// What becomes of a packet that belongs to no association.
+/// The result of handling a packet that belongs to no association.
 #[derive(Debug)]
 pub enum Answer {
     /// Nothing.
@@ -54,7 +54,7 @@ impl Listener {
     /// A packet to this port that belongs to no association. `content` is as [`Endpoint::handle_packet`] has it.
     pub fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content) -> Answer {
         let Some((origin, body)) = Origin::of(&packet) else { return Answer::Ignored };
-        // There is nobody whom this end could have told that it takes such (RFC 9653 §5.3).
+        // No peer can have been informed that this end accepts such packets (RFC 9653 §5.3).
         if body.zero_checksum {
             return Answer::Ignored;
         }

@@ -1,22 +1,22 @@
-//! What the chunks of the scoreboard add up to, on a path and over all of them.
+//! Sums over the chunks of the scoreboard, per path and in total.
 
-/// What the sender believes of a chunk that has a TSN.
+/// The sender's view of a chunk that has a TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChunkState {
     /// Sent, neither acknowledged nor believed lost.
     InFlight,
     /// To be sent again.
     Lost(Resend),
-    /// Covered by a gap block that the receiver may take back.
+    /// Covered by a gap block on which the receiver may renege.
     GapAcked,
-    /// Covered by a gap block for good; it no longer occupies the send buffer.
+    /// Covered by a non-renegable gap block; it no longer occupies the send buffer.
     Freed,
     /// Its message was given up (RFC 3758): it takes no room anywhere, and waits for the peer to step over it.
     Abandoned,
 }
 
 impl ChunkState {
-    /// Neither acknowledged nor given up: the peer is to get it, or may have it without having said so.
+    /// Neither acknowledged nor given up: the peer still needs it, or has it without having acknowledged it.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::InFlight | Self::Lost(_))
     }
@@ -35,7 +35,7 @@ pub(super) enum Resend {
     Probe,
     /// Its packet was too big for the path.
     TooBig,
-    /// Nothing was heard from its path, and it is to draw an answer.
+    /// Sent again as a tail loss probe: no acknowledgement has come for its path.
     Tail,
 }
 
@@ -43,7 +43,7 @@ pub(super) enum Resend {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
     in_flight: u64,
-    /// What the chunks in flight are longer than their payload is because chunks end on multiples of four, bytes.
+    /// Padding of the chunks in flight to multiples of four, bytes.
     padding: u64,
     chunks_in_flight: u64,
     buffered: u64,
@@ -111,7 +111,8 @@ impl Load {
         self.in_flight
     }
 
-    /// What is in flight as a congestion window counts it: whole chunks, each with a header of so many bytes.
+    /// Bytes in flight as a congestion window counts them: whole chunks, each with a header of `header`
+    /// bytes.
     pub const fn in_window(&self, header: u32) -> u64 {
         self.in_flight + self.padding + self.chunks_in_flight * header as u64
     }

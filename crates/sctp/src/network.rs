@@ -1,19 +1,21 @@
-//! What the network tells: packets that were too big, destinations that cannot be reached, addresses that come and go.
+//! Events from the network: packets that were too big, unreachable destinations, addresses that come up and
+//! go down.
 //!
-//! An ICMP message counts if the packet that it quotes has the verification tag of this association's packets, which nobody
-//! off the path can know (RFC 9260 §10).
+//! An ICMP message is accepted if the packet that it quotes has the verification tag of this association's
+//! packets, which is unknown to off-path attackers (RFC 9260 §10).
 //!
 //! # The path MTU
-//! What routers say is believed, or, with [`Config::pmtu_discovery`](super::Config::pmtu_discovery), only tried
-//! ([`pmtu`](super::pmtu)).
+//! An MTU that a router reports is used at once, or, with
+//! [`Config::pmtu_discovery`](super::Config::pmtu_discovery), only probed ([`pmtu`](super::pmtu)).
 //!
 //! # A smaller path MTU
-//! The room for chunks, the congestion control's packet size and the fragmentation point of new data follow at once
-//! (RFC 9260 §7.3). A chunk that was cut before keeps its TSN and so its length: where it does not fit any more, it is sent
-//! again in a packet of its own that routers may cut ([`anabranch_wire::sctp::Packet::may_fragment`]), as §7.3 allows. IPv6 has no
-//! such routers, and nobody here cuts at the source: there such a chunk goes to a path that it fits. If there is none, and it has
-//! not arrived by the time that a retransmission timer runs out, it never will, and the association ends with an ABORT that
-//! says so.
+//! The room for chunks, the congestion control's packet size and the fragmentation point of new data follow
+//! at once (RFC 9260 §7.3). A chunk that was cut before keeps its TSN and therefore its length. Where it no
+//! longer fits, it is sent again in a separate packet that routers may fragment
+//! ([`anabranch_wire::sctp::Packet::may_fragment`]), as §7.3 allows. IPv6 routers do not fragment, and this
+//! implementation does not fragment at the source: over IPv6 such a chunk goes to a path that it fits. If
+//! there is none, and the chunk has not arrived when a retransmission timer runs out, it can never arrive;
+//! the association then ends with an ABORT that gives this reason.
 
 use super::association::{Association, CookieEchoed, CookieWait, State};
 use super::common::Core;
@@ -69,7 +71,7 @@ impl Association {
                 self.core.discover_mtu(at);
                 continue;
             }
-            // What a router has said of the path goes on to hold.
+            // A smaller MTU that a router has reported for the path stays in force.
             if path.local.ip() == own.ip && (path.mtu == before || path.mtu > own.mtu) {
                 self.core.set_mtu(at, own.mtu.max(least_mtu(own.ip)));
             }
@@ -128,7 +130,7 @@ impl Association {
 
     /// A packet of this end did not arrive.
     fn unreachable(&mut self, now: Time, quote: &Quote, what: Unreachable) {
-        // The verification tag of the INIT is zero; its initiate tag is what nobody else knows (ICMP6).
+        // The verification tag of the INIT is zero; it is validated by the initiate tag (ICMP6).
         let own = match &self.state {
             State::CookieWait(wait) => quote.number == 0 && quote.initiate_tag == Some(wait.tag),
             State::CookieEchoed(echoed) => quote.number == echoed.peer.tag,
@@ -137,7 +139,8 @@ impl Association {
         };
         let Some(at) = self.core.quoted(quote).filter(|_| own) else { return };
         match (&mut self.state, what) {
-            // There is no SCTP, or nobody who would take it out of UDP: as good as an ABORT (RFC 9260 §10, ICMP8).
+            // The host has no SCTP, or none that takes it out of UDP: handled like an ABORT (RFC 9260 §10,
+            // ICMP8).
             (State::Open(_), Unreachable::Protocol) => self.end(Reason::Reset),
             (State::Open(_), _) => {
                 self.core.path_unreachable(now, at);
@@ -155,7 +158,8 @@ impl Association {
 }
 
 impl Open {
-    /// A router says that packets of a path may have `mtu` bytes; only less than before is news.
+    /// A router reports that packets of a path may have `mtu` bytes; only a smaller value than before has an
+    /// effect.
     fn lower_mtu(&mut self, core: &mut Core, at: usize, mtu: u32) {
         if let Some(discovery) = &mut core.paths[at].discovery {
             discovery.too_big(mtu);
@@ -166,15 +170,15 @@ impl Open {
         if mtu < core.paths[at].mtu {
             core.set_mtu(at, mtu);
             self.outbound.paths_changed(core);
-            // What was dropped goes out again without waiting for its timer, which says nothing of congestion.
+            // Dropped chunks are sent again without waiting for the timer; the drop is no sign of congestion.
             self.outbound.lose_too_big(core, at);
         }
     }
 }
 
 impl Open {
-    /// An interface can send, and has `returned` if it could not before: each path that begins there is asked at once, unless
-    /// all is well with it.
+    /// An interface can send, and has `returned` if it could not before: each path that begins there gets a
+    /// heartbeat at once, unless it is healthy.
     pub fn interface_up(&mut self, core: &mut Core, now: Time, (local, returned): (IpAddr, bool)) {
         for at in 0..core.paths.len() {
             core.take_source(at, local);

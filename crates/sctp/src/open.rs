@@ -27,7 +27,7 @@ pub(super) struct Open {
     pub inbound: Inbound,
     pub outbound: Outbound,
     pub phase: Phase,
-    /// Marks of packets of the peer, one for each path, until it has heard of them.
+    /// ECN marks of the peer's packets, one for each path, until a CWR comes.
     pub echoes: Vec<Echo>,
     pub asconf: AddressChanges,
     pub reconfig: StreamChanges,
@@ -77,7 +77,7 @@ impl Open {
         }
     }
 
-    /// Ends the association because of what the peer did.
+    /// Ends the association because of an error of the peer.
     pub fn refuse(&self, core: &mut Core, cause: Cause) -> Reason {
         let at = core.preferred();
         let abort = Abort { reflected_tag: false, causes: vec![cause] };

@@ -1,4 +1,4 @@
-//! Where a packet came from, and what goes back there.
+//! The origin of a packet, and the replies to it.
 
 use anabranch_endpoint::endpoint::Arrival;
 use anabranch_wire::sctp::encapsulation::Ports;
@@ -34,7 +34,7 @@ impl Origin {
         Some((origin, body))
     }
 
-    /// Adds payload that was new to what has come between the same addresses.
+    /// Adds new payload to the bytes received between the same addresses.
     pub fn count(&self, arrivals: &mut Vec<Arrival>, new: u64) {
         let local = SocketAddr::new(self.destination, self.destination_port);
         let remote = SocketAddr::new(self.source, self.source_port);
@@ -62,8 +62,8 @@ impl Origin {
         }
     }
 
-    /// What these chunks for no association here are answered with (RFC 9260 §8.4): nothing if that would start an
-    /// argument.
+    /// Reply to chunks that belong to no association here (RFC 9260 §8.4): `None` if a reply could be
+    /// answered with another reply without end.
     pub fn out_of_the_blue(&self, tag: u32, chunks: &[Chunk]) -> Option<Packet> {
         let chunks = behind_auth(chunks);
         // With a tag of zero comes an INIT alone, or nothing that counts (§8.5.1 A).
@@ -98,7 +98,7 @@ impl Origin {
     }
 }
 
-/// The chunks that say whose packet theirs is: all, but for an AUTH before them (RFC 4895 §6.3).
+/// The chunks that determine the association of a packet: all except an AUTH before them (RFC 4895 §6.3).
 pub fn behind_auth(chunks: &[Chunk]) -> &[Chunk] {
     match chunks {
         [Chunk::Auth(_), rest @ ..] => rest,
@@ -111,8 +111,8 @@ pub(super) const fn back(ports: Ports) -> Ports {
     Ports { source: ports.destination, destination: ports.source }
 }
 
-/// What a packet for no association and no listener is answered with (RFC 9260 §8.4): nothing if it is no SCTP, or if the
-/// answer would start an argument.
+/// Reply to a packet for no association and no listener (RFC 9260 §8.4): `None` if it is no SCTP, or if a
+/// reply could be answered with another reply without end.
 pub fn out_of_the_blue(packet: &Packet) -> Option<Packet> {
     let (origin, body) = Origin::of(packet).filter(|(_, body)| !body.zero_checksum)?;
     origin.out_of_the_blue(body.verification_tag, &body.chunks)

@@ -1,7 +1,7 @@
 //! The sending half: from written messages to chunks with a TSN and a path (RFC 9260 §6.1).
 //!
-//! A chunk gets its TSN and its path when it leaves, so that a path's window decides what it carries. What happens to
-//! it then is in [`sack`](super::sack) and [`retransmit`](super::retransmit).
+//! A chunk gets its TSN and its path when it is sent, so that a path's window decides which data it carries.
+//! [`sack`](super::sack) and [`retransmit`](super::retransmit) handle acknowledgements and losses.
 
 use super::changeover::Changeover;
 use super::common::Core;
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 /// A zero-window probe (RFC 9260 §6.1 A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Probe {
-    /// The window is open, or data in flight will tell.
+    /// The window is open, or acknowledgements of data in flight will report it.
     None,
     /// The window is closed and nothing is in flight: a chunk goes out then.
     Waiting(Time),
@@ -46,14 +46,14 @@ pub(super) struct Outbound {
     pub transmissions: u64,
     /// Receive window as last announced, bytes.
     pub advertised: u64,
-    /// The largest that it has been: what the peer has to give.
+    /// The largest value of the window: the peer's whole buffer.
     pub widest: u64,
-    /// Runs of TSNs acknowledged behind a gap, as the newest SACK tells.
+    /// Runs of TSNs acknowledged behind a gap, as of the newest SACK.
     pub gaps: Vec<(u64, u64)>,
-    /// Those of them that will not be taken back, where the peer tells both kinds in one SACK.
+    /// Those of them that will not be reneged, where the peer reports both kinds in one SACK.
     pub kept: Vec<(u64, u64)>,
     pub mixed: bool,
-    /// What the last SACK changed about them.
+    /// Changes that the last SACK made to them.
     pub change: Change,
     /// Some SACK had blocks that may be taken back.
     pub renegable: bool,
@@ -66,14 +66,14 @@ pub(super) struct Outbound {
     /// application wrote more.
     waits: Option<(Time, u32)>,
     pub probe: Probe,
-    /// Reactions to losses (recovery phases and timeouts) so far.
+    /// Number of reactions to losses (recovery phases and timeouts).
     pub reactions: u32,
     /// Chunks sent again in the newest reaction of each path, by TSN.
     pub repeats: BTreeMap<u64, Repeat>,
-    /// Messages that may be given up, and what the peer is told of those that were.
+    /// Messages that may be given up, and the state of the FORWARD TSN for those that were.
     pub limits: Limits,
     pub forwarding: Forwarding,
-    /// The last TSN before the TSNs began anew.
+    /// The last TSN before the TSNs were reset.
     pub before_reset: Option<Serial>,
     /// Whether the path of new data has changed while some was on its way.
     pub changeover: Changeover,
@@ -84,13 +84,13 @@ pub(super) struct Outbound {
     i_data: bool,
     /// No more writes will come: small packets are not held back.
     pub closing: bool,
-    /// What new data waits for, as was last kept among the decisions.
+    /// The reason for which new data waits, as last recorded among the decisions.
     waiting: Option<Why>,
     states: Vec<PathState>,
 }
 
 impl Outbound {
-    /// For chunks from `first_tsn` on; the peer can be told (`forwards`) to step over some.
+    /// For chunks from `first_tsn` on; `forwards` if the peer supports FORWARD TSN.
     pub fn new(core: &Core, (first_tsn, forwards): (u64, bool), streams: u16, window: u64) -> Self {
         let i_data = core.i_data;
         let mut outbound = Self {
@@ -140,8 +140,8 @@ impl Outbound {
         self.sent.load().in_flight()
     }
 
-    /// What of the receive window is not promised to data in flight (RFC 9260 §6.2.1): what is lost has given its
-    /// promise back, and retransmissions may promise more than there is.
+    /// The part of the receive window that is not taken by data in flight (RFC 9260 §6.2.1). Lost chunks no
+    /// longer take any, and retransmissions may take more than there is.
     pub const fn window(&self) -> u64 {
         self.advertised.saturating_sub(self.in_flight())
     }
@@ -202,7 +202,8 @@ impl Outbound {
         self.resting
     }
 
-    /// Nothing is on its way, and the next chunk gets this TSN (RFC 6525 §5.2.7). What acknowledges those before says nothing.
+    /// Nothing is in flight, and the next chunk gets this TSN (RFC 6525 §5.2.7). Acknowledgements of earlier
+    /// TSNs are ignored.
     pub fn rebase(&mut self, next: Serial) {
         let before = self.sent.next_tsn();
         self.sent.rebase(following(before, next));
@@ -228,9 +229,9 @@ impl Outbound {
         self.queue.bytes() == 0 && self.sent.is_empty()
     }
 
-    /// What the paths share.
+    /// Buffers and totals that all paths share.
     ///
-    /// Retransmissions may put more in flight than the peer has announced room for; that gives nobody a larger share.
+    /// Retransmissions may put more in flight than the receive window; that makes no path's share larger.
     pub fn shared(&self, core: &Core) -> Shared {
         let outstanding = self.in_flight().min(self.advertised);
         let total = Occupancy { outstanding, buffered: self.sent.load().buffered() };
@@ -485,8 +486,8 @@ impl Outbound {
         })
     }
 
-    /// Nothing more can be sent for now, a fragment of `len` bytes neither, if there is one: notes which path is blocked by
-    /// what, and plans a probe of a closed window.
+    /// Nothing more can be sent for now, not even a fragment of `len` bytes, if there is one. Notes which
+    /// path is blocked and why, and plans a probe of a closed window.
     pub fn settle(&mut self, core: &mut Core, (len, now): (Option<u32>, Time)) {
         if let Some(len) = len
             && u64::from(len) > self.window()
@@ -515,8 +516,8 @@ impl Outbound {
         self.waits = len.filter(|_| settled).map(|len| (now, len));
     }
 
-    /// Notes by what each path is blocked, and the association if all of them are; and tells the scheduler if a path has room
-    /// that a full buffer does not let it use.
+    /// Notes why each path is blocked, and the association if all of them are. Informs the scheduler if a
+    /// path has room that a full buffer does not let it use.
     fn note_blocking(&self, core: &mut Core, (len, now): (Option<u32>, Time)) {
         let shared = self.shared(core);
         let preferred = core.preferred();
@@ -539,7 +540,7 @@ impl Outbound {
         core.blocked.set(now, whole.filter(|_| !open));
     }
 
-    /// Keeps the decision that data has to wait, and for what, when that is news.
+    /// Records the decision that data has to wait, and the reason, if it has changed.
     fn note_wait(&mut self, core: &mut Core, now: Time) {
         let (Some(message), false) = (self.queue.peek(), self.held_back(core)) else { return };
         let offset = message.offset;

@@ -1,4 +1,5 @@
-//! One path of an association: its addresses, its state (RFC 9260 §8.2, §8.3), its timers and what is in flight on it.
+//! One path of an association: its addresses, its state (RFC 9260 §8.2, §8.3), its timers and its data in
+//! flight.
 
 use super::counters::Blocking;
 use super::ghosts::Ghosts;
@@ -18,10 +19,10 @@ use anabranch_endpoint::blocked::Blocked;
 use anabranch_endpoint::endpoint::Counters;
 use anabranch_endpoint::rate::PathRate;
 
-/// What is known of a path.
+/// Reachability of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reachability {
-    /// Nobody has answered there yet (RFC 9260 §5.4).
+    /// No answer has come from there yet (RFC 9260 §5.4).
     Unconfirmed,
     /// It answers.
     Active,
@@ -47,7 +48,7 @@ pub(super) enum Heartbeat {
 /// A fast-recovery phase of a path (RFC 9260 §7.2.4).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
-    /// Which phase of the association, to tell whose losses are whose.
+    /// Number of the phase within the association, to attribute losses to it.
     pub phase: u32,
     /// The newest transmission when it began; the phase ends when everything up to there has been acknowledged.
     pub exit: u64,
@@ -55,7 +56,7 @@ pub(super) struct Recovery {
     pub pending: u32,
 }
 
-/// What became of the chunks that one reaction of a path, to missing reports or to a timeout, counted as lost.
+/// State of the chunks that one reaction of a path, to missing reports or to a timeout, counted as lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Episode {
     /// Which of the association; 0 for none.
@@ -76,7 +77,7 @@ pub(super) struct Episode {
 pub(super) struct Repeat {
     pub path: u8,
     pub episode: u32,
-    /// The chunk had been sent once, so that a duplicate tells which loss was none.
+    /// The chunk had been sent once, so that a duplicate proves which retransmission was spurious.
     pub sure: bool,
 }
 
@@ -87,7 +88,7 @@ pub(super) struct Flight {
     pub sent_as: u64,
 }
 
-/// What one SACK does for a path; filled and read while that SACK is handled.
+/// Effects of one SACK on a path; filled and read while that SACK is handled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackSummary {
     /// Newly acknowledged, as the congestion window counts it, bytes.
@@ -145,20 +146,21 @@ pub(super) struct Path {
     pub errors: u32,
     /// Time of the last of them: only what was sent since proves that the path works.
     pub doubted: Option<Time>,
-    /// Errors since the peer was last heard on any path, and when the next one counts at the earliest.
+    /// Errors since a packet of the peer last came on any path, and the earliest time at which the next one
+    /// counts.
     pub missed: u32,
     pub next_miss: Time,
     /// It has not answered, and there are other paths (potentially failed, RFC 7829 §3.2); it may have become inactive by now.
     pub suspect: bool,
     pub retransmission_timer: Option<Time>,
     pub heartbeat: Heartbeat,
-    /// What it carries is found out by trying.
+    /// Path MTU discovery, if it is on.
     pub discovery: Option<Box<Discovery>>,
     /// Last transmission of anything that the peer answers.
     pub last_sent: Time,
     /// A round-trip time is measured with transmissions from this number on (once per round trip, RFC 9260 §6.3.1 C4).
     pub measure_from: u64,
-    /// What the chunks add up to that it carried last.
+    /// Sums over the chunks that the path carried last.
     pub load: Load,
     /// All transmissions in flight, oldest first.
     pub order: VecDeque<Flight>,
@@ -174,7 +176,8 @@ pub(super) struct Path {
     pub ghosts: Ghosts,
     /// Since when (or since its window was halved for that) its chunks have been moved, and when the last was.
     pub holds_up: Option<(Time, Time)>,
-    /// When a chunk was last acknowledged that no other path had carried, and what is done about silence since.
+    /// Time at which a chunk that no other path had carried was last acknowledged, and the reaction to
+    /// silence since.
     pub heard: Time,
     pub silence: Silence,
     /// The newest round-trip time of a chunk that was sent once.
@@ -261,23 +264,24 @@ impl Path {
         self.reachability == Reachability::Active
     }
 
-    /// It answers, and nothing says that it has stopped to.
+    /// The path answers, and there is no sign that it has stopped.
     pub fn healthy(&self) -> bool {
         self.active() && !self.suspect
     }
 
-    /// Initial window (RFC 9260 §7.2.1), bytes: so many chunks that fill a packet (PMDCS), with their headers.
+    /// Initial window (RFC 9260 §7.2.1), bytes. It counts chunks that fill a packet (PMDCS), with their
+    /// headers.
     pub fn initial_window(&self) -> u64 {
         let full = u64::from(self.room);
         (4 * full).min((2 * full).max(4404))
     }
 
-    /// What is in flight here as the congestion window counts it, bytes.
+    /// Data in flight here as the congestion window counts it, bytes.
     pub const fn in_window(&self) -> u64 {
         self.load.in_window(self.header) + self.ghosts.bytes()
     }
 
-    /// What a chunk with `len` bytes of payload takes of the congestion window, bytes.
+    /// Bytes of the congestion window that a chunk with `len` bytes of payload takes.
     pub const fn chunk_len(&self, len: u32) -> u32 {
         padded(self.header + len)
     }
@@ -344,7 +348,7 @@ impl Path {
 }
 
 impl Setup {
-    /// Room for chunks in a packet beside an AUTH, bytes.
+    /// Room for chunks in a packet, without that of an AUTH, bytes.
     pub fn room(&self) -> u32 {
         let ip = if self.remote.is_ipv4() { 20 } else { 40 };
         let udp = if self.udp.is_some() { encapsulation::OVERHEAD } else { 0 };

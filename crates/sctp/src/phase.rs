@@ -28,7 +28,7 @@ impl Phase {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
     }
 
-    /// Data chunks may come in: not after the peer has said that there will be none.
+    /// Data chunks may come in: not after the peer's SHUTDOWN or SHUTDOWN ACK.
     pub const fn takes_data(self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent { .. })
     }

@@ -1,25 +1,26 @@
-//! Datagram packetization layer path MTU discovery (RFC 8899, for SCTP §6.2): which length of packets a path is known to
-//! carry, and which is tried next. Routers that say nothing of what they drop are found out too.
+//! Datagram packetization layer path MTU discovery (RFC 8899, for SCTP §6.2): the packet length that a path
+//! is known to carry, and the next length to probe. It also detects routers that drop large packets silently.
 //!
-//! A probe is a HEARTBEAT with a PAD chunk that fills the packet. That one is lost says nothing of congestion, and nothing of
-//! the path. All lengths are of whole IP packets.
+//! A probe is a HEARTBEAT with a PAD chunk that fills the packet. A lost probe is no sign of congestion, and
+//! no error of the path. All lengths are of whole IP packets.
 
 use anabranch_base::time::{Duration, Time};
 
-/// Times that a length is tried in vain before it counts as too long (`MAX_PROBES`, §5.1.2).
+/// Number of lost probes of a length after which it counts as too long (`MAX_PROBES`, §5.1.2).
 const MAX_PROBES: u32 = 3;
 /// A probe is given up after no less than this (`PROBE_TIMER`, §5.1.1), or the path's RTO.
 const PROBE_TIMER: Duration = Duration::from_secs(1);
 /// When to look for a longer packet again (`PMTU_RAISE_TIMER`, §5.1.1).
 const PMTU_RAISE_TIMER: Duration = Duration::from_secs(600);
-/// A length in doubt that a probe has shown to get through is not doubted again for so long, or what is lost for another reason
-/// (a full queue, a path that comes and goes) would be followed by a probe each time. No shorter than a probe that nothing
-/// else rules out may be in coming (`PROBE_TIMER`, §5.1.1).
+/// Time for which a length that a probe has confirmed is not doubted again. Without it, every loss for
+/// another reason (a full queue, an intermittent path) would be followed by a probe. It is at least the time
+/// that the answer to a probe may take (`PROBE_TIMER`, §5.1.1).
 const CERTAINTY: Duration = Duration::from_secs(15);
-/// The search ends when what is known to pass and what is not are no further apart than this, bytes.
+/// The search ends when the largest length known to pass and the smallest known not to are at most this far
+/// apart, bytes.
 const RESOLUTION: u32 = 8;
 
-/// What is being found out (§5.2).
+/// The open question of the discovery (§5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Whether a packet of the base length gets through.
@@ -45,7 +46,7 @@ struct Probe {
 /// The discovery of one path's MTU.
 #[derive(Debug)]
 pub(super) struct Discovery {
-    /// What every path carries, what most do, and the MTU of this end's interface.
+    /// Lengths that every path carries and that most paths carry, and the MTU of this end's interface.
     least: u32,
     base: u32,
     most: u32,
@@ -184,7 +185,7 @@ impl Discovery {
         let Some(probe) = self.probe.filter(|probe| probe.nonce == nonce) else { return false };
         self.current = self.current.max(probe.len);
         match self.stage {
-            // What most interfaces can do is what most paths can do.
+            // The base length gets through: most paths then carry the MTU of the interface.
             Stage::Base | Stage::Error if self.current < self.most => {
                 self.enter(Stage::Search { above: self.most + 1, first: Some(self.most) });
             }
@@ -228,9 +229,10 @@ mod tests {
         (discovery, now)
     }
 
-    /// §5.3.1: from the base length to what the path carries, within the resolution and never more.
+    /// §5.3.1: the search goes from the base length to the path MTU, ends within the resolution and never
+    /// exceeds it.
     #[test]
-    fn what_a_path_carries_is_found() {
+    fn discovery_finds_the_path_mtu() {
         for mtu in [1220, 1224, 1280, 1300, 1400, 1492, 1496, 1499, 1500] {
             let current = found(mtu).0.current();
             assert!(current <= mtu && mtu < current + RESOLUTION + 4, "{current} of {mtu}");
@@ -255,9 +257,10 @@ mod tests {
         assert_eq!(discovery.current(), 1500);
     }
 
-    /// §4.3: what was found is tried again when data is lost, and given up if it is lost as well.
+    /// §4.3: the discovered length is probed again when data is lost, and given up if the probe is lost as
+    /// well.
     #[test]
-    fn a_black_hole_is_found_out_and_an_innocent_path_keeps_its_length() {
+    fn discovery_detects_black_holes_only() {
         for (mtu, expected) in [(1300, 1292..=1300), (1500, 1500..=1500)] {
             let (mut discovery, mut now) = found(1500);
             discovery.suspect(now);
@@ -287,7 +290,7 @@ mod tests {
     /// §4.6.2: a router's word shortens the search, and no more: a length above it is not tried, but none is used that no
     /// probe has confirmed.
     #[test]
-    fn what_a_router_says_is_tried_first() {
+    fn discovery_tries_the_mtu_of_a_router_first() {
         let (mut discovery, now) = found(1500);
         discovery.too_big(1400);
         assert_eq!((discovery.current(), discovery.poll(now)), (1220, Some(1400)));

@@ -1,16 +1,19 @@
-//! Paths from which nothing is heard: tail loss probes, and the timeout of a path that others have outlived.
+//! Paths for which no acknowledgements come: tail loss probes, and the early timeout while other paths still
+//! work.
 //!
-//! A path's last packets, or their acknowledgement, may get lost: what is in flight behind them shows nothing then, and
-//! the retransmission timer (RFC 9260 §16: 1 s at least) is long where the path takes milliseconds. So a path with data in
-//! flight from which nothing is heard for two round trips sends the newest of it once more, and asks for a SACK at once
-//! (RFC 7053). That is TCP's tail loss probe (RFC 8985 §7), which draft-nielsen-tsvwg-sctp-tlr brings to SCTP. What was sent
-//! before the original and is still missing when the probe is answered is lost (RFC 8985 §6.2).
+//! A path's last packets, or their acknowledgement, may get lost. No later data reveals the loss then, and
+//! the retransmission timer (RFC 9260 §16: 1 s at least) is long for a path with a delay of milliseconds. So
+//! if a path has data in flight and nothing is acknowledged on it for two round trips, it sends its newest
+//! chunk once more, with a request for an immediate SACK (RFC 7053). That is TCP's tail loss probe (RFC 8985
+//! §7), which draft-nielsen-tsvwg-sctp-tlr brings to SCTP. Data sent before the original and still missing
+//! when the probe is answered is lost (RFC 8985 §6.2).
 //!
-//! Several paths tell more. The long least timeout is there because acknowledgements may be late for reasons that have
-//! nothing to do with the path: the receiver delays them, or is busy (RFC 6298 §2.4). While another path is heard from, neither
-//! is so, and a path that does not answer a probe either has run out of its timer after as long as TCP's on Linux would: its
-//! smoothed round-trip time, and four times its variation or 200 ms. Everything else is as after any timeout, so that a
-//! path which had only stalled gets back what it lost (RFC 5682), and one that died is potentially failed (RFC 7829).
+//! Several paths give more information. The minimum RTO is long because acknowledgements may be late for
+//! reasons that are independent of the path: the receiver delays them, or is busy (RFC 6298 §2.4). While
+//! acknowledgements come for another path, neither reason applies. A path that does not answer a probe either
+//! then times out as early as TCP on Linux would: after its smoothed round-trip time plus four times its
+//! variation, or plus 200 ms. The rest is as after any timeout: a path that had only stalled recovers its
+//! chunks (RFC 5682), and one that died is potentially failed (RFC 7829).
 
 use super::common::Core;
 use super::load::Resend;
@@ -38,7 +41,7 @@ impl Path {
         self.rtt.srtt().unwrap_or(Duration::ZERO) + room
     }
 
-    /// A chunk was given up: if it was to draw an answer, whatever tells of it is none.
+    /// A chunk was given up: if it was a probe, later acknowledgements of it are no answer to the probe.
     pub fn forget_probe(&mut self, tsn: u64) {
         if let Silence::Answer { probe, .. } = &mut self.silence {
             probe.take_if(|probe| probe.tsn == tsn);
@@ -86,7 +89,7 @@ impl Outbound {
         if silence.due() > now {
             return false;
         }
-        // What it carried was given up or moved away: there is nothing to answer.
+        // The path's chunks were given up or moved away: no acknowledgement is due.
         if core.paths[at].load.in_flight() == 0 {
             core.paths[at].silence = Silence::Unwatched;
             return false;
@@ -126,7 +129,7 @@ impl Outbound {
         Some(TailProbe { tsn, original, sent_at: now, duplicate: false })
     }
 
-    /// After a SACK: what the answer to a probe says about the chunks sent before it, and about itself.
+    /// After a SACK: evaluates the answer to a probe, for the chunks sent before it and for the probe itself.
     pub fn settle_probe(&mut self, core: &mut Core, at: usize, now: Time) {
         let path = &mut core.paths[at];
         let Silence::Answer { probe: Some(probe), .. } = path.silence else { return };

@@ -1,4 +1,4 @@
-//! Rate samples and pacing: what an association tells a control that wants them, and where a pacer holds a path back.
+//! Rate samples for congestion controls that use them, and pacing.
 
 use super::common::Core;
 use super::outbound::Outbound;
@@ -23,7 +23,7 @@ impl Path {
 }
 
 impl Core {
-    /// Congestion control has just been told of the path.
+    /// Congestion control has just been informed of the path.
     pub(super) fn start_rate(&self, path: &mut Path) {
         path.rate = PathRate::for_path(&*self.congestion, path.id);
     }

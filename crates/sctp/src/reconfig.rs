@@ -1,12 +1,15 @@
-//! Re-configuration (RFC 6525): streams and TSNs begin anew, and streams are added. One request at a time, as §5.1.1 has it.
+//! Re-configuration (RFC 6525): streams and TSNs are reset, and streams are added. Only one request is
+//! outstanding at a time (§5.1.1).
 //!
-//! What was written before a reset leaves before it, and what is written after it waits until the peer has answered. A peer
-//! that has not got all from before yet says so, and answers once more when it has; it is asked again meanwhile. If that second
-//! answer is lost, usrsctp 0.9.5 gives the first for ever. It is asked anew then, under the next number: nothing has left on
-//! these streams since, so that a second reset changes nothing.
+//! Data written before a reset is sent before it; data written after it waits until the peer has answered. If
+//! the peer is still missing earlier data, it answers "in progress", and answers again when the data is
+//! complete; the request is repeated meanwhile. If that second answer is lost, usrsctp 0.9.5 repeats the
+//! first indefinitely. The request is then sent under the next number. No data has been sent on these streams
+//! since, so a second reset changes nothing.
 //!
-//! After a reset of the TSNs the peer's go on where they were, so that what overtakes its answer looks as if it were from before.
-//! Until the answer is there, new data is as good as lost, and the peer sends it again.
+//! After a reset of the TSNs, the peer's continue from their old values, so that data that overtakes its
+//! answer looks as if it were from before. Until the answer is there, new data counts as lost, and the peer
+//! sends it again.
 
 use super::common::{Core, violation};
 use super::open::Open;
@@ -25,7 +28,7 @@ const MOST_STREAMS: u32 = 2048;
 /// Changes that wait for their turn while the peer may still ask for more.
 const MOST_PROMISES: usize = 8;
 
-/// How often a reset of all numbers is asked for again: the peer may have had something under way.
+/// Number of times that a reset of all TSNs and streams is requested: the peer may have had data outstanding.
 const MOST_ATTEMPTS: u32 = 8;
 
 /// By how much the TSNs of the peer jump at a reset (RFC 6525 §5.2.4 D1).
@@ -64,7 +67,7 @@ impl Open {
         self.follow_change(core, now);
     }
 
-    /// Sends the request as soon as what must go before it has gone.
+    /// Sends the request as soon as all data that must precede it has been sent.
     pub fn follow_change(&mut self, core: &mut Core, now: Time) {
         let Some(Pending { serial, change, sent: None }) = &self.reconfig.requests.pending else { return };
         let (request, queue) = (*serial, &self.outbound.queue);
@@ -198,7 +201,7 @@ impl Open {
         let (outcome, next_tsns) = if self.phase == Phase::Established {
             self.carry_out_change(core, now, request)
         } else {
-            // What is denied is not carried out later either.
+            // A denied request is not carried out later either.
             self.reconfig.deferred = None;
             (Outcome::DENIED, None)
         };
@@ -243,7 +246,7 @@ impl Open {
         (outcome, None)
     }
 
-    /// This end will do what the peer asks for, unless too much of that kind waits already.
+    /// Accepts the peer's request to change this end's streams, unless too many such requests wait already.
     fn promise(&mut self, change: StreamChange) -> Outcome {
         if self.reconfig.requests.waiting.len() >= MOST_PROMISES {
             return Outcome::ALREADY_IN_PROGRESS;
@@ -272,7 +275,7 @@ impl Open {
         true
     }
 
-    /// Data has come: a reset of the peer's that waited for it is carried out, and the peer told.
+    /// Data has arrived: carries out a reset of the peer's that waited for it, and answers the peer.
     pub fn follow_deferred(&mut self, core: &mut Core) {
         let Some(serial) = self.reconfig.deferred.as_ref().map(|deferred| deferred.serial) else { return };
         if self.reset_incoming(core) {
@@ -282,9 +285,10 @@ impl Open {
         }
     }
 
-    /// The peer asks for everything to begin anew (§5.2.4). That takes a moment in which nothing is under way. If this is none, the
-    /// request is denied, so that no copy of it that is late is carried out at a time when the peer does not expect it; and this
-    /// end begins nothing new until the peer has asked again, or long enough has passed.
+    /// The peer requests a reset of all streams and TSNs (§5.2.4). It is carried out only while no data is
+    /// outstanding. Otherwise the request is denied, so that no late copy of it is carried out when the peer
+    /// does not expect it. This end then sends no new messages until the peer has repeated the request, or a
+    /// timeout has passed.
     fn reset_all(&mut self, core: &mut Core, now: Time) -> (Outcome, Option<(Serial, Serial)>) {
         // Both at once would each take the other's for its own.
         if self.reconfig.awaits_numbers() {
@@ -294,7 +298,8 @@ impl Open {
         let under_way = !self.outbound.queue.is_quiet() || !self.outbound.sent.is_empty();
         if under_way || !self.inbound.is_whole() {
             self.reconfig.quiet_until = Some(now + core.config.rto.max);
-            // What the peer could not step over while it waited for this answer, it can behind it.
+            // The peer could not process a FORWARD TSN while it waited for this answer: it is repeated behind
+            // the answer.
             self.outbound.forwarding.again = true;
             return (Outcome::DENIED, None);
         }
@@ -304,7 +309,7 @@ impl Open {
         (Outcome::PERFORMED, Some((own, theirs)))
     }
 
-    /// Both directions begin anew, with these as the next TSNs of this end and of the peer.
+    /// Resets both directions; these are the next TSNs of this end and of the peer.
     fn begin_anew(&mut self, core: &mut Core, own: Serial, theirs: Serial) {
         self.outbound.rebase(own);
         self.outbound.queue.renumber(&[]);
@@ -336,7 +341,8 @@ impl Open {
         }
         let Pending { change, .. } = self.reconfig.requests.pending.take()?;
         let done = match change {
-            // There is always something to do, and what the peer has not done must not be done here.
+            // This request is never a no-op, and a reset that the peer has not performed must not be
+            // performed here.
             StreamChange::ResetAll => outcome == Outcome::PERFORMED,
             _ => matches!(outcome, Outcome::PERFORMED | Outcome::NOTHING_TO_DO),
         };
@@ -353,15 +359,17 @@ impl Open {
                 self.reconfig.attempts = 0;
                 self.begin_anew(core, own, theirs);
             }
-            // The peer counts from numbers that it has not told (RFC 6525 §4.4 has them in this answer): what it sends could not be
-            // told from what was late, and what is sent to it would be taken for that, acknowledged and lost.
+            // The peer has reset its TSNs to values that it did not send (RFC 6525 §4.4 has them in this
+            // answer). Its new data could not be distinguished from late data. The data sent to it would
+            // count as late there, and be acknowledged and lost.
             (StreamChange::ResetAll, None) if done => {
-                return Some(self.refuse(core, violation("a reset of the TSNs that does not tell them")));
+                return Some(self.refuse(core, violation("a reset of the TSNs without the new TSNs")));
             }
             (StreamChange::ResetAll, _) if self.reconfig.attempts < MOST_ATTEMPTS => {
                 self.reconfig.attempts += 1;
                 self.reconfig.requests.waiting.push_front(StreamChange::ResetAll);
-                // If both ends have asked at once, one lets the other ask first, longer each time: else they would meet again.
+                // If both ends have sent the request at once, one lets the other go first, longer each time;
+                // otherwise they would collide again.
                 let yields = outcome == Outcome::ALREADY_IN_PROGRESS && self.local_tag < self.peer_tag;
                 let rests = if yields { 1 + 2 * u64::from(self.reconfig.attempts) } else { 1 };
                 self.reconfig.rest_until = Some(now + timeout.saturating_mul(rests));

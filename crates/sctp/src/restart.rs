@@ -11,9 +11,10 @@ use anabranch_endpoint::endpoint::Event;
 use anabranch_multipath::PathId;
 
 impl Association {
-    /// The peer has lost everything and begins anew (§5.2.4 A): as if it had aborted and then opened an association, but that
-    /// the application keeps its own, and learns of it. Its data that was not acknowledged is discarded; of the addresses,
-    /// only the one that the new handshake went over is known to be still the peer's (§5.4).
+    /// The peer has lost its state and restarts (§5.2.4 A). The effect is that of an ABORT and a new
+    /// association, except that the application keeps this one and is notified. Its unacknowledged data is
+    /// discarded. Of the addresses, only the one that the new handshake used is known to be still the peer's
+    /// (§5.4).
     pub(super) fn restart(&mut self, now: Time, begun: Origin, own: (u32, u32), peer: &Peer) {
         let State::Open(open) = core::mem::replace(&mut self.state, State::Closed) else { return };
         self.core.totals.restarts += 1;
@@ -45,9 +46,9 @@ impl Association {
         }
     }
 
-    /// Both ends began at the same time, and the peer has chosen another tag since (§5.2.4 B), and with it another random number
-    /// for the keys (RFC 4895 §6.1). One that has chosen its first TSN anew as well has made its association anew, and knows
-    /// nothing of what went over the one before.
+    /// Both ends began at the same time, and the peer has chosen another tag since (§5.2.4 B), and with it
+    /// another random number for the keys (RFC 4895 §6.1). If the peer has also chosen another initial TSN,
+    /// it has created a new association, and has no data of the one before.
     pub(super) fn collide(&mut self, now: Time, begun: Origin, own: (u32, u32), peer: &Peer) {
         let State::Open(open) = &mut self.state else { return };
         if open.peer_tsn == peer.tsn {

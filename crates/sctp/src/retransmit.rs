@@ -1,5 +1,5 @@
-//! Losses and what follows from them: fast retransmission (RFC 9260 §7.2.4), the retransmission timer (§6.3.3), the
-//! path that a lost chunk takes, and chunk rescheduling.
+//! Losses and the reactions to them: fast retransmission (RFC 9260 §7.2.4), the retransmission timer
+//! (§6.3.3), the path that a lost chunk takes, and chunk rescheduling.
 
 use super::common::Core;
 use super::config::RetransmissionPath;
@@ -15,7 +15,7 @@ use anabranch_multipath::congestion::{Loss, LossKind, PenaltyInSlowStart, Timeou
 use anabranch_wire::sctp;
 use core::cmp::Reverse;
 
-/// Round trips after which a path that held up the others begins anew.
+/// Round trips after which a path that blocked the others is treated like a new one.
 const EXCUSED_AFTER: u64 = 3;
 
 impl Outbound {
@@ -240,8 +240,8 @@ impl Outbound {
         (0..core.paths.len()).find(|&at| {
             let Some((_, chunk)) = self.next_lost(&mut core.paths[at]) else { return false };
             let path = &core.paths[at];
-            // One that was cut for a longer packet than the path takes by now needs no more than a packet's window, or it
-            // would wait for ever where the window is that small.
+            // A chunk that was cut for longer packets than the path takes by now needs only a packet's
+            // window. Otherwise it would wait forever if the window is that small.
             let len = chunk.len.min(path.mss);
             path.resend_now || core.window_admits(path, len) && !path.is_paced_out(now)
         })
@@ -336,7 +336,7 @@ impl Outbound {
         }
     }
 
-    /// The oldest transmission of a path was moved away: the timer is that of the one which is the oldest now.
+    /// The oldest transmission of a path was moved away: the timer now follows the oldest one that is left.
     fn follow_oldest(&self, path: &mut Path) {
         let front = self.sent.front(&mut path.order, path.id.0);
         let sent_at = front.and_then(|flight| self.sent.get(flight.tsn)).map(|chunk| chunk.sent_at);
@@ -350,7 +350,7 @@ impl Outbound {
         let sender = Rescheduling { sides: only(both.sides.sender(), Sides::Sender), ..both };
         let receiver = Rescheduling { sides: only(both.sides.receiver(), Sides::Receiver), ..both };
         let shared = self.shared(core);
-        // What waits at the receiver includes what the send buffer has already let go.
+        // The data held by the receiver includes chunks that the send buffer has already freed.
         let mut received = shared;
         received.total.buffered =
             self.in_flight() + core.paths.iter().map(|path| path.load.behind_gap()).sum::<u64>();
@@ -368,8 +368,8 @@ impl Outbound {
 }
 
 impl Core {
-    /// Halves the window of a path that holds up the others, at most once a round trip (Raiciu2012). What it has in flight when
-    /// that begins is excused: a packet may have been lost.
+    /// Halves the window of a path that blocks the others, at most once a round trip (Raiciu2012). Data
+    /// already in flight when that begins is excused: a packet may have been lost.
     fn penalise(&mut self, now: Time, at: usize) {
         let path = &mut self.paths[at];
         let round = path.rtt.srtt().unwrap_or(Duration::ZERO);

@@ -1,16 +1,17 @@
-//! What a SACK tells the sender (RFC 9260 §6.2.1, §7.2).
+//! Processing of a SACK by the sender (RFC 9260 §6.2.1, §7.2).
 //!
-//! A SACK repeats all that the receiver holds behind a gap. It is compared with the one before it, run by run, and
-//! only the chunks in the difference are touched, each in constant time: so a SACK costs its gap blocks (those that
-//! fit a packet) and what it newly acknowledges, however much is outstanding.
+//! A SACK repeats all that the receiver holds behind a gap. It is compared with the one before it, run by
+//! run, and only the chunks in the difference are touched, each in constant time. So the cost of a SACK
+//! depends on its gap blocks (those that fit a packet) and on the chunks that it newly acknowledges, not on
+//! the number of outstanding chunks.
 //!
-//! Per path, the oldest transmission in flight is the pseudo-cumulative point (CUC): when a SACK acknowledges it, the
-//! path's window may grow and its timer starts anew. Missing reports are counted as [`Reports`](super::reports::Reports)
-//! says.
+//! Per path, the oldest transmission in flight is the pseudo-cumulative point (CUC): when a SACK acknowledges
+//! it, the path's window may grow and its timer is restarted. [`Reports`](super::reports::Reports) counts
+//! missing reports.
 //!
-//! SACKs come back on several paths and overtake each other. One that does not advance the cumulative TSN, takes back
-//! what an earlier one acknowledged and acknowledges nothing new is taken for overtaken and ignored. A receiver that
-//! really reneges shows it again with the next SACK that brings something new; then what it took back is in flight
+//! SACKs come back on several paths and overtake each other. A SACK that does not advance the cumulative TSN,
+//! reneges on chunks and acknowledges nothing new counts as overtaken and is ignored. If the receiver really
+//! reneged, its next SACK that acknowledges something new shows this again; then the chunks are in flight
 //! once more, with the timer running.
 
 use super::common::Core;
@@ -29,24 +30,24 @@ use anabranch_wire::seq::Serial;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SackView<'a> {
     pub cumulative: Serial,
-    /// `None` in a SHUTDOWN, which does not tell the window or the gaps.
+    /// `None` in a SHUTDOWN, which contains neither the window nor gap blocks.
     pub a_rwnd: Option<u32>,
-    /// Packets that it answers, 0 if not told.
+    /// Number of packets that it acknowledges, 0 if not given.
     pub packets: u32,
     pub renegable: &'a [GapBlock],
     pub kept: &'a [GapBlock],
     /// Chunks that came more than once.
     pub duplicates: &'a [Serial],
-    /// It has no room for more gap blocks, so that what it leaves out at the end is not taken back.
+    /// It has no room for more gap blocks: blocks missing at its end are not reneged.
     pub full: bool,
 }
 
-/// What became of a SACK.
+/// The result of processing a SACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It was used; true if the cumulative TSN advanced.
     Taken(bool),
-    /// Older than what is known.
+    /// Older than the newest SACK.
     Ignored,
     /// It acknowledges what has not been sent.
     Invalid,
@@ -68,7 +69,7 @@ impl Outbound {
     fn take_sack(&mut self, core: &mut Core, now: Time, sack: &SackView, change: &mut Change) -> Verdict {
         let (base, next) = (self.sent.base(), self.sent.next_tsn());
         let cumulative = sack.cumulative.unwrap_near(base);
-        // What was late when the TSNs began anew looks as far ahead as it is behind.
+        // A SACK from before the reset of the TSNs appears as far ahead as it is behind.
         let late = |last: Serial| last.0.wrapping_sub(sack.cumulative.0) < LATE;
         if self.before_reset.is_some_and(late) && (cumulative >= next || cumulative + 1 < base) {
             return Verdict::Ignored;
@@ -109,11 +110,11 @@ impl Outbound {
         Verdict::Taken(advanced)
     }
 
-    /// What a SACK changes about the runs that are known. Most of them are as they were: only those between the
-    /// equal ones at both ends are looked at closely.
+    /// Computes the changes that a SACK makes to the known runs. Most of them are unchanged: only those
+    /// between the equal ones at both ends are compared in detail.
     fn compare(&mut self, cumulative: u64, sack: &SackView, change: &mut Change) {
         clip(&mut self.gaps, cumulative + 1);
-        // Also a chunk that was renegable in one SACK may be for good in the next.
+        // A chunk that is renegable in one SACK may be non-renegable in the next.
         self.renegable |= !sack.renegable.is_empty();
         self.mixed |= self.renegable && !sack.kept.is_empty();
         let known = &self.gaps;
@@ -212,8 +213,9 @@ impl Outbound {
         }
     }
 
-    /// The receiver has discarded a chunk that it had acknowledged: it is in flight again, and its timer runs.
-    /// RFC 9260 §6.2.1 D iii counts one missing report; here the count begins with what is sent from now on.
+    /// The receiver has discarded a chunk that it had acknowledged: it is in flight again, and its timer
+    /// runs. RFC 9260 §6.2.1 D iii counts one missing report; here the count begins with data sent from now
+    /// on.
     fn renege(&mut self, core: &mut Core, tsn: u64, now: Time) {
         let sent_as = self.transmissions;
         let Some(chunk) = self.sent.renege(&mut core.paths, tsn, sent_as) else { return };
@@ -226,8 +228,8 @@ impl Outbound {
         core.totals.chunks_reneged += 1;
     }
 
-    /// Chunks that the receiver will not discard leave the send buffer although a gap is before them. For SACKs that
-    /// tell both kinds apart.
+    /// Chunks that the receiver will not discard leave the send buffer although a gap is before them. For
+    /// SACKs that report both kinds separately.
     fn free_kept(&mut self, core: &mut Core, kept: Runs, from: u64) {
         clip(&mut self.kept, from);
         let mut fresh = Runs::new();

@@ -21,7 +21,8 @@ impl Association {
         }
     }
 
-    /// What still waits to leave does so with a code, although the association ends and its keys are gone.
+    /// Packets still in the queue are sent with a code, although the association ends and its keys are
+    /// dropped.
     pub(super) fn seal_last(&mut self) {
         let mut out = core::mem::take(&mut self.core.out);
         for packet in &mut out {
@@ -37,8 +38,9 @@ impl Core {
         self.config.asconf || self.config.authenticate_data
     }
 
-    /// What this end says of authentication in the association in which it has this tag and first TSN, if it offers what needs
-    /// it: the same whenever it is asked, so that nothing has to be remembered of it.
+    /// The authentication parameters of this end for an association with this tag and initial TSN, if this
+    /// end offers a feature that needs them. The result depends only on its input, so nothing has to be
+    /// stored.
     pub fn auth_offer(&self, (tag, tsn): (u32, u32)) -> Option<Offer> {
         let parts = [&b"AUTH random number"[..], &tag.to_be_bytes(), &tsn.to_be_bytes()];
         let mut chunks = Vec::new();

@@ -1,4 +1,4 @@
-//! How the silence of a path is watched; what follows from it is in [`probing`](super::probing).
+//! Detection of silent paths; [`probing`](super::probing) reacts to them.
 
 use anabranch_base::time::Time;
 
@@ -21,7 +21,7 @@ pub(super) struct TailProbe {
     /// Number of the transmission before.
     pub original: u64,
     pub sent_at: Time,
-    /// The receiver says that it had the chunk.
+    /// The receiver reports that it had the chunk.
     pub duplicate: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is under way of re-configuration (RFC 6525), in both directions.
+//! Pending re-configuration requests (RFC 6525), in both directions.
 
 use super::requests::{Pending, Requests};
 use anabranch_base::time::Time;
@@ -11,13 +11,14 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub request: Reconfiguration,
-    /// The peer has said that it cannot follow yet.
+    /// The peer has answered "in progress".
     pub heard: bool,
-    /// How often it has said so when it had acknowledged all that was sent before.
+    /// Number of such answers after the peer had acknowledged all data sent before.
     pub put_off: u32,
 }
 
-/// The peer's reset of its outgoing streams, which waits for what it sent before (RFC 6525 §5.2.2, deferred reset).
+/// The peer's reset of its outgoing streams, which waits for data sent before it (RFC 6525 §5.2.2, deferred
+/// reset).
 #[derive(Clone, Debug)]
 pub(super) struct Deferred {
     pub serial: Serial,
@@ -26,18 +27,21 @@ pub(super) struct Deferred {
     pub streams: Box<[u16]>,
 }
 
-/// What is under way in both directions.
+/// Pending requests in both directions.
 #[derive(Debug)]
 pub(super) struct StreamChanges {
-    /// A request of this end's waits until what was written before it has left, or (where the TSNs begin anew) arrived.
+    /// A request of this end waits until all data written before it has been sent or (for a reset of the
+    /// TSNs) has arrived.
     pub requests: Requests<StreamChange, Asked>,
     /// The answers to the peer's last two, which may have come in one chunk, in case they did not arrive.
     answers: VecDeque<Reconfiguration>,
     pub deferred: Option<Deferred>,
-    /// Until when this end waits before it asks once more for all numbers to begin anew, and how often it has asked.
+    /// Time before which this end does not repeat its request to reset all TSNs and streams, and how often it
+    /// has sent it.
     pub rest_until: Option<Time>,
     pub attempts: u32,
-    /// Until when nothing new is sent, so that a reset of the TSNs for which the peer has asked finds nothing on its way.
+    /// Time until which no new data is sent, so that a reset of the TSNs that the peer has requested finds no
+    /// data in flight.
     pub quiet_until: Option<Time>,
 }
 
@@ -78,8 +82,8 @@ impl StreamChanges {
         answer
     }
 
-    /// This end has asked for all numbers to begin anew, and the peer may have followed: what comes now may be from before or
-    /// after, and nothing in it tells.
+    /// This end has requested a reset of all TSNs and streams, and the peer may have performed it. Data that
+    /// arrives now may be from before or after the reset; the two cannot be distinguished.
     pub fn awaits_numbers(&self) -> bool {
         let Some(Pending { change, sent: Some(sent), .. }) = &self.requests.pending else { return false };
         *change == StreamChange::ResetAll && !sent.what.heard

@@ -1,4 +1,4 @@
-//! What an association that is up sends next, and its timers.
+//! The next packet of an established association, and its timers.
 
 use super::common::Core;
 use super::open::Open;
@@ -23,7 +23,7 @@ impl Open {
         let mut len = None;
         if sends_data {
             self.outbound.give_up(core, now);
-            // What was the last to wait for may have been given up.
+            // The last chunk that an event waited for may have been given up.
             self.progress(core, now);
             self.follow_change(core, now);
             if let Some(packet) = core.out.pop_front() {
@@ -54,7 +54,7 @@ impl Open {
         None
     }
 
-    /// The next packet with what the peer has waited for longest: word of what it will never get, or what was lost.
+    /// The next packet with the most urgent contents for the peer: a FORWARD TSN, or lost chunks.
     fn next_repair(&mut self, core: &mut Core, now: Time) -> Option<Packet> {
         if let Some((at, chunk)) = self.outbound.step_over(core, now) {
             core.paths[at].counters.packets_sent += 1;
@@ -64,9 +64,9 @@ impl Open {
         self.data_packet(core, (at, now), true)
     }
 
-    /// What was lost leaves before what the timers ask of the network, which are the packets from `before` on that wait to leave.
-    /// Otherwise a queue that takes one packet drops every repair behind a heartbeat, whose answer keeps the path in use, and
-    /// nothing ever arrives.
+    /// Lost chunks are sent before the packets that the timers have queued, which are those from `before` on.
+    /// Otherwise a queue that takes one packet drops every retransmission behind a heartbeat. The answer to
+    /// the heartbeat keeps the path in use, and no data ever arrives.
     fn repair_first(&mut self, core: &mut Core, now: Time, before: usize) {
         if core.out.len() == before || !self.phase.sends_data() {
             return;
@@ -174,7 +174,8 @@ impl Open {
         None
     }
 
-    /// Moved chunks have left a path by time; one from which nothing was heard since has not answered (RFC 9260 §8.2).
+    /// Moved chunks have left a path by time; if no acknowledgement has come for the path since, it has not
+    /// answered (RFC 9260 §8.2).
     fn expire_ghosts(core: &mut Core, at: usize, now: Time) {
         let path = &mut core.paths[at];
         let sent_at = path.ghosts.expire(now - path.rtt.rto());

@@ -1,4 +1,4 @@
-//! Retransmissions that were not needed, and what is taken back then.
+//! Detection of spurious retransmissions, and the reversal of their effects.
 //!
 //! A path reacts to a loss or a timeout once, and remembers how many chunks it counted as lost then ([`Episode`]). A chunk is
 //! shown to have arrived without help when it is acknowledged before it has been sent again, or when the receiver reports its
@@ -6,10 +6,11 @@
 //! takes it back, and a path whose packets overtake each other is given time to sort them ([`patience`](Path::patience), the
 //! reordering window of RFC 8985 §6.2 step 4).
 //!
-//! A timeout is seen through sooner, as in RFC 5682 §3: what was sent later than everything that has gone out again is
-//! acknowledged, and nothing before it is missing, by two SACKs one after the other: a single one may make up for others that
-//! were lost together with all that has been sent since, as when a path dies in both directions. Then acknowledgements were
-//! late and not lost, and what has not gone out again is taken as in flight, as it was.
+//! A spurious timeout is detected sooner, as in RFC 5682 §3. The condition is that data sent later than every
+//! retransmission is acknowledged, and nothing before it is missing, in two successive SACKs. A single SACK
+//! may replace others that were lost together with all data sent since, as when a path dies in both
+//! directions. If the condition holds, acknowledgements were late and not lost, and chunks that have not been
+//! retransmitted count as in flight again.
 
 use super::common::Core;
 use super::load::{ChunkState, Resend};
@@ -88,7 +89,7 @@ impl Outbound {
         }
     }
 
-    /// After all of a SACK is booked: takes back the reactions that it shows to have been spurious.
+    /// After a whole SACK is processed: undoes the reactions that it shows to have been spurious.
     pub fn settle_spurious(&mut self, core: &mut Core, now: Time) {
         for at in 0..core.paths.len() {
             let episode = &core.paths[at].episode;
@@ -116,7 +117,7 @@ impl Outbound {
         })
     }
 
-    /// What a path's timeout counted as lost, and what has not been sent again, is in flight as it was.
+    /// Chunks that a path's timeout counted as lost and that have not been retransmitted are in flight again.
     fn restore(&mut self, core: &mut Core, at: usize, now: Time) {
         let number = core.paths[at].episode.number;
         let waits = |tsn: &u64| {

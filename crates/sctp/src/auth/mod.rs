@@ -1,20 +1,22 @@
-//! Authenticated chunks (RFC 4895): keys made of what both ends said in the handshake and, if they share one, of a secret.
+//! Authenticated chunks (RFC 4895). The keys are derived from the parameters of both ends in the handshake
+//! and, if the ends share one, from a secret.
 //!
-//! Each end lists the types of chunks that it takes with a code only, one that the peer alone can have made: requests to change
-//! addresses (RFC 5061 §4.2.7), and user data and its acknowledgements where that is asked for. Whatever the peer lists leaves
-//! behind an AUTH: it is put in where packets leave, and paths keep room for it. As a core has no bytes of payloads, the code is
-//! made where they are ([`Auth::pending`]).
+//! Each end lists the chunk types that it accepts only with an authentication code. These are requests to
+//! change addresses (RFC 5061 §4.2.7) and, where configured, user data and its acknowledgements. All chunks
+//! of the types that the peer lists are sent behind an AUTH chunk. It is inserted where packets leave, and
+//! paths reserve room for it. A core holds no payload bytes, so the code is computed where the bytes are
+//! ([`Auth::pending`]).
 
 use anabranch_wire::sctp::{Auth, Chunk, Chunks, HmacId, Init, Parameter, Secret, kind, padded, parameter};
 use std::sync::Arc;
 
 /// Bytes of a random number (§3.1).
 pub(super) const RANDOM: usize = 32;
-/// Codes that can be made and read, the best first. SHA-1 is the one that everybody has (§8).
+/// Supported algorithms, the best first. SHA-1 is the one that every implementation must support (§8).
 const ALGORITHMS: [HmacId; 2] = [HmacId::SHA256, HmacId::SHA1];
-/// What changes addresses.
+/// Chunks that change addresses.
 pub(super) const ADDRESS_CHANGES: [u8; 2] = [kind::ASCONF, kind::ASCONF_ACK];
-/// What carries user data, acknowledges it (as SHUTDOWN does, too), or says that there is none.
+/// Chunks that carry user data, acknowledge it (as SHUTDOWN does, too), or skip it.
 pub(super) const USER_DATA: [u8; 7] = [
     kind::DATA,
     kind::I_DATA,
@@ -26,12 +28,13 @@ pub(super) const USER_DATA: [u8; 7] = [
 ];
 /// These are never authenticated, whatever a list says (§3.2).
 const EXEMPT: [u8; 4] = [kind::INIT, kind::INIT_ACK, kind::SHUTDOWN_COMPLETE, kind::AUTH];
-/// Algorithms and chunk types of a peer that are taken note of: what it says is in the cookie, which must fit a packet.
+/// Maximum number of the peer's algorithms and chunk types that are kept: they are stored in the cookie,
+/// which must fit a packet.
 const MOST: usize = 64;
 /// Bytes of the longest AUTH that a peer may send.
 const LONGEST: u32 = Auth::HEADER_LEN + 32;
 
-/// What one end says of itself (§3).
+/// The authentication parameters of one end (§3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Offer {
     pub random: Box<[u8]>,
@@ -41,12 +44,13 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// What this end says, with a random number of its own for each association.
+    /// The parameters of this end. Each association has its own random number.
     pub fn new(random: [u8; RANDOM], chunks: Box<[u8]>) -> Self {
         Self { random: random.into(), chunks: Some(chunks), algorithms: ALGORITHMS.into() }
     }
 
-    /// What an INIT or INIT ACK says; `None` if its sender does not authenticate, or not as it must.
+    /// The authentication parameters of an INIT or INIT ACK; `None` if its sender does not authenticate, or
+    /// not as required.
     pub fn of(init: &Init) -> Option<Self> {
         let (mut random, mut chunks, mut algorithms) = (None, None, None);
         for parameter in &init.parameters {
@@ -63,7 +67,7 @@ impl Offer {
         (fits && offer.algorithm().is_some()).then_some(offer)
     }
 
-    /// The parameters that say so.
+    /// The parameters of the handshake that contain this offer.
     pub fn parameters(&self) -> impl Iterator<Item = Parameter> {
         let random = Parameter::Random(self.random.clone());
         let chunks = self.chunks.clone().map(Parameter::ChunkList);
@@ -104,7 +108,7 @@ pub(super) struct Authentication {
 }
 
 impl Authentication {
-    /// With what both ends said and the secret that they share, which may be empty.
+    /// With the offers of both ends and their shared secret, which may be empty.
     pub fn new(shared: &[u8], own: &Offer, peer: &Offer) -> Option<Self> {
         let algorithm = peer.algorithm()?;
         let (mine, theirs) = (own.key_vector(), peer.key_vector());
@@ -147,7 +151,7 @@ impl Authentication {
 
     /// Whether an AUTH is the peer's own.
     pub fn verify(&self, auth: &Auth) -> Verdict {
-        // In a packet that was never written, whoever has the secret has made the code.
+        // A packet that was never serialized has no code to check: any holder of the secret is trusted.
         let genuine = match &auth.secret {
             Some(secret) => Some(*secret == self.secret),
             None => auth.algorithm.verifies(&self.secret.0, &auth.covered, &auth.code),
@@ -160,7 +164,7 @@ impl Authentication {
     }
 }
 
-/// What an AUTH turned out to be.
+/// The result of checking an AUTH chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The chunks behind it are the peer's.

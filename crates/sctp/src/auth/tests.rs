@@ -72,7 +72,7 @@ fn the_key_is_made_of_the_secret_and_both_key_vectors() {
 }
 
 #[test]
-fn what_one_end_makes_the_other_believes_and_nobody_changes() {
+fn only_genuine_auth_is_accepted() {
     let [one, other] = pair([b"", b""]);
     let genuine = auth(&one, request());
     assert_eq!(other.verify(&genuine), Verdict::Genuine);
@@ -84,14 +84,14 @@ fn what_one_end_makes_the_other_believes_and_nobody_changes() {
     assert_eq!(other.verify(&Auth { key: 1, ..genuine.clone() }), Verdict::Forged);
     assert_eq!(other.verify(&Auth { code: Box::default(), ..genuine.clone() }), Verdict::Forged);
     assert_eq!(other.verify(&Auth { algorithm: HmacId(2), ..genuine }), Verdict::Unsupported);
-    // What the peer does not ask for goes out as it is.
+    // Chunk types that the peer does not list are sent without a code.
     let plain = vec![Chunk::Shutdown(Shutdown { cumulative_tsn: Serial(3) })];
     assert_eq!(sealed(&one, plain.clone()), Chunks::from(plain));
 }
 
 /// A packet that was never written has no bytes to make a code over: its AUTH is worth what the secret is.
 #[test]
-fn an_auth_that_waits_for_its_bytes_is_known_by_the_secret() {
+fn unwritten_auth_is_verified_by_the_secret() {
     let ([one, other], [stranger, _]) = (pair([b"", b""]), pair([b"x", b"x"]));
     for (by, verdict) in [(&one, Verdict::Genuine), (&stranger, Verdict::Forged)] {
         let chunks = sealed(by, request());
@@ -100,9 +100,10 @@ fn an_auth_that_waits_for_its_bytes_is_known_by_the_secret() {
     }
 }
 
-/// RFC 4895 §3.2, §6.2: whatever the peer lists goes behind an AUTH, but for what may not; what is before it stays there.
+/// RFC 4895 §3.2, §6.2: the chunk types that the peer lists are sent behind an AUTH, except those that must
+/// not be authenticated; chunks before the AUTH stay there.
 #[test]
-fn what_the_peer_lists_goes_behind_a_code() {
+fn listed_chunks_are_sent_behind_an_auth() {
     let every: Box<[u8]> = [kind::INIT, kind::SHUTDOWN_COMPLETE, kind::DATA, kind::AUTH, kind::SACK].into();
     let peer = Offer { chunks: Some(every), ..offer(2) };
     let one = Authentication::new(b"", &offer(1), &peer).unwrap();

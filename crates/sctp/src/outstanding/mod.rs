@@ -3,13 +3,14 @@
 //! TSNs are unwrapped to 64 bits and are contiguous, so the chunks live in a ring indexed by the distance from the
 //! oldest: any chunk is found in constant time, and the cumulative point moves by popping the front.
 //!
-//! The sums over chunks ([`Load`]: of all, and of each path over those that it carried last) agree with the chunks at all
-//! times, because a chunk changes its state and its path in here and nowhere else. [`Outstanding::recount`] tells.
+//! The sums over chunks ([`Load`]: of all, and of each path over those that it carried last) always agree
+//! with the chunks, because only this module changes the state and the path of a chunk.
+//! [`Outstanding::recount`] verifies this.
 //!
-//! Every transmission of a chunk, first or repeated, gets a number of its own, ascending over the whole association.
-//! A path keeps its transmissions in that order in queues ([`Flight`]); an entry is *live* while the chunk's last
-//! transmission is the one that the entry names and it is still in flight. Dead entries are dropped when they reach
-//! the front, so that no queue is ever searched and each entry costs constant time over its life.
+//! Every transmission of a chunk, first or repeated, gets a number; the numbers ascend over the whole
+//! association. A path keeps its transmissions in that order in queues ([`Flight`]). An entry is *live* while
+//! it is the chunk's last transmission and the chunk is still in flight. Dead entries are dropped when they
+//! reach the front, so no queue is ever searched, and each entry costs constant time over its life.
 
 use super::load::{ChunkState, Load, Resend};
 use super::path::{Flight, Path};
@@ -39,7 +40,8 @@ pub(super) struct Chunk {
     pub path: u8,
     pub transmissions: u8,
     pub state: ChunkState,
-    /// More than one path has carried it: which of them an acknowledgement speaks for is not known (RFC 9260 §8.2).
+    /// More than one path has carried it: an acknowledgement cannot be attributed to one of them (RFC 9260
+    /// §8.2).
     pub moved: bool,
     /// It was retransmitted fast; that happens once (RFC 9260 §7.2.4 rule 5).
     pub fast: bool,
@@ -80,7 +82,7 @@ impl Outstanding {
         self.base = tsn;
     }
 
-    /// What all chunks add up to.
+    /// Sums over all chunks.
     pub const fn load(&self) -> &Load {
         &self.load
     }
@@ -109,7 +111,8 @@ impl Outstanding {
         Some(chunk)
     }
 
-    /// Moves a chunk to another state and keeps the sums; the chunk as it was before, if `allowed` says yes to its state.
+    /// Moves a chunk to another state and updates the sums, if `allowed` accepts its state. Returns the chunk
+    /// as it was before.
     fn change(
         &mut self,
         paths: &mut [Path],
@@ -199,8 +202,8 @@ impl Outstanding {
         self.change(paths, tsn, there, ChunkState::Abandoned)
     }
 
-    /// The receiver takes back that it has a chunk: it is in flight again, as if sent as `sent_as`. What was freed cannot be
-    /// sent again. The chunk as it was before.
+    /// The receiver reneges on a chunk: it is in flight again, as if sent as `sent_as`. A chunk that was
+    /// freed cannot be sent again. Returns the chunk as it was before.
     pub fn renege(&mut self, paths: &mut [Path], tsn: u64, sent_as: u64) -> Option<Chunk> {
         let taken_back = |state| state == ChunkState::GapAcked;
         let before = self.change(paths, tsn, taken_back, ChunkState::InFlight)?;

@@ -86,7 +86,7 @@ fn a_chunk_through_its_states() {
     assert_eq!((paths[0].load.lost_chunks(), sent.load().lost_chunks()), (1, 1));
     assert!(sent.transmit(&mut paths, 10, 2, (1, Time::ZERO)).is_some());
     assert_eq!((paths[0].load, paths[1].load.in_flight()), (Load::default(), 100));
-    assert!(sent.free(&mut paths, 10).is_none(), "nobody has told that it came");
+    assert!(sent.free(&mut paths, 10).is_none(), "it is not acknowledged");
     assert!(sent.acknowledge(&mut paths, 10, false).is_some());
     assert_eq!((sent.load().in_flight(), sent.load().gap_acknowledged()), (0, 100));
     assert!(sent.free(&mut paths, 10).is_some());
@@ -100,7 +100,7 @@ fn a_chunk_through_its_states() {
 }
 
 #[test]
-fn what_was_given_up_needs_no_room_in_a_packet() {
+fn abandoned_chunks_need_no_room_in_a_packet() {
     let (mut sent, mut paths) = (Outstanding::new(10), paths());
     for len in [1_400, 300] {
         sent.push(chunk(len, 0), &mut paths);

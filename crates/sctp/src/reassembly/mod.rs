@@ -1,8 +1,9 @@
 //! From chunks to messages: fragments are joined, and ordered messages wait for their turn in their stream.
 //!
-//! A message that fills the receive buffer is delivered in parts (RFC 9260 §6.9): what has come of it from its first fragment
-//! on goes to the inbox as soon as it is in turn, and the rest as it comes. Of the ordered and of the unordered messages of a
-//! stream one at a time is delivered so, and no other of its kind before it has ended: the parts need no name.
+//! A message that fills the receive buffer is delivered in parts (RFC 9260 §6.9). Its fragments received from
+//! the first one on go to the inbox as soon as the message is in turn, and the rest on arrival. Of the
+//! ordered and of the unordered messages of a stream, one at a time is delivered in parts, and no other of
+//! its kind before it has ended: the parts need no identifier.
 
 mod renew;
 mod skip;
@@ -54,7 +55,7 @@ struct Run {
     stream: u16,
     message: u32,
     unordered: bool,
-    /// What was before it has been delivered: it may be empty, where the rest of its message is to begin.
+    /// The data before it has been delivered. The run may be empty: then the rest of its message begins here.
     begun: bool,
 }
 
@@ -91,14 +92,15 @@ pub(super) struct Reassembly {
     partials: BTreeMap<(u16, bool, u32), Partial>,
     /// Bytes held.
     held: u64,
-    /// The sender may give messages up: what comes of one that has been stepped over is of no use, and no violation.
+    /// The sender may give messages up: late fragments of a skipped message are dropped, and are no
+    /// violation.
     lenient: bool,
     /// Fragments that were let go with their message, as runs of TSNs.
     given_up: Vec<(u64, u32)>,
 }
 
 impl Reassembly {
-    /// For so many streams of a sender that may give messages up, or (not `lenient`) may not.
+    /// For `streams` streams of a sender that may give messages up, or (not `lenient`) may not.
     pub fn new(streams: u16, lenient: bool) -> Self {
         Self {
             lenient,
@@ -240,7 +242,7 @@ impl Reassembly {
         Ok(())
     }
 
-    /// Delivers what has come of an I-DATA message behind what has been delivered, if anything has.
+    /// Delivers the fragments of an I-DATA message that follow its delivered part, if there is one.
     fn continue_partial(&mut self, key: (u16, bool, u32), inbox: &mut Inbox) {
         let Some(partial) = self.partials.get_mut(&key) else { return };
         if partial.fragments.first_key_value().is_none_or(|(&first, _)| first != partial.delivered) {
@@ -257,9 +259,10 @@ impl Reassembly {
         }
     }
 
-    /// Delivers, of every message that is in turn and whose beginning has come, what has come of it. An unordered one is in turn
-    /// when all up to its beginning, TSN `cumulative` or before, has come: were it begun behind a gap, the one that fills the
-    /// gap could not be delivered before it has ended, and would fill the buffer that its end needs.
+    /// Delivers the received beginning of every message that is in turn. An unordered message is in turn when
+    /// all TSNs up to its beginning have come, that is, if it begins at TSN `cumulative` or before. If it
+    /// were begun behind a gap, the message that fills the gap could not be delivered before this one has
+    /// ended, and would fill the buffer that the end of this one needs.
     pub fn deliver_parts(&mut self, cumulative: u64, inbox: &mut Inbox) {
         let may_begin = |tsn: u64, unordered: bool| !unordered || tsn <= cumulative;
         let begins = |(&start, run): (&u64, &Run)| {

@@ -1,4 +1,4 @@
-//! Streams that begin anew, and streams that come (RFC 6525).
+//! Stream reset and stream addition (RFC 6525).
 
 use super::skip::Part;
 use super::{Inbox, Reassembly, Run, Stream};
@@ -18,8 +18,8 @@ impl Reassembly {
         self.runs.is_empty() && self.partials.is_empty() && self.held == 0
     }
 
-    /// The next message of each of these streams is its first. All that was sent before has come; what of it is not whole never
-    /// will be.
+    /// Restarts the numbering of messages in each of these streams. All data sent before has arrived;
+    /// messages that are still incomplete will never be complete.
     pub fn renew(&mut self, streams: &[u16], inbox: &mut Inbox) {
         let mut renewed = vec![false; self.streams.len()];
         for &stream in streams {

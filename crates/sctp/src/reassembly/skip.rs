@@ -1,11 +1,11 @@
-//! What a sender has given up (RFC 3758 §3.6): messages that will not become whole are let go, and those that waited for them
-//! are delivered.
+//! Messages that the sender has given up (RFC 3758 §3.6): incomplete messages are discarded, and messages
+//! that waited for them are delivered.
 
 use super::{Fragment, Fragments, Inbox, Message, Reassembly, Run, Skip, Stream};
 use anabranch_wire::seq::Serial;
 use std::collections::VecDeque;
 
-/// A message to be let go: all that has come of it, by the key under which it is kept.
+/// The key under which the received fragments of a discarded message are kept.
 pub(super) enum Part {
     /// The run of DATA from this TSN on.
     Run(u64),
@@ -14,8 +14,9 @@ pub(super) enum Part {
 }
 
 impl Reassembly {
-    /// The sender has given up all that is missing up to TSN `to`, and with it the messages up to these; `wide` if it sends
-    /// I-DATA. What that costs goes by what is let go and delivered, not by what is held.
+    /// The sender has given up all missing chunks up to TSN `to`, and with them the messages up to `skips`;
+    /// `wide` if it sends I-DATA. The cost depends on the messages discarded and delivered, not on the number
+    /// of messages held.
     pub fn skip(&mut self, to: u64, skips: &[Skip], wide: bool, inbox: &mut Inbox) {
         self.drop_orphans(to, inbox);
         for &skip in skips {
@@ -76,8 +77,9 @@ impl Reassembly {
         }
     }
 
-    /// Fragments of DATA whose neighbour has been given up: nothing comes before them, or behind them. What is left up to TSN
-    /// `to` is a message at most that goes on behind it.
+    /// Discards fragments of DATA whose neighbour has been given up: no fragment can come before them, or
+    /// behind them. After that, at most one message has fragments up to TSN `to`, and it continues behind
+    /// `to`.
     fn drop_orphans(&mut self, to: u64, inbox: &mut Inbox) {
         let orphan = |(&start, run): (&u64, &Run)| {
             let headless = !run.first && !run.begun;
@@ -148,7 +150,8 @@ impl Reassembly {
         number < stream.next || number > stream.next + u64::from(u32::MAX)
     }
 
-    /// Passes on what has been let go since the last call, as runs of TSNs: the first and how many.
+    /// Removes and returns the chunks discarded since the last call, as runs of TSNs: the first and the
+    /// number.
     #[inline]
     pub fn pass_given_up(&mut self, to: &mut VecDeque<(u64, u32)>) {
         // Mostly nothing, and this is asked for each packet.

@@ -1,4 +1,4 @@
-//! Fragments, messages, and what a sender gives up of them.
+//! Reassembly of fragments, delivery of messages, and messages that the sender gives up.
 
 use super::*;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ fn read(inbox: &mut Inbox) -> Vec<Read> {
     core::iter::from_fn(next).collect()
 }
 
-/// What has been let go since the last call.
+/// Chunks discarded since the last call.
 fn given_up(re: &mut Reassembly) -> Vec<(u64, u32)> {
     let mut runs = VecDeque::new();
     re.pass_given_up(&mut runs);
@@ -97,7 +97,7 @@ fn a_message_goes_out_in_parts_when_it_must() {
         inbox.pop().map_or_else(|| assert!(!unordered), |whole| assert!(unordered && !whole.more));
         re.deliver_parts(9, &mut inbox);
         let behind_a_gap: &[_] = if unordered { &[] } else { &[(200, true)] };
-        assert_eq!(parts(&mut inbox), behind_a_gap, "there is no order to tell whose turn it is");
+        assert_eq!(parts(&mut inbox), behind_a_gap, "an unordered message behind a gap is not in turn");
         re.deliver_parts(11, &mut inbox);
         let at_last: &[_] = if unordered { &[(200, true)] } else { &[] };
         assert_eq!(parts(&mut inbox), at_last);
@@ -112,7 +112,7 @@ fn a_message_goes_out_in_parts_when_it_must() {
 }
 
 #[test]
-fn interleaved_messages_go_out_in_parts_each_in_its_stream() {
+fn each_stream_delivers_its_message_in_parts() {
     let (mut re, mut inbox) = (Reassembly::new(2, false), Inbox::default());
     let cut = |tsn, stream, message, number, last| Fragment {
         number: Some(number),
@@ -152,7 +152,8 @@ fn interleaved_fragments_join_by_message() {
     assert!(re.insert(&cut(18, (false, false), 3, 0), &mut inbox).is_err());
 }
 
-/// How long it takes to step over a hundred messages a time, a hundred times, while so many fragments of others are held.
+/// Time to step over a hundred messages at once, a hundred times, while `held` fragments of other messages
+/// are held.
 fn time_to_skip(held: u64, wide: bool) -> Duration {
     let (mut re, mut inbox) = (Reassembly::new(2, true), Inbox::default());
     let cut = |tsn: u64, stream, message| Fragment {
@@ -178,18 +179,19 @@ fn time_to_skip(held: u64, wide: bool) -> Duration {
     took
 }
 
-/// What a sender steps over costs the receiver as much as it is, not as much as what it holds of other messages.
+/// The cost of stepping over messages depends on their number, not on the number of other messages held.
 #[test]
-fn what_is_given_up_is_found_without_a_search() {
+fn skipped_messages_are_found_without_a_search() {
     for wide in [false, true] {
         let (few, many) = (time_to_skip(300, wide), time_to_skip(30_000, wide));
         assert!(many < few * 10 + Duration::from_millis(100), "{few:?} with few, {many:?} with many held");
     }
 }
 
-/// A message of which only the beginning has been stepped over: what has come of the rest goes, and what is still to come.
+/// Only the beginning of a message has been stepped over: its other fragments are discarded, also those that
+/// come later.
 #[test]
-fn a_message_may_go_on_behind_what_was_stepped_over() {
+fn a_skip_discards_the_rest_of_a_message() {
     let (mut re, mut inbox) = (Reassembly::new(2, true), Inbox::default());
     for (tsn, first) in [(10, true), (12, false), (14, false)] {
         re.insert(&piece(tsn, (first, false), 0, false), &mut inbox).unwrap();
@@ -206,7 +208,7 @@ fn a_message_may_go_on_behind_what_was_stepped_over() {
 
 /// Numbers of messages wrap, and so do the runs of those that are given up.
 #[test]
-fn what_is_given_up_wraps() {
+fn skipped_message_numbers_wrap() {
     let (mut re, mut inbox) = (Reassembly::new(1, true), Inbox::default());
     let cut = |tsn, message, unordered| Fragment {
         number: Some(0),

@@ -17,7 +17,7 @@ pub(super) struct Message {
     /// Number of the message in its stream, ordered and unordered ones apart (SSN, MID); it gets one when it is begun, so that
     /// one which is given up before leaves no hole.
     pub number: u32,
-    /// Fragments cut off so far.
+    /// Number of fragments already cut off.
     pub fragments: u32,
     pub stream: u16,
     pub unordered: bool,
@@ -87,7 +87,7 @@ pub(super) struct SendQueue {
     /// Fragments of different messages may mix (I-DATA).
     interleave: bool,
     streams: Vec<Stream>,
-    /// Streams with messages, keyed by what the scheduler orders them by.
+    /// Streams with messages, keyed by the scheduler's order.
     ready: BTreeSet<(u64, u16)>,
     /// The stream that must go on, since its message has been begun.
     current: Option<u16>,
@@ -96,7 +96,7 @@ pub(super) struct SendQueue {
     round: u64,
     /// Served bytes of the stream served last: where a stream starts that becomes busy.
     floor: u64,
-    /// Streams that are about to begin anew: messages from this one on, in the order of writing, wait for that.
+    /// Streams with a pending reset: messages from this one on, in the order of writing, wait for the reset.
     held: BTreeMap<u16, u64>,
     /// The same for all streams.
     paused: Option<u64>,
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_begun_message_goes_on_although_another_stream_came_first() {
+    fn a_begun_message_continues_before_other_streams() {
         let mut queue = SendQueue::new(StreamScheduler::RoundRobin, false, 2, 0);
         queue.push(0, &Write::bytes(200));
         assert_eq!(queue.cut(100).map(|p| (p.first, p.last)), Some((true, false)));
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_released_ends_where_the_first_message_begins_that_is_not_gone() {
+    fn release_stops_at_the_first_unsent_message() {
         let mut queue = SendQueue::new(StreamScheduler::Fcfs, false, 2, 50);
         for (stream, len) in [(0, 100), (1, 200), (0, 300)] {
             queue.push(0, &Write { stream, ..Write::bytes(len) });

@@ -1,9 +1,9 @@
-//! Streams that begin anew, and streams that come (RFC 6525): what was written before leaves before, and the rest waits.
+//! Stream reset and stream addition (RFC 6525): messages written before are sent before, and later ones wait.
 
 use super::{SendQueue, Stream};
 
 impl SendQueue {
-    /// What is written from now on to these streams, or to all if there is none in the list, waits until
+    /// Messages written from now on to these streams, or to all if the list is empty, wait until
     /// [`let_go`](Self::let_go).
     pub fn hold(&mut self, streams: &[u16]) {
         let from = self.next_serial();
@@ -18,7 +18,7 @@ impl SendQueue {
         }
     }
 
-    /// What is written from now on waits until [`resume`](Self::resume).
+    /// Messages written from now on wait until [`resume`](Self::resume).
     pub fn pause(&mut self) {
         self.paused.get_or_insert(self.next_serial());
     }
@@ -33,7 +33,8 @@ impl SendQueue {
         self.all(&[]).into_iter().all(|stream| at(stream).queue.is_empty() || self.waits(stream))
     }
 
-    /// All that was written before these streams, or all, were held has been cut; what a pause keeps has not.
+    /// Whether all messages written before these streams, or all, were held have been cut. Messages that a
+    /// pause keeps are not.
     pub fn has_left(&self, streams: &[u16]) -> bool {
         self.all(streams).into_iter().all(|stream| {
             let held = self.held.get(&stream);
@@ -42,7 +43,7 @@ impl SendQueue {
         })
     }
 
-    /// The next message of this stream waits until it has begun anew.
+    /// The next message of this stream waits until the stream has been reset.
     pub(super) fn waits(&self, stream: u16) -> bool {
         let Some(front) = self.streams[usize::from(stream)].queue.front() else { return false };
         let from = self.held.get(&stream).copied().unwrap_or(u64::MAX).min(self.paused.unwrap_or(u64::MAX));

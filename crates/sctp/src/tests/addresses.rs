@@ -61,7 +61,7 @@ fn request(net: &Net, (tag, serial): (u32, Serial), parameters: Vec<Parameter>) 
 
 /// Chunks that a path has carried are still accounted to it when its address is back within the same packet.
 #[test]
-fn an_address_with_data_in_flight_goes_and_comes_at_once() {
+fn an_address_with_data_in_flight_goes_and_returns() {
     let (mut net, tag, serial) = busy();
     assert!(net.ends[B].path(PathId(1)).unwrap().outstanding > 0);
     let address = address(A, 1);
@@ -143,7 +143,7 @@ fn requests_that_are_not_authenticated_are_ignored() {
 
 /// Both must know the same secret: one that does not cannot change the other's addresses, and data flows all the same.
 #[test]
-fn ends_with_different_secrets_do_not_believe_each_other() {
+fn ends_with_other_secrets_reject_address_changes() {
     for same in [true, false] {
         let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {
             (config.cmt, config.asconf) = (true, true);

@@ -48,7 +48,7 @@ fn transfer(wants: [bool; 2], mut change: impl FnMut(usize, &mut Settings)) -> (
 }
 
 #[test]
-fn user_data_goes_behind_a_code_that_the_packet_has_room_for() {
+fn packets_have_room_for_the_code_of_user_data() {
     for (wants, i_data) in
         [([true, true], false), ([true, true], true), ([false, true], false), ([false; 2], true)]
     {
@@ -69,7 +69,7 @@ fn user_data_goes_behind_a_code_that_the_packet_has_room_for() {
 
 /// Of a peer that wants its data authenticated, what comes without a code or with a wrong one is not there.
 #[test]
-fn what_is_not_authenticated_is_not_there() {
+fn unauthenticated_chunks_are_ignored() {
     let (mut net, _) = transfer([true, true], |_, _| {});
     net.connect();
     net.run_until(at_ms(500));
@@ -92,7 +92,7 @@ fn what_is_not_authenticated_is_not_there() {
         let mut packet = genuine.clone();
         let Body::Sctp(body) = &mut packet.body else { panic!("SCTP") };
         change(body.chunks.list());
-        // What stands in the packet is what is read of it.
+        // The receiver parses the bytes of the packet.
         let mut bytes = Vec::new();
         packet.emit(&mut bytes);
         Packet::parse(&bytes).expect("as it was written")
@@ -124,7 +124,7 @@ fn what_is_not_authenticated_is_not_there() {
 
 /// The peer may want the cookie authenticated, too, and an ABORT, which is the last that leaves.
 #[test]
-fn what_is_sent_before_and_after_an_association_has_a_code_if_the_peer_wants_it() {
+fn cookie_and_abort_are_authenticated_on_request() {
     let mut net = Net::new(vec![Link::new(10, 10)], |_, config| config.asconf = true);
     let seen: Rc<Cell<Vec<u8>>> = Rc::default();
     let log = Rc::clone(&seen);
@@ -175,7 +175,7 @@ fn keys(shared: &[u8], own: &Packet, other: &Packet) -> Authentication {
     Authentication::new(shared, &own, &other).expect("a known algorithm")
 }
 
-/// An AUTH made with these keys, for whatever it will stand before.
+/// An AUTH made with these keys, independent of the chunks behind it.
 fn auth(by: &Authentication) -> Auth {
     let mut chunks = Chunks::from(Chunk::Data(Data::default()));
     by.seal(&mut chunks);
@@ -194,7 +194,7 @@ fn surround(echo: &mut Packet, by: &Authentication, first: Serial) {
     body.chunks.push(Chunk::Data(Data { tsn: first, flags, payload, ..Data::default() }));
 }
 
-/// What an end answers a packet with.
+/// The reply of an end to a packet.
 fn exchange(end: &mut Association, now: Time, packet: Packet) -> Packet {
     end.handle_packet(now, packet, &Pattern);
     end.poll_transmit(now).expect("an answer")
@@ -202,7 +202,7 @@ fn exchange(end: &mut Association, now: Time, packet: Packet) -> Packet {
 
 /// §6.3: an AUTH may stand before a COOKIE ECHO, and speaks for all that follows, by the keys that the cookie brings.
 #[test]
-fn a_cookie_behind_an_auth_makes_an_association_if_the_auth_is_the_peers() {
+fn a_cookie_needs_an_auth_by_the_peer() {
     for shared in [&b""[..], b"another secret"] {
         let Settings { config, ends, secrets: own, .. } = settings(B, 5);
         let key = CookieKey::new(&secrets(B, 5));
@@ -239,9 +239,9 @@ fn established() -> Net {
     net
 }
 
-/// §6.3: where there is an association, its keys decide, although the cookie brings others for what follows.
+/// §6.3: if there is an association, its keys are used, although the cookie contains others for later chunks.
 #[test]
-fn a_restart_behind_an_auth_needs_the_keys_of_the_association_that_is() {
+fn a_restart_needs_the_keys_of_the_old_association() {
     let mut net = established();
     let mut again = settings(A, 12).connecting().expect("works");
     again.connect(net.now);
@@ -269,7 +269,7 @@ fn a_restart_behind_an_auth_needs_the_keys_of_the_association_that_is() {
 /// §6.1: the random number follows the rules of the tag (RFC 9260 §5.2.4 B): with another tag come other keys, although the
 /// TSNs go on.
 #[test]
-fn a_collision_that_brings_another_tag_brings_other_keys() {
+fn a_collision_with_another_tag_changes_the_keys() {
     let mut net = established();
     let (tag, tsn, first) = {
         let open = open(&net.ends[A]);
@@ -296,8 +296,8 @@ fn a_collision_that_brings_another_tag_brings_other_keys() {
     assert_eq!(own.verify(&auth(&made)), Verdict::Genuine);
 }
 
-/// §6.1: whoever authenticates and sends a random number that has not 32 bytes gets an ABORT. To an end that does not
-/// authenticate, the parameter is one of those that are stepped over.
+/// §6.1: an end that authenticates and sends a random number of other than 32 bytes gets an ABORT. An end
+/// that does not authenticate skips the parameter as unknown.
 #[test]
 fn a_random_number_of_another_length_ends_the_attempt() {
     for (culprit, knows, len) in

@@ -4,10 +4,10 @@ use super::pair::{A, App, Link, Net, at_ms, bulk};
 use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_multipath::PathId;
 
-/// What goes out on the fast path overtakes what is on its way on the slow one for 145 ms: nothing is lost, and nothing is taken
-/// for lost.
+/// Data sent on the fast path overtakes data in flight on the slow one for 145 ms: nothing is lost, and
+/// nothing counts as lost.
 #[test]
-fn what_is_overtaken_after_a_change_of_the_path_is_not_lost() {
+fn data_overtaken_after_a_change_is_not_lost() {
     let links = vec![Link { queue: 1_000, ..Link::new(20, 150) }, Link { queue: 1_000, ..Link::new(20, 5) }];
     let mut net = Net::new(links, |_, config| config.receive_buffer = 200_000);
     net.apps[A] = App::sends(bulk(4_000, 1_452));

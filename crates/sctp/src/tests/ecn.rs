@@ -48,7 +48,7 @@ fn marks_cut_the_window_once_a_round_trip() {
     assert!((2..100).contains(&echoes), "{echoes}");
 }
 
-/// Both must be able to: nothing is marked otherwise, and nothing is told.
+/// Both ends must support ECN: otherwise no packet is marked, and no ECNE is sent.
 #[test]
 fn without_agreement_nothing_may_be_marked() {
     for ecn in [[false, true], [true, false], [false, false]] {

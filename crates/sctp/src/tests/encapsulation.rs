@@ -33,7 +33,7 @@ fn the_peers_port_is_learnt_and_followed() {
             return true;
         }
         assert_eq!(ports.source, OWN);
-        // What goes to a port that is given up does not get through.
+        // Packets to the old port are dropped.
         let through = ports.destination == port.get();
         ports.destination = OWN;
         count.set(count.get() + u32::from(through));

@@ -96,7 +96,7 @@ fn an_association_without_any_path_ends() {
 }
 
 #[test]
-fn nobody_answers_an_init() {
+fn unanswered_init_times_out() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
     net.links[0].up = false;
     net.connect();
@@ -105,7 +105,7 @@ fn nobody_answers_an_init() {
 }
 
 #[test]
-fn an_init_goes_to_the_next_address_when_the_first_is_dead() {
+fn init_goes_to_the_next_address_if_the_first_is_dead() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, _| {});
     net.links[0].up = false;
     net.apps[A] = App::sends(bulk(100, 1452));
@@ -117,7 +117,7 @@ fn an_init_goes_to_the_next_address_when_the_first_is_dead() {
 
 /// One address at the connecting end, two at the other: the link of a packet is that of its source.
 #[test]
-fn asymmetric_multi_homing_has_as_many_paths_as_destinations() {
+fn there_are_as_many_paths_as_destinations() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {
         config.cmt = true;
         if end == A {
@@ -151,10 +151,10 @@ fn a_destination_is_tried_from_every_source() {
     net.check_so_far(A);
 }
 
-/// RFC 9260 §8.1: whatever is acknowledged shows that the peer is there, also behind a chunk that is lost again and
-/// again.
+/// RFC 9260 §8.1: every acknowledgement of data shows that the peer is reachable, also behind a chunk that is
+/// lost again and again.
 #[test]
-fn what_arrives_behind_a_gap_keeps_the_association() {
+fn data_behind_a_gap_keeps_the_association() {
     let mut net = Net::new(vec![Link::new(1, 5)], |_, config| config.association_max_retrans = 2);
     let (mut unlucky, mut times) = (None, 0);
     net.filter = Some(Box::new(move |_, from, packet| {
@@ -177,7 +177,7 @@ fn what_arrives_behind_a_gap_keeps_the_association() {
 
 /// RFC 9260 §8.2: an acknowledged chunk clears the errors of its destination, also one that was sent there again.
 #[test]
-fn acknowledged_repetitions_clear_the_errors_of_a_path() {
+fn acknowledged_retransmissions_clear_path_errors() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, config| {
         (config.path_max_retrans, config.association_max_retrans) = (3, 30);
         (config.rto.initial, config.rto.min) = (ms(200), ms(200));
@@ -222,7 +222,7 @@ fn first_path_away(cmt: bool, buffer: u64) -> (Net, Vec<f64>) {
 
 /// RFC 7829: data leaves a path that does not answer for the one that does, after one timeout.
 #[test]
-fn a_potentially_failed_path_does_not_hold_up_the_other() {
+fn a_potentially_failed_path_does_not_block_the_other() {
     for buffer in [500_000, 1_000_000, 4_000_000] {
         let (net, read) = first_path_away(true, buffer);
         let during = (read[25] - read[6]) / 19.0;
@@ -282,11 +282,11 @@ fn a_path_that_is_alone_is_never_suspected() {
     }
 }
 
-/// Both paths share a link of 200 kbit/s that has no room for a packet to wait. What a timeout asks of the paths (whether they
-/// answer, and how long their packets may be) must not go before what it found lost: the answers would keep both paths in use,
-/// and no repair would ever arrive.
+/// Both paths share a link of 200 kbit/s that has no room for a packet to wait. The heartbeats and MTU probes
+/// that follow a timeout must not be sent before the chunks that it counted as lost. Otherwise the answers
+/// would keep both paths in use, and no retransmission would ever arrive.
 #[test]
-fn questions_do_not_keep_repairs_out_of_a_queue_of_one_packet() {
+fn timer_packets_do_not_displace_retransmissions() {
     for discovery in [false, true] {
         let mut net = Net::new(vec![Link::new(10, 20), Link::new(10, 20)], |_, config| {
             (config.cmt, config.pmtu_discovery) = (true, discovery);

@@ -10,9 +10,10 @@ use core::cell::{Cell, RefCell};
 use core::net::Ipv4Addr;
 use std::rc::Rc;
 
-/// The echo of a cookie may claim another of the listed addresses as its source; nobody has been heard there.
+/// The COOKIE ECHO may claim another of the listed addresses as its source; no packet has been exchanged with
+/// that address.
 #[test]
-fn only_the_address_of_the_init_is_confirmed_by_its_cookie() {
+fn a_cookie_confirms_only_the_address_of_the_init() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, _| {});
     net.mesh = true;
     net.filter = Some(Box::new(|_, from, packet| {
@@ -48,7 +49,7 @@ fn cookies_that_are_always_stale_end_the_attempt() {
 /// The heartbeat that confirms the short path overtakes the COOKIE ACK on the long one (RFC 9260 §8.3: it is to be
 /// answered from COOKIE-ECHOED on).
 #[test]
-fn a_heartbeat_that_overtakes_the_cookie_ack_is_answered() {
+fn a_heartbeat_before_the_cookie_ack_is_answered() {
     let mut net = Net::new(vec![Link::new(10, 80), Link::new(10, 5)], |_, _| {});
     net.connect();
     net.run_until(at_ms(300));
@@ -77,7 +78,8 @@ fn curious() -> Parameter {
     Parameter::Unknown { kind: 0xc123, value: Box::new([7]) }
 }
 
-/// What an INIT has is reported in the INIT ACK, padded; what that has, in an ERROR with the cookie.
+/// Unknown parameters of an INIT are reported in the INIT ACK, padded; those of an INIT ACK, in an ERROR with
+/// the COOKIE ECHO.
 #[test]
 fn unknown_parameters_are_reported_both_ways() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
@@ -92,8 +94,8 @@ fn unknown_parameters_are_reported_both_ways() {
     assert!(log.borrow().contains(&Chunk::Error(Error { causes })));
 }
 
-/// What is behind a parameter that stops the reading does not count: here the other addresses, and in the answer the
-/// cookie.
+/// Parameters behind one that stops the processing are ignored: here the other addresses, and in the answer
+/// the cookie.
 #[test]
 fn nothing_is_read_behind_a_parameter_that_says_stop() {
     let stop = Parameter::Unknown { kind: 0x0123, value: Box::default() };
@@ -117,7 +119,7 @@ fn a_host_name_comes_back_as_a_parameter() {
 
 /// RFC 9260 §5.2.1: an INIT that would add an address to the forming association is not answered with a cookie.
 #[test]
-fn an_init_with_a_new_address_is_refused_in_cookie_echoed() {
+fn cookie_echoed_refuses_an_init_with_a_new_address() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
     let log = with_parameters(&mut net, vec![]);
     net.connect();
@@ -154,7 +156,8 @@ fn an_init_with_a_new_address_is_refused_in_cookie_echoed() {
     assert!(net.ends[A].established() && net.ends[B].established());
 }
 
-/// RFC 9260 §3.3.2.1.5: whoever says which kinds of addresses it can use is told of no others.
+/// RFC 9260 §3.3.2.1.5: a peer that lists the address types that it supports receives no addresses of other
+/// types.
 #[test]
 fn an_init_ack_keeps_to_the_address_types_of_the_init() {
     let v6 = "fd00::2".parse().unwrap();

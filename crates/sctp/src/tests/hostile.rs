@@ -198,7 +198,7 @@ fn an_old_cookie_does_not_disturb_a_new_association() {
 }
 
 #[test]
-fn acknowledging_what_was_never_sent_ends_the_association() {
+fn acknowledging_unsent_tsns_ends_the_association() {
     for gaps in [vec![], vec![GapBlock::new(2, 3)]] {
         let (mut net, tags, tsn) = established();
         let cumulative = if gaps.is_empty() { tsn } else { tsn.sub(1) };
@@ -254,7 +254,7 @@ fn senseless_gap_blocks_say_nothing() {
 }
 
 #[test]
-fn what_a_receiver_takes_back_is_in_flight_again() {
+fn reneged_chunks_are_in_flight_again() {
     let (mut net, tag, first) = five_in_flight();
     net.inject(A, forged(A, tag, vec![sack(first.sub(1), vec![GapBlock::new(2, 4)])]));
     assert_eq!(net.ends[A].report().paths[0].outstanding, 2 * 1440);
@@ -282,7 +282,7 @@ fn data_without_data_ends_the_association() {
 }
 
 #[test]
-fn data_on_a_stream_that_does_not_exist_is_acknowledged_and_reported() {
+fn data_on_a_missing_stream_is_reported() {
     let (mut net, tags, tsn) = established();
     let log = logged(&mut net);
     let data =
@@ -295,7 +295,7 @@ fn data_on_a_stream_that_does_not_exist_is_acknowledged_and_reported() {
     assert_eq!(net.ends[B].readable(), 0);
 }
 
-/// A peer that ignores the window gets no more memory than the buffer, and what it sends far ahead is dropped.
+/// A peer that ignores the window gets no more memory than the buffer, and its data far ahead is dropped.
 #[test]
 fn a_flood_beyond_the_window_is_dropped() {
     let (mut net, tags, tsn) = established();
@@ -319,7 +319,7 @@ fn a_flood_beyond_the_window_is_dropped() {
 }
 
 #[test]
-fn unknown_chunks_are_skipped_or_reported_as_their_type_says() {
+fn the_type_decides_if_unknown_chunks_are_reported() {
     let (mut net, tags, _) = established();
     let log = logged(&mut net);
     let unknown = |kind| Chunk::Unknown(sctp::Unknown { kind, flags: 0, value: Box::new([1, 2, 3, 4]) });
@@ -367,7 +367,7 @@ fn an_init_with_flaws_is_refused() {
 }
 
 #[test]
-fn a_packet_out_of_the_blue_is_answered_with_its_own_tag() {
+fn a_packet_out_of_the_blue_is_answered_with_its_tag() {
     let mut net = one_link();
     let log = logged(&mut net);
     net.inject(B, forged(B, 77, vec![sack(Serial(1), vec![])]));
@@ -380,7 +380,7 @@ fn a_packet_out_of_the_blue_is_answered_with_its_own_tag() {
     assert!(matches!(&body(&log[1].1).chunks[0], Chunk::ShutdownComplete(done) if done.reflected_tag));
 }
 
-/// Heartbeat answers that nobody asked for confirm nothing.
+/// Unsolicited HEARTBEAT ACKs confirm nothing.
 #[test]
 fn an_invented_heartbeat_answer_confirms_no_path() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, _| {});
@@ -401,7 +401,7 @@ fn an_invented_heartbeat_answer_confirms_no_path() {
     assert!(!net.ends[A].path(PathId(1)).unwrap().usable);
 }
 
-/// Linux lists at most 16 gap blocks: what such a SACK leaves out above them is not taken back.
+/// Linux lists at most 16 gap blocks: blocks missing above the last one of such a SACK are not reneged.
 #[test]
 fn sixteen_gap_blocks_may_not_be_all() {
     let (mut net, tags, tsn) = established();
@@ -445,10 +445,10 @@ fn a_tag_of_zero_without_an_init_draws_no_answer() {
     assert_eq!(log.borrow().len(), 0);
 }
 
-/// The chunks of extensions that were not agreed on are unknown ones: what follows an NR-SACK is not looked at, an ASCONF is
-/// reported.
+/// Chunks of extensions that were not negotiated are unknown: chunks behind an NR-SACK are not processed, an
+/// ASCONF is reported.
 #[test]
-fn chunks_of_extensions_that_were_not_agreed_on_are_unknown() {
+fn chunks_of_unnegotiated_extensions_are_unknown() {
     let (mut net, tag, first) = five_in_flight();
     let log = logged(&mut net);
     let duplicates = Duplicates::NONE;
@@ -485,7 +485,7 @@ fn the_report_of_a_large_unknown_chunk_fits_a_packet() {
 
 /// Without a stream of that number a write is refused, and the application learns that waiting is of no use.
 #[test]
-fn a_write_to_a_missing_stream_says_so() {
+fn a_write_to_a_missing_stream_is_refused() {
     let (mut net, _, _) = established();
     let write = anabranch_endpoint::Write { stream: 5, ..anabranch_endpoint::Write::bytes(10) };
     assert_eq!(net.ends[A].write(net.now, write), 0);
@@ -495,9 +495,10 @@ fn a_write_to_a_missing_stream_says_so() {
     still_works(&mut net);
 }
 
-/// draft-natarajan-tsvwg-sctp-nrsack: what one SACK may take back may be for good in the next, and leaves the send buffer.
+/// draft-natarajan-tsvwg-sctp-nrsack: chunks that are renegable in one SACK may be non-renegable in the next,
+/// and then leave the send buffer.
 #[test]
-fn what_becomes_non_renegable_is_freed() {
+fn chunks_that_become_non_renegable_are_freed() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, config| {
         config.max_burst = None;
         config.overshoot = true;
@@ -555,7 +556,7 @@ fn receiver(i_data: bool) -> (Inbound, Inbox) {
 
 /// A peer that begins message after message, without a gap, and ends none gets no more than twice the buffer.
 #[test]
-fn messages_that_never_end_fill_the_buffer_twice_at_most() {
+fn endless_messages_fill_the_buffer_twice_at_most() {
     let (mut inbound, mut inbox) = receiver(true);
     for step in 0..1_000 {
         let piece = Fragment {
@@ -576,10 +577,11 @@ fn messages_that_never_end_fill_the_buffer_twice_at_most() {
     assert!(inbound.held() <= 41_000, "{} bytes", inbound.held());
 }
 
-/// The first halves of unordered messages were lost, and what a sender may send beyond what it takes for lost has filled the
-/// buffer twice with second halves. The first of the missing chunks is let in all the same, and everything can be read.
+/// The first halves of unordered messages were lost. The data that a sender may send in place of lost chunks
+/// has filled the buffer twice with second halves. The first of the missing chunks is accepted all the same,
+/// and everything can be read.
 #[test]
-fn a_buffer_full_of_halves_takes_the_chunk_that_makes_a_whole() {
+fn a_buffer_full_of_halves_takes_the_missing_chunk() {
     let (mut inbound, mut inbox) = receiver(false);
     let half = |tsn: u64| Fragment {
         tsn,
@@ -611,7 +613,7 @@ fn a_buffer_full_of_halves_takes_the_chunk_that_makes_a_whole() {
 /// An unordered message five times as large as the buffer was lost, and the beginning of the one behind it was not. Its parts can
 /// be read as they are repeated: they need not wait for the end of the other, for which they leave no room.
 #[test]
-fn a_large_unordered_message_does_not_wait_for_the_end_of_the_one_behind_it() {
+fn a_large_unordered_message_does_not_wait() {
     for i_data in [false, true] {
         let (mut inbound, mut inbox) = receiver(i_data);
         let part = |tsn: u64| {

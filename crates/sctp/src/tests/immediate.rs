@@ -1,4 +1,4 @@
-//! The I bit (RFC 7053): who ends with less than two packets does not wait for a delayed SACK.
+//! The I bit (RFC 7053): a burst of fewer than two packets does not wait for a delayed SACK.
 
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, ms};
 use crate::ImmediateSack;
@@ -33,7 +33,7 @@ fn flags(app: App, when: ImmediateSack, nagle: bool) -> (Vec<bool>, Net) {
 }
 
 #[test]
-fn the_last_chunk_of_a_burst_asks_for_its_sack_at_once() {
+fn the_last_chunk_of_a_burst_asks_for_a_sack() {
     for (when, expected) in [(ImmediateSack::End, [false, true]), (ImmediateSack::Never, [false; 2])] {
         let (seen, mut net) = flags(App::sends(bulk(2, 1452)), when, true);
         assert_eq!(seen, expected);
@@ -45,7 +45,7 @@ fn the_last_chunk_of_a_burst_asks_for_its_sack_at_once() {
 }
 
 #[test]
-fn what_nagle_holds_back_does_not_wait_for_a_delayed_sack() {
+fn data_held_by_nagle_asks_for_a_sack() {
     // The first is answered as the first data of all, and the second is no second packet since.
     let messages = [(1452, 0, true), (1452, 0, true), (100, 0, true)];
     for (when, by) in [(ImmediateSack::End, 100), (ImmediateSack::Never, 300)] {
@@ -57,7 +57,7 @@ fn what_nagle_holds_back_does_not_wait_for_a_delayed_sack() {
 }
 
 #[test]
-fn an_association_that_ends_does_not_wait_for_a_delayed_sack() {
+fn a_shutdown_does_not_wait_for_a_delayed_sack() {
     let app = App { close: true, ..App::sends(bulk(2, 1452)) };
     let (_, mut net) = flags(app, ImmediateSack::End, false);
     net.run_until(at_ms(150));
@@ -65,7 +65,7 @@ fn an_association_that_ends_does_not_wait_for_a_delayed_sack() {
 }
 
 #[test]
-fn a_chunk_that_fills_the_window_asks_where_that_is_wanted() {
+fn a_chunk_that_fills_the_window_may_ask_for_a_sack() {
     let count = |when| {
         let (seen, _) = flags(App::sends(bulk(200, 1452)), when, true);
         seen.iter().filter(|asked| **asked).count()

@@ -42,7 +42,7 @@ fn both_ends_may_close_at_once() {
 }
 
 #[test]
-fn the_peer_sends_the_rest_of_its_data_after_a_shutdown() {
+fn the_peer_sends_its_remaining_data_after_a_shutdown() {
     let mut net = one_link();
     net.apps[B] = App::sends(bulk(500, 1452));
     net.connect();
@@ -50,7 +50,7 @@ fn the_peer_sends_the_rest_of_its_data_after_a_shutdown() {
     net.ends[A].close(net.now);
     net.drain();
     net.run_until(at_ms(10_000));
-    // Whatever was accepted for writing arrives.
+    // All data that was accepted for writing arrives.
     net.check(B);
     assert_eq!((net.closed(A), net.closed(B)), (Some(Reason::Closed), Some(Reason::Closed)));
 }
@@ -89,9 +89,9 @@ fn an_abort_ends_both_sides_at_once() {
 }
 
 #[test]
-fn nobody_listens() {
+fn init_without_a_listener_is_refused() {
     let mut net = one_link();
-    // An end that was never told to listen.
+    // An end that does not listen.
     net.ends[B] = Settings::new(B, 1, 7).connecting().unwrap();
     net.connect();
     net.run_until(at_ms(1_000));
@@ -131,7 +131,7 @@ fn both_ends_may_begin_at_once() {
     }
 }
 
-/// The connecting end dies without a word and comes back with the same addresses and ports.
+/// The connecting end dies silently and comes back with the same addresses and ports.
 #[test]
 fn a_peer_may_restart() {
     let mut net = one_link();
@@ -179,7 +179,7 @@ fn a_restart_may_not_bring_new_addresses() {
 }
 
 #[test]
-fn a_stale_cookie_leads_to_a_second_try_with_a_longer_life() {
+fn a_stale_cookie_is_retried_with_a_longer_life() {
     let mut net = Net::new(vec![Link::new(10, 300)], |_, config| config.cookie_life = ms(500));
     net.apps[A] = App::sends(bulk(10, 1000));
     net.connect();
@@ -239,7 +239,7 @@ fn streams_interleave_with_i_data_and_take_turns() {
 
 /// With I-DATA a short message does not wait for a long one that was written before it.
 #[test]
-fn a_short_message_overtakes_a_long_one_with_i_data_only() {
+fn i_data_lets_a_short_message_overtake_a_long_one() {
     let order = |i_data: bool| {
         let mut net = Net::new(vec![Link::new(10, 5)], |_, config| {
             config.streams = 2;

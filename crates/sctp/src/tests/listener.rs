@@ -33,7 +33,7 @@ fn answer(listener: &mut Listener, now: Time, packet: Packet) -> Packet {
 
 /// The listener forgets every INIT; any listener of the host takes the cookie, and the association goes on from there.
 #[test]
-fn a_cookie_makes_an_association_at_any_listener_of_the_host() {
+fn any_listener_of_the_host_accepts_a_cookie() {
     let (mut first, mut second) = (listener(1, &key(5)), listener(2, &key(5)));
     let mut tags = Vec::new();
     for seed in 10..13 {
@@ -58,7 +58,7 @@ fn a_cookie_makes_an_association_at_any_listener_of_the_host() {
     }
     tags.sort_unstable();
     tags.dedup();
-    assert_eq!(tags.len(), 3, "every association has a tag of its own");
+    assert_eq!(tags.len(), 3, "every association has a different tag");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn forged_and_stale_cookies_make_nothing() {
 
 /// RFC 9260 §8.4.
 #[test]
-fn what_belongs_to_nobody_is_answered_unless_that_starts_an_argument() {
+fn out_of_the_blue_replies_cause_no_loop() {
     let (_, init) = peer(10);
     let with = |tag, chunk: Chunk| {
         let mut packet = init.clone();

@@ -14,7 +14,7 @@ fn cmt(config: &mut Config) {
     config.dac = true;
 }
 
-/// Goodput of a run, Mbit/s: what was read after the first second, until `secs`.
+/// Goodput of a run, Mbit/s: data read from the end of the first second until `secs`.
 fn goodput(net: &mut Net, secs: u64) -> f64 {
     net.connect();
     net.run_until(at_ms(1000));
@@ -95,7 +95,7 @@ fn every_control_and_scheduler_delivers() {
     }
 }
 
-/// Adhari2011's setup: a fast path beside ADSL, small buffers.
+/// Adhari2011's setup: a fast path and an ADSL path, small buffers.
 fn dissimilar(sides: Sides, nr_sack: bool, rescheduling: bool) -> (f64, Net) {
     let adsl = Link { rate: 800_000, ..Link::new(1, 28) };
     let fast = Link { queue: 10, ..Link::new(10, 2) };
@@ -115,7 +115,7 @@ fn dissimilar(sides: Sides, nr_sack: bool, rescheduling: bool) -> (f64, Net) {
 }
 
 #[test]
-fn the_scheduler_hears_that_a_buffer_is_full_although_a_path_has_room() {
+fn a_full_buffer_is_reported_to_the_scheduler() {
     let told = |send_buffer, receive_buffer| {
         let slow = Link { rate: 800_000, ..Link::new(1, 28) };
         let mut net = Net::new(vec![Link::new(10, 2), slow], |_, config| {
@@ -134,7 +134,7 @@ fn the_scheduler_hears_that_a_buffer_is_full_although_a_path_has_room() {
 }
 
 #[test]
-fn buffer_splitting_keeps_a_slow_path_from_blocking_a_fast_one() {
+fn splitting_keeps_slow_paths_from_blocking_others() {
     let (unsplit, net) = dissimilar(Sides::None, true, false);
     assert!(unsplit < 2.0, "{unsplit} Mbit/s without splitting");
     let [transmission, gap, reordering, window] = blocked(&net);
@@ -187,7 +187,7 @@ fn mechanisms_wait_for_the_end_of_start_up() {
 
 /// Half of a receive buffer of 100,000 bytes holds 34 chunks of 1444 bytes, however much the other path sends again.
 #[test]
-fn retransmissions_on_one_path_leave_the_share_of_the_other_as_it_is() {
+fn retransmissions_keep_the_share_of_the_other_path() {
     let slow = Link { rate: 800_000, ..Link::new(1, 28) };
     let lossy = Link { loss: 0.05, ..Link::new(10, 20) };
     let mut net = Net::new(vec![lossy, slow], |_, config| {
@@ -313,7 +313,7 @@ fn delayed_acknowledgement_survives_reordering() {
 
 /// A gap on one path does not stop the window of the other, nor make its chunks lost.
 #[test]
-fn split_fast_retransmit_and_window_update_keep_paths_apart() {
+fn a_gap_on_one_path_does_not_affect_the_other() {
     let mut net = Net::new(vec![Link::new(10, 1), Link::new(10, 150)], |_, config| {
         cmt(config);
         config.receive_buffer = 5_000_000;
@@ -332,8 +332,8 @@ fn split_fast_retransmit_and_window_update_keep_paths_apart() {
     }
 }
 
-/// A chunk that is moved leaves its first copy in the queue of the slow path, which is not to be filled again and again, and
-/// the timer of the slow path is that of what is left on it.
+/// A chunk that is moved leaves its first copy in the queue of the slow path. That queue must not be filled
+/// again and again, and the timer of the slow path must cover the chunks left on it.
 #[test]
 fn rescheduling_brings_no_timeouts_about() {
     for sides in [Sides::None, Sides::Both] {
@@ -351,10 +351,11 @@ fn rescheduling_brings_no_timeouts_about() {
     }
 }
 
-/// A sender that knows nothing of delayed acknowledgement for CMT is told of gaps at once, and repairs losses as fast as if its
-/// receiver knew nothing either; the receiver's bits in the SACKs of one that does show that it does.
+/// A sender without delayed acknowledgement for CMT receives reports of gaps at once, and repairs losses as
+/// fast as if its receiver did not support it either. If the sender supports it, the receiver announces its
+/// support by bits in the SACKs.
 #[test]
-fn acknowledgements_are_delayed_for_senders_that_count_on_it() {
+fn sacks_are_delayed_only_for_senders_with_dac() {
     let sacks = |sender: bool, receiver: bool, told: bool| {
         let link = Link { loss: 0.03, ..Link::new(10, 20) };
         let mut net = Net::new(vec![link.clone(), link], |end, settings| {
@@ -389,9 +390,9 @@ fn acknowledgements_are_delayed_for_senders_that_count_on_it() {
     println!("{plain} Mbit/s, {agreed} with DAC");
 }
 
-/// What answers packets of two paths goes over the shorter of them.
+/// Acknowledgements of packets of two paths are sent over the shorter of them.
 #[test]
-fn acknowledgements_of_several_paths_go_the_shortest_way() {
+fn acknowledgements_take_the_shortest_path() {
     let long_way = |sack_path| {
         let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 40)], |_, settings| {
             settings.config = settings.config.clone().with_cmt();

@@ -1,4 +1,4 @@
-//! What routers and hosts say of packets that did not arrive.
+//! Reports of routers and hosts about packets that did not arrive.
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Quote, Reason, Unreachable};
@@ -20,8 +20,8 @@ fn tag(net: &Net) -> u32 {
     net.ends[B].tag().expect("B has one")
 }
 
-/// RFC 9260 §7.3: a router with a smaller MTU drops what is too big and says so; chunks that were cut before go out as
-/// fragments of IP, and all that is new fits.
+/// RFC 9260 §7.3: a router with a smaller MTU drops packets that are too big and reports it. Chunks that were
+/// cut before are sent as IP fragments, and all new chunks fit.
 #[test]
 fn a_smaller_path_mtu_is_kept_to_and_loses_nothing() {
     for messages in [vec![(1_452, 0, true); 3_000], vec![(20_000, 0, false); 200]] {
@@ -57,7 +57,7 @@ fn a_smaller_path_mtu_is_kept_to_and_loses_nothing() {
         let so_far = dropped.get();
         net.run_to_end(at_ms(60_000));
         net.check(A);
-        assert_eq!(dropped.get(), so_far, "whatever is too big may be fragmented");
+        assert_eq!(dropped.get(), so_far, "packets that are too big may be fragmented");
         assert!(!fragmented.borrow().is_empty());
         assert!(net.extra(A, "chunks_too_big") > 0);
     }
@@ -128,7 +128,7 @@ fn an_unreachable_destination_fails_and_comes_back() {
     assert_eq!(net.closed(A), None);
 }
 
-/// The interface says so: what leaves is no longer than it takes, and grows with it again.
+/// The interface reports a smaller MTU: packets are no longer than that, and grow when the MTU does.
 #[test]
 fn the_mtu_of_an_interface_changes() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
@@ -143,7 +143,7 @@ fn the_mtu_of_an_interface_changes() {
     net.check(A);
 }
 
-/// A link that drops what is longer than that without a word, but for fragments of IP.
+/// A link that silently drops longer packets, except IP fragments.
 fn black_hole(net: &mut Net) -> Rc<Cell<u32>> {
     let mtu = Rc::new(Cell::new(1500));
     let limit = Rc::clone(&mtu);
@@ -155,7 +155,7 @@ fn black_hole(net: &mut Net) -> Rc<Cell<u32>> {
 /// RFC 8899: a path that never carried more than 1,300 bytes loses no data, and its MTU is found; without discovery nothing
 /// that fills a packet ever gets through.
 #[test]
-fn a_path_that_drops_long_packets_in_silence_is_found_out() {
+fn a_path_that_drops_long_packets_is_detected() {
     for discovery in [true, false] {
         let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.pmtu_discovery = discovery);
         black_hole(&mut net).set(1300);
@@ -175,8 +175,8 @@ fn a_path_that_drops_long_packets_in_silence_is_found_out() {
     }
 }
 
-/// §4.3: what was found out may change. The lost chunks go out in fragments of IP, as long as they were cut; what follows
-/// fits.
+/// §4.3: the discovered MTU may change. The lost chunks are sent with their old length in IP fragments; later
+/// chunks fit.
 #[test]
 fn a_path_that_comes_to_carry_less_is_found_out() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.pmtu_discovery = true);
@@ -192,9 +192,10 @@ fn a_path_that_comes_to_carry_less_is_found_out() {
     assert!((1172..=1252).contains(&mss), "{mss}");
 }
 
-/// §4.6.2: the word of a router is a hint. A forged one that names too little costs a probe, not the path's MTU.
+/// §4.6.2: a router's report is a hint. A forged one with too small an MTU costs a probe, and does not change
+/// the path's MTU.
 #[test]
-fn what_a_router_says_is_verified_by_a_probe() {
+fn a_reported_mtu_is_verified_by_a_probe() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.pmtu_discovery = true);
     net.connect();
     net.run_until(at_ms(1_000));
@@ -211,7 +212,7 @@ fn what_a_router_says_is_verified_by_a_probe() {
     assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, 1452);
 }
 
-/// Each path has an MTU of its own, with UDP around the packets as well.
+/// Each path has a separate MTU, with UDP encapsulation as well.
 #[test]
 fn every_path_is_found_out_by_itself() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
@@ -231,7 +232,7 @@ fn every_path_is_found_out_by_itself() {
 
 /// Chunks that are longer than the window of a path whose packets have become shorter go out all the same, one by one.
 #[test]
-fn chunks_cut_for_longer_packets_do_not_wait_for_a_window_of_their_length() {
+fn long_chunks_do_not_wait_for_a_window_of_their_size() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.max_burst = None);
     net.apps[A] = App::sends(bulk(200, 1_452));
     net.connect();
@@ -247,8 +248,8 @@ fn chunks_cut_for_longer_packets_do_not_wait_for_a_window_of_their_length() {
     net.check(A);
 }
 
-/// Data shows that the peer is reached from another address, whose way takes only shorter packets: what is lost goes out again
-/// as long as it was cut, and routers may cut it.
+/// Data shows that the peer is reached from another address, on a route with a smaller MTU: lost chunks are
+/// sent again with their old length, and routers may fragment them.
 #[test]
 fn a_source_that_data_has_shown_brings_its_own_mtu() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, settings| {
@@ -302,16 +303,16 @@ fn shrinking_v6(messages: usize) -> Net {
 
 /// IPv6 has no routers that cut packets: chunks that fit nowhere any more end the association, and soon.
 #[test]
-fn chunks_that_no_path_takes_end_an_association_with_an_error() {
+fn chunks_that_fit_no_path_end_the_association() {
     let mut net = shrinking_v6(5_000);
     net.run_until(at_ms(10_000));
     assert!(net.extra(A, "chunks_too_big") > 0);
     assert_eq!((net.closed(A), net.closed(B)), (Some(Reason::Aborted), Some(Reason::Reset)));
 }
 
-/// What had all arrived before is no reason to end anything: what comes then is cut shorter.
+/// If all data had arrived before, the association goes on, and new data is cut shorter.
 #[test]
-fn a_shorter_path_of_ipv6_goes_on_with_what_is_cut_for_it() {
+fn new_data_is_cut_for_a_smaller_mtu_of_ipv6() {
     let mut net = shrinking_v6(100);
     net.apps[A].outbox.extend(bulk(100, 1432));
     net.drain();

@@ -75,7 +75,8 @@ fn errors_of_many_paths_count_as_those_of_one() {
     }
 }
 
-/// The end that only receives hears nothing during the outage, and then data, which nothing of its own answers.
+/// The end that only receives gets no packets during the outage, and then data, which answers no packet that
+/// it has sent.
 #[test]
 fn received_data_shows_that_the_peer_is_there() {
     for away in [20_000, 40_000, 100_000] {
@@ -88,7 +89,8 @@ fn received_data_shows_that_the_peer_is_there() {
     }
 }
 
-/// What was in flight when a path died may be acknowledged late: only what was sent since proves that it lives.
+/// Data in flight when a path died may be acknowledged late: only an acknowledgement of data sent since
+/// proves that the path works.
 #[test]
 fn late_acknowledgement_does_not_revive_a_path() {
     let mut net = Net::new(vec![Link::new(10, 10), Link::new(10, 10)], |_, config| config.cmt = true);
@@ -107,8 +109,8 @@ fn late_acknowledgement_does_not_revive_a_path() {
     assert!(dead.outstanding == 0, "{} bytes wait on the dead path", dead.outstanding);
 }
 
-/// An end is told that its interface has come up: the path carries data a round trip later, whatever its timers had been
-/// doubled to.
+/// An end is informed that its interface has come up: the path carries data a round trip later, however long
+/// its timers were.
 #[test]
 fn interface_that_comes_up_is_tried_at_once() {
     for (first, away) in [(false, 16_000), (false, 100_000), (true, 3_000), (true, 100_000)] {
@@ -129,7 +131,7 @@ fn interface_that_comes_up_is_tried_at_once() {
     }
 }
 
-/// The only path is back, and this end or the other is told.
+/// The only path is back, and one of the two ends is informed.
 #[test]
 fn data_goes_on_when_the_only_interface_is_back() {
     for told in [A, B] {
@@ -142,7 +144,7 @@ fn data_goes_on_when_the_only_interface_is_back() {
         let before = net.ends[B].report().delivered;
         net.run_until(net.now + ms(1_000));
         let after = net.ends[B].report().delivered;
-        assert!(after > before, "{after} bytes as before, end {told} told");
+        assert!(after > before, "{after} bytes as before, end {told} was informed");
     }
 }
 

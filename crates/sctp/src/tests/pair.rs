@@ -61,7 +61,7 @@ impl Link {
     }
 }
 
-/// What an application does with an end.
+/// The application at one end.
 #[derive(Clone, Debug, Default)]
 pub struct App {
     /// Messages to write: length, stream, unordered.
@@ -71,7 +71,7 @@ pub struct App {
     /// Offsets of those that have been read at the other end, and of those that were given up.
     pub settled: BTreeSet<u64>,
     pub abandoned: BTreeMap<u64, bool>,
-    /// How many of what this end has read the writer's books know of.
+    /// Number of deliveries at this end that the writer has recorded.
     pub booked: usize,
     /// Parts of messages that were given up.
     pub aborted: usize,
@@ -80,9 +80,10 @@ pub struct App {
     /// Reads only from then on.
     pub reads_from: Time,
     pub written: Vec<(u64, Write)>,
-    /// What was read, each with the offset at the writer that its bytes have.
+    /// Deliveries, each with the offset of its bytes at the writer.
     pub read: Vec<Delivery>,
-    /// What has been read of messages that come in parts, by stream and kind, and how many parts were not the last.
+    /// Bytes read of messages that come in parts, by stream and kind, and the number of parts that were not
+    /// the last.
     pub parts: BTreeMap<(u16, bool), Delivery>,
     pub in_parts: usize,
     /// Fragments that came, by key: where their bytes begin at the writer.
@@ -133,7 +134,7 @@ impl App {
     }
 }
 
-/// What hides the offsets of payloads from the cores.
+/// Mask that hides the offsets of payloads from the cores.
 const MARK: u64 = 0x5555 << 44;
 
 type Filter = Box<dyn FnMut(Time, usize, &mut Packet) -> bool>;

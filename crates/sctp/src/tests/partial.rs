@@ -115,7 +115,7 @@ fn expired_messages_are_not_sent_again() {
 fn a_message_that_has_not_been_begun_leaves_no_hole() {
     let mut net = partial(LINK(), |_| {});
     net.links[0].rate = 400_000;
-    // The second waits behind the first for 200 ms, and has not so long.
+    // The second message waits behind the first for 200 ms, longer than its lifetime.
     net.apps[A] = App {
         reliability: vec![Reliability::Full, Reliability::Lifetime(ms(50)), Reliability::Full],
         ..App::sends([(20_000, 0, false), (1_000, 0, false), (1_000, 0, false)])
@@ -142,8 +142,8 @@ fn message_of_higher_priority_replaces_a_lower_one() {
         assert_eq!(write(&mut net, len, priority), len);
         net.drain();
     }
-    assert_eq!(write(&mut net, 4_000, 9), 0, "as unimportant as what is there");
-    assert_eq!(write(&mut net, 9_000, 4), 0, "what is less important is not as much");
+    assert_eq!(write(&mut net, 4_000, 9), 0, "no buffered message is less important");
+    assert_eq!(write(&mut net, 9_000, 4), 0, "the less important messages free too few bytes");
     assert_eq!(abandoned(&net), []);
     assert_eq!(write(&mut net, 3_000, 4), 3_000);
     net.drain();

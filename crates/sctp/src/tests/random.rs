@@ -16,7 +16,7 @@ struct Fault {
     loss: f64,
     duplicate: f64,
     jitter_ms: u64,
-    /// Down from here, for so long, ms.
+    /// Time and duration of an outage of the link, ms.
     outage: Option<(u64, u64)>,
 }
 
@@ -28,8 +28,8 @@ struct Switches {
     i_data: bool,
     nagle: bool,
     overshoot: bool,
-    /// The first end is told when a link goes down or comes up, and tells the other. (Both could end up with addresses
-    /// that no link connects; then there is nobody left to tell.)
+    /// The first end is informed when a link goes down or comes up, and sends an ASCONF. (If both were
+    /// informed, they could end up with addresses that no link connects, and no ASCONF could get through.)
     asconf: bool,
     fullmesh: bool,
     burst: Option<u32>,
@@ -161,7 +161,7 @@ fn apply(config: &mut Settings, switches: &Switches, load: &Load, end: usize) {
     config.receive_buffer = load.receive_buffer;
     config.rto.min = ms(200);
     config.rto.max = ms(3_000);
-    // Nobody gives up: what is asked is that everything arrives.
+    // No association gives up: the property under test is that all data arrives.
     config.association_max_retrans = 1_000;
     config.init_max_retrans = 1_000;
     config.path_max_retrans = 3;
@@ -211,7 +211,7 @@ fn run(faults: &[Fault], switches: &Switches, load: &Load) {
         assert_eq!((a.delivered, b.delivered), (b.written, a.written));
         assert_eq!((a.reordering_buffer, b.reordering_buffer), (0, 0));
     }
-    // Whatever is still to be acknowledged will be; then both ends hold nothing any more.
+    // All outstanding data is acknowledged by then; after that both ends hold nothing any more.
     net.run_until(net.now + ms(60_000));
     for end in [A, B] {
         let report = net.ends[end].report();
@@ -255,7 +255,7 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: cases(),
         max_shrink_iters: 2_000,
-        // A failure prints its whole input; a case worth keeping becomes a test of its own.
+        // A failure prints its whole input; a case worth keeping becomes a separate test.
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -211,8 +211,9 @@ fn nothing_to_do_is_no_reset_of_all_numbers() {
     assert_eq!((net.closed(A), net.extra(A, "reconfigurations_performed")), (None, 0));
 }
 
-/// Both ask at the same moment, each with data of its own to be delivered first: neither may follow while its own request may have
-/// been carried out, and both are to have their turn.
+/// Both ends send a request at the same moment, each with data to be delivered before it. Neither may follow
+/// the other's request while its own may have been carried out, and both requests must be carried out in the
+/// end.
 #[test]
 fn both_ends_may_request_a_tsn_reset_at_once() {
     for (lens, delay) in [([300, 300], 10), ([300, 300], 200), ([3_000, 60_000], 10)] {

@@ -124,8 +124,8 @@ fn restart_does_not_undo_a_close() {
     assert_eq!(net.closed(B), Some(Reason::Closed));
 }
 
-/// Both begin at once, and one of them dies after it has answered and begins again: the other is established with the first
-/// when the second's cookie comes. What it goes on with is the second.
+/// Both ends begin at once, and one of them dies after it has answered and begins again. The other is
+/// established with the first when the cookie of the second comes. It continues with the second.
 #[test]
 fn collision_with_a_restarted_peer_is_a_restart() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});

@@ -226,7 +226,7 @@ fn a_probe_that_was_given_up_is_not_answered() {
     net.filter = None;
     net.apps[A].outbox.extend(bulk(1, 9_000));
     net.drain();
-    assert_eq!(net.apps[A].abandoned.len(), 1, "it makes room for what is more important");
+    assert_eq!(net.apps[A].abandoned.len(), 1, "it makes room for a more important message");
     net.run_until(at_ms(5_000));
     net.check(A);
     let path = net.ends[A].path(PathId(0)).unwrap();

@@ -56,7 +56,7 @@ fn a_timeout_because_of_a_delay_is_taken_back() {
     // The packets that were delayed less and less changed places, too.
     assert!(net.extra(A, "spurious_reactions") >= 1);
     assert!(after.cwnd > 60_000 && after.ssthresh >= 60_000, "{after:?}");
-    assert!(net.extra(A, "chunks_retransmitted") < 5, "what was on its way is not sent again");
+    assert!(net.extra(A, "chunks_retransmitted") < 5, "chunks in flight are not retransmitted");
     net.run_to_end(at_ms(30_000));
     net.check(A);
 }

@@ -87,7 +87,7 @@ fn outgoing_reset_follows_the_data_before_it() {
         net.check(A);
         let mut sent = seen.take();
         sent.dedup();
-        assert_eq!(sent, [0, 1, 0, 1], "numbers begin anew");
+        assert_eq!(sent, [0, 1, 0, 1], "stream sequence numbers are reset");
         assert_eq!(events(&net, A), [reset(false, 1), reset(false, 3)]);
         assert_eq!(events(&net, B), [reset(true, 1), reset(true, 3)]);
         assert_eq!(net.extra(A, "reconfigurations_performed"), 1);
@@ -312,7 +312,7 @@ fn data_released_by_a_reset_can_be_read() {
 
 /// Data written before a stream reset is sent before it, even if a TSN reset by the peer delays the data.
 #[test]
-fn a_reset_waits_for_what_a_pause_keeps() {
+fn a_reset_waits_for_data_kept_by_a_pause() {
     let mut net = opened(false);
     write(&mut net, B, 1, 0);
     assert!(net.ends[B].change_streams(net.now, StreamChange::ResetOutgoing([].into())));
@@ -400,8 +400,8 @@ fn change(which: u8) -> StreamChange {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is lost, delayed or repeated: every message arrives once, in the order of its stream, and every change that
-    /// could be asked for comes to an end.
+    /// Under loss, delay and duplication, every message arrives once, in the order of its stream, and every
+    /// requested change completes.
     #[test]
     fn changes_lose_nothing(
         acts in prop::collection::vec(act(), 1..40),

@@ -33,7 +33,7 @@ fn transfer(methods: [Option<u32>; 2]) -> (Net, [[u32; 2]; 2]) {
 }
 
 #[test]
-fn both_ends_must_be_carried_by_what_notices_damage() {
+fn both_ends_need_a_lower_layer_with_error_detection() {
     let (_, [[first, rest], [answer, answers]]) = transfer([Some(DTLS); 2]);
     assert_eq!((first, answer), (3, 1), "INIT, COOKIE ECHO and SHUTDOWN COMPLETE, INIT ACK");
     assert!(rest > 30 && answers > 10, "{rest} {answers}");
@@ -73,7 +73,8 @@ fn requests_to_change_addresses_have_a_checksum() {
     assert_eq!(net.ends[B].report().paths.iter().filter(|path| path.usable).count(), 1);
 }
 
-/// RFC 9653 §5.3: who said in its INIT that it takes packets without a checksum takes the answer so too; nobody else does.
+/// RFC 9653 §5.3: an end that announced in its INIT that it accepts packets without a checksum accepts such
+/// an answer; other ends do not.
 #[test]
 fn an_answer_to_an_init_may_come_without_a_checksum() {
     for method in [None, Some(DTLS)] {
@@ -93,7 +94,7 @@ fn an_answer_to_an_init_may_come_without_a_checksum() {
     }
 }
 
-/// What nobody has agreed on is a damaged packet, and so is what begins an association.
+/// Without agreement, a packet without a checksum counts as damaged; so does one that begins an association.
 #[test]
 fn a_missing_checksum_is_not_taken_on_trust() {
     for method in [None, Some(DTLS)] {
