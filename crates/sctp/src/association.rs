@@ -43,6 +43,8 @@ pub(super) struct CookieEchoed {
     pub due: Time,
     pub sent: Time,
     pub stale: u32,
+    /// The local address that the INIT ACK reached: the pair with it works.
+    pub proven: IpAddr,
 }
 
 /// The state of an association (RFC 9260 §4), with the data that exist only in that state.

@@ -184,7 +184,9 @@ impl Association {
         self.core.meet(origin, &peer);
         let (unknown, attempts, due, sent) = (unrecognised(init), 0, now, now);
         let auth = self.core.authentication((tag, tsn), &peer);
-        let echoed = CookieEchoed { tag, tsn, peer, auth, cookie, unknown, attempts, due, sent, stale };
+        let proven = origin.destination;
+        let echoed =
+            CookieEchoed { tag, tsn, peer, auth, cookie, unknown, attempts, due, sent, stale, proven };
         self.state = State::CookieEchoed(echoed);
         self.send_cookie(now);
     }

@@ -105,9 +105,10 @@ impl Association {
     fn try_interface(&mut self, now: Time, local: IpAddr) {
         let core = &mut self.core;
         let waits = matches!(self.state, State::CookieWait(_));
+        // The pair that brought the INIT ACK works: a cookie leaves it only while its interface cannot send.
+        let is_proven = matches!(&self.state, State::CookieEchoed(echoed) if echoed.proven == local);
         for at in 0..core.paths.len() {
-            // The pair that brought the INIT ACK works: a cookie keeps it while its interface can send.
-            if waits || !core.can_send(at) {
+            if waits || is_proven || !core.can_send(at) {
                 core.take_source(at, local);
             }
         }

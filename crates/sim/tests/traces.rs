@@ -26,6 +26,7 @@ name = "F0"
 from = "A"
 to = "B"
 protocol = "cmt-sctp"
+congestion = "cmt-rpv2"
 workload = { kind = "saturated", message = "1452 B" }
 
 [[flow]]

@@ -166,7 +166,8 @@ fn mechanisms_wait_for_the_end_of_start_up() {
         config.rescheduling = Rescheduling { sides: Sides::Both, ..Rescheduling::default() };
         config.mechanisms_in_start_up = false;
     });
-    net.apps[A] = App::sends(bulk(100_000, 1444));
+    // Ordered, so that messages wait behind gaps.
+    net.apps[A] = App::sends(bulk(100_000, 1444).map(|(len, stream, _)| (len, stream, false)));
     net.connect();
     let mut largest = 0;
     for tick in 1..500 {
