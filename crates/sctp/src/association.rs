@@ -33,7 +33,7 @@ pub(super) struct CookieWait {
 pub(super) struct CookieEchoed {
     pub tag: u32,
     pub tsn: u32,
-    pub peer: Peer,
+    pub peer: Box<Peer>,
     /// How chunks are authenticated, if they are.
     pub auth: Option<Authentication>,
     pub cookie: Box<[u8]>,

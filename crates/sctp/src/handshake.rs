@@ -162,7 +162,7 @@ impl Association {
             Parameter::StateCookie(bytes) => Some(bytes.clone()),
             _ => None,
         });
-        let peer = self.core.understand(init, origin);
+        let peer = Box::new(self.core.understand(init, origin));
         let cause = match (self.core.flaw(init), &cookie) {
             (Some(cause), _) => Some(cause),
             // It knows that this end authenticates, and would discard what does not come so.

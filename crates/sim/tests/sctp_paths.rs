@@ -14,7 +14,8 @@ fn scenario_of(seconds: f64, links: &[&str], flow: &str) -> String {
     let mut text =
         format!("duration = \"{seconds} s\"\nwarmup = \"1 s\"\n[link_defaults]\nrate = \"10 Mbit/s\"\n");
     for (at, lines) in links.iter().enumerate() {
-        let link = format!("[[link]]\nname = \"p{at}\"\nbetween = [\"A\", \"B\"]\ndelay = \"20 ms\"\n{lines}\n");
+        let link =
+            format!("[[link]]\nname = \"p{at}\"\nbetween = [\"A\", \"B\"]\ndelay = \"20 ms\"\n{lines}\n");
         text += &link;
     }
     text + &format!("[[flow]]\nname = \"f\"\nfrom = \"A\"\nto = \"B\"\n{flow}\n")
