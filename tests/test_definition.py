@@ -183,7 +183,7 @@ CLAIM_MISTAKES = [
     ('against = { of = ["F1"] }', "", '"against" is missing in a claim of kind "ratio"'),
     ("expect = 90", "expct = 90", '"expect" is missing'),
     ('id = "share"', 'id = "share"\nsource = 1', 'claims.toml:3: "source" is not known here'),
-    ('id = "equal"', 'id = "share"', 'claims.toml:18: there is another claim "share"; each needs an id of its own'),
+    ('id = "equal"', 'id = "share"', 'claims.toml:18: there is another claim "share"; ids must be unique'),
     ('of = ["F0"]', 'of = ["F0", "Nope"]', 'claims.toml:5: "of" has to name a flow, not "Nope" (known: F0, F1)'),
     ('of = ["F0"]', "of = []", 'claims.toml:5: "of" has to name what the claim is about'),
     ('of = ["F0"]', "", 'claims.toml:1: "of" has to name a flow, not ""'),

@@ -178,7 +178,7 @@ def refusal(spec: str, says: str) -> object:
     [
         refusal("quic:const0:const1400", "is no protocol"),
         refusal("tcp:const0", "write PROTOCOL:RATE:SIZE"),
-        refusal("tcp:const0:const0", "nobody writes"),
+        refusal("tcp:const0:const0", "neither end sends data"),
         refusal("tcp:fast:const1400", "is no distribution"),
         refusal("tcp:uniform1,2:const1400", "a rate is constN or expN"),
         refusal("tcp:const0:pareto1", "is no size"),

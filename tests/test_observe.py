@@ -54,7 +54,7 @@ def seen(
     return {
         "kind": "observation", "round": number, "at": f"2026-03-01T08:0{number}:00Z", "interface": near[0],
         "local": near[1], "remote": remote, "name": "there.example", "reachable": there,
-        "reason": None if there else "nobody answers", "rtt": times if there else None, "route": way if there else None,
+        "reason": None if there else "no answer", "rtt": times if there else None, "route": way if there else None,
         "route_after": back if there else None, "route_changed": after is not None, "mtu": 1500 if there else None,
         "mtu_confirmed": there, "throughput": rates if there else None, "throughput_reason": None,
     }  # fmt: skip

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.errors import InputError
+from anabranch.errors import InputError, RunFailed
 from anabranch.simulator import Request
 from anabranch.study.store import _HEADER, FILE, Record, Store, _encode, read, run_key
 
@@ -175,7 +175,7 @@ def test_full_disk_during_repair_loses_nothing(tmp_path: Path, monkeypatch: pyte
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(InputError, match="No space left on device"):
+        with pytest.raises(RunFailed, match="No space left on device"):
             Store(tmp_path)
     assert (tmp_path / FILE).read_bytes() == damaged
     with Store(tmp_path) as store:
@@ -269,7 +269,7 @@ def test_failed_flush_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     store.append(record(1))
     disk.now_s += 1.0
     disk.fails = True
-    with pytest.raises(InputError, match="finished runs could not be saved: No space left on device"):
+    with pytest.raises(RunFailed, match="finished runs could not be saved: No space left on device"):
         store.settle()
     assert list(store.records) == ["key0"]
     assert (tmp_path / FILE).read_bytes() == disk.flushed[-1]
@@ -283,7 +283,7 @@ def test_last_records_are_flushed_before_release(tmp_path: Path, monkeypatch: py
     store = Store(tmp_path)
     store.append(record(0))
     disk.fails = True
-    with pytest.raises(InputError, match="could not be saved"):
+    with pytest.raises(RunFailed, match="could not be saved"):
         store.close()
 
 

@@ -11,7 +11,7 @@ import os
 def main() -> None:
     """Load the command line and run it."""
     before = _signal.getsignal(_signal.SIGINT)
-    # Whoever has the signal ignored, such as a shell for what it starts in the background, keeps it ignored.
+    # An ignored signal stays ignored: a shell sets this for background commands.
     is_mine = before is _signal.default_int_handler
     if is_mine:
         _signal.signal(_signal.SIGINT, _leave)
@@ -26,13 +26,13 @@ def main() -> None:
         # A second one, or one between the command and its end.
         _leave(_signal.SIGINT, None)
     finally:
-        # Nothing is under way any more: what the interpreter does at its end needs no exception in its middle.
+        # All work is finished: an exception must not interrupt the interpreter's shutdown.
         if is_mine:
             _signal.signal(_signal.SIGINT, _leave)
 
 
 def _leave(number: int, _: object) -> None:
-    # An exception in the middle of an import would surface as a traceback of whatever was being loaded.
+    # An exception in the middle of an import would surface as a traceback of the module being loaded.
     os.write(2, b"anabranch: interrupted\n")
     os._exit(128 + number)  # as a shell reports a signal
 

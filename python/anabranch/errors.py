@@ -1,7 +1,7 @@
-"""What can go wrong, seen by a user.
+"""Errors that a user sees.
 
-`InputError` is the caller's mistake and says what was wrong, where, and what to do about it; the command line prints
-it as one sentence and ends with status 2. `RunFailed` is a run that could not be finished for another reason.
+`InputError` is the caller's mistake. It names the place, the error and the remedy; the command line prints it as one
+sentence and ends with status 2. `RunFailed` is a run that could not be finished for another reason.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import errno
 from difflib import get_close_matches
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What a disk answers that takes no more."""
+"""Error numbers of a full or failing disk."""
 
 
 class InputError(ValueError):
-    """A mistake in what was handed in.
+    """A mistake in the caller's input.
 
     Args:
         message: One clear sentence, without the place.
@@ -44,12 +44,12 @@ class RunFailed(RuntimeError):  # noqa: N818  it says what happened
 
 
 def is_full(error: OSError) -> bool:
-    """Whether a disk took no more, which is no mistake in what was handed in."""
+    """Whether a disk could not take more data, which is no mistake in the input."""
     return error.errno in _FULL
 
 
 def not_written(message: str, error: OSError, file: str) -> InputError | RunFailed:
-    """What to raise for a file that cannot be written: another place helps, unless the disk is full."""
+    """The error to raise for a file that cannot be written: another path helps, unless the disk is full."""
     return RunFailed(f"{file}: {message}") if is_full(error) else InputError(message, file)
 
 

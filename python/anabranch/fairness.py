@@ -73,7 +73,9 @@ def fair(scenario: Scenario) -> Fairness:
     spelt_out = canonical(Request(scenario.text, scenario.file, scenario.overrides))
     left_out = [flow["name"] for flow in spelt_out["flow"] if flow["protocol"] == "udp"]
     if len(left_out) == len(spelt_out["flow"]):
-        raise InputError("all flows are of UDP, which shares with nobody; there is nothing to allocate", scenario.file)
+        raise InputError(
+            "all flows use UDP, which does not share capacity; add a TCP, MPTCP or SCTP flow", scenario.file
+        )
     return _averaged(spelt_out["title"], states_of(spelt_out, left_out, scenario.file), left_out)
 
 

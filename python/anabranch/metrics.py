@@ -137,7 +137,7 @@ def _deviation(goodputs: Mapping[str, float], fairness: Fairness) -> dict[str, f
     }
 
 
-_UNCONTESTED = {"alone": "what the flow could get alone", "best-path": "the rate of its fastest path"}
+_UNCONTESTED = {"alone": "the rate of the flow alone", "best-path": "the rate of its fastest path"}
 
 
 def _over(name: str) -> Metric:

@@ -35,7 +35,7 @@ click.IntRange.name, click.FloatRange.name = "whole number", "number"
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version(), "-V", "--version", prog_name="anabranch", message="%(prog)s %(version)s")
 def cli() -> None:
-    """A laboratory for multipath transport: run scenarios, sweep them, and set them beside published numbers."""
+    """A laboratory for multipath transport: run scenarios, sweep them, and compare them with published numbers."""
 
 
 cli.add_command(run)
@@ -78,11 +78,11 @@ def _status(arguments: list[str] | None) -> int:
     except (KeyboardInterrupt, click.Abort):
         status = _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output has gone; there is nobody left to tell.
+        # The reader of our output has closed the pipe: further output would fail, too.
         _drop_output()
         status = 1
     except OSError as error:
-        # Whoever opens a file names it in a mistake of its own; a disk that takes no more is left for the output.
+        # Errors with a file name are handled where the file is opened; only a full disk under our output remains.
         if error.filename is not None or not is_full(error):
             raise
         _drop_output()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--store", "rows", type=click.IntRange(1, 10**7),
-    help="Measure instead what a study of so many runs costs, with made-up results; a million take 5 GB and more.",
+    help="Measure the cost of a study with this number of made-up runs; a million take 5 GB or more.",
 )  # fmt: skip
 @click.option("--study", "name", default="matrix", show_default=True, help="Which study's full form --store takes.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")

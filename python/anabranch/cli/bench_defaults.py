@@ -1,4 +1,4 @@
-"""`anabranch bench defaults`: the default mechanisms of a multipath protocol beside all other combinations."""
+"""`anabranch bench defaults`: compares the default mechanisms of a multipath protocol with all other combinations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MOST_PAIRS = 100_000
 
 
-@click.command("defaults")
+@click.command("defaults", short_help="Compare a protocol's defaults with all combinations")
 @click.option("--protocol", type=click.Choice(["mptcp", "cmt-sctp"]), required=True, help="Choose the protocol.")
 @click.option(
     "--pairs",

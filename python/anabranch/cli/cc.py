@@ -50,7 +50,7 @@ def list_controls(as_json: bool) -> NoReturn:
 @cc.command(short_help="Print what connections of each control did")
 @_json
 def status(as_json: bool) -> NoReturn:
-    """Say what the connections of each control did, and what this machine lacks for loading."""
+    """List connection counts of each control, and requirements for loading that this machine lacks."""
     _become("status", *(["--json"] if as_json else []))
 
 
@@ -62,7 +62,7 @@ def status(as_json: bool) -> NoReturn:
 def run(control: str, command: tuple[str, ...]) -> NoReturn:
     """Run COMMAND with CONTROL for all its connections: anabranch cc run lia -- COMMAND.
 
-    What it starts has the control as well, for as long as any of it runs. The exit status is the command's.
+    Its child processes use the control as well, until the last of them ends. The exit status is the command's.
     """
     _become("run", control, "--", *command)
 

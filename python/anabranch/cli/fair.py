@@ -1,4 +1,4 @@
-"""`anabranch fair`: what each flow of a scenario should get."""
+"""`anabranch fair`: computes fair shares of a scenario's flows."""
 
 from __future__ import annotations
 
@@ -73,4 +73,4 @@ def _print(fairness: Fairness, console: Console) -> None:
         if not subflows:
             say(console, f"{flow} opens no path, and gets nothing; anabranch run says why.")
     for flow in fairness.left_out:
-        say(console, f"{flow} is of UDP, which takes what it is given: it is left out, and what it takes too.")
+        say(console, f"{flow} is left out, and its rate is not counted: UDP flows do not share.")

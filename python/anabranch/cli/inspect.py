@@ -1,4 +1,4 @@
-"""`anabranch list` and `anabranch schema`: what can be written in a scenario."""
+"""`anabranch list` and `anabranch schema`: list the keys and values of scenarios."""
 
 from __future__ import annotations
 

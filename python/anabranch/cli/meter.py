@@ -69,7 +69,7 @@ class Seconds(click.FloatRange):
         super().__init__(least, most)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number; what is none, as nan is none, is a mistake."""
+        """Returns the number; rejects anything else, nan included."""
         seconds: float = super().convert(value, param, ctx)
         if math.isnan(seconds):
             self.fail(f"{value} is no time; write a number of seconds", param, ctx)
@@ -86,7 +86,7 @@ def meter() -> None:
 @meter.command()
 @click.option(
     "--bind", metavar="ADDRESS", default="127.0.0.1", show_default=True,
-    help="Address to wait at. Whoever reaches it may have this machine send and receive; 0.0.0.0 or :: is everybody.",
+    help="Address to listen on. Any host that reaches it can start a test; 0.0.0.0 and :: are all addresses.",
 )  # fmt: skip
 @click.option("-p", "--port", type=click.IntRange(0, 65535), help="Port of the control connections.  [default: 5210]")
 @click.option("-1", "--one-off", is_flag=True, help="End after one test.")
@@ -128,7 +128,7 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
 @click.option("-P", "--parallel", type=click.IntRange(1, 128), default=1, help="So many flows alike.")
 @click.option("-c", "-C", "--congestion", metavar="NAME", help="Congestion control of both kernels' connections.")
 @click.option("-b", "--bitrate", type=BITS, help="Bit/s instead of all there is; udp: 1M unless given.")
-@click.option("-n", "--bytes", "size", type=BYTES, help="Send so much, then end.")
+@click.option("-n", "--bytes", "size", type=BYTES, help="Send this number of bytes, then end.")
 @click.option("-l", "--length", type=BYTES, help="Bytes of a message.")
 @click.option("-w", "--window", type=BYTES, help="Bytes of the sockets' buffers.")
 @click.option("--nagle", is_flag=True, help="Collect small segments.")
@@ -137,12 +137,12 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
 @click.option("--sctp", is_flag=True, expose_value=False, callback=_protocol, help="SCTP, where the kernels have it.")
 @click.option(
     "--workload", metavar="TOML",
-    help='What is written, as in a scenario: { kind = "request-response", response = "10 kB" }.',
+    help='Workload, as in a scenario: { kind = "request-response", response = "10 kB" }.',
 )  # fmt: skip
 @click.option(
     "--flow", "flows", metavar="SPEC", multiple=True,
     help="A flow as NetPerfMeter specifies it, tcp:const0:const1400:const0:const0:description=T1: messages a second "
-    "and their sizes, forward and back. May be repeated; replaces the options of what is written.",
+    "and their sizes, forward and back. May be repeated; replaces the options for the workload.",
 )  # fmt: skip
 @click.option(
     "--omnet", metavar="PREFIX", help="Write PREFIX.sca and PREFIX.vec for OMNeT++, with every message's delay."
@@ -151,8 +151,8 @@ def run(host: str, port: int | None, as_json: bool, omnet: str | None, **options
     """Test with the meter that serves at HOST.
 
     The usual options are those of iperf3. A test is the flows of a scenario between this machine and the other: every
-    message says when it was made, so that its delay is known where both ends are on one machine, and everything that
-    arrives is compared with what was sent.
+    message contains the time of its creation, so that its delay is known where both ends are on one machine. All data
+    that arrive are compared with the data sent.
     """
     from anabranch import _native
     from anabranch.meter import omnet as files

@@ -22,7 +22,7 @@ _LONGEST_S = 1000 * 24 * 3600.0
 
 
 class _Group(click.Group):
-    """Whatever is no other command is an address to watch."""
+    """Takes any argument that is not a command as an address to watch."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
@@ -56,8 +56,8 @@ def _parts(_: click.Context, option: click.Parameter, value: str | None) -> tupl
     "--interval", type=Seconds(0.0, _LONGEST_S), default=180.0, show_default=True,
     help="Seconds from the beginning of one round to that of the next.",
 )  # fmt: skip
-@click.option("--count", type=click.IntRange(1), help="So many rounds, those in the file included.")
-@click.option("--time", "seconds", type=Seconds(0.0, _LONGEST_S), help="No round begins after so many seconds.")
+@click.option("--count", type=click.IntRange(1), help="End after this number of rounds, those in the file included.")
+@click.option("--time", "seconds", type=Seconds(0.0, _LONGEST_S), help="Begin no round after this number of seconds.")
 @click.option("-o", "--output", metavar="FILE", help="Write observations there, after those that it has.")
 @click.option(
     "--throughput/--no-throughput", default=True, show_default=True,
@@ -81,10 +81,10 @@ def watch(
     flow_time: float,
     port: int | None,
 ) -> None:
-    """Look at each pair of an address of this machine and a REMOTE one, every so often.
+    """Measure each pair of a local and a REMOTE address at intervals.
 
-    What is seen is written as JSON lines: the route, the round-trip time, the path MTU, and the goodput of one TCP flow
-    each way if `anabranch meter serve` runs there. Ctrl-C ends it after the pair that is being looked at.
+    Observations are written as JSON lines: the route, the round-trip time, the path MTU, and each way the goodput of
+    one TCP flow if `anabranch meter serve` runs there. Ctrl-C ends it after the current pair.
     """
     if platform.system() != "Linux":
         raise InputError("paths are observed on Linux only")
@@ -121,7 +121,7 @@ class _Stop:
     def __init__(self) -> None:
         self._asked = False
         self._before = signal.signal(signal.SIGINT, self._ask)
-        # What waits for the network goes on with it.
+        # System calls that wait for the network are restarted after the signal.
         signal.siginterrupt(signal.SIGINT, False)
 
     def __call__(self) -> bool:
@@ -138,7 +138,7 @@ class _Stop:
 
 
 def _line(observation: Observation) -> str:
-    """What was seen of a pair, for whoever looks on."""
+    """Formats an observation of a pair as a line of progress."""
     begin = f"{observation.at} round {observation.round}: {observation.local} - {observation.remote}"
     if observation.rtt is None:
         return f"{begin} not reachable: {observation.reason}"

@@ -36,7 +36,9 @@ def reverse(config: str) -> NoReturn:
 
 
 @proxy.command(short_help="Run a converter (RFC 8803)")
-@click.option("--config", metavar="FILE", required=True, type=click.Path(), help="Who may use it, as TOML.")
+@click.option(
+    "--config", metavar="FILE", required=True, type=click.Path(), help="TOML file that lists the permitted clients."
+)
 def convert(config: str) -> NoReturn:
     """Run a converter (RFC 8803): clients come by Multipath TCP, with the server's address beside their first data."""
     PROXY.become("convert", *_options(config))
@@ -46,7 +48,7 @@ def convert(config: str) -> NoReturn:
 @click.option("--config", metavar="FILE", required=True, type=click.Path(), help="Its proxy and interfaces, as TOML.")
 @click.option("--print", "as_script", is_flag=True, help="Print what it would install, for a shell, and do nothing.")
 def router(config: str, as_script: bool) -> NoReturn:
-    """Run a router: what hosts behind it send by TCP goes by a SOCKS 5 proxy of ours and Multipath TCP.
+    """Run a router: TCP of the hosts behind it goes through a SOCKS 5 proxy of ours over Multipath TCP.
 
     It needs CAP_NET_ADMIN, and the programs nft and ip.
     """
@@ -69,7 +71,7 @@ def uplinks(config: str, as_script: bool) -> NoReturn:
 def watch(address: str | None) -> NoReturn:
     """Show in this terminal what passes through a proxy with [watch] in its file.
 
-    ADDRESS is where it tells that, 127.0.0.1:9180 if nothing is said.
+    ADDRESS is that of its status page; the default is 127.0.0.1:9180.
     """
     PROXY.become("watch", *([] if address is None else [address]))
 
@@ -81,9 +83,9 @@ def watch(address: str | None) -> NoReturn:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
 def check(to: str | None, config: str | None, as_json: bool) -> NoReturn:
-    """Say why only one link is used, and what to type.
+    """Explain why only one link is used, and list the commands to fix it.
 
-    Run it as root on the host that has the links. The exit status is 1 if something is to be put right.
+    Run it as root on the host that has the links. The exit status is 1 if it finds a problem.
     """
     if to is not None and config is not None:
         raise click.UsageError("--to and --config both name a proxy")

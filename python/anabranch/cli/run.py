@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 @click.option(
     "--trace-changes", is_flag=True, help="With --trace, write every change after every event, not a look every 10 ms."
 )
-@click.option("--pcap-snaplen", metavar="BYTES", type=click.IntRange(1, 65_575), help="Keep so much of each packet.")
+@click.option(
+    "--pcap-snaplen", metavar="BYTES", type=click.IntRange(1, 65_575), help="Keep at most BYTES of each packet."
+)
 @click.option(
     "--pcap-end", "ends", metavar="NODE[:LINK]", multiple=True,
     help="Capture this link end, link or node only. May be repeated.",
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--plot-kind", type=click.Choice(["windows", "sequences"]), show_default="windows",
-    help="What --plot draws: windows and buffers, or which data went over which path.",
+    help="Draw windows and buffers, or data sequence numbers by path.",
 )  # fmt: skip
 @click.option(
     "--plot-window", metavar="FROM TO", nargs=2, type=click.FloatRange(min=0.0), default=None,
@@ -87,7 +89,7 @@ def run(
     from anabranch.report.terminal import print_result
 
     if pcap is None and (pcap_snaplen or ends or flows):
-        raise InputError("what to capture is said, and not where; add --pcap FILE")
+        raise InputError("--pcap-end, --pcap-flow and --pcap-snaplen need --pcap FILE")
     if trace is None and trace_changes:
         raise InputError("--trace-changes needs a folder for the traces; add --trace DIR")
     if plot is None and (plot_window or plot_kind):

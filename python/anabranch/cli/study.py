@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """What a shell may complete: studies of the package, and folders."""
+    """Completions for a shell: studies of the package, and folders."""
     from anabranch.study.library import shipped
 
     return [*map(CompletionItem, (n for n in shipped() if n.startswith(begun))), CompletionItem(begun, type="dir")]
@@ -52,7 +52,7 @@ _reps = click.option(
 
 @click.group(short_help="List, run and report studies: grids of scenarios")
 def study() -> None:
-    """Run whole studies: grids of scenarios with repetitions, set beside published numbers."""
+    """Run whole studies: grids of scenarios with repetitions, compared with published numbers."""
 
 
 @study.command("list")
@@ -121,15 +121,15 @@ class _Worlds(click.ParamType["tuple[World, ...]"]):
 @_reps
 @click.option(
     "--world", "worlds", type=_Worlds(), default="sim", show_default=True, metavar="WORLD[,WORLD]",
-    help="Whose runs to show: sim, kernel, or side by side sim,kernel.",
+    help="Show the runs of sim, of kernel, or of both side by side: sim,kernel.",
 )  # fmt: skip
 @_results
 def report(name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], results: str) -> None:
     """Write tables, figures and the report of the study NAME again, from the finished runs.
 
-    Runs of an earlier build of the simulator are shown too; the report says so. What figures of windows show is not
-    stored: those runs are simulated again. With --world sim,kernel the runs of both worlds stand side by side and
-    beside what was published, in a folder of their own.
+    Runs of an earlier build of the simulator are shown too, with a note in the report. Data for figures of windows are
+    not stored: those runs are simulated again. With --world sim,kernel a separate folder compares the runs of both
+    worlds with each other and with the published values.
     """
     from rich.console import Console
 
@@ -151,7 +151,7 @@ def _place(place: str, world: World) -> str:
 
 
 def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, jobs: int = 1) -> Plan:
-    """What there is to do; results of different worlds are kept in different folders."""
+    """The plan of the runs; results of different worlds are kept in different folders."""
     from anabranch import simulator, worlds
     from anabranch.study.engine import Plan
     from anabranch.study.library import find

@@ -35,11 +35,11 @@ _set = click.option(
 )  # fmt: skip
 _spin = click.option(
     "--spin", "spin_us", metavar="MICROSECONDS", type=click.IntRange(0, 10_000), default=0, show_default=True,
-    help="Look at the clock for so long before a packet is due instead of sleeping: more exact, and takes a core.",
+    help="Poll the clock for this time before a packet is due; more exact than sleeping, but uses a core.",
 )  # fmt: skip
 _links = click.option(
     "--links", type=click.Choice(["emulator", "netem"]), default="emulator", show_default=True,
-    help="What links are: the simulator's own network, or the kernel's netem and tbf, where it has them.",
+    help="Emulate links by the simulator's network, or by the kernel's netem and tbf where available.",
 )  # fmt: skip
 
 
@@ -63,8 +63,8 @@ def emulate(
     """Run COMMAND on a host of SCENARIO's network: anabranch emulate S.toml -- ping D0.
 
     The names of the scenario's hosts stand for their addresses there; $ANABRANCH_HOSTS lists the network namespaces of
-    all hosts, for `ip netns exec`. What the scenario says happens on the way happens in real time from the start. The
-    exit status is the command's.
+    all hosts, for `ip netns exec`. The scenario's events happen in real time, counted from the start. The exit status
+    is the command's.
     """
     from anabranch.testbed import rootless
 
@@ -101,7 +101,7 @@ def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -> 
     name = _name(scenario)
     if holder(name) is not None:
         raise InputError("this testbed is up already; use: anabranch testbed down", scenario)
-    # What the scenario lacks is told here and not by the process that is left behind.
+    # Errors of the scenario must be reported here, not by the background process.
     bed = Testbed(_request(scenario, settings), name)
     options = [part for setting in settings for part in ("--set", setting)]
     keeper = subprocess.Popen(
@@ -134,7 +134,7 @@ def list_() -> None:
 @_spin
 @_links
 def keep(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -> None:
-    """Be the process that keeps a testbed up until it is told to end."""
+    """Keep a testbed up until a signal ends this process."""
     from anabranch.testbed.bed import Testbed
 
     told = False
@@ -148,7 +148,7 @@ def keep(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -
         bed.start()
         click.echo(_READY)
         sys.stdout.flush()
-        # Whoever read it has gone.
+        # The parent has closed its end of the pipe.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
@@ -178,7 +178,7 @@ def shell(scenario: str, command: tuple[str, ...], host: str | None) -> int:
 @testbed.command(short_help="Take a testbed down and clean up dead ones")
 @click.argument("scenario", type=click.Path(), required=False)
 def down(scenario: str | None) -> None:
-    """Take SCENARIO's testbed down, and remove what any testbed has left behind whose process is gone."""
+    """Take SCENARIO's testbed down, and remove the remains of testbeds whose process has ended."""
     _need_root("down")
     from anabranch.testbed.bed import holder, sweep
 
@@ -206,7 +206,7 @@ def down(scenario: str | None) -> None:
 @click.command(short_help="Check what this machine can do in the kernel's world")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a list.")
 def doctor(as_json: bool) -> int:
-    """Say what this machine can do in the kernel's world, and what helps where it cannot."""
+    """Check this machine's abilities for the kernel's world, and list remedies for those it lacks."""
     from anabranch.testbed.doctor import examine
 
     findings = examine()

@@ -96,7 +96,7 @@ def usual(protocol: str, *, rate: float | None, length: int | None, size: int | 
     message = f', message = "{length} B"' if length is not None else ""
     if size is not None:
         if rate is not None:
-            raise InputError("so many bytes are sent as fast as possible; leave --bitrate or --bytes away")
+            raise InputError("--bitrate and --bytes exclude each other; omit one of them")
         return f'{{ kind = "file", size = "{size} B"{message} }}'
     if rate is not None:
         message = message or ', message = "128 KiB"'
@@ -107,8 +107,8 @@ def usual(protocol: str, *, rate: float | None, length: int | None, size: int | 
 def specified(spec: str, number: int) -> FlowPlan:
     """A flow from a NetPerfMeter specification with the protocol in front.
 
-    `tcp:const0:const1400:const0:const0:description=T1` is PROTOCOL:RATE:SIZE, what the client writes, and
-    :RATE:SIZE, what the server writes. RATE is in messages a second, constN or expN, const0 being as fast as possible;
+    `tcp:const0:const1400:const0:const0:description=T1` is PROTOCOL:RATE:SIZE for the client's messages, and
+    :RATE:SIZE for the server's. RATE is in messages a second, constN or expN, const0 being as fast as possible;
     SIZE is in bytes, constN, expN, uniformLOW,HIGH or paretoMIN,SHAPE,MAX, const0 being nothing.
 
     Raises:
@@ -129,14 +129,14 @@ def specified(spec: str, number: int) -> FlowPlan:
         case [rate, size, back_rate, back_size]:
             forward, back = _workload(spec, rate, size), _workload(spec, back_rate, back_size)
         case _:
-            raise InputError(f"--flow {spec}: write PROTOCOL:RATE:SIZE, and :RATE:SIZE for what the server writes")
+            raise InputError(f"--flow {spec}: write PROTOCOL:RATE:SIZE, and :RATE:SIZE for the server's messages")
     name = options.get("description") or f"{protocol}-{number}"
     if forward is not None and back is not None and forward != back:
         raise InputError(f"--flow {spec}: both ends write the same; give two flows instead")
     direction = "both" if forward is not None and back is not None else "forward" if forward is not None else "reverse"
     workload = forward or back
     if workload is None:
-        raise InputError(f"--flow {spec}: nobody writes; give a size other than const0")
+        raise InputError(f"--flow {spec}: neither end sends data; give a size other than const0")
     return FlowPlan(name, protocol, workload, direction)
 
 

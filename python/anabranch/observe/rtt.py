@@ -41,7 +41,7 @@ def round_trips(pair: Pair, port: int) -> tuple[RoundTrip | None, str | None]:
         by = "tcp-connect"
     answered = [one for one in times if one is not None]
     if not answered:
-        return None, reason or "nobody answers"
+        return None, reason or "no answer"
     least, most = min(answered), max(answered)
     return RoundTrip(by, len(times), len(times) - len(answered), least, median(answered), most), None
 

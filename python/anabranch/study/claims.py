@@ -190,7 +190,7 @@ def read_claims(tables: Sequence[Table], scopes: Mapping[str, Scope]) -> tuple[C
     for table in tables:
         claim = read_claim(table, scopes)
         if claim.id in claims:
-            raise table.error(f'there is another claim "{claim.id}"; each needs an id of its own', "id")
+            raise table.error(f'there is another claim "{claim.id}"; ids must be unique', "id")
         claims[claim.id] = claim
     return tuple(claims.values())
 

@@ -138,7 +138,7 @@ def read_figures(tables: Sequence[Table], scopes: Mapping[str, Scope], usual: st
     for table in tables:
         figure = read_figure(table, scopes, usual)
         if figure.name in figures:
-            raise table.error(f'there is another figure "{figure.name}"; each needs a name of its own', "name")
+            raise table.error(f'there is another figure "{figure.name}"; names must be unique', "name")
         figures[figure.name] = figure
     return tuple(figures.values())
 
