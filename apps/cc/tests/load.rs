@@ -2,6 +2,7 @@
 //! if controls are loaded already, the tests are skipped with a message.
 #![cfg(target_os = "linux")]
 
+use anabranch_testkit::machine::skip;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,7 +32,7 @@ fn exclusive() -> Option<Exclusive> {
     if let Some(name) =
         anabranch_kernel::CONTROLS.iter().map(|control| control.kernel_name).find(|name| known(name))
     {
-        eprintln!("skipped: {name} is loaded already and is not changed");
+        skip(format_args!("{name} is loaded already and is not changed"));
         return None;
     }
     Some(Exclusive { _guard: guard })
@@ -41,7 +42,7 @@ fn exclusive() -> Option<Exclusive> {
 fn able() -> bool {
     let lacking = anabranch_kernel::examine().into_iter().find(|finding| !finding.there);
     if let Some(finding) = &lacking {
-        eprintln!("skipped: no {} here; {}", finding.what, finding.remedy);
+        skip(format_args!("no {} here; {}", finding.what, finding.remedy));
     }
     lacking.is_none()
 }
@@ -138,7 +139,7 @@ for _ in range(1000):
 fn floor_of_a_load_limits_the_threshold() {
     let Some(_alone) = exclusive() else { return };
     if Command::new("python3").arg("--version").output().is_err() {
-        return eprintln!("skipped: no python3 to open a socket in a network namespace");
+        return skip("no python3 to open a socket in a network namespace");
     }
     for (floor, control) in
         ["1", "2"].into_iter().flat_map(|floor| ["lia", "balia"].map(|name| (floor, name)))

@@ -48,7 +48,7 @@ mod tests {
     fn changed(from: &[u8], to: &[u8]) -> Option<String> {
         assert_eq!(from.len(), to.len());
         if let Err(error) = crate::machine::check() {
-            eprintln!("skipped: {error}");
+            anabranch_testkit::machine::skip(error);
             return None;
         }
         let lia = find("lia").expect("lia is in the table");

@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn group_of_a_killed_holder_is_recreated() {
         if let Err(error) = machine::check() {
-            return eprintln!("skipped: {error}");
+            return anabranch_testkit::machine::skip(error);
         }
         let process = std::process::id();
         std::mem::forget(Group::around(process).expect("as root"));

@@ -1,6 +1,7 @@
 //! The included objects match their sources.
 #![cfg(target_os = "linux")]
 
+use anabranch_testkit::machine::skip;
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
@@ -16,9 +17,9 @@ fn same_compiler_creates_equal_objects() {
         let said = Command::new(name).arg("--version").output().ok()?;
         Some((name, String::from_utf8_lossy(&said.stdout).lines().next()?.trim().to_owned()))
     });
-    let Some((compiler, version)) = here else { return eprintln!("skipped: clang is not installed") };
+    let Some((compiler, version)) = here else { return skip("clang is not installed") };
     if version != made_by {
-        return eprintln!("skipped: the objects were made by {made_by}, and here is {version}");
+        return skip(format_args!("the objects were made by {made_by}, and here is {version}"));
     }
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("objects");
     let made = Command::new("make")

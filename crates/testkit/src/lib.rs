@@ -6,3 +6,4 @@ pub mod harness;
 pub mod heard;
 #[macro_use]
 pub mod inert;
+pub mod machine;

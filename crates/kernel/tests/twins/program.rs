@@ -40,7 +40,7 @@ pub fn compiled(control: &str) -> Option<PathBuf> {
             Some(program)
         }
         Err(error) => {
-            eprintln!("skipped: no C compiler (cc): {error}");
+            anabranch_testkit::machine::skip(format_args!("no C compiler (cc): {error}"));
             None
         }
     }

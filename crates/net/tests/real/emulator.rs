@@ -8,6 +8,7 @@ use anabranch_net::meter::{self, Meter};
 use anabranch_net::{Clock, Namespace};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::result::FlowResult;
+use anabranch_testkit::machine::skip;
 use std::sync::Arc;
 
 const NEEDS: [Need; 2] = [Need::Namespaces, Need::Tun];
@@ -135,7 +136,7 @@ workload = { kind = "saturated" }
 "#,
         )
     });
-    let Err(panic) = error else { return eprintln!("skipped: this kernel has wvegas") };
+    let Err(panic) = error else { return skip("this kernel has wvegas") };
     let message = panic.downcast_ref::<String>().expect("a sentence");
     assert!(message.contains("and not wvegas"), "{message}");
 }

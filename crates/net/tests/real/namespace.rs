@@ -1,5 +1,6 @@
 //! Network namespaces of tests.
 
+use anabranch_testkit::machine::skip;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -132,11 +133,11 @@ impl Need {
     }
 }
 
-/// Whether the machine meets a test's requirements; prints a missing one on standard error.
+/// Whether the machine meets a test's requirements; if not, the test is recorded as skipped.
 pub fn machine_has(needs: &[Need]) -> bool {
     let missing = needs.iter().find_map(|need| need.missing());
     if let Some(reason) = missing {
-        eprintln!("skipped: {reason}");
+        skip(reason);
     }
     missing.is_none()
 }

@@ -74,11 +74,11 @@ fn only(capture: &[u8], interfaces: &[u32]) -> Vec<u8> {
     blocks(capture).filter(keep).collect::<Vec<_>>().concat()
 }
 
-/// Without tshark the tests are skipped, with a message.
+/// Whether tshark is missing; if so, the test is recorded as skipped.
 pub fn tshark_is_missing() -> bool {
     let missing = Command::new("tshark").arg("--version").output().is_err();
     if missing {
-        println!("skipped: tshark is not installed");
+        anabranch_testkit::machine::skip("tshark is not installed");
     }
     missing
 }
