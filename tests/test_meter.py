@@ -194,7 +194,7 @@ def test_invalid_specifications_are_refused(spec: str, says: str) -> None:
 def test_contradictory_options_are_refused(port: str) -> None:
     for arguments, says in [
         (("-R", "--bidir"), "leave --reverse or --bidir away"),
-        (("-n", "1M", "-b", "1M"), "leave --bitrate or --bytes away"),
+        (("-n", "1M", "-b", "1M"), "--bitrate and --bytes exclude each other"),
         (("--workload", '{ kind = "saturated" }', "-l", "100"), "leave --bitrate, --bytes and --length away"),
         (("--flow", "tcp:const0:const9", "-u"), "leave --workload and the protocol away"),
         (("-u", "-l", "70000"), "a datagram has at most"),

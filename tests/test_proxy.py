@@ -67,4 +67,4 @@ def test_uplinks_can_say_what_should_be_there(tmp_path: Path) -> None:
     file.write_text('[[uplink]]\ninterface = "none-such"\n', encoding="utf-8")
     done = anabranch("proxy", "uplinks", "--config", str(file), "--print")
     assert done.returncode == 0
-    assert "# none-such: there is no such interface; it is waited for" in done.stdout
+    assert "# none-such: waiting for the interface, which does not exist" in done.stdout

@@ -2,7 +2,7 @@
 //! kernel's sockets.
 
 use crate::errors;
-use crate::run::{Capture, captured, scenario};
+use crate::run::{Capture, captured, not_written, scenario};
 use crate::stopwatch::Stopwatch;
 use anabranch_base::time::{Duration, Time};
 use anabranch_net::counters::{self, Counters};
@@ -95,6 +95,9 @@ impl Emulation {
         let emulator = Emulator::open(Arc::clone(&scenario), scenario.seed, attachments, settings);
         let emulator = emulator.map_err(|error| match error {
             OpenError::Unknown(sentence) => errors::raised_at(sentence, None, None),
+            OpenError::Capture(file, reason) => {
+                not_written(format!("cannot write {}: {reason}", file.display()), &reason)
+            }
             OpenError::System(what, error) => PyOSError::new_err(format!("{what}: {error}")),
         })?;
         Ok(Self { scenario, namespaces, trace: trace_dir, emulator: Some(emulator), running: None })

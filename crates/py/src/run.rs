@@ -105,6 +105,17 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) || error.raw_os_error() == Some(DEVICE)
 }
 
+/// The exception for a file that cannot be written: another path helps, unless the disk is full.
+pub(crate) fn not_written(mut sentence: String, reason: &io::Error) -> PyErr {
+    // The operating system's error number does not help a reader.
+    sentence.truncate(sentence.find(" (os error").unwrap_or(sentence.len()));
+    if is_full(reason) {
+        PyOSError::new_err(sentence)
+    } else {
+        errors::raised_at(sentence + "; choose a writable path", None, None)
+    }
+}
+
 /// Distinguishes errors of the caller from ours.
 fn failure(error: &RunError, file_name: &str) -> PyErr {
     match error {
@@ -113,13 +124,7 @@ fn failure(error: &RunError, file_name: &str) -> PyErr {
         }
         RunError::Unknown(message) => errors::raised_at(message.clone(), None, None),
         RunError::File { error: reason, .. } | RunError::Capture { error: reason } => {
-            let sentence = error.to_string();
-            // The operating system's error number does not help a reader.
-            let sentence = sentence.split(" (os error").next().unwrap_or(&sentence);
-            if is_full(reason) {
-                return PyOSError::new_err(sentence.to_owned());
-            }
-            errors::raised_at(format!("{sentence}; choose a writable path"), None, None)
+            not_written(error.to_string(), reason)
         }
         RunError::Wire { .. } | RunError::OtherConnection { .. } | RunError::Interrupted { .. } => {
             PyRuntimeError::new_err(error.to_string())

@@ -52,7 +52,9 @@ pub struct Attachment {
 pub enum OpenError {
     /// There is no such link end or flow to capture; a sentence.
     Unknown(String),
-    /// What the system refuses, and why.
+    /// The file of the capture cannot be written.
+    Capture(PathBuf, io::Error),
+    /// The operation that the system refuses, and the reason.
     System(String, io::Error),
 }
 
@@ -70,7 +72,7 @@ pub struct Settings {
     pub spin: Duration,
     /// Folder for the lengths of the queues over time.
     pub trace: Option<PathBuf>,
-    /// What is captured, and into which file.
+    /// The link ends and flows to capture, and the file.
     pub pcap: Option<capture::Settings>,
 }
 
@@ -122,9 +124,7 @@ impl Emulator {
         if let Some(settings) = &settings.pcap {
             network.tap(Tap::create(settings, &scenario).map_err(|mistake| match mistake {
                 Mistake::Unknown(sentence) => OpenError::Unknown(sentence),
-                Mistake::File(error) => {
-                    OpenError::System(format!("cannot write {}", settings.file.display()), error)
-                }
+                Mistake::File(error) => OpenError::Capture(settings.file.clone(), error),
             })?);
         }
         let mut port_of = vec![None; 2 * scenario.links.len()];

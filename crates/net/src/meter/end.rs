@@ -160,7 +160,8 @@ impl End {
     }
 
     /// Whether a connection from a proxy is that of a client: removes the header that precedes its stream.
-    /// The proxy also probes the port with a connection without a header, which it closes at once.
+    /// The proxy also checks that this end listens: the header of such a connection names no client (UNKNOWN), or
+    /// there is none, and the connection is closed at once.
     fn introduced(&self, connection: &OwnedFd) -> bool {
         while !self.span.is_over() {
             let mut header = [0; MAX_PROXY_HEADER_BYTES];
@@ -169,7 +170,8 @@ impl End {
                 Ok((len, _)) => match header[..len].windows(2).position(|two| two == b"\r\n") {
                     Some(at) => {
                         let taken = rustix::net::recv(connection, &mut header[..at + 2], RecvFlags::empty());
-                        return taken.is_ok_and(|(taken, _)| taken == at + 2);
+                        return taken.is_ok_and(|(taken, _)| taken == at + 2)
+                            && !header.starts_with(b"PROXY UNKNOWN");
                     }
                     None if len == MAX_PROXY_HEADER_BYTES => return false,
                     None => self.wait_for_input(connection),
