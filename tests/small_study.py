@@ -1,4 +1,4 @@
-"""A small study for tests, written into a folder of the test's own."""
+"""A small study for tests, written into a test's folder."""
 
 from __future__ import annotations
 
@@ -160,13 +160,13 @@ def write(folder: Path, **changes: str) -> Path:
 
 
 class Silent:
-    """An observer that says nothing."""
+    """An observer that prints nothing."""
 
     def begin(self, progress: Progress) -> None:
-        """Nothing to show."""
+        """Shows nothing."""
 
     def advance(self, progress: Progress) -> None:
-        """Nothing to show."""
+        """Shows nothing."""
 
 
 def execute_quietly(
