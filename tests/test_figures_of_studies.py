@@ -145,7 +145,7 @@ def faults(canvas: Canvas) -> list[str]:
 
 
 @pytest.mark.parametrize("name", shipped())
-def test_text_of_a_figure_neither_overlaps_nor_leaves_the_page(name: str) -> None:
+def test_figure_texts_do_not_overlap_or_leave_the_page(name: str) -> None:
     study = load(shipped()[name])
     analysis = MadeUp(study, study.full)
     found = []
