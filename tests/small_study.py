@@ -42,7 +42,7 @@ congestion = "reno"
 STUDY = """\
 title = "A study for tests"
 about = "Two flows share a bottleneck."
-source = "Nobody 2000"
+source = "Author 2000"
 centre = "mean"
 metric = "goodput"
 claims = "claims.toml"
@@ -74,7 +74,7 @@ labels = { F0 = "{congestion}", F1 = "reno" }
 
 [published]
 file = "published.csv"
-source = "Nobody 2000"
+source = "Author 2000"
 value_column = "mbps"
 relative_to = "capacity"
 group_by = "congestion"

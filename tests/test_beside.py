@@ -236,7 +236,7 @@ def test_figures_have_both_worlds_in_each_panel(study: Study, tmp_path: Path) ->
         "simulated",
         "kernel",
         "machine did not keep up",
-        "published: Nobody 2000",
+        "published: Author 2000",
         "Capacity",
     ]
 

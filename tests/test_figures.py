@@ -119,7 +119,7 @@ def test_text_stays_text(tmp_path: Path) -> None:
     files = style.save(drawn(found, "goodput"), tmp_path, "goodput")
     assert [f.suffix for f in files] == [".png", ".svg", ".pdf"]
     texts = {node.text for node in ET.parse(files[1]).iter("{http://www.w3.org/2000/svg}text")}
-    assert {"Goodput of two flows", "Capacity [Mbit/s]", "published: Nobody 2000"} <= texts
+    assert {"Goodput of two flows", "Capacity [Mbit/s]", "published: Author 2000"} <= texts
     assert files[2].read_bytes().startswith(b"%PDF-")
 
 

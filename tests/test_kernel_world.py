@@ -793,7 +793,7 @@ def test_command_without_root_restarts_or_explains(scenario: str) -> None:
     if reason := missing("setpriv"):
         pytest.skip(reason)
     if subprocess.run([*others, "sh", "-c", f"{sys.executable} -c pass"], capture_output=True, check=False).returncode:
-        pytest.skip("nobody but root may run this Python")
+        pytest.skip("only root may run this Python")
     command = [*others, sys.executable, "-B", "-m", "anabranch", "testbed", "up", scenario]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd="/")
     assert (done.returncode, "only root" in done.stderr) == (2, True)

@@ -124,8 +124,8 @@ def test_ctrl_c_stops_a_run() -> None:
     script = (
         "import signal\nfrom anabranch import _native\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "told = lambda share: print('running', flush=True) if share < 1e-6 else None\n"
-        f"_native.run({SCENARIO!r}, 'x.toml', ['duration=\"1000000 s\"'], progress_callback=told)\n"
+        "report = lambda share: print('running', flush=True) if share < 1e-6 else None\n"
+        f"_native.run({SCENARIO!r}, 'x.toml', ['duration=\"1000000 s\"'], progress_callback=report)\n"
     )
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

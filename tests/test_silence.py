@@ -110,7 +110,7 @@ does = { kind = "nat" }
     assert stream.startswith('"stream" never connected: the middlebox at "n" (nat) dropped 3 of ')
     (row,) = result.middleboxes.rows(named=True)
     assert (row["node"], row["kind"], row["dropped"]) == ("n", "nat", 3)
-    assert row["changed"] > 100, "what comes from inside does get through"
+    assert row["changed"] > 100, "packets from inside pass the middlebox"
 
 
 def test_missing_route_to_the_address_is_named() -> None:

@@ -52,7 +52,7 @@ pub struct Attachment {
 pub enum OpenError {
     /// There is no such link end or flow to capture; a sentence.
     Unknown(String),
-    /// What the system refuses, and why.
+    /// An operation that the system refused, and the error.
     System(String, io::Error),
 }
 
@@ -70,7 +70,7 @@ pub struct Settings {
     pub spin: Duration,
     /// Folder for the lengths of the queues over time.
     pub trace: Option<PathBuf>,
-    /// What is captured, and into which file.
+    /// The interfaces and flows to capture, and the file.
     pub pcap: Option<capture::Settings>,
 }
 
@@ -187,7 +187,7 @@ impl Emulator {
     fn run(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
         let result = self.carry(clock, until, stop);
         match self.network.untap() {
-            // What broke off, or was told to stop, leaves no capture.
+            // A failed or stopped run leaves no capture.
             Some(tap) if result.is_ok() && !stop.load(Ordering::Relaxed) => tap.finish(),
             _ => result,
         }
