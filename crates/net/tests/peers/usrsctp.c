@@ -154,9 +154,9 @@ int main(int argc, char **argv) {
         }
     }
     if (atoi(argv[2]) & 1) {
-        /* A receive buffer that never fills up. With a full buffer usrsctp drops the first fragment of a message even where
-           it fills the gap before all other data, so the association stalls (0.9.5; seen with 33 packets lost in a row and
-           130 kB out of order). */
+        /* A receive buffer that never fills up. With a full buffer usrsctp drops the first fragment of a message, even
+           where it fills the gap before all other data, so the association stalls (0.9.5; seen with 33 packets lost in a
+           row and 130 kB out of order). */
         const int room = 4 << 20;
         if (usrsctp_setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &room, sizeof room) != 0)
             fail("SO_RCVBUF");
