@@ -6,9 +6,9 @@ BIN := $(VENV)/bin
 NATIVE := $(VENV)/.native-built
 LOADER := $(BIN)/anabranch-cc
 PROXY := $(BIN)/anabranch-proxy
-# Holds Ctrl-C back until Python has loaded what ends it quietly; without this option of GNU env it is the usual script.
+# Blocks SIGINT until Python has loaded its handler; without this option of GNU env the usual script is used.
 LAUNCHER := \#!/bin/sh\nexec env --block-signal=INT "%s" -m anabranch "$$@"\n
-# Make tells its children of a job server that it does not let them use, and Cargo warns of that each time.
+# Make passes MAKEFLAGS with a job server that its children may not use, and Cargo warns each time.
 CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock

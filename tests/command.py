@@ -1,4 +1,4 @@
-"""Runs the command line in a process of its own."""
+"""Runs the command line in a separate process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def anabranch(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `anabranch` with arguments and give its status and output."""
+    """Run `anabranch` with arguments and return its status and output."""
     return subprocess.run(
         [sys.executable, "-m", "anabranch", *arguments], capture_output=True, text=True, check=False, timeout=300
     )

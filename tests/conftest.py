@@ -1,4 +1,4 @@
-"""What holds for all tests: a property is not wrong because the machine is busy, so that examples have no deadline."""
+"""Settings for all tests. Examples have no deadline, so that a busy machine fails no property."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Connections of Multipath TCP that come and go on the loopback interface, with a congestion control if there is it.
+"""Multipath TCP connections that open and close on the loopback interface, with a congestion control if it is loaded.
 
-Run in a network namespace of its own: `python controls_under_traffic.py CONTROL`. Ends when its input does, and
-says how many connections ended as they should, and how many subflows joined. What went wrong it says on standard error.
+Run in a separate network namespace: `python controls_under_traffic.py CONTROL`. Ends at the end of its input and
+prints how many connections ended as expected and how many subflows joined. Errors go to standard error.
+
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def prepare() -> None:
     """Give the loopback interface addresses between which subflows join.
 
     Each connection leaves its ports in TIME-WAIT for a minute, and an address has 28,000: at 500 connections a second
-    they would be used up. So no more than 4,000 of them wait here.
+    they would be used up. So at most 4,000 of them wait here.
+
     """
     Path("/proc/sys/net/ipv4/tcp_max_tw_buckets").write_text("4000", encoding="ascii")
     for command in (
@@ -44,7 +46,7 @@ def prepare() -> None:
 
 
 def serve(server: socket.socket) -> None:
-    """Take connections and what they bring, and answer with its length."""
+    """Accept connections, read their data, and answer with its length."""
     while True:
         try:
             connection, _ = server.accept()
@@ -55,7 +57,7 @@ def serve(server: socket.socket) -> None:
 
 def _read(connection: socket.socket) -> None:
     length = 0
-    # The other end resets every third.
+    # The peer resets every third.
     with connection, suppress(OSError):
         while data := connection.recv(65_536):
             length += len(data)
@@ -63,14 +65,14 @@ def _read(connection: socket.socket) -> None:
 
 
 def talk(control: str, over: threading.Event, ended: list[int]) -> None:
-    """Connect, send, and hear that all has come, again and again; every third connection is reset in the middle."""
+    """Connect, send and read the confirmed length in a loop; every third connection is reset in the middle."""
     turn = 0
     while not over.is_set():
         turn += 1
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM, _MPTCP) as client:
             client.settimeout(_PATIENCE_S)
             client.connect(_SERVER)
-            # It may be unloaded just now.
+            # It may be unloaded at this moment.
             with suppress(OSError):
                 client.setsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, control.encode())
             if turn % 3 == 0:

@@ -1,7 +1,8 @@
-"""A double of the simulator for tests of what is built on top of it: shares a capacity by simple arithmetic.
+"""A double of the simulator for tests of the layers above it: shares a capacity by simple arithmetic.
 
-It reads only what the tests' scenario says and is as reproducible as the real one: the result depends on scenario,
+It reads only the keys of the tests' scenario and is as reproducible as the real one: the result depends on scenario,
 settings and seed alone.
+
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def simulate(request: Request) -> Document:
 
 
 def slow(request: Request) -> Document:
-    """The same, taking a moment and leaving a mark for every run that was begun."""
+    """The same, but slower, and each started run writes a marker file."""
     with Path(os.environ["FAKE_MARKS"]).open("a", encoding="utf-8") as marks:
         marks.write(f"{request.seed}\n")
     time.sleep(float(os.environ.get("FAKE_SECONDS", "0.05")))
@@ -50,7 +51,7 @@ def slow(request: Request) -> Document:
 
 
 def broken(request: Request) -> Document:
-    """The same, but every second seed breaks off."""
+    """The same, but every second seed fails."""
     if (request.seed or 0) % 2:
         raise RuntimeError("out of luck")
     return simulate(request)
@@ -70,12 +71,12 @@ def other(request: Request) -> Document:
 
 
 def dying(_: Request) -> Document:
-    """Takes the whole worker process down."""
+    """Kills the whole worker process."""
     os._exit(3)
 
 
 def dying_on_one(request: Request) -> Document:
-    """The same, but one seed takes the whole worker process down."""
+    """The same, but one seed kills the whole worker process."""
     return dying(request) if str(request.seed) == os.environ["FAKE_VICTIM"] else simulate(request)
 
 

@@ -1,4 +1,4 @@
-"""What a test needs of the machine that it runs on."""
+"""Requirements of tests on the machine that runs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PACKAGES = {"ip": "iproute2", "setpriv": "util-linux", "unshare": "util-linux"}
 
 
 def missing(*tools: str) -> str:
-    """Why testbeds, or these programs, cannot be had here, to skip a test for it; nothing if they can."""
+    """The reason why testbeds or these programs are unavailable, to skip a test; `None` if they are available."""
     if sys.platform != "linux":
         return "network namespaces are Linux's"
     if os.geteuid() != 0:

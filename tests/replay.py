@@ -1,7 +1,8 @@
-"""An independent reader of a run: what a capture and traces say, without a line of what wrote them.
+"""An independent reader of captures and traces; it shares no code with their writers.
 
-It knows pcapng, IP, UDP, TCP and SCTP from their specifications, replays every link as a queue with one server from the
-packets that were handed to it, and integrates traces as the step functions that they are.
+It knows pcapng, IP, UDP, TCP and SCTP from their specifications. It replays every link as a queue with one server,
+from the packets that entered the link, and integrates traces as step functions.
+
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ class Packet:
 
     @property
     def of_nobody(self) -> bool:
-        """An answer of a host that has no such connection: a bare RST (RFC 9293 §3.10.7.1), or SHUTDOWN COMPLETE or
+        """An answer of a host without such a connection: a bare RST (RFC 9293 §3.10.7.1), or SHUTDOWN COMPLETE or
         ABORT with the tag reflected (RFC 9260 §8.5.1 C, §8.4).
+
         """
         if self.data[9] == 6:
             return self.data[32:34] == b"\x50\x04"
@@ -119,7 +121,7 @@ class Replay:
 
 
 def serve(offered: Iterable[Packet], dropped: Iterable[Packet], rate: float) -> Replay:
-    """What a link of a constant rate, bit/s, did with the packets that it was offered and let in."""
+    """Replays the accepted packets over a link with a constant rate in bit/s."""
     refused = Counter((p.at, p.data) for p in dropped if p.cause != "loss")
     replay, free = Replay(), 0.0
     for packet in offered:
@@ -149,7 +151,7 @@ def mean_max(steps: Iterable[tuple[float, float | None]], since: float, until: f
 
 
 def occupancy(waits: Iterable[tuple[float, float, int]], *, in_bytes: bool) -> list[tuple[float, float | None]]:
-    """What waits over time, in packets or bytes, as steps; moments are told apart to a picosecond."""
+    """Queued packets or bytes over time, as steps; times differ if they are a picosecond apart."""
     changes: Counter[float] = Counter()
     for begin, end, length in waits:
         changes[round(begin, 3)] += length if in_bytes else 1
@@ -178,7 +180,7 @@ class Traces:
         self.folder = folder
 
     def column(self, file: str, name: str, *subject: str) -> list[tuple[float, float | None]]:
-        """A column over time, of the rows whose columns behind the time are these."""
+        """A column over time, from the rows with these values in the key columns."""
         keys = ("flow", "path") if file == "paths.csv" else ("flow",)
         return [
             (float(row["time_s"]), float(row[name]) if row[name] else None)
@@ -187,7 +189,7 @@ class Traces:
         ]
 
     def delays(self, flow: str, since: float, *, by_byte: bool) -> list[tuple[float, int]]:
-        """How long what was read had been written before, with the weight of each: of those read from a moment on."""
+        """Ages of the data read from a time on, each with its weight in bytes."""
         written: list[tuple[int, int, float]] = []
         delays: list[tuple[float, int]] = []
         at = 0
@@ -211,7 +213,7 @@ class Traces:
         return delays
 
     def total(self, flow: str, event: str, since: float = -1.0) -> int:
-        """Bytes that were written or read from a moment on."""
+        """Bytes that were written or read from a time on."""
         rows = (row for row in self._rows("transfers.csv") if row["flow"] == flow and row["event"] == event)
         return sum(int(row["length_bytes"]) for row in rows if float(row["time_s"]) > since)
 
@@ -224,14 +226,14 @@ class Traces:
 
 
 class Received:
-    """Which bytes of a TCP stream have been seen, of those from the sequence number `first` on."""
+    """The bytes of a TCP stream that were seen, from the sequence number `first` on."""
 
     def __init__(self, first: int) -> None:
         self._origin = first - (1 << 31)
         self._ranges: list[tuple[int, int]] = []
 
     def add(self, number: int, length: int) -> int:
-        """How many of the bytes from a sequence number on are new."""
+        """The number of new bytes from a sequence number on."""
         begin = (number - self._origin) % (1 << 32)
         end = low = high = begin + length
         low, known = begin, 0
@@ -246,6 +248,6 @@ class Received:
         return length - known
 
     def in_order(self) -> int:
-        """Bytes without a gap from the first one on."""
+        """Contiguous bytes from the first one on."""
         first = 1 << 31
         return next((end - first for begin, end in self._ranges if begin <= first), 0)

@@ -1,4 +1,4 @@
-"""A small study for tests, written into a folder of the test's own."""
+"""A small study for tests, written into a test's folder."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ congestion = "reno"
 STUDY = """\
 title = "A study for tests"
 about = "Two flows share a bottleneck."
-source = "Nobody 2000"
+source = "Author 2000"
 centre = "mean"
 metric = "goodput"
 claims = "claims.toml"
@@ -74,7 +74,7 @@ labels = { F0 = "{congestion}", F1 = "reno" }
 
 [published]
 file = "published.csv"
-source = "Nobody 2000"
+source = "Author 2000"
 value_column = "mbps"
 relative_to = "capacity"
 group_by = "congestion"
@@ -160,13 +160,13 @@ def write(folder: Path, **changes: str) -> Path:
 
 
 class Silent:
-    """An observer that says nothing."""
+    """An observer that prints nothing."""
 
     def begin(self, progress: Progress) -> None:
-        """Nothing to show."""
+        """Shows nothing."""
 
     def advance(self, progress: Progress) -> None:
-        """Nothing to show."""
+        """Shows nothing."""
 
 
 def execute_quietly(

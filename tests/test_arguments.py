@@ -1,4 +1,4 @@
-"""What Python lets through and the types forbid: it works as meant, or it is one clear sentence."""
+"""Arguments that Python accepts and the types forbid: they work, or the error is one clear sentence."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def scenario() -> anabranch.Scenario:
         ([{"x": np.int64(1)}], "[{ x=1 }]"),
     ],
 )
-def test_numbers_of_numpy_are_numbers(value: Any, text: str) -> None:
+def test_numpy_numbers_are_accepted(value: Any, text: str) -> None:
     assert setting("k", value) == f"k={text}"
 
 
-def test_a_table_with_a_number_of_numpy_runs(scenario: anabranch.Scenario) -> None:
+def test_scenario_table_accepts_numpy_number(scenario: anabranch.Scenario) -> None:
     queue = {"kind": "red", "limit": "50 packets", "max_p": np.float64(0.2)}
     result = anabranch.run(scenario.set("link.bottleneck.queue", queue), seed=np.int64(3))  # type: ignore[arg-type]
     assert result.seed == 3
@@ -59,17 +59,17 @@ def test_invalid_setting_types_are_refused(scenario: anabranch.Scenario, value: 
         ({"check_wire": "no"}, "check_wire is true or false, not 'no'"),
     ],
 )
-def test_arguments_of_another_kind(scenario: anabranch.Scenario, arguments: dict[str, Any], says: str) -> None:
+def test_argument_of_wrong_kind_is_refused(scenario: anabranch.Scenario, arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(anabranch.InputError, match=says):
         anabranch.run(scenario, **arguments)
 
 
-def test_a_scenario_of_another_kind() -> None:
+def test_scenario_of_wrong_kind_is_refused() -> None:
     with pytest.raises(anabranch.InputError, match="read from the name of a file, not from 5"):
         anabranch.run(5)  # type: ignore[arg-type]
 
 
-def test_names_are_loaded_when_they_are_used() -> None:
+def test_names_are_loaded_on_first_use() -> None:
     assert anabranch.__version__ == anabranch.version()
     assert set(anabranch.__all__) <= set(dir(anabranch))
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):

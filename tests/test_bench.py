@@ -33,7 +33,7 @@ def shortened(request: Request, duration: str) -> Request:
     return Request(request.scenario, request.file, (*request.overrides, f'duration="{duration}"'))
 
 
-def test_a_measurement() -> None:
+def test_measurement_adds_up() -> None:
     speed = measure.measure("S2", shortened(measure.scenarios()["S2"], "10 s"), 2)
     assert 5_000 < speed.packets < 9_000
     assert speed.events > speed.packets
@@ -50,7 +50,7 @@ def test_spread_of_costs() -> None:
 
 
 @pytest.mark.slow
-def test_a_store_of_made_up_rows(tmp_path: Path) -> None:
+def test_generated_store_has_all_rows(tmp_path: Path) -> None:
     study = small_study.write(tmp_path / "study")
     found = anabranch("bench", "--store", "10", "--study", str(study), "--json")
     assert (found.returncode, found.stderr) == (0, "")
@@ -74,20 +74,20 @@ def test_generated_rows_differ_and_name_no_real_build(tmp_path: Path) -> None:
     assert max(goodputs) < 1.11 * min(goodputs)
 
 
-def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_compiler_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
     with pytest.raises(InputError, match="needs a C\\+\\+ compiler"):
         ns3.build(tmp_path)
 
 
-def test_no_ns3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_ns3_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/g++")
     monkeypatch.setattr(Path, "is_file", lambda _: False)
     with pytest.raises(InputError, match='install the package "libns3-dev"'):
         ns3.build(tmp_path)
 
 
-def test_a_program_that_breaks_off(tmp_path: Path) -> None:
+def test_failed_program_is_reported(tmp_path: Path) -> None:
     program = tmp_path / "dumbbell"
     program.write_text("#!/bin/sh\necho no luck >&2\nexit 1\n", encoding="utf-8")
     program.chmod(0o755)

@@ -25,7 +25,7 @@ def comparison(goodputs: dict[str, float], singles: tuple[float, float]) -> defa
     return defaults.Comparison(defaults.draw(1, 1), goodputs, singles)
 
 
-def test_a_pair_depends_on_seed_and_number_only() -> None:
+def test_pair_depends_on_seed_and_number_only() -> None:
     assert defaults.draw(1, 7) == defaults.draw(1, 7)
     assert len({defaults.draw(seed, number).seed for seed in range(4) for number in range(1, 5)}) == 16
 
@@ -49,7 +49,7 @@ def test_every_variant_is_a_valid_scenario(protocol: Protocol) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_combinations_have_names_and_keys_of_their_own(protocol: Protocol) -> None:
+def test_combinations_have_distinct_names_and_keys(protocol: Protocol) -> None:
     found = defaults.combinations(protocol)
     assert found[0].name == defaults.DEFAULTS
     assert set(found[0].flow) == {"protocol"}
@@ -70,7 +70,7 @@ def test_shares_and_verdict() -> None:
     assert verdict.worst(1) == [poor]
 
 
-def test_a_silent_pair_counts_as_best() -> None:
+def test_pair_without_data_counts_as_best() -> None:
     silent = comparison({"defaults": 0.0, "neither": 0.0}, (0.0, 0.0))
     assert (silent.share_of_best, silent.share_of_single, silent.is_below_single) == (1.0, 1.0, False)
 
@@ -88,14 +88,14 @@ def test_defaults_reach_the_best_over_a_fixed_sample(protocol: Protocol) -> None
     assert (verdict.near_best, verdict.below_single) == (len(pairs), 0), shown
 
 
-def test_a_pair_is_printed_as_a_scenario() -> None:
+def test_pair_is_printed_as_a_scenario() -> None:
     shown = anabranch("bench", "defaults", "--protocol", "cmt-sctp", "--show", "7")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert 'protocol = "cmt-sctp"' in shown.stdout
     validate(Request(shown.stdout, "pair.toml"))
 
 
-def test_a_missing_protocol_is_a_mistake() -> None:
+def test_missing_protocol_is_refused() -> None:
     refused = anabranch("bench", "defaults", "--pairs", "1")
     assert refused.returncode == 2
     assert "--protocol" in refused.stderr

@@ -51,12 +51,12 @@ def simulated(request: Request) -> Document:
 
 
 def measured(request: Request) -> Document:
-    """Three tenths of the capacity, and six."""
+    """Three tenths of the capacity, and six tenths."""
     return _with_goodputs(request, (0.3, 0.6), KERNEL)
 
 
 def noisy(request: Request) -> Document:
-    """As the double has it, with the noise of the seed, on a machine that kept up."""
+    """The double's values, with the noise of the seed, on a machine that kept up."""
     return {**fake_simulator.simulate(request), "host": KERNEL}
 
 
@@ -109,7 +109,7 @@ def test_every_cell_has_published_simulated_and_kernel(study: Study, tmp_path: P
     assert [unpublished.deviation(*pair) is None for pair in beside.pairs] == [True, True, False]
 
 
-def test_deviations_by_control_and_over_all(study: Study, tmp_path: Path) -> None:
+def test_deviations_are_grouped_by_control(study: Study, tmp_path: Path) -> None:
     beside = _beside(study, tmp_path)
     assert list(beside.groups) == ["reno", "cubic", "All"]
     found = beside.distance(beside.groups["All"], "sim", "published")
@@ -127,7 +127,7 @@ def test_deviations_by_control_and_over_all(study: Study, tmp_path: Path) -> Non
     assert (between.median, between.p90) == pytest.approx((0.2, 0.2))
 
 
-def test_the_table_names_the_publications_own_tables(tmp_path: Path) -> None:
+def test_table_names_tables_of_the_publication(tmp_path: Path) -> None:
     published = "table,capacity,cc,flow,mbps\nA.1,10,reno,0,5\nA.1,10,reno,1,4\nA.2,20,cubic,0,11\nA.2,20,cubic,1,8\n"
     text = small_study.STUDY.replace('value_column = "mbps"', 'value_column = "mbps"\ntable_column = "table"')
     study = load(small_study.write(tmp_path / "study", study=text, published=published))
@@ -151,14 +151,14 @@ def test_missing_cells_are_shown_but_not_counted(study: Study, tmp_path: Path) -
     assert "| 40 | reno | reno | – | – | – | 12.00 | all equal | – | – | – |" in text
 
 
-def test_worlds_with_nothing_in_common_have_no_deviations(study: Study, tmp_path: Path) -> None:
+def test_disjoint_worlds_have_no_deviations(study: Study, tmp_path: Path) -> None:
     beside = _beside(study, tmp_path, effort=dataclasses.replace(study.full, values={"capacity": (40,)}))
     assert beside.groups == {}
     assert beside.distance([], "kernel", "sim") is None
     assert "over the 0 of 12 cells" in _printed(beside)
 
 
-def test_each_world_has_the_interval_of_its_own_repetitions(tmp_path: Path) -> None:
+def test_each_world_has_an_interval(tmp_path: Path) -> None:
     text = small_study.STUDY.replace('centre = "mean"', 'centre = "median"')
     study = load(small_study.write(tmp_path / "study", study=text))
     beside = Beside(
@@ -200,7 +200,7 @@ def test_late_runs_are_marked_but_not_counted(study: Study, tmp_path: Path) -> N
     assert sorted(r["kernel_late"] for r in rows) == ["0"] * 4 + ["3"] * 4
 
 
-def test_without_published_values_the_worlds_stand_alone(tmp_path: Path) -> None:
+def test_worlds_compare_without_published_values(tmp_path: Path) -> None:
     text = (
         small_study.STUDY[: small_study.STUDY.index("[published]")]
         + small_study.STUDY[small_study.STUDY.index("[[figure]]") :]
@@ -208,7 +208,7 @@ def test_without_published_values_the_worlds_stand_alone(tmp_path: Path) -> None
     study = load(small_study.write(tmp_path / "study", study=text))
     beside = _beside(study, tmp_path)
     assert beside.columns == ["sim", "kernel"]
-    # Nothing says what to divide by: the simulated value.
+    # There is no capacity to divide by, so the simulated value is the divisor.
     assert {round(c.deviation("kernel", "sim") or 0.0, 9) for c in beside.cells} == {-0.4, 0.5}
     assert list(beside.groups) == [
         "A study for tests", "Congestion control: reno", "Congestion control: cubic", "All",
@@ -224,7 +224,7 @@ def test_figures_have_both_worlds_in_each_panel(study: Study, tmp_path: Path) ->
     for axes in (reno, cubic):
         drawn = {(str(line.get_marker()), tuple(np.asarray(line.get_ydata()))) for line in axes.lines}
         assert {("o", (5.0, 10.0)), ("o", (4.0, 8.0)), ("x", (3.0, 6.0)), ("x", (6.0, 12.0))} <= drawn
-    # What was late is drawn pale and without a line between.
+    # A late point is pale and joins no line.
     assert {line.get_alpha() for line in reno.lines if line.get_marker() == "x"} == {None}
     pale = [line for line in cubic.lines if line.get_marker() == "x"]
     assert [(line.get_alpha(), line.get_linestyle()) for line in pale] == [(0.35, "None")] * 2
@@ -236,12 +236,12 @@ def test_figures_have_both_worlds_in_each_panel(study: Study, tmp_path: Path) ->
         "simulated",
         "kernel",
         "machine did not keep up",
-        "published: Nobody 2000",
+        "published: Author 2000",
         "Capacity",
     ]
 
 
-def test_bars_become_marks_and_other_kinds_stay_away(study: Study, tmp_path: Path) -> None:
+def test_bars_become_marks_and_other_kinds_are_omitted(study: Study, tmp_path: Path) -> None:
     beside = _beside(study, tmp_path)
     bars = dataclasses.replace(study.figures[0], kind="bar")
     canvas = drawing.draw(bars, beside)
@@ -253,7 +253,7 @@ def test_bars_become_marks_and_other_kinds_stay_away(study: Study, tmp_path: Pat
     assert drawing.draw(dataclasses.replace(bars, where={"capacity": [1]}), beside) is None
 
 
-def test_the_command_finds_both_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_finds_both_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     small_study.write(tmp_path / "mine")
     assert anabranch("study", "run", "mine", "--quick", "--jobs", "1").returncode == 0
@@ -275,7 +275,7 @@ def test_the_command_finds_both_stores(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("worlds", "says"), [("moon", "'moon' is not one of 'sim', 'kernel'"), ("sim,", "''")])
-def test_worlds_that_do_not_exist(worlds: str, says: str) -> None:
+def test_unknown_world_is_refused(worlds: str, says: str) -> None:
     done = anabranch("study", "report", "worlds", "--world", worlds)
     assert done.returncode == 2
     assert says in done.stderr

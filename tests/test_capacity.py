@@ -1,4 +1,4 @@
-"""What flows could have got, against numbers worked by hand."""
+"""Possible rates of flows, compared with results worked by hand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def possible(chosen: anabranch.Scenario, *flows: str) -> float | None:
     return anabranch.run(chosen, seed=1).possible_bps(*flows)
 
 
-def test_a_path_carries_what_its_slowest_link_does() -> None:
+def test_slowest_link_limits_the_path() -> None:
     found = possible(scenario("access S R 100 Mbit/s", "bottleneck R D 20 Mbit/s", flow='protocol = "tcp"'))
     assert found == pytest.approx(20e6)
 
@@ -41,13 +41,13 @@ def test_disjoint_paths_add_up() -> None:
     assert possible(scenario("a S D 20 Mbit/s", "b S D 500 kbit/s"), "F") == pytest.approx(20.5e6)
 
 
-def test_a_link_that_two_paths_share_counts_once() -> None:
+def test_shared_link_counts_once() -> None:
     links = ("left S R 15 Mbit/s", "right S R 8 Mbit/s", "bottleneck R D 20 Mbit/s")
     assert possible(scenario(*links), "F") == pytest.approx(20e6)
     assert possible(scenario(*links[:2], "bottleneck R D 30 Mbit/s"), "F") == pytest.approx(23e6)
 
 
-def test_directions_have_rates_of_their_own() -> None:
+def test_directions_have_separate_rates() -> None:
     text = 'duration = "2 s"\n' + LINK.format(name="dsl", a="D", b="S", rate="16 Mbit/s")
     text += 'reverse = { rate = "1 Mbit/s" }\n[[flow]]\nname = "up"\nfrom = "S"\nto = "D"\nprotocol = "tcp"\n'
     text += '[[flow]]\nname = "down"\nfrom = "D"\nto = "S"\nprotocol = "tcp"\n'
@@ -55,19 +55,19 @@ def test_directions_have_rates_of_their_own() -> None:
     assert [result.possible_bps(*f) for f in (["up"], ["down"], [])] == pytest.approx([1e6, 16e6, 17e6])
 
 
-def test_events_count_for_as_long_as_they_hold_in_the_measured_time() -> None:
+def test_events_count_for_their_share_of_the_run() -> None:
     events = [("1 s", 'rate = "5 Mbit/s"'), ("2500 ms", 'state = "down"'), ("3 s", 'state = "up"')]
     more = "".join(f'[[event]]\nlink = "a"\nat = "{at}"\nset = {{ {what} }}\n' for at, what in events)
-    # 5 Mbit/s from 2 to 4 s but for half a second.
+    # 5 Mbit/s from 2 to 4 s, except for half a second.
     assert possible(scenario("a S D 20 Mbit/s", more=more)) == pytest.approx(5e6 * 1.5 / 2.0)
 
 
-def test_a_link_that_follows_a_trace_has_no_known_rate() -> None:
+def test_link_with_a_trace_has_no_known_rate() -> None:
     example = Path(__file__).parent.parent / "examples" / "cellular-trace.toml"
     assert possible(anabranch.Scenario.from_file(example).set("duration", "7 s")) is None
 
 
-def test_paths_that_cross_one_another() -> None:
+def test_crossing_paths_share_links() -> None:
     links = ["x", "y", "z"]
     document: dict[str, Any] = {
         "warmup_s": 0.0, "duration_s": 1.0,
@@ -82,7 +82,7 @@ def test_paths_that_cross_one_another() -> None:
     assert possible_bps(document, ["F"]) == pytest.approx(3e6)
 
 
-def test_a_flow_from_behind_a_proxy_comes_from_that_one() -> None:
+def test_flow_behind_a_proxy_starts_at_the_proxy() -> None:
     ends = {"a": ("S", "R"), "p": ("R", "P"), "d": ("R", "D")}
     flow = {"name": "F", "from": "S", "to": "D", "through": "P", "direction": "reverse"}
     links = [{"name": n, "direction": "forward", "from": f, "to": t} for n, (f, t) in ends.items()]
@@ -90,7 +90,7 @@ def test_a_flow_from_behind_a_proxy_comes_from_that_one() -> None:
     assert found == (("p", False), ("a", False))
 
 
-def test_without_the_scenario_nothing_is_known() -> None:
+def test_capacity_needs_the_scenario() -> None:
     assert possible_bps({"flows": []}, []) is None
 
 

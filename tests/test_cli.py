@@ -1,4 +1,4 @@
-"""Output of the command line; every mistake is one clear sentence with status 2."""
+"""Output of the command line; every error is one clear sentence with status 2."""
 
 from __future__ import annotations
 
@@ -87,15 +87,15 @@ MISTAKES = [
     bad("results in a file", "study", "run", "mine", "--quick", "--results", "file", says="choose another folder"),
     bad("report of nothing", "study", "report", "mine", says='holds no runs yet; start with "anabranch study run"'),
     bad("not a store", "study", "report", "mine", "--quick", "--results", "notastore", says="is not a store of runs"),
-    bad("resume of what is no store", "study", "run", "mine", "--quick", "--resume", "--results", "notastore",
+    bad("resume from a folder without a store", "study", "run", "mine", "--quick", "--resume", "--results", "notastore",
         says="is not a store of runs"),
-    bad("bench against nobody", "bench", "--against", "ns2", says="'ns2' is not 'ns3'"),
+    bad("bench against an unknown simulator", "bench", "--against", "ns2", says="'ns2' is not 'ns3'"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("command", "says"), MISTAKES)
 @pytest.mark.usefixtures("folder")
-def test_a_mistake_is_one_sentence(command: tuple[str, ...], says: str) -> None:
+def test_mistake_is_one_sentence(command: tuple[str, ...], says: str) -> None:
     done = anabranch(*command)
     assert done.returncode == 2, done.stderr
     assert says in done.stderr
@@ -105,7 +105,7 @@ def test_a_mistake_is_one_sentence(command: tuple[str, ...], says: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_results_in_a_folder_that_cannot_be_written(folder: Path) -> None:
+def test_unwritable_result_folder_is_reported(folder: Path) -> None:
     (folder / "empty").chmod(stat.S_IRUSR | stat.S_IXUSR)
     done = anabranch("study", "run", "mine", "--quick", "--results", "empty")
     assert done.returncode == 2
@@ -124,7 +124,7 @@ def test_output_onto_a_full_disk_is_one_sentence(command: tuple[str, ...]) -> No
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_file_onto_a_full_disk_has_the_same_status() -> None:
+def test_file_onto_a_full_disk_has_the_same_status() -> None:
     for option, sentence in [("--pcap", "cannot write the capture"), ("--plot", "cannot be written")]:
         target = Path("full.png")
         target.symlink_to("/dev/full")
@@ -135,7 +135,7 @@ def test_a_file_onto_a_full_disk_has_the_same_status() -> None:
         target.unlink()
 
 
-def test_an_interrupted_run_leaves_no_half_of_a_capture(folder: Path) -> None:
+def test_interrupted_run_leaves_no_partial_capture(folder: Path) -> None:
     def interrupt(_: float) -> None:
         assert (folder / "half.pcapng").exists()
         raise KeyboardInterrupt
@@ -150,13 +150,13 @@ def test_an_interrupted_run_leaves_no_half_of_a_capture(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_coupled_control_on_one_path_is_a_sentence() -> None:
+def test_coupled_control_on_one_path_is_explained() -> None:
     done = anabranch("run", "scenario.toml", "--set", "flow.F0.protocol=tcp", "--set", "flow.F0.congestion=lia")
     assert (done.returncode, done.stderr) == (0, "")
     assert '"F0" is tcp, which sends over one path: lia couples nothing there' in done.stdout
 
 
-def test_ctrl_c_held_back_by_the_launcher_is_one_line() -> None:
+def test_ctrl_c_during_launch_prints_one_line() -> None:
     def hold_back() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         os.kill(os.getpid(), signal.SIGINT)
@@ -167,7 +167,7 @@ def test_ctrl_c_held_back_by_the_launcher_is_one_line() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "anabranch: interrupted\n")
 
 
-def test_the_launcher_is_interrupted_quietly_at_any_moment() -> None:
+def test_launcher_interrupt_prints_no_traceback() -> None:
     launcher = Path(sys.executable).with_name("anabranch")
     if not launcher.is_file() or "--block-signal" not in launcher.read_text(encoding="utf-8"):
         pytest.skip("this launcher is the usual one, which leaves the first moments to the interpreter")
@@ -178,12 +178,12 @@ def test_the_launcher_is_interrupted_quietly_at_any_moment() -> None:
             command.wait(moments.uniform(0.0, 0.3))
         command.send_signal(signal.SIGINT)
         said = command.communicate()[1].decode()
-        # Before the launcher has done anything a signal ends it as it ends any program.
+        # Until the launcher has installed its handler, a signal ends it as it ends any program.
         assert (command.returncode, said) in {(130, "anabranch: interrupted\n"), (-signal.SIGINT, ""), (0, "")}
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 2**64])
-def test_seeds_that_do_not_fit_are_refused_before_the_run(folder: Path, seed: int) -> None:
+def test_too_large_seed_is_refused_before_the_run(folder: Path, seed: int) -> None:
     with pytest.raises(InputError, match=f"a seed is a whole number from 0 to {2**63 - 1}, not {seed}"):
         anabranch_run(folder / "scenario.toml", seed=seed, trace=folder / "traces")
     assert not (folder / "traces").exists()
@@ -195,21 +195,21 @@ def test_help_of_reports_names_the_repeated_runs() -> None:
     assert "figures of windows are not stored: those runs are simulated again" in text
 
 
-def test_a_table_for_people(folder: Path) -> None:
+def test_run_prints_a_table(folder: Path) -> None:
     done = anabranch("run", str(folder / "scenario.toml"), "--seed", "5")
     assert done.returncode == 0, done.stderr
     for part in ("Two flows", "F0", "F1", "bottleneck", "Jain's index", "seed 5", "digest"):
         assert part in done.stdout
 
 
-def test_json_for_programs(folder: Path) -> None:
+def test_run_prints_json(folder: Path) -> None:
     done = anabranch("run", str(folder / "scenario.toml"), "--json", "--set", "flow.F0.congestion=cubic")
     document = json.loads(done.stdout)
     assert [f["congestion"] for f in document["flows"]] == ["cubic", "reno"]
     assert document["version"] == simulator.version()
 
 
-def test_lists_and_schema() -> None:
+def test_lists_and_schema_are_printed() -> None:
     for kind in anabranch("list").stdout.split():
         shown = anabranch("list", kind).stdout
         assert [line.split()[0] for line in shown.splitlines()] == [name for name, _ in simulator.entries(kind)]
@@ -240,11 +240,11 @@ def test_ctrl_c_while_loading_prints_one_line() -> None:
 
 
 @pytest.mark.parametrize("option", ["-V", "--version"])
-def test_version(option: str) -> None:
+def test_version_is_printed(option: str) -> None:
     assert anabranch(option).stdout == f"anabranch {simulator.version()}\n"
 
 
-def test_a_study_from_run_to_resumed_report(folder: Path) -> None:
+def test_study_runs_resumes_and_reports(folder: Path) -> None:
     arguments = ("study", "run", "mine", "--quick", "--jobs", "2")
     done = anabranch(*arguments)
     assert done.returncode == 0, done.stderr
@@ -270,7 +270,7 @@ def test_a_study_from_run_to_resumed_report(folder: Path) -> None:
     assert anabranch("study", "report", "mine", "--quick").returncode == 0
 
 
-def test_same_digests_with_one_and_eight_workers(folder: Path) -> None:
+def test_worker_count_does_not_change_digests(folder: Path) -> None:
     digests = []
     for jobs in ("1", "8"):
         done = anabranch("study", "run", "mine", "--quick", "--jobs", jobs, "--results", f"jobs{jobs}")

@@ -1,4 +1,4 @@
-"""Studies on Dask: the same report as with processes of this machine, whatever dies on the way."""
+"""Studies on Dask: the report equals that of local processes, also when workers or the scheduler die."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plan(folder: Path, results: Path, place: str, backend: Backend = fake_simula
 
 
 def report(chosen: Plan) -> dict[str, bytes]:
-    """What a report consists of that does not hold how long runs took."""
+    """The parts of a report that do not depend on the duration of runs."""
     with read(chosen.folder) as store:
         write_all(Analysis(chosen.study, chosen.effort, store.records), chosen)
     names = ["report.md", "points.csv", *(f"figures/{f.name}.svg" for f in chosen.study.figures if f.kind != "windows")]
@@ -65,15 +65,15 @@ def workers_find_the_doubles_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_a_local_cluster_gives_the_report_of_local_processes(folder: Path, tmp_path: Path) -> None:
+def test_local_cluster_gives_the_local_report(folder: Path, tmp_path: Path) -> None:
     here, there = plan(folder, tmp_path / "here", ""), plan(folder, tmp_path / "there", "dask")
     assert run(here).finished == run(there).finished == 12
     assert report(there) == report(here)
     assert run(there, resume=True).reused == 12
 
 
-def test_an_interrupt_while_workers_start_leaves_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dask fails with a traceback where they die then."""
+def test_interrupt_during_start_spares_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that die during start make Dask fail with a traceback."""
     asked = "import signal; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
 
     def start(**_: object) -> str:
@@ -87,9 +87,7 @@ def test_an_interrupt_while_workers_start_leaves_them_alone(monkeypatch: pytest.
 
 
 @pytest.mark.slow
-def test_a_run_that_kills_its_workers_costs_itself_only(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_that_kills_workers_fails_alone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = plan(folder, tmp_path / "results", "dask", fake_simulator.dying_on_one)
     monkeypatch.setenv("FAKE_VICTIM", str(chosen.study.runs(chosen.effort)[5].seed))
     with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
@@ -98,7 +96,7 @@ def test_a_run_that_kills_its_workers_costs_itself_only(
     assert "its workers died" in outcome.failures[0]
 
 
-# ---- a cluster that others started
+# ---- a cluster that the test started before the study
 
 
 def free_port() -> int:
@@ -108,7 +106,7 @@ def free_port() -> int:
 
 
 class Machines:
-    """A scheduler and workers as processes of their own, as if they were machines."""
+    """A scheduler and workers as separate processes, as if on separate machines."""
 
     def __init__(self) -> None:
         self.address = f"tcp://127.0.0.1:{free_port()}"
@@ -129,7 +127,7 @@ class Machines:
         victim.wait()
 
     def restart_scheduler(self) -> None:
-        """Kill the scheduler and start another one at its place; the workers end without it and are started again."""
+        """Kill the scheduler and start another one at its address; the workers end without it and are restarted."""
         self.scheduler.kill()
         self.scheduler.wait()
         for worker in self.workers:
@@ -165,7 +163,7 @@ def machines(
 
 
 class Disasters(small_study.Silent):
-    """An observer that has something happen after so many runs."""
+    """An observer that calls a function after a number of runs."""
 
     def __init__(self, machines: Machines, after: dict[int, str]) -> None:
         self._machines = machines
@@ -183,7 +181,7 @@ class Disasters(small_study.Silent):
 
 
 @pytest.mark.slow
-def test_workers_and_the_scheduler_may_die(folder: Path, tmp_path: Path, machines: Machines) -> None:
+def test_study_survives_worker_and_scheduler_death(folder: Path, tmp_path: Path, machines: Machines) -> None:
     here = plan(folder, tmp_path / "here", "", fake_simulator.slow)
     there = plan(folder, tmp_path / "there", machines.address, fake_simulator.slow)
     machines.add_worker()
@@ -195,7 +193,7 @@ def test_workers_and_the_scheduler_may_die(folder: Path, tmp_path: Path, machine
     assert report(there) == report(here)
 
 
-def test_nobody_at_an_address_is_one_sentence_and_leaves_earlier_runs_where_they_are(
+def test_unreachable_scheduler_keeps_earlier_runs(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(plan(folder, tmp_path / "results", ""))
@@ -207,14 +205,14 @@ def test_nobody_at_an_address_is_one_sentence_and_leaves_earlier_runs_where_they
 
 
 @pytest.mark.slow
-def test_an_interrupt_while_a_scheduler_is_waited_for_ends_at_once(folder: Path, tmp_path: Path) -> None:
+def test_interrupt_ends_the_wait_for_a_scheduler(folder: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = ("--results", str(tmp_path / "results"), "--on", f"tcp://127.0.0.1:{silent.getsockname()[1]}")
         command = subprocess.Popen(
             [sys.executable, "-m", "anabranch", "study", "run", str(folder), *place], stderr=subprocess.PIPE, text=True
         )
         try:
-            # Dask knocks, and waits for a greeting.
+            # Dask connects and waits for a greeting.
             silent.settimeout(300)
             with silent.accept()[0]:
                 command.send_signal(signal.SIGINT)
@@ -224,7 +222,7 @@ def test_an_interrupt_while_a_scheduler_is_waited_for_ends_at_once(folder: Path,
     assert (command.returncode, said.strip()) == (130, "anabranch: interrupted")
 
 
-def test_a_server_of_another_kind_is_one_sentence(folder: Path, tmp_path: Path) -> None:
+def test_foreign_server_is_one_sentence(folder: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         talker = threading.Thread(target=lambda: server.accept()[0].sendall(b"SSH-2.0-OpenSSH_9.0\r\n"))
         talker.start()
@@ -234,7 +232,7 @@ def test_a_server_of_another_kind_is_one_sentence(folder: Path, tmp_path: Path) 
         talker.join()
 
 
-def test_a_scheduler_with_certificates_is_not_asked_without_any(folder: Path, tmp_path: Path) -> None:
+def test_tls_scheduler_needs_certificates(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="needs certificates, and Dask's configuration names none"):
         run(plan(folder, tmp_path / "results", "tls://127.0.0.1:9"))
     missing = dict.fromkeys(("ca-file", "client.key", "client.cert"), str(tmp_path / "none.pem"))
@@ -246,7 +244,7 @@ def test_a_scheduler_with_certificates_is_not_asked_without_any(folder: Path, tm
 
 
 @pytest.mark.slow
-def test_a_scheduler_without_workers_is_waited_at_aloud(
+def test_wait_for_workers_is_reported(
     folder: Path, tmp_path: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cluster, "_LONELY_S", 0.0)
@@ -260,7 +258,7 @@ def test_a_scheduler_without_workers_is_waited_at_aloud(
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_does_not_come_back_ends_the_study(
+def test_lost_scheduler_ends_the_study(
     folder: Path, tmp_path: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "_PATIENCE_S", 1.0)
@@ -276,10 +274,10 @@ def test_a_scheduler_that_does_not_come_back_ends_the_study(
         assert store.records
 
 
-# ---- what is asked of workers and places
+# ---- checks of workers and places
 
 
-def test_a_worker_of_another_build_is_refused() -> None:
+def test_worker_of_another_build_is_refused() -> None:
     request = Request(small_study.SCENARIO, "s.toml", ("duration=3 s",), 1)
     build = (simulator.version(), simulator.build_fingerprint())
     assert cluster.run_here(simulator.simulate, request, build).document is not None
@@ -289,7 +287,7 @@ def test_a_worker_of_another_build_is_refused() -> None:
         assert "install the same wheel on both" in str(refused.mistake)
 
 
-def test_an_unknown_place_and_a_missing_package_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_place_and_missing_package_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match='there is no place "mars"'):
         pool.check_place("mars")
     for address in (
@@ -312,7 +310,7 @@ def test_an_unknown_place_and_a_missing_package_are_one_sentence(monkeypatch: py
         pool.check_place("dask")
 
 
-def test_mistakes_at_the_command_line(tmp_path: Path) -> None:
+def test_wrong_cluster_options_are_refused(tmp_path: Path) -> None:
     study = str(small_study.write(tmp_path / "study"))
     unknown = anabranch("study", "run", study, "--on", "mars", "--results", str(tmp_path / "r"))
     assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
@@ -331,7 +329,7 @@ echo "Submitted batch job $!"
 
 
 def slurm(folder: Path, submit: str) -> str:
-    """A PATH with a Slurm that submits so."""
+    """A PATH with a Slurm whose `sbatch` behaves in this way."""
     folder.mkdir()
     for name, text in (("sbatch", submit), ("scancel", "#!/bin/sh\nkill $1\n")):
         (folder / name).write_text(text, encoding="utf-8")
@@ -339,7 +337,7 @@ def slurm(folder: Path, submit: str) -> str:
     return os.pathsep.join([str(folder), os.environ["PATH"]])
 
 
-def test_a_job_that_slurm_refuses_is_one_sentence(
+def test_job_refused_by_slurm_is_one_sentence(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     refusal = "#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n"
@@ -350,7 +348,7 @@ def test_a_job_that_slurm_refuses_is_one_sentence(
 
 
 @pytest.mark.slow
-def test_jobs_of_slurm(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_jobs_run_the_study(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pids = tmp_path / "pids"
     monkeypatch.setenv("PATH", slurm(tmp_path / "bin", SBATCH.format(pids=pids)))
     monkeypatch.chdir(tmp_path)

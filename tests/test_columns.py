@@ -1,4 +1,4 @@
-"""Rows gathered as columns are the frame that polars makes of them, in memory and beyond."""
+"""Rows gathered as columns equal polars' own frame, in memory and beyond it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_tables_with_equal_keys_stay_distinct() -> None:
     assert_same(columns_of(rows), frame_of([{**flatten(s), **flatten(o, "own_")} for s, o in rows]))
 
 
-def test_frames_beyond_memory_are_those_within(tmp_path: Path) -> None:
+def test_frames_on_disk_equal_those_in_memory(tmp_path: Path) -> None:
     found = [
         pl.DataFrame({"a": [1, 2], "nothing": [None, None]}),
         pl.DataFrame({"b": ["x"], "a": [0.5], "list": [["y"]]}),
@@ -76,7 +76,7 @@ def test_frames_beyond_memory_are_those_within(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path, count: int) -> None:
+def test_full_disk_is_an_os_error(tmp_path: Path, count: int) -> None:
     parts = Parts(tmp_path, "part")
     for _ in range(count):
         parts.add(pl.DataFrame({"a": [1, 2]}))
@@ -84,7 +84,7 @@ def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path, count: int) -> No
         parts.write(Path("/dev/full"))
 
 
-def test_tables_of_many_runs_are_those_of_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_count_does_not_change_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = load(small_study.write(tmp_path / "study"))
     results = tmp_path / "results"
     small_study.execute_quietly(study, results, fake_simulator.sometimes_recovering)
@@ -124,6 +124,6 @@ def test_each_document_is_read_once_for_a_report(tmp_path: Path, monkeypatch: py
     frames.write(analysis, results)
     assert [c.ours for c in analysis.comparisons]
     assert (count, analysis.overloaded, analysis.silences) == (12, 0, [])
-    # Whoever stops on the way has no values yet, and none twice.
+    # An aborted reader has no values yet, and later each value once.
     next(iter(apart.records()))
     assert apart.comparisons == analysis.comparisons

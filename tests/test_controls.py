@@ -1,4 +1,4 @@
-"""Coupled congestion controls in the kernel: `anabranch cc`, and scenarios that ask for one."""
+"""Coupled congestion controls in the kernel: `anabranch cc`, and scenarios that use one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _missing() -> str | None:
         if not finding["there"]:
             return f"no {finding['what']} here; {finding['remedy']}"
     if any(loader.kernel_name(name) in Kernel.read().controls for name in loader.loadable()):
-        return "somebody has loaded controls, which stay as they are"
+        return "controls were loaded before the test and stay loaded"
     return None
 
 
@@ -83,7 +83,7 @@ loads = pytest.mark.skipif(_LACKING is not None, reason=_LACKING or "")
 
 @pytest.fixture
 def unloaded() -> Iterator[None]:
-    """Whatever a test loads is unloaded afterwards."""
+    """Unloads all controls that a test loaded."""
     yield
     if loader.loaded():
         done = anabranch("cc", "unload")
@@ -223,7 +223,7 @@ def test_exchanged_controls_leave_nothing_loaded(tmp_path: Path) -> None:
     connections, joins = int(said[0]), int(said[1])
     assert connections > times
     assert joins > times
-    # The kernel frees the last ones when their connections are over, and waits a little before.
+    # The kernel frees the last ones after their connections have ended, with a short delay.
     deadline = monotonic() + 90
     while any(_in_kernel()[kind] > count for kind, count in before.items()) and monotonic() < deadline:
         sleep(0.5)
@@ -244,7 +244,7 @@ def test_missing_loader_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.skipif(sys.platform != "linux", reason="controls are loaded into Linux")
 @pytest.mark.parametrize("name", ["nothing", "plain", ""])
-def test_a_name_of_no_program_is_one_sentence(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_program_name_is_one_sentence(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plain").write_text("no program", encoding="utf-8")
     monkeypatch.setenv("ANABRANCH_CC", str(tmp_path / name))
     done = anabranch("cc", "list")

@@ -1,4 +1,4 @@
-"""Study files are read completely, and every mistake is reported with its file, line and remedy."""
+"""Study files are read completely, and every error is reported with its file, line and remedy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _points(folder: Path) -> list[Point]:
     return study.points(study.full)
 
 
-def test_the_grid_is_read(tmp_path: Path) -> None:
+def test_study_grid_is_read(tmp_path: Path) -> None:
     study = load(small_study.write(tmp_path / "study"))
     assert len(study.points(study.full)) == 4
     assert len(study.runs(study.full)) == 12
@@ -53,7 +53,7 @@ def test_real_time_worlds_may_have_other_forms(tmp_path: Path) -> None:
     assert [run.point.values["capacity"] for run in runs] == [10] * 4
 
 
-def test_some_points_are_repeated_more_often(tmp_path: Path) -> None:
+def test_points_may_have_more_repetitions(tmp_path: Path) -> None:
     more = '[[full.more]]\nexperiment = "pair"\nwhere = { capacity = 20, congestion = "cubic" }\nrepetitions = 8\n\n'
     text = small_study.STUDY.replace("[quick]", more + "[quick]", 1)
     study = load(small_study.write(tmp_path, study=text))
@@ -157,7 +157,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("right", "wrong", "message"), MISTAKES, ids=[m[1] or m[0] + " missing" for m in MISTAKES])
-def test_mistakes_in_a_study(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+def test_wrong_study_is_reported(tmp_path: Path, right: str, wrong: str, message: str) -> None:
     assert right in small_study.STUDY
     folder = small_study.write(tmp_path / "study", study=small_study.STUDY.replace(right, wrong, 1))
     with pytest.raises(InputError) as caught:
@@ -207,14 +207,14 @@ CLAIM_MISTAKES = [
 
 
 @pytest.mark.parametrize(("right", "wrong", "message"), CLAIM_MISTAKES, ids=[m[2] for m in CLAIM_MISTAKES])
-def test_mistakes_in_claims(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+def test_wrong_claim_definition_is_reported(tmp_path: Path, right: str, wrong: str, message: str) -> None:
     folder = small_study.write(tmp_path / "study", claims=small_study.CLAIMS.replace(right, wrong, 1))
     with pytest.raises(InputError) as caught:
         load(folder)
     assert message in str(caught.value)
 
 
-def test_labels_of_paths_and_links(tmp_path: Path) -> None:
+def test_paths_and_links_have_labels(tmp_path: Path) -> None:
     labels = '"F0/A" = "Path A", "bottleneck/forward" = "{capacity}" }'
     text = small_study.STUDY.replace('F1 = "reno" }', labels)
     assert load(small_study.write(tmp_path / "study", study=text)).experiments["pair"].labels["F0/A"] == "Path A"
@@ -236,7 +236,7 @@ where = { capacity = 10 }
         ("capacity = 10", "cap = 10", '"cap" is no parameter of experiment "pair"'),
     ],
 )
-def test_mistakes_in_groups_of_published_values(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+def test_wrong_published_group_is_reported(tmp_path: Path, right: str, wrong: str, message: str) -> None:
     assert load(small_study.write(tmp_path / "fine", study=small_study.STUDY + GROUP)).published
     folder = small_study.write(tmp_path / "study", study=small_study.STUDY + GROUP.replace(right, wrong))
     with pytest.raises(InputError) as caught:
@@ -255,7 +255,7 @@ over = ["capacity", "congestion", "rounds"]
 """
 
 
-def test_an_ambiguous_counterpart(tmp_path: Path) -> None:
+def test_ambiguous_counterpart_is_refused(tmp_path: Path) -> None:
     study = small_study.STUDY.replace('x = "capacity"', 'experiment = "pair"\nx = "capacity"') + TWO_GRIDS
     claims = """
 [[claim]]
@@ -273,7 +273,7 @@ against = { experiment = "other" }
     assert load(small_study.write(tmp_path / "study", study=study, claims=fixed)).claims
 
 
-def test_two_figures_of_one_name(tmp_path: Path) -> None:
+def test_duplicate_figure_name_is_refused(tmp_path: Path) -> None:
     text = small_study.STUDY + small_study.WINDOWS.replace('"windows"', '"goodput"', 1)
     with pytest.raises(InputError, match='there is another figure "goodput"'):
         load(small_study.write(tmp_path / "study", study=text))
@@ -285,7 +285,7 @@ def test_figure_over_foreign_parameter_is_refused(tmp_path: Path) -> None:
         load(small_study.write(tmp_path / "study", study=text))
 
 
-def test_a_published_value_of_nothing(tmp_path: Path) -> None:
+def test_published_value_without_point_is_refused(tmp_path: Path) -> None:
     published = small_study.PUBLISHED.replace("0,11", "0,0")
     load(small_study.write(tmp_path / "fine", published=published))
     study = small_study.STUDY.replace('relative_to = "capacity"\n', "")
@@ -298,13 +298,13 @@ def test_a_published_value_of_nothing(tmp_path: Path) -> None:
         load(small_study.write(tmp_path / "zero", study=text))
 
 
-def test_a_scenario_that_is_not_toml(tmp_path: Path) -> None:
+def test_template_that_is_not_toml_is_refused(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study", scenario="title = Two flows\n")
     with pytest.raises(InputError, match=r"scenario.toml:1: not TOML"):
         load(folder)
 
 
-def test_a_template_per_value(tmp_path: Path) -> None:
+def test_each_value_may_have_a_template(tmp_path: Path) -> None:
     text = small_study.STUDY.replace('scenario = "scenario.toml"', 'scenario = "scenario-{capacity}.toml"')
     folder = small_study.write(tmp_path / "study", study=text)
     with pytest.raises(InputError, match=r'the scenario "scenario-10.toml" cannot be read'):
@@ -314,13 +314,13 @@ def test_a_template_per_value(tmp_path: Path) -> None:
     assert {p.scenario for p in _points(folder)} == {"scenario-10.toml", "scenario-20.toml"}
 
 
-def test_a_published_value_that_is_no_number(tmp_path: Path) -> None:
+def test_published_value_must_be_a_number(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study", published=small_study.PUBLISHED.replace("0,11", "0,much"))
     with pytest.raises(InputError, match=r'published.csv:4: "much" in column "mbps" is not a number'):
         load(folder)
 
 
-def test_a_folder_without_a_study(tmp_path: Path) -> None:
+def test_folder_without_a_study_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r'holds no "study.toml"'):
         load(tmp_path)
 
@@ -335,7 +335,7 @@ def test_studies_are_found_by_name_folder_and_file(tmp_path: Path) -> None:
         find("lugowski-red")
 
 
-def test_lines_of_keys_in_nested_arrays() -> None:
+def test_nested_keys_have_line_numbers() -> None:
     text = "a = 1\n[[f]]\nx = 1\n[[f.r]]\ny = 1\n[[f]]\nx = 2\n[[f.r]]\ny = 2\n[[f.r]]\ny = 3\n"
     assert line_of(text, ("a",)) == 1
     assert line_of(text, ("f", 0, "x")) == 3

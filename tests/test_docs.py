@@ -84,12 +84,12 @@ def test_lab_notes_name_their_source() -> None:
 
 
 def sources() -> list[Path]:
-    """All files under version control that may name a document, except for the records of changes."""
+    """All files under version control that may name a document, except for records of changes."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
     kinds = (".rs", ".py", ".toml", ".md", ".h", ".c", "Makefile")
-    # Changing a template of a study makes stored runs stale, so its comments keep the old name.
+    # A changed template makes stored runs stale, so comments in templates keep the old name.
     left_out = ("CHANGELOG.md", "lugowski2017-bottleneck/two-flows.toml", "lugowski2017-bottleneck/three-flows.toml")
     return [ROOT / f for f in listed.stdout.split("\0") if f.endswith(kinds) and not f.endswith(left_out)]
 
@@ -125,7 +125,7 @@ def words_of(call: str) -> list[str]:
     lexer.commenters = ""
     try:
         return list(lexer)
-    except ValueError:  # a quotation that the call is only a part of
+    except ValueError:  # the call is only a part of a quotation
         return call.rstrip("\"'").split()
 
 
@@ -240,7 +240,7 @@ def test_readme_commands_on_studies_are_accepted(in_folder: Path) -> None:
     assert anabranch(*commands[-1]).returncode == 2  # nothing has been run in this folder
 
 
-def test_readme_python(in_folder: Path) -> None:
+def test_readme_python_runs(in_folder: Path) -> None:
     (code,) = blocks("README.md", "python")
     exec(compile(code, "README.md", "exec"), {})
 

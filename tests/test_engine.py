@@ -56,7 +56,7 @@ def analyse(folder: Path, results: Path) -> Analysis:
 
 
 def start(folder: Path, results: Path, marks: Path, seconds: str = "0.1", jobs: int = 2) -> subprocess.Popen[str]:
-    """Run the study in a process of its own that can be killed; every begun run leaves a mark."""
+    """Run the study in a separate process that the test can kill; every started run writes a marker file."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
@@ -88,7 +88,7 @@ def wait_until(happened: Callable[[], bool]) -> None:
 
 
 def children(process: subprocess.Popen[str]) -> list[int]:
-    """The processes that a process has started and that run."""
+    """The live child processes of a process."""
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
@@ -100,7 +100,7 @@ def children(process: subprocess.Popen[str]) -> list[int]:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """Kill a process, and wait until those that it has started have ended by themselves."""
+    """Kill a process, and wait until its children have ended without a signal from the test."""
     workers = children(process)
     assert workers
     process.kill()
@@ -108,7 +108,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     wait_until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
 
 
-def test_all_runs_are_done_and_reported(tmp_path: Path) -> None:
+def test_study_runs_and_reports_all_points(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study")
     study = load(folder)
     outcome = small_study.execute_quietly(study, tmp_path / "results", fake_simulator.simulate, jobs=2)
@@ -117,7 +117,7 @@ def test_all_runs_are_done_and_reported(tmp_path: Path) -> None:
     assert (len(analysis.runs), analysis.missing, analysis.stale) == (12, 0, 0)
 
 
-def test_one_worker_and_eight_give_the_same_tables(tmp_path: Path) -> None:
+def test_worker_count_does_not_change_the_report(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study")
     study = load(folder)
     tables = []
@@ -141,7 +141,7 @@ def test_rows_are_runs_times_flows_times_paths(tmp_path: Path) -> None:
             "flow_goodput_bps", "path_name", "path_srtt_mean_s"} <= set(frame.columns)  # fmt: skip
 
 
-def test_killed_in_the_middle_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
+def test_killed_study_resumes_without_loss(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study")
     results, marks = tmp_path / "results", tmp_path / "marks"
     process = start(folder, results, marks)
@@ -161,7 +161,7 @@ def test_killed_in_the_middle_nothing_is_lost_or_repeated(tmp_path: Path) -> Non
 
 
 class Hesitating:
-    """A pool whose second run takes long after the first has ended."""
+    """A pool whose second run ends long after the first one."""
 
     width = 1
 
@@ -185,9 +185,7 @@ class Hesitating:
     def close(self) -> None: ...
 
 
-def test_a_run_is_on_disk_a_moment_after_it_ended_whatever_the_next_one_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ended_run_is_on_disk_while_the_next_one_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     saved: list[float] = []
     flushed: list[tuple[float, int]] = []
@@ -228,21 +226,21 @@ def test_interrupt_lets_begun_runs_finish(tmp_path: Path) -> None:
     assert int(finished) == finished_lines(results) == len(marks.read_text().split()) < 12
 
 
-def test_an_interrupt_of_one_worker_waits_for_one_run(tmp_path: Path) -> None:
+def test_interrupt_of_one_worker_waits_for_one_run(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study")
     results, marks = tmp_path / "results", tmp_path / "marks"
     process = start(folder, results, marks, "2", jobs=1)
     wait_until(lambda: marks.is_file() and bool(marks.read_text()))
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=300)
-    # One was under way, and another waited beside the worker.
+    # One was running, and another one was queued for the worker.
     assert (output.split(), marks.read_text().count("\n")) == (["0", "1", "True"], 1)
 
 
-def test_an_interrupt_at_a_terminal_reaches_workers_that_start(tmp_path: Path) -> None:
+def test_terminal_interrupt_stops_starting_workers(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study")
     process = start(folder, tmp_path / "results", tmp_path / "marks", jobs=8)
-    # Its session has the workers and nobody else, from before they have loaded anything.
+    # The new session holds only the study and its workers, from before they import anything.
     wait_until(lambda: len(children(process)) > 4)
     os.killpg(process.pid, signal.SIGINT)
     output, said = process.communicate(timeout=300)
@@ -250,7 +248,7 @@ def test_an_interrupt_at_a_terminal_reaches_workers_that_start(tmp_path: Path) -
     assert said == "\nanabranch: interrupted; the runs under way may finish, Ctrl-C again ends at once\n"
 
 
-def test_a_study_that_is_terminated_leaves_nothing_and_says_nothing(tmp_path: Path) -> None:
+def test_terminated_study_leaves_no_process_or_output(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study")
     results, marks = tmp_path / "results", tmp_path / "marks"
     process = start(folder, results, marks, "600")
@@ -262,7 +260,7 @@ def test_a_study_that_is_terminated_leaves_nothing_and_says_nothing(tmp_path: Pa
     wait_until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
 
 
-def test_a_second_interrupt_ends_at_once_and_says_so(tmp_path: Path) -> None:
+def test_second_interrupt_ends_at_once_with_a_message(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study")
     results, marks = tmp_path / "results", tmp_path / "marks"
     process = start(folder, results, marks, "60")
@@ -279,7 +277,7 @@ def test_a_second_interrupt_ends_at_once_and_says_so(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_full_disk_is_no_mistake_and_names_the_file(tmp_path: Path) -> None:
+def test_full_disk_message_names_the_file(tmp_path: Path) -> None:
     study = load(small_study.write(tmp_path / "study"))
     results = tmp_path / "results"
     small_study.execute_quietly(study, results, fake_simulator.simulate)
@@ -293,7 +291,7 @@ def test_a_full_disk_is_no_mistake_and_names_the_file(tmp_path: Path) -> None:
         (results / name).unlink()
 
 
-def test_resume_after_a_changed_study_runs_what_changed(tmp_path: Path) -> None:
+def test_resume_runs_the_changed_points(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study")
     results = tmp_path / "results"
     small_study.execute_quietly(load(folder), results, fake_simulator.simulate)
@@ -324,7 +322,7 @@ def test_without_resume_earlier_runs_are_moved_aside(tmp_path: Path) -> None:
     assert (results / "runs.earlier-1.jsonl").is_file()
 
 
-def test_runs_that_break_off_are_named_and_the_others_kept(tmp_path: Path) -> None:
+def test_failed_runs_are_named_and_the_others_kept(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study")
     outcome = small_study.execute_quietly(load(folder), tmp_path / "results", fake_simulator.broken, jobs=2)
     assert outcome.finished + len(outcome.failures) == 12
@@ -333,7 +331,7 @@ def test_runs_that_break_off_are_named_and_the_others_kept(tmp_path: Path) -> No
     assert "RuntimeError: out of luck" in outcome.failures[0]
 
 
-def test_a_mistake_in_the_scenario_is_found_before_anything_is_touched(tmp_path: Path) -> None:
+def test_invalid_scenario_is_refused_before_any_change(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study")
     results = tmp_path / "results"
     small_study.execute_quietly(load(folder), results, fake_simulator.simulate)
@@ -345,14 +343,14 @@ def test_a_mistake_in_the_scenario_is_found_before_anything_is_touched(tmp_path:
     assert (results / FILE).read_bytes() == before
 
 
-def test_a_mistake_that_only_the_run_finds_ends_the_study(tmp_path: Path) -> None:
+def test_mistake_found_by_a_run_ends_the_study(tmp_path: Path) -> None:
     study = load(small_study.write(tmp_path / "study", study=small_study.STUDY.replace("[10, 20]", "[-10, 20]")))
     plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1", check=lambda _: None)
     with pytest.raises(InputError, match="a rate cannot be negative"):
         execute(plan, small_study.Silent(), resume=False)
 
 
-def test_nothing_to_run_is_a_mistake(tmp_path: Path) -> None:
+def test_empty_selection_is_refused(tmp_path: Path) -> None:
     text = small_study.STUDY.replace("labels = {", "quick = { capacity = [] }\nlabels = {", 1)
     study = load(small_study.write(tmp_path / "study", study=text))
     plan = Plan(study, study.quick, tmp_path / "results", fake_simulator.simulate, "b1")
@@ -360,7 +358,7 @@ def test_nothing_to_run_is_a_mistake(tmp_path: Path) -> None:
         execute(plan, small_study.Silent(), resume=False)
 
 
-def test_a_second_run_leaves_the_runs_of_the_first_alone(tmp_path: Path) -> None:
+def test_second_run_keeps_the_runs_of_the_first(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study")
     results = tmp_path / "results"
     small_study.execute_quietly(load(folder), results, fake_simulator.simulate)
@@ -371,7 +369,7 @@ def test_a_second_run_leaves_the_runs_of_the_first_alone(tmp_path: Path) -> None
     assert (results / FILE).read_bytes() == before
 
 
-def test_a_dying_worker_is_reported(tmp_path: Path) -> None:
+def test_dying_worker_is_reported(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study")
     with pytest.raises(RunFailed, match=r"a worker process died.*--resume"):
         small_study.execute_quietly(load(folder), tmp_path / "results", fake_simulator.dying)

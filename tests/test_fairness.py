@@ -1,4 +1,4 @@
-"""Fair allocations: against hand results, against brute force, and with the paths of real scenarios."""
+"""Fair allocations: against results by hand, against brute force, and with the paths of real scenarios."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rates(name: str, chosen: Network) -> list[float]:
     return list(ALLOCATIONS[name](chosen).values())
 
 
-def test_the_chain_of_figure_6_1() -> None:
+def test_chain_of_figure_6_1_matches() -> None:
     # alpha is F0's own; beta and gamma are halved.
     assert rates("link-subflow", CHAIN) == pytest.approx([18, 12, 6])
     assert rates("link-flow", CHAIN) == pytest.approx([18, 12, 6])
@@ -45,14 +45,14 @@ def test_the_chain_of_figure_6_1() -> None:
         assert rates(name, CHAIN) == pytest.approx([12, 12, 12]), name
 
 
-def test_the_ring_of_figure_6_2() -> None:
+def test_ring_of_figure_6_2_matches() -> None:
     # Three subflows on each link: 4 by either path.
     assert rates("link-subflow", RING) == pytest.approx([8, 8, 8])
     for name in ("network", "max-min", "proportional"):
         assert rates(name, RING) == pytest.approx([12, 12, 12]), name
 
 
-def test_the_drawback_of_figure_6_3() -> None:
+def test_drawback_of_figure_6_3_matches() -> None:
     assert rates("link-subflow", DRAWBACK) == pytest.approx([8, 8, 4])
     assert sum(rates("link-subflow", DRAWBACK)) == pytest.approx(20)
     assert rates("link-flow", DRAWBACK) == pytest.approx([6, 6, 6])
@@ -60,12 +60,12 @@ def test_the_drawback_of_figure_6_3() -> None:
     assert rates("network", DRAWBACK) == pytest.approx([8, 8, 8])
     assert not is_feasible(DRAWBACK, ALLOCATIONS["network"](DRAWBACK))
     assert rates("max-min", DRAWBACK) == pytest.approx([6, 6, 6])
-    # S, which takes from both, gets half as much: 1/S = 1/M1 + 1/M2, and M1 + S = 12.
+    # S, which uses both links, gets half as much: 1/S = 1/M1 + 1/M2, and M1 + S = 12.
     assert rates("proportional", DRAWBACK) == pytest.approx([8, 8, 4])
 
 
 @pytest.mark.parametrize("beta", [5, 10, 20, 40, 100])
-def test_the_half_bottleneck(beta: float) -> None:
+def test_half_bottleneck_matches(beta: float) -> None:
     half = network({"F0": ["a", "b"], "F1": ["b"]}, a=20, b=beta)
     # Equations 6.19 and 6.20.
     assert rates("link-flow", half) == pytest.approx([20 + beta / 2, beta / 2])
@@ -81,13 +81,13 @@ def test_subflows_count_by_subflow_only() -> None:
         assert rates(name, shared) == pytest.approx([5, 5]), name
 
 
-def test_a_long_flow_beside_two_short_ones() -> None:
+def test_long_flow_shares_with_two_short_ones() -> None:
     line = network({"long": ["a+b"], "A": ["a"], "B": ["b"]}, a=3, b=3)
     assert rates("max-min", line) == pytest.approx([1.5, 1.5, 1.5])
     assert rates("proportional", line) == pytest.approx([1, 2, 2])
 
 
-def test_what_cannot_hold_flows_back_together_makes_no_competitors() -> None:
+def test_flows_without_a_common_limit_do_not_compete() -> None:
     apart = network({"A": ["wide+a"], "B": ["wide+b"], "C": ["b"]}, wide=100, a=10, b=20)
     assert competitors(apart) == [["A"], ["B", "C"]]
     assert rates("network", apart) == pytest.approx([10, 10, 10])
@@ -95,7 +95,7 @@ def test_what_cannot_hold_flows_back_together_makes_no_competitors() -> None:
     assert competitors(narrow) == [["A", "B", "C"]]
 
 
-def test_a_flow_without_a_way_gets_nothing() -> None:
+def test_flow_without_a_path_gets_nothing() -> None:
     down = network({"A": ["a"], "B": ["b"], "C": ["b"]}, a=0, b=8)
     for name in ALLOCATIONS:
         assert rates(name, down) == pytest.approx([0, 4, 4]), name
@@ -103,13 +103,13 @@ def test_a_flow_without_a_way_gets_nothing() -> None:
     assert not is_feasible(down, {"A": 1})
 
 
-def test_rates_of_very_different_sizes() -> None:
+def test_rates_may_differ_by_orders_of_magnitude() -> None:
     uneven = network({"A": ["a+s", "b"], "B": ["s", "b"], "C": ["b"]}, a=1e9, b=3e5, s=5e7)
     assert rates("max-min", uneven) == pytest.approx([25e6, 25e6, 3e5], rel=1e-6)
     assert rates("proportional", uneven) == pytest.approx([25e6, 25e6, 3e5], rel=1e-6)
 
 
-def test_a_flow_has_the_paths_to_its_proxy() -> None:
+def test_flow_has_the_paths_to_its_proxy() -> None:
     links = ["a S R 20 Mbit/s", "b S R 10 Mbit/s", "p R P 50 Mbit/s", "d R D 5 Mbit/s"]
     straight = anabranch.fair(scenario(links, ["F S P mptcp"]))
     through = anabranch.fair(scenario(links, ["F S D mptcp"]).set("flow.F.through", "P"))
@@ -118,11 +118,11 @@ def test_a_flow_has_the_paths_to_its_proxy() -> None:
     assert through.alone_bps["F"] == pytest.approx(5e6)  # of the TCP connection behind the proxy
 
 
-# ---- brute force: every corner of what is possible
+# ---- brute force: every corner of the feasible region
 
 
 def corners(sides: Any, bounds: Any) -> Any:
-    """All x at which as many of `sides @ x <= bounds` as x has numbers hold exactly, and the others hold."""
+    """All x that meet as many bounds of `sides @ x <= bounds` exactly as x has numbers, and also meet the others."""
     chosen = np.array(list(itertools.combinations(range(len(sides)), sides.shape[1])))
     matrices = sides[chosen]
     regular = np.abs(np.linalg.det(matrices)) > 0.5  # of zeros and ones, so that it is a whole number
@@ -131,7 +131,7 @@ def corners(sides: Any, bounds: Any) -> Any:
 
 
 class Possible:
-    """What a network can carry, as inequalities."""
+    """The capacity limits of a network as inequalities."""
 
     def __init__(self, chosen: Network) -> None:
         columns = [(flow, path) for flow, paths in chosen.paths.items() for path in dict.fromkeys(paths)]
@@ -155,7 +155,7 @@ def random_network(draw: random.Random) -> Network:
 
 
 @pytest.mark.slow
-def test_against_brute_force_on_random_networks() -> None:
+def test_allocations_match_brute_force() -> None:
     draw = random.Random(6)
     reached = 0
     for _ in range(1000):
@@ -167,10 +167,10 @@ def test_against_brute_force_on_random_networks() -> None:
         for name in ("link-subflow", "link-flow", "max-min", "proportional"):
             assert is_feasible(chosen, dict(zip(flows, found[name], strict=True))), (name, chosen)
         for flow, rate in enumerate(found["max-min"]):
-            # By definition: no flow can have more while those that have no more than it keep what they have.
+            # By definition: a flow's rate can grow only at the cost of a flow whose rate is not larger.
             others = {g: r * (1 - 1e-7) for g, r in enumerate(found["max-min"]) if g != flow and r <= rate * (1 + 1e-7)}
             assert float(possible.totals(others)[:, flow].max()) == pytest.approx(rate, rel=1e-5), (flow, chosen)
-        # By definition: no corner has a larger sum of changes relative to it, and so no mix of corners has.
+        # By definition: no corner, and so no mix of corners, has a larger sum of relative changes.
         assert float((totals / found["proportional"]).sum(axis=1).max()) <= len(flows) * (1 + 1e-6), chosen
         if is_feasible(chosen, dict(zip(flows, found["network"], strict=True))):
             reached += 1
@@ -211,7 +211,7 @@ SHARED = [
 @pytest.mark.parametrize(
     ("protocol", "subflows", "share"), [("mptcp", 4, 0.8), ("cmt-sctp", 2, 2 / 3), ("sctp", 1, 0.5), ("tcp", 1, 0.5)]
 )
-def test_paths_are_those_that_the_protocol_uses(protocol: str, subflows: int, share: float) -> None:
+def test_protocol_selects_the_paths(protocol: str, subflows: int, share: float) -> None:
     found = anabranch.fair(scenario(SHARED, [f"F0 S0 D0 {protocol}", "F1 S1 D1 tcp"]))
     assert found.subflows == {"F0": subflows, "F1": 1}
     assert found.allocations["link-subflow"]["F0"] == pytest.approx(share * 10e6)
@@ -222,7 +222,7 @@ def test_paths_are_those_that_the_protocol_uses(protocol: str, subflows: int, sh
     assert all(found.feasible.values())
 
 
-def test_neither_loss_nor_a_late_start_nor_an_end_hides_a_path() -> None:
+def test_lossy_and_late_links_keep_their_paths() -> None:
     flows = ["F0 S0 D0 mptcp"]
     late = 'start = "30 s"\nstop = "31 s"\nworkload = { kind = "file", size = "1 kB" }\n'
     chosen = scenario(SHARED, flows, late).set("link.r4.loss", {"model": "bernoulli", "rate": 0.9})
@@ -239,20 +239,20 @@ def test_backups_carry_nothing() -> None:
     assert one.alone_bps["F"] == pytest.approx(10e6)
 
 
-def test_events_count_for_as_long_as_they_hold() -> None:
+def test_events_count_for_their_duration() -> None:
     more = '[[event]]\nlink = "alpha"\nat = "25 s"\nset = { state = "down" }\n'
     found = anabranch.fair(scenario(SHARED, ["F0 S0 D0 mptcp", "F1 S1 D1 tcp"], more))
-    # For 5 of the 20 s that are measured.
+    # For 5 of the measured 20 s.
     assert found.allocations["max-min"] == pytest.approx({"F0": 1.25e6, "F1": 1.25e6})
 
 
-def test_a_link_that_is_down_at_first_has_its_path() -> None:
+def test_link_that_starts_down_has_its_path() -> None:
     more = '[[event]]\nlink = "b"\nat = "30 s"\nset = { state = "up" }\n'
     chosen = scenario(["a S D 10 Mbit/s", "b S D 4 Mbit/s"], ["F S D mptcp"], more).set("link.b.state", "down")
     assert anabranch.fair(chosen).alone_bps["F"] == pytest.approx(12e6)
 
 
-def test_what_shares_with_nobody_is_left_out(tmp_path: Path) -> None:
+def test_flow_without_competitors_is_omitted(tmp_path: Path) -> None:
     more = 'workload = { kind = "rate", rate = "1 Mbit/s" }\n'
     chosen = scenario(["a S D 10 Mbit/s"], ["F S D tcp", "U S D udp"], more)
     found = anabranch.fair(chosen)
@@ -264,7 +264,7 @@ def test_what_shares_with_nobody_is_left_out(tmp_path: Path) -> None:
         anabranch.fair(scenario(["a S D 10 Mbit/s"], ["U S D udp"], more))
 
 
-def test_a_flow_that_opens_no_path_gets_nothing_and_that_is_said(tmp_path: Path) -> None:
+def test_flow_without_open_path_is_reported(tmp_path: Path) -> None:
     wrong = '[[host]]\nname = "S"\ndefault_route = "b"\n'
     chosen = scenario(["a S D 10 Mbit/s", "b S R 10 Mbit/s"], ["F S D tcp", "G S D tcp"])
     lost = anabranch.Scenario.from_toml(chosen.text + wrong).set("flow.G.initial_path", "a")
@@ -275,13 +275,13 @@ def test_a_flow_that_opens_no_path_gets_nothing_and_that_is_said(tmp_path: Path)
     assert "G opens no path" not in said.stdout
 
 
-def test_a_link_that_follows_a_trace_has_nothing_to_share() -> None:
+def test_link_with_a_trace_is_refused() -> None:
     traced = command("examples", "cellular-trace").stdout.strip()
     with pytest.raises(anabranch.InputError, match="follows a trace"):
         anabranch.fair(anabranch.Scenario.from_file(traced))
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_fair_command_prints_shares(tmp_path: Path) -> None:
     file = tmp_path / "drawback.toml"
     chosen = scenario(SHARED, ["F0 S0 D0 mptcp", "F1 S1 D1 tcp"])
     file.write_text(chosen.text, encoding="utf-8")
@@ -296,7 +296,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert command("fair", str(file), "--plot", str(tmp_path / "fair.txt")).returncode == 2
 
 
-def test_what_cannot_be_carried_is_said(tmp_path: Path) -> None:
+def test_infeasible_allocation_is_reported(tmp_path: Path) -> None:
     access = ["a A R1", "x X R1", "y R2 Y", "p P R2", "q R3 Q", "c R3 C"]
     links = ["first R1 R2 3 Mbit/s", "second R2 R3 3 Mbit/s", *(f"{link} 1 Gbit/s" for link in access)]
     chosen = scenario(links, ["long A C tcp", "F1 X Y tcp", "F2 P Q tcp"])

@@ -1,4 +1,4 @@
-"""Figures as they are drawn: what is in them, that legends fit and say everything, and that text stays text."""
+"""Drawn figures: their contents are complete, legends fit and name everything, and text stays text."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def drawn(analysis: Analysis, name: str = "other") -> Canvas:
 
 
 @pytest.mark.parametrize("most", [30.0, 3_000.0, 3_000_000.0])
-def test_numbers_of_a_logarithmic_axis_are_plain_and_do_not_touch(tmp_path: Path, most: float) -> None:
+def test_logarithmic_axis_has_plain_separate_numbers(tmp_path: Path, most: float) -> None:
     canvas = drawn(analysed(tmp_path, KINDS.format(kind="lines", more='x = "capacity"\nlog_x = true')))
     for line in canvas.axes[0].lines:
         line.set_xdata(np.geomspace(3.0, most, len(np.atleast_1d(line.get_xdata()))))
@@ -86,7 +86,7 @@ def test_bars_are_as_high_as_the_centres(tmp_path: Path) -> None:
         assert [t.get_text() for t in axes.get_xticklabels()] == ["10", "20"]
 
 
-def test_a_box_shows_the_runs_and_not_their_centre(tmp_path: Path) -> None:
+def test_box_shows_single_runs(tmp_path: Path) -> None:
     found = analysed(tmp_path, KINDS.format(kind="box", more='x = "capacity"\nsubjects = ["F0"]'))
     axes = drawn(found).axes[0]
     point = found.points()[0]
@@ -95,7 +95,7 @@ def test_a_box_shows_the_runs_and_not_their_centre(tmp_path: Path) -> None:
     assert (box[:, 1].min(), box[:, 1].max()) == pytest.approx(np.quantile(samples, [0.25, 0.75]))
 
 
-def test_a_distribution_rises_to_one_over_the_runs(tmp_path: Path) -> None:
+def test_distribution_rises_to_one(tmp_path: Path) -> None:
     found = analysed(tmp_path, KINDS.format(kind="cdf", more='where = { capacity = 10 }\nsubjects = ["F0"]'))
     axes = drawn(found).axes[0]
     (line,) = axes.lines
@@ -106,7 +106,7 @@ def test_a_distribution_rises_to_one_over_the_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lines", "bar", "box", "cdf"])
-def test_a_figure_for_one_column_of_a_page(tmp_path: Path, kind: str) -> None:
+def test_figure_fits_one_column_of_a_page(tmp_path: Path, kind: str) -> None:
     x = "" if kind == "cdf" else 'x = "capacity"'
     found = analysed(tmp_path, KINDS.format(kind=kind, more=f'{x}\nwidth = "column"'))
     canvas = drawn(found)
@@ -119,12 +119,12 @@ def test_text_stays_text(tmp_path: Path) -> None:
     files = style.save(drawn(found, "goodput"), tmp_path, "goodput")
     assert [f.suffix for f in files] == [".png", ".svg", ".pdf"]
     texts = {node.text for node in ET.parse(files[1]).iter("{http://www.w3.org/2000/svg}text")}
-    assert {"Goodput of two flows", "Capacity [Mbit/s]", "published: Nobody 2000"} <= texts
+    assert {"Goodput of two flows", "Capacity [Mbit/s]", "published: Author 2000"} <= texts
     assert files[2].read_bytes().startswith(b"%PDF-")
 
 
 def same(request: Request) -> Document:
-    """The double with two flows that get the same."""
+    """The double with two flows that get the same rate."""
     document = fake_simulator.simulate(request)
     return {**document, "flows": [{**document["flows"][0], "name": name} for name in ("F0", "F1")]}
 
@@ -141,7 +141,7 @@ def test_equal_lines_do_not_hide_each_other(tmp_path: Path) -> None:
     assert second.get_markersize() < first.get_markersize()
 
 
-def test_windows_of_a_world_without_buffers_have_no_row_for_them(tmp_path: Path) -> None:
+def test_world_without_buffers_has_no_row_for_them(tmp_path: Path) -> None:
     rows = ["0.0,F0,a>b,1000,,40,500", "1.0,F0,a>b,2000,1500,40,900"]
     head = "time_s,flow,path,cwnd_bytes,ssthresh_bytes,srtt_us,outstanding_bytes"
     (tmp_path / "paths.csv").write_text("\n".join([head, *rows]))
@@ -152,7 +152,7 @@ def test_windows_of_a_world_without_buffers_have_no_row_for_them(tmp_path: Path)
 
 
 def traces(paths: dict[tuple[str, str], float]) -> windows.Curves:
-    """Traces in which each path has as much in flight as given, all the time."""
+    """Traces in which each path constantly has the given amount in flight."""
     times = [i / 10 for i in range(100)]
     rows = [
         {"time_s": t, "flow": flow, "path": path, "cwnd_bytes": 20000.0, "ssthresh_bytes": 10000.0,
@@ -183,13 +183,13 @@ def test_legends_of_windows_fit_and_name_every_colour(points: int) -> None:
     assert labels[:3] == ["F0, path left>bottleneck", "F0, path right>bottleneck", "F1, path B"]
 
 
-def test_a_dead_subflow_takes_no_colour() -> None:
+def test_dead_subflow_takes_no_colour() -> None:
     canvas = windows.draw(LAYOUT, [("one", traces(PATHS))])
     flights = canvas.axes[1].lines
     assert [line.get_color() for line in flights] == list(style.COLOURS[:3])
 
 
-def test_equal_windows_have_markers_of_their_own_in_places_of_their_own() -> None:
+def test_equal_windows_have_distinct_markers() -> None:
     canvas = windows.draw(LAYOUT, [("one", traces(PATHS))])
     flights = canvas.axes[1].lines
     assert len({str(line.get_marker()) for line in flights}) == 3
@@ -220,14 +220,14 @@ factor = 0.9
 """
 
 
-def test_what_is_fair_is_a_reference_line(tmp_path: Path) -> None:
+def test_fair_rate_is_a_reference_line(tmp_path: Path) -> None:
     canvas = drawn(analysed(tmp_path, FAIR.format(metric="goodput")), "fair")
     for axes in canvas.axes:
         heights = [list(np.asarray(line.get_ydata())) for line in axes.lines]
         assert [pytest.approx(4.5), pytest.approx(9.0)] in heights  # 0.9 of the half of 10 and of 20 Mbit/s
 
 
-def test_what_is_fair_is_drawn_beside_rates_only(tmp_path: Path) -> None:
+def test_only_rates_have_a_fair_reference_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match='in Mbit/s, which "deviation" is not'):
         analysed(tmp_path, FAIR.format(metric="deviation"))
 
@@ -266,7 +266,7 @@ def cells(canvas: Canvas) -> list[list[float]]:
     return np.asarray(canvas.axes[0].images[0].get_array()).tolist()  # type: ignore[no-any-return]
 
 
-def test_a_cell_of_a_heat_map_is_the_centre_of_its_point(tmp_path: Path) -> None:
+def test_heat_map_cell_shows_the_centre(tmp_path: Path) -> None:
     found = analysed(tmp_path, HEAT.format(more='subjects = ["F0"]'))
     canvas = heated(found)
     centres = {(p.values["congestion"], p.values["capacity"]): found.centre(p, "goodput", "F0") for p in found.points()}
@@ -279,7 +279,7 @@ def test_a_cell_of_a_heat_map_is_the_centre_of_its_point(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("together", "fold"), [("smallest", min), ("largest", max), ("mean", np.mean)])
-def test_what_a_heat_map_leaves_open_is_taken_together(tmp_path: Path, together: str, fold: Any) -> None:
+def test_heat_map_merges_subjects(tmp_path: Path, together: str, fold: Any) -> None:
     found = analysed(tmp_path, HEAT.format(more=f'together = "{together}"\nlog_colour = true'))
     expected = [
         [
@@ -295,7 +295,7 @@ def test_what_a_heat_map_leaves_open_is_taken_together(tmp_path: Path, together:
     assert meaning == ("Goodput [Mbit/s]" if together == "mean" else f"Goodput [Mbit/s], {together}")
 
 
-def test_a_heat_map_needs_two_axes(tmp_path: Path) -> None:
+def test_heat_map_needs_two_axes(tmp_path: Path) -> None:
     with pytest.raises(InputError, match='"y"'):
         analysed(tmp_path, HEAT.format(more="").replace('y = "congestion"', ""))
 
@@ -336,7 +336,7 @@ def test_series_with_several_subjects_needs_together(tmp_path: Path, kind: str) 
     drawn(found)
 
 
-def test_points_that_no_axis_tells_apart_are_refused(tmp_path: Path) -> None:
+def test_points_with_equal_axis_values_are_refused(tmp_path: Path) -> None:
     text = KINDS.format(kind="lines", more='x = "capacity"').replace('columns = "congestion"\n', "")
     assert 'shows points that differ in "congestion"' in figure_error(tmp_path, text)
     load(small_study.write(tmp_path / "one", study=small_study.STUDY + text + 'where = { congestion = "reno" }\n'))

@@ -1,6 +1,7 @@
-"""Every figure of every study of the package, from made-up values: no text overlaps or leaves the page.
+"""Every figure of every study of the package, from generated values: no text overlaps or leaves the page.
 
-Names, numbers of panels, series and ticks are those of the full form of the study; only the values are made up.
+Names, numbers of panels, series and ticks are those of the full form of the study; only the values are generated.
+
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
     from anabranch.study.figures import Figure, Reference
     from anabranch.sweep import Point
 
-_SLACK = 1.0  # pixels by which the boxes of two texts may overlap: boxes are wider than what is drawn in them
+_SLACK = 1.0  # Pixels by which the boxes of two texts may overlap: a box is wider than its visible text.
 _MAX_INCHES = 14.0
 
 
 class MadeUp(Analysis):
-    """An analysis whose values come of a hash, as if everything had been run."""
+    """An analysis whose values are computed from a hash, as if all runs had ended."""
 
     def __init__(self, study: Study, effort: Effort) -> None:
         super().__init__(study, effort, {})
@@ -52,7 +53,7 @@ class MadeUp(Analysis):
         return 0
 
     def height(self, reference: Reference, point: Point) -> float:
-        """Fair rates are made up too: to work them out takes long."""
+        """Fair rates are generated too, because their computation is slow."""
         return 7.5 if reference.allocation else super().height(reference, point)
 
     def samples(self, point: Point, metric: str) -> dict[str, list[float]]:
@@ -122,7 +123,7 @@ def texts(canvas: Canvas) -> Iterator[Text]:
 
 
 def faults(canvas: Canvas) -> list[str]:
-    """What is wrong with the texts of a figure."""
+    """Errors in the placement of a figure's texts."""
     canvas.draw_without_rendering()
     canvas.draw_without_rendering()
     drawn = list(texts(canvas))
@@ -144,7 +145,7 @@ def faults(canvas: Canvas) -> list[str]:
 
 
 @pytest.mark.parametrize("name", shipped())
-def test_text_of_a_figure_neither_overlaps_nor_leaves_the_page(name: str) -> None:
+def test_figure_texts_do_not_overlap_or_leave_the_page(name: str) -> None:
     study = load(shipped()[name])
     analysis = MadeUp(study, study.full)
     found = []

@@ -1,4 +1,4 @@
-"""From flows to the settings of kernels, without any kernel."""
+"""The kernels' settings that follow from flows; no kernel is used."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_unsupported_kernel_settings_are_named(kernel: Kernel, overrides: tuple[
         (('link.two.state="down"',), "begins by being up"),
     ],
 )
-def test_settings_that_netem_lacks_are_refused(overrides: tuple[str, ...], says: str) -> None:
+def test_settings_unknown_to_netem_are_refused(overrides: tuple[str, ...], says: str) -> None:
     scenario = layout(*overrides)["scenario"]
     with pytest.raises(InputError, match=f"{says}.*; use --links emulator"):
         netem.check(scenario)
@@ -165,7 +165,7 @@ def test_root_with_user_environment_is_not_rootless(monkeypatch: pytest.MonkeyPa
         ('direction = "reverse"\nset = { state = "down" }', "both ways"),
     ],
 )
-def test_events_that_netem_lacks_are_refused(event: str, says: str) -> None:
+def test_events_unknown_to_netem_are_refused(event: str, says: str) -> None:
     text = f'{TEXT}[[event]]\nat = "1 s"\nlink = "one"\n{event}\n'
     with pytest.raises(InputError, match=says):
         netem.check(layout(text=text)["scenario"])
@@ -208,7 +208,7 @@ def test_too_many_addresses_for_path_manager_refused() -> None:
         settings(layout(text=TEXT + links))
 
 
-def test_a_kernel_that_refuses_a_parameter_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_error_for_a_parameter_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: str, __: str) -> None:
         raise PermissionError(1, "Operation not permitted")
 
@@ -270,20 +270,20 @@ def test_scenario_routes_go_to_the_main_table() -> None:
     assert (bare["A"].main, bare["A"].policy_routing) == (found["A"].main, False)
 
 
-def test_middleboxes_are_the_simulator_s() -> None:
+def test_middleboxes_are_those_of_the_simulator() -> None:
     text = f'{CROSSED}[[middlebox]]\nnode = "R"\ndoes = {{ kind = "strip-options" }}\n'
     with pytest.raises(InputError, match=r'node "R" is a middlebox, .* use --world sim'):
         settings(layout(text=text))
 
 
-def test_disjoint_pairs_need_the_main_table_that_makes_them() -> None:
+def test_disjoint_pairs_need_the_main_table() -> None:
     with pytest.raises(InputError, match=r'"F": the kernel makes disjoint pairs by the main table of host "A"'):
         settings(layout('flow.F.paths="disjoint"', text=CROSSED))
     pairs = CROSSED.replace('"west", "one"', '"east", "one"')
     assert settings(layout('flow.F.paths="disjoint"', text=pairs))["A"].policy_routing
 
 
-def test_no_two_hosts_get_one_namespace() -> None:
+def test_hosts_have_distinct_namespaces() -> None:
     long = "a" * 60
     text = TEXT.replace('"A"', '"host1"').replace('"B"', f'"{long}"')
     bed = Testbed(Request(text, "s.toml"), "t")

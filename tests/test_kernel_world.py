@@ -1,4 +1,4 @@
-"""The kernel's world: scenarios over Linux's own protocols, testbeds, and what they leave behind (nothing)."""
+"""The kernel's world: scenarios over Linux's own protocols, testbeds, and complete removal afterwards."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _left_behind() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
-    """Whatever a test does, nothing of a testbed is there afterwards whose process is gone."""
+    """Checks that each test removed all parts of testbeds whose process has ended."""
     yield
     assert _left_behind() == []
 
@@ -89,13 +89,13 @@ def mptcp() -> bool:
     return Path("/proc/sys/net/mptcp/enabled").exists()
 
 
-def test_tcp_fills_its_link_and_the_result_says_where_it_was(scenario: str, tmp_path: Path) -> None:
+def test_tcp_fills_its_link_and_the_result_names_the_host(scenario: str, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     document = measured(scenario, trace=trace)
     (flow,) = document["flows"]
     assert document["world"] == "kernel"
     assert document["digest"] is None
-    # A busy machine makes it less; nothing makes it more than the link carries.
+    # A busy machine lowers the rate; it never exceeds the link's rate.
     assert 3e6 < flow["goodput_bps"] < 6e6
     assert (flow["congestion"], flow["state"], flow["fallback"]) == ("reno", "open", False)
     (path,) = flow["paths"]
@@ -112,14 +112,14 @@ def test_tcp_fills_its_link_and_the_result_says_where_it_was(scenario: str, tmp_
 
 
 @pytest.mark.parametrize(("asked", "taken"), [("two", "two"), ('["one"]', "one")])
-def test_a_connection_takes_the_path_that_it_is_given(scenario: str, asked: str, taken: str) -> None:
+def test_connection_takes_the_configured_path(scenario: str, asked: str, taken: str) -> None:
     (flow,) = measured(scenario, f"flow.F.initial_path={asked}", 'duration="2 s"')["flows"]
     assert [path["links"] for path in flow["paths"]] == [[taken]]
     assert flow["delivered_bytes"] > 100_000
 
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
-def test_multipath_tcp_survives_a_path_that_goes_and_comes_back(scenario: str) -> None:
+def test_multipath_tcp_survives_an_outage(scenario: str) -> None:
     with Path(scenario).open("a", encoding="utf-8") as file:
         file.write(
             '[[event]]\nat = "1.5 s"\nlink = "one"\nset = { state = "down" }\n'
@@ -128,7 +128,7 @@ def test_multipath_tcp_survives_a_path_that_goes_and_comes_back(scenario: str) -
     document = measured(scenario, "flow.F.protocol=mptcp", "flow.F.congestion=reno", 'duration="5 s"')
     (flow,) = document["flows"]
     assert flow["fallback"] is False
-    # That nothing is lost or changed is checked on the way.
+    # The meter itself checks that no byte is lost or changed.
     assert flow["delivered_bytes"] > 1_000_000
     used = {path["name"] for path in flow["paths"] if path["goodput_bps"] > 1e5}
     assert used >= {"one", "two"}
@@ -150,7 +150,7 @@ rate = "50 Mbit/s"
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
 @pytest.mark.parametrize("pairs", [[["one", "east"], ["two", "west"]], [["two", "west"], ["one", "east"]]])
-def test_disjoint_paths_are_the_pairs_and_no_others(tmp_path: Path, pairs: list[list[str]]) -> None:
+def test_disjoint_paths_are_exactly_the_pairs(tmp_path: Path, pairs: list[list[str]]) -> None:
     file = tmp_path / "pairs.toml"
     ends = f'"mptcp"\npaths = "disjoint"\ninitial_path = {json.dumps(pairs[0])}'
     text = SCENARIO.replace('between = ["A", "B"]', 'between = ["A", "R"]').replace('"tcp"', ends)
@@ -169,7 +169,7 @@ def test_disjoint_paths_are_the_pairs_and_no_others(tmp_path: Path, pairs: list[
         ('[[host]]\nname = "A"\ndefault_route = "two"\npolicy_routing = false\n', "two", {"two"}),
     ],
 )
-def test_the_routing_tables_of_a_host_are_the_kernel_s(tmp_path: Path, table: str, first: str, carry: set[str]) -> None:
+def test_kernel_gets_the_routing_tables_of_a_host(tmp_path: Path, table: str, first: str, carry: set[str]) -> None:
     text = SCENARIO.replace('between = ["A", "B"]', 'between = ["A", "R"]').replace(
         '"tcp"', '"mptcp"\npaths = "fullmesh"'
     )
@@ -178,7 +178,7 @@ def test_the_routing_tables_of_a_host_are_the_kernel_s(tmp_path: Path, table: st
     document = measured(str(file), 'duration="2 s"')
     (flow,) = document["flows"]
     assert flow["paths"][0]["links"][0] == first
-    # Most of what a link carries towards the receiver is data: acknowledgements go the other way.
+    # Towards the receiver a link carries mostly data; acknowledgements go the other way.
     busy = {
         link["name"]
         for link in document["links"]
@@ -205,7 +205,7 @@ rate = "50 Mbit/s"
 
 @pytest.fixture
 def proxied(tmp_path: Path) -> str:
-    """The scenario with a router between, and a proxy and the receiving host behind it."""
+    """The scenario with a router in between, and a proxy with the receiving host behind it."""
     if PROXY.find() is None:
         pytest.skip(f"{PROXY.name} is not installed")
     file = tmp_path / "proxied.toml"
@@ -216,7 +216,7 @@ def proxied(tmp_path: Path) -> str:
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
 @pytest.mark.parametrize(("direction", "least"), [("forward", 4e6), ("reverse", 4e6)])
-def test_a_proxy_takes_a_flow_over_both_paths_and_hands_it_on(proxied: str, direction: str, least: float) -> None:
+def test_proxy_forwards_a_flow_from_both_paths(proxied: str, direction: str, least: float) -> None:
     document = measured(proxied, f"flow.F.direction={direction}", 'duration="5 s"')
     (flow,) = document["flows"]
     assert (flow["from"], flow["through"], flow["to"], flow["fallback"]) == ("A", "P", "B", False)
@@ -230,16 +230,16 @@ def test_a_proxy_takes_a_flow_over_both_paths_and_hands_it_on(proxied: str, dire
         assert carried["P", "R"] > 1_000_000
 
 
-def test_the_simulator_has_proxies_too(proxied: str) -> None:
+def test_simulator_supports_proxies(proxied: str) -> None:
     (flow,) = run(Scenario.from_file(proxied)).document["flows"]
     assert (flow["from"], flow["through"], flow["to"], flow["fallback"]) == ("A", "P", "B", False)
     assert {path["links"][0] for path in flow["paths"]} == {"one", "two"}
-    # Of the whole run: what came out of order before the measurement began may be delivered in it.
+    # Counted over the whole run: data that arrived out of order before the measurement may be delivered during it.
     assert 6e6 < flow["delivered_bytes"] * 8 / 3 < 10e6
 
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
-def test_a_proxied_file_arrives_whole_and_questions_are_answered(proxied: str) -> None:
+def test_proxied_files_and_requests_complete(proxied: str) -> None:
     (flow,) = measured(proxied, 'flow.F.workload={ kind = "file", size = "300 kB" }', 'duration="4 s"')["flows"]
     assert (flow["state"], flow["delivered_bytes"]) == ("closed", 300_000)
     asks = 'flow.F.workload={ kind = "request-response", response = "3 kB", think = "5 ms" }'
@@ -247,7 +247,7 @@ def test_a_proxied_file_arrives_whole_and_questions_are_answered(proxied: str) -
     assert flow["answers"] > 5
 
 
-def test_a_proxy_that_is_not_installed_is_said_before_anything_runs(
+def test_missing_proxy_is_reported_before_the_run(
     proxied: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PROXY.override, str(tmp_path / "nothing"))
@@ -256,7 +256,7 @@ def test_a_proxy_that_is_not_installed_is_said_before_anything_runs(
     assert "which is no program that can be run" in done.stderr
 
 
-def test_a_file_arrives_whole_and_messages_and_datagrams_have_an_age(scenario: str) -> None:
+def test_file_completes_and_messages_have_an_age(scenario: str) -> None:
     with Path(scenario).open("a", encoding="utf-8") as file:
         file.write(
             '[[flow]]\nname = "file"\nfrom = "B"\nto = "A"\nprotocol = "tcp"\ncongestion = "cubic"\n'
@@ -276,7 +276,7 @@ def test_a_file_arrives_whole_and_messages_and_datagrams_have_an_age(scenario: s
     assert flows["datagrams"]["congestion"] is None
 
 
-def test_data_goes_either_way_or_both_and_questions_are_answered(scenario: str) -> None:
+def test_data_flows_both_ways_and_requests_complete(scenario: str) -> None:
     with Path(scenario).open("a", encoding="utf-8") as file:
         file.write(
             '[[flow]]\nname = "asks"\nfrom = "A"\nto = "B"\nprotocol = "tcp"\ncongestion = "cubic"\n'
@@ -299,7 +299,7 @@ def test_data_goes_either_way_or_both_and_questions_are_answered(scenario: str) 
     assert flows["datagrams"]["reverse_delivered_bytes"] > 10_000
 
 
-def test_what_is_over_at_once_has_its_paths_too(scenario: str) -> None:
+def test_short_flow_has_its_paths(scenario: str) -> None:
     protocol = "mptcp" if mptcp() else "tcp"
     asks = 'workload = { kind = "request-response", response = "5 kB", count = 2 }'
     short = f'from = "A"\nto = "B"\nprotocol = "{protocol}"\ncongestion = "reno"\nstart = "500 ms"\n'
@@ -318,7 +318,7 @@ def test_what_is_over_at_once_has_its_paths_too(scenario: str) -> None:
         assert flow["completion_s"] < 0.4
 
 
-def test_datagrams_that_find_no_way_were_written(scenario: str) -> None:
+def test_datagrams_without_route_count_as_written(scenario: str) -> None:
     with Path(scenario).open("a", encoding="utf-8") as file:
         file.write(
             '[[flow]]\nname = "datagrams"\nfrom = "A"\nto = "B"\nprotocol = "udp"\n'
@@ -330,7 +330,7 @@ def test_datagrams_that_find_no_way_were_written(scenario: str) -> None:
     assert flows["datagrams"]["delivered_bytes"] < 50_000
 
 
-def test_what_comes_from_the_other_end_has_its_paths(scenario: str) -> None:
+def test_reverse_data_has_its_paths(scenario: str) -> None:
     protocol = "mptcp" if mptcp() else "tcp"
     document = measured(scenario, "flow.F.direction=reverse", f"flow.F.protocol={protocol}")
     (flow,) = document["flows"]
@@ -341,13 +341,13 @@ def test_what_comes_from_the_other_end_has_its_paths(scenario: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["v4", "v6"])
-def test_long_packets_of_kernels_are_cut_before_the_first_link(scenario: str, version: str) -> None:
+def test_kernel_super_packets_are_segmented_first(scenario: str, version: str) -> None:
     document = measured(
         scenario, f'ip="{version}"', 'duration="2 s"', 'warmup="0.5 s"', 'link.one.rate="1 Gbit/s"',
         'link.one.delay="1 ms"', 'link.one.queue={ kind = "fifo", limit = "1000 packets" }', "flow.F.congestion=cubic",
     )  # fmt: skip
     (flow,) = document["flows"]
-    # What arrives is compared with what was sent. A busy machine makes it less than the link carries.
+    # Received data are compared with sent data. A busy machine lowers the rate, which the link limits.
     assert flow["goodput_bps"] > 5e7
     forward, back = (link for link in document["links"] if link["name"] == "one")
     assert forward["drops_by_cause"]["mtu"] == 0
@@ -355,7 +355,7 @@ def test_long_packets_of_kernels_are_cut_before_the_first_link(scenario: str, ve
     assert back["bytes"] / back["packets"] < 100
 
 
-def test_ipv6_has_the_same_addresses_as_the_simulator(scenario: str) -> None:
+def test_ipv6_addresses_match_the_simulator(scenario: str) -> None:
     document = measured(scenario, 'ip="v6"', 'duration="2 s"', 'warmup="0.5 s"')
     (path,) = document["flows"][0]["paths"]
     assert path["local"].startswith("[2001:db8::1]")
@@ -391,7 +391,7 @@ MISTAKES = [
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
 @pytest.mark.parametrize(("settings", "says"), MISTAKES)
-def test_what_no_kernel_can_do_is_one_sentence(settings: tuple[str, ...], says: str) -> None:
+def test_unsupported_kernel_feature_is_one_sentence(settings: tuple[str, ...], says: str) -> None:
     # Datagrams have no congestion control.
     text = SCENARIO.replace('congestion = "reno"\n', "") if "flow.F.protocol=udp" in settings else SCENARIO
     chosen = Scenario(text).with_settings(settings)
@@ -444,13 +444,13 @@ def test_mistakes_on_the_command_line_are_one_sentence(
         ["flow.F.protocol=mptcp", 'flow.F.paths="ndiffports:3"'],
     ],
 )
-def test_emulate_carries_programs_whatever_flows_are(scenario: str, settings: list[str]) -> None:
+def test_emulate_runs_programs_with_any_flow_settings(scenario: str, settings: list[str]) -> None:
     options = [part for setting in settings for part in ("--set", setting)]
     done = anabranch("emulate", scenario, *options, "--", "echo", "carried")
     assert (done.returncode, done.stdout) == (0, "carried\n"), done.stderr
 
 
-def test_emulate_gives_the_first_of_two_flows_its_kernel(scenario: str) -> None:
+def test_emulate_applies_the_first_flow_s_settings(scenario: str) -> None:
     with Path(scenario).open("a", encoding="utf-8") as file:
         file.write('[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\nprotocol = "tcp"\ntimestamps = false\n')
     done = anabranch("emulate", scenario, "--", "cat", "/proc/sys/net/ipv4/tcp_timestamps")
@@ -458,7 +458,7 @@ def test_emulate_gives_the_first_of_two_flows_its_kernel(scenario: str) -> None:
 
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
-def test_a_capture_has_the_packets_of_kernels(scenario: str, tmp_path: Path) -> None:
+def test_capture_has_the_packets_of_kernels(scenario: str, tmp_path: Path) -> None:
     with Path(scenario).open("a", encoding="utf-8") as file:
         file.write('[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\nprotocol = "tcp"\n')
     capture = tmp_path / "k.pcapng"
@@ -470,7 +470,7 @@ def test_a_capture_has_the_packets_of_kernels(scenario: str, tmp_path: Path) -> 
     for interface in (b"A:one", b"A:two", b"A:one dropped"):
         assert interface in content
     assert b"B:one" not in content
-    # Of the second flow, whose port is the next, there is nothing; the port of the first is in every packet.
+    # The second flow uses the next port and has no packets here; the port of the first is in every packet.
     assert (content.count((5002).to_bytes(2, "big") + b"\x00"), content.count((5001).to_bytes(2, "big")) > 20) == (
         0,
         True,
@@ -499,7 +499,7 @@ def test_results_have_the_counters_of_kernels(scenario: str, tmp_path: Path) -> 
         assert len(rows) > 10
 
 
-def test_an_empty_list_of_testbeds_is_a_sentence() -> None:
+def test_empty_list_of_testbeds_is_a_sentence() -> None:
     from anabranch.testbed.bed import kept
 
     if kept():
@@ -517,7 +517,7 @@ set = { state = "up" }
 
 
 def _late(scenario: str, text: str, *settings: str) -> list[list[str]]:
-    """The links of the paths that carry data in a run whose link "two" comes up late, and that no path has before."""
+    """The links of the paths that carry data in a run whose link "two" comes up late and has no path before."""
     Path(scenario).write_text(text.replace('name = "two"', 'name = "two"\nstate = "down"') + LATE, encoding="utf-8")
     trace = Path(scenario).parent / "trace"
     (flow,) = measured(scenario, "flow.F.protocol=mptcp", *settings, trace=trace)["flows"]
@@ -529,15 +529,15 @@ def _late(scenario: str, text: str, *settings: str) -> list[list[str]]:
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
 @pytest.mark.parametrize("paths", ["fullmesh", "disjoint"])
 @pytest.mark.parametrize("version", ["v4", "v6"])
-def test_a_link_that_begins_down_is_used_once_it_is_up(scenario: str, paths: str, version: str) -> None:
+def test_link_that_starts_down_is_used_once_up(scenario: str, paths: str, version: str) -> None:
     used = _late(scenario, SCENARIO, f'flow.F.paths="{paths}"', f'ip="{version}"')
     assert used == [["one"], ["two"]]
 
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
 @pytest.mark.parametrize("paths", ["fullmesh", "disjoint"])
-def test_a_late_link_makes_paths_through_routers(scenario: str, paths: str) -> None:
-    # The receiver's interface behind the second router is up all the time: its kernel notices nothing.
+def test_late_link_makes_paths_through_routers(scenario: str, paths: str) -> None:
+    # The receiver's interface behind the second router is up all the time: its kernel gets no event.
     near = SCENARIO.replace('between = ["A", "B"]', 'between = ["A", "R1"]', 1)
     near = near.replace('between = ["A", "B"]', 'between = ["A", "R2"]', 1)
     far = BEHIND.replace('"R"', '"R1"', 1).replace('"R"', '"R2"', 1)
@@ -545,7 +545,7 @@ def test_a_late_link_makes_paths_through_routers(scenario: str, paths: str) -> N
 
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
-def test_a_connection_made_while_a_link_is_down_uses_it_later(scenario: str) -> None:
+def test_connection_uses_a_link_that_comes_up_later(scenario: str) -> None:
     with Path(scenario).open("a", encoding="utf-8") as file:
         file.write('[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\nprotocol = "mptcp"\nstart = "600 ms"\n')
         file.write('[[event]]\nat = "500 ms"\nlink = "two"\nset = { state = "down" }\n' + LATE)
@@ -554,7 +554,7 @@ def test_a_connection_made_while_a_link_is_down_uses_it_later(scenario: str) -> 
     assert all({"one", "two"} <= {path["links"][0] for path in flow["paths"]} for flow in flows)
 
 
-def test_a_study_runs_on_the_kernel_beside_the_simulated_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_study_runs_on_kernel_and_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     study = small_study.STUDY.replace("repetitions = 2", "repetitions = 1").replace('"5 s"', '"2 s"')
     small_study.write(tmp_path / "mine", study=study)
@@ -562,7 +562,7 @@ def test_a_study_runs_on_the_kernel_beside_the_simulated_one(tmp_path: Path, mon
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "results" / "mine").iterdir()
     assert folder.name == "quick-kernel"
-    # A checksum, then the record; the first line is the store's own.
+    # A checksum, then the record; the first line is the store's header.
     lines = (folder / "runs.jsonl").read_text(encoding="utf-8").splitlines()[1:]
     records = [json.loads(line.split(" ", 1)[1]) for line in lines]
     assert len(records) == 2
@@ -572,7 +572,7 @@ def test_a_study_runs_on_the_kernel_beside_the_simulated_one(tmp_path: Path, mon
     assert (refused.returncode, "the kernel's world has no" in refused.stderr) == (2, True)
 
 
-def test_two_flows_that_want_different_kernels_are_told(scenario: str) -> None:
+def test_conflicting_kernel_settings_are_reported(scenario: str) -> None:
     with Path(scenario).open("a", encoding="utf-8") as file:
         file.write('[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\nprotocol = "tcp"\ntimestamps = false\n')
     done = anabranch("run", scenario, "--world", "kernel")
@@ -598,7 +598,7 @@ ASK = (
 )
 
 
-def test_a_program_runs_on_a_host_and_knows_the_others(scenario: str) -> None:
+def test_program_on_a_host_resolves_the_others(scenario: str) -> None:
     done = anabranch("emulate", scenario, "--", sys.executable, "-c", ASK, ECHO)
     assert done.returncode == 0, done.stderr
     said, seconds = done.stdout.split()
@@ -606,12 +606,12 @@ def test_a_program_runs_on_a_host_and_knows_the_others(scenario: str) -> None:
     assert float(seconds) >= 0.02
 
 
-def test_the_status_of_the_program_is_the_command_s(scenario: str) -> None:
+def test_command_returns_the_status_of_the_program(scenario: str) -> None:
     assert anabranch("emulate", scenario, "--", "sh", "-c", "exit 7").returncode == 7
     assert anabranch("emulate", scenario, "--", "no-such-program").returncode == 127
 
 
-def test_a_testbed_stays_up_until_it_is_taken_down(scenario: str) -> None:
+def test_testbed_stays_up_until_taken_down(scenario: str) -> None:
     up = anabranch("testbed", "up", scenario)
     try:
         assert up.returncode == 0, up.stderr
@@ -624,7 +624,7 @@ def test_a_testbed_stays_up_until_it_is_taken_down(scenario: str) -> None:
         assert (again.returncode, "up already" in again.stderr) == (2, True)
         inside = anabranch("testbed", "shell", scenario, "--in", "B", "ip", "-brief", "address")
         assert "10.0.0.2/32" in inside.stdout
-        # Another one beside it.
+        # A second testbed at the same time.
         beside = anabranch("emulate", scenario, "--", "ip", "-brief", "address")
         assert "10.0.0.1/32" in beside.stdout
     finally:
@@ -644,7 +644,7 @@ runpy.run_module("anabranch", run_name="__main__", alter_sys=True)
 
 
 def begun(scenario: str, *command: str, hosts: int = 2) -> subprocess.Popen[str]:
-    """A run that has come far enough to have something to leave behind."""
+    """A run that has started far enough to have processes and devices that need removal."""
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTIBLE, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -661,7 +661,7 @@ def begun(scenario: str, *command: str, hosts: int = 2) -> subprocess.Popen[str]
     raise AssertionError(f"{scenario} did not begin")
 
 
-def test_what_a_killed_run_leaves_is_removed_by_the_next_start(scenario: str) -> None:
+def test_next_start_removes_remains_of_a_killed_run(scenario: str) -> None:
     process = begun(scenario, "run", scenario, "--world", "kernel")
     process.kill()
     process.communicate()
@@ -670,7 +670,7 @@ def test_what_a_killed_run_leaves_is_removed_by_the_next_start(scenario: str) ->
     assert _left_behind() == []
 
 
-def test_down_removes_what_a_killed_testbed_has_left(scenario: str) -> None:
+def test_down_removes_remains_of_a_killed_testbed(scenario: str) -> None:
     process = begun(scenario, "emulate", scenario, "--", "sleep", "60")
     process.kill()
     process.communicate()
@@ -690,8 +690,8 @@ def test_ctrl_c_cleans_up(scenario: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_whoever_is_told_to_end_cleans_up(scenario: str, number: signal.Signals) -> None:
-    # What this process ignores, as under nohup, a run would ignore, too.
+def test_terminated_run_cleans_up(scenario: str, number: signal.Signals) -> None:
+    # A run inherits ignored signals, as under nohup, and would ignore them too.
     before = signal.signal(number, signal.SIG_DFL)
     try:
         process = begun(scenario, "run", scenario, "--world", "kernel")
@@ -703,7 +703,7 @@ def test_whoever_is_told_to_end_cleans_up(scenario: str, number: signal.Signals)
     assert _left_behind() == []
 
 
-def test_what_a_killed_run_s_proxies_leave_is_removed(proxied: str) -> None:
+def test_remains_of_killed_proxies_are_removed(proxied: str) -> None:
     before = {path.name for path in Path("/run/anabranch").iterdir()}
     temporary = set(Path(tempfile.gettempdir()).glob("anabranch-*"))
     process = begun(proxied, "run", proxied, "--world", "kernel", hosts=3)
@@ -734,11 +734,11 @@ def test_interfaces_switch_by_the_clock_of_the_network(proxied: str, monkeypatch
     monkeypatch.setattr(proxies._Running, "wait_until_it_listens", listening)
     monkeypatch.setattr(bed.Testbed, "_follow", following)
     run(Scenario.from_file(proxied).with_settings(('duration="0.5 s"', 'warmup="0 s"')), world="kernel")
-    # The scenario's time begins once its proxies are there.
+    # The scenario's time begins when its proxies are ready.
     assert moments["listens"] <= moments["zero"] <= time.monotonic()
 
 
-def test_an_interface_that_cannot_be_switched_is_told(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_interface_switch_is_reported(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from anabranch.testbed import hosts
 
     def refuse(*_: object, **__: object) -> None:
@@ -751,7 +751,7 @@ def test_an_interface_that_cannot_be_switched_is_told(scenario: str, monkeypatch
         run(Scenario.from_file(scenario).with_settings(('duration="0.5 s"', 'warmup="0 s"')), world="kernel")
 
 
-def test_a_network_that_has_broken_off_is_told(scenario: str) -> None:
+def test_failed_network_is_reported(scenario: str) -> None:
     if reason := missing("ip"):
         pytest.skip(reason)
     done = anabranch(
@@ -761,7 +761,7 @@ def test_a_network_that_has_broken_off_is_told(scenario: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_trace_that_the_disk_does_not_take_is_told(scenario: str, tmp_path: Path) -> None:
+def test_unwritable_trace_is_reported(scenario: str, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     trace.mkdir()
     (trace / "queues.csv").symlink_to("/dev/full")
@@ -770,14 +770,14 @@ def test_a_trace_that_the_disk_does_not_take_is_told(scenario: str, tmp_path: Pa
     assert (done.returncode, "queues.csv: No space left" in done.stderr) == (1, True), done.stderr
 
 
-def test_links_may_be_called_as_interfaces_of_others_are(scenario: str) -> None:
+def test_links_may_have_names_of_other_interfaces(scenario: str) -> None:
     text = Path(scenario).read_text(encoding="utf-8")
     text = text.replace('"one"', '"link1"').replace('"two"', '"a-rather-long-name-of-a-link"')
     Path(scenario).write_text(text, encoding="utf-8")
     assert measured(scenario, 'duration="1 s"', 'warmup="0 s"')["flows"][0]["delivered_bytes"] > 10_000
 
 
-def test_a_user_namespace_is_enough(scenario: str) -> None:
+def test_user_namespace_is_enough(scenario: str) -> None:
     namespace = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--propagation", "private"]
     if subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this kernel makes no user namespaces")
@@ -788,18 +788,18 @@ def test_a_user_namespace_is_enough(scenario: str) -> None:
     assert json.loads(done.stdout)["flows"][0]["goodput_bps"] > 3e6
 
 
-def test_without_root_the_command_begins_again_or_says_why_it_cannot(scenario: str) -> None:
+def test_command_without_root_restarts_or_explains(scenario: str) -> None:
     others = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     if reason := missing("setpriv"):
         pytest.skip(reason)
     if subprocess.run([*others, "sh", "-c", f"{sys.executable} -c pass"], capture_output=True, check=False).returncode:
-        pytest.skip("nobody but root may run this Python")
+        pytest.skip("only root may run this Python")
     command = [*others, sys.executable, "-B", "-m", "anabranch", "testbed", "up", scenario]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd="/")
     assert (done.returncode, "only root" in done.stderr) == (2, True)
 
 
-def test_the_doctor_knows_this_machine() -> None:
+def test_doctor_accepts_this_machine() -> None:
     done = anabranch("doctor", "--json")
     findings = {finding["what"]: finding for finding in json.loads(done.stdout)}
     assert findings["TUN interfaces"]["there"]

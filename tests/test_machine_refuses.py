@@ -150,7 +150,7 @@ def test_router_without_forwarding_is_reported(monkeypatch: pytest.MonkeyPatch) 
         netem._forward()
 
 
-def test_the_doctor_elsewhere_than_on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_other_systems_than_linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.system", lambda: "Darwin")
     (finding,) = doctor.examine()
     assert (finding.what, finding.there, finding.needed) == ("Linux", False, True)
@@ -174,7 +174,7 @@ def test_doctor_lists_requirements_of_sctp() -> None:
         ),
     ],
 )
-def test_nothing_begins_where_the_kernel_lacks_something(
+def test_incomplete_kernel_is_reported_before_the_run(
     monkeypatch: pytest.MonkeyPatch, kernel: Kernel, says: str
 ) -> None:
     monkeypatch.setattr(Kernel, "read", staticmethod(lambda: kernel))

@@ -1,4 +1,4 @@
-"""Mistakes in studies are named with the file and line of the user's own text."""
+"""Errors in studies are reported with the file and line of the user's text."""
 
 from __future__ import annotations
 

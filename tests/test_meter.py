@@ -1,4 +1,4 @@
-"""`anabranch meter`: two ends on this machine, what they print, and the files of OMNeT++."""
+"""`anabranch meter`: two endpoints on this machine, their output, and the files of OMNeT++."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[str]:
-    """The port of a meter that waits on loopback."""
+    """The port of a meter that listens on loopback."""
     command = [sys.executable, "-m", "anabranch", "meter", "serve", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -101,7 +101,7 @@ def test_multipath_tcp_shows_its_subflows(port: str) -> None:
 
 
 def scalars(file: Path) -> dict[tuple[str, str], float]:
-    """The scalars of a file, by module and name, as OMNeT++'s own reader takes a line apart."""
+    """The scalars of a file, by module and name, with lines split as OMNeT++'s reader splits them."""
     lines = file.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "version 3"
     assert lines[1].startswith("run ")
@@ -314,7 +314,7 @@ print(counted * 8 / (now - 1.5))
 
 
 def until_served(folder: Path) -> str:
-    """Shell that waits until the meter whose output is there waits for tests."""
+    """A shell loop that waits until the meter with this output accepts tests."""
     return f"until grep -qs waiting {folder}/served; do sleep 0.05; done"
 
 

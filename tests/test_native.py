@@ -1,4 +1,4 @@
-"""The native module keeps what its stub file promises, and behaves as Python expects of a module."""
+"""The native module matches its stub file and behaves as Python expects of a module."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_stub_lists_the_names_of_the_module() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(n for n, node in stub().items() if isinstance(node, ast.FunctionDef)))
-def test_the_stub_has_the_parameters_of_the_module(name: str) -> None:
+def test_stub_has_the_parameters_of_the_module(name: str) -> None:
     promised = stub()[name]
     assert isinstance(promised, ast.FunctionDef)
     real = inspect.signature(getattr(_native, name)).parameters.values()
@@ -53,7 +53,7 @@ def test_the_stub_has_the_parameters_of_the_module(name: str) -> None:
     assert getattr(_native, name).__doc__
 
 
-def test_a_mistake_carries_its_place() -> None:
+def test_mistake_has_its_place() -> None:
     with pytest.raises(_native.InputError) as caught:
         _native.validate(SCENARIO.replace("Mbit/s", "Mbps"), "folder/x.toml", [])
     assert isinstance(caught.value, ValueError)
@@ -61,7 +61,7 @@ def test_a_mistake_carries_its_place() -> None:
     assert caught.value.args == ('rate of link "wire": unknown unit "Mbps" in "10 Mbps"; did you mean "10 Mbit/s"?',)
 
 
-def test_a_mistake_in_an_override_names_it() -> None:
+def test_mistake_in_an_override_names_it() -> None:
     with pytest.raises(_native.InputError) as caught:
         _native.validate(SCENARIO, "x.toml", ["link.wire.rate=20 Mbit/s", "flow.flow.congestion=rno"])
     assert caught.value.line is None
@@ -69,7 +69,7 @@ def test_a_mistake_in_an_override_names_it() -> None:
     assert str(caught.value).endswith('did you mean "reno"?')
 
 
-def test_lists_know_their_kinds() -> None:
+def test_each_kind_has_a_described_list() -> None:
     assert {"congestion", "schedulers", "queues"} <= set(_native.kinds())
     for kind in _native.kinds():
         entries = _native.list(kind)
@@ -77,14 +77,14 @@ def test_lists_know_their_kinds() -> None:
         assert all(name and description for name, description in entries)
 
 
-def test_a_result_carries_the_scenario_it_came_from() -> None:
+def test_result_contains_its_scenario() -> None:
     result = json.loads(_native.run(SCENARIO, "x.toml", ["flow.flow.congestion=cubic"], seed=7))
     assert result["seed"] == result["scenario"]["seed"] == 7
     assert result["scenario"]["flow"][0]["congestion"] == "cubic"
     assert result["scenario"]["link"][0]["queue"] == {"kind": "fifo", "limit": "100 packets"}
 
 
-def test_progress_goes_from_nothing_to_all() -> None:
+def test_progress_rises_from_zero_to_one() -> None:
     shares: list[float] = []
     _native.run(SCENARIO, "x.toml", [], progress_callback=shares.append)
     assert shares == sorted(shares)
@@ -92,7 +92,7 @@ def test_progress_goes_from_nothing_to_all() -> None:
     assert shares[-1] == 1
 
 
-def test_an_exception_of_the_callback_stops_the_run() -> None:
+def test_callback_exception_stops_the_run() -> None:
     def stop(share: float) -> None:
         raise LookupError(share)
 
@@ -100,7 +100,7 @@ def test_an_exception_of_the_callback_stops_the_run() -> None:
         _native.run(SCENARIO, "x.toml", [], progress_callback=stop)
 
 
-def test_other_threads_run_meanwhile() -> None:
+def test_other_threads_run_during_a_run() -> None:
     ticks = 0
     done = threading.Event()
 
@@ -120,12 +120,12 @@ def test_other_threads_run_meanwhile() -> None:
 
 
 def test_ctrl_c_stops_a_run() -> None:
-    # A shell that was started in the background leaves the signal ignored in its children: set it back.
+    # A shell that was started in the background leaves the signal ignored in its children: restore it.
     script = (
         "import signal\nfrom anabranch import _native\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "told = lambda share: print('running', flush=True) if share < 1e-6 else None\n"
-        f"_native.run({SCENARIO!r}, 'x.toml', ['duration=\"1000000 s\"'], progress_callback=told)\n"
+        "report = lambda share: print('running', flush=True) if share < 1e-6 else None\n"
+        f"_native.run({SCENARIO!r}, 'x.toml', ['duration=\"1000000 s\"'], progress_callback=report)\n"
     )
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""`anabranch observe`: what observations come to, as a table and as a scenario, and what is refused."""
+"""`anabranch observe`: summaries of observations as a table and as a scenario, and refused input."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def seen(
     after: Sequence[str | None] | None = None,
     lost: int = 0,
 ) -> dict[str, Any]:
-    """An observation as a file has it."""
+    """An observation in the format of the file."""
     way = {"by": "udp", "hops": HOPS if hops is None else hops, "reached": True}
     back = {**way, "hops": way["hops"] if after is None else after}
     there = rtt_ms is not None
@@ -66,13 +66,13 @@ def written(folder: Path, *observations: dict[str, Any]) -> str:
     return str(file)
 
 
-def test_a_summary_is_what_one_gets_by_hand(tmp_path: Path) -> None:
+def test_summary_matches_hand_results(tmp_path: Path) -> None:
     elsewhere = ["192.0.2.1", "198.51.100.9", "203.0.113.5"]
     file = written(
         tmp_path,
         seen(lost=1),
         seen(number=2, rtt_ms=(18.0, 40.0, 90.0), mbit=(6.0, 5.0)),
-        # It changes meanwhile: of this one only that counts, and that it is reachable.
+        # The route changes meanwhile: this round counts only as a change and as reachable.
         seen(number=3, rtt_ms=(1.0, 1.0, 500.0), mbit=(90.0, 90.0), after=elsewhere),
         seen(number=4, rtt_ms=(21.0, 24.0, 25.0), mbit=None, hops=elsewhere),
         seen(number=5, rtt_ms=None),
@@ -101,7 +101,7 @@ def test_a_summary_is_what_one_gets_by_hand(tmp_path: Path) -> None:
     assert document["pairs"][0]["rtt_s"]["greatest"] == 0.090
 
 
-def test_a_hop_that_nobody_answered_at_may_be_any() -> None:
+def test_hop_without_answer_matches_any_hop() -> None:
     def way(*hops: str | None, reached: bool = True) -> Route:
         return Route("udp", list(hops), reached)
 
@@ -126,7 +126,7 @@ def mbit(text: str) -> float:
 ON_WIRE = 1500 / 1448
 
 
-def test_rates_that_access_links_explain_are_theirs(tmp_path: Path) -> None:
+def test_rates_are_attributed_to_access_links(tmp_path: Path) -> None:
     second, other = ("wlan0", "192.0.2.66"), "203.0.113.77"
     file = written(
         tmp_path,
@@ -142,7 +142,7 @@ def test_rates_that_access_links_explain_are_theirs(tmp_path: Path) -> None:
     }
     assert mbit(found["eth0"]["rate"]) == pytest.approx(8 * ON_WIRE, rel=1e-5)
     assert mbit(found["wlan0"]["rate"]) == pytest.approx(3 * ON_WIRE, rel=1e-5)
-    # It limits nothing: ten times 8 + 8 + 3 + 3.
+    # The link limits no pair: ten times 8 + 8 + 3 + 3.
     assert mbit(found["remote-2"]["rate"]) == pytest.approx(220 * ON_WIRE, rel=1e-5)
     assert mbit(found["remote-2"]["reverse"]["rate"]) == pytest.approx(5 * ON_WIRE, rel=1e-5)
     assert mbit(found["remote-1"]["reverse"]["rate"]) == pytest.approx(20 * ON_WIRE, rel=1e-5)
@@ -158,9 +158,9 @@ def test_rates_that_access_links_explain_are_theirs(tmp_path: Path) -> None:
     assert len(flow["paths"]) == 4
 
 
-def test_rates_that_they_do_not_explain_are_of_each_pair_of_networks(tmp_path: Path) -> None:
+def test_unexplained_rates_belong_to_network_pairs(tmp_path: Path) -> None:
     second, other = ("wlan0", "192.0.2.66"), "203.0.113.77"
-    # Essen to Haikou (Becke 2014, table 5.5): each pair is best at something.
+    # Essen to Haikou (Becke 2014, table 5.5): each pair has a best value in some column.
     file = written(
         tmp_path,
         seen(mbit=(8.0, 0.208)),
@@ -177,7 +177,7 @@ def test_rates_that_they_do_not_explain_are_of_each_pair_of_networks(tmp_path: P
     assert mbit(found["eth0"]["rate"]) > 20
 
 
-def test_a_pair_that_was_never_reachable_is_a_link_that_is_down(tmp_path: Path) -> None:
+def test_unreachable_pair_is_a_link_that_is_down(tmp_path: Path) -> None:
     file = written(tmp_path, seen(), seen(remote="203.0.113.77", rtt_ms=None))
     found = links(scenario(read(file), file))
     assert found["eth0-to-remote-2"]["state"] == "down"
@@ -199,7 +199,7 @@ def test_pairs_without_throughput_need_a_rate(tmp_path: Path) -> None:
         scenario(read(written(tmp_path, seen(rtt_ms=None))), "f")
 
 
-def test_a_pair_through_which_nothing_came_has_no_rate(tmp_path: Path) -> None:
+def test_pair_without_data_has_no_rate(tmp_path: Path) -> None:
     observed = read(written(tmp_path, seen(mbit=(8.0, 0.0))))
     with pytest.raises(InputError, match="nothing came through one way; give its rate"):
         scenario(observed, "f")
@@ -210,12 +210,12 @@ RATES = st.floats(0.01, 1e4)
 
 
 @given(st.lists(RATES, min_size=1, max_size=4), st.lists(RATES, min_size=1, max_size=4))
-def test_rates_that_come_of_access_links_are_explained_by_them(here: list[float], there: list[float]) -> None:
+def test_access_links_explain_their_rates(here: list[float], there: list[float]) -> None:
     rates = {(f"h{i}", f"t{j}"): min(a, b) for i, a in enumerate(here) for j, b in enumerate(there)}
     found = access(rates)
     assert found is not None
     assert all(rate <= found.of(pair) <= (1 + TOLERANCE) * rate for pair, rate in rates.items())
-    # Nothing is claimed beyond what was seen, and no limit that is not needed.
+    # No rate exceeds an observed one, and each limit is needed.
     assert all(found.here.get(f"h{i}", 0.0) <= a for i, a in enumerate(here))
     for limits in (found.here, found.there):
         for end in list(limits):
@@ -225,7 +225,7 @@ def test_rates_that_come_of_access_links_are_explained_by_them(here: list[float]
 
 
 @given(st.dictionaries(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz")), RATES, min_size=1))
-def test_whatever_is_called_explained_is_within_the_tolerance(rates: dict[tuple[str, str], float]) -> None:
+def test_explained_rates_are_within_the_tolerance(rates: dict[tuple[str, str], float]) -> None:
     found = access(rates)
     if found is not None:
         assert all(rate <= found.of(pair) <= (1 + 2 * TOLERANCE) * rate for pair, rate in rates.items())
@@ -234,7 +234,7 @@ def test_whatever_is_called_explained_is_within_the_tolerance(rates: dict[tuple[
         assert len({far for _, far in rates}) > 1
 
 
-def test_pairs_are_of_one_family_and_of_valid_addresses() -> None:
+def test_pairs_have_one_family_and_valid_addresses() -> None:
     here = [
         Local("lo", "127.0.0.1", loopback=True, usual=False), Local("eth0", "192.0.2.10", False, usual=True),
         Local("eth0", "2001:db8::1", False, usual=True), Local("eth0", "fe80::1", False, usual=False),
@@ -261,7 +261,7 @@ def test_pairs_are_of_one_family_and_of_valid_addresses() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "rounds"), [(None, 3), (1.0, 1), (3.0, 2), (100.0, 3)])
-def test_no_round_begins_later_than_was_said(
+def test_no_round_begins_after_the_announced_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None, rounds: int
 ) -> None:
     """Also where a round takes longer than the interval, here 2 s with 0.5 s."""
@@ -280,7 +280,7 @@ def test_no_round_begins_later_than_was_said(
     assert len(list(watching.watch(plan, [], lambda: False))) == rounds
 
 
-def test_a_journal_goes_on_behind_what_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_journal_continues_after_its_last_whole_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import sys
 
     file = Path(written(tmp_path, seen()))
@@ -301,7 +301,7 @@ def test_a_journal_goes_on_behind_what_is_whole(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out == line(Header("anabranch observe", 1, "now")) + line(one)
 
 
-def test_mistakes_are_a_sentence(tmp_path: Path) -> None:
+def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     def holding(text: str) -> str:
         file = tmp_path / f"other-{len(list(tmp_path.iterdir()))}"
         file.write_text(text, encoding="utf-8")
@@ -329,7 +329,7 @@ def test_mistakes_are_a_sentence(tmp_path: Path) -> None:
         assert done.returncode == 2, (arguments, done.stderr)
         assert says in done.stderr, done.stderr
         assert done.stderr.count("\n") == 1, done.stderr
-    # What is somebody else's is left as it is.
+    # Files that the program did not write stay unchanged.
     assert "mine\n" in {file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}
 
 

@@ -1,4 +1,4 @@
-"""`anabranch observe` over a network of known rates, delays and routers, in namespaces of its own."""
+"""`anabranch observe` over a network of known rates, delays and routers, in separate namespaces."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def ip(namespace: str, arguments: str) -> None:
 
 @dataclass
 class World:
-    """A host with an address on each link, a router of the kernel's, the emulated links, and a host behind them."""
+    """A host with an address on each link, a kernel router, the emulated links, and a host behind them."""
 
     here: str
     gate: str
@@ -149,13 +149,13 @@ def test_route_and_rtt_match_the_network(world: World, link: str) -> None:
     assert RTT_S[link] <= seen.rtt.min_s
     assert seen.rtt.median_s == pytest.approx(RTT_S[link], rel=0.2, abs=2e-3)
     assert seen.route is not None
-    # Whoever emulates links counts no hops: the gate does, and the host itself.
+    # The emulator decrements no hop limit: only the gate and the target host are hops.
     assert seen.route.hops == [f"172.31.{0 if link == 'one' else 1}.1", world.address]
     assert (seen.route.reached, seen.route_changed) == (True, False)
     assert (seen.mtu, seen.mtu_confirmed) == (1500, True)
 
 
-def test_throughput_is_that_of_the_links(world: World) -> None:
+def test_throughput_matches_the_links(world: World) -> None:
     from anabranch.testbed import enter
 
     command = [sys.executable, "-m", "anabranch", "meter", "serve", "--bind", "0.0.0.0"]
@@ -163,7 +163,7 @@ def test_throughput_is_that_of_the_links(world: World) -> None:
     try:
         assert meter.stdout is not None
         assert meter.stdout.readline().startswith("waiting at")
-        # Only what is bound to an address gets away from here at all.
+        # Only sockets bound to an address have a route out of this host.
         for link in ("one", "two"):
             seen = world.look(link, throughput=True)
             assert seen.throughput_reason is None
@@ -175,7 +175,7 @@ def test_throughput_is_that_of_the_links(world: World) -> None:
         meter.wait(10)
 
 
-def test_a_link_that_goes_away_shows(world: World) -> None:
+def test_lost_link_is_observed(world: World) -> None:
     assert world.look("two").reachable
     ip(world.gate, f"link set {world.devices['two']} down")
     seen = world.look("two")
@@ -183,7 +183,7 @@ def test_a_link_that_goes_away_shows(world: World) -> None:
     assert seen.reason
     assert seen.rtt is None
     assert seen.route is not None
-    # It ends at the gate, or before.
+    # The route ends at the gate or before.
     assert not seen.route.reached
     assert world.look("one").reachable
 
@@ -204,7 +204,7 @@ def test_route_change_during_observation_is_reported(world: World, monkeypatch: 
     assert len(seen.route_after.hops) == 3
     assert seen.route_after.hops[2] == world.address
     assert seen.route_changed
-    # Another one than before, but the same from its beginning to its end.
+    # The route differs from the earlier one and then stays the same to the end.
     again = world.look("one", throughput=True)
     assert again.route == seen.route_after
     assert not again.route_changed
@@ -223,14 +223,14 @@ def test_interrupted_observation_resumes_its_file(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert "127.0.0.1 - 127.0.0.1 rtt" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    # It does not wait for the next round.
+    # It stops before the next round.
     _, said = process.communicate(timeout=300)
     assert (process.returncode, said) == (0, "ends after this pair; Ctrl-C again ends at once\n")
     assert [seen.round for seen in read(str(file))] == [1]
     again = watching(file, "--interval", "0", "--count", "3")
     assert again.wait(30) == 0
     assert [seen.round for seen in read(str(file))] == [1, 2, 3]
-    # Nothing is left to do.
+    # All rounds are done.
     assert watching(file, "--count", "3").wait(30) == 0
     assert len(read(str(file))) == 3
 
@@ -255,13 +255,13 @@ def test_rtt_uses_icmp_where_users_may_ping(world: World) -> None:
     assert namespaces.within(world.here, asked) == "icmp"
 
 
-def test_a_narrow_path_and_a_route_by_tcp(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_narrow_path_and_tcp_route_are_observed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from anabranch.observe import route
 
     ip(world.gate, f"link set {world.devices['one']} mtu 1280")
     seen = world.look("one")
     assert (seen.mtu, seen.mtu_confirmed) == (1280, True)
-    # Where datagrams get no answer, connections are tried.
+    # Where datagrams get no answer, the program tries TCP connections.
     monkeypatch.setattr(route, "_by_udp", lambda *_: None)
     by_tcp = world.look("one").route
     assert by_tcp is not None

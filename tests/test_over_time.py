@@ -1,4 +1,4 @@
-"""A run over time: traces as frames, a picture of them, and a scenario from standard input."""
+"""A run over time: traces as frames, their plot, and a scenario from standard input."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def test_traces_are_frames(result: anabranch.Result) -> None:
     assert traces.decisions.height == 0
 
 
-def test_a_run_without_traces_says_how_to_get_them() -> None:
+def test_run_without_traces_names_the_option() -> None:
     result = anabranch.run(anabranch.Scenario.from_toml(SCENARIO))
     with pytest.raises(anabranch.InputError, match='run it with trace="FOLDER"'):
         result.plot()
 
 
-def test_traces_that_are_gone(result: anabranch.Result) -> None:
+def test_missing_traces_are_reported(result: anabranch.Result) -> None:
     (result.traces.folder / "paths.csv").unlink()
     with pytest.raises(anabranch.InputError, match="cannot be read: No such file"):
         _ = result.traces.paths
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
-def test_a_plot(result: anabranch.Result, tmp_path: Path, kind: str) -> None:
+def test_plot_is_written(result: anabranch.Result, tmp_path: Path, kind: str) -> None:
     file = tmp_path / f"run.{kind}"
     figure = result.plot(file, flows=["F0"], window=(0.5, 2.5), width="column")
     assert file.stat().st_size > 5000
@@ -102,7 +102,7 @@ def test_window_beyond_the_run_is_refused_before_it(tmp_path: Path) -> None:
     assert "the window begins at 100 s, but the run ends at 3 s" in done.stderr
 
 
-def test_a_plot_of_which_data_went_where(tmp_path: Path) -> None:
+def test_plot_shows_data_sequence_by_path(tmp_path: Path) -> None:
     text = SCENARIO.replace('protocol = "tcp"', 'protocol = "mptcp"\npaths = "ndiffports:2"')
     assert text != SCENARIO
     result = anabranch.run(anabranch.Scenario.from_toml(text), seed=1, trace=tmp_path / "traces")
@@ -116,7 +116,7 @@ def test_a_plot_of_which_data_went_where(tmp_path: Path) -> None:
     assert drawn[-2:] == ["once more", "read"]
 
 
-def test_a_plot_of_what_is_not_there(result: anabranch.Result, tmp_path: Path) -> None:
+def test_plot_of_unknown_data_is_refused(result: anabranch.Result, tmp_path: Path) -> None:
     with pytest.raises(anabranch.InputError, match='there is no flow "F2" in this run'):
         result.plot(flows=["F2"])
     with pytest.raises(anabranch.InputError, match=r"has to end in \.png, \.svg or \.pdf"):
@@ -125,7 +125,7 @@ def test_a_plot_of_what_is_not_there(result: anabranch.Result, tmp_path: Path) -
         result.plot(tmp_path / "nowhere" / "run.png")
 
 
-def test_plot_on_the_command_line(tmp_path: Path) -> None:
+def test_command_line_writes_a_plot(tmp_path: Path) -> None:
     (tmp_path / "scenario.toml").write_text(SCENARIO, encoding="utf-8")
     done = command("run", str(tmp_path / "scenario.toml"), "--plot", str(tmp_path / "run.png"))
     assert done.returncode == 0, done.stderr
@@ -148,7 +148,7 @@ def test_plot_on_the_command_line(tmp_path: Path) -> None:
         (b"\xff\xfe", 2, "anabranch: standard input: is not text in UTF-8"),
     ],
 )
-def test_a_scenario_from_standard_input(content: bytes, status: int, says: str) -> None:
+def test_scenario_is_read_from_standard_input(content: bytes, status: int, says: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "anabranch", "run", "-"], input=content, capture_output=True, check=False, timeout=300
     )
@@ -165,7 +165,7 @@ def test_examples_are_in_the_package() -> None:
     assert 'did you mean "two-flows"?' in done.stderr
 
 
-def test_the_manual_page_has_every_command() -> None:
+def test_manual_page_has_every_command() -> None:
     page = command("man").stdout
     for name in ("run", "study run", "study list", "study report", "list", "schema", "bench", "examples", "man"):
         assert f".SS anabranch {name} " in page

@@ -1,4 +1,4 @@
-"""`anabranch proxy` leads to the program; what that does is tested where it is (apps/proxy/tests)."""
+"""`anabranch proxy` starts the proxy program; tests of the program are in apps/proxy/tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform != "linux", r
         ("convert", 'listen = ["0.0.0.0:1082"]\ncookies = true', "0.0.0.0:1082 is open to everyone"),
     ],
 )
-def test_the_program_takes_over_with_its_exit_status(tmp_path: Path, command: str, settings: str, said: str) -> None:
+def test_program_returns_its_exit_status(tmp_path: Path, command: str, settings: str, said: str) -> None:
     if PROXY.find() is None:
         pytest.skip(f"{PROXY.name} is not installed")
     file = tmp_path / "proxy.toml"
@@ -34,14 +34,14 @@ def test_the_program_takes_over_with_its_exit_status(tmp_path: Path, command: st
     assert f"{file}:2: {said}" in done.stderr
 
 
-def test_without_the_program_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_is_reported_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PROXY.override, str(tmp_path / "nothing"))
     done = anabranch("proxy", "socks")
     assert done.returncode == 2
     assert "which is no program that can be run" in done.stderr
 
 
-def test_a_router_can_say_what_it_would_install(tmp_path: Path) -> None:
+def test_router_prints_its_planned_rules(tmp_path: Path) -> None:
     if PROXY.find() is None:
         pytest.skip(f"{PROXY.name} is not installed")
     file = tmp_path / "router.toml"
@@ -53,14 +53,14 @@ def test_a_router_can_say_what_it_would_install(tmp_path: Path) -> None:
     assert "ip -4 rule add priority 500 fwmark 0x8000000/0x8000000 lookup 1081 protocol 197" in done.stdout
 
 
-def test_what_the_documentation_has_people_type_is_a_command() -> None:
+def test_documented_proxy_commands_exist() -> None:
     page = (ROOT / "docs" / "how-to" / "proxies.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\banabranch proxy (\w+)", page))
     assert {"socks", "uplinks", "check"} <= named
     assert named <= set(proxy.commands)
 
 
-def test_uplinks_can_say_what_should_be_there(tmp_path: Path) -> None:
+def test_uplinks_print_the_planned_state(tmp_path: Path) -> None:
     if PROXY.find() is None:
         pytest.skip(f"{PROXY.name} is not installed")
     file = tmp_path / "uplinks.toml"

@@ -1,6 +1,7 @@
-"""What a result document says is what an independent reader makes of the capture and the traces of the run.
+"""Values of a result document equal those that an independent reader computes from the capture and the traces.
 
-A few random scenarios each time; ANABRANCH_REPLAYS=300 is what a change of measurement has to pass.
+A few random scenarios each time; a change of measurement has to pass with ANABRANCH_REPLAYS=300.
+
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def scenario(rng: random.Random) -> str:
 
 
 class Checks:
-    """Values of a document beside those of the reader; what differs is kept."""
+    """Compares values of a document with those of the reader and collects the differences."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
@@ -81,7 +82,7 @@ class Checks:
             self.differences.append(f"{what}: {found}, and the reader has {expected}")
 
     def close(self, what: str, found: float | None, expected: float, floor: float = 1e-9) -> None:
-        """A mean or quantile is exact to 0.5 %; what is next to nothing, to `floor`."""
+        """A mean or quantile is exact to 0.5 %; a value near zero, to `floor`."""
         if found is None or not math.isclose(found, expected, rel_tol=0.005, abs_tol=floor):
             self.differences.append(f"{what}: {found}, and the reader has {expected}")
 
@@ -114,7 +115,7 @@ def check_link(checks: Checks, link: dict[str, Any], packets: dict[str, list[Pac
     reverse = declared.get("reverse", {}) if link["direction"] == "reverse" else {}
     rate = bits_per_second(reverse.get("rate", declared["rate"]))
     here, dropped = packets[f"{link['from']}:{link['name']}"], packets[f"{link['from']}:{link['name']} dropped"]
-    # What leaves here, and what arrives here, show at the same interface.
+    # This interface shows both sent and received packets.
     there = packets[f"{link['to']}:{link['name']}"]
     sent = [p for p in here if is_from(p, link["from"])]
     arrived = [p for p in there if is_from(p, link["from"])]
@@ -175,7 +176,7 @@ def check_flow(checks: Checks, flow: dict[str, Any], packets: dict[str, list[Pac
     if flow["completion_s"] is not None:
         last = max(time for time, value in traces.column("buffers.csv", "delivered_bytes", name) if value is not None)
         checks.same(f"{name} completed", flow["written_bytes"], flow["delivered_bytes"])
-        # An end that has nothing left to read learns of it with the last packet, a round-trip time later at most.
+        # An endpoint with nothing left to read gets the last packet at most a round-trip time later.
         assert flow["completion_s"] <= end - flow["start_s"] or math.isclose(last, end)
 
 
@@ -186,7 +187,7 @@ def check_path(
     what, document = f"{flow['name']} {path['name']}", checks.document
     begin, end = document["warmup_s"], document["duration_s"]
     if not path["links"]:
-        return  # no route leads there, so that nobody could see what was sent
+        return  # no route leads there, so the packets were on no link
     ends = (path["local"], path["remote"])
     sent = [p for p in packets[f"A:{path['links'][0]}"] if p.ends == ends and not p.of_nobody]
     with_data = [p for p in sent if p.payload()]

@@ -1,4 +1,4 @@
-"""What a study says in the end: estimates, deviations, verdicts, tables, figures."""
+"""The report of a study: estimates, deviations, verdicts, tables, figures."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_estimates_are_means_over_repetitions(analysis: Analysis) -> None:
 
 
 def quiet(request: Request) -> Document:
-    """The double without its noise: the seed changes nothing."""
+    """The double without its noise: the seed has no effect."""
     return fake_simulator.simulate(dataclasses.replace(request, seed=7))
 
 
@@ -78,7 +78,7 @@ def test_repetitions_that_differ_are_not_flagged(analysis: Analysis) -> None:
     assert analysis.intervals == "Mean with its 95 % confidence interval (Student's t)."
 
 
-def test_a_median_is_shown_with_an_interval_of_the_median(tmp_path: Path) -> None:
+def test_median_has_an_interval_of_the_median(tmp_path: Path) -> None:
     text = small_study.STUDY.replace('centre = "mean"', 'centre = "median"')
     study = load(small_study.write(tmp_path / "study", study=text))
     plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1")
@@ -97,7 +97,7 @@ def test_a_median_is_shown_with_an_interval_of_the_median(tmp_path: Path) -> Non
 
 
 def fallen(request: Request) -> Document:
-    """The double, but with some seeds a flow fell back to plain TCP."""
+    """The double, but with some seeds a flow falls back to plain TCP."""
     document = fake_simulator.simulate(request)
     document["flows"][1]["fallback"] = (request.seed or 0) % 2 == 0
     return document
@@ -128,7 +128,7 @@ def test_summaries_cover_points_with_published_values(analysis: Analysis) -> Non
     assert by_group["cubic"].sums_agree == 1.0
 
 
-def test_sums_as_the_publication_prints_them(analysis: Analysis) -> None:
+def test_sums_are_rounded_as_in_the_publication(analysis: Analysis) -> None:
     published = analysis.study.published
     assert published is not None
     printed = dataclasses.replace(analysis.study, published=dataclasses.replace(published, printed="truncated"))
@@ -139,7 +139,7 @@ def test_sums_as_the_publication_prints_them(analysis: Analysis) -> None:
     assert by_group["reno"].sums_agree_as_printed == 1.0
 
 
-def test_verdicts(analysis: Analysis) -> None:
+def test_claims_get_their_verdicts(analysis: Analysis) -> None:
     outcomes = {v.claim.id: (v.outcome, len(v.measured)) for v in analysis.verdicts}
     assert outcomes == {
         "share": ("pass", 2),
@@ -149,7 +149,7 @@ def test_verdicts(analysis: Analysis) -> None:
     }
 
 
-def test_a_claim_over_several_points_compares_each_with_its_own_counterpart(tmp_path: Path) -> None:
+def test_claim_compares_each_point_with_its_counterpart(tmp_path: Path) -> None:
     claims = """
 [[claim]]
 id = "ratio"
@@ -176,7 +176,7 @@ explanation = "It is not so."
     assert "**Why ratio fails.** It is not so." in write_all(found, plan).read_text()
 
 
-def test_a_claim_without_runs_is_not_run(analysis: Analysis) -> None:
+def test_claim_without_runs_is_not_run(analysis: Analysis) -> None:
     empty = Analysis(analysis.study, analysis.effort, {})
     assert {v.outcome for v in empty.verdicts} == {"not run"}
 
@@ -193,7 +193,7 @@ expect = 1
 """
 
 
-def test_a_claim_on_what_no_run_has_is_incomplete(tmp_path: Path) -> None:
+def test_claim_on_a_missing_value_is_incomplete(tmp_path: Path) -> None:
     study = load(small_study.write(tmp_path / "study", claims=CLAIM))
     plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1")
     small_study.execute_quietly(study, plan.folder, fake_simulator.simulate)
@@ -207,7 +207,7 @@ def test_a_claim_on_what_no_run_has_is_incomplete(tmp_path: Path) -> None:
     assert "0 of 1 statements pass (1 incomplete)." in report
 
 
-def test_a_claim_without_all_its_points(tmp_path: Path) -> None:
+def test_claim_names_its_missing_points(tmp_path: Path) -> None:
     claims = CLAIM.replace(', "F0/Nope"', "")
     study = load(small_study.write(tmp_path / "study", claims=claims))
     small_study.execute_quietly(study, tmp_path / "results", fake_simulator.simulate)
@@ -218,7 +218,7 @@ def test_a_claim_without_all_its_points(tmp_path: Path) -> None:
     some = {r.key: r for run, r in whole.runs if run.point.values["capacity"] == 10}
     (verdict,) = Analysis(study, study.full, some).verdicts
     assert (verdict.outcome, verdict.missing) == ("incomplete", ("capacity = 20, congestion = reno, F0/A",))
-    # The quick form has no 20 Mbit/s: the claim is judged by what there is, and the report says so.
+    # The quick form has no 20 Mbit/s: the verdict uses the remaining points, and the report lists the missing one.
     quick = dataclasses.replace(study.quick, sets={}, repetitions=3)
     (verdict,) = Analysis(study, quick, records).verdicts
     assert (verdict.outcome, verdict.gaps) == ("pass", ["not in this form: capacity = 20"])
@@ -233,8 +233,8 @@ columns = "congestion"
 """
 
 
-def test_runs_without_a_value_are_not_left_out_in_silence(tmp_path: Path) -> None:
-    """A flow that never recovers has no time of recovery: a mean over the others flatters."""
+def test_runs_without_a_value_are_reported(tmp_path: Path) -> None:
+    """A flow that never recovers has no recovery time, so a mean over the other flows would be too low."""
     study_text = small_study.STUDY + BACK
     claims = """
 [[claim]]
@@ -263,7 +263,7 @@ expect = 3
     assert f'Figure "back" leaves out runs without a value: {place}' in report
 
 
-def test_a_figure_of_a_path_that_no_run_has(tmp_path: Path) -> None:
+def test_figure_of_an_unknown_path_is_refused(tmp_path: Path) -> None:
     text = (
         small_study.STUDY
         + """
@@ -283,7 +283,7 @@ subjects = ["F0/A", "F0/Z"]
     assert 'Figure "paths" asks for F0/Z, which no run has.' in report
 
 
-def test_sums_of_nothing_have_no_deviation(tmp_path: Path) -> None:
+def test_empty_sums_have_no_deviation(tmp_path: Path) -> None:
     published = "capacity,cc,flow,mbps\n10,reno,0,0\n10,reno,1,0\n"
     study = load(small_study.write(tmp_path / "study", published=published))
     plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1")
@@ -293,7 +293,7 @@ def test_sums_of_nothing_have_no_deviation(tmp_path: Path) -> None:
     assert "| – of 0 | – | – |" in report
 
 
-def test_everything_is_written(analysis: Analysis, tmp_path: Path) -> None:
+def test_report_writes_all_files(analysis: Analysis, tmp_path: Path) -> None:
     plan = Plan(analysis.study, analysis.effort, tmp_path, fake_simulator.simulate, "b1")
     report = write_all(analysis, plan).read_text()
     for part in ("# A study for tests", "## Deviations", "## Published statements", "figures/goodput.png",
@@ -322,7 +322,7 @@ def test_published_values_keep_their_digits(tmp_path: Path) -> None:
     assert "| 8 |" in report
 
 
-def test_a_link_that_only_dropped_is_shown() -> None:
+def test_link_with_drops_only_is_shown() -> None:
     document = fake_simulator.simulate(Request("", "x.toml"))
     (link,) = document["links"]
     nothing = {"packets": 0, "drops_by_cause": {}}
@@ -335,7 +335,7 @@ def test_a_link_that_only_dropped_is_shown() -> None:
     assert "unused" not in output.getvalue()
 
 
-def test_words_on_an_axis_stand_below_their_markers(tmp_path: Path) -> None:
+def test_axis_labels_stand_below_their_markers(tmp_path: Path) -> None:
     text = small_study.STUDY.replace('values = ["reno", "cubic"]', 'values = ["reno", "cubic", "olia"]')
     text = text.replace("labels = {", 'values = { congestion = ["olia", "reno"] }\nlabels = {', 1)
     text = text.replace('x = "capacity"\ncolumns = "congestion"', 'x = "congestion"\ncolumns = "capacity"')
@@ -366,7 +366,7 @@ def test_figures_are_the_same_bytes_again(analysis: Analysis, tmp_path: Path) ->
         assert files[0] == files[1]
 
 
-def test_windows_over_time(tmp_path: Path) -> None:
+def test_figure_shows_windows_over_time(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study", study=small_study.STUDY + small_study.WINDOWS)
     study = load(folder)
     plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1")
@@ -380,7 +380,7 @@ def test_windows_over_time(tmp_path: Path) -> None:
     assert {p.name for p in (plan.folder / "traces").iterdir()} == {"windows-1", "windows-2"}
 
 
-def test_a_trace_of_another_run_is_refused(analysis: Analysis, tmp_path: Path) -> None:
+def test_trace_of_another_run_is_refused(analysis: Analysis, tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study", study=small_study.STUDY + small_study.WINDOWS)
     study = load(folder)
     small_study.execute_quietly(study, tmp_path / "results", fake_simulator.simulate)
@@ -391,7 +391,7 @@ def test_a_trace_of_another_run_is_refused(analysis: Analysis, tmp_path: Path) -
         write_all(found, plan)
 
 
-def test_runs_of_another_build_are_named_or_left_out(analysis: Analysis, tmp_path: Path) -> None:
+def test_runs_of_another_build_are_named_or_omitted(analysis: Analysis, tmp_path: Path) -> None:
     records = {
         record.key: dataclasses.replace(record, build="b0") if run.repetition == 1 else record
         for run, record in analysis.runs
@@ -407,7 +407,7 @@ def test_runs_of_another_build_are_named_or_left_out(analysis: Analysis, tmp_pat
     assert "Not all runs" not in write_all(own, plan).read_text()
 
 
-def test_the_table_fits_eighty_columns(analysis: Analysis) -> None:
+def test_table_fits_eighty_columns(analysis: Analysis) -> None:
     output = io.StringIO()
     print_points(analysis, Console(file=output, width=80, force_terminal=True, no_color=True))
     text = Text.from_ansi(output.getvalue()).plain
@@ -417,13 +417,11 @@ def test_the_table_fits_eighty_columns(analysis: Analysis) -> None:
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
-def test_markdown_tables() -> None:
+def test_tables_are_written_as_markdown() -> None:
     assert table(["a", "b"], [["1", "x|y"], ["± 2 %", ""]]) == "| a | b |\n|---:|---|\n| 1 | x\\|y |\n| ± 2 % |  |"
 
 
-def test_tables_are_the_same_however_many_runs_are_written_at_a_time(
-    analysis: Analysis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_size_does_not_change_tables(analysis: Analysis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = []
     for batch in (5000, 5):
         monkeypatch.setattr(frames, "_BATCH", batch)

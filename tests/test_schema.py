@@ -1,4 +1,4 @@
-"""The schema of study.toml and the reader of study.toml know the same keys."""
+"""The schema of study.toml and the reader of study.toml have the same keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TYPES: dict[str, Any] = {
 
 
 def faults(value: Any, wanted: Any, place: str = "") -> Iterator[str]:
-    """What is wrong with a value, by the few words of JSON schema that ours uses."""
+    """Errors in a value, by the keywords of JSON schema that the study schema uses."""
     names = wanted.get("type", [])
     names = [names] if isinstance(names, str) else names
     if names and not any(isinstance(value, TYPES[n]) and (n == "boolean") >= isinstance(value, bool) for n in names):
@@ -42,7 +42,7 @@ def faults(value: Any, wanted: Any, place: str = "") -> Iterator[str]:
 
 
 def within(value: Any, wanted: Any, place: str) -> Iterator[str]:
-    """The same for what a list or a table holds."""
+    """The errors in the members of a list or a table."""
     if isinstance(value, list):
         if not wanted.get("minItems", 0) <= len(value) <= wanted.get("maxItems", len(value)):
             yield f"{place}: {len(value)} items"
@@ -60,7 +60,7 @@ def within(value: Any, wanted: Any, place: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
-def test_every_study_of_the_package_fits(name: str) -> None:
+def test_every_study_fits_the_schema(name: str) -> None:
     content = tomllib.loads((shipped()[name] / "study.toml").read_text(encoding="utf-8"))
     assert list(faults(content, schema())) == []
 
@@ -70,7 +70,7 @@ def test_every_study_of_the_package_fits(name: str) -> None:
     [('centre = "mean"', 'centre = "meen"'), ("over = [", "ovre = ["), ("repetitions = 3", 'repetitions = "3"'),
      ("values = [10, 20]", "values = []"), ('name = "goodput"', 'name = "good put"')],
 )  # fmt: skip
-def test_mistakes_do_not_fit(right: str, wrong: str) -> None:
+def test_mistakes_do_not_fit_the_schema(right: str, wrong: str) -> None:
     assert list(faults(tomllib.loads(small_study.STUDY), schema())) == []
     assert right in small_study.STUDY
     assert list(faults(tomllib.loads(small_study.STUDY.replace(right, wrong, 1)), schema()))
@@ -111,7 +111,7 @@ def test_reader_and_schema_have_the_same_keys(tmp_path: Path, monkeypatch: pytes
         assert set(keys) == read[where], where
 
 
-def test_the_schema_in_the_documents_is_this_one() -> None:
+def test_documented_schema_is_current() -> None:
     printed = anabranch("schema", "study").stdout
     assert json.loads(printed) == schema()
     kept = (ROOT / "docs/reference/study.schema.json").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A flow that comes to nothing says so, and why."""
+"""A flow without data is reported with the cause."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def said(*settings: str) -> list[str]:
     return silences(anabranch.run(anabranch.Scenario.from_toml(PAIR).with_settings(settings)).document)
 
 
-def test_flows_that_deliver_say_nothing() -> None:
+def test_flows_with_data_have_no_diagnostics() -> None:
     assert said() == []
 
 
-def test_a_link_that_loses_everything() -> None:
+def test_link_with_full_loss_is_named() -> None:
     stream, datagrams = said('link.wire.loss={ model = "bernoulli", rate = 1 }')
     assert stream.startswith('"stream" never connected: link "wire" lost all ')
     assert " packets towards b" in stream
@@ -46,32 +46,32 @@ def test_a_link_that_loses_everything() -> None:
     assert " packets towards a" in datagrams
 
 
-def test_a_way_back_that_loses_everything() -> None:
+def test_reverse_path_with_full_loss_is_named() -> None:
     (stream,) = said('link.wire.reverse.loss={ model = "bernoulli", rate = 1 }')[:1]
     assert stream.startswith('"stream" never connected: link "wire" lost all ')
     assert stream.endswith(" packets towards a.")
 
 
-def test_a_link_that_is_down() -> None:
+def test_link_that_is_down_is_named() -> None:
     stream, datagrams = said("link.wire.state=down")
     assert stream == '"stream" never connected: link "wire" was down for all 3 packets towards b.'
     assert datagrams.startswith('"datagrams" never delivered anything: link "wire" was down for all ')
 
 
-def test_a_receive_buffer_of_a_byte() -> None:
+def test_receive_buffer_of_one_byte_is_named() -> None:
     (stream,) = said('flow.stream.receive_buffer="1 B"')
     assert stream.startswith('"stream" delivered no more than ')
     assert stream.endswith("its receive buffer of 1 B holds less than one packet.")
 
 
-def test_what_was_done_before_measuring() -> None:
+def test_completion_before_the_measurement_is_named() -> None:
     (stream,) = said('flow.stream.workload={ kind = "file", size = "1 MB" }')
     assert stream.startswith('"stream" delivered its 1,000,000 bytes before measuring began at 3 s: it was done after')
 
 
-def test_a_flow_that_fell_back_to_plain_tcp() -> None:
+def test_fallback_to_plain_tcp_is_named() -> None:
     settings = ("flow.stream.protocol=mptcp", "flow.stream.congestion=lia")
-    # The first link stays up: a SYN leaves again at once when the interface that it waits for comes up.
+    # The first link stays up: a SYN is resent at once when the interface that it waits for comes up.
     text = PAIR.replace('between = ["a", "b"]', 'between = ["a", "r"]')
     behind = """
 [[link]]
@@ -90,7 +90,7 @@ set = { state = "up" }
     assert stream.startswith('"stream" fell back to plain TCP, and had one path: two SYNs were lost, or ')
 
 
-def test_a_translator_that_nobody_passes_from_outside() -> None:
+def test_translator_blocks_connections_from_outside() -> None:
     text = (
         PAIR.replace('between = ["a", "b"]', 'between = ["a", "n"]')
         + """
@@ -110,11 +110,11 @@ does = { kind = "nat" }
     assert stream.startswith('"stream" never connected: the middlebox at "n" (nat) dropped 3 of ')
     (row,) = result.middleboxes.rows(named=True)
     assert (row["node"], row["kind"], row["dropped"]) == ("n", "nat", 3)
-    assert row["changed"] > 100, "what comes from inside does get through"
+    assert row["changed"] > 100, "packets from inside pass the middlebox"
 
 
-def test_no_route_to_the_address_that_is_connected_to() -> None:
-    """The first of b's, while its second could be reached."""
+def test_missing_route_to_the_address_is_named() -> None:
+    """The route to b's first address is missing; its second address is reachable."""
     link = '[[link]]\nname = "other"\nbetween = ["a", "b"]\nrate = "1 Mbit/s"\n'
     scenario = anabranch.Scenario.from_toml(PAIR + link + '[[host]]\nname = "a"\ndefault_route = "other"\n')
     stream = silences(anabranch.run(scenario).document)[0]

@@ -1,4 +1,4 @@
-"""Statistics against numbers worked by hand, and intervals that enclose what they are for as often as they say."""
+"""Statistics against numbers worked by hand, and the coverage of intervals."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 samples = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30)
 
 
-def test_interval_of_three() -> None:
+def test_interval_of_three_samples_matches() -> None:
     # Mean 2, s = 1, t(0.975; 2) = 4.302653: half width 4.302653 / sqrt(3).
     found = estimate([1.0, 2.0, 3.0])
     reach = 4.302653 / math.sqrt(3.0)
     assert (found.low, found.high) == pytest.approx((2.0 - reach, 2.0 + reach), rel=1e-6)
 
 
-def test_interval_of_five() -> None:
+def test_interval_of_five_samples_matches() -> None:
     # Mean 10, s = sqrt(10/4), t(0.975; 4) = 2.776445.
     found = estimate([8.0, 9.0, 10.0, 11.0, 12.0])
     assert found.high - found.centre == pytest.approx(2.776445 * math.sqrt(2.5 / 5.0), rel=1e-6)
@@ -38,14 +38,14 @@ def test_median_interval_comes_from_order_statistics() -> None:
     assert found.confidence == 1.0 - 2.0 / 2**5
 
 
-def test_order_statistics_of_nine() -> None:
+def test_order_statistics_of_nine_samples_match() -> None:
     # P(at most one of nine below the median) = (1 + 9) / 2⁹: the second and the eighth enclose it with 1 - 20/512.
     found = estimate([float(i) for i in range(1, 10)], "median")
     assert (found.centre, found.low, found.high) == (5.0, 2.0, 8.0)
     assert found.confidence == pytest.approx(1.0 - 20.0 / 512.0)
 
 
-def test_six_runs_are_the_first_that_reach_it() -> None:
+def test_six_samples_are_the_minimum_for_95_percent() -> None:
     assert estimate([1.0, 2.0, 3.0, 4.0, 5.0], "median").confidence == pytest.approx(0.9375)
     assert estimate([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "median").confidence == pytest.approx(0.96875)
 

@@ -43,7 +43,7 @@ def test_appended_runs_are_read_back(tmp_path: Path) -> None:
         assert store.notes == []
 
 
-def test_the_latest_of_equal_keys_counts(tmp_path: Path) -> None:
+def test_latest_of_equal_keys_counts(tmp_path: Path) -> None:
     fill(tmp_path, 1)
     newer = Record("key0", "point 0", 1, 0, "b2", {}, {"digest": "new"})
     with Store(tmp_path) as store:
@@ -66,7 +66,7 @@ def test_an_unfinished_last_line_is_cut_off(tmp_path: Path, cut: int) -> None:
         assert store.notes == []
 
 
-def test_a_damaged_line_is_put_aside_and_the_rest_kept(tmp_path: Path) -> None:
+def test_damaged_line_is_put_aside_and_the_rest_kept(tmp_path: Path) -> None:
     content = fill(tmp_path, 3)
     damaged = content.replace(b"point 1", b"point X")
     (tmp_path / FILE).write_bytes(damaged)
@@ -79,7 +79,7 @@ def test_a_damaged_line_is_put_aside_and_the_rest_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"hello\n", b"PAR1\x00\x01\n\xff", b"{}\n", b"\n\n\n"])
-def test_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_foreign_file_stays_unchanged(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(InputError, match="not a store of runs; move it away"):
         Store(tmp_path)
@@ -87,9 +87,7 @@ def test_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
 
 
 @given(data=st.data())
-def test_no_damage_is_fatal_and_no_whole_run_is_lost(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_damage_loses_no_undamaged_run(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("store")
     content = bytearray(fill(folder, 4))
     lines = bytes(content).split(b"\n")
@@ -103,23 +101,23 @@ def test_no_damage_is_fatal_and_no_whole_run_is_lost(
             assert whole <= set(store.records)
 
 
-def test_a_second_writer_is_turned_away(tmp_path: Path) -> None:
+def test_second_writer_is_refused(tmp_path: Path) -> None:
     with Store(tmp_path), pytest.raises(InputError, match="in use by another run"):
         Store(tmp_path)
 
 
-def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+def test_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("")
     with pytest.raises(InputError, match="cannot be written there"):
         Store(tmp_path / "results" / "study")
 
 
-def test_nothing_to_read(tmp_path: Path) -> None:
+def test_missing_store_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no runs yet"):
         read(tmp_path)
 
 
-def test_starting_over_keeps_what_was_there(tmp_path: Path) -> None:
+def test_restart_keeps_the_earlier_store(tmp_path: Path) -> None:
     for number in (1, 2):
         content = fill(tmp_path, 2)
         with Store(tmp_path) as store:
@@ -149,7 +147,7 @@ def test_file_moved_while_opening_is_not_used(tmp_path: Path, monkeypatch: pytes
     assert b"key7" in (tmp_path / FILE).read_bytes()
 
 
-def test_killed_while_the_first_line_was_written(tmp_path: Path) -> None:
+def test_truncated_header_is_repaired(tmp_path: Path) -> None:
     header = _encode(_HEADER)
     for size in range(len(header)):
         (tmp_path / FILE).write_bytes(header[:size])
@@ -158,7 +156,7 @@ def test_killed_while_the_first_line_was_written(tmp_path: Path) -> None:
         assert (tmp_path / FILE).read_bytes() == header
 
 
-def test_another_format_is_named(tmp_path: Path) -> None:
+def test_unknown_format_is_named(tmp_path: Path) -> None:
     content = _encode({**_HEADER, "format": 2}) + _encode({"key": "k", "something": "new"})
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(InputError, match="another version of Anabranch, in format 2 rather than 1; move it away"):
@@ -185,7 +183,7 @@ def test_full_disk_during_repair_loses_nothing(tmp_path: Path, monkeypatch: pyte
 
 
 class Disk:
-    """Stands in for the flush to disk and for the clock; what was flushed is what a loss of power leaves."""
+    """Replaces the flush to disk and the clock; after a power loss the file holds only flushed data."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.now_s = 100.0
@@ -201,7 +199,7 @@ class Disk:
         self.flushed.append(self._file.read_bytes())
 
 
-def test_records_of_a_moment_go_to_disk_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simultaneous_records_share_a_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch, tmp_path)
     with Store(tmp_path) as store:
         assert len(disk.flushed) == 1  # the header
@@ -220,7 +218,7 @@ def test_records_of_a_moment_go_to_disk_together(tmp_path: Path, monkeypatch: py
     assert disk.flushed[2:] == [(tmp_path / FILE).read_bytes()]
 
 
-def test_a_kill_loses_no_run_that_was_appended(tmp_path: Path) -> None:
+def test_kill_loses_no_appended_run(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\nfrom pathlib import Path\nfrom anabranch.study.store import Record, Store\n"
         "store = Store(Path(sys.argv[1]))\nfor i in range(500):\n"
@@ -249,7 +247,7 @@ def test_flushed_runs_survive_a_power_loss(tmp_path_factory: pytest.TempPathFact
         store.close()
     flushed = len(disk.flushed[1])
     kept = flushed + kept % (len(content) - flushed + 1)
-    # Some file systems keep the length of a file and not what was written last, and have zeros there.
+    # Some file systems keep the length of a file without the last written data, and have zeros there.
     (folder / FILE).write_bytes(content[:kept] + (b"\0" * (len(content) - kept) if zeros else b""))
     with Store(folder) as store:
         assert list(store.records)[:3] == ["key0", "key1", "key2"]
@@ -321,7 +319,7 @@ def test_keys_are_those_of_earlier_stores() -> None:
     assert run_key(request) == hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def test_lines_that_are_written_otherwise_are_read_too(tmp_path: Path) -> None:
+def test_lines_in_other_json_spelling_are_read(tmp_path: Path) -> None:
     fill(tmp_path, 1)
     entry = dataclasses.asdict(record(1))
     other = _encode(dict(reversed(entry.items())))
@@ -335,7 +333,7 @@ def test_lines_that_are_written_otherwise_are_read_too(tmp_path: Path) -> None:
         assert store.notes == []
 
 
-def test_a_run_can_be_read_when_the_store_is_closed(tmp_path: Path) -> None:
+def test_run_is_readable_after_the_store_is_closed(tmp_path: Path) -> None:
     fill(tmp_path, 2)
     with read(tmp_path) as store:
         records = store.records

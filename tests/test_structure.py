@@ -1,8 +1,9 @@
-"""The house rules of structure: no cycles among Rust files, crates and Python modules, and test files by name.
+"""Structure rules: no cycles among Rust files, crates and Python modules, and names of test files.
 
 A Rust file needs another if it names an item that is defined there. A re-export (`pub use`) is no need; the re-exported
 item counts for the file that defines it. Code for tests does not count. A Python module needs another if it imports it,
 also under `TYPE_CHECKING` or inside a function.
+
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def leaves(tree: str) -> list[tuple[list[str], str]]:
 
 
 def home(files: dict[Module, File], module: Module, path: list[str], depth: int = 0) -> Module | None:
-    """The file that defines what a path means in a file; `None` for what is not of this crate."""
+    """The file that defines the item of a path; `None` for an item of another crate."""
     first, *rest = path
     if first == "crate":
         place: Module = ()
@@ -128,7 +129,7 @@ def needs(files: dict[Module, File]) -> dict[Module, set[Module]]:
 
 
 def cycles(graph: dict[Module, set[Module]]) -> list[set[Module]]:
-    """The groups of files that need each other, directly or around a corner."""
+    """The groups of files that need each other, directly or through other files."""
     reachable: dict[Module, set[Module]] = {}
     for start in graph:
         seen: set[Module] = set()
@@ -146,7 +147,7 @@ def cycles(graph: dict[Module, set[Module]]) -> list[set[Module]]:
 
 
 def shown(module: Module) -> str:
-    """The module as its file is spoken of."""
+    """The dotted name of a file's module."""
     return "/".join(module) or "lib"
 
 
@@ -160,7 +161,7 @@ def complaints(graph: dict[Module, set[Module]]) -> str:
 
 
 def crate_graph(manifests: dict[str, str]) -> dict[Module, set[Module]]:
-    """The crates that each crate depends on, by its manifest's text; dependencies of tests do not count."""
+    """The crates that each crate depends on, by its manifest; dependencies of tests do not count."""
     found: dict[Module, set[Module]] = {}
     for crate, text in manifests.items():
         manifest = tomllib.loads(text)

@@ -88,7 +88,7 @@ def study(request: pytest.FixtureRequest) -> Study:
 
 
 def shortened(request: Request) -> Request:
-    """Six seconds, or as many after the last event, whose times are whole seconds in every study."""
+    """Six seconds, or six after the last event, whose times are whole seconds in every study."""
     last = max((int(e["at"].removesuffix(" s")) for e in tomllib.loads(request.scenario).get("event", ())), default=0)
     return dataclasses.replace(request, overrides=(*request.overrides, f'duration="{last + 6} s"', 'warmup="1 s"'))
 
@@ -99,7 +99,7 @@ def test_every_point_is_a_valid_scenario(study: Study) -> None:
             validate(request_of(study, run))
 
 
-def test_one_tiny_point_of_each_experiment_runs(study: Study) -> None:
+def test_one_short_point_of_each_experiment_runs(study: Study) -> None:
     seen = set()
     for run in study.runs(study.quick):
         if run.point.experiment in seen:
@@ -115,12 +115,12 @@ def test_quick_points_are_among_the_full_ones(study: Study) -> None:
     assert {p.key for p in study.points(study.quick)} <= full
 
 
-def test_runs_have_seeds_of_their_own(study: Study) -> None:
+def test_runs_have_distinct_seeds(study: Study) -> None:
     seeds = [run.seed for run in study.runs(study.full)]
     assert len(set(seeds)) == len(seeds)
 
 
-def test_figures_and_labels_name_what_is_there(study: Study) -> None:
+def test_figures_and_labels_name_existing_subjects(study: Study) -> None:
     for figure in study.figures:
         over = study.experiments[figure.experiment].over
         for parameter in (figure.x, figure.rows, figure.columns, *figure.where):
@@ -158,9 +158,9 @@ def test_every_metric_is_in_a_real_result() -> None:
             )
 
 
-def test_a_flow_recovers_from_an_outage_when_its_timer_next_expires() -> None:
+def test_flow_recovers_at_the_next_timer_expiry() -> None:
     (flow,) = simulate(Request(OUTAGE, "outage.toml"))["flows"]
-    # A second without an answer: the timer has doubled to a good second at most, then the window grows again.
+    # After a second without an answer the timer has doubled to just above a second; then the window grows again.
     assert 0.0 < flow["recovery_s"] < 2.0
     assert 0.95 < flow["recovered_share"] < 1.05
 
@@ -173,7 +173,7 @@ def _by_metric(document: Document) -> dict[str, dict[str, float]]:
     return found
 
 
-def test_a_path_is_usable_that_carried_something_new() -> None:
+def test_path_with_new_data_counts_as_usable() -> None:
     path = {"data_packets": 9, "retransmissions": 2, "reinjections": 6}
     resent_only = {**path, "reinjections": 7}
     from_the_kernel = {**path, "reinjections": None}

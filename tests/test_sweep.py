@@ -43,7 +43,7 @@ def test_a_lone_placeholder_keeps_the_type() -> None:
     assert fill("{n} ms", {"n": 0.5}) == "0.5 ms"
 
 
-def test_an_unknown_placeholder_is_a_mistake() -> None:
+def test_unknown_placeholder_is_refused() -> None:
     with pytest.raises(InputError, match=r'"capcity".*did you mean "capacity"'):
         fill("{capcity} Mbit/s", {"capacity": 5})
 
@@ -66,7 +66,7 @@ def test_seeds_are_the_same_on_every_machine() -> None:
     assert seed_of("lugowski2017-bottleneck", Point("e", "s", {"delay": 20}, ()), 1) == 4262147892931659700
 
 
-def test_selections() -> None:
+def test_selection_keeps_matching_points() -> None:
     values: dict[str, Value] = {"a": 1, "b": "x"}
     assert matches(values, {"a": 1})
     assert matches(values, {"a": [1, 2], "b": "x"})
@@ -75,17 +75,17 @@ def test_selections() -> None:
 
 
 @given(st.dictionaries(st.text("abcdefgh_", min_size=1, max_size=5), settings, max_size=3))
-def test_settings_are_toml(value: dict[str, Setting]) -> None:
+def test_settings_are_written_as_toml(value: dict[str, Setting]) -> None:
     assert tomllib.loads(setting("key", value))["key"] == value
 
 
-def test_plain_text_of_values() -> None:
+def test_values_have_a_plain_text() -> None:
     assert [plain(v) for v in (20, 0.1, True, "x")] == ["20", "0.1", "true", "x"]
     assert [plain(v) for v in (10.0, 0.25, 1e-5, 1234567.0)] == ["10", "0.25", "1e-05", "1234567"]
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_no_digit_of_a_number_is_lost(value: float) -> None:
+def test_number_keeps_all_digits(value: float) -> None:
     assert tomllib.loads(setting("key", value))["key"] == value
     assert float(str(fill("{n} Mbit/s", {"n": value})).split()[0]) == value
 

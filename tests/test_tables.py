@@ -1,4 +1,4 @@
-"""Tables at a terminal and in pipes: a number is shown whole, or its column is said to be missing."""
+"""Tables at a terminal and in pipes: a number is shown whole, or a note names its missing column."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def result() -> anabranch.Result:
     return anabranch.run(anabranch.Scenario.from_toml(PATHS), seed=1)
 
 
-def test_a_pipe_gets_every_number_whole(result: anabranch.Result) -> None:
+def test_pipe_gets_every_number_whole(result: anabranch.Result) -> None:
     text = shown(result, 80, terminal=False)
     for flow in result.document["flows"]:
         assert f" {flow['delivery_delay_s']['p95'] * 1e3:.1f} " in text
@@ -69,7 +69,7 @@ def test_a_pipe_gets_every_number_whole(result: anabranch.Result) -> None:
     assert "a-link-with-a-long-name" in text
 
 
-def test_a_terminal_of_eighty_columns_says_what_it_leaves_out(result: anabranch.Result) -> None:
+def test_narrow_terminal_names_omitted_columns(result: anabranch.Result) -> None:
     text = shown(result, 80, terminal=True)
     assert max(len(line) for line in text.splitlines()) <= 80
     note = next(line for line in text.splitlines() if line.startswith("No room here for: "))
@@ -111,7 +111,7 @@ def test_goodput_above_arrivals_is_marked(result: anabranch.Result) -> None:
     assert "its paths carried 30.000 Mbit/s" in text
 
 
-def test_a_wide_terminal_shows_everything(result: anabranch.Result) -> None:
+def test_wide_terminal_shows_all_columns(result: anabranch.Result) -> None:
     assert "No room" not in shown(result, 160, terminal=True)
 
 
@@ -135,7 +135,7 @@ def test_no_number_is_ever_cut(rows: list[tuple[str, float, float, float, float]
         assert said or all(f"{row[1 + i]:.3f}" in words for row in rows)
 
 
-def test_square_brackets_are_no_style() -> None:
+def test_square_brackets_are_printed() -> None:
     output = io.StringIO()
     sheet = Sheet([Column("name", words=True)])
     sheet.add("[red]x[/red]")
@@ -150,7 +150,7 @@ def test_blocked_times_have_a_column_for_each_cause(result: anabranch.Result) ->
     assert f" {flow['blocked_s']['congestion-window']:.1f}\n" in text
 
 
-def test_an_aggregate_stands_beside_what_was_possible(result: anabranch.Result) -> None:
+def test_aggregate_has_the_possible_rate(result: anabranch.Result) -> None:
     text = shown(result, 200, terminal=False)
     together = sum(flow["goodput_bps"] for flow in result.document["flows"])
     assert f"Together: {together / 1e6:.3f} of 1040.0 Mbit/s possible." in text
@@ -158,7 +158,7 @@ def test_an_aggregate_stands_beside_what_was_possible(result: anabranch.Result) 
     assert " 1020.0 " in row
 
 
-def test_answers_and_data_that_goes_back_have_columns_where_there_are_any(result: anabranch.Result) -> None:
+def test_answers_and_reverse_data_have_columns(result: anabranch.Result) -> None:
     assert "Answers" not in shown(result, 200, terminal=False)
     asks = PATHS + 'workload = { kind = "request-response", response = "10 kB", count = 3 }\n'
     run = anabranch.run(anabranch.Scenario.from_toml(asks), seed=1)

@@ -1,6 +1,7 @@
-"""Testbeds that come and go, several at a time, killed at any moment: nothing of them stays, and none sees another.
+"""Several testbeds at a time, set up, removed and killed at any moment: none leaves remains or sees another.
 
-`ANABRANCH_LONG=1` lets them come and go a hundred times and kills twenty, which takes some minutes.
+`ANABRANCH_LONG=1` sets them up and removes them a hundred times and kills twenty, which takes some minutes.
+
 """
 
 from __future__ import annotations
@@ -60,11 +61,11 @@ def started(scenario: str, *command: str) -> subprocess.Popen[str]:
 
 
 def traces(mark: str) -> dict[str, list[str]]:
-    """What a testbed could leave on this machine: devices, routes and rules; processes of the test by their mark."""
+    """Possible remains of a testbed on this machine: devices, routes and rules; processes of the test by their mark."""
 
     def said(*command: str) -> list[str]:
         lines = subprocess.run(["ip", *command], capture_output=True, text=True, check=True).stdout.splitlines()
-        # Counters and the state of other links are nobody's traces.
+        # Counters and the state of other links are no remains of a testbed.
         return sorted(re.sub(r"^\d+: |(state|mode|qlen|link-netns(id)?) \S+", "", line) for line in lines)
 
     processes = []
@@ -83,7 +84,7 @@ def traces(mark: str) -> dict[str, list[str]]:
 
 
 def of_testbeds() -> set[str]:
-    """Names of namespaces and locks of testbeds that nobody holds."""
+    """Namespaces and locks of testbeds without an owner process."""
     from anabranch.testbed.bed import LOCKS, existing, holder
 
     names = {name for name, _ in existing()} | {lock.stem for lock in LOCKS.glob("*.lock")}
@@ -93,7 +94,7 @@ def of_testbeds() -> set[str]:
 def test_ended_testbed_leaves_no_traces(scenario: str) -> None:
     mark = f"mark-{os.getpid()}"
     sleeper = ("sh", "-c", f"sleep 60; : {mark}")
-    # The file and the folder of locks are there from the first testbed on.
+    # The lock file and its folder exist from the first testbed on.
     assert anabranch("emulate", scenario, "--", "true").returncode == 0
     before = traces(mark)
     moments = random.Random(7)
@@ -102,7 +103,7 @@ def test_ended_testbed_leaves_no_traces(scenario: str) -> None:
         if turn not in killed:
             done = anabranch("emulate", scenario, "--", "ip", "-brief", "address")
             assert "10.0.0.1/32" in done.stdout, done.stderr
-            # Also what the one before may have left.
+            # Also the remains of the testbed before.
             assert of_testbeds() == set()
             continue
         process = started(scenario, *sleeper)
@@ -142,17 +143,17 @@ def test_testbeds_with_equal_addresses_are_isolated(scenario: str) -> None:
         assert second.returncode == 0, second.stderr
         loopback, across, *devices = second.stdout.splitlines()
         refused = str(__import__("errno").ECONNREFUSED)
-        # Its own host B has the same address, and nobody listens there.
+        # Its own host B has the same address, and there nothing listens.
         assert (loopback, across) == (refused, refused)
         assert sorted(line.split(": ")[1] for line in devices) == ["lo", "wire"]
-        # The first one goes on.
+        # The first one keeps running.
         assert first.poll() is None
     finally:
         first.stdin.close()
         assert first.wait(20) == 0
 
 
-def test_a_testbed_is_not_brought_up_twice(scenario: str) -> None:
+def test_testbed_does_not_start_twice(scenario: str) -> None:
     up = anabranch("testbed", "up", scenario)
     assert up.returncode == 0, up.stderr
     try:
@@ -205,7 +206,7 @@ def _session_nice(process: int) -> str:
 
 
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="this kernel knows no priorities of sessions")
-def test_a_session_gets_its_place_back_from_a_killed_testbed(scenario: str) -> None:
+def test_session_regains_its_priority_after_a_kill(scenario: str) -> None:
     from anabranch.testbed.bed import kept
 
     script = f"{sys.executable} -m anabranch emulate {scenario} -- sleep 60; read line"
@@ -263,7 +264,7 @@ def test_terminated_run_removes_testbed_and_processes(scenario: str) -> None:
 
 
 def unprivileged(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command as somebody would who is nobody here but root in a user namespace of his own."""
+    """Runs a command in a new user namespace, as an unprivileged user who is root there."""
     namespace = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--propagation", "private"]
     command = [*namespace, sys.executable, "-m", "anabranch", *arguments]
     environment = {**os.environ, "ANABRANCH_WITHIN_USER_NAMESPACE": "1"}
@@ -293,7 +294,7 @@ def test_examples_run_or_explain_failure_without_root(example: str) -> None:
 
 
 @pytest.mark.skipif(bool(missing("unshare")), reason=missing("unshare"))
-def test_a_program_runs_over_the_network_without_root(scenario: str) -> None:
+def test_program_runs_over_the_network_without_root(scenario: str) -> None:
     if not user_namespaces():
         pytest.skip("this kernel makes no user namespaces")
     done = unprivileged("emulate", scenario, "--", "ip", "-brief", "address", "show", "wire")
@@ -346,7 +347,7 @@ GIVE = (
 
 
 def _parts() -> str | None:
-    """Which of the kernel's parts are missing for links without delay."""
+    """The missing kernel modules for links without delay."""
     script = "ip link add dev v0 type veth peer name v1 && tc qdisc add dev v0 root tbf rate 1mbit burst 4k limit 9k"
     tried = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, check=False)
     return None if tried.returncode == 0 else f"veth or tbf (or tc, package iproute2): {tried.stderr.strip()}"
@@ -379,7 +380,7 @@ def test_netem_is_named_where_it_is_missing(tmp_path: Path) -> None:
     file.write_text(SCENARIO, encoding="utf-8")
     done = anabranch("emulate", str(file), "--links", "netem", "--", "ping", "-c", "1", "B")
     if done.returncode == 0:
-        # A kernel that has it.
+        # A kernel that has netem.
         assert "1 received" in done.stdout
     else:
         assert (done.returncode, "modprobe sch_netem" in done.stderr) == (2, True), done.stderr

@@ -1,4 +1,4 @@
-"""Quantities that follow from a scenario by arithmetic: against hand results, and as what statements are about."""
+"""Quantities that follow from a scenario by arithmetic: against results by hand, and as subjects of claims."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ def value(quantity: str, text: str, subject: str = "F") -> float:
     return QUANTITIES[quantity].of(anabranch.Scenario.from_toml(text))[subject]
 
 
-def test_the_virtual_buffer_follows_the_longest_way_out() -> None:
-    # 2 · 10 Mbit/s · 50 ms; the way back does not count.
+def test_virtual_buffer_uses_the_longest_forward_path() -> None:
+    # 2 · 10 Mbit/s · 50 ms; the reverse path does not count.
     assert value("virtual-buffer", TWO_PATHS) == pytest.approx(125.0)
     assert value("virtual-buffer", TWO_PATHS.replace('name = "F"', 'name = "F"\ndirection = "reverse"')) == (
         pytest.approx(2 * 9e6 * 0.1 / 8e3)
     )
 
 
-def test_the_virtual_buffer_counts_a_shared_link_once() -> None:
+def test_virtual_buffer_counts_a_shared_link_once() -> None:
     shared = TWO_PATHS.replace('"A", "B"', '"A", "M"') + '[[link]]\nname = "out"\nbetween = ["M", "B"]\n'
     assert value("virtual-buffer", shared + 'rate = "4 Mbit/s"\ndelay = "0 ms"\n') == pytest.approx(50.0)
 
 
-def test_booked_memory_counts_every_path_as_if_it_were_alone() -> None:
-    # Pairs (a, b) of the two links: near, far, and no others that a route connects.
+def test_booked_memory_counts_each_path_alone() -> None:
+    # Pairs (a, b) of the two links: near and far only, because a route connects no others.
     assert value("booked-memory", TWO_PATHS) == pytest.approx((3 * 0.15 + 0.2) * 10e6 / 8e6)
     slow = TWO_PATHS.replace('rto_min = "200 ms"', 'rto_min = "1 s"')
     assert value("booked-memory", slow) == pytest.approx((3 * 0.15 + 1.0) * 10e6 / 8e6)
@@ -74,7 +74,7 @@ def test_booked_memory_counts_every_path_as_if_it_were_alone() -> None:
     assert value("booked-memory", fast) == pytest.approx((3 * 0.15 + 0.15) * 10e6 / 8e6)
 
 
-def test_fair_rates_are_those_of_the_allocations() -> None:
+def test_fair_rates_match_the_allocations() -> None:
     fair = anabranch.fair(anabranch.Scenario.from_toml(TWO_PATHS))
     for name in ALLOCATIONS:
         assert value(f"fair-{name}", TWO_PATHS) == pytest.approx(fair.allocations[name]["F"] * 1e-6)
@@ -98,7 +98,7 @@ def test_every_quantity_is_documented() -> None:
         ("becke2014-scheduling", "becke-7.3.3-virtual-bdp", [187.5]),
     ],
 )
-def test_statements_of_becke_that_need_no_run(study: str, claim: str, measured: list[float]) -> None:
+def test_theory_of_becke_holds_without_runs(study: str, claim: str, measured: list[float]) -> None:
     chosen = find(study)
     for effort in (chosen.quick, chosen.full):
         verdict = next(v for v in Analysis(chosen, effort, {}).verdicts if v.claim.id == claim)
@@ -152,7 +152,7 @@ against = { of = ["F1"] }
 NOTHING_RUN = '\n[experiment.unrun]\nscenario = "scenario.toml"\nover = ["congestion"]\ntheory = true\n'
 
 
-def test_worlds_signs_and_extremes_of_claims(tmp_path: Path) -> None:
+def test_claims_have_world_sign_and_extreme(tmp_path: Path) -> None:
     claims = CLAIMS.replace('kind = "', 'experiment = "pair"\nkind = "')
     text = small_study.STUDY.replace('title = "Goodput', 'experiment = "pair"\ntitle = "Goodput') + NOTHING_RUN
     study = load(small_study.write(tmp_path / "study", study=text, claims=claims))
@@ -178,7 +178,7 @@ def test_worlds_signs_and_extremes_of_claims(tmp_path: Path) -> None:
     assert "≤ 1 (largest without sign)" in report
 
 
-def test_a_theory_names_a_quantity_of_theory(tmp_path: Path) -> None:
+def test_unknown_theory_quantity_is_refused(tmp_path: Path) -> None:
     wrong = CLAIMS.replace('"fair-link-flow"', '"goodput"').replace('kind = "', 'experiment = "pair"\nkind = "')
     with pytest.raises(InputError, match="fair-link-subflow"):
         load(small_study.write(tmp_path / "study", claims=wrong))

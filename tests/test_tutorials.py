@@ -1,4 +1,4 @@
-"""The router tutorial as a reader follows it, in network namespaces of this machine."""
+"""The router tutorial, step by step, in network namespaces of this machine."""
 
 from __future__ import annotations
 

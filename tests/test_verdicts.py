@@ -36,7 +36,7 @@ where = {{ capacity = 10, congestion = "reno" }}
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, StoredRun]]:
-    """The runs of both forms of the study, which are the same whatever it claims."""
+    """The runs of both forms of the study, which do not depend on its claims."""
     folder = tmp_path_factory.mktemp("runs")
     study = load(small_study.write(folder / "study"))
     records: dict[str, StoredRun] = {}
@@ -49,7 +49,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Store
 
 
 class Analyse:
-    """Holds a claim against the stored runs."""
+    """Evaluates a claim on the stored runs."""
 
     def __init__(self, folder: Path, stored: dict[str, StoredRun]) -> None:
         self.folder = folder
@@ -103,7 +103,7 @@ def test_tolerance_has_to_hold_the_whole_interval(
     assert analyse.outcome(more) == expected
 
 
-def test_interval_stands_beside_the_value(analyse: Analyse, tmp_path: Path) -> None:
+def test_report_shows_the_interval_with_the_value(analyse: Analyse, tmp_path: Path) -> None:
     found = analyse('kind = "at_least"\nexpect = 1')
     (verdict,) = found.verdicts
     (measured,) = verdict.measured
@@ -139,7 +139,7 @@ def test_independent_runs_have_the_interval_of_welch() -> None:
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
-def test_intervals_without_spread() -> None:
+def test_samples_without_spread_have_no_interval() -> None:
     assert interval_of([3.0], "mean", "t") is None
     assert interval_of([3.0, 3.0], "median", "order-statistics") is None
     assert interval_of_difference([3.0, 3.0], [2.0, 2.0], "mean", paired=True) is None
@@ -148,7 +148,7 @@ def test_intervals_without_spread() -> None:
 
 
 @pytest.mark.parametrize("paired", [True, False])
-def test_interval_of_a_ratio_holds_the_true_ratio(paired: bool) -> None:
+def test_ratio_interval_contains_the_true_ratio(paired: bool) -> None:
     draw, held = random.Random(7), 0
     for _ in range(400):
         common = [draw.gauss(0, 1) * paired for _ in range(6)]
@@ -170,7 +170,7 @@ def test_interval_of_a_ratio_holds_the_true_ratio(paired: bool) -> None:
         ('{ duration = "5 s", repetitions = 2 }', True, None, ""),
     ],
 )
-def test_form_that_falls_short_needs_more(
+def test_too_short_form_needs_more_runs(
     analyse: Analyse, needs: str, quick: bool, repetitions: int | None, lacks: str
 ) -> None:
     more = f'kind = "at_least"\nexpect = 1\nneeds = {needs}'
@@ -180,7 +180,7 @@ def test_form_that_falls_short_needs_more(
     assert verdict.gaps == ([f"needs: {lacks}"] if lacks else [])
 
 
-def test_report_names_its_form_and_what_needs_more(analyse: Analyse, tmp_path: Path) -> None:
+def test_report_names_its_form_and_claims_without_verdict(analyse: Analyse, tmp_path: Path) -> None:
     found = analyse('kind = "at_least"\nexpect = 1\nneeds = "full"', quick=True)
     assert tally(found) == "0 of 1 statements pass; 1 needs the full form."
     assert form(found) == "Quick form: 4 runs of 4."

@@ -1,4 +1,4 @@
-//! What the kernel counts in a network namespace (`/proc/net/snmp`, `snmp6` and `netstat`), as `nstat` names it.
+//! The kernel's counters of a network namespace (`/proc/net/snmp`, `snmp6` and `netstat`), by the names of `nstat`.
 
 use crate::namespace::Namespace;
 use anabranch_base::time::Time;
@@ -37,7 +37,7 @@ impl Counters {
         hosts.iter().map(host).collect::<io::Result<_>>().map(Self)
     }
 
-    /// What each host has counted since.
+    /// The counters of each host that changed since the start.
     ///
     /// # Errors
     /// If a namespace has gone.
@@ -91,7 +91,7 @@ fn now(namespace: &Namespace) -> io::Result<BTreeMap<String, u64>> {
     })
 }
 
-/// Those that changed: by how much, or to what.
+/// The counters that changed: the increase, or the new value of a state.
 fn since(before: &BTreeMap<String, u64>, now: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let changed = |(name, value): (String, u64)| {
         let earlier = before.get(&name).copied().unwrap_or_default();

@@ -69,7 +69,7 @@ pub(crate) fn run(
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// What is to be captured.
+/// The settings of a capture from Python's tuple.
 pub(crate) fn captured((file, snaplen, ends, flows): Capture) -> capture::Settings {
     capture::Settings { file, snaplen, ends, flows }
 }
@@ -100,7 +100,7 @@ fn report(py: Python<'_>, callback: Option<&Py<PyAny>>, progress: Progress) -> P
 /// Whether a disk took no more: no mistake of the caller.
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    /// An error of the device (`EIO`), which has no kind of its own.
+    /// An error of the device (`EIO`), for which `ErrorKind` has no variant.
     const DEVICE: i32 = 5;
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) || error.raw_os_error() == Some(DEVICE)
 }

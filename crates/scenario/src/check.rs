@@ -462,7 +462,7 @@ fn tagged(node: &Node, kinds: &'static Kinds, place: &Place<'_>) -> Result<Value
             let words = || kinds.all.iter().map(Kind::choice).collect::<Vec<_>>();
             match one_of(tag, &words(), &place.below(kinds.tag))? {
                 Value::Text(word) => Some(word),
-                _ => unreachable!("a word is text"),
+                _ => unreachable!("a name is text"),
             }
         }
         None => kinds.default.map(str::to_owned),

@@ -9,7 +9,7 @@ use anabranch_multipath::policy::{
 };
 use anabranch_multipath::scheduler;
 
-/// A word of a scenario, its description, and its value.
+/// A named choice of a key: its name, description and value.
 #[derive(Debug)]
 pub(super) struct Named<T: 'static> {
     pub name: &'static str,
@@ -213,7 +213,7 @@ pub(super) fn choices<T>(list: &'static [Named<T>]) -> Vec<Choice> {
     list.iter().map(choice).collect()
 }
 
-/// The value of a word that was checked to be in the list.
+/// The value of a name that was checked to be in the list.
 pub(super) fn pick<T: Copy>(list: &'static [Named<T>], name: &str) -> T {
     list.iter().find(|entry| entry.name == name).expect("checked against the same list").value
 }

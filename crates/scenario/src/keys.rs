@@ -65,7 +65,7 @@ pub(super) enum Shape {
     Octets { min: u64, max: u64 },
     /// The capacity of a queue: packets or bytes, at least one.
     Limit,
-    /// One word of a list.
+    /// One name of a list.
     OneOf(fn() -> Vec<Choice>),
     /// A path manager, with its parameter after a colon.
     PathManager,

@@ -178,7 +178,7 @@ pub struct Host {
     pub default_route: usize,
     /// Routes to single addresses.
     pub routes: Vec<Route>,
-    /// Every address has a table of its own, whose only route is the address's link.
+    /// Every address has a separate table, whose only route is the address's link.
     pub policy_routing: bool,
 }
 

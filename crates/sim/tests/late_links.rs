@@ -24,7 +24,7 @@ enum Before {
 
 const PLACES: [Place; 4] = [Place::Direct, Place::Sender, Place::Receiver, Place::Middle];
 
-/// The link "late" beside a path that is up, with data in one direction or both.
+/// The link "late" next to a path that is up, with data in one direction or both.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     place: Place,
@@ -122,7 +122,7 @@ fn late_link_carries_data_within_a_second() {
 }
 
 #[test]
-fn path_carries_data_within_a_second_at_random_moments() {
+fn late_path_carries_data_within_a_second() {
     let mut rng = Rng::new(20_261_125);
     let mut below = |limit: u64| rng.below(limit);
     for _ in 0..200 {
@@ -140,7 +140,7 @@ fn path_carries_data_within_a_second_at_random_moments() {
 
 /// The only link: the SYN of the connection itself waits for it.
 #[test]
-fn first_link_that_comes_up_carries_data_within_a_second() {
+fn first_working_link_carries_data_within_a_second() {
     for protocol in ["mptcp", "tcp"] {
         let text = format!(
             "title = \"first\"\nwarmup = \"16 s\"\nduration = \"17 s\"\n\

@@ -68,7 +68,7 @@ fn join_finds_its_connection_by_token() {
     let result = run_both_ways(&between_two_hosts(10, &flows));
     let mut ends = BTreeSet::new();
     for flow in &result.flows {
-        assert_eq!(flow.paths.len(), 2, "{}: each link leads to an address of its own", flow.name);
+        assert_eq!(flow.paths.len(), 2, "{}: each link leads to a different address", flow.name);
         for path in &flow.paths {
             assert!(path.remote.ends_with(":5001"), "{}: all joins go to the one port", path.remote);
             assert!(ends.insert((path.local.clone(), path.remote.clone())), "{} twice", path.local);

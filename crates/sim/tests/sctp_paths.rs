@@ -9,7 +9,7 @@ fn run(text: &str) -> RunResult {
     anabranch_sim::run(&scenario, &RunOptions { seed: Some(1), ..RunOptions::default() }).unwrap()
 }
 
-/// Links of 10 Mbit/s between A and B, each with lines of its own, and one flow.
+/// Links of 10 Mbit/s between A and B, each with additional lines, and one flow.
 fn scenario_of(seconds: f64, links: &[&str], flow: &str) -> String {
     let mut text =
         format!("duration = \"{seconds} s\"\nwarmup = \"1 s\"\n[link_defaults]\nrate = \"10 Mbit/s\"\n");

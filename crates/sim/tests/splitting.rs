@@ -1,4 +1,4 @@
-//! A box that splits segments: acknowledgements end inside of what was sent, and nothing waits for a timer that did not before.
+//! A middlebox that splits segments: acknowledgements end within sent segments and cause no additional timeouts.
 
 use anabranch_base::rng::Rng;
 use anabranch_sim::RunOptions;
@@ -15,7 +15,7 @@ struct Case {
 }
 
 impl Case {
-    /// Timeouts in 20 s, with pieces of so many bytes or with whole segments.
+    /// Timeouts in 20 s, with pieces of `pieces` bytes or with whole segments.
     fn timeouts(&self, pieces: Option<u64>) -> u64 {
         let Self { protocol, recovery, rate, delay, queue } = self;
         let split = pieces.map_or_else(String::new, |size| {

@@ -1,4 +1,4 @@
-//! A capture of what passes an emulated network: the simulator's, with the bytes of kernels.
+//! A capture of the packets in an emulated network: the simulator's capture, with the bytes of kernels.
 
 use super::packet::RawPacket;
 use crate::layout::flow_of;

@@ -187,7 +187,7 @@ impl Emulator {
     fn run(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
         let result = self.carry(clock, until, stop);
         match self.network.untap() {
-            // What broke off, or was told to stop, leaves no capture.
+            // A failed or stopped run leaves no capture.
             Some(tap) if result.is_ok() && !stop.load(Ordering::Relaxed) => tap.finish(),
             _ => result,
         }

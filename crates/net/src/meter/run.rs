@@ -98,7 +98,7 @@ impl Meter {
                 error,
             })?);
             hosts.push(pair);
-            // The paths of a flow are those of its own connection.
+            // The paths of a flow are those of its connection, which may end at a proxy.
             let hosts = [&*declared.from, declared.meets()].map(place);
             watched.push(Watched { hosts, port: flow.remote.port(), source: flow.source });
         }

@@ -68,7 +68,7 @@ static void *send_messages(void *argument) {
                               .snd_ppid = ppid},
         };
         ssize_t sent;
-        /* A stream that is about to begin anew takes nothing for a moment. */
+        /* usrsctp returns EAGAIN while a reset of the stream is pending (RFC 6525). */
         do
             sent = usrsctp_sendv(association, bytes, len, NULL, 0, &how, sizeof how, SCTP_SENDV_SPA, 0);
         while (sent < 0 && errno == EAGAIN && usleep(1000) == 0);
@@ -154,8 +154,9 @@ int main(int argc, char **argv) {
         }
     }
     if (atoi(argv[2]) & 1) {
-        /* Room that is never filled: with none left, usrsctp drops the first fragment of a message even where it fills the gap
-           that all else waits behind, for ever (0.9.5; seen with 33 packets lost in a row and 130 kB held beyond them). */
+        /* A receive buffer that never fills up. With a full buffer usrsctp drops the first fragment of a message, even
+           where it fills the gap before all other data, so the association stalls (0.9.5; seen with 33 packets lost in a
+           row and 130 kB out of order). */
         const int room = 4 << 20;
         if (usrsctp_setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &room, sizeof room) != 0)
             fail("SO_RCVBUF");

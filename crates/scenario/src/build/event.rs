@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// More repetitions than any run needs.
 const MAX_REPETITIONS: u64 = 1_000_000;
 
-/// All events in order of time, with each repetition as an event of its own.
+/// All events in order of time, with each repetition as a separate event.
 pub(super) fn events(
     elements: &[Element<'_>],
     links: &[Link],
@@ -136,7 +136,7 @@ struct EventChange<'a> {
 /// Earlier changes of a link's key at the same time.
 type EarlierChanges = Vec<(Directions, Change, Origin)>;
 
-/// All changes read so far.
+/// All changes read until now.
 #[derive(Default)]
 struct ChangesByTime(BTreeMap<(Time, usize, &'static str), EarlierChanges>);
 

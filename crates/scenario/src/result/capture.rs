@@ -241,7 +241,7 @@ impl Write for Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Whoever could not finish it has said why.
+            // The failed operation has already returned its error.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -110,8 +110,8 @@ part! {
     HostResult {
         /// Name.
         name: String,
-        /// What its kernel counted during the run, by the names of `nstat`: the counters of `Ip`, `Ip6`, `Tcp`, `TcpExt`,
-        /// `IpExt` and `MPTcpExt` that changed. Those that hold a state, such as `TcpCurrEstab`, are as they were at the end.
+        /// Counters of its kernel that changed during the run, by the names of `nstat`: those of `Ip`, `Ip6`, `Tcp`, `TcpExt`,
+        /// `IpExt` and `MPTcpExt`. Those that hold a state, such as `TcpCurrEstab`, have their final values.
         counters: BTreeMap<String, u64>,
     }
 }
@@ -325,7 +325,7 @@ part! {
         /// the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         coupled_share: Option<f64>,
-        /// The last state of its subflow or connection that the sender's kernel told, by the names of `struct tcp_info`
+        /// The last state of its subflow or connection that the sender's kernel returned, by the names of `struct tcp_info`
         /// (`linux/tcp.h`): times in microseconds, windows in segments, rates in bytes a second. Absent in a simulation.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         kernel: BTreeMap<String, u64>,

@@ -125,7 +125,7 @@ pub(super) static HOST: Section = Section {
             "policy_routing",
             Shape::Flag,
             Default::Is("true"),
-            "Whether every address has a table of its own, whose only route is the address's link. Without, \
+            "Whether every address has a separate table, whose only route is the address's link. Without, \
              all packets of the host leave by its main table, whatever their source address: the state of an \
              unconfigured host with several links, whose subflows then share one link. Applies to every host \
              of a flow, of any protocol. Networks here carry packets with foreign source addresses; some \

@@ -126,7 +126,7 @@ fn flow_defaults_apply_to_flows_with_the_key() {
     assert_eq!((tcp.start, tcp.stop), (Time::from_secs_f64(0.25), Some(Time::from_secs_f64(50.0))));
     let Protocol::Mptcp { mptcp, tcp: subflow } = &many.protocol else { panic!("{many:?}") };
     assert_eq!(subflow.initial_path, [1]);
-    assert_eq!((settings.ssthresh_floor, subflow.ssthresh_floor), (4, 2), "lia has a floor of its own");
+    assert_eq!((settings.ssthresh_floor, subflow.ssthresh_floor), (4, 2), "lia has a separate floor");
     assert_eq!((mptcp.scheduler.name, mptcp.backup.as_slice()), ("weighted", [1].as_slice()));
     assert_eq!(many.common.congestion.entry.name, "lia");
     assert_eq!(many.common.congestion.options.slow_start, SlowStart::Coupled);

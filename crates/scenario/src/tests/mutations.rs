@@ -10,7 +10,7 @@ use proptest::sample::{Index, select};
 enum Edit {
     /// Removes a part of the text.
     Cut { at: Index, length: usize },
-    /// Replaces a word by another.
+    /// Replaces one word by `word`.
     Replace { at: Index, word: String },
     /// Copies a line to another place.
     Copy { from: Index, to: Index },

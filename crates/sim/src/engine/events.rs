@@ -209,7 +209,7 @@ impl EventQueue {
         }
     }
 
-    /// The first interval from the next one on whose bucket is not empty.
+    /// The first later interval with a bucket that is not empty.
     #[inline]
     fn next_occupied(&self) -> Option<u64> {
         let first = self.next_interval as usize % BUCKETS;

@@ -376,7 +376,7 @@ impl Flow {
         self.meters.watch_returns(now, endpoints);
     }
 
-    /// Ends the warm-up: discards the measurements so far.
+    /// Ends the warm-up: discards the measurements up to `now`.
     pub fn restart(&mut self, now: Time, hosts: &Hosts) {
         let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));
         let written_by = [SENDER, RECEIVER].map(|side| self.applications.written_by(side));

@@ -50,7 +50,7 @@ pub struct Meters {
     pub held: TimeMeans<2>,
     /// Both ends' reports, and the delivered bytes, at the end of the warm-up.
     pub baseline: Option<Box<Baseline>>,
-    /// What arrives after the last link of an outage came up.
+    /// Arrivals after the last link of an outage came up.
     pub returns: Option<Box<Returns>>,
 }
 
@@ -118,7 +118,7 @@ impl Meters {
         self.returns = Some(Box::new(Returns::new(now, report.arrivals)));
     }
 
-    /// Ends the warm-up: discards the means so far and stores the present counters.
+    /// Ends the warm-up: discards the means up to `now` and stores the present counters.
     pub fn restart(&mut self, now: Time, endpoints: [Option<&dyn Endpoint>; 2], delivered: [u64; 2]) {
         self.paths.iter_mut().for_each(|path| path.values.restart(now));
         self.held.restart(now);

@@ -57,7 +57,7 @@ pub struct Service<'a> {
     pub lap: usize,
 }
 
-/// The listeners so far, with their ports: per host and transport.
+/// The assigned listeners, with their ports: per host and transport.
 #[derive(Debug, Default)]
 pub struct Services<'a>(BTreeMap<(&'a str, Transport), Vec<(Service<'a>, u16)>>);
 

@@ -17,7 +17,7 @@ pub struct Returns {
 }
 
 impl Returns {
-    /// Of a receiver to which this has arrived so far.
+    /// Starts at `since` for a receiver that has already got the arrivals `before`.
     pub const fn new(since: Time, before: Vec<Arrival>) -> Self {
         Self { since, next_look: since, before, first: Vec::new() }
     }

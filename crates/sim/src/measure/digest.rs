@@ -26,7 +26,7 @@ impl Digest {
         Self::default()
     }
 
-    /// Adds a word.
+    /// Adds a 64-bit value.
     #[inline]
     pub fn word(&mut self, word: u64) {
         let product = u128::from(self.0 ^ word) * FACTOR;
@@ -68,7 +68,7 @@ impl Digest {
         }
     }
 
-    /// The value so far.
+    /// The digest of all values added until now.
     pub const fn value(&self) -> u64 {
         self.0
     }

@@ -20,7 +20,7 @@ const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of clients at a time: one runs a test, and the others are refused.
 const MAX_CLIENTS: usize = 32;
 
-/// A meter server, in threads of its own, while this value exists.
+/// A meter server in separate threads; it runs until this value is dropped.
 pub struct Server {
     address: SocketAddr,
     news: Receiver<News>,

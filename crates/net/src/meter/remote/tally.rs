@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_due_in_the_span_of_the_one_that_shows_it() {
+    fn datagrams_are_due_in_the_span_that_shows_them() {
         let ms = |millis| Time::ZERO + Duration::from_millis(millis);
         let tally =
             EndTally::new(&Span::new(Clock::new(), ms(100), ms(1000)), Duration::from_millis(250), false);

@@ -6,7 +6,7 @@
 //! which the state is sampled or the scenario has an event. So lookahead does not affect the result.
 //!
 //! A direction forwards a frame as soon as its arrival is certain, to directions that have no other source.
-//! An end of a flow that shares none of its own links is processed up to the lower bound over its ingress
+//! An endpoint of a flow without shared access links is processed up to the lower bound over its ingress
 //! links ([`safe_until`](Datapath::safe_until)). The benefit: in strict order of time, consecutive packets
 //! belong to different flows, whose state is no longer in the processor's caches.
 
