@@ -259,8 +259,8 @@ def test_what_shares_with_nobody_is_left_out(tmp_path: Path) -> None:
     assert (found.left_out, found.subflows) == (["U"], {"F": 1})
     assert found.allocations["max-min"] == pytest.approx({"F": 10e6})
     (tmp_path / "s.toml").write_text(chosen.text, encoding="utf-8")
-    assert "U is of UDP" in command("fair", str(tmp_path / "s.toml")).stdout
-    with pytest.raises(anabranch.InputError, match="all flows are of UDP"):
+    assert "U is left out" in command("fair", str(tmp_path / "s.toml")).stdout
+    with pytest.raises(anabranch.InputError, match="all flows use UDP"):
         anabranch.fair(scenario(["a S D 10 Mbit/s"], ["U S D udp"], more))
 
 
