@@ -248,7 +248,7 @@ def test_a_name_of_no_program_is_one_sentence(name: str, tmp_path: Path, monkeyp
     monkeypatch.setenv("ANABRANCH_CC", str(tmp_path / name))
     done = anabranch("cc", "list")
     assert done.returncode != 0
-    assert "which is no program that can be run" in done.stderr
+    assert "which is not an executable file" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -253,7 +253,7 @@ def test_a_proxy_that_is_not_installed_is_said_before_anything_runs(
     monkeypatch.setenv(PROXY.override, str(tmp_path / "nothing"))
     done = anabranch("run", proxied, "--world", "kernel")
     assert done.returncode == 2
-    assert "which is no program that can be run" in done.stderr
+    assert "which is not an executable file" in done.stderr
 
 
 def test_a_file_arrives_whole_and_messages_and_datagrams_have_an_age(scenario: str) -> None:

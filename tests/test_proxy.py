@@ -38,7 +38,7 @@ def test_without_the_program_it_says_how_to_get_it(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv(PROXY.override, str(tmp_path / "nothing"))
     done = anabranch("proxy", "socks")
     assert done.returncode == 2
-    assert "which is no program that can be run" in done.stderr
+    assert "which is not an executable file" in done.stderr
 
 
 def test_a_router_can_say_what_it_would_install(tmp_path: Path) -> None:
