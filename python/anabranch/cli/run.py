@@ -100,7 +100,7 @@ def run(
     if world == "kernel":
         from anabranch.testbed import rootless
 
-        rootless.help_yourself()
+        rootless.restart_in_user_namespace()
     chosen = read_scenario(scenario).with_settings(settings)
     if plot is not None:
         from anabranch.plot.style import check_ending

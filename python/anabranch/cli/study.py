@@ -165,7 +165,7 @@ def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, 
     from anabranch.testbed import rootless
     from anabranch.testbed.world import check
 
-    rootless.help_yourself()
+    rootless.restart_in_user_namespace()
     # Two runs at a time would be each other's load.
     return Plan(chosen, effort, folder, worlds.of(world), build, 1, check)
 
