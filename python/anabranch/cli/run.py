@@ -82,7 +82,7 @@ def run(
     plot_window: tuple[float, float] | None,
     check_wire: bool,
 ) -> None:
-    """Run SCENARIO, a TOML file or "-" for standard input, and print what came out."""
+    """Run SCENARIO, a TOML file or "-" for standard input, and print the result."""
     from rich.console import Console
 
     from anabranch.execution import run as run_scenario
