@@ -44,7 +44,7 @@ def test_scenario_table_accepts_numpy_number(scenario: anabranch.Scenario) -> No
 
 @pytest.mark.parametrize("value", [None, b"x", object, Path("x")])
 def test_invalid_setting_types_are_refused(scenario: anabranch.Scenario, value: Any) -> None:
-    with pytest.raises(anabranch.InputError, match="is nothing that a setting can be"):
+    with pytest.raises(anabranch.InputError, match="cannot be a setting"):
         scenario.set("link.bottleneck.rate", value)
 
 
@@ -54,8 +54,8 @@ def test_invalid_setting_types_are_refused(scenario: anabranch.Scenario, value: 
         ({"seed": "1"}, "a seed is a whole number from 0 to .*, not '1'"),
         ({"seed": 1.0}, "a seed is a whole number from 0 to .*, not 1.0"),
         ({"seed": True}, "a seed is a whole number from 0 to .*, not True"),
-        ({"trace": 5}, "trace is the name of a folder, not 5"),
-        ({"pcap": 5}, "pcap is the name of a file, not 5"),
+        ({"trace": 5}, "trace must be the name of a folder, not 5"),
+        ({"pcap": 5}, "pcap must be the name of a file, not 5"),
         ({"check_wire": "no"}, "check_wire is true or false, not 'no'"),
     ],
 )
@@ -65,7 +65,7 @@ def test_argument_of_wrong_kind_is_refused(scenario: anabranch.Scenario, argumen
 
 
 def test_scenario_of_wrong_kind_is_refused() -> None:
-    with pytest.raises(anabranch.InputError, match="read from the name of a file, not from 5"):
+    with pytest.raises(anabranch.InputError, match="path must be the name of a scenario file, not 5"):
         anabranch.run(5)  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 import fake_simulator
 import small_study
-from anabranch.plot import beside as drawing
+from anabranch.plot import world_comparison as drawing
 from anabranch.report.beside import print_all, write_all
 from anabranch.study.analysis import Analysis
 from anabranch.study.beside import Beside

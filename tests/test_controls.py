@@ -249,7 +249,7 @@ def test_unknown_program_name_is_one_sentence(name: str, tmp_path: Path, monkeyp
     monkeypatch.setenv("ANABRANCH_CC", str(tmp_path / name))
     done = anabranch("cc", "list")
     assert done.returncode != 0
-    assert "which is no program that can be run" in done.stderr
+    assert "which is not an executable file" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -306,4 +306,4 @@ def test_infeasible_allocation_is_reported(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(chosen.text, encoding="utf-8")
     said = command("fair", str(tmp_path / "s.toml"), "--plot", str(tmp_path / "fair.svg"))
     assert "network: more than the network can carry" in said.stdout
-    assert "network (more than there is)" in (tmp_path / "fair.svg").read_text(encoding="utf-8")
+    assert "network (not feasible)" in (tmp_path / "fair.svg").read_text(encoding="utf-8")

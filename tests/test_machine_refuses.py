@@ -83,7 +83,7 @@ def test_missing_unshare_is_reported_without_root(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(InputError, match=r"unshare .package util-linux. is missing; install it or run as root"):
-        rootless.help_yourself()
+        rootless.restart_in_user_namespace()
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,10 @@ def test_forbidden_user_namespaces_are_reported(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/unshare")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=1, stderr=said))
-    with pytest.raises(InputError, match=rf"no user namespaces \({reason}\); run it as root, or see kernel.unpriv"):
-        rootless.help_yourself()
+    with pytest.raises(
+        InputError, match=rf"not make user namespaces \({reason}\); run it as root, or see kernel.unpriv"
+    ):
+        rootless.restart_in_user_namespace()
 
 
 def _refuses(number: int) -> Callable[..., None]:
@@ -114,7 +116,7 @@ def _refuses(number: int) -> Callable[..., None]:
 def test_failed_host_is_named_with_the_kernel_error(number: int) -> None:
     with (
         pytest.raises(RunFailed, match=f'refuses to set host "A" up: {os.strerror(number)}'),
-        hosts._sentences("A"),
+        hosts._netlink_errors("A"),
     ):
         _refuses(number)()
 

@@ -80,7 +80,7 @@ def test_size_ends_the_test_unless_a_time_is_given(port: str) -> None:
     assert _plan(seconds=None, size=None, **plan).seconds == 10
     assert _plan(seconds=None, size=1e12, **plan).seconds > 86_400
     short = anabranch("meter", "run", "127.0.0.1", "-p", port, "-t", "0.1", "-n", "1T")
-    assert "The time was over before all 1,099,511,627,776 B had arrived." in short.stdout
+    assert "The test ended before all 1,099,511,627,776 B arrived." in short.stdout
 
 
 def test_omit_excludes_the_start(port: str) -> None:
@@ -176,14 +176,14 @@ def refusal(spec: str, says: str) -> object:
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        refusal("quic:const0:const1400", "is no protocol"),
+        refusal("quic:const0:const1400", 'unknown protocol "quic"'),
         refusal("tcp:const0", "write PROTOCOL:RATE:SIZE"),
         refusal("tcp:const0:const0", "neither end sends data"),
-        refusal("tcp:fast:const1400", "is no distribution"),
-        refusal("tcp:uniform1,2:const1400", "a rate is constN or expN"),
-        refusal("tcp:const0:pareto1", "is no size"),
-        refusal("tcp:const0:const1400:const1:const1400", "both ends write the same"),
-        refusal("tcp:const0:const1400:onoff=1", "there is no option onoff"),
+        refusal("tcp:fast:const1400", "is not a distribution"),
+        refusal("tcp:uniform1,2:const1400", "a rate must be constN or expN"),
+        refusal("tcp:const0:pareto1", "is not a size"),
+        refusal("tcp:const0:const1400:const1:const1400", "the two directions have different workloads"),
+        refusal("tcp:const0:const1400:onoff=1", 'unknown option "onoff"'),
     ],
 )
 def test_invalid_specifications_are_refused(spec: str, says: str) -> None:

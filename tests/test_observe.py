@@ -192,7 +192,10 @@ def test_pairs_without_throughput_need_a_rate(tmp_path: Path) -> None:
     assert "give its rate" in done.stderr
     done = anabranch("observe", "scenario", file, "--rate", "7M")
     assert 'rate = "7.000000 Mbit/s"' in done.stdout
-    assert "Assumed: 7.000000 Mbit/s where throughput was not measured, or nothing came through one way." in done.stdout
+    assert (
+        "Assumed: 7.000000 Mbit/s for pairs without a measured throughput or without data in one direction."
+        in done.stdout
+    )
     assert 'ip = "v6"' in done.stdout
     Scenario.from_toml(done.stdout).validate()
     with pytest.raises(InputError, match="no pair of addresses was reachable"):
@@ -201,7 +204,7 @@ def test_pairs_without_throughput_need_a_rate(tmp_path: Path) -> None:
 
 def test_pair_without_data_has_no_rate(tmp_path: Path) -> None:
     observed = read(written(tmp_path, seen(mbit=(8.0, 0.0))))
-    with pytest.raises(InputError, match="nothing came through one way; give its rate"):
+    with pytest.raises(InputError, match="no data arrived in one direction; give its rate"):
         scenario(observed, "f")
     Scenario.from_toml(scenario(observed, "f", 7e6)).validate()
 
@@ -287,12 +290,12 @@ def test_journal_continues_after_its_last_whole_line(tmp_path: Path, capsys: pyt
     (one,) = read(str(file))
     whole = file.read_bytes()
     file.write_bytes(whole + b'{"kind":"observ')
-    with pytest.raises(InputError, match="the last line is cut off"):
+    with pytest.raises(InputError, match="the last line is incomplete"):
         read(str(file))
     journal = Journal(str(file), sys.stdout, "later")
     assert (journal.seen, journal.cut) == ([one], 15)
     journal.add(one)
-    with pytest.raises(InputError, match="another observation writes there"):
+    with pytest.raises(InputError, match="another observation writes this file"):
         Journal(str(file), sys.stdout, "later")
     journal.close()
     assert read(str(file)) == [one, one]
@@ -310,12 +313,12 @@ def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     later = HEADER.replace('"version":1', '"version":2')
     for arguments, says in [
         (("report", str(tmp_path / "none")), "cannot be read"),
-        (("report", holding("")), "no file of anabranch observe"),
-        (("report", holding("title = 1\n")), "no file of anabranch observe"),
-        (("scenario", holding(later + "\n")), "of version 2"),
-        (("report", holding(HEADER + '\n{"kind":"observation"}\n')), ":2: it is no observation"),
-        (("report", holding(f"{HEADER}\n{HEADER}\n")), ":2: a header is the first line"),
-        (("127.0.0.1", "--count", "1", "-o", holding("mine\n")), "no file of anabranch observe"),
+        (("report", holding("")), "not a file of anabranch observe"),
+        (("report", holding("title = 1\n")), "not a file of anabranch observe"),
+        (("scenario", holding(later + "\n")), "version 2 of the format is not supported"),
+        (("report", holding(HEADER + '\n{"kind":"observation"}\n')), ":2: not an observation"),
+        (("report", holding(f"{HEADER}\n{HEADER}\n")), ":2: the first line must be the only header"),
+        (("127.0.0.1", "--count", "1", "-o", holding("mine\n")), "not a file of anabranch observe"),
         (("127.0.0.1", "--count", "1", "-o", str(tmp_path / "no" / "file")), "cannot be written"),
         (("127.0.0.1", "--from", "192.0.2.254"), "no such address"),
         (("name.invalid",), "has no address"),

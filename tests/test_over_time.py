@@ -113,13 +113,13 @@ def test_plot_shows_data_sequence_by_path(tmp_path: Path) -> None:
     assert sum(marks) == given.height
     assert len(figure.axes) == given["flow"].n_unique()
     drawn = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert drawn[-2:] == ["once more", "read"]
+    assert drawn[-2:] == ["repeated", "read"]
 
 
 def test_plot_of_unknown_data_is_refused(result: anabranch.Result, tmp_path: Path) -> None:
     with pytest.raises(anabranch.InputError, match='there is no flow "F2" in this run'):
         result.plot(flows=["F2"])
-    with pytest.raises(anabranch.InputError, match=r"has to end in \.png, \.svg or \.pdf"):
+    with pytest.raises(anabranch.InputError, match=r"must end in \.png, \.svg or \.pdf"):
         result.plot(tmp_path / "run.jpg")
     with pytest.raises(anabranch.InputError, match="cannot be written: No such file"):
         result.plot(tmp_path / "nowhere" / "run.png")

@@ -38,7 +38,7 @@ def test_missing_program_is_reported_with_the_remedy(tmp_path: Path, monkeypatch
     monkeypatch.setenv(PROXY.override, str(tmp_path / "nothing"))
     done = anabranch("proxy", "socks")
     assert done.returncode == 2
-    assert "which is no program that can be run" in done.stderr
+    assert "which is not an executable file" in done.stderr
 
 
 def test_router_prints_its_planned_rules(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import anabranch
-from anabranch.silence import silences
+from anabranch.diagnostics import diagnose
 
 PAIR = """
 duration = "6 s"
@@ -31,7 +31,7 @@ workload = { kind = "on-off", on = "1 s", off = "1 s", rate = "1 Mbit/s" }
 
 
 def said(*settings: str) -> list[str]:
-    return silences(anabranch.run(anabranch.Scenario.from_toml(PAIR).with_settings(settings)).document)
+    return diagnose(anabranch.run(anabranch.Scenario.from_toml(PAIR).with_settings(settings)).document)
 
 
 def test_flows_with_data_have_no_diagnostics() -> None:
@@ -86,8 +86,8 @@ link = "behind"
 set = { state = "up" }
 """
     scenario = anabranch.Scenario.from_toml(text + behind).with_settings(settings)
-    (stream,) = silences(anabranch.run(scenario).document)
-    assert stream.startswith('"stream" fell back to plain TCP, and had one path: two SYNs were lost, or ')
+    (stream,) = diagnose(anabranch.run(scenario).document)
+    assert stream.startswith('"stream" fell back to plain TCP and had one path: two SYNs were lost, or ')
 
 
 def test_translator_blocks_connections_from_outside() -> None:
@@ -106,7 +106,7 @@ does = { kind = "nat" }
 """
     )
     result = anabranch.run(anabranch.Scenario.from_toml(text))
-    (stream,) = result.silences
+    (stream,) = result.diagnostics
     assert stream.startswith('"stream" never connected: the middlebox at "n" (nat) dropped 3 of ')
     (row,) = result.middleboxes.rows(named=True)
     assert (row["node"], row["kind"], row["dropped"]) == ("n", "nat", 3)
@@ -117,7 +117,7 @@ def test_missing_route_to_the_address_is_named() -> None:
     """The route to b's first address is missing; its second address is reachable."""
     link = '[[link]]\nname = "other"\nbetween = ["a", "b"]\nrate = "1 Mbit/s"\n'
     scenario = anabranch.Scenario.from_toml(PAIR + link + '[[host]]\nname = "a"\ndefault_route = "other"\n')
-    stream = silences(anabranch.run(scenario).document)[0]
+    stream = diagnose(anabranch.run(scenario).document)[0]
     assert stream == '"stream" never connected: no route leads from a to the address of b that it connects to.'
 
 
@@ -126,8 +126,8 @@ def test_subflow_that_never_opens_has_a_sentence() -> None:
     text += text[text.index("[[link]]") :].replace('"wire"', '"second"')
     text += '[[flow]]\nname = "multipath"\nfrom = "a"\nto = "b"\nprotocol = "mptcp"\n'
     scenario = anabranch.Scenario.from_toml(text)
-    assert anabranch.run(scenario).silences == []
+    assert anabranch.run(scenario).diagnostics == []
     (sentence,) = anabranch.run(
         scenario.with_settings(('link.second.loss={ model = "bernoulli", rate = 1 }',))
-    ).silences
+    ).diagnostics
     assert sentence.startswith('Path "second" of "multipath" never opened: link "second" lost all ')

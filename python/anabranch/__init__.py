@@ -1,12 +1,17 @@
 """Anabranch: a laboratory and a stack for multipath transport.
 
+Start with `Scenario`, which reads a scenario file, `run`, which simulates it or runs it on the kernel, and `Result`,
+which holds the numbers of a run. `fair` computes the fair shares of a scenario's flows. `InputError` and `RunFailed`
+are the errors.
+
 >>> import anabranch
 >>> scenario = anabranch.Scenario.from_file("half-bottleneck.toml")
 >>> result = anabranch.run(scenario.set("flow.F0.congestion", "olia"), seed=1)
 >>> result.flows.select("name", "goodput_bps")
 """
 
-# The name of `typing`, which takes longer to load than the command line may leave Ctrl-C to the interpreter.
+# Defined here instead of imported from `typing`: importing it takes long, and Ctrl-C during that time would print a
+# traceback.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from anabranch.errors import InputError, RunFailed
@@ -27,7 +32,7 @@ __all__ = ["Fairness", "InputError", "Result", "RunFailed", "Scenario", "__versi
 
 
 def __getattr__(name: str) -> object:
-    """Load a name when it is first used, so that the command line has charge of Ctrl-C before anything is loaded."""
+    """Load a name at its first use: the command line must handle Ctrl-C before it loads any module."""
     import importlib
 
     if name == "__version__":

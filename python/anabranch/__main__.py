@@ -1,7 +1,7 @@
-"""The beginning of the command line, also as `python -m anabranch`: Ctrl-C ends it quietly while it is being loaded.
+"""Entry point of the command line, also for `python -m anabranch`; Ctrl-C during loading prints no traceback.
 
-Nothing is imported first that the interpreter has not loaded by itself: `signal` takes `enum` and half the standard
-library with it. The launcher of `make build` holds SIGINT back until it is seen to here.
+The module imports only modules that the interpreter has already loaded: `signal` would load `enum` and much of the
+standard library. The launcher of `make build` blocks SIGINT until this module unblocks it.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -23,7 +23,7 @@ def main() -> None:
             _signal.signal(_signal.SIGINT, before)
         command_line()
     except KeyboardInterrupt:
-        # A second one, or one between the command and its end.
+        # A second Ctrl-C, or one after the command's own handling.
         _leave(_signal.SIGINT, None)
     finally:
         # All work is finished: an exception must not interrupt the interpreter's shutdown.
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _leave(number: int, _: object) -> None:
-    # An exception in the middle of an import would surface as a traceback of the module being loaded.
+    # An exception during an import would print a traceback of the module being loaded.
     os.write(2, b"anabranch: interrupted\n")
     os._exit(128 + number)  # as a shell reports a signal
 

@@ -1,19 +1,19 @@
-"""Fair allocations: what each flow of a network should get, in the senses in which multipath transport is called fair.
+"""Fair allocations: the rate of each flow in a network, by five definitions of fairness for multipath transport.
 
-The formulas of the first three are those of Becke 2014, "Revisiting the IETF Multipath Extensions on Transport Layer",
-chapter 6; the others are the two that the literature on networks compares everything with.
+The first three definitions are those of Becke 2014, "Revisiting the IETF Multipath Extensions on Transport Layer",
+chapter 6. The other two are common in the literature on networks.
 
-* `link-subflow`: each link is cut into equal parts, one for each subflow on it; a path gets the smallest of its parts
-  (6.2).
-* `link-flow`: each link is cut into equal parts, one for each flow on it, whatever its number of subflows; a flow gets
-  the most that its paths carry within its parts (6.2).
-* `network`: what flows that compete can carry together, in equal parts (6.3); who cannot use its part alone leaves the
-  rest to the others (6.20). It is an ideal: `is_feasible` says whether the network can carry it.
-* `max-min`: no flow can get more without taking it from one that has no more (Bertsekas and Gallager 1992, §6.5.2).
-  Where the network can carry `network`, the two are the same.
-* `proportional`: no other allocation is better in the sum of relative changes (Kelly, Maulloo, Tan 1998, §2).
+* `link-subflow`: each link is divided equally among the subflows on it. A path gets its smallest share (6.2).
+* `link-flow`: each link is divided equally among the flows on it, whatever their numbers of subflows. A flow gets the
+  largest total that its paths carry within its shares (6.2).
+* `network`: the largest total rate of competing flows is divided equally (6.3). A flow that cannot use its whole share
+  leaves the rest to the others (6.20). This is an ideal: `is_feasible` checks whether the network can carry it.
+* `max-min`: no flow can get more unless a flow with at most the same rate gets less (Bertsekas and Gallager 1992,
+  §6.5.2). If the network can carry the allocation `network`, `max-min` equals it.
+* `proportional`: for every other allocation, the sum of the relative changes of rates is 0 or negative (Kelly, Maulloo,
+  Tan 1998, §2).
 
-Rates are in bit/s and count every bit on the wire. All flows always have something to send.
+Rates are in bit/s and count every bit on the wire. All flows always have data to send.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 _TIGHT = 1e-6
-"""By how much, as a share, a rate may miss another that it should reach: well above what the solvers leave."""
+"""Relative tolerance of comparisons between rates; well above the errors of the solvers."""
 
 
 def is_feasible(network: Network, allocation: Mapping[str, float]) -> bool:
-    """Whether a network can carry as much for each flow at the same time."""
+    """Whether a network can carry the rates of an allocation, bit/s by flow, at the same time."""
     wanted = {flow: rate for flow, rate in allocation.items() if rate > 0.0}
     if not wanted:
         return True
@@ -53,19 +53,19 @@ def is_feasible(network: Network, allocation: Mapping[str, float]) -> bool:
 
 
 def competitors(network: Network) -> list[list[str]]:
-    """The flows in groups that compete: those that a link can hold back together, and what follows from that."""
+    """Groups of competing flows: two flows compete if they share a bottleneck, or both compete with a third flow."""
     groups = [[flow] for flow in network.paths]
     for direction in network.rates:
         flows = {flow for flow, paths in network.paths.items() if any(direction in path for path in paths)}
-        if len(flows) > 1 and _holds_back(network, direction):
+        if len(flows) > 1 and _is_bottleneck(network, direction):
             joined = [group for group in groups if flows & set(group)]
             groups = [group for group in groups if group not in joined] + [[f for group in joined for f in group]]
     order = list(network.paths)
     return sorted((sorted(group, key=order.index) for group in groups), key=lambda group: order.index(group[0]))
 
 
-def _holds_back(network: Network, direction: Direction) -> bool:
-    """Whether the paths over a direction of a link could carry more if it alone were faster."""
+def _is_bottleneck(network: Network, direction: Direction) -> bool:
+    """Whether the paths over a direction of a link could carry more if only this direction were faster."""
     paths = [path for found in network.paths.values() for path in found if direction in path]
     others = [tuple(d for d in path if d != direction) for path in paths]
     return not all(others) or largest_total_bps(others, network.rates) > network.rates[direction] * (1.0 + _TIGHT)
@@ -73,19 +73,19 @@ def _holds_back(network: Network, direction: Direction) -> bool:
 
 @dataclass(frozen=True)
 class _Programme:
-    """The rates of paths as variables, in units of the largest rate that matters."""
+    """A linear programme with the rates of paths as variables, in units of the largest limit."""
 
     flows: tuple[str, ...]
     uses: Matrix
-    """Which direction of a link (row) each path (column) uses."""
+    """1 where a path (column) uses a direction of a link (row), else 0."""
     limits: Vector
     belongs: Matrix
-    """Which flow (row) each path (column) belongs to."""
+    """1 where a path (column) belongs to a flow (row), else 0."""
     unit: float
 
     @classmethod
     def of(cls, network: Network, flows: Iterable[str]) -> _Programme:
-        """The programme of some flows, all of which can carry something."""
+        """The programme of some flows; each of them must be able to carry data."""
         chosen = tuple(flows)
         columns = [
             (flow, path)
@@ -101,10 +101,10 @@ class _Programme:
         return cls(chosen, uses, limits / unit, belongs, unit)
 
     def largest_floor(self, floors: Vector, kept: set[int]) -> tuple[float, Vector]:
-        """The largest t for which every flow gets t times its floor, or just its floor if it is among `kept`.
+        """The largest t such that each flow gets at least t times its floor; flows in `kept` get at least their floor.
 
-        With it the price of each flow's floor: how fast t falls as that floor rises. Who has a price has its floor and
-        no more whenever t is the largest.
+        Also returns the price of each flow's floor: its dual variable times the floor. A flow with a positive price
+        limits t and gets exactly its floor in every optimum.
         """
         grows = np.array([0.0 if f in kept else floor for f, floor in enumerate(floors)])
         stays = np.array([floor if f in kept else 0.0 for f, floor in enumerate(floors)])
@@ -118,9 +118,16 @@ class _Programme:
 
 
 def link_by_subflow(network: Network) -> dict[str, float]:
-    """Equal parts of each link for each subflow on it; a path gets the smallest of its parts.
+    """Divide each link equally among the subflows on it; a path gets the smallest of its shares (Becke 2014, 6.2).
 
-    The connection behind a proxy is one subflow, which carries what all subflows before the proxy do.
+    The connection behind a proxy is one subflow and carries the data of all subflows before the proxy.
+
+    Args:
+        network: Paths of the flows and rates of the links.
+
+    Returns:
+        Rate of each flow, bit/s.
+
     """
     before = {
         flow: [path[: len(path) - len(network.behind.get(flow, ()))] for path in paths]
@@ -130,21 +137,39 @@ def link_by_subflow(network: Network) -> dict[str, float]:
     on = Counter(direction for paths in before.values() for path in paths for direction in path)
     on.update(direction for path in behind.values() for direction in path)
 
-    def part(path: Path) -> float:
+    def share(path: Path) -> float:
         return min((network.rates[direction] / on[direction] for direction in path), default=math.inf)
 
-    return {flow: min(sum(map(part, paths)), part(behind.get(flow, ()))) for flow, paths in before.items()}
+    return {flow: min(sum(map(share, paths)), share(behind.get(flow, ()))) for flow, paths in before.items()}
 
 
 def link_by_flow(network: Network) -> dict[str, float]:
-    """Equal parts of each link for each flow on it, however many subflows it has there."""
+    """Divide each link equally among the flows on it, whatever their numbers of subflows (Becke 2014, 6.2).
+
+    Args:
+        network: Paths of the flows and rates of the links.
+
+    Returns:
+        Rate of each flow, bit/s.
+
+    """
     on = Counter(d for paths in network.paths.values() for d in {d for path in paths for d in path})
     parts = {direction: network.rates[direction] / count for direction, count in on.items()}
     return {flow: largest_total_bps(paths, parts) for flow, paths in network.paths.items()}
 
 
 def network_wide(network: Network) -> dict[str, float]:
-    """Equal parts of what competing flows carry together; what one cannot use alone is the others'."""
+    """Divide the largest total rate of competing flows equally among them (Becke 2014, 6.3 and 6.20).
+
+    The others divide the rest of a share that a flow cannot use.
+
+    Args:
+        network: Paths of the flows and rates of the links.
+
+    Returns:
+        Rate of each flow, bit/s; the network may be unable to carry all of them at the same time.
+
+    """
     allocation: dict[str, float] = {}
     for group in competitors(network):
         left, waiting = network.largest_total_bps(group), len(group)
@@ -156,10 +181,19 @@ def network_wide(network: Network) -> dict[str, float]:
 
 
 def max_min(network: Network) -> dict[str, float]:
-    """The allocation in which no flow can get more without taking it from one that has no more.
+    """The max-min fair allocation, by progressive filling (Bertsekas and Gallager 1992, §6.5.2).
 
-    The smallest rate is made as large as it can be; the flows that hold it back stay there; then the smallest of the
-    rest.
+    Each step maximises the smallest rate of the remaining flows and then fixes the rates of the flows that limit it.
+
+    Args:
+        network: Paths of the flows and rates of the links.
+
+    Returns:
+        Rate of each flow, bit/s.
+
+    Raises:
+        RunFailed: If the solver does not find a solution.
+
     """
     able = _able(network)
     allocation = dict.fromkeys(network.paths, 0.0)
@@ -169,23 +203,29 @@ def max_min(network: Network) -> dict[str, float]:
     levels, floors, kept = np.ones(len(able)), np.ones(len(able)), set[int]()
     while len(kept) < len(able):
         level, prices = programme.largest_floor(floors, kept)
-        # The prices of those that grow add up to 1, so that one of them at least is held back.
+        # The prices of growing flows add up to 1: at least one of them is limited.
         held = {f for f in range(len(able)) if f not in kept and prices[f] > _TIGHT}
         kept |= held
         levels[list(held)] = level
-        # What the solver rounds up must not leave the next programme without a solution.
+        # Without this margin, rounding in the solver could leave the next programme without a solution.
         floors[list(held)] = level * (1.0 - FEASIBILITY)
     return {**allocation, **dict(zip(programme.flows, map(float, levels * programme.unit), strict=True))}
 
 
 def proportional(network: Network) -> dict[str, float]:
-    """The allocation with the largest sum of logarithms.
+    """The proportionally fair allocation: the largest sum of logarithms of rates (Kelly, Maulloo, Tan 1998, §2).
 
-    What a general solver finds is held against the definition: no allocation is better in the sum of relative changes,
-    which is a linear programme.
+    A linear programme checks the general solver's result against the definition: no other allocation may have a
+    positive sum of relative changes.
+
+    Args:
+        network: Paths of the flows and rates of the links.
+
+    Returns:
+        Rate of each flow, bit/s.
 
     Raises:
-        RunFailed: If what was found is not the optimum, by more than one part in a million.
+        RunFailed: If another allocation has a sum of relative changes above one part in a million.
 
     """
     able = _able(network)
@@ -201,7 +241,7 @@ def proportional(network: Network) -> dict[str, float]:
 
 
 def _able(network: Network) -> dict[str, float]:
-    """What each flow could carry alone, of those that can carry anything."""
+    """Largest rate of each flow without any other traffic, bit/s; flows with rate 0 are left out."""
     alone = {flow: network.largest_total_bps([flow]) for flow in network.paths}
     return {flow: rate for flow, rate in alone.items() if rate > 0.0}
 
@@ -211,11 +251,12 @@ def _largest_product(programme: _Programme, alone: Vector) -> Vector:
     from scipy import optimize
 
     minimize: Any = optimize.minimize
-    # Rates of paths in units of what each could carry, so that large and small ones are solved for alike.
+    # The unit of each path's rate is the path's largest rate: the solver treats large and small paths alike.
     most = np.min(np.where(programme.uses > 0.0, programme.limits[:, None], np.inf), axis=0)
     totals = programme.belongs * most / alone[:, None]
     links = programme.uses * most / programme.limits[:, None]
-    # No flow of the optimum has less than its part of what it could carry alone: giving it all of that would be better.
+    # In the optimum, each of n flows has at least 1/n of its uncontested rate: otherwise the sum of relative changes
+    # would be positive for the allocation that gives the flow this whole rate.
     floor = 1.0 / len(alone)
 
     def shares(x: Vector) -> Vector:

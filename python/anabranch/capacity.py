@@ -1,10 +1,9 @@
-"""How much the links on the paths of flows could carry: what a goodput is to be seen beside.
+"""The possible rate of flows: the largest total rate that the links on their usable paths carry.
 
-The possible rate of some flows is the largest total that the links on their usable paths carry together if nothing else
-used them. A link that several paths share counts once: the total is the optimum of a linear programme with one rate per
-path and one bound per direction of a link. Rates are those of the scenario, averaged over the measured part of the run
-where events change them; a link that is down carries nothing. They count every bit on the wire, headers and framing
-included, so that goodput stays a few per cent below.
+The total is the optimum of a linear programme with one rate per path and one bound per direction of a link, without any
+other traffic. A link that several paths share counts once. Link rates are those of the scenario; if events change them,
+the result is averaged over the measured part of the run. A link that is down carries nothing. Rates are in bit/s and
+count headers and framing: goodput stays a few per cent below.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     Preferences = Sequence[Sequence[Mapping[str, Any]]]
-    """Paths of a flow in groups: the data takes those of the first group that can carry any."""
+    """Paths of a flow in groups; the flow uses the first group with a path that can carry data."""
 
 Direction = tuple[str, bool]
-"""A link's name, and whether it is used from its first node to its second."""
+"""A link's name, and whether the direction is from the link's first node to its second."""
 
 Path = tuple[Direction, ...]
-"""What a path goes over, from the sender on."""
+"""Directions of links that a path uses, from the sender to the receiver."""
 
 ALLOCATION_NAMES = ("link-subflow", "link-flow", "network", "max-min", "proportional")
-"""The senses of fair; `anabranch.allocation` says what they are."""
+"""Names of the fair allocations; `anabranch.allocation` defines them."""
 
 FEASIBILITY = 1e-10
-"""The smallest tolerance that the solver of linear programmes takes, in units of the largest rate."""
+"""The smallest tolerance that the solver of linear programmes accepts, in units of the largest rate."""
 
 MULTIPATH = ("mptcp", "cmt-sctp")
 """The protocols that use several paths at the same time."""
@@ -44,29 +43,29 @@ _TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0
 
 @dataclass(frozen=True)
 class Network:
-    """The paths of flows over directions of links, and what these carry."""
+    """The paths of flows, and the rates of their links."""
 
     paths: Mapping[str, tuple[Path, ...]]
-    """By flow, one for each of its subflows; each ends with what is in `behind`."""
+    """By flow, one path for each subflow; each path ends with the links in `behind`."""
     rates: Mapping[Direction, float]
-    """bit/s of each direction of a link that a path uses."""
+    """Rate in bit/s of each direction of a link that a path uses."""
     behind: Mapping[str, Path] = field(default_factory=dict)
-    """By flow through a proxy, the part of its paths that is one TCP connection, whatever the number of subflows."""
+    """By flow through a proxy, the links behind the proxy; one TCP connection carries all the flow's data there."""
 
     def largest_total_bps(self, flows: Iterable[str]) -> float:
-        """The most that some flows can carry together while all others are silent."""
+        """The largest total rate of some flows while no other flow sends, bit/s."""
         return largest_total_bps([path for flow in flows for path in self.paths[flow]], self.rates)
 
     def best_path_bps(self, flow: str) -> float:
-        """The most that any one path of a flow carries."""
+        """The rate of a flow's fastest path, bit/s."""
         return max((min(self.rates[direction] for direction in path) for path in self.paths[flow]), default=0.0)
 
 
 def preferences(flow: Mapping[str, Any]) -> Preferences:
-    """The paths of a flow of a result in the order in which its protocol uses them.
+    """The paths of a flow in a result document, in the order in which its protocol uses them.
 
-    Multipath transport uses all paths at the same time, and backups only if no other is up. Any other protocol uses one
-    path, the first of the result; SCTP goes to the next if that one fails.
+    Multipath transport uses all paths at the same time; it uses backup paths only if no other path is up. Any other
+    protocol uses the first path of the result. SCTP fails over to the next one.
     """
     paths = [path for path in flow["paths"] if path["links"]]
     if flow["protocol"] in MULTIPATH:
@@ -82,16 +81,16 @@ def networks(
     measured_s: tuple[float, float],
     behind: Mapping[str, Path] | None = None,
 ) -> list[tuple[Network, float]] | None:
-    """The states of the network during a span of time, each with its share of it.
+    """The states of the network during a span of time, each with its share of the span.
 
-    `None` if the rate of a link is not known, because it follows a trace.
+    `None` if a link follows a trace and has no known rate.
 
     Args:
-        document: The result of a run, which says where links and flows are.
-        scenario: The scenario with every default spelt out, whose rates and events count.
-        paths: By flow, those of its paths in the document that are to be looked at.
-        measured_s: Begin and end of the span, seconds from the start.
-        behind: By flow through a proxy, the links behind it.
+        document: The result document of a run, with the nodes of links and flows.
+        scenario: The scenario with every default spelt out, with rates and events.
+        paths: By flow, the paths in the document to use.
+        measured_s: Begin and end of the span, seconds from the start of the run.
+        behind: By flow through a proxy, the links behind the proxy.
 
     """
     tails = behind or {}
@@ -109,19 +108,19 @@ def networks(
         known = {direction: rate for direction, rate in rates.items() if rate is not None}
         if len(known) < len(rates):
             return None
-        chosen = {flow: _first_living(groups, known) for flow, groups in found.items()}
+        chosen = {flow: _first_usable(groups, known) for flow, groups in found.items()}
         states.append((Network(chosen, known, {f: tail for f, tail in tails.items() if f in found}), share))
     return states
 
 
-def _first_living(groups: Sequence[tuple[Path, ...]], rates: Mapping[Direction, float]) -> tuple[Path, ...]:
-    """The first group of paths of which one can carry data; the first of all if none can."""
-    living = (group for group in groups if any(all(rates[d] > 0.0 for d in path) for path in group))
-    return next(living, groups[0] if groups else ())
+def _first_usable(groups: Sequence[tuple[Path, ...]], rates: Mapping[Direction, float]) -> tuple[Path, ...]:
+    """The first group with a path that can carry data; the very first group if no path can."""
+    usable = (group for group in groups if any(all(rates[d] > 0.0 for d in path) for path in group))
+    return next(usable, groups[0] if groups else ())
 
 
 def directions(flow: Mapping[str, Any], path: Mapping[str, Any], document: Mapping[str, Any]) -> Path:
-    """The directions in which a path of a flow goes over its links, from the sender on."""
+    """The directions of links that a flow's path in a result document uses, from the sender to the receiver."""
     ends = {link["name"]: (link["from"], link["to"]) for link in document["links"] if link["direction"] == "forward"}
     far = "through" if "through" in flow else "to"
     node, found = flow[far if flow.get("direction") == "reverse" else "from"], []
@@ -135,7 +134,7 @@ def directions(flow: Mapping[str, Any], path: Mapping[str, Any], document: Mappi
 def _spans(
     scenario: Mapping[str, Any], used: Sequence[Direction], measured_s: tuple[float, float]
 ) -> Iterator[tuple[dict[Direction, float | None], float]]:
-    """The rates of links, with the share of the measured time for which they hold; a rate that varies is `None`."""
+    """The rates of links in bit/s, with the share of the measured time in which they hold; `None` for traces."""
     begin, end = measured_s
     links = {link["name"]: link for link in scenario["link"]}
     state = {(name, forward): _side(links[name], forward) for name, forward in used}
@@ -168,30 +167,38 @@ def _rate(side: Mapping[str, Any]) -> float | None:
 
 
 def largest_total_bps(paths: Sequence[Path], rates: Mapping[Direction, float]) -> float:
-    """The largest sum of rates of paths while nothing else uses their links."""
-    # Paths over the very same links are one, and paths that share no link do not limit one another.
+    """The largest sum of rates of paths without any other traffic, bit/s.
+
+    Raises:
+        RunFailed: If the solver does not find a solution.
+
+    """
+    # Paths over the same links count once. Paths without a common link do not limit one another.
     single = sorted(set(paths))
     if max(Counter(direction for path in single for direction in path).values(), default=0) <= 1:
         return math.fsum(min(rates[direction] for direction in path) for path in single)
     bounds = sorted({direction for path in single for direction in path})
     limits = reachable(single, rates, bounds)
-    # In units of the fastest link, so that the solver's absolute tolerances mean the same for all scenarios.
+    # The largest limit is the unit: the solver's absolute tolerances then have the same effect in all scenarios.
     unit = max(limits) or 1.0
     uses = [[float(direction in path) for path in single] for direction in bounds]
     return -float(solve([-1.0] * len(single), uses, [limit / unit for limit in limits]).fun) * unit
 
 
 def reachable(paths: Sequence[Path], rates: Mapping[Direction, float], bounds: Sequence[Direction]) -> list[float]:
-    """The rates of directions, none above what its paths could bring: what never binds is not the unit of what does."""
+    """The limits of directions: their rates, but at most the total of the largest rates of their paths, bit/s.
+
+    Limits that never bind would otherwise become the unit of the linear programme.
+    """
     most = {path: min(rates[direction] for direction in path) for path in paths}
     return [min(rates[d], sum(most[path] for path in paths if d in path)) for d in bounds]
 
 
 def solve(costs: Any, uses: Any, limits: Any) -> Any:
-    """The smallest cost with `uses @ x <= limits` and x >= 0, exact but for rounding (HiGHS).
+    """The smallest cost with `uses @ x <= limits` and x >= 0, exact except for rounding (HiGHS's dual simplex).
 
     Raises:
-        RunFailed: If the solver gives up.
+        RunFailed: If the solver does not find a solution.
 
     """
     from scipy.optimize import linprog
@@ -199,23 +206,23 @@ def solve(costs: Any, uses: Any, limits: Any) -> Any:
     options: Any = {"primal_feasibility_tolerance": FEASIBILITY, "dual_feasibility_tolerance": FEASIBILITY}
     found = linprog(costs, A_ub=uses, b_ub=limits, method="highs-ds", options=options)
     if found.status != 0:
-        raise RunFailed(f"a linear programme of rates was not solved: {found.message}")
+        raise RunFailed(f"the solver found no solution for the rates of the network: {found.message}")
     return found
 
 
 def bits_per_second(rate: str) -> float:
-    """A rate as scenarios spell it, such as "20 Mbit/s", in bit/s."""
+    """Convert a rate of a scenario, such as "20 Mbit/s", to bit/s."""
     value, unit = rate.split()
     return float(value) * _RATES[unit]
 
 
 def seconds(time: str) -> float:
-    """A time as scenarios spell it, such as "20 ms", in seconds."""
+    """Convert a time of a scenario, such as "20 ms", to seconds."""
     value, unit = time.split()
     return float(value) * _TIMES[unit]
 
 
 def size_bytes(size: str) -> float:
-    """A size as scenarios spell it, such as "4 MB", in bytes."""
+    """Convert a size of a scenario, such as "4 MB", to bytes."""
     value, unit = size.split()
     return float(value) * _SIZES[unit]

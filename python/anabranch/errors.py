@@ -1,7 +1,7 @@
 """Errors that a user sees.
 
-`InputError` is the caller's mistake. It names the place, the error and the remedy; the command line prints it as one
-sentence and ends with status 2. `RunFailed` is a run that could not be finished for another reason.
+`InputError` is a mistake in the input. It names the place, the error and the remedy; the command line prints it as one
+sentence and exits with status 2. `RunFailed` is a run that failed for another reason; the exit status is 1.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class InputError(ValueError):
-    """A mistake in the caller's input.
+    """A mistake in the input: an argument, a scenario, a study or another file.
 
     Args:
-        message: One clear sentence, without the place.
-        file: Name of the file that holds the mistake, if it is in one.
-        line: Line in that file, counted from 1, if known.
+        message: The mistake and its remedy, without the place.
+        file: Name of the file with the mistake; `None` if the mistake is not in a file.
+        line: Line in that file, counted from 1; `None` if unknown.
 
     """
 
@@ -39,22 +39,22 @@ class InputError(ValueError):
         return (InputError, (self.message, self.file, self.line))
 
 
-class RunFailed(RuntimeError):  # noqa: N818  it says what happened
-    """A run that was begun and could not be finished; not the caller's mistake."""
+class RunFailed(RuntimeError):  # noqa: N818  the name states the event
+    """A run that failed after its start for a reason other than its input, such as a full disk."""
 
 
 def is_full(error: OSError) -> bool:
-    """Whether a disk could not take more data, which is no mistake in the input."""
+    """Whether an error is due to a full or failing disk, not to the input."""
     return error.errno in _FULL
 
 
 def not_written(message: str, error: OSError, file: str) -> InputError | RunFailed:
-    """The error to raise for a file that cannot be written: another path helps, unless the disk is full."""
+    """The error to raise for a file that cannot be written: `RunFailed` if the disk is full, else `InputError`."""
     return RunFailed(f"{file}: {message}") if is_full(error) else InputError(message, file)
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """Return a half-sentence naming the nearest known spelling, or all of them if none is near."""
+    """A clause with the nearest known spelling, or with all known words if none is near."""
     close = get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f'did you mean "{close[0]}"?'

@@ -29,21 +29,26 @@ def run(
     world: World = "sim",
     progress: Callable[[float], None] | None = None,
 ) -> Result:
-    """Run a scenario in the simulator, or on this machine's kernel.
+    """Run a scenario in the simulator or on the kernel of this machine.
 
     Args:
         scenario: A scenario, or the path of its file.
         seed: Seed of all random streams, from 0 to 2⁶³ − 1; by default the scenario's own.
-        trace: Directory for traces over time, as CSV files.
-        pcap: File for a capture of every link end, in pcapng format, or a `Capture` that says more.
-        trace_changes: Traces have every change after every event, not only what a look every 10 ms finds; slower.
-        check_wire: Encode and re-parse every packet; the result is the same, the run slower.
-        world: "sim", or "kernel" for Linux's own TCP and Multipath TCP over an emulated network, in real time; see
-            docs/how-to/kernel-world.md.
-        progress: Called now and then with the share of the run that is done, 0 to 1.
+        trace: Folder for traces over time, as CSV files.
+        pcap: File for a pcapng capture of all link ends, or a `Capture` to select ends, flows and bytes per packet.
+        check_wire: Encode and re-parse every packet. The result is the same; the run is slower.
+        trace_changes: Trace all changes after every event instead of sampling every 10 ms. The run is slower.
+        world: "sim" for the simulator; "kernel" for Linux's own TCP and Multipath TCP over an emulated network, in real
+            time (see docs/how-to/kernel-world.md).
+        progress: Function that is called several times during the run with the finished share, 0 to 1.
+
+    Returns:
+        The result of the run.
 
     Raises:
-        InputError: If the scenario or the seed is not valid or a file cannot be written.
+        InputError: If the scenario, the seed or another argument is not valid, the kernel lacks a feature that the
+            scenario needs, or a file cannot be written.
+        RunFailed: If the disk is full, or the system refuses a step of a run on the kernel.
 
     """
     if not isinstance(scenario, Scenario):
@@ -57,7 +62,7 @@ def run(
         scenario.text,
         scenario.file,
         scenario.overrides,
-        # A whole number of numpy, as in a loop over an array, is as good as one of Python's.
+        # Integers of numpy, as from a loop over an array, are valid seeds too.
         operator.index(seed) if isinstance(seed, SupportsIndex) and not isinstance(seed, bool) else seed,
         _place("trace", trace, "folder"),
         capture,
@@ -70,5 +75,5 @@ def run(
 def _place(name: str, place: str | Path | None, kind: str) -> str | None:
     """A file or folder as text."""
     if place is not None and not isinstance(place, str | Path):
-        raise InputError(f"{name} is the name of a {kind}, not {place!r}")
+        raise InputError(f"{name} must be the name of a {kind}, not {place!r}")
     return None if place is None else str(place)

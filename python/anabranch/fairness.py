@@ -1,8 +1,7 @@
-"""What the flows of a scenario should get: fair allocations of its network, with the paths that its protocols find.
+"""Fair shares of the flows of a scenario: allocations of its network over the paths that its protocols open.
 
-Which paths a flow has is asked of the protocols themselves: they open them in a short run of the same network in which
-hardly anything is sent, nothing is lost and no link goes down. What those paths carry follows from the rates and events
-of the scenario.
+The paths come from a short run of the same network with hardly any data, without loss and with all links up (see
+`anabranch.path_discovery`). Their rates follow from the rates and events of the scenario.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from anabranch import calm
+from anabranch import path_discovery
 from anabranch.capacity import MULTIPATH, Network, networks, preferences, seconds
 from anabranch.errors import InputError
 from anabranch.simulator import Document, Request, canonical
@@ -26,26 +25,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fairness:
-    """Fair allocations of a scenario's network, in bit/s on the wire, averaged over its measured time."""
+    """Fair allocations of a scenario's network, in bit/s on the wire, averaged over its measured time.
+
+    `anabranch.allocation` lists the allocations and their sources.
+    """
 
     title: str
+    """Title of the scenario."""
     subflows: Mapping[str, int]
-    """By flow, in the order of the scenario: how many paths carry its data."""
+    """Number of paths that carry the data of each flow, by flow, in the order of the scenario."""
     allocations: Mapping[str, Mapping[str, float]]
-    """By the allocation's name, what each flow gets; see `anabranch.allocation`."""
+    """Rate of each flow, bit/s, by name of the allocation and by flow."""
     feasible: Mapping[str, bool]
-    """Whether the network can carry an allocation, at all times."""
+    """Whether the network can carry an allocation at all times, by name of the allocation."""
     alone_bps: Mapping[str, float]
-    """What each flow could get while all others are silent."""
+    """Largest rate of each flow while no other flow sends, bit/s, by flow."""
     best_path_bps: Mapping[str, float]
-    """What each flow could get over the fastest one of its paths alone."""
+    """Largest rate of each flow over its fastest path only, while no other flow sends, bit/s, by flow."""
     possible_bps: float
-    """What all flows could get together."""
+    """Largest total rate of all flows, bit/s."""
     left_out: Sequence[str]
-    """Flows of UDP, which take what they are given and share with nobody; what they take is not counted."""
+    """Names of the UDP flows. UDP does not adapt its rate; the allocations ignore these flows."""
 
     def document(self) -> Document:
-        """All of it as a value for JSON."""
+        """All fields as a value for JSON; `anabranch fair --json` prints it."""
         return {
             "title": self.title,
             "possible_bps": self.possible_bps,
@@ -64,10 +67,17 @@ class Fairness:
 
 
 def fair(scenario: Scenario) -> Fairness:
-    """Fair allocations of the network of a scenario, all flows of which are taken to have always something to send.
+    """Compute the fair allocations of a scenario's network, as if all flows always had data to send.
+
+    Args:
+        scenario: The scenario. Its workloads do not matter; its paths, rates and events do.
+
+    Returns:
+        Fair and largest rates of the flows, in bit/s on the wire.
 
     Raises:
-        InputError: If the scenario is not valid, a link that counts follows a trace, or all flows are of UDP.
+        InputError: If the scenario is not valid, a link on a path of the flows follows a trace, or all flows use UDP.
+        RunFailed: If an allocation was not found to the required precision.
 
     """
     spelt_out = canonical(Request(scenario.text, scenario.file, scenario.overrides))
@@ -84,19 +94,19 @@ def states_of(spelt_out: Document, left_out: Sequence[str], file: str) -> list[t
 
     Args:
         spelt_out: The scenario with every default.
-        left_out: Flows whose paths are not wanted.
-        file: What the scenario is called in messages.
+        left_out: Names of flows to ignore.
+        file: Name of the scenario in messages.
 
     Raises:
-        InputError: If a link that counts follows a trace.
+        InputError: If a link on a path of the flows follows a trace.
 
     """
-    document = calm.run(spelt_out, file)
+    document = path_discovery.discover(spelt_out, file)
     paths = {flow["name"]: _carrying(flow) for flow in document["flows"] if flow["name"] not in left_out}
     measured_s = (seconds(spelt_out["warmup"]), seconds(spelt_out["duration"]))
-    states = networks(document, spelt_out, paths, measured_s, calm.behind(spelt_out, file))
+    states = networks(document, spelt_out, paths, measured_s, path_discovery.links_behind_proxies(spelt_out, file))
     if states is None:
-        raise InputError("a link follows a trace, so that it has no rate to share; give it one", file)
+        raise InputError("a link follows a trace and has no fixed rate to share; set its rate", file)
     return states
 
 
@@ -109,23 +119,23 @@ def _carrying(flow: Mapping[str, Any]) -> Preferences:
 
 
 def _averaged(title: str, states: Sequence[tuple[Network, float]], left_out: Sequence[str]) -> Fairness:
-    told = tuple(
+    key = tuple(
         (tuple(network.paths.items()), tuple(network.rates.items()), tuple(network.behind.items()), share)
         for network, share in states
     )
-    return replace(_allocated(told), title=title, left_out=left_out)
+    return replace(_allocated(key), title=title, left_out=left_out)
 
 
 @lru_cache(maxsize=1024)
-def _allocated(told: tuple[tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], float], ...]) -> Fairness:
-    """What is fair in networks with these paths and rates, each with its share of the time.
+def _allocated(key: tuple[tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], float], ...]) -> Fairness:
+    """The allocations of networks with these paths and rates, each with its share of the time.
 
-    Points of a study differ in controls and buffers more often than in networks, and allocations are programmes to
-    solve.
+    The results are cached because the points of a study often have the same network, and each allocation solves
+    optimisation problems.
     """
     from anabranch.allocation import ALLOCATIONS, is_feasible
 
-    states = [(Network(dict(paths), dict(rates), dict(behind)), share) for paths, rates, behind, share in told]
+    states = [(Network(dict(paths), dict(rates), dict(behind)), share) for paths, rates, behind, share in key]
     flows = list(states[0][0].paths)
     allocations: dict[str, dict[str, float]] = {}
     feasible: dict[str, bool] = {}

@@ -1,8 +1,8 @@
-"""Metrics: what a study can tabulate, draw and hold against publications, each with its place in a run's result.
+"""Metrics: quantities that a study tabulates, draws and compares with publications, each with its key in the result.
 
 A metric reads a result document and gives one value per *subject*: a flow ("F0"), a path of a flow ("F0/A"), a
-direction of a link ("bottleneck/forward"), or the whole run (""). Metrics of fairness set goodputs beside what
-the flows should or could get, which follows from the scenario (see `anabranch.fairness`).
+direction of a link ("bottleneck/forward"), or the whole run (""). Metrics of fairness compare goodputs with the fair
+and possible rates of the scenario (see `anabranch.fairness`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Metric:
     unit: str
     level: Level
     field: str
-    """Key in the result; a dot goes one table deeper."""
+    """Key in the result document; a dot separates the names of nested tables."""
     scale: float = 1.0
     """Factor from the result's value to `unit`."""
 
@@ -42,7 +42,7 @@ class Metric:
         return f"{self.label} [{self.unit}]" if self.unit else self.label
 
     def value(self, part: Mapping[str, Any]) -> float:
-        """Value of a subject from its part of the document; NaN if it has none (no sample in the run)."""
+        """Value of a subject, in `unit`, from its part of the document; NaN if the run has no sample of it."""
         value: Any = part
         for key in self._keys:
             value = value.get(key) if isinstance(value, dict) else None
@@ -55,18 +55,18 @@ class Metric:
 
 @dataclass(frozen=True)
 class FairnessMetric(Metric):
-    """A metric that compares goodputs with fair or possible ones."""
+    """A metric that compares goodputs with fair or possible rates."""
 
     compare: Callable[[Mapping[str, float], Fairness], dict[str, float]] = field(kw_only=True)
-    """From the goodput of each flow that shares, in bit/s, the value by subject."""
+    """Function from the goodput of each flow in `Fairness.subflows`, in bit/s, to the value by subject."""
 
     def of(self, goodputs: Mapping[str, float], fairness: Fairness) -> dict[str, float]:
-        """Value by subject, from the goodputs of flows in Mbit/s; NaN where nothing can be divided by."""
+        """Value by subject, from the goodputs of flows in Mbit/s; NaN if the divisor is 0."""
         return self.compare({flow: goodputs[flow] * 1e6 for flow in fairness.subflows}, fairness)
 
 
 def read_all(document: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """Name of the metric, subject and value of all that a result document has a value of, in one walk through it."""
+    """Name of the metric, subject and value, for each metric and subject with a value in a result document."""
     for level, metrics in _by_level().items():
         for subject, part in subjects(document, level):
             for metric in metrics:
@@ -77,7 +77,7 @@ def read_all(document: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
 
 @cache
 def _by_level() -> dict[Level, list[Metric]]:
-    """The metrics that are in documents, by their level."""
+    """The metrics that result documents contain, by level."""
     found: dict[Level, list[Metric]] = {}
     for metric in METRICS.values():
         if not isinstance(metric, FairnessMetric):
@@ -87,9 +87,9 @@ def _by_level() -> dict[Level, list[Metric]]:
 
 @dataclass(frozen=True)
 class UsedPaths(Metric):
-    """Number of a flow's paths that carried data which no other path had carried before.
+    """Number of a flow's paths that carried new data, which no other path had carried before.
 
-    The sender's packets count: a receiver does not tell apart what came to its addresses from one and the same.
+    The metric counts packets at the sender: paths with the same receiver's address have no separate counts there.
     """
 
     def value(self, part: Mapping[str, Any]) -> float:
@@ -164,7 +164,7 @@ METRICS: dict[str, Metric] = {
     ),
     **{f"over-{name}": _over(name) for name in (*ALLOCATION_NAMES, *_UNCONTESTED)},
 }
-"""All metrics by name: those that the native module lists, those that count or ask, and those of fairness."""
+"""All metrics by name: those of the native module, those derived from several fields, and those of fairness."""
 
 SIGNED = ("deviation",)
-"""Metrics that may be below 0."""
+"""Metrics that can be negative."""

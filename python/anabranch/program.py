@@ -19,7 +19,7 @@ class Program:
 
     name: str
     override: str
-    """Environment variable that names another program to take."""
+    """Environment variable with the path of another program to use instead."""
     task: str
     """Purpose of the program, as in "..., which loads congestion controls"."""
     elsewhere: str
@@ -32,9 +32,9 @@ class Program:
         """The program; `None` if it is not installed."""
         if os.environ.get(self.override):
             return Path(os.environ[self.override])
-        beside = Path(sys.executable).parent / self.name
-        if beside.exists():
-            return beside
+        sibling = Path(sys.executable).parent / self.name
+        if sibling.exists():
+            return sibling
         found = shutil.which(self.name)
         return Path(found) if found else None
 
@@ -42,7 +42,7 @@ class Program:
         """The program.
 
         Raises:
-            InputError: If it is not installed, with how to get it, or what is named instead is no program.
+            InputError: If it is not installed, with the command to install it, or the file is not executable.
 
         """
         if platform.system() != "Linux":
@@ -50,7 +50,7 @@ class Program:
         found = self.find()
         if found is not None and not (found.is_file() and os.access(found, os.X_OK)):
             named = f"{self.override} names {found}, which" if os.environ.get(self.override) else str(found)
-            raise InputError(f"{named} is no program that can be run")
+            raise InputError(f"{named} is not an executable file")
         if found is None:
             raise InputError(
                 f"the program {self.name}, which {self.task}, is not installed; build it with: make build"
@@ -59,7 +59,7 @@ class Program:
         return found
 
     def become(self, *arguments: str) -> NoReturn:
-        """Let the program take this one's place.
+        """Replace this process by the program.
 
         Raises:
             InputError: As `path`.

@@ -1,4 +1,4 @@
-"""Sentences on a run whose numbers mislead without them."""
+"""Explains numbers of a run that are easy to misread: many reinjections, and goodput that arrived earlier."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from anabranch.simulator import Document
 
 _MANY_COPIES = 0.05
-"""Share of a path's data packets from which reinjections are mentioned."""
-_EXCESS = 0.005
-"""Share by which a goodput may exceed what arrived without mention: three digits of a table do not show less."""
+"""Share of a path's data packets above which reinjections are reported."""
+_MIN_EXCESS = 0.005
+"""Share by which a goodput may exceed the arrived data without a report; the three digits of a table hide less."""
 
 
 def remarks(document: Document) -> list[str]:
@@ -21,15 +21,15 @@ def remarks(document: Document) -> list[str]:
 
 
 def released_bps(flow: Mapping[str, Any]) -> float:
-    """The part of a flow's goodput that had arrived before measuring began; 0 where it is too small to matter.
+    """The part of a flow's goodput that arrived during the warm-up, in bit/s; 0 if it is too small to matter.
 
-    Such data waited at the receiver for a gap to close, and was delivered in the measured part.
+    Such data waited out of order at the receiver and was delivered in the measured part.
     """
     if "answers" in flow or flow.get("direction") == "both" or not flow["paths"]:
         return 0.0
     arrived = sum(path["goodput_bps"] for path in flow["paths"])
     excess = float(flow["goodput_bps"] - arrived)
-    return excess if excess > _EXCESS * arrived else 0.0
+    return excess if excess > _MIN_EXCESS * arrived else 0.0
 
 
 def _reinjections(document: Document) -> Iterator[str]:

@@ -6,10 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from anabranch.diagnostics import diagnose
 from anabranch.errors import InputError, nearest
 from anabranch.possible import possible_bps
 from anabranch.remarks import remarks
-from anabranch.silence import silences
 from anabranch.traces import Traces, Window, span_of
 
 if TYPE_CHECKING:
@@ -22,16 +22,21 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """What came out of one run.
+    """The result of one run.
 
-    The frames hold one row per flow, per flow and path, and per link and direction. Tables within the result become
-    columns with joined names, such as `delivery_delay_s_p95`. Units are part of a column's name: `_bps` is bits per
-    second, `_s` seconds, `_bytes` bytes.
+    `flows` has one row per flow, `paths` one per flow and path, `links` one per link and direction. Tables within the
+    result become columns with joined names, such as `delivery_delay_s_p95`. The name of a column ends with its unit:
+    `_bps` is bits per second, `_s` seconds, `_bytes` bytes. docs/reference/results.md lists all fields.
+
+    Args:
+        document: The result document of the run.
+        trace: Folder with the traces of the run; `None` if it wrote none.
+
     """
 
     def __init__(self, document: Document, trace: str | Path | None = None) -> None:
         self.document = document
-        """The result as the simulator wrote it."""
+        """The result document, as decoded from the simulator's JSON."""
         self._trace = trace
 
     def __repr__(self) -> str:
@@ -44,30 +49,37 @@ class Result:
 
     @property
     def digest(self) -> str | None:
-        """Digest of all that happened: equal digests mean equal runs, packet by packet. Only simulations have one."""
+        """Digest of all events: equal digests mean equal runs, packet by packet. `None` for runs on the kernel."""
         value: str | None = self.document["digest"]
         return value
 
     @property
     def jain(self) -> float | None:
-        """Jain's fairness index over the goodputs of the flows; `None` if nothing was delivered."""
+        """Jain's fairness index over the goodputs of the flows (Jain, Chiu, Hawe 1984), from 1/n to 1.
+
+        `None` if nothing was delivered.
+        """
         value: float | None = self.document["jain"]
         return value
 
     def possible_bps(self, *flows: str) -> float | None:
-        """What the links on the paths of some flows, or of all, could carry together if nothing else used them.
+        """Largest total rate that the links on the paths of some flows can carry without any other traffic.
 
-        In bit/s, headers and framing included, by the rates of the scenario; see `anabranch.capacity`. `None` if a
-        link follows a trace of delivery opportunities.
+        The rate is in bit/s with headers and framing, by the rates of the scenario; see `anabranch.capacity`. It is
+        `None` if a link follows a trace of delivery opportunities.
+
+        Args:
+            flows: Names of flows; all flows if none is named.
+
         """
         return possible_bps(self.document, flows or [flow["name"] for flow in self.document["flows"]])
 
     @cached_property
     def traces(self) -> Traces:
-        """What changed over time, as frames.
+        """The traces over time, as frames.
 
         Raises:
-            InputError: If the run was not asked for traces.
+            InputError: If the run wrote no traces.
 
         """
         if self._trace is None:
@@ -83,19 +95,20 @@ class Result:
         window: Window = (0.0, 0.0),
         width: Literal["page", "column"] = "page",
     ) -> Figure:
-        """Draw what happened over time, from the traces of the run.
+        """Draw the traces of the run over time.
 
         Args:
-            file: Where to save the figure, as PNG, SVG or PDF by its ending.
-            kind: "windows" for congestion windows, bytes in flight and buffers; "sequences" for which data schedulers
-                gave to which path, and when.
-            flows: Which flows to draw; all if none is named.
-            window: From when to when, in seconds, at most to the end of the run; the whole run by default.
-            width: As wide as the panels need, or one column of a two-column page.
+            file: File for the figure; its ending selects PNG, SVG or PDF.
+            kind: "windows" for congestion windows, bytes in flight and buffers; "sequences" for the data that the
+                schedulers assigned to each path.
+            flows: Names of the flows to draw; all flows if none is named.
+            window: Begin and end in seconds; the whole run by default. An end after that of the run is cut.
+            width: "page" for the width that the panels need, "column" for one column of a two-column page.
 
         Raises:
-            InputError: If the run wrote no traces, a flow is not there, the window begins after the end of the run, or
-                the file cannot be written.
+            InputError: If the run wrote no traces, a flow does not exist, the window begins after the end of the run,
+                or the file cannot be written.
+            RunFailed: If the disk is full.
 
         """
         from anabranch.plot import sequences, style, windows
@@ -116,12 +129,12 @@ class Result:
         return figure
 
     @cached_property
-    def silences(self) -> list[str]:
-        """A sentence for each flow that never connected, delivered nothing or fell back to TCP, with the reason.
+    def diagnostics(self) -> list[str]:
+        """A sentence for each flow that never connected, delivered nothing or fell back to TCP, with the known causes.
 
-        A subflow that never opened has one too.
+        Each subflow that never opened has a sentence too.
         """
-        return silences(self.document)
+        return diagnose(self.document)
 
     @cached_property
     def remarks(self) -> list[str]:

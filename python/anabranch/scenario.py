@@ -1,4 +1,4 @@
-"""Scenarios: one experiment each, as text with the settings that were changed."""
+"""Scenarios: the text of a scenario file with changed settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario file with settings on top. A scenario never changes; `set` gives a new one.
+    """A scenario file with changed settings. Scenarios are immutable; `set` returns a new one.
 
     >>> import anabranch
     >>> base = anabranch.Scenario.from_file("half-bottleneck.toml")
@@ -24,19 +24,25 @@ class Scenario:
     """
 
     text: str
+    """TOML text of the scenario."""
     file: str = "scenario"
+    """Name of the file for messages, and for paths in the scenario that are relative to it."""
     overrides: tuple[str, ...] = ()
+    """Changed settings as "key=value", in their order; a later one wins."""
 
     @classmethod
     def from_file(cls, path: str | Path) -> Scenario:
         """Read a scenario file and check it.
 
+        Args:
+            path: The TOML file.
+
         Raises:
-            InputError: If the file cannot be read or is no valid scenario.
+            InputError: If the file cannot be read or is not a valid scenario.
 
         """
         if not isinstance(path, str | Path):
-            raise InputError(f"a scenario is read from the name of a file, not from {path!r}")
+            raise InputError(f"path must be the name of a scenario file, not {path!r}")
         try:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
@@ -47,10 +53,14 @@ class Scenario:
 
     @classmethod
     def from_toml(cls, text: str, file: str = "scenario") -> Scenario:
-        """Take a scenario from TOML text and check it; `file` is the name for messages.
+        """Make a scenario of TOML text and check it.
+
+        Args:
+            text: TOML text of the scenario.
+            file: Name of the scenario in messages.
 
         Raises:
-            InputError: If the text is no valid scenario.
+            InputError: If the text is not a valid scenario.
 
         """
         scenario = cls(text, file)
@@ -60,19 +70,27 @@ class Scenario:
     def set(self, key: str, value: Setting) -> Scenario:
         """The same scenario with one setting changed, such as `set("link.beta.rate", "20 Mbit/s")`.
 
-        The setting is checked with the others by `validate` or when the scenario runs.
+        `validate` or a run of the scenario checks the setting.
+
+        Args:
+            key: Table, name and key, separated by dots, as for `--set`.
+            value: A text, number, boolean, list or table; quantities are texts with a unit, such as "20 ms".
+
+        Raises:
+            InputError: If TOML cannot represent the value.
+
         """
         return replace(self, overrides=(*self.overrides, setting(key, value)))
 
     def with_settings(self, settings: tuple[str, ...]) -> Scenario:
-        """The same scenario with settings "key=value" as on the command line."""
+        """The same scenario with further settings, each "key=value" as for `--set`."""
         return replace(self, overrides=(*self.overrides, *settings))
 
     def validate(self) -> None:
         """Check the scenario with its settings.
 
         Raises:
-            InputError: Naming file, line and remedy of the first mistake.
+            InputError: With file, line and remedy of the first mistake, if there is one.
 
         """
         simulator.validate(simulator.Request(self.text, self.file, self.overrides))

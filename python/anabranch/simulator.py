@@ -1,7 +1,7 @@
-"""The one place that calls the native module: requests in, result documents out.
+"""Calls the native module: takes a `Request`, returns a decoded result document.
 
-Everything above this module deals in `Request` and in the decoded result document, so that a study can be tested
-against any function of the same type.
+Other modules use only `Request` and the document: tests of studies can replace the simulator by any function of the
+same type.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LARGEST_SEED = _native.largest_seed()
-"""A result names its seed, and the numbers of a TOML file end here."""
+"""The largest integer of TOML: a result contains its seed, and a scenario can set it."""
 
 Document = dict[str, Any]
 """The result of a run as decoded from JSON; docs/reference/results.md lists its fields."""
@@ -30,35 +30,35 @@ class Capture:
     """A capture of packets in pcapng format."""
 
     file: str
-    """Where it is written."""
+    """File to write."""
     snaplen: int | None = None
-    """Bytes kept of each packet; all of them if `None`."""
+    """Bytes to keep of each packet; all bytes if `None`."""
     ends: tuple[str, ...] = ()
-    """Link ends ("node:link"), links or nodes; all if there are none."""
+    """Link ends ("node:link"), links or nodes to capture; all if empty."""
     flows: tuple[str, ...] = ()
-    """Names of flows; all if there are none."""
+    """Names of flows to capture; all if empty."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One run: a scenario's text with what is to be different in this run."""
+    """One run: a scenario's text and the options of the run."""
 
     scenario: str
     """TOML text of the scenario."""
     file: str
-    """Name of the file the text came from, for messages and for files named relative to it."""
+    """Name of the scenario's file, for messages and for relative paths in the scenario."""
     overrides: tuple[str, ...] = ()
-    """Settings "key=value" as for `--set`; a value is TOML, or else a plain string."""
+    """Settings "key=value" as for `--set`; a value that is not TOML is a string."""
     seed: int | None = None
-    """Seed of all random streams, 0 to 2⁶³ − 1; `None` leaves the scenario's own."""
+    """Seed of all random streams, 0 to 2⁶³ − 1; the scenario's own if `None`."""
     trace: str | None = None
-    """Directory for traces of windows, round-trip times and queues, as CSV."""
+    """Folder for traces of windows, round-trip times and queues, as CSV; no traces if `None`."""
     pcap: Capture | None = None
-    """What to capture."""
+    """Capture of packets; none if `None`."""
     check_wire: bool = False
     """Encode and re-parse every simulated packet."""
     trace_changes: bool = False
-    """Write into the traces whatever has changed after every event, not only what a look every 10 ms finds."""
+    """Trace all changes after every event instead of sampling every 10 ms."""
 
 
 def simulate(request: Request, progress: Callable[[float], None] | None = None) -> Document:
@@ -86,7 +86,7 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
     except _native.InputError as error:
         raise translated(error) from None
     except OSError as error:
-        # Those of `progress` have a number.
+        # An error with a number comes from `progress`.
         if error.errno is not None:
             raise
         raise RunFailed(str(error)) from None
@@ -95,7 +95,7 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
 
 
 def _check(request: Request) -> None:
-    """Refuse what the types forbid and Python lets through, before anything runs."""
+    """Check the types and ranges of a request at run time."""
     seed = request.seed
     if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= LARGEST_SEED):
         raise InputError(f"a seed is a whole number from 0 to {LARGEST_SEED}, not {seed!r}")
@@ -123,7 +123,7 @@ def validate(request: Request) -> None:
 
 
 def canonical(request: Request) -> Document:
-    """A scenario with its settings and every default spelt out, as decoded from JSON.
+    """A scenario with its settings and all defaults spelt out, as decoded from JSON.
 
     Raises:
         InputError: If the scenario or a setting is not valid.
@@ -143,15 +143,15 @@ def schema() -> Document:
 
 
 def kinds() -> list[str]:
-    """The kinds of things that can be listed, such as congestion controls and schedulers."""
+    """The kinds that `entries` accepts, such as congestion controls and schedulers."""
     return list(_native.kinds())
 
 
 def entries(kind: str) -> list[tuple[str, str]]:
-    """Name and description of everything of a kind.
+    """Name and description of all entries of a kind.
 
     Raises:
-        InputError: If there is no such kind.
+        InputError: If the kind is unknown.
 
     """
     try:
@@ -166,7 +166,7 @@ def coupled() -> frozenset[str]:
 
 
 def names(text: str, file: str) -> tuple[list[str], list[str]]:
-    """Names of the flows and of the links of a scenario, which need not be complete.
+    """Names of the flows and of the links of a scenario; the scenario may be incomplete.
 
     Raises:
         InputError: If the text is not TOML.
@@ -184,11 +184,11 @@ def version() -> str:
 
 
 def build_fingerprint() -> str:
-    """Short digest of the native library's bytes: two runs with equal fingerprints ran the very same code."""
+    """Short digest of the native library's bytes; equal fingerprints mean the same code."""
     library = Path(str(_native.__file__))
     return hashlib.sha256(library.read_bytes()).hexdigest()[:16]
 
 
 def translated(error: _native.InputError) -> InputError:
-    """Our error from the native one, which carries file and line beside its message."""
+    """Convert an error of the native module, with its file and line."""
     return InputError(str(error.args[0]), error.file, error.line)

@@ -1,13 +1,12 @@
-"""Statistics of repeated runs: a centre with a confidence interval of that same centre.
+"""Statistics of repeated runs: a mean or median and its confidence interval.
 
-A point of a figure is the mean or the median over repetitions with independent seeds. The arithmetic is scipy's; what
-is decided here is which interval belongs to which centre, and what to say where there is none:
+A point of a figure is the mean or the median over repetitions with independent seeds. The arithmetic is scipy's. This
+module selects the interval:
 
-- a mean has Student's t interval, which supposes samples that are not too skewed;
-- a median has the interval between two order statistics, which supposes nothing. With fewer than six samples even the
-  smallest and the largest enclose the median with less than 95 %; the interval then is theirs, and `confidence` says
-  what it is worth: 1 − 2^(1−n);
-- either may have a bootstrap interval instead (bias-corrected and accelerated, Efron 1987), for skewed samples.
+- A mean has Student's t interval, which assumes that samples are not too skewed.
+- A median has the interval between two order statistics, which assumes no distribution. With fewer than six samples,
+  the interval is from the smallest to the largest sample, and its `confidence` is below 95 %: 1 − 2^(1−n).
+- Both can have a bootstrap interval instead (bias-corrected and accelerated, Efron 1987), for skewed samples.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ INTERVALS: dict[Centre, tuple[Interval, ...]] = {
     "mean": ("t", "bootstrap"),
     "median": ("order-statistics", "bootstrap"),
 }
-"""The intervals that each centre can have, its default first."""
+"""Possible intervals of each centre; the first is the default."""
 RESAMPLES = 9_999
-"""Resamples of a bootstrap; they are drawn with a fixed seed, so that a report comes out the same again."""
+"""Resamples of a bootstrap. Their seed is fixed: equal samples give equal reports."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What repetitions say about one quantity, in the unit of the samples."""
+    """Mean or median of one quantity over repetitions, with its interval, in the unit of the samples."""
 
     centre: float
-    """Mean or median, whichever was asked for."""
+    """Mean or median."""
     low: float
     """Lower end of the confidence interval; NaN if the samples give none."""
     high: float
@@ -47,18 +46,23 @@ class Estimate:
     count: int
     """Number of samples."""
     interval: Interval
-    """How the interval was found."""
+    """Method of the interval."""
     confidence: float
-    """How often such an interval encloses the centre; NaN without an interval."""
+    """Probability that such an interval contains the true centre; NaN without an interval."""
     all_equal: bool
-    """Whether two or more samples are all the same, so that they say nothing about spread."""
+    """Whether there are two or more samples and all are equal, which gives no information on spread."""
 
 
 def estimate(samples: Sequence[float], centre: Centre = "mean", interval: Interval | None = None) -> Estimate:
-    """Estimate a quantity from the samples of independent repetitions; `interval` is the centre's default if `None`.
+    """Estimate a quantity from independent repetitions.
+
+    Args:
+        samples: One value per repetition.
+        centre: "mean" or "median".
+        interval: Method of the interval; the centre's default in `INTERVALS` if `None`.
 
     Raises:
-        ValueError: If there are no samples, or the centre cannot have that interval.
+        ValueError: If there are no samples, or the centre cannot have this interval.
 
     """
     if not samples:
@@ -87,21 +91,21 @@ def estimate(samples: Sequence[float], centre: Centre = "mean", interval: Interv
 
 @dataclass(frozen=True)
 class Bounds:
-    """A 95 % interval of a quantity that repetitions give."""
+    """A 95 % confidence interval."""
 
     low: float
     high: float
 
 
 _OF_A_MEDIAN = math.sqrt(math.pi / 2.0)
-"""Standard error of a median, in units of that of a mean, if values are normal and many."""
+"""Ratio of the standard errors of median and mean, for many normal values."""
 
 
 def interval_of(samples: Sequence[float], centre: Centre, interval: Interval) -> Bounds | None:
-    """The 95 % interval of a centre; `None` if there is one value only, or all are equal.
+    """The 95 % interval of a centre; `None` if there is only one value or all values are equal.
 
-    Where the interval of a study has less than 95 % (order statistics of fewer than six values, a bootstrap of fewer
-    than ten), it is that of Student's t around the centre.
+    Order statistics of fewer than six values and a bootstrap of fewer than ten values have less than 95 %. In these
+    cases the result is Student's t interval around the centre.
     """
     if len(samples) < 2 or min(samples) == max(samples):  # noqa: PLR2004
         return None
@@ -116,9 +120,9 @@ def interval_of(samples: Sequence[float], centre: Centre, interval: Interval) ->
 def interval_of_difference(
     first: Sequence[float], second: Sequence[float], centre: Centre, *, paired: bool
 ) -> Bounds | None:
-    """The 95 % interval of the difference of two centres: of the pairs' differences, or by Welch's t.
+    """The 95 % interval of the difference of two centres, from the differences of pairs or by Welch's t.
 
-    `None` if there is no spread to tell from.
+    `None` if the samples have no spread.
     """
     difference = _centre(first, centre) - _centre(second, centre)
     if paired:
@@ -141,7 +145,7 @@ def interval_of_ratio(
 ) -> Bounds | None:
     """The 95 % interval of the ratio of two centres above 0, by the logarithm (delta method).
 
-    `None` if there is no spread to tell from, or a centre is not above 0.
+    `None` if the samples have no spread or a centre is not above 0.
     """
     above, below = _centre(first, centre), _centre(second, centre)
     if above <= 0.0 or below <= 0.0:
@@ -179,21 +183,21 @@ def _student(values: Any, _: Centre) -> tuple[float, float, float]:
 
 @cache
 def _quantile(freedom: float) -> Any:
-    """Of Student's t, what 95 % of its values are within; to find it takes as long as all the rest of an interval."""
+    """Quantile of Student's t for a two-sided 95 % interval; cached because scipy takes long."""
     from scipy import stats
 
     return stats.t.ppf(0.5 + CONFIDENCE / 2.0, freedom)
 
 
 def _order_statistics(values: Any, _: Centre) -> tuple[float, float, float]:
-    """From the k-th smallest to the k-th largest sample, with the largest k that keeps 95 %, or else k = 1."""
+    """From the k-th smallest to the k-th largest sample, with the largest k that gives 95 %, at least k = 1."""
     ordered = sorted(float(v) for v in values)
     k = _rank(len(ordered))
     return ordered[k - 1], ordered[-k], _confidence("order-statistics", len(ordered))
 
 
 def _bootstrap(values: Any, centre: Centre) -> tuple[float, float, float]:
-    """The BCa interval; NaN where the samples are too few or too equal for it."""
+    """The BCa interval; NaN if the samples are too few or too similar."""
     import warnings
 
     import numpy as np
@@ -217,7 +221,7 @@ _INTERVALS = {"t": _student, "order-statistics": _order_statistics, "bootstrap":
 def _rank(count: int) -> int:
     from scipy import stats
 
-    # The median lies outside if fewer than k samples are below it, or fewer than k above: each binom(n, 1/2).
+    # The median is outside if fewer than k samples are below it, or fewer than k above it: each binom(n, 1/2).
     return max(1, int(stats.binom.ppf((1.0 - CONFIDENCE) / 2.0, count, 0.5)))
 
 
@@ -231,7 +235,7 @@ def _confidence(interval: Interval, count: int) -> float:
 
 
 def describe(estimates: Iterable[Estimate], centre: Centre) -> str:
-    """A sentence on what the centres and the intervals of some estimates are, for a report."""
+    """Describe the centres and intervals of some estimates in a sentence of a report."""
     found = list(estimates)
     kinds = {e.interval for e in found}
     name = centre.capitalize()

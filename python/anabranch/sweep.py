@@ -1,8 +1,8 @@
 """Grids: the points of a parameter sweep and the seeds of their repetitions.
 
-A parameter has values, and each value sets keys of the scenario. The points of a sweep are all combinations, in the
-order in which the parameters are listed, the last one fastest. Seeds depend on the values of a point only, so that
-adding a value or reordering a list leaves every other point's runs as they were.
+A parameter has values, and each value sets keys of the scenario. The points of a sweep are all combinations of values;
+the last parameter changes fastest. Seeds depend only on the values of a point: new or reordered values do not change
+the runs of other points.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 Value = str | int | float | bool
-"""What a parameter may be set to."""
+"""Value of a parameter."""
 
 Setting = Value | list[Any] | dict[str, Any]
-"""What a scenario key may be set to: a value, or a list or table of settings."""
+"""Value of a scenario key: a plain value, or a list or table of settings."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
@@ -36,26 +36,26 @@ class Parameter:
     name: str
     values: tuple[Value, ...]
     sets: Mapping[str, Setting] = field(default_factory=dict)
-    """Scenario keys that each value sets; "{name}" stands for the value of the parameter of that name."""
+    """Scenario keys that each value sets; "{name}" is replaced by the value of the parameter of that name."""
     choices: Mapping[str, Mapping[str, Setting]] = field(default_factory=dict)
-    """Further keys for single values, by the value's text."""
+    """Further scenario keys of single values, by the value's text."""
     label: str = ""
     unit: str = ""
 
     @property
     def axis(self) -> str:
-        """Label of an axis: the name for people with its unit."""
+        """Label of an axis: the label, or else the name, with the unit."""
         label = self.label or self.name
         return f"{label} [{self.unit}]" if self.unit else label
 
     def show(self, value: Value) -> str:
-        """A value with its unit, for people."""
+        """A value with its unit, for tables and figures."""
         return f"{plain(value)} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of values of an experiment, ready to run."""
+    """One combination of values of an experiment."""
 
     experiment: str
     scenario: str
@@ -65,20 +65,20 @@ class Point:
 
     @cached_property
     def key(self) -> str:
-        """Canonical text of experiment and values; equal points have equal keys in any order of parameters."""
+        """Canonical text of experiment and values; it does not depend on the order of parameters."""
         return json.dumps([self.experiment, dict(sorted(self.values.items()))], sort_keys=True)
 
     @property
     def title(self) -> str:
-        """Experiment and values, for people."""
+        """Experiment and values, for tables and messages."""
         return f"{self.experiment}: " + ", ".join(f"{k} = {plain(v)}" for k, v in self.values.items())
 
 
 def plain(value: Value) -> str:
-    """Text of a value as a user would write it, with every digit: 20 rather than 20.0, true rather than True."""
+    """Text of a value as in TOML, with all digits: 20 instead of 20.0, true instead of True."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    # repr gives the shortest text that reads as the same number; a format such as :g would round the setting of a run.
+    # repr gives the shortest text that parses to the same number; a format such as :g would round it.
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
@@ -88,10 +88,10 @@ def placeholders(template: Value) -> list[str]:
 
 
 def fill(template: Value, values: Mapping[str, Value]) -> Value:
-    """Replace each "{name}" by the value of that name; a template that is one placeholder keeps the value's type.
+    """Replace each "{name}" by the value of that name; a template of one placeholder keeps the value's type.
 
     Raises:
-        InputError: If a placeholder names no parameter.
+        InputError: If a placeholder is not the name of a parameter.
 
     """
     if not isinstance(template, str):
@@ -119,10 +119,10 @@ def fill_setting(template: Setting, values: Mapping[str, Value]) -> Setting:
 
 
 def setting(key: str, value: Setting) -> str:
-    """A setting "key=value" with the value as TOML; numbers and arrays of numpy count as Python's.
+    """A setting "key=value" with the value as TOML; numbers and arrays of numpy are accepted.
 
     Raises:
-        InputError: If the value, or something in it, is nothing that a scenario can hold.
+        InputError: If TOML cannot represent the value or a part of it.
 
     """
     return f"{key}={_literal(value)}"
@@ -137,22 +137,21 @@ def _literal(value: Setting) -> str:
         return "[" + ", ".join(_literal(v) for v in value) + "]"
     if not isinstance(value, str | int | float):
         raise InputError(
-            f"{value!r} is nothing that a setting can be: it takes texts, numbers, true or false, and lists and tables "
-            "of them"
+            f"{value!r} cannot be a setting; use texts, numbers, true or false, and lists and tables of these"
         )
     if isinstance(value, str):
-        # A JSON string is a TOML string but for one control character that JSON leaves as it is.
+        # A JSON string is a TOML string, except for DEL, which JSON does not escape.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return plain(value)
 
 
 def cross(experiment: str, scenario: str, parameters: Sequence[Parameter], base: Mapping[str, Setting]) -> list[Point]:
-    """All points of a grid. "{name}" in the scenario's file name is filled in.
+    """All points of a grid; "{name}" in the scenario's file name is replaced by the value of that parameter.
 
-    Keys in `base` apply to every point; where keys meet, the later parameter wins.
+    Keys in `base` apply to all points. If two parameters set the same key, the later one wins.
 
     Raises:
-        InputError: If a placeholder names no parameter of the grid.
+        InputError: If a placeholder is not the name of a parameter of the grid.
 
     """
     points = []
@@ -168,13 +167,13 @@ def cross(experiment: str, scenario: str, parameters: Sequence[Parameter], base:
 
 
 def seed_of(study: str, point: Point, repetition: int) -> int:
-    """Seed of a repetition: 63 bits of a hash of study, point and repetition, the same on every machine."""
+    """Seed of a repetition: 63 bits of a hash of study, point and repetition; equal on all machines."""
     text = json.dumps([study, point.key, repetition])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def matches(values: Mapping[str, Value], where: Mapping[str, Value | Iterable[Value]]) -> bool:
-    """Whether a point's values fit a selection of parameter → value or list of values."""
+    """Whether a point's values match a selection: by parameter, one value or a list of allowed values."""
     for name, wanted in where.items():
         allowed = [wanted] if isinstance(wanted, str | int | float | bool) else list(wanted)
         if name not in values or all(plain(values[name]) != plain(a) for a in allowed):

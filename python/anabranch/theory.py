@@ -1,15 +1,15 @@
-"""What follows from a scenario by arithmetic, with no run of it: quantities that published statements are about.
+"""Quantities that follow from a scenario by a formula, without a run; studies compare them with publications.
 
-* `fair-NAME`: what a flow should get, in each sense of `anabranch.allocation`; `fair-NAME-total`: all flows together.
-* `virtual-buffer`: the receive buffer that fills all paths of a flow if data in order waits for the slowest, twice the
-  largest one-way delay times what the paths carry together (Becke 2014, §7.3.3).
-* `booked-memory`: the buffer for a flow's paths that outlasts a retransmission by timeout, (3 · largest round-trip time
-  + largest timeout) times the sum of the rates of all paths that the protocol has, each counted as if it were alone, as
-  who books memory ahead has to (Becke 2014, §5.1.2.2). The timeout is that of a path without queues (RFC 6298): its
-  round-trip time, but not less than the flow's `rto_min`.
+* `fair-NAME`: the fair rate of a flow, for each allocation of `anabranch.allocation`. `fair-NAME-total`: the sum over
+  all flows.
+* `virtual-buffer`: the receive buffer that keeps all paths of a flow busy while data waits for the slowest path: twice
+  the largest one-way delay times the largest total rate of the paths (Becke 2014, §7.3.3).
+* `booked-memory`: the buffer that is large enough during a retransmission by timeout: (3 · largest round-trip time +
+  largest timeout) times the sum of the rates of all paths, each without any other traffic (Becke 2014, §5.1.2.2). The
+  timeout is that of a path without queues (RFC 6298): its round-trip time, at least the flow's `rto_min`.
 
-Which paths there are is asked of the protocols (see `anabranch.fairness`). Delays are those of the links, without
-queues and without the time that a packet takes to be sent.
+The paths are those that the protocols open (see `anabranch.fairness`). Delays are those of the links, without queues
+and transmission times.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TheoryQuantity:
-    """A quantity of a scenario."""
+    """A quantity that follows from a scenario."""
 
     name: str
     label: str
     unit: str
     level: Level
     of: Callable[[Scenario], dict[str, float]]
-    """Value by subject: by flow, or that of the whole scenario under ""."""
+    """Function to the value by subject: by flow, or for the whole scenario with the subject ""."""
 
 
 @dataclass(frozen=True)
 class _Booked:
-    """A flow's paths, each with the rates and delays of its links."""
+    """A flow's paths with the rates and delays of their links."""
 
     network: Network
     flow: str
     rto_min_s: float
     delays_s: Mapping[str, tuple[float, float]]
-    """By link, one way from its first node and back."""
+    """By link, the delays from its first node to its second and back, seconds."""
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -88,7 +88,7 @@ def _booked_memory(booked: _Booked) -> float:
 
 
 def _by_flow(formula: Callable[[_Booked], float]) -> Callable[[Scenario], dict[str, float]]:
-    """A formula over the paths of each flow but those of UDP, at the state of the network in which it is largest."""
+    """The largest value of a formula over all states of the network, for each flow except UDP flows."""
 
     def of(scenario: Scenario) -> dict[str, float]:
         spelt_out = canonical(Request(scenario.text, scenario.file, scenario.overrides))
@@ -128,4 +128,4 @@ def _all() -> Sequence[TheoryQuantity]:
 
 
 QUANTITIES: Mapping[str, TheoryQuantity] = {quantity.name: quantity for quantity in _all()}
-"""All quantities of theory by name."""
+"""All quantities by name."""

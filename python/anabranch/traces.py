@@ -14,14 +14,18 @@ if TYPE_CHECKING:
 
 
 Window = tuple[float, float]
-"""From when to when, in seconds; (0, 0) stands for a whole run."""
+"""Begin and end in seconds; (0, 0) stands for a whole run."""
 
 
 def span_of(window: Window, duration_s: float) -> Window:
-    """The part of a run that a window shows: a window that goes beyond the end of the run ends there.
+    """The part of a window that is within a run.
+
+    Args:
+        window: Begin and end in seconds; (0, 0) for the whole run.
+        duration_s: Duration of the run.
 
     Raises:
-        InputError: If it is no window, or begins after the end of the run.
+        InputError: If the window is not valid or begins after the end of the run.
 
     """
     numbers = [float(s) for s in window if isinstance(s, int | float) and not isinstance(s, bool)]
@@ -40,8 +44,8 @@ def span_of(window: Window, duration_s: float) -> Window:
 class Traces:
     """Traces of a run over time, read from its folder; docs/reference/results.md lists the columns.
 
-    Rows of `paths`, `buffers` and `queues` say what has changed since the row before; `decisions` has every decision of
-    the schedulers.
+    A row of `paths`, `buffers` or `queues` is written when a value has changed. `decisions` has one row per decision of
+    a scheduler.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -57,7 +61,7 @@ class Traces:
 
     @property
     def has_buffers(self) -> bool:
-        """Whether the run's world looks into buffers; the kernel's does not."""
+        """Whether the traces include buffers; those of the kernel's world do not."""
         return (self.folder / "buffers.csv").exists()
 
     @cached_property
@@ -72,14 +76,14 @@ class Traces:
 
     @cached_property
     def decisions(self) -> pl.DataFrame:
-        """What schedulers gave to which path and why, or why data had to wait."""
+        """Schedulers' decisions: data, path and reason, or the reason for which data had to wait."""
         return self._read("decisions.csv")
 
     def _read(self, name: str) -> pl.DataFrame:
         import polars as pl
 
         try:
-            # A value that is not known at first leaves its column empty for a while: look at all rows for its type.
+            # The first rows of a column may be empty: infer its type from all rows.
             return pl.read_csv(self.folder / name, infer_schema_length=None)
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", str(self.folder / name)) from None

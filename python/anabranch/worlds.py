@@ -1,4 +1,4 @@
-"""Where a scenario can run. Every world takes the same request and answers with the same document."""
+"""Worlds in which a scenario can run; all take the same request and return the same kind of document."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ WORLDS: tuple[str, ...] = get_args(World)
 """The simulator, and Linux's own protocols over an emulated network."""
 
 LABELS: dict[str, str] = {"sim": "simulated", "kernel": "kernel"}
-"""What tables and figures call the values of each."""
+"""Labels of the worlds in tables and figures."""
 
 
 class Runner(Protocol):
-    """What runs a request in a world."""
+    """Function that runs a request in a world."""
 
     def __call__(self, request: Request, progress: Callable[[float], None] | None = None) -> Document:
-        """Run it; `progress` is called now and then with the share of the run that is done, 0 to 1."""
+        """Run the request; `progress` is called several times during the run with the finished share, 0 to 1."""
 
 
 def of(world: str) -> Runner:
-    """What runs a request in a world.
+    """The function that runs a request in a world.
 
     Raises:
-        InputError: If there is no such world.
+        InputError: If the world is unknown.
 
     """
     if world == "sim":

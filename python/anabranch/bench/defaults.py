@@ -1,8 +1,8 @@
 """Compares the default mechanisms of a multipath protocol with all other combinations, over random pairs of paths.
 
-Each pair is drawn from `random.Random("SEED/NUMBER")`, so that pair 7 of seed 1 is the same for any number of pairs and
-for both protocols. Each combination of mechanisms runs over the pair with the same seed, and so does the single-path
-protocol on each path alone, with all of the buffers.
+Each pair is drawn from `random.Random("SEED/NUMBER")`: pair 7 of seed 1 is the same for any number of pairs and both
+protocols. All combinations of mechanisms run over a pair with the same seed and buffers. The single-path protocol runs
+with them on each path alone.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ LOSS = (0.0001, 0.01)
 BUFFER_BYTES = (128_000, 8_000_000)
 
 NEAR_BEST = 0.97
-"""Share of the best combination that the defaults are to reach."""
+"""Required goodput of the defaults, as a share of the best combination's."""
 NEAR_BEST_PAIRS = 0.95
-"""Share of the pairs in which they are to reach it."""
+"""Required share of pairs with `NEAR_BEST`."""
 NEAR_SINGLE = 0.95
-"""Share of the better single path that they are to reach in each pair in which any combination does."""
+"""Required goodput of the defaults, as a share of the better single path's, in pairs where a combination reaches it."""
 
 _WAIT_S = 0.2
 
@@ -57,9 +57,9 @@ class Link:
     round_trip_ms: float
     """Without queueing and transmission."""
     queue_bytes: int
-    """Of the forward direction; that of the return link holds as many packets, 100 at most."""
+    """Queue of the forward direction; the queue of the return link has the same number of packets, at most 100."""
     loss: float
-    """Probability of losing a packet, of each direction."""
+    """Probability of the loss of a packet in each direction."""
 
     def toml(self, name: str) -> str:
         """The link as a table of a scenario."""
@@ -83,15 +83,15 @@ class Pair:
 
     number: int
     seed: int
-    """Of the simulations."""
+    """Seed of the simulations."""
     links: tuple[Link, Link]
     buffer_bytes: int
-    """Send buffer, and receive buffer."""
+    """Size of the send buffer and of the receive buffer."""
     ordered: bool
     """Whether the messages of an SCTP flow are ordered."""
 
     def scenario(self, flow: Mapping[str, str], links: Sequence[int] = (0, 1)) -> str:
-        """The scenario as TOML, with these keys of its flow; over some of the links."""
+        """The scenario as TOML, with some keys of its flow set and some of the links."""
         keys = {
             "from": '"A"', "to": '"B"', **flow,
             "send_buffer": f'"{self.buffer_bytes} B"', "receive_buffer": f'"{self.buffer_bytes} B"',
@@ -117,13 +117,13 @@ class Variant:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a pair carried, in bit/s."""
+    """Goodputs over a pair, in bit/s."""
 
     pair: Pair
     combinations: Mapping[str, float]
-    """By the name of the combination."""
+    """Goodput by name of the combination."""
     singles: tuple[float, float]
-    """The single-path protocol on each path."""
+    """Goodput of the single-path protocol on each path."""
 
     @property
     def default(self) -> float:
@@ -132,7 +132,7 @@ class Comparison:
 
     @property
     def best(self) -> tuple[str, float]:
-        """The best combination and its goodput; the defaults where they are as good as any."""
+        """The best combination and its goodput; the defaults if no other combination is better."""
         name = max(self.combinations, key=lambda name: (self.combinations[name], name == DEFAULTS))
         return name, self.combinations[name]
 
@@ -150,48 +150,48 @@ class Comparison:
 
     @property
     def is_below_single(self) -> bool:
-        """Whether the defaults stay below the better single path although some combination reaches it."""
+        """Whether a combination reaches `NEAR_SINGLE` of the better single path, but the defaults do not."""
         wanted = NEAR_SINGLE * max(self.singles)
         return self.default < wanted <= self.best[1]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How all pairs came out."""
+    """Result of the comparison over all pairs."""
 
     protocol: Protocol
     comparisons: tuple[Comparison, ...]
 
     @property
     def near_best(self) -> int:
-        """Pairs in which the defaults are near the best combination."""
+        """Number of pairs in which the defaults reach `NEAR_BEST` of the best combination."""
         return sum(c.share_of_best >= NEAR_BEST for c in self.comparisons)
 
     @property
     def below_single(self) -> int:
-        """Pairs in which the defaults are below the better single path although some combination is not."""
+        """Number of pairs in which a combination reaches `NEAR_SINGLE`, but the defaults do not."""
         return sum(c.is_below_single for c in self.comparisons)
 
     @property
     def is_met(self) -> bool:
-        """Whether the defaults pass."""
+        """Whether the defaults meet all requirements."""
         return self.near_best >= NEAR_BEST_PAIRS * len(self.comparisons) and self.below_single == 0
 
     def worst(self, count: int) -> list[Comparison]:
-        """The pairs in which the defaults lose most, those below a single path first."""
+        """The pairs with the largest loss of the defaults; pairs below a single path come first."""
         return sorted(self.comparisons, key=lambda c: (not c.is_below_single, c.share_of_best))[:count]
 
 
 DEFAULTS = "defaults"
-"""Name of the combination that sets nothing."""
+"""Name of the combination without any setting."""
 
 
 def combinations(protocol: Protocol) -> list[Variant]:
-    """All combinations of a protocol's mechanisms that differ. The defaults come first and set nothing."""
+    """All different combinations of a protocol's mechanisms, the defaults first."""
     flow = {"protocol": f'"{protocol}"'}
     found = [Variant(DEFAULTS, flow)]
     if protocol == "mptcp":
-        # Only opportunistic retransmission penalises.
+        # Penalisation needs opportunistic retransmission.
         found.append(Variant("neither", {**flow, "opportunistic_retransmission": "false", "penalisation": "false"}))
         for word, penalisation in (("only", "false"), ("and penalisation of any", '"any"')):
             found.append(Variant(f"retransmission {word}", {**flow, "penalisation": penalisation}))
@@ -224,11 +224,10 @@ def singles(protocol: Protocol) -> list[Variant]:
 
 
 def draw(seed: int, number: int) -> Pair:
-    """The pair of that number, from 1 on.
+    """Draw the pair of a number, from 1 on.
 
-    Rates, round trips, queues, losses and buffers are uniform in their logarithm. Half of the return links are as fast
-    as the forward direction, half of the links lose nothing, and half of the flows are unordered where the protocol has
-    that.
+    The logarithms of rates, round trips, queues, losses and buffers are uniform. Half of the return links have the rate
+    of the forward direction. Half of the links have no loss. Half of the SCTP flows are unordered.
     """
     source = random.Random(f"{seed}/{number}")
 
@@ -251,10 +250,16 @@ def draw(seed: int, number: int) -> Pair:
 
 
 def compare(protocol: Protocol, pairs: Sequence[Pair], jobs: int, advance: Callable[[], None] | None = None) -> Verdict:
-    """Run every combination over every pair, in so many processes; `advance` is called after each run.
+    """Run all combinations over all pairs.
+
+    Args:
+        protocol: The multipath protocol.
+        pairs: Pairs of paths.
+        jobs: Number of processes.
+        advance: Function that is called after each run.
 
     Raises:
-        RunFailed: If a run breaks off or a process dies.
+        RunFailed: If a run fails or a process dies.
 
     """
     variants = [*combinations(protocol), *singles(protocol)]
@@ -287,7 +292,7 @@ def _request(pair: Pair, variant: Variant) -> Request:
 
 
 def _outcomes(pool: LocalPool, requests: Sequence[Request]) -> Iterator[tuple[int, Outcome]]:
-    """All outcomes in the order in which they end. An interrupt kills what is under way."""
+    """All outcomes in the order of their ends; an interrupt kills the current runs."""
     waiting = iter(enumerate(requests))
     pending = 0
     try:

@@ -1,6 +1,6 @@
 """Measures the simulator: packets carried by the bottleneck per wall second, events per second, memory.
 
-Every measurement runs in a process of its own, so that memory can be told apart and nothing is warm.
+Each measurement runs in a new process: its memory is measured alone, and it starts with cold caches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BOTTLENECK = "bottleneck"
 SCALE_FLOWS = (2, 10, 100, 1000)
 _FLOW_SECONDS = 300.0 * 2  # simulated seconds of each measurement times its number of flows
-_LEAST_SECONDS = 10.0  # slow start and its losses, two seconds, are to be a small part of every measurement
+_MIN_SECONDS = 10.0  # slow start and its losses, two seconds, remain a small part of each measurement
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def scenarios() -> dict[str, Request]:
 
 
 def many_flows(flows: int) -> Request:
-    """`flows` flows over a bottleneck of 10 Mbit/s per flow; the more flows, the shorter the simulated time."""
-    duration = max(_LEAST_SECONDS, _FLOW_SECONDS / flows)
+    """Many flows over a bottleneck of 10 Mbit/s per flow; more flows are simulated for a shorter time."""
+    duration = max(_MIN_SECONDS, _FLOW_SECONDS / flows)
     links = [_link(BOTTLENECK, "R1", "R2", f"{10 * flows} Mbit/s", "10 ms", 25 * flows)]
     parts = [f'title = "{flows} flows"\nduration = "{duration:g} s"\nwarmup = "0 s"\n']
     for i in range(flows):
@@ -80,10 +80,10 @@ def many_flows(flows: int) -> Request:
 
 
 def measure(name: str, request: Request, repetitions: int) -> Speed:
-    """Run a scenario several times, one after the other, and take the median time.
+    """Run a scenario several times, one after the other; times and memory are medians.
 
     Raises:
-        RunFailed: If the process that runs it dies.
+        RunFailed: If the process of a run dies.
 
     """
     results = [_in_own_process(request) for _ in range(repetitions)]
@@ -99,7 +99,7 @@ def measure(name: str, request: Request, repetitions: int) -> Speed:
 
 
 def spread(speeds: Sequence[Speed]) -> float:
-    """Relative growth of the cost per packet from the cheapest scenario to the dearest."""
+    """Largest cost per packet of a scenario relative to the smallest, minus 1."""
     costs = [s.cost_ns for s in speeds]
     return max(costs) / min(costs) - 1.0
 

@@ -1,4 +1,4 @@
-"""The same dumbbell in ns-3, compiled against the ns-3 that is installed, for a comparison within one run."""
+"""Runs the dumbbell scenarios in the installed ns-3, for a comparison on the same machine."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PROGRAMS = {"S1": ("--rate=100", "--queue=100"), "S2": ("--rate=10", "--queue=50
 
 
 def build(folder: Path) -> Path:
-    """Compile the program into a folder; returns its path.
+    """Compile the ns-3 program into a folder and return its path.
 
     Raises:
         InputError: If a compiler or ns-3 is not installed.
-        RunFailed: If it does not compile.
+        RunFailed: If the program does not compile.
 
     """
     compiler = shutil.which("g++")
@@ -59,13 +59,13 @@ def measure(name: str, program: Path, seconds: float = 300.0) -> Speed:
     """Run one of the scenarios of `PROGRAMS` in ns-3.
 
     Raises:
-        RunFailed: If the program breaks off.
+        RunFailed: If the program fails.
 
     """
     command = [str(program), *PROGRAMS[name], f"--seconds={seconds:g}"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
-        raise RunFailed(f"the ns-3 program broke off: {ran.stderr.strip() or ran.returncode}")
+        raise RunFailed(f"the ns-3 program failed: {ran.stderr.strip() or ran.returncode}")
     found = json.loads(ran.stdout)
     return Speed(
         name=name,
@@ -78,11 +78,11 @@ def measure(name: str, program: Path, seconds: float = 300.0) -> Speed:
 
 
 def compare(seconds: float = 300.0) -> dict[str, Speed]:
-    """Compile once and run all scenarios; returns ns-3's speeds by scenario.
+    """Compile the ns-3 program, run all scenarios and return ns-3's speeds by scenario.
 
     Raises:
         InputError: If a compiler or ns-3 is not installed.
-        RunFailed: If the program does not compile or breaks off.
+        RunFailed: If the program does not compile or fails.
 
     """
     with tempfile.TemporaryDirectory(prefix="anabranch-ns3-") as folder:

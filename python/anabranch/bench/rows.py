@@ -1,8 +1,7 @@
-"""Measures what surrounds the runs of a study: rows into the store, the look at what there is to resume, the report.
+"""Measures the steps of a study around its runs: write rows to the store, check for missing runs, write the report.
 
-The rows are made up: each is the result of a real run of its scenario with every number a little different, and all
-that reads them does what it does with real ones. They name a build of their own, so that nothing takes them for
-results.
+The rows are generated: each is the result of a real run of its scenario with all numbers slightly changed. The steps
+treat them as real rows. The rows have a separate simulator version, which marks them as generated.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
 
 BUILD = "made up"
 """Simulator version in generated rows."""
-_SPREAD = 0.1  # by what share numbers differ at most
-_VARIANTS = 500  # different results of a scenario; more would say nothing about what is measured
+_SPREAD = 0.1  # range of a number relative to its value
+_VARIANTS = 500  # different results of a scenario; more variants do not change the measured costs
 
 
 @dataclass(frozen=True)
@@ -71,10 +70,10 @@ class _Unseen:
 
 
 def measure(name: str, count: int, folder: Path) -> Rows:
-    """Make up at least `count` rows of a study's full form, as many repetitions of each point as that takes.
+    """Generate at least `count` rows of a study's full form by repeating each point, and measure the steps on them.
 
     Raises:
-        InputError: If there is no such study, or the folder has no room.
+        InputError: If the study is unknown or the folder cannot be written.
         RunFailed: If a process dies.
 
     """
@@ -127,7 +126,7 @@ def look(name: str, repetitions: int, folder: Path) -> None:
 
 
 def report(name: str, repetitions: int, folder: Path) -> None:
-    """Write and print the report, as its command does."""
+    """Write and print the report as `anabranch study report` does."""
     from anabranch.cli.study import study as command
 
     arguments = ["report", name, "--reps", str(repetitions), "--results", str(folder)]

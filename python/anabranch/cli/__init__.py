@@ -1,7 +1,6 @@
 """The command line: `anabranch run`, `fair`, `study`, `emulate`, `testbed`, `meter`, `observe`, `cc` and so on.
 
-Exit status 0 means that the work was done, 2 that the input has a mistake, 1 that a run broke off or a disk is full,
-130 an interrupt.
+Exit status 0 means success, 2 a mistake in the input, 1 a failed run or a full disk, and 130 an interrupt.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def _plain(message: str) -> str:
 
 
 def _drop_output() -> None:
-    """Lead what is still to be printed nowhere, so that Python does not fail on it again at its end."""
+    """Redirect the remaining output to /dev/null; otherwise Python would fail again when it flushes at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -43,7 +43,7 @@ def unload(controls: tuple[str, ...]) -> NoReturn:
 @cc.command(name="list", short_help="List loadable controls and their sockets")
 @_json
 def list_controls(as_json: bool) -> NoReturn:
-    """Say which controls can be loaded, which are, by which version, and how many sockets have them."""
+    """List the loadable and loaded controls, with the version that loaded them and the number of their sockets."""
     _become("list", *(["--json"] if as_json else []))
 
 

@@ -19,7 +19,7 @@ def shipped() -> dict[str, Path]:
     "name", required=False, shell_complete=lambda _c, _p, begun: [n for n in shipped() if n.startswith(begun)]
 )
 def examples(name: str | None) -> None:
-    """List the examples that come with the package, or say where the file of the example NAME is."""
+    """List the examples that come with the package, or print the path of the example NAME."""
     import tomllib
 
     found = shipped()

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table; rates are in bit/s.")
 @click.option("--plot", metavar="FILE", help="Draw the allocations there, as PNG, SVG or PDF by the name's ending.")
 def fair(scenario: str, settings: tuple[str, ...], as_json: bool, plot: str | None) -> None:
-    """Say what each flow of SCENARIO, a TOML file or "-" for standard input, should get.
+    """Compute the fair shares of all flows of SCENARIO, a TOML file or "-" for standard input.
 
-    By link and subflow, by link and flow, by network, max-min and proportionally fair, in Mbit/s on the wire, if all
-    flows always have something to send.
+    The allocations are: by link and subflow, by link and flow, by network, max-min and proportionally fair. Rates are
+    in Mbit/s on the wire, as if all flows always had data to send.
     """
     from rich.console import Console
 

@@ -241,10 +241,10 @@ def _plan(
 
 
 def _check_amounts(length: float | None, window: float | None) -> None:
-    """Refuse what no message and no socket holds.
+    """Check the sizes of messages and of socket buffers.
 
     Raises:
-        InputError: Naming the option and the most that it takes.
+        InputError: If one is too large, with the option and its maximum.
 
     """
     if length is not None and length > _MAX_MESSAGE_BYTES:

@@ -160,9 +160,9 @@ def _line(observation: Observation) -> str:
 @click.argument("file", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table; times in s, rates in bit/s.")
 def report(file: str, as_json: bool) -> None:
-    """Say what was seen of each pair in FILE, all observations taken together.
+    """Summarise all observations of each pair in FILE.
 
-    Those during which the route changed count only where reachability and changes are counted.
+    Observations during which the route changed count only for reachability and for changes.
     """
     import json
     from dataclasses import asdict
@@ -213,7 +213,7 @@ def _spread(spread: Spread | None, scale: float, digits: int) -> str:
 @click.argument("file", type=click.Path())
 @click.option("--rate", type=BITS, help="Bit/s of pairs whose throughput was not measured, such as 10M.")
 def scenario(file: str, rate: Any) -> None:
-    """Print a scenario of the paths in FILE, whose comments say how the observations were read.
+    """Print a scenario of the paths in FILE; its comments list the assumptions.
 
     Its hosts are `here` and `there`: anabranch observe scenario FILE > S.toml, then anabranch run S.toml.
     """

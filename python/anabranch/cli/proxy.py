@@ -40,7 +40,7 @@ def reverse(config: str) -> NoReturn:
     "--config", metavar="FILE", required=True, type=click.Path(), help="TOML file that lists the permitted clients."
 )
 def convert(config: str) -> NoReturn:
-    """Run a converter (RFC 8803): clients come by Multipath TCP, with the server's address beside their first data."""
+    """Run a converter (RFC 8803): Multipath TCP clients send the server's address with their first data."""
     PROXY.become("convert", *_options(config))
 
 
@@ -69,9 +69,9 @@ def uplinks(config: str, as_script: bool) -> NoReturn:
 @proxy.command(short_help="Show the streams of a running proxy")
 @click.argument("address", required=False)
 def watch(address: str | None) -> NoReturn:
-    """Show in this terminal what passes through a proxy with [watch] in its file.
+    """Show the connections of a proxy with [watch] in its file, in this terminal.
 
-    ADDRESS is that of its status page; the default is 127.0.0.1:9180.
+    ADDRESS is the address of its status page; the default is 127.0.0.1:9180.
     """
     PROXY.become("watch", *([] if address is None else [address]))
 

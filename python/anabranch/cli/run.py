@@ -82,7 +82,7 @@ def run(
     plot_window: tuple[float, float] | None,
     check_wire: bool,
 ) -> None:
-    """Run SCENARIO, a TOML file or "-" for standard input, and print what came out."""
+    """Run SCENARIO, a TOML file or "-" for standard input, and print the result."""
     from rich.console import Console
 
     from anabranch.execution import run as run_scenario
@@ -100,7 +100,7 @@ def run(
     if world == "kernel":
         from anabranch.testbed import rootless
 
-        rootless.help_yourself()
+        rootless.restart_in_user_namespace()
     chosen = read_scenario(scenario).with_settings(settings)
     if plot is not None:
         from anabranch.plot.style import check_ending

@@ -165,7 +165,7 @@ def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, 
     from anabranch.testbed import rootless
     from anabranch.testbed.world import check
 
-    rootless.help_yourself()
+    rootless.restart_in_user_namespace()
     # Two runs at a time would be each other's load.
     return Plan(chosen, effort, folder, worlds.of(world), build, 1, check)
 
@@ -241,11 +241,11 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
     if analysis.overloaded:
         console.print(
             f"{analysis.overloaded} runs were on a machine that did not keep up: "
-            "they are not results of these networks."
+            "their results are not valid for these networks."
         )
     if analysis.silences:
         console.print(
-            f"{len(analysis.silences)} runs have a flow that came to nothing or fell back to plain TCP, the first: "
+            f"{len(analysis.silences)} runs have a flow without data or a flow that fell back to plain TCP, the first: "
             f"{analysis.silences[0]}",
             highlight=False,
             markup=False,
@@ -256,7 +256,7 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
 
 
 def _tell(outcome: Outcome) -> None:
-    """Say on stderr what the user should know about the store."""
+    """Print notes on the store to stderr."""
     for note in outcome.notes:
         click.echo(f"anabranch: {note}", err=True)
     if outcome.reused:

@@ -68,7 +68,7 @@ def emulate(
     """
     from anabranch.testbed import rootless
 
-    rootless.help_yourself()
+    rootless.restart_in_user_namespace()
     from anabranch.testbed.bed import Testbed
 
     network = Testbed(_request(scenario, settings), spin_us=spin_us, links=links)

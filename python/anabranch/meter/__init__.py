@@ -1,4 +1,4 @@
 """The meter between machines: flows of a test (`plan`), its output (`lines`) and its files for OMNeT++ (`omnet`).
 
-The measuring itself is native: `anabranch._native.MeterServer` waits for others, and `meter_run` asks one for a test.
+The native module measures: `anabranch._native.MeterServer` accepts tests, and `meter_run` starts a test at a server.
 """

@@ -49,7 +49,7 @@ def summary_lines(document: Mapping[str, Any], size: float | None = None) -> Ite
                 due = max(read["measured_due"], 1)
                 parts.append(f"lost {way['lost_messages']:,} ({100 * way['lost_messages'] / due:.2g} %)")
             if way["open_messages"]:
-                parts.append(f"{way['open_messages']:,} not there yet at the end")
+                parts.append(f"{way['open_messages']:,} outstanding at the end")
             if delay is not None:
                 parts.append(
                     f"delay mean {time(delay['mean'])}, median {time(delay['p50'])}, 99 % {time(delay['p99'])}, "
@@ -58,15 +58,15 @@ def summary_lines(document: Mapping[str, Any], size: float | None = None) -> Ite
             yield "; ".join(parts)
         if flow["answers"] is not None:
             times = flow["response_time_s"]
-            said = f"; response time mean {time(times['mean'])}, 99 % {time(times['p99'])}" if times else ""
-            yield f"{flow['name']}: {flow['answers']:,} answers{said}"
+            responses = f"; response time mean {time(times['mean'])}, 99 % {time(times['p99'])}" if times else ""
+            yield f"{flow['name']}: {flow['answers']:,} answers{responses}"
     ways = [way for flow in document["flows"] for way in flow["ways"]]
     if len(ways) > 1:
         yield f"sum {rate(total)}"
     if size is not None and any(way["read"]["bytes"] < int(size) for way in ways):
-        yield f"The time was over before all {int(size):,} B had arrived."
+        yield f"The test ended before all {int(size):,} B arrived."
     if not document["one_clock"]:
-        yield "The ends are on two machines with a clock each: delays of messages are not known."
+        yield "Client and server are on machines with different clocks: delays of messages are unknown."
 
 
 def rate(bps: float) -> str:

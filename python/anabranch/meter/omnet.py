@@ -1,4 +1,4 @@
-"""Scalar and vector files of OMNeT++, as its tools and R scripts read them, with names as NetPerfMeter gives them.
+"""Writes scalar and vector files of OMNeT++ for its tools and R scripts, with the names that NetPerfMeter uses.
 
 The format is that of the Simulation Manual, "Result File Formats", version 3.
 """
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 _VERSION = 3
 _ENDS = {"client-to-server": ("active", "passive"), "server-to-client": ("passive", "active")}
-"""Who writes and who reads, as NetPerfMeter calls the ends."""
+"""NetPerfMeter's names of the sender and the receiver, by direction."""
 
 
 def write(prefix: str, document: Mapping[str, Any]) -> None:
     """Write PREFIX.sca and PREFIX.vec from the result of a test.
 
     Raises:
-        InputError: If they cannot be written.
+        InputError: If a file cannot be written.
+        RunFailed: If the disk is full.
 
     """
     run = f"anabranch-{secrets.token_hex(4)}"

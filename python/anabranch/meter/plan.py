@@ -37,12 +37,12 @@ class FlowPlan:
     name: str
     protocol: str
     workload: str
-    """In the language of scenarios."""
+    """Workload of a scenario, as TOML."""
     direction: str = "forward"
-    """`forward`: the client writes; `reverse`: the server; `both`."""
+    """`forward`: the client writes; `reverse`: the server writes; `both`: both write."""
 
     def toml(self) -> str:
-        """The flow in the language of scenarios."""
+        """The flow as a table of a scenario."""
         # A datagram socket takes its remote address from the first received datagram.
         swapped = self.protocol == "udp" and self.direction == "reverse"
         writes, reads = ("server", "client") if swapped else ("client", "server")
@@ -54,9 +54,9 @@ class FlowPlan:
 
 @dataclass(frozen=True)
 class TestPlan:
-    """A test."""
+    """A test: its flows, duration and options."""
 
-    __test__ = False  # not a test of ours, whatever its name begins with
+    __test__ = False  # pytest would collect the class by its name
 
     flows: list[FlowPlan] = field(default_factory=list)
     seconds: float = 10.0
@@ -69,7 +69,7 @@ class TestPlan:
     keep_delays: bool = False
 
     def json(self) -> str:
-        """The test as the native module takes it."""
+        """The test as JSON for the native module."""
         head = _HEAD.format(seconds=f"{self.seconds + self.omit:.9f}", omit=f"{self.omit:.9f}")
         return json.dumps(
             {
@@ -84,10 +84,16 @@ class TestPlan:
 
 
 def usual(protocol: str, *, rate: float | None, length: int | None, size: int | None) -> str:
-    """The workload that a rate in bit/s, a message length and a size to send ask for, all of which may be missing.
+    """The workload of a flow without a NetPerfMeter specification, as TOML.
+
+    Args:
+        protocol: Protocol of the flow.
+        rate: Rate in bit/s; `None` for the largest possible rate, or 1 Mbit/s with UDP.
+        length: Length of messages, bytes; `None` for the default.
+        size: Bytes to send; `None` to send until the end of the test.
 
     Raises:
-        InputError: If they do not fit together.
+        InputError: If both `rate` and `size` are given.
 
     """
     if protocol == "udp" and rate is None and size is None:
@@ -105,24 +111,28 @@ def usual(protocol: str, *, rate: float | None, length: int | None, size: int | 
 
 
 def specified(spec: str, number: int) -> FlowPlan:
-    """A flow from a NetPerfMeter specification with the protocol in front.
+    """A flow from a NetPerfMeter specification after its protocol.
 
-    `tcp:const0:const1400:const0:const0:description=T1` is PROTOCOL:RATE:SIZE for the client's messages, and
-    :RATE:SIZE for the server's. RATE is in messages a second, constN or expN, const0 being as fast as possible;
-    SIZE is in bytes, constN, expN, uniformLOW,HIGH or paretoMIN,SHAPE,MAX, const0 being nothing.
+    An example is `tcp:const0:const1400:const0:const0:description=T1`. The format is PROTOCOL:RATE:SIZE for the client's
+    messages and :RATE:SIZE for the server's. RATE is constN or expN in messages per second; const0 is as fast as
+    possible. SIZE is constN, expN, uniformLOW,HIGH or paretoMIN,SHAPE,MAX in bytes; const0 sends no data.
+
+    Args:
+        spec: The specification.
+        number: Number of the flow, for its default name.
 
     Raises:
-        InputError: If it is none.
+        InputError: If the specification is not valid.
 
     """
     protocol, *parts = spec.split(":")
     if protocol not in PROTOCOLS:
-        raise InputError(f'--flow {spec}: "{protocol}" is no protocol; begin with one of {", ".join(PROTOCOLS)}')
+        raise InputError(f'--flow {spec}: unknown protocol "{protocol}"; use one of {", ".join(PROTOCOLS)}')
     values = [part for part in parts if "=" not in part]
     options = dict(part.split("=", 1) for part in parts if "=" in part)
     unknown = options.keys() - {"description"}
     if unknown:
-        raise InputError(f"--flow {spec}: there is no option {min(unknown)}; there is description")
+        raise InputError(f'--flow {spec}: unknown option "{min(unknown)}"; the only option is "description"')
     match values:
         case [rate, size]:
             forward, back = _workload(spec, rate, size), None
@@ -132,7 +142,7 @@ def specified(spec: str, number: int) -> FlowPlan:
             raise InputError(f"--flow {spec}: write PROTOCOL:RATE:SIZE, and :RATE:SIZE for the server's messages")
     name = options.get("description") or f"{protocol}-{number}"
     if forward is not None and back is not None and forward != back:
-        raise InputError(f"--flow {spec}: both ends write the same; give two flows instead")
+        raise InputError(f"--flow {spec}: the two directions have different workloads; give one flow per direction")
     direction = "both" if forward is not None and back is not None else "forward" if forward is not None else "reverse"
     workload = forward or back
     if workload is None:
@@ -141,13 +151,13 @@ def specified(spec: str, number: int) -> FlowPlan:
 
 
 def _workload(spec: str, rate: str, size: str) -> str | None:
-    """Workload of one end; `None` if it writes nothing."""
+    """Workload of one end; `None` if it sends no data."""
     kind, (messages, *more) = _distribution(spec, rate)
     message = _message(spec, size)
     if message is None:
         return None
     if kind not in {"const", "exp"} or more:
-        raise InputError(f"--flow {spec}: a rate is constN or expN, in messages a second")
+        raise InputError(f"--flow {spec}: a rate must be constN or expN, in messages per second")
     if messages == 0:
         return f'{{ kind = "saturated", message = {message} }}'
     distribution = "exponential" if kind == "exp" else "constant"
@@ -167,7 +177,9 @@ def _message(spec: str, size: str) -> str | None:
             return f"{{ uniform = [{low}, {high}] }}"
         case ("pareto", [low, _, high]):
             return f"{{ pareto = {{ min = {low}, shape = {values[1]:g}, max = {high} }} }}"
-    raise InputError(f"--flow {spec}: {size} is no size; write constN, expN, uniformLOW,HIGH or paretoMIN,SHAPE,MAX")
+    raise InputError(
+        f'--flow {spec}: "{size}" is not a size; write constN, expN, uniformLOW,HIGH or paretoMIN,SHAPE,MAX'
+    )
 
 
 def _distribution(spec: str, text: str) -> tuple[str, list[float]]:
@@ -177,4 +189,4 @@ def _distribution(spec: str, text: str) -> tuple[str, list[float]]:
             raise ValueError
         return match[1], [float(value) for value in match[2].split(",")]
     except ValueError:
-        raise InputError(f"--flow {spec}: {text} is no distribution; write for example const1400") from None
+        raise InputError(f'--flow {spec}: "{text}" is not a distribution; write for example const1400') from None

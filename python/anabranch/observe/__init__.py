@@ -1,5 +1,5 @@
-"""Watches the paths between this machine and another at intervals, as in Becke 2014 §5.3.1.2.
+"""Observes the paths between this machine and another at intervals, as in Becke 2014 §5.3.1.2.
 
-Which pairs there are (`pairs`), what is asked of one (`route`, `rtt`, `rate`), how often (`watch`), what is kept of it
-(`record`), and what it comes to: a table (`summary`) or a scenario (`scenario`).
+`pairs` finds the pairs of addresses. `route`, `rtt` and `rate` measure a pair, `watch` repeats this at intervals, and
+`record` stores the observations. `summary` makes a table of them, `scenario` a scenario.
 """

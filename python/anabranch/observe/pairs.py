@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _UP = 0x1
 _LOOPBACK = 0x8
 _UNUSABLE = 0x08 | 0x40
-"""Flags of addresses that another machine has, or may have (`IFA_F_DADFAILED`, `IFA_F_TENTATIVE`)."""
+"""Flags of addresses that may be duplicates of another machine's (`IFA_F_DADFAILED`, `IFA_F_TENTATIVE`)."""
 _GLOBAL = 0
 """Scope of addresses that are valid everywhere (`RT_SCOPE_UNIVERSE`)."""
 
@@ -33,13 +33,13 @@ class Local:
 
 @dataclass(frozen=True)
 class Pair:
-    """An address of this machine and one of another."""
+    """An address of this machine and an address of the remote machine."""
 
     interface: str
     local: str
     remote: str
     name: str
-    """Name by which the remote address was given."""
+    """Name or address from the command line that the remote address belongs to."""
 
     @property
     def family(self) -> socket.AddressFamily:
@@ -72,7 +72,7 @@ def resolved(names: Sequence[str]) -> list[tuple[str, str]]:
     """Addresses of hosts, each with the name that was resolved.
 
     Raises:
-        InputError: For a name that stands for none, or an address that is valid on one link only.
+        InputError: If a name has no address, or an address is valid on one link only.
 
     """
     found: dict[str, str] = {}
@@ -80,7 +80,7 @@ def resolved(names: Sequence[str]) -> list[tuple[str, str]]:
         try:
             answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no name"
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a valid name"
             raise InputError(f'"{name}" has no address: {reason}') from None
         for answer in answers:
             address = str(answer[4][0])
@@ -99,16 +99,15 @@ def _usual(address: str) -> str:
 
 
 def between(names: Sequence[str], chosen: Sequence[str], here: Sequence[Local]) -> list[Pair]:
-    """All pairs of an address of this machine and one of those named, of the same family.
+    """All pairs of an address of this machine and an address of the remote machine, of the same family.
 
     Args:
-        names: Names or addresses of the other machine.
-        chosen: Addresses of this machine to begin from; all valid ones if there are none, those of loopback where a
-            remote address is of loopback.
+        names: Names or addresses of the remote machine.
+        chosen: Addresses of this machine to use. If empty, all valid ones; for a loopback address, those of loopback.
         here: The addresses of this machine.
 
     Raises:
-        InputError: For a name without an address, an address that is not of this machine, or if no pair is left.
+        InputError: If a name has no address, this machine does not have a chosen address, or there is no pair.
 
     """
     own = {local.address: local for local in here}

@@ -1,4 +1,4 @@
-"""Throughput of a pair: one saturated TCP flow each way, with the meter that serves at the other end."""
+"""Measures the throughput of a pair: one saturated TCP flow in each direction, with a meter at the remote end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OMITTED_S = 1.0
 
 
 def throughput(pair: Pair, port: int, seconds: float) -> tuple[Rates | None, str | None]:
-    """Goodput from here to there and back, or why there is none.
+    """Goodput in both directions, or the reason for which it could not be measured.
 
     Raises:
         InputError: If this system has no meter.
@@ -27,7 +27,7 @@ def throughput(pair: Pair, port: int, seconds: float) -> tuple[Rates | None, str
     from anabranch.meter.plan import FlowPlan, TestPlan
 
     if not hasattr(_native, "meter_run"):
-        raise InputError("the meter is there on Linux only; observe with --no-throughput")
+        raise InputError("the meter needs Linux; observe with --no-throughput")
     found = []
     for direction in ("forward", "reverse"):
         flow = FlowPlan("tcp", "tcp", '{ kind = "saturated" }', direction)

@@ -1,4 +1,7 @@
-"""What was seen, as JSON lines: a header, and an observation a line. docs/how-to/observe.md lists the fields."""
+"""Files of observations, as JSON lines: a header, then one observation per line.
+
+docs/how-to/observe.md lists the fields.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 FORMAT = "anabranch observe"
 VERSION = 1
-"""Changes when a reader of the version before would misunderstand a file."""
+"""Version of the format; it changes if readers of the previous version would misread a file."""
 
 
 class Header(msgspec.Struct, tag_field="kind", tag="header", forbid_unknown_fields=True):
@@ -26,20 +29,20 @@ class Header(msgspec.Struct, tag_field="kind", tag="header", forbid_unknown_fiel
     format: str
     version: int
     began: str
-    """UTC, as ISO 8601 has it."""
+    """UTC, ISO 8601."""
 
 
 class Route(msgspec.Struct, forbid_unknown_fields=True):
-    """The routers on the way, by packets whose time to live ends at each."""
+    """The routers on a path, from probes with increasing time to live."""
 
     by: Literal["udp", "tcp"]
     hops: list[str | None]
-    """Addresses from the first router to the remote address itself if `reached`; null where nobody answered."""
+    """Addresses from the first router on, with the remote address at the end if `reached`; null without an answer."""
     reached: bool
 
 
 class RoundTrip(msgspec.Struct, forbid_unknown_fields=True):
-    """Round-trip times of some probes, seconds."""
+    """Round-trip times of several probes, seconds."""
 
     by: Literal["icmp", "tcp-connect"]
     probes: int
@@ -50,44 +53,44 @@ class RoundTrip(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Rates(msgspec.Struct, forbid_unknown_fields=True):
-    """Goodput of one saturated TCP flow each way, one after the other, bit/s."""
+    """Goodput of one saturated TCP flow in each direction, one after the other, bit/s."""
 
     forward_bps: float
-    """From here to there."""
+    """Goodput from this machine to the remote one."""
     reverse_bps: float
     seconds: float
-    """How long each was measured, after a start that does not count."""
+    """Measured duration of each flow, without its start."""
 
 
 class Observation(msgspec.Struct, tag_field="kind", tag="observation", forbid_unknown_fields=True):
-    """What was seen of a pair of addresses once."""
+    """One observation of a pair of addresses."""
 
     round: int
-    """From 1 on; in each round all pairs are looked at."""
+    """Number of the round, from 1 on; each round observes all pairs."""
     at: str
-    """When it began: UTC, as ISO 8601 has it."""
+    """Begin of the observation, UTC, ISO 8601."""
     interface: str
     local: str
     remote: str
     name: str
-    """The remote address or name as it was asked for."""
+    """The remote address or name from the command line."""
     reachable: bool
-    """Whether a probe was answered."""
+    """Whether a probe had an answer."""
     reason: str | None
-    """Why not, if it was not."""
+    """Reason for which the pair was not reachable."""
     rtt: RoundTrip | None
     route: Route | None
     route_after: Route | None
-    """The route once more, after everything else."""
+    """The route at the end of the observation."""
     route_changed: bool
-    """These two differ in a hop that is known in both, or in length: what was measured between belongs to neither."""
+    """Whether `route` and `route_after` differ in a known hop or in length, a change during the measurements."""
     mtu: int | None
-    """Path MTU, bytes, as the kernel knows it after probing."""
+    """Path MTU in the kernel after probes, bytes."""
     mtu_confirmed: bool
-    """Whether the remote end answered a packet of that size."""
+    """Whether the remote end answered a packet of this size."""
     throughput: Rates | None
     throughput_reason: str | None
-    """Why there is none, if it was asked for."""
+    """Reason for which a requested throughput is missing."""
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -105,7 +108,7 @@ def line(record: Header | Observation) -> str:
 
 
 def different(before: Route | None, after: Route | None) -> bool:
-    """Whether two routes are surely not the same; a hop that nobody answered at may be any."""
+    """Whether two routes differ in length or in a known hop; hops without an answer do not count."""
     if before is None or after is None:
         return False
     if before.reached and after.reached and len(before.hops) != len(after.hops):
@@ -115,15 +118,15 @@ def different(before: Route | None, after: Route | None) -> bool:
 
 
 def read(file: str) -> list[Observation]:
-    """The observations of a file.
+    """Read the observations of a file.
 
     Raises:
-        InputError: If it cannot be read, or is of another format.
+        InputError: If it cannot be read or has another format.
 
     """
     found, torn = _parse(file, _text(file))
     if torn:
-        raise InputError("the last line is cut off; observe -o with this file goes on after the one before", file)
+        raise InputError("the last line is incomplete; observe -o with this file removes it and continues", file)
     return found
 
 
@@ -135,7 +138,7 @@ def _text(file: str) -> bytes:
 
 
 def _parse(file: str, text: bytes) -> tuple[list[Observation], int]:
-    """The observations of a text, and how many bytes at its end are a line that was not finished."""
+    """The observations of a text, and the number of bytes of an incomplete line at its end."""
     *lines, rest = text.split(b"\n")
     found: list[Observation] = []
     for number, content in enumerate(lines, 1):
@@ -144,36 +147,46 @@ def _parse(file: str, text: bytes) -> tuple[list[Observation], int]:
         except msgspec.MsgspecError as error:
             if number == 1:
                 break
-            raise InputError(f"it is no observation: {error}", file, number) from None
+            raise InputError(f"not an observation: {error}", file, number) from None
         if isinstance(record, Header) != (number == 1):
-            raise InputError("a header is the first line, and there is one", file, number)
+            raise InputError("the first line must be the only header", file, number)
         if isinstance(record, Observation):
             found.append(record)
             continue
         if record.format != FORMAT:
             break
         if record.version != VERSION:
-            raise InputError(f"it is of version {record.version}; this is read: {VERSION}", file, number)
+            raise InputError(
+                f"version {record.version} of the format is not supported; this build reads version {VERSION}",
+                file,
+                number,
+            )
     else:
         if lines:
             return found, len(rest)
-    raise InputError("it is no file of anabranch observe", file)
+    raise InputError("not a file of anabranch observe", file)
 
 
 class Journal:
-    """A file that observations are added to, each of which is whole as soon as it is there."""
+    """A file to which observations are appended; each is written at once."""
 
     def __init__(self, file: str | None, stream: TextIO, began: str) -> None:
-        """Open a file, or write to a stream where none is named.
+        """Open a file, or use a stream.
+
+        Args:
+            file: The file; `None` to write to `stream`.
+            stream: Output without a file.
+            began: Begin of the observations, for the header of a new file.
 
         Raises:
-            InputError: If it cannot be written, another process writes it, or it holds something else.
+            InputError: If the file cannot be written, another process writes it, or it has another format.
+            RunFailed: If the disk is full.
 
         """
         self.seen: list[Observation] = []
-        """What the file held already."""
+        """Observations that the file had before."""
         self.cut = 0
-        """Bytes of an unfinished line that were taken off its end."""
+        """Bytes of an incomplete line that were removed from the end of the file."""
         self._stream = stream
         self._own = False
         if file is not None:
@@ -186,7 +199,7 @@ class Journal:
         self._write(line(observation))
 
     def close(self) -> None:
-        """Nothing follows."""
+        """Close the file; a stream stays open."""
         if self._own:
             self._stream.close()
 
@@ -201,7 +214,7 @@ class Journal:
                 self._stream.truncate(self._size - self.cut)
         except BlockingIOError:
             raise InputError(
-                "another observation writes there; wait for it to end, or name another file", file
+                "another observation writes this file; wait for its end, or name another file", file
             ) from None
         except OSError as error:
             raise not_written(f"it cannot be written: {error.strerror}", error, file) from None
@@ -212,5 +225,5 @@ class Journal:
 
 
 def kept(observations: Iterable[Observation]) -> list[Observation]:
-    """Those during which the route did not change."""
+    """The observations during which the route did not change."""
     return [observation for observation in observations if not observation.route_changed]

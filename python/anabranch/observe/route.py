@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from anabranch.observe.pairs import Pair
 
 UDP_PORT = 33_434
-"""First UDP port of traceroute, where no program is likely to listen."""
-_MOST_HOPS = 30
-_SILENT = 4
-"""Successive routers without an answer after which a trace ends."""
-_PATIENCE_S = 0.8
+"""First UDP port of traceroute; programs rarely listen there."""
+_MAX_HOPS = 30
+_MAX_SILENT_HOPS = 4
+"""Number of successive hops without an answer after which a trace ends."""
+_PROBE_TIMEOUT_S = 0.8
 _TRIES = 2
 _HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
 
@@ -30,7 +30,7 @@ Answer = tuple[str, bool]
 
 
 def trace(pair: Pair, port: int, *, tries: int = _TRIES) -> Route:
-    """The routers of the path, by UDP, or by TCP to a port if UDP does not reach the end."""
+    """Trace the routers of the path by UDP, or by TCP to a port if UDP does not reach the end."""
     try:
         # One socket for all probes: routers that balance load by addresses and ports then use one route.
         with sockets.opened(pair, socket.SOCK_DGRAM) as own:
@@ -45,12 +45,12 @@ def trace(pair: Pair, port: int, *, tries: int = _TRIES) -> Route:
 
 def _traced(by: Literal["udp", "tcp"], ask: Callable[[int], Answer | None], tries: int) -> Route:
     hops: list[str | None] = []
-    for ttl in range(1, _MOST_HOPS + 1):
+    for ttl in range(1, _MAX_HOPS + 1):
         answer = next((one for one in (ask(ttl) for _ in range(tries)) if one is not None), None)
         hops.append(answer and answer[0])
         if answer is not None and answer[1]:
             return Route(by, hops, reached=True)
-        if hops[-_SILENT:] == [None] * _SILENT:
+        if hops[-_MAX_SILENT_HOPS:] == [None] * _MAX_SILENT_HOPS:
             break
     while hops and hops[-1] is None:
         hops.pop()
@@ -65,7 +65,7 @@ def _by_udp(own: socket.socket, pair: Pair, ttl: int) -> Answer | None:
         own.sendto(mark, (pair.remote, UDP_PORT))
     except OSError:
         return None
-    until = sockets.now() + _PATIENCE_S
+    until = sockets.now() + _PROBE_TIMEOUT_S
     while sockets.happened(own, 0, until - sockets.now()):
         met = sockets.trouble(own)
         if met is None or met.by is None:
@@ -83,7 +83,7 @@ def _by_tcp(pair: Pair, ttl: int, port: int) -> Answer | None:
             sockets.set_ttl(own, ttl)
             status = own.connect_ex((pair.remote, port))
             if status == errno.EINPROGRESS:
-                if not sockets.happened(own, select.POLLOUT, _PATIENCE_S):
+                if not sockets.happened(own, select.POLLOUT, _PROBE_TIMEOUT_S):
                     return None
                 met = sockets.trouble(own)
                 if met is not None and met.by is not None:
@@ -95,9 +95,9 @@ def _by_tcp(pair: Pair, ttl: int, port: int) -> Answer | None:
 
 
 def path_mtu(pair: Pair) -> tuple[int | None, bool]:
-    """The path's MTU in bytes as the kernel comes to know it, and whether the other end answered a packet of that size.
+    """The path's MTU in bytes, by path MTU discovery of the kernel, and whether the remote end answered a packet of it.
 
-    Datagrams of full size that no router may cut are sent until one arrives, or nobody answers any more.
+    Sends datagrams of full size without fragmentation until one arrives or answers stop.
     """
     six = pair.family == socket.AF_INET6
     level = socket.IPPROTO_IPV6 if six else socket.IPPROTO_IP
@@ -118,7 +118,7 @@ def path_mtu(pair: Pair) -> tuple[int | None, bool]:
                 except OSError as error:
                     if error.errno not in {errno.EMSGSIZE, errno.ECONNREFUSED}:
                         return mtu, False
-                if not sockets.happened(own, 0, _PATIENCE_S):
+                if not sockets.happened(own, 0, _PROBE_TIMEOUT_S):
                     # Hosts limit the rate of these answers, so a later probe may be answered again.
                     if before == mtu:
                         return mtu, False

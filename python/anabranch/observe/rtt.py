@@ -1,4 +1,4 @@
-"""Round-trip times of a pair, by ICMP if the kernel lets users ping, otherwise by TCP handshakes."""
+"""Measures round-trip times of a pair, by ICMP if the kernel allows users to ping, otherwise by TCP handshakes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from anabranch.observe.pairs import Pair
 
 PROBES = 5
-_PATIENCE_S = 0.95
+_PROBE_TIMEOUT_S = 0.95
 """Timeout of a probe, seconds; below the second after which TCP retransmits a SYN (RFC 6298)."""
-_BETWEEN_S = 0.05
+_PROBE_INTERVAL_S = 0.05
 _ECHO = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
 """ICMP types of echo request and echo reply."""
 _ICMP = {socket.AF_INET: socket.IPPROTO_ICMP, socket.AF_INET6: socket.IPPROTO_ICMPV6}
 
 
 def round_trips(pair: Pair, port: int) -> tuple[RoundTrip | None, str | None]:
-    """Round-trip times, or why there are none.
+    """Round-trip times, or the reason for which there are none.
 
-    A host that does not answer pings is probed at a TCP port: an open port accepts, a closed one refuses.
+    A host that does not answer pings is probed at a TCP port: an open port accepts, a closed port refuses.
     """
     times, _ = _asked(lambda: _ping(pair))
     by: Literal["icmp", "tcp-connect"] = "icmp"
@@ -52,7 +52,7 @@ def _asked(probe: Callable[[], float | None]) -> tuple[list[float | None], str |
     try:
         for _ in range(PROBES):
             if times:
-                time.sleep(_BETWEEN_S)
+                time.sleep(_PROBE_INTERVAL_S)
             times.append(probe())
             # A host that answers neither of the first two probes counts as unreachable.
             if times == [None, None]:
@@ -65,10 +65,10 @@ def _asked(probe: Callable[[], float | None]) -> tuple[list[float | None], str |
 
 
 def _ping(pair: Pair) -> float | None:
-    """Seconds until an echo comes back.
+    """Seconds until an echo reply arrives; `None` after the timeout.
 
     Raises:
-        OSError: If the kernel lets nobody ping (`net.ipv4.ping_group_range`), or there is no route.
+        OSError: If the kernel does not allow users to ping (`net.ipv4.ping_group_range`), or there is no route.
 
     """
     request, answer = _ECHO[pair.family]
@@ -77,7 +77,7 @@ def _ping(pair: Pair) -> float | None:
         begun = sockets.now()
         # The kernel fills in identifier and checksum.
         own.sendto(struct.pack("!BBHHH", request, 0, 0, 0, 1) + mark, (pair.remote, 0))
-        while sockets.happened(own, select.POLLIN, begun + _PATIENCE_S - sockets.now()) & select.POLLIN:
+        while sockets.happened(own, select.POLLIN, begun + _PROBE_TIMEOUT_S - sockets.now()) & select.POLLIN:
             content = own.recv(2048)
             if content[0] == answer and content[8:] == mark:
                 return sockets.now() - begun
@@ -85,17 +85,17 @@ def _ping(pair: Pair) -> float | None:
 
 
 def _connect(pair: Pair, port: int) -> float | None:
-    """Seconds until a connection is accepted or refused.
+    """Seconds until a connection is accepted or refused; `None` after the timeout.
 
     Raises:
-        OSError: If somebody on the way or this machine says that there is no way.
+        OSError: If a router or this machine reports that the host is unreachable.
 
     """
     with sockets.opened(pair, socket.SOCK_STREAM) as own:
         begun = sockets.now()
         status = own.connect_ex((pair.remote, port))
         if status == errno.EINPROGRESS:
-            if not sockets.happened(own, select.POLLOUT, _PATIENCE_S):
+            if not sockets.happened(own, select.POLLOUT, _PROBE_TIMEOUT_S):
                 return None
             status = own.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         taken = sockets.now() - begun

@@ -1,4 +1,4 @@
-"""Turns observations into a scenario: access links at both ends, and a link between each two networks."""
+"""Converts observations into a scenario: access links at both ends, and a link between each two networks."""
 
 from __future__ import annotations
 
@@ -23,31 +23,36 @@ _MTU = 1500
 """MTU of paths without a measured one, bytes."""
 _HEADERS = {False: 20 + 32, True: 40 + 32}
 """Header bytes of a packet: IPv6, and TCP with timestamps."""
-_LEAST_PACKETS = 10
+_MIN_QUEUE_PACKETS = 10
 """Minimum queue length: an initial window (RFC 6928)."""
-_AMPLE = 10
-"""Rate of a link that limits nothing, as a multiple of the sum of all pairs' rates."""
+_AMPLE_FACTOR = 10
+"""Rate of a link that is no bottleneck, as a multiple of the sum of all pairs' rates."""
 _UNMEASURED_BPS = 1e6
 """Rate of the link of an unreachable pair; the link is down."""
-_LEAST_BPS = 1.0
-"""Lowest measured rate that counts, bit/s."""
-_BUFFER = 4_000_000
+_MIN_RATE_BPS = 1.0
+"""Lowest measured rate that counts."""
+_MIN_BUFFER_BYTES = 4_000_000
 
 
 @dataclass(frozen=True)
 class Between:
-    """A pair of an interface here and an address there."""
+    """A pair of a local interface and a remote address."""
 
     pair: Pair
     mtu: int
     rtt_s: float | None
-    """`None` if it was never reachable. Leaves out observations during which the route changed."""
+    """Smallest round-trip time while the route did not change; `None` if the pair was never reachable."""
     rates_bps: tuple[float, float] | None
-    """On the wire, from here to there and back; None also if nothing came through one way, as no link is so slow."""
+    """Rates on the wire in both directions; `None` if not measured or if no data arrived in one direction."""
 
 
 def scenario(observations: Sequence[Observation], file: str, rate_bps: float | None = None) -> str:
-    """A scenario, TOML; `rate_bps` is that of pairs whose throughput was not measured.
+    """Make a scenario, as TOML.
+
+    Args:
+        observations: The observations.
+        file: Name of their file, for messages and comments.
+        rate_bps: Rate of pairs without a measured throughput.
 
     Raises:
         InputError: If no pair was reachable, or rates are missing.
@@ -57,14 +62,14 @@ def scenario(observations: Sequence[Observation], file: str, rate_bps: float | N
     reachable = [one for one in pairs if one.rtt_s is not None]
     if not reachable:
         raise InputError(
-            "no pair of addresses was reachable with its route unchanged; there are no paths to make", file
+            "no pair of addresses was reachable over an unchanged route; the scenario would have no paths", file
         )
     unknown = [one for one in reachable if one.rates_bps is None]
     if unknown and rate_bps is None:
         near, far = unknown[0].pair
         raise InputError(
-            f"the throughput from {near} to {far} was not measured, or nothing came through one way; give its rate: "
-            f"--rate 10M, or observe with a meter at the other end",
+            f"the throughput from {near} to {far} was not measured, or no data arrived in one direction; "
+            f"give its rate: --rate 10M, or observe with a meter at the other end",
             file,
         )
     assumed = (rate_bps or 0.0, rate_bps or 0.0)
@@ -83,20 +88,20 @@ def scenario(observations: Sequence[Observation], file: str, rate_bps: float | N
 
 
 class _Way:
-    """The rates of one direction, and how they are read."""
+    """The rates of one direction, and the limits that explain them."""
 
     def __init__(self, rates_bps: dict[Pair, float]) -> None:
         self.rates = rates_bps
         self.access: Access | None = access(rates_bps)
-        self.ample = _AMPLE * sum(rates_bps.values())
+        self.ample = _AMPLE_FACTOR * sum(rates_bps.values())
 
     def at_end(self, side: int, end: str) -> float:
-        """Of the access link of an end here (0) or there (1)."""
+        """Rate of the access link of a local end (side 0) or remote end (side 1)."""
         rates = self.access and (self.access.here, self.access.there)[side]
         return rates.get(end, self.ample) if rates else self.ample
 
     def between(self, pair: Pair) -> float:
-        """Of the link between two networks."""
+        """Rate of the link between two networks."""
         return self.ample if self.access else self.rates[pair]
 
 
@@ -137,7 +142,7 @@ def _between(pair: Pair, observations: Sequence[Observation]) -> Between:
     goodput = rates(usable)
     on_wire = mtu / (mtu - _HEADERS[six])
     both = (goodput[0].middle * on_wire, goodput[1].middle * on_wire) if goodput else None
-    if both is not None and min(both) < _LEAST_BPS:
+    if both is not None and min(both) < _MIN_RATE_BPS:
         both = None
     return Between(pair, mtu, min(times, default=None), both)
 
@@ -146,16 +151,16 @@ def _comments(observations: Sequence[Observation], file: str, ways: Sequence[_Wa
     discarded = len(observations) - len(kept(observations))
     lines = [
         f"Observed {span(observations)}, {_count(len(observations), 'observation')} in {json.dumps(file)}.",
-        f"{_count(discarded, 'observation')} left out because the route changed meanwhile." if discarded else "",
+        f"{_count(discarded, 'observation')} left out because the route changed during it." if discarded else "",
         "Rates: the mean goodput of one TCP flow at a time, with the headers of full packets added.",
         *(_reading(name, way) for name, way in zip(("here to there", "there to here"), ways, strict=True)),
-        f"Assumed: {_rate(assumed)} where throughput was not measured, or nothing came through one way."
+        f"Assumed: {_rate(assumed)} for pairs without a measured throughput or without data in one direction."
         if assumed is not None
         else "",
-        "Delays: half of the least round-trip time each way, which is how the two share it if they are alike.",
-        f"Assumed: queues of one bandwidth-delay product, but of {_LEAST_PACKETS} packets at least.",
-        "Left out: losses, other traffic, and when a pair was not reachable. Pairs that never were are links that are "
-        "down.",
+        "Delays: half of the smallest round-trip time in each direction, as if both directions had the same delay.",
+        f"Assumed: queues of one bandwidth-delay product, at least {_MIN_QUEUE_PACKETS} packets.",
+        "Left out: losses, other traffic, and times in which a pair was not reachable. A pair that was never reachable "
+        "is a link that is down.",
     ]
     return [f"# {text}" for text in lines if text]
 
@@ -163,12 +168,12 @@ def _comments(observations: Sequence[Observation], file: str, ways: Sequence[_Wa
 def _reading(direction: str, way: _Way) -> str:
     if way.access:
         return (
-            f"From {direction} access links limit: those that do have the highest rate of their pairs, and the lower "
-            "one of two explains what a pair got."
+            f"From {direction} access links limit the rates: each such link has the highest rate of its pairs, and the "
+            "lower one of its two links explains the rate of a pair."
         )
     return (
-        f"From {direction} no rates of access links explain those of the pairs: each two networks have a link of the "
-        "rate that one flow got."
+        f"From {direction} no rates of access links explain those of the pairs: each two networks have a link with the "
+        "rate of one flow."
     )
 
 
@@ -185,7 +190,7 @@ def _head(observations: Sequence[Observation], reachable: Sequence[Between]) -> 
 def _access(
     name: str, ends: tuple[str, str], ways: Sequence[_Way], end: tuple[int, str], reachable: Sequence[Between]
 ) -> Iterator[str]:
-    """The link between a host and its network; `end` is the side and the host's name on it."""
+    """The link between a host and its network; `end` is the side and the interface or address."""
     side, key = end
     own = [one for one in reachable if one.pair[side] == key]
     rtt_s = max((one.rtt_s or 0.0 for one in own), default=0.0)
@@ -200,7 +205,7 @@ def _core(one: Between, names: _Names, ways: Sequence[_Way]) -> Iterator[str]:
     if one.rtt_s is None:
         yield from _link(
             name,
-            f"{about}, never reachable as long as its route was the same",
+            f"{about}, never reachable over an unchanged route",
             ends,
             (one.mtu, 0.0, 0.0),
             lambda _: _UNMEASURED_BPS,
@@ -217,7 +222,7 @@ def _link(
     mtu, delay_s, rtt_s = shape
 
     def queue(rate_bps: float) -> str:
-        packets = max(_LEAST_PACKETS, math.ceil(rate_bps * rtt_s / 8 / mtu))
+        packets = max(_MIN_QUEUE_PACKETS, math.ceil(rate_bps * rtt_s / 8 / mtu))
         return f'{{ kind = "fifo", limit = "{packets} packets" }}'
 
     yield f"\n[[link]]  # {about}"
@@ -233,8 +238,8 @@ def _link(
 
 def _flow(reachable: Sequence[Between], ways: Sequence[_Way]) -> list[str]:
     longest = max(one.rtt_s or 0.0 for one in reachable)
-    # Enough that it does not limit, also while the slowest path repairs a loss (RFC 6182 §5.3).
-    buffer = max(_BUFFER, math.ceil(2 * sum(ways[0].rates.values()) * longest / 8))
+    # Large enough not to limit the flow while the slowest path repairs a loss (RFC 6182 §5.3).
+    buffer = max(_MIN_BUFFER_BYTES, math.ceil(2 * sum(ways[0].rates.values()) * longest / 8))
     several = len(reachable) > 1
     return [
         "\n[[flow]]",

@@ -20,7 +20,7 @@ _IPPROTO_IPV6 = socket.IPPROTO_IPV6
 _ERROR = struct.Struct("=IBBBBII")
 """`struct sock_extended_err`."""
 _FROM_ICMP = {2, 3}
-"""Its origin: ICMP and ICMPv6."""
+"""Values of `ee_origin`: ICMP and ICMPv6."""
 _EXCEEDED = {socket.AF_INET: 11, socket.AF_INET6: 3}
 """Type of "time exceeded"."""
 _PORT = {socket.AF_INET: (3, 3), socket.AF_INET6: (1, 4)}
@@ -29,16 +29,16 @@ _PORT = {socket.AF_INET: (3, 3), socket.AF_INET6: (1, 4)}
 
 @dataclass(frozen=True)
 class Trouble:
-    """An error about a sent packet."""
+    """An ICMP or local error about a sent packet."""
 
     number: int
-    """Value as in errno."""
+    """Error number, as in errno."""
     by: str | None
     """Address of the reporting router or host; `None` if it was this machine."""
     exceeded: bool
-    """The packet's time to live expired."""
+    """Whether the packet's time to live expired."""
     port: bool
-    """The packet arrived, but no program listens at the port."""
+    """Whether the packet arrived, but no program listens at the port."""
     content: bytes
     """Quoted beginning of the packet."""
 
@@ -47,7 +47,7 @@ def opened(pair: Pair, kind: socket.SocketKind, protocol: int = 0) -> socket.soc
     """A socket of the pair's family, bound to its local address, that receives ICMP errors.
 
     Raises:
-        OSError: If the local address has gone, or the kernel refuses.
+        OSError: If this machine no longer has the local address, or the kernel refuses.
 
     """
     own = socket.socket(pair.family, kind | socket.SOCK_NONBLOCK, protocol)
@@ -69,11 +69,11 @@ def set_ttl(own: socket.socket, ttl: int) -> None:
         own.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, ttl)
 
 
-def happened(own: socket.socket, events: int, patience_s: float) -> int:
-    """First awaited event at a socket, or an error, which is always awaited; 0 after the timeout."""
+def happened(own: socket.socket, events: int, timeout_s: float) -> int:
+    """Events of a socket among `events`, or an error; 0 after the timeout."""
     poll = select.poll()
     poll.register(own, events)
-    found = poll.poll(max(0.0, patience_s) * 1e3)
+    found = poll.poll(max(0.0, timeout_s) * 1e3)
     return found[0][1] if found else 0
 
 
@@ -85,22 +85,22 @@ def trouble(own: socket.socket) -> Trouble | None:
         return None
     for level, kind, note in notes:
         if (level, kind) in {(socket.IPPROTO_IP, IP_RECVERR), (_IPPROTO_IPV6, IPV6_RECVERR)}:
-            return _told(own.family, note, content)
+            return _parsed(own.family, note, content)
     return None
 
 
-def _told(family: int, note: bytes, content: bytes) -> Trouble:
+def _parsed(family: int, note: bytes, content: bytes) -> Trouble:
     number, origin, kind, code, *_ = _ERROR.unpack_from(note)
-    who = note[_ERROR.size :]
+    reporter = note[_ERROR.size :]
     by = None
     if origin in _FROM_ICMP:
         six = family == socket.AF_INET6
-        by = socket.inet_ntop(family, who[8:24] if six else who[4:8])
+        by = socket.inet_ntop(family, reporter[8:24] if six else reporter[4:8])
     exceeded = by is not None and kind == _EXCEEDED[socket.AddressFamily(family)]
     port = by is not None and (kind, code) == _PORT[socket.AddressFamily(family)]
     return Trouble(number, by, exceeded, port, content)
 
 
 def now() -> float:
-    """Seconds of a clock that only goes forward."""
+    """Seconds of the monotonic clock."""
     return time.monotonic()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spread:
-    """Least, middle and greatest of something."""
+    """Smallest, middle and largest value."""
 
     least: float
     middle: float
@@ -39,20 +39,20 @@ class PairSummary:
     discarded: int
     """Observations during which the route changed; the values below leave them out."""
     hops: tuple[int, int] | None
-    """Fewest and most hops of the routes that were traced to their end."""
+    """Smallest and largest number of hops of routes that were traced to their end."""
     rtt_s: Spread | None
-    """Least of all probes, median of the observations' medians, greatest of all probes."""
+    """Smallest of all probes, median of the observations' medians, largest of all probes."""
     lost: float | None
     """Share of the probes that were lost while the pair was reachable."""
     forward_bps: Spread | None
-    """Least, mean and greatest goodput from here to there."""
+    """Smallest, mean and largest goodput from this machine to the remote one."""
     reverse_bps: Spread | None
     mtu: int | None
     """Smallest path MTU found, bytes."""
 
 
 def by_pair(observations: Sequence[Observation]) -> dict[tuple[str, str], list[Observation]]:
-    """The observations of each pair, in the order in which pairs and observations were first seen."""
+    """The observations of each pair, in the order of the first observations of pairs."""
     found: dict[tuple[str, str], list[Observation]] = {}
     for observation in observations:
         found.setdefault(observation.pair, []).append(observation)
@@ -71,7 +71,7 @@ def span(observations: Sequence[Observation]) -> str:
 
 
 def rates(observations: Sequence[Observation]) -> tuple[Spread, Spread] | None:
-    """Goodput from here to there and back, of the observations that have it."""
+    """Goodput in both directions, over the observations that have it."""
     measured = [seen.throughput for seen in kept(observations) if seen.throughput is not None]
     if not measured:
         return None

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from anabranch.observe.pairs import Pair
     from anabranch.observe.record import Rates
 
-_LOOK_S = 0.2
-"""Seconds after which an interrupt is noticed at the latest."""
+_POLL_INTERVAL_S = 0.2
+"""Longest delay of the reaction to an interrupt."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Plan:
     port: int
     """Port of the meter at the other end; also the port of TCP probes."""
     interval_s: float
-    """From the beginning of a round to that of the next; one that takes longer is followed at once."""
+    """Time from the begin of a round to the begin of the next; after a longer round, the next begins at once."""
     rounds: int | None
-    """The number of the last round."""
+    """Number of the last round; `None` for no limit."""
     seconds: float | None
-    """Seconds after the start of the first round; no round begins later."""
+    """Time after the start of the first round at which the last round may begin; `None` for no limit."""
     throughput: bool
     flow_s: float
 
@@ -43,7 +43,14 @@ def moment() -> str:
 
 
 def watch(plan: Plan, seen: Sequence[Observation], enough: Callable[[], bool]) -> Iterator[Observation]:
-    """Look at all pairs in each round; go on after the last of those that were seen already."""
+    """Observe all pairs in each round, after the last of the earlier observations.
+
+    Args:
+        plan: Pairs and times.
+        seen: Earlier observations, whose last round is completed first.
+        enough: Function that is true after an interrupt.
+
+    """
     number = max((one.round for one in seen), default=1)
     done = {one.pair for one in seen if one.round == number}
     first = time.monotonic()
@@ -62,12 +69,12 @@ def watch(plan: Plan, seen: Sequence[Observation], enough: Callable[[], bool]) -
 
 
 def _wait(due: float, enough: Callable[[], bool]) -> bool:
-    """Wait until a moment; false if the observation was stopped before."""
+    """Wait until a time of the monotonic clock; false if the observation was stopped before."""
     while not enough():
         left = due - time.monotonic()
         if left <= 0:
             return True
-        time.sleep(min(_LOOK_S, left))
+        time.sleep(min(_POLL_INTERVAL_S, left))
     return False
 
 
@@ -76,7 +83,7 @@ def look(pair: Pair, plan: Plan, number: int) -> Observation:
     at = moment()
     times, reason = rtt.round_trips(pair, plan.port)
     there = times is not None
-    # Trace an unreachable pair once, to see where its route ends.
+    # Trace an unreachable pair once, to find the end of its route.
     before = route.trace(pair, plan.port) if there else route.trace(pair, plan.port, tries=1)
     mtu, confirmed = route.path_mtu(pair) if there else (None, False)
     measured: Rates | None = None

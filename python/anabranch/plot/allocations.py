@@ -1,4 +1,4 @@
-"""Fair allocations as bars: what each flow of a network should get, in each sense of fair."""
+"""Draws fair allocations as bars."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from anabranch.plot.style import COLOURS, SETTINGS, legend
 if TYPE_CHECKING:
     from anabranch.fairness import Fairness
 
-_GROUP = 0.8
-"""Share of the room of a flow that its bars take."""
+_GROUP_WIDTH = 0.8
+"""Width of a flow's bars as a share of the distance between flows."""
 
 
 def draw(fairness: Fairness) -> Canvas:
-    """A group of bars for each flow, one for each allocation; hatched where the network cannot carry the allocation."""
+    """Draw one bar per flow and allocation; bars of infeasible allocations are hatched."""
     flows, names = list(fairness.subflows), list(fairness.allocations)
-    width = _GROUP / len(names)
+    width = _GROUP_WIDTH / len(names)
     with mpl.rc_context(cast("Any", SETTINGS)):
         canvas = Canvas(figsize=(max(3.5, 0.8 + 1.1 * len(flows)), 2.9), layout="constrained")
         axes = canvas.subplots()
@@ -32,11 +32,16 @@ def draw(fairness: Fairness) -> Canvas:
                 look |= {"hatch": "////", "edgecolor": "white"}
             heights = [fairness.allocations[name][flow] * 1e-6 for flow in flows]
             axes.bar([at + shift for at in range(len(flows))], heights, 0.9 * width, **look)
-            handles.append(Patch(label=name if fairness.feasible[name] else f"{name} (more than there is)", **look))
+            handles.append(Patch(label=name if fairness.feasible[name] else f"{name} (not feasible)", **look))
         for at, flow in enumerate(flows):
             alone = fairness.alone_bps[flow] * 1e-6
             axes.hlines(
-                alone, at - 0.5 * _GROUP, at + 0.5 * _GROUP, color="#666666", linewidth=0.9, linestyle=(0, (5, 3))
+                alone,
+                at - 0.5 * _GROUP_WIDTH,
+                at + 0.5 * _GROUP_WIDTH,
+                color="#666666",
+                linewidth=0.9,
+                linestyle=(0, (5, 3)),
             )
         axes.set_xticks(range(len(flows)), flows)
         axes.set_ylabel("Rate [Mbit/s]")

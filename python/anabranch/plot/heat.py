@@ -1,7 +1,7 @@
 """Heat maps: a metric over two parameters, one cell for each pair of values.
 
-What the two parameters and those of the panels leave open is taken together: a cell shows the mean, the median, the
-smallest or the largest of the centres of all its points and subjects.
+A cell combines all points and subjects that match its values and its panel: it shows the mean, the median, the smallest
+or the largest of their centres.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
     Cells = np.ndarray[Any, np.dtype[np.float64]]
 
-_WITH_NUMBERS = 360  # cells of a figure that still have room for their numbers
-_NUMBERED = (0.37, 0.2)  # inches, width and height of a cell with its number
-_BARE = (0.17, 0.125)
-_PALETTE = "cividis"  # even in lightness, and the same to people with colour blindness
-_MARGINS = (2.6, 1.5)  # inches for labels, titles and the bar of colours
-_BETWEEN, _TITLED = 0.1, 0.25  # inches between two rows of panels, without and with titles
-_HIGHEST = 10.0  # inches of a column of panels
-_BAR = 3.0  # inches that the bar of colours is high at least, and
-_LINE = 36  # the characters of a line beside it
-_SMALL = 0.5  # of the range of colours: numbers on darker cells are white
+_MAX_NUMBERED_CELLS = 360  # a figure with more cells has no room for their numbers
+_NUMBERED_CELL = (0.37, 0.2)  # inches, width and height of a cell with its number
+_BARE_CELL = (0.17, 0.125)
+_PALETTE = "cividis"  # uniform in lightness, and readable with colour blindness
+_MARGINS = (2.6, 1.5)  # inches for labels, titles and the colour bar
+_PANEL_GAP, _TITLED_PANEL_GAP = 0.1, 0.25  # inches between two rows of panels, without and with titles
+_MAX_COLUMN_HEIGHT = 10.0  # inches of a column of panels
+_MIN_BAR_HEIGHT = 3.0  # inches of the colour bar
+_BAR_LABEL_CHARACTERS = 36  # in a line of the colour bar's label
+_WHITE_BELOW = 0.5  # share of the range of colours; numbers on darker cells are white
 
 
 def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
@@ -51,11 +51,11 @@ def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
     rows, columns = _values(points, figure.rows), _values(points, figure.columns)
     xs, ys = _values(points, figure.x), _values(points, figure.y)
     cells = {(r, c): _cells(figure, analysis, _panel(points, figure, r, c), (xs, ys)) for r in rows for c in columns}
-    numbered = len(cells) * len(xs) * len(ys) <= _WITH_NUMBERS
-    width, height = _NUMBERED if numbered else _BARE
-    grid = _grid(rows, columns, height * len(ys) + _BETWEEN)
+    numbered = len(cells) * len(xs) * len(ys) <= _MAX_NUMBERED_CELLS
+    width, height = _NUMBERED_CELL if numbered else _BARE_CELL
+    grid = _grid(rows, columns, height * len(ys) + _PANEL_GAP)
     is_folded = len(grid) < len(rows)
-    between = _TITLED if is_folded else _BETWEEN
+    between = _TITLED_PANEL_GAP if is_folded else _PANEL_GAP
     size = (_MARGINS[0] + width * len(xs) * len(grid[0]), _MARGINS[1] + (height * len(ys) + between) * len(grid))
     with mpl.rc_context(cast("Any", {**SETTINGS, "axes.grid": False})):
         canvas = Canvas(figsize=size, layout="constrained")
@@ -73,25 +73,25 @@ def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
         _label(axes, figure, analysis, (xs, ys))
         if not is_folded:
             _title_panels(axes, figure, analysis, (rows, columns))
-        bar = canvas.colorbar(image, ax=axes, shrink=min(1.0, _BAR / size[1] + 0.2), aspect=25, pad=0.02)
-        bar.set_label(textwrap.fill(_meaning(figure), _LINE), fontsize=8.0)
+        bar = canvas.colorbar(image, ax=axes, shrink=min(1.0, _MIN_BAR_HEIGHT / size[1] + 0.2), aspect=25, pad=0.02)
+        bar.set_label(textwrap.fill(_meaning(figure), _BAR_LABEL_CHARACTERS), fontsize=8.0)
         canvas.suptitle(figure.title, fontsize=9.5)
         settle(canvas)
     return canvas
 
 
 def _grid(rows: list[Value], columns: list[Value], height: float) -> list[list[tuple[Value, Value] | None]]:
-    """Where each panel stands. One column of panels that is too high for a page becomes several; `None` is no panel."""
-    if len(columns) > 1 or height * len(rows) <= _HIGHEST:
+    """Panels by row and column; one column that is too high for a page becomes several. `None` is an empty place."""
+    if len(columns) > 1 or height * len(rows) <= _MAX_COLUMN_HEIGHT:
         return [[(row, column) for column in columns] for row in rows]
-    beside = math.ceil(height * len(rows) / _HIGHEST)
+    width = math.ceil(height * len(rows) / _MAX_COLUMN_HEIGHT)
     panels = [(row, columns[0]) for row in rows]
-    lines = [panels[i : i + beside] for i in range(0, len(panels), beside)]
-    return [[*line, *[None] * (beside - len(line))] for line in lines]
+    lines = [panels[i : i + width] for i in range(0, len(panels), width)]
+    return [[*line, *[None] * (width - len(line))] for line in lines]
 
 
 def _cells(figure: Figure, analysis: Analysis, points: Sequence[Point], axes: tuple[list[Value], list[Value]]) -> Cells:
-    """The value of each cell of a panel, a row for each value of `y`; NaN where no point has one."""
+    """The value of each cell of a panel, one row per value of `y`; NaN if no point has a value."""
     found: dict[tuple[Value, Value], list[float]] = {}
     for point in points:
         estimates = analysis.estimates(point, figure.metric)
@@ -113,19 +113,19 @@ def _norm(figure: Figure, panels: Sequence[Cells]) -> Normalize:
 def _number(axes: Axes, cells: Cells, norm: Normalize) -> None:
     for (y, x), value in np.ndenumerate(cells):
         if math.isfinite(value):
-            level = norm(value)  # of a logarithmic range, none at 0, whose cell is white
-            colour = "white" if not np.ma.is_masked(level) and float(level) < _SMALL else "black"
+            level = norm(value)  # masked at 0 of a logarithmic range, where the cell is white
+            colour = "white" if not np.ma.is_masked(level) and float(level) < _WHITE_BELOW else "black"
             axes.text(x, y, _short(value), ha="center", va="center", fontsize=6.5, color=colour)
 
 
 def _short(value: float) -> str:
-    """A value in the four characters that a cell has room for."""
+    """A value in at most four characters, which fit a cell."""
     decimals = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0  # noqa: PLR2004
     return f"{value:.{decimals}f}" if abs(value) < 9999.5 else f"{value / 1000.0:.0f}k"  # noqa: PLR2004
 
 
 def _label(axes: Any, figure: Figure, analysis: Analysis, values: tuple[list[Value], list[Value]]) -> None:
-    """Values of both parameters at the edges, and what these are."""
+    """Label the axes with the parameters and their values."""
     parameters = analysis.study.parameters
     xs, ys = values
     for column in axes.T:
@@ -159,7 +159,7 @@ def _title_panels(axes: Any, figure: Figure, analysis: Analysis, panels: tuple[l
 
 
 def _meaning(figure: Figure) -> str:
-    """What a colour stands for."""
+    """Label of the colour bar."""
     together = "" if figure.together in ("", "mean") else f", {figure.together}"
     return METRICS[figure.metric].axis + together
 
@@ -170,5 +170,5 @@ def _panel(points: Sequence[Point], figure: Figure, row: Value, column: Value) -
 
 
 def _values(points: Sequence[Point], parameter: str) -> list[Value]:
-    """The values of a parameter that occur, in order; one dummy if there is no such parameter."""
+    """The values of a parameter in the points, in order; one dummy value if the parameter is empty."""
     return list(dict.fromkeys(p.values[parameter] for p in points)) if parameter else [""]

@@ -1,4 +1,4 @@
-"""One panel of each kind: lines with error bars, bars, boxes, and distributions."""
+"""Draws one panel of each kind: lines with error bars, bars, boxes, and distributions."""
 
 from __future__ import annotations
 
@@ -24,30 +24,31 @@ if TYPE_CHECKING:
     from anabranch.study.figures import Figure
     from anabranch.sweep import Point, Value
 
-    Places = dict[Value, float]  # where each value of the parameter on the horizontal axis is drawn
+    Places = dict[Value, float]
+    """Position on the horizontal axis of each value of its parameter."""
 
-_GROUP = 0.8  # share of the room of a value that its bars or boxes take
+_GROUP_WIDTH = 0.8  # width of a value's bars or boxes as a share of the distance between values
 
 
 TOGETHER: dict[str, Callable[[Sequence[float]], float]] = {
     "mean": statistics.fmean, "median": statistics.median, "smallest": min, "largest": max, "sum": math.fsum,
 }  # fmt: skip
-"""How one value is made of those of several points and subjects."""
+"""Functions that combine the values of several points and subjects."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """What one line stands for: a subject, a value of the series' parameter, or one subject at one value."""
+    """Data of one line: a subject, a value of the series' parameter, or a subject at a value."""
 
     value: Value | None = None
-    """Of the parameter; `None` if the series are subjects."""
+    """Value of the series' parameter; `None` if the series are subjects."""
     subject: str | None = None
-    """`None` for the only one, or for all that are taken together."""
+    """Name of the subject; `None` for a single subject or for the combination of all."""
 
 
 @dataclass(frozen=True)
 class View:
-    """A figure with what its panels share."""
+    """A figure and the data common to its panels."""
 
     figure: Figure
     analysis: Analysis
@@ -57,18 +58,18 @@ class View:
 
 @dataclass(frozen=True)
 class Sample:
-    """One marker: a point of a study at a place, the values of its runs, and the published one if there is one."""
+    """One marker: the position of a point, the values of its runs, and the published value if there is one."""
 
     x: float
     ours: Estimate
     values: Sequence[float]
     published: float | None
     late: bool
-    """Whether a run was on a machine that could not keep up with its network."""
+    """Whether the machine of a run did not keep up with its network."""
 
 
 def shows_published(view: View) -> bool:
-    """Whether the figure shows the metric that was published, in a form that has room for it."""
+    """Whether the figure shows the published metric in a kind of panel with markers for published values."""
     published = view.analysis.study.published
     figure = view.figure
     fits = figure.kind in ("lines", "bar") and not figure.together
@@ -76,7 +77,7 @@ def shows_published(view: View) -> bool:
 
 
 def is_drawn(figure: Figure, subject: str) -> bool:
-    """Whether a subject is among those that the figure wants."""
+    """Whether the figure shows a subject."""
     return not figure.subjects or subject in figure.subjects
 
 
@@ -98,7 +99,7 @@ def _lines(axes: Axes, view: View, points: Sequence[Point]) -> None:
             continue
         colour, marker = look(index)
         line = [(s.x, s.ours.centre) for s in chosen]
-        # A line upon another that is the same lets it show through, between its dashes and around its markers.
+        # A line that hides an equal one is dashed with smaller markers: both remain visible.
         hidden = sum(_same(line, other) for other in drawn)
         drawn.append(line)
         axes.errorbar(
@@ -150,7 +151,7 @@ def _distributions(axes: Axes, view: View, points: Sequence[Point]) -> None:
 DRAW: dict[str, Callable[[Axes, View, Sequence[Point]], None]] = {
     "lines": _lines, "bar": _bars, "box": _boxes, "cdf": _distributions,
 }  # fmt: skip
-"""What draws a panel, by the kind of the figure."""
+"""Functions that draw a panel, by kind of the figure."""
 
 
 def samples(view: View, points: Sequence[Point], name: Series, shift: float = 0.0) -> list[Sample]:
@@ -171,7 +172,7 @@ def samples(view: View, points: Sequence[Point], name: Series, shift: float = 0.
 
 
 def _together(view: View, points: Sequence[Point], shift: float) -> list[Sample]:
-    """One marker for all points and subjects at a place: each repetition gives one value of theirs."""
+    """One marker for all points and subjects at a position; each repetition gives one combined value."""
     figure, analysis = view.figure, view.analysis
     places: dict[float, list[Point]] = {}
     for point in points:
@@ -184,7 +185,7 @@ def _together(view: View, points: Sequence[Point], shift: float) -> list[Sample]
             for subject, values in analysis.samples(point, figure.metric).items()
             if is_drawn(figure, subject)
         ]
-        # A run without a value has nothing to be taken together with.
+        # Without a value in each repetition, values of the same repetition cannot be matched.
         if chosen and len({len(values) for values in chosen}) == 1:
             taken = [TOGETHER[figure.together](values) for values in zip(*chosen, strict=True)]
             late = any(analysis.late(point) for point in here)
@@ -197,8 +198,8 @@ def _place(view: View, point: Point, shift: float) -> float:
 
 
 def _slot(index: int, count: int) -> tuple[float, float]:
-    """Where the n-th of some bars stands beside the others, and how wide it is."""
-    width = _GROUP / max(1, count)
+    """Offset and width of the n-th bar of a group."""
+    width = _GROUP_WIDTH / max(1, count)
     return (index - (count - 1) / 2.0) * width, 0.9 * width
 
 
@@ -211,7 +212,7 @@ def errors(chosen: Sequence[Sample]) -> list[list[float]]:
 
 
 def _reach(length: float) -> float:
-    """Length of an error bar; none where there is no interval, or where a skewed one ends before the centre."""
+    """Length of an error bar; 0 without an interval, or if a skewed interval does not contain the centre."""
     return 0.0 if math.isnan(length) else max(0.0, length)
 
 
@@ -220,7 +221,7 @@ def _same(line: Sequence[tuple[float, float]], other: Sequence[tuple[float, floa
 
 
 def published(axes: Axes, chosen: Sequence[Sample], edge: str, marker: str) -> None:
-    """Hollow markers for published values."""
+    """Draw hollow markers for published values."""
     found = [(s.x, s.published) for s in chosen if s.published is not None]
     if found:
         axes.plot(
@@ -230,7 +231,7 @@ def published(axes: Axes, chosen: Sequence[Sample], edge: str, marker: str) -> N
 
 
 def references(axes: Axes, view: View, points: Sequence[Point]) -> None:
-    """The lines of known height."""
+    """Draw the reference lines."""
     for index, reference in enumerate(view.figure.references):
         heights = {view.places[p.values[view.figure.x]]: view.analysis.height(reference, p) for p in points}
         xs = sorted(heights)

@@ -1,7 +1,6 @@
-"""Panels over the parameters of a study: lines, bars and boxes over a parameter, or distributions of a metric.
+"""Draws panels over the parameters of a study: lines, bars and boxes over a parameter, or distributions of a metric.
 
-What every kind shares is here: which points are in which panel, axes, labels and the legend. `plot.marks` draws one
-panel of each kind.
+This module selects the points of each panel and draws axes, labels and the legend; `plot.marks` draws the panels.
 """
 
 from __future__ import annotations
@@ -29,12 +28,14 @@ if TYPE_CHECKING:
     from anabranch.study.figures import Figure
     from anabranch.sweep import Point, Value
 
-    Paint = Callable[[Axes, Sequence[Point]], None]  # what draws one panel
-    Grid = Any  # an array of axes, one per row and column
+    Paint = Callable[[Axes, Sequence[Point]], None]
+    """Function that draws one panel."""
+    Grid = Any
+    """Array of axes by row and column."""
 
 _PANEL_WIDTH = 1.85
 _PANEL_HEIGHT = 1.75
-_PLACE_WIDTH = 0.19  # inches that a value without a place on a scale takes at least
+_MIN_PLACE_WIDTH = 0.19  # inches of a value on an axis without a scale
 _FEW_DECADES = 1.4
 
 
@@ -57,7 +58,7 @@ def chosen(figure: Figure, points: Sequence[Point]) -> list[Point]:
 
 
 def view_of(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> marks.View:
-    """What the panels of a figure over some points share."""
+    """The series and positions common to all panels of a figure over some points."""
     names = tuple(_series(figure, analysis, points))
     return marks.View(figure, analysis, names, _places(figure, _values(points, figure.x)))
 
@@ -67,7 +68,7 @@ def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Se
     figure = view.figure
     rows, columns = _values(points, figure.rows), _values(points, figure.columns)
     with mpl.rc_context(cast("Any", SETTINGS)):
-        least = max(_PANEL_WIDTH, 0.0 if _has_scale(figure, list(view.places)) else _PLACE_WIDTH * len(view.places))
+        least = max(_PANEL_WIDTH, 0.0 if _has_scale(figure, list(view.places)) else _MIN_PLACE_WIDTH * len(view.places))
         width = COLUMN_WIDTH if figure.width == "column" else max(3.4, 0.7 + least * len(columns))
         height = 0.95 + max(_PANEL_HEIGHT * len(rows), 2.2 if len(rows) == 1 else 0.0)
         canvas = Canvas(figsize=(width, height), layout="constrained")
@@ -77,7 +78,7 @@ def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Se
                 panel = [p for p in points if _fits(p, figure.rows, row) and _fits(p, figure.columns, column)]
                 paint(axes[i][j], panel)
         _label(canvas, axes, view, (rows, columns))
-        # The label of the horizontal axis is the legend's title: the layout keeps no room for both below the panels.
+        # The label of the horizontal axis is the legend's title: below the panels there is room for one only.
         is_distribution = figure.kind == "cdf"
         axis = METRICS[figure.metric].axis if is_distribution else view.analysis.study.parameters[figure.x].axis
         legend(canvas, handles, 5, title=axis)
@@ -120,7 +121,7 @@ def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Valu
 
 
 def _make_logarithmic(axes: Axes) -> None:
-    """A logarithmic horizontal axis, with as many plain numbers as a panel has room for."""
+    """Make the horizontal axis logarithmic, with as many plain numbers as fit a panel."""
     axes.set_xscale("log")
     low, high = axes.get_xlim()
     decades = math.log10(high / low)
@@ -131,7 +132,7 @@ def _make_logarithmic(axes: Axes) -> None:
 
 
 def _handles(view: marks.View, points: Sequence[Point]) -> list[Artist]:
-    """Entries of the legend: the series, what was published, and lines of known height."""
+    """Entries of the legend: the series, the published values, and the reference lines."""
     figure, analysis = view.figure, view.analysis
     handles = [
         marks.handle(figure.kind, index, series_label(figure, analysis, name, points))
@@ -150,7 +151,7 @@ def published_handle(analysis: Analysis) -> Artist:
 
 
 def reference_handles(figure: Figure) -> list[Artist]:
-    """Entries of the legend for the lines of known height."""
+    """Entries of the legend for the reference lines."""
     return [
         Line2D([], [], color="#666666", linewidth=0.9, linestyle=REFERENCE_STYLES[index % len(REFERENCE_STYLES)],
                label=reference.label)
@@ -159,7 +160,7 @@ def reference_handles(figure: Figure) -> list[Artist]:
 
 
 def _series(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list[marks.Series]:
-    """What the figure has a line for. Where a line of a parameter's value has several subjects, each has a line."""
+    """The series of a figure: one per value of the series' parameter, or one per value and subject."""
     found: dict[str, None] = {}
     for point in points:
         found.update(dict.fromkeys(s for s in analysis.estimates(point, figure.metric) if marks.is_drawn(figure, s)))
@@ -171,7 +172,7 @@ def _series(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list
 
 
 def series_label(figure: Figure, analysis: Analysis, series: marks.Series, points: Sequence[Point]) -> str:
-    """Name of a line for people: the figure's own, or the flow's where it is the same in all panels."""
+    """Label of a line: that of the figure, or the flow's label if it is the same in all panels."""
     parts = [] if series.value is None else [plain(series.value)]
     if series.subject is not None:
         parts.append(_subject_label(figure, analysis, series.subject, points))
@@ -187,7 +188,7 @@ def _subject_label(figure: Figure, analysis: Analysis, subject: str, points: Seq
 
 
 def _values(points: Sequence[Point], parameter: str) -> list[Value]:
-    """The values of a parameter that occur, in order; one dummy if there is no such parameter."""
+    """The values of a parameter in the points, in order; one dummy value if the parameter is empty."""
     return list(dict.fromkeys(p.values[parameter] for p in points)) if parameter else [""]
 
 
@@ -196,12 +197,12 @@ def _fits(point: Point, parameter: str, value: Value) -> bool:
 
 
 def _places(figure: Figure, values: Sequence[Value]) -> marks.Places:
-    """Places on the horizontal axis, the same in all panels: the numbers themselves, or the order of the values."""
+    """Positions on the horizontal axis, the same in all panels: the values if they are a scale, else their order."""
     if _has_scale(figure, values):
         return {v: float(v) for v in values}
     return {v: float(i) for i, v in enumerate(values)}
 
 
 def _has_scale(figure: Figure, values: Sequence[Value]) -> bool:
-    """Whether distances on the horizontal axis mean something: bars and boxes stand side by side."""
+    """Whether the horizontal axis is a scale of numbers; bars and boxes have equal distances."""
     return figure.kind == "lines" and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)

@@ -1,7 +1,7 @@
-"""Which data went where and when: the number of the data over time, one colour a path.
+"""Draws the sequence numbers of data over time, with one colour per path.
 
-Each piece that a sender's scheduler gave to a path is a mark; what had been given to a path before is hollow. A line is
-what the application at the other end has read.
+Each piece of data that a scheduler assigned to a path is a marker; the marker of repeated data is hollow. A line shows
+the data that the receiving application has read.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ if TYPE_CHECKING:
 
     from anabranch.traces import Traces, Window
 
-_FIRST = ("new-data", "window-probe")  # reasons of what no path had before
-_READ: dict[str, Any] = {"color": "#444444", "linewidth": 0.9}
-_MANY = 2000  # marks from which they are drawn as pixels also in an SVG
+_NEW_DATA_REASONS = ("new-data", "window-probe")
+_READ_STYLE: dict[str, Any] = {"color": "#444444", "linewidth": 0.9}
+_MAX_VECTOR_MARKS = 2000  # more marks are drawn as pixels also in an SVG
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """What schedulers gave to paths in a run, and what was read, of some flows in a span of time."""
+    """Schedulers' decisions and read data of some flows in a span of time."""
 
     given: pl.DataFrame
+    """Rows of `decisions.csv` with a path."""
     read: pl.DataFrame
+    """Rows of `buffers.csv`."""
 
     @classmethod
     def of(cls, traces: Traces, flows: Sequence[str], window: Window) -> Pieces:
-        """Cut the traces of a run; no flows stand for all of them."""
+        """Select flows and a span of time of a run's traces; no flows mean all of them."""
         start, end = window
 
         def cut(frame: pl.DataFrame) -> pl.DataFrame:
@@ -72,16 +74,18 @@ def _draw_flow(axes: Axes, flow: str, paths: Sequence[tuple[str, str]], pieces: 
             continue
         rows = pieces.given.filter((pl.col("flow") == flow) & (pl.col("path") == name[1]))
         colour, marker = look(index)
-        first = pl.col("reason").is_in(_FIRST)
+        first = pl.col("reason").is_in(_NEW_DATA_REASONS)
         for part, face in ((rows.filter(first), colour), (rows.filter(~first), "none")):
             axes.plot(
                 part["time_s"].to_numpy(),
                 (part["offset_bytes"] + part["length_bytes"] / 2).to_numpy() / 1e3,
                 color=colour, marker=marker, markersize=2.4, markerfacecolor=face, markeredgewidth=0.6,
-                linestyle="none", rasterized=part.height > _MANY,
+                linestyle="none", rasterized=part.height > _MAX_VECTOR_MARKS,
             )  # fmt: skip
     rows = pieces.read.filter(pl.col("flow") == flow)
-    axes.plot(rows["time_s"].to_numpy(), rows["delivered_bytes"].to_numpy() / 1e3, drawstyle="steps-post", **_READ)
+    axes.plot(
+        rows["time_s"].to_numpy(), rows["delivered_bytes"].to_numpy() / 1e3, drawstyle="steps-post", **_READ_STYLE
+    )
     axes.set_ylabel(f"Data of {flow} [kB]")
 
 
@@ -92,6 +96,6 @@ def _legend(canvas: Canvas, paths: Sequence[tuple[str, str]], *, several: bool) 
         label = ", path ".join(name) if several else name[1]
         handles.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=label))
     hollow: dict[str, Any] = {"color": "#444444", "marker": "o", "markerfacecolor": "none", "linestyle": "none"}
-    handles.append(Line2D([], [], label="once more", **hollow))
-    handles.append(Line2D([], [], label="read", **_READ))
+    handles.append(Line2D([], [], label="repeated", **hollow))
+    handles.append(Line2D([], [], label="read", **_READ_STYLE))
     legend(canvas, handles, 4)

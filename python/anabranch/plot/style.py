@@ -1,4 +1,4 @@
-"""How all figures look: sizes, fonts, and colours that people with colour blindness can tell apart."""
+"""Sizes, fonts and colours of all figures; the colours differ also with colour blindness."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
-_MARGIN = 0.1  # inches on both sides of a legend together
+_MARGIN = 0.1  # inches, sum of the margins at both sides of a legend
 _LABEL_GAP = 3.0  # pixels between two labels of an axis
-_FOLDS = 4  # times that titles are folded and labels turned: each may take room from the other
+_MAX_FOLDS = 4  # rounds of folding titles and turning labels, which change each other's room
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#4D4D4D")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -52,14 +52,14 @@ SETTINGS: dict[str, Any] = {
     "legend.frameon": False,
     "figure.dpi": 100,
     "svg.hashsalt": "anabranch",
-    # Text stays text: it can be searched, copied and edited, and takes the font of the page around it.
+    # Keep texts as text, which can be searched, copied and edited.
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
 }
 
 
 def look(index: int) -> tuple[str, str]:
-    """Colour and marker of the n-th line; no two of the first 64 are alike."""
+    """Colour and marker of the n-th line; the first 64 combinations differ."""
     return COLOURS[index % len(COLOURS)], MARKERS[(index + index // len(COLOURS)) % len(MARKERS)]
 
 
@@ -67,10 +67,11 @@ FORMATS = ("png", "svg", "pdf")
 
 
 def save_as(figure: Figure, file: Path) -> None:
-    """Write a figure as the file's ending says, the same bytes for the same figure.
+    """Write a figure in the format of the file's ending; equal figures give equal bytes.
 
     Raises:
         InputError: If the ending is not .png, .svg or .pdf, or the file cannot be written.
+        RunFailed: If the disk is full.
 
     """
     kind = check_ending(file)
@@ -83,15 +84,20 @@ def save_as(figure: Figure, file: Path) -> None:
 
 
 def check_ending(file: Path) -> str:
-    """The format that the ending of a file stands for."""
+    """The format of a file by its ending.
+
+    Raises:
+        InputError: If the ending is not .png, .svg or .pdf.
+
+    """
     kind = file.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
-        raise InputError("is no name for a figure: it has to end in .png, .svg or .pdf", str(file))
+        raise InputError("the name of a figure must end in .png, .svg or .pdf", str(file))
     return kind
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG, SVG and PDF, the same bytes for the same figure; returns the files."""
+    """Write a figure as PNG, SVG and PDF and return the files; equal figures give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{name}.{kind}" for kind in FORMATS]
     for file in files:
@@ -100,18 +106,18 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def settle(figure: Figure) -> None:
-    """Fold titles that are too wide, and turn numbers and names below axes that would touch.
+    """Fold titles that are too wide, and turn the labels of horizontal axes that would touch.
 
-    To be called last: it draws the figure to see where its texts are.
+    Call it last: it draws the figure to find the positions of texts.
     """
-    for _ in range(_FOLDS):
+    for _ in range(_MAX_FOLDS):
         figure.draw_without_rendering()
         if not _fold_titles(figure) | _turn_labels(figure):
             return
 
 
 def _fold_titles(figure: Figure) -> bool:
-    """Fold titles of the figure and its panels to the width of these; whether there were any to fold."""
+    """Fold titles of the figure and its panels to their widths; returns whether a title was folded."""
     titles = [(text, figure.bbox.width - _MARGIN * figure.dpi) for text in figure.texts if not text.get_rotation()]
     titles += [(axes.title, 1.06 * axes.bbox.width) for axes in figure.axes]
     too_wide = [(text, room) for text, room in titles if text.get_text() and text.get_window_extent().width > room]
@@ -123,10 +129,10 @@ def _fold_titles(figure: Figure) -> bool:
 
 
 def _turn_labels(figure: Figure) -> bool:
-    """Turn the labels of horizontal axes upright where neighbours touch; whether there were any."""
+    """Turn the labels of horizontal axes by 90° if neighbours touch; returns whether labels were turned."""
     crowded = [axes for axes in figure.axes if _touch(axes)]
     if crowded:
-        # Axes that share a scale look alike.
+        # Turn the labels of all axes: axes that share a scale must look alike.
         for axes in figure.axes:
             axes.tick_params(axis="x", labelrotation=90)
     return bool(crowded)
@@ -141,9 +147,9 @@ def _touch(axes: Axes) -> bool:
 
 
 def legend(figure: Figure, handles: Sequence[Artist], most: int, **options: Any) -> Legend:
-    """Put a legend below a figure, in as many columns as fit its width, at most as many as given.
+    """Put a legend below a figure, in as many columns as fit its width, but at most `most`.
 
-    Where not even one column fits, the figure becomes wider.
+    If one column does not fit, the figure becomes wider.
     """
     columns = max(1, min(len(handles), most))
     while True:
@@ -151,7 +157,7 @@ def legend(figure: Figure, handles: Sequence[Artist], most: int, **options: Any)
             handles=handles, loc="outside lower center", ncols=columns, **{"title_fontsize": 8.5, **options}
         )
         room = _MARGIN * figure.dpi
-        # The layout engine places an outside legend when it draws; its size is known before.
+        # The layout engine places the legend during drawing; its size is known before.
         needed = placed.get_window_extent().width + room
         if needed <= figure.bbox.width:
             return placed

@@ -1,4 +1,4 @@
-"""Windows over time: congestion windows and thresholds per path, bytes in flight and buffers below them.
+"""Draws windows over time: congestion windows and thresholds per path, bytes in flight, and buffers.
 
 One column of panels per run, from its traces.
 """
@@ -33,21 +33,21 @@ _ROWS = ("Congestion\nwindow [kB]", "In flight [kB]", "Buffers [kB]")
 _BUFFERS: tuple[tuple[str, str, Any], ...] = (
     ("send_buffer_bytes", "send buffer", "-"),
     ("receive_buffer_bytes", "receive buffer", (0, (3, 3))),
-    # Dots in the gaps of those dashes: where all that is received waits, both show.
-    ("reordering_buffer_bytes", "of it waiting for a gap", (2, (1, 5))),
+    # Dots in the gaps of the receive buffer's dashes: both lines stay visible where they are equal.
+    ("reordering_buffer_bytes", "of which out of order", (2, (1, 5))),
 )
 _THRESHOLD: dict[str, Any] = {"linestyle": (0, (1, 1.2)), "linewidth": 0.8}
-_EVERY = 0.25  # from a curve's marker to its next, as a share of the panel's diagonal
-_MANY = 4000  # samples from which a line is drawn as pixels also in an SVG
+_MARKER_DISTANCE = 0.25  # between markers of a curve, as a share of the panel's diagonal
+_MAX_VECTOR_SAMPLES = 4000  # lines with more samples are drawn as pixels also in an SVG
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a figure of windows looks like."""
+    """Title, labels, width and span of time of a figure of windows."""
 
     title: str
     labels: Mapping[str, str]
-    """Names of flows and paths for people; a path is "FLOW/PATH"."""
+    """Labels of flows and paths; the key of a path is "FLOW/PATH"."""
     width: str
     """"page" or "column"."""
     window: Window
@@ -60,11 +60,11 @@ class Curves:
 
     paths: pl.DataFrame
     buffers: pl.DataFrame | None
-    """Nothing of a world that does not look into the buffers, as the kernel's."""
+    """`None` for runs without traces of buffers, such as those on the kernel."""
 
     @classmethod
     def of(cls, traces: Traces, flows: Sequence[str], window: Window) -> Curves:
-        """Cut the traces of a run to a span within it; no flows stand for all of them."""
+        """Select flows and a span of time of a run's traces; no flows mean all of them."""
         buffers = _cut(traces.buffers, flows, window) if traces.has_buffers else None
         return cls(_cut(traces.paths, flows, window), buffers)
 
@@ -75,11 +75,11 @@ def points_of(figure: Figure, analysis: Analysis) -> list[Point]:
 
 
 def draw(layout: Layout, columns: Sequence[tuple[str, Curves]]) -> Canvas:
-    """Draw the curves of some runs beside one another, each under a title of its own."""
+    """Draw the curves of several runs in columns, each with its title."""
     traces = [curves for _, curves in columns]
     flows = list(dict.fromkeys(flow for trace in traces for flow in _flows(trace)))
     rows = _ROWS if any(t.buffers is not None for t in traces) else _ROWS[:2]
-    paths = dict.fromkeys(path for t in traces for path in _living(t))
+    paths = dict.fromkeys(path for t in traces for path in _used_paths(t))
     names = sorted(paths, key=lambda path: flows.index(path[0]))
     with mpl.rc_context(cast("Any", SETTINGS)):
         width = COLUMN_WIDTH if layout.width == "column" else max(4.2, 0.8 + 2.6 * len(traces))
@@ -122,8 +122,8 @@ def _draw_buffers(axes: Axes, buffers: pl.DataFrame, flows: Sequence[str]) -> No
 
 
 def _markers(index: int, count: int) -> tuple[float, float]:
-    """Where the n-th curve has its markers: between those of the others, so that equal curves show them all."""
-    return (_EVERY * (index + 0.5) / count, _EVERY)
+    """Offset and distance of the n-th curve's markers; equal curves show the markers of all."""
+    return (_MARKER_DISTANCE * (index + 0.5) / count, _MARKER_DISTANCE)
 
 
 def _steps(axes: Axes, rows: pl.DataFrame, column: str, **look: Any) -> None:
@@ -132,13 +132,13 @@ def _steps(axes: Axes, rows: pl.DataFrame, column: str, **look: Any) -> None:
         known["time_s"].to_numpy(),
         known[column].to_numpy() / 1e3,
         drawstyle="steps-post",
-        rasterized=known.height > _MANY,
+        rasterized=known.height > _MAX_VECTOR_SAMPLES,
         **{"linewidth": 0.9, "markersize": 3.0, **look},
     )
 
 
 def _legend(canvas: Canvas, layout: Layout, names: Sequence[_Path], flows: Sequence[str]) -> None:
-    """Colours and markers of paths and of flows with buffers, and what the kinds of lines mean."""
+    """Draw the legend: paths, flows with buffers, and kinds of lines."""
     handles = [
         Line2D([], [], color=look(i)[0], marker=look(i)[1], label=_path_label(layout, path))
         for i, path in enumerate(names)
@@ -154,12 +154,12 @@ def _legend(canvas: Canvas, layout: Layout, names: Sequence[_Path], flows: Seque
 
 
 def _path_label(layout: Layout, path: _Path) -> str:
-    """Name of a path for people."""
+    """Label of a path."""
     return layout.labels.get("/".join(path), ", path ".join(path))
 
 
 def _cut(frame: pl.DataFrame, flows: Sequence[str], window: Window) -> pl.DataFrame:
-    """Some flows and a span of time. Rows say what changed, so what held at both ends of the span is added."""
+    """Rows of some flows in a span of time, with the last values before its begin and at its end."""
     if flows:
         frame = frame.filter(pl.col("flow").is_in(list(flows)))
     keys = [c for c in ("flow", "path") if c in frame.columns]
@@ -175,14 +175,14 @@ def _latest(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def _flows(trace: Curves) -> pl.Series:
-    told = trace.paths if trace.buffers is None else trace.buffers
-    return told["flow"].unique(maintain_order=True)
+    rows = trace.paths if trace.buffers is None else trace.buffers
+    return rows["flow"].unique(maintain_order=True)
 
 
-def _living(trace: Curves) -> list[_Path]:
-    """Flow and path of each path that had something in flight: a subflow that never came to life has no curve."""
-    alive = trace.paths.filter(pl.col("outstanding_bytes") > 0)
-    return list(alive.select("flow", "path").unique(maintain_order=True).iter_rows())
+def _used_paths(trace: Curves) -> list[_Path]:
+    """Flow and path of each path that had data in flight; other paths have no curve."""
+    used = trace.paths.filter(pl.col("outstanding_bytes") > 0)
+    return list(used.select("flow", "path").unique(maintain_order=True).iter_rows())
 
 
 def title(figure: Figure, analysis: Analysis, point: Point) -> str:

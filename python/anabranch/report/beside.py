@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from anabranch.errors import not_written
 from anabranch.metrics import METRICS
-from anabranch.plot import beside as drawing
 from anabranch.plot import style
+from anabranch.plot import world_comparison as drawing
 from anabranch.report.markdown import table
 from anabranch.report.sheet import Column, Sheet
 from anabranch.report.terminal import as_published, confidence, interval, number, percent, say, share

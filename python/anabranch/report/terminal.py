@@ -39,7 +39,7 @@ def print_result(result: Result, console: Console) -> None:
     _links(document).print(console)
     if document.get("middleboxes"):
         _middleboxes(document).print(console)
-    for line in [*_possible(result), *result.silences, *result.remarks]:
+    for line in [*_possible(result), *result.diagnostics, *result.remarks]:
         say(console, line)
     jain = f"Jain's index {number(document['jain'], 1.0, 4)} · seed {document['seed']}"
     for line in uncoupled(document):

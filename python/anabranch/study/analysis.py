@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
+from anabranch.diagnostics import diagnose
 from anabranch.fairness import fair
 from anabranch.metrics import METRICS, FairnessMetric, read_all
 from anabranch.scenario import Scenario
-from anabranch.silence import silences
 from anabranch.stats import Estimate, describe, estimate, interval_of, interval_of_difference, interval_of_ratio
 from anabranch.study.claims import Verdict, evaluate
 from anabranch.study.engine import request_of
@@ -122,7 +122,7 @@ class Analysis:
                 host = document.get("host")
                 self._durations[point] = document["duration_s"]
                 late[point] += bool(host and host["lateness"]["overloaded"])
-                silent += silences(document)[:1]
+                silent += diagnose(document)[:1]
             yield run, record
         if self._read is None:
             self._read = values

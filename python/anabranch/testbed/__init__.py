@@ -1,6 +1,6 @@
-"""Scenarios on this machine's kernel: a network namespace a host, an emulated network between them, traffic on top.
+"""Scenarios on this machine's kernel: one network namespace per host, an emulated network between them, and traffic.
 
-`kernel` says what this kernel can do and where it differs from a scenario, `settings` what each host is set to, `hosts`
-sets them up, `bed` keeps a whole testbed and cleans it up, and `world` measures a scenario on one. Everything that is
-made carries the name `ab-<id>-<host>`, and nothing outside of these namespaces is touched.
+`kernel` reads the features of this kernel and lists its differences from a scenario. `settings` computes the kernel
+settings of each host, and `hosts` applies them. `bed` makes a testbed and removes it. `world` measures a scenario on a
+testbed. Namespaces have the names `ab-<id>-<host>`; a testbed changes nothing outside its namespaces.
 """

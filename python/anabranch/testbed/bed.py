@@ -1,8 +1,7 @@
 """A testbed: the hosts of a scenario as network namespaces, the emulated network between them, and cleaning up.
 
-A testbed holds a lock on a file of its own as long as its process lives. Namespaces whose lock nobody holds are what a
-process left behind that was killed, and are removed before the next testbed is made. Whoever takes a lock, gives it up
-or removes what is left waits for the others who do so.
+Each testbed locks its own file while its process lives. Namespaces without a held lock are remains of a killed process;
+the next testbed removes them. Processes that take or release a lock or remove remains wait for one another.
 """
 
 from __future__ import annotations
@@ -35,26 +34,36 @@ if TYPE_CHECKING:
     from anabranch.simulator import Document, Request
 
 Links = Literal["emulator", "netem"]
-"""What a testbed's links are made of: the simulator's own network, or the kernel's veth, tbf and netem."""
+"""Implementation of a testbed's links: the simulator's network, or the kernel's veth, tbf and netem."""
 
 LOCKS = Path("/run/anabranch")
 """Folder of the files that testbeds lock."""
 
-_TURN = "turn"
+_MUTEX = "turn"
+"""File whose lock a process holds while it takes or releases testbeds' locks or removes remains."""
 _PROXIES = ".proxies"
-"""What the folder of a testbed's proxies is called, behind the testbed's name."""
+"""Suffix of the folder of a testbed's proxies, after the testbed's name."""
 
 _NAME = re.compile(r"ab-(t?[0-9a-f]{6})-.+")
-"""The namespaces of testbeds. Others that begin alike are somebody else's."""
+"""Names of testbeds' namespaces. Other namespaces with the same prefix belong to other programs."""
 
 _PLAIN = re.compile(r"(?!host[0-9]+$)[A-Za-z0-9._][A-Za-z0-9._-]{0,47}")
-"""Names of hosts that namespaces can have too, but for those that hosts with other names get there."""
+"""Names of hosts that are valid in names of namespaces, except `host<number>`, which replaces invalid names."""
 
 
 class Testbed:
-    """The hosts and the network of a scenario, from `with` to its end."""
+    """The hosts and the network of a scenario; a context manager that makes and removes them.
 
-    __test__ = False  # not a test, whatever its name begins with
+    Args:
+        request: The scenario.
+        name: Name of the testbed; a random one if `None`.
+        spin_us: Time for which the emulator polls before it sleeps, microseconds.
+        links: Implementation of the links.
+        measures: Whether to run the scenario's flows.
+
+    """
+
+    __test__ = False  # pytest would collect the class by its name
 
     def __init__(
         self,
@@ -88,10 +97,10 @@ class Testbed:
         self.sysctls: dict[str, dict[str, str]] = {}
 
     def check(self) -> None:
-        """Refuse what this kernel cannot do. Flows count only where they are measured.
+        """Check that this kernel can run the scenario; flows are checked only if they are measured.
 
         Raises:
-            InputError: Naming the flow and what would help.
+            InputError: If it cannot, with the flow and the remedy.
 
         """
         kernel = Kernel.read()
@@ -122,7 +131,7 @@ class Testbed:
                 self.sysctls[host] = hosts.prepare(namespace, self._settings[host])
             if self._links == "emulator":
                 self._emulation = self._emulate()
-                stack.callback(self._let_go)
+                stack.callback(self._drop_emulation)
             else:
                 self._lay(stack)
             for host in self.layout["hosts"]:
@@ -137,19 +146,19 @@ class Testbed:
         self._stack.close()
 
     def start(self) -> None:
-        """Carry packets from now on, and let happen what the scenario says."""
+        """Start to carry packets, and start the clock of the scenario's events."""
         self._follow(time.monotonic() if self._emulation is None else self._emulation.start())
 
     @property
     def broken(self) -> bool:
-        """The network carries packets no longer."""
+        """Whether the emulated network has stopped carrying packets."""
         return self._emulation is not None and bool(self._emulation.is_over())
 
     def stop(self) -> Document | None:
-        """Carry packets no longer; how late the network was, where it is an emulated one.
+        """Stop carrying packets; returns the lateness of an emulated network, `None` for links of netem.
 
         Raises:
-            RunFailed: If the network was not what the scenario says.
+            RunFailed: If an event failed or the emulated network stopped early.
 
         """
         self._over.set()
@@ -160,15 +169,17 @@ class Testbed:
         try:
             lateness: Document = json.loads(self._emulation.stop())
         except OSError as error:
-            raise RunFailed(f"the emulated network broke off, an interface of a host has gone: {error}") from None
+            raise RunFailed(
+                f"the emulated network failed because an interface of a host was removed: {error}"
+            ) from None
         return lateness
 
     def measure(self, progress: Callable[[float], None] | None = None) -> Document:
-        """Run the scenario's flows over the kernel's sockets; the result document.
+        """Run the scenario's flows over the kernel's sockets and return the result document.
 
         Raises:
-            InputError: If a flow asks for what this kernel refuses.
-            RunFailed: If the system refuses something else.
+            InputError: If this kernel refuses a setting of a flow.
+            RunFailed: If another system call or an event fails.
 
         """
         try:
@@ -190,7 +201,7 @@ class Testbed:
         return next(iter(self.addresses(host).values()))
 
     def addresses(self, host: str) -> dict[str, str]:
-        """The addresses of a host by the link that each is at."""
+        """The addresses of a host, by link."""
         found = next(other for other in self.layout["hosts"] if other["name"] == host)
         return {interface["link"]: interface["address"] for interface in found["interfaces"]}
 
@@ -209,23 +220,23 @@ class Testbed:
             raise RunFailed(str(error)) from None
 
     def _lay(self, stack: ExitStack) -> None:
-        """Make links and routers of the kernel's own parts. The links go with the namespaces."""
+        """Make links and routers from the kernel's veth, tbf and netem; links disappear with their namespaces."""
         wires = netem.Wires(self.layout, self.namespaces, self.name)
         for router in wires.routers.values():
             stack.callback(namespaces.remove, router)
             _create(router)
         wires.lay()
 
-    def _let_go(self) -> None:
-        # The interfaces go with it.
+    def _drop_emulation(self) -> None:
+        # The kernel removes the interfaces with the emulation.
         self._over.set()
         self._emulation = None
 
     def _follow(self, zero_s: float) -> None:
-        """Switch interfaces at the moments that the scenario names, in a thread of its own.
+        """Switch interfaces at the times of the scenario's events, in a separate thread.
 
         Args:
-            zero_s: The moment that is zero in the scenario, by the monotonic clock.
+            zero_s: Time 0 of the scenario, by the monotonic clock.
 
         """
         changes = self.layout["changes"]
@@ -237,27 +248,27 @@ class Testbed:
                 try:
                     self._switch(list(at_once))
                 except (OSError, IndexError, RunFailed) as error:
-                    # At the end interfaces go while they are being switched.
+                    # At the end of the testbed, interfaces may be removed during a switch.
                     if not self._over.is_set():
-                        self._failure = RunFailed(f"what happens at {at_s:g} s could not be done: {error}")
+                        self._failure = RunFailed(f"the event at {at_s:g} s failed: {error}")
                     return
 
         if changes:
             thread = threading.Thread(target=body, name="events", daemon=True)
             thread.start()
-            # It ends before the namespaces go.
+            # The thread must end before the namespaces are removed.
             self._stack.callback(thread.join)
             self._stack.callback(self._over.set)
 
     def _switch(self, changes: list[dict[str, Any]]) -> None:
-        """Switch interfaces, and then have connections use the paths of those that are up: both ends are by then."""
+        """Switch interfaces, then renew the endpoints of those that are up, when both ends are up."""
         wanted: set[str] = set()
         for change in changes:
             host, number = self.layout["hosts"][change["host"]], change["interface"]
             name, interface = host["name"], host["interfaces"][number]
             hosts.switch(self.namespaces[name], host, number, self._settings[name], up=change["up"])
             if change["up"]:
-                # The kernel forgets an offered address that it could not connect to: the other end offers it again.
+                # The kernel forgets an announced address that it could not connect to: the peer announces it again.
                 wanted |= {interface["address"], *(route["to"] for route in interface["routes"])}
         endpoints = [
             (name, address) for name, own in self._settings.items() for address in own.endpoints if address in wanted
@@ -270,14 +281,14 @@ class Testbed:
 
 
 def _label(host: str, number: int) -> str:
-    """What a host is called in the name of its namespace."""
+    """The part of a namespace's name for a host."""
     return host if _PLAIN.fullmatch(host) else f"host{number}"
 
 
 def _privileged() -> None:
     if os.geteuid() != 0:
         raise InputError(
-            "only root may make network namespaces; run it as root, or from the command line, which helps itself"
+            "only root may make network namespaces; run it as root, or use the command line, which needs no root"
         )
 
 
@@ -293,15 +304,15 @@ def _create(namespace: str) -> None:
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """Have nobody else take or give up a lock, or remove what is left, meanwhile. Who is not root only looks."""
+    """Hold the mutex of all testbeds. Other users than root only read, without the mutex."""
     if os.geteuid() != 0:
         yield
         return
     try:
         LOCKS.mkdir(mode=0o755, exist_ok=True)
-        handle = os.open(LOCKS / _TURN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(LOCKS / _MUTEX, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise RunFailed(f"testbeds keep their locks in {LOCKS}, which cannot be written: {error.strerror}") from None
+        raise RunFailed(f"the folder {LOCKS} of testbeds' locks cannot be written: {error.strerror}") from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -310,7 +321,7 @@ def _turn() -> Iterator[None]:
 
 
 class _locked:  # noqa: N801  used like a function
-    """Holds the lock of a testbed; its file says who does."""
+    """Holds the lock of a testbed; the file contains the process of the holder."""
 
     def __init__(self, name: str, content: dict[str, Any]) -> None:
         self._path = LOCKS / f"{name}.lock"
@@ -335,14 +346,14 @@ class _locked:  # noqa: N801  used like a function
 
 
 def holder(name: str) -> dict[str, Any] | None:
-    """Who holds the lock of a testbed, if anybody does."""
+    """Content of a testbed's lock file if its lock is held, else `None`."""
     with _turn():
         held, content = _look(name)
     return content if held else None
 
 
 def _look(name: str) -> tuple[bool, dict[str, Any]]:
-    """Whether anybody holds the lock of a testbed, and what the file says of him who does or did."""
+    """Whether the lock of a testbed is held, and the content of its file, by the present or last holder."""
     try:
         handle = os.open(LOCKS / f"{name}.lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -360,7 +371,7 @@ def _look(name: str) -> tuple[bool, dict[str, Any]]:
 
 
 def existing() -> Iterator[tuple[str, str]]:
-    """Name of the testbed and of the namespace, for every namespace that is a testbed's."""
+    """Name of the testbed and of the namespace, for each namespace of a testbed."""
     for namespace in namespaces.names():
         match = _NAME.fullmatch(namespace)
         if match:
@@ -368,13 +379,13 @@ def existing() -> Iterator[tuple[str, str]]:
 
 
 def kept() -> dict[str, dict[str, Any]]:
-    """The testbeds that are up, by name: what each one's process says of itself (`pid`, `file`)."""
+    """The testbeds that are up, by name, with the contents of their lock files (`pid`, `file`)."""
     found = {file.stem: holder(file.stem) for file in sorted(LOCKS.glob("*.lock"))}
     return {name: content for name, content in found.items() if content is not None}
 
 
 def sweep() -> list[str]:
-    """Remove what testbeds have left behind whose process is gone, controls too; the namespaces that were removed."""
+    """Remove the remains of testbeds without a process, also controls; returns the removed namespaces."""
     removed = []
     with _turn():
         for name, namespace in list(existing()):
@@ -387,7 +398,7 @@ def sweep() -> list[str]:
         locks = [(lock, *_look(lock.stem)) for lock in LOCKS.glob("*.lock")]
         in_use = {content.get("session") for _, held, content in locks if held}
         for lock, held, content in locks:
-            # What a session has is given back once no testbed of it needs it any more.
+            # A session's priority is restored when no other testbed of the session is up.
             if not held and ("nice" not in content or content.get("session") not in in_use):
                 priority.give_back(content)
                 lock.unlink(missing_ok=True)

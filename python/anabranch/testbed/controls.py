@@ -1,9 +1,9 @@
-"""Coupled congestion controls in the kernel for as long as a testbed has need of them.
+"""Loads coupled congestion controls into the kernel while testbeds use them.
 
-A control that the kernel has not is loaded, and unloaded by the last testbed that used it. One that somebody else
-loaded stays. Each control has a file in a folder of locks: whoever uses the control shares the file's lock, and its
-content is the number of the operations that a testbed loaded, so that what was exchanged since is nobody's but who
-exchanged it.
+A testbed loads a missing control; the last testbed that uses the control unloads it. A control that another program
+loaded stays. Each control has a lock file, which testbeds that use the control lock in shared mode. The file contains
+the number of the operations that a testbed loaded. If another program has exchanged them, the number differs and the
+control stays.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 FOLDER = Path("/run/anabranch/controls")
-_TURN = "turn"
-"""The lock of whoever loads or unloads. Names of controls are others."""
+_MUTEX = "turn"
+"""File whose lock is held during loading and unloading; no control has this name."""
 
 
 @contextmanager
 def loaded(controls: Iterable[str]) -> Iterator[None]:
-    """Have these controls in the kernel meanwhile.
+    """Keep these controls in the kernel during the context.
 
     Raises:
-        RunFailed: If this machine lacks something, or the kernel refuses one.
+        RunFailed: If this machine lacks a requirement or the kernel refuses a control.
 
     """
     with ExitStack() as stack:
@@ -41,7 +41,7 @@ def loaded(controls: Iterable[str]) -> Iterator[None]:
 
 
 def sweep() -> None:
-    """Unload what testbeds have loaded whose processes are gone."""
+    """Unload the controls that testbeds without a process have loaded."""
     if not FOLDER.is_dir():
         return
     with _turn():
@@ -53,7 +53,7 @@ def sweep() -> None:
 @contextmanager
 def _turn() -> Iterator[None]:
     FOLDER.mkdir(mode=0o755, parents=True, exist_ok=True)
-    handle = os.open(FOLDER / _TURN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    handle = os.open(FOLDER / _MUTEX, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -62,7 +62,7 @@ def _turn() -> Iterator[None]:
 
 
 def _take(control: str) -> int:
-    """Load a control unless it is there. Returns the file whose lock says that it is used."""
+    """Load a control unless the kernel has it; returns the handle of the lock file, held in shared mode."""
     with _turn():
         handle = os.open(FOLDER / control, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -83,11 +83,11 @@ def _leave_in_turn(control: str, handle: int) -> None:
 
 
 def _leave(control: str, handle: int) -> None:
-    """Unload a control if a testbed loaded it and nobody else uses it, and close the file."""
+    """Unload a control if a testbed loaded it and no other testbed uses it, and close the file."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.pread(handle, 32, 0).decode() == str(loader.loaded().get(control)):
-            # Somebody may have made it the default of new connections since, who keeps it.
+            # Unloading fails if the control has become the default of new connections; it then stays.
             with suppress(RunFailed):
                 loader.unload(control)
         (FOLDER / control).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What this machine can do in the kernel's world, and what helps where it cannot."""
+"""Examines the requirements of the kernel's world on this machine, with remedies for missing ones."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from anabranch.testbed.kernel import Kernel, sysctl
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a machine has or has not."""
+    """One requirement or optional feature."""
 
     what: str
     there: bool
     detail: str
     remedy: str = ""
     needed: bool = False
-    """Nothing runs in the kernel's world without it."""
+    """Whether the kernel's world requires it."""
 
 
 def examine() -> list[Finding]:
-    """Look at everything that matters."""
+    """Check all requirements and optional features."""
     if platform.system() != "Linux":
         return [Finding("Linux", False, platform.system(), "the kernel's world is Linux's; use --world sim", True)]
     kernel = Kernel.read()
@@ -43,16 +43,16 @@ def examine() -> list[Finding]:
         Finding("socket diagnostics", _diagnostics(), "state of connections over time",
                 "run: modprobe tcp_diag mptcp_diag", True),
         Finding("processors", (os.cpu_count() or 1) > 1, str(os.cpu_count()),
-                "network and hosts share one; expect packets to be late"),
+                "network and hosts share one processor; expect late packets"),
         _load(),
-        _module("sch_netem", "the kernel's own link emulation, which is not needed here"),
-        Finding("SCTP sockets", _sctp(), "for anabranch meter --sctp; runs do without",
-                "run: modprobe sctp, where the kernel was built with CONFIG_IP_SCTP"),
+        _module("sch_netem", "link emulation of the kernel, only for testbeds with --links netem"),
+        Finding("SCTP sockets", _sctp(), "only for anabranch meter --sctp",
+                "run: modprobe sctp; it needs a kernel with CONFIG_IP_SCTP"),
     ]  # fmt: skip
 
 
 def _loader() -> Finding:
-    """What loads coupled congestion controls, and whether it could here."""
+    """The program that loads coupled congestion controls, and its requirements."""
     try:
         program = loader.LOADER.path()
     except InputError as error:
@@ -103,7 +103,7 @@ def _sctp() -> bool:
 
 def _load() -> Finding:
     load, cpus = os.getloadavg()[0], os.cpu_count() or 1
-    return Finding("idle processors", load < cpus / 2, f"load {load:.1f} on {cpus}", "let nothing else run meanwhile")
+    return Finding("idle processors", load < cpus / 2, f"load {load:.1f} on {cpus}", "stop other programs during runs")
 
 
 def _module(name: str, about: str) -> Finding:

@@ -1,4 +1,4 @@
-"""Signals that end a process politely, so that what it has made is removed first."""
+"""Turns SIGTERM and SIGHUP into exceptions: the process removes its namespaces before it ends."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_POLITE = (signal.SIGTERM, signal.SIGHUP)
-"""Somebody asks for the end, or the terminal has gone."""
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""Signals of a request to end and of a closed terminal."""
 
 
 @contextmanager
 def signals_end() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP end this process as Ctrl-C does, by an exception, with a shell's status for the signal.
+    """End this process on SIGTERM and SIGHUP by an exception, as Ctrl-C does, with the status of a shell.
 
-    Signals that somebody has seen to already, or that are ignored as by nohup, stay as they are. Only the main thread
-    can see to them.
+    Signals with a handler, and signals that are ignored as by nohup, do not change. Only the main thread can set
+    handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in _POLITE}
+    before = {number: signal.getsignal(number) for number in _ENDING}
     mine = [number for number, handler in before.items() if handler is signal.SIG_DFL]
 
     def end(number: int, _: object) -> None:
-        # Once is enough: removing is not to be broken off.
+        # A second signal must not interrupt the removal.
         for other in mine:
             signal.signal(other, signal.SIG_IGN)
         sys.exit(128 + number)

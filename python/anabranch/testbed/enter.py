@@ -1,6 +1,6 @@
-"""Running a program on a host of a testbed: in its network namespace, where the names of the other hosts are known.
+"""Runs a program on a host of a testbed: in its network namespace, with the names of all hosts in /etc/hosts.
 
-Run as a program of its own, because a mount namespace is entered for good.
+This is a separate program because a process cannot leave a mount namespace it has entered.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _NOT_FOUND = 127
 
 
 def arguments(namespace: str, hosts: dict[str, str], command: list[str]) -> list[str]:
-    """The command line that runs a command in a namespace, where names stand for these addresses."""
+    """The command line that runs a command in a namespace, with addresses by the names of hosts."""
     return [sys.executable, "-m", "anabranch.testbed.enter", namespace, json.dumps(hosts), *command]
 
 
 def main() -> None:
-    """Enter the namespace and become the command."""
+    """Enter the namespace and replace this process by the command."""
     _, namespace, hosts, *command = sys.argv
     namespaces.enter(namespace)
     _name_hosts(json.loads(hosts))
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _name_hosts(hosts: dict[str, str]) -> None:
-    """Lay a file with the hosts' names over the machine's own, for this process and what it starts."""
+    """Mount a file with the hosts' names over /etc/hosts, for this process and its children."""
     if not _HOSTS.exists():
         return
     libc = ctypes.CDLL(None, use_errno=True)
@@ -49,7 +49,7 @@ def _name_hosts(hosts: dict[str, str]) -> None:
             raise OSError(number, os.strerror(number), str(_HOSTS))
 
     check(libc.unshare(_CLONE_NEWNS))
-    # What is mounted here stays here.
+    # Mounts of this namespace must not propagate to the machine.
     check(libc.mount(b"none", b"/", None, _MS_REC | _MS_SLAVE, None))
     names = "".join(f"{address} {host}\n" for host, address in hosts.items())
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Setting hosts up: addresses, routes by source address, Multipath TCP's endpoints, kernel parameters."""
+"""Sets hosts up: addresses, routes by source address, endpoints of Multipath TCP, kernel parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import RunFailed
 from anabranch.testbed import namespaces, subflows
 from anabranch.testbed.kernel import set_sysctl, sysctl
-from anabranch.testbed.settings import MOST_SUBFLOWS
+from anabranch.testbed.settings import MAX_SUBFLOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from anabranch.testbed.settings import HostSettings
 
 _FIRST_TABLE = 100
-"""The routing table of a host's first interface; those of the others follow."""
+"""Number of the routing table of a host's first interface; the tables of the others follow."""
 
 _MAIN = 254
 """The main routing table (`RT_TABLE_MAIN`)."""
 
 _TRANSMIT_QUEUE = 10_000
-"""Packets that wait for the emulated network, more than a host sends at once: one without room there would be lost."""
+"""Length of an interface's queue, packets: more than a host sends at once, because a full queue would drop packets."""
 
 _NO_DAD = 0x02
-"""An address that nobody else can have (`IFA_F_NODAD`): it may be used at once."""
+"""Flag of an address without duplicate address detection (`IFA_F_NODAD`), which is usable at once."""
 
 
 def prepare(namespace: str, settings: HostSettings) -> dict[str, str]:
-    """Set the kernel parameters of a namespace; what they are afterwards.
+    """Set the kernel parameters of a namespace and return their values afterwards.
 
     Raises:
-        RunFailed: If the kernel refuses one.
+        RunFailed: If the kernel refuses a value.
 
     """
 
@@ -44,11 +44,11 @@ def prepare(namespace: str, settings: HostSettings) -> dict[str, str]:
             try:
                 set_sysctl(name, value)
             except FileNotFoundError:
-                # What this kernel has no parameter for, such as IPv6 switched off when it was built.
+                # The kernel was built without this parameter, for example without IPv6.
                 continue
             except OSError as error:
                 raise RunFailed(f"the kernel refuses {name} = {value}: {error.strerror}") from None
-        # Read back: a kernel may take a value and make another of it.
+        # The kernel may change a value that it accepts.
         after = {name: sysctl(name) for name in settings.sysctls}
         return {name: value for name, value in after.items() if value is not None}
 
@@ -56,24 +56,29 @@ def prepare(namespace: str, settings: HostSettings) -> dict[str, str]:
 
 
 def configure(namespace: str, host: Mapping[str, Any], settings: HostSettings) -> None:
-    """Give a host's interfaces their addresses and routes, and tell its path manager of them."""
+    """Set the addresses and routes of a host's interfaces, and the endpoints of its path manager.
+
+    Raises:
+        RunFailed: If the kernel refuses.
+
+    """
 
     def work() -> None:
         from pyroute2 import IPRoute
 
-        with _sentences(host["name"]), IPRoute() as routes:
+        with _netlink_errors(host["name"]), IPRoute() as routes:
             routes.link("set", index=routes.link_lookup(ifname="lo")[0], state="up")
             for number, interface in enumerate(host["interfaces"]):
                 _interface(routes, number, interface, settings)
         if settings.endpoints or settings.manager:
-            with _sentences(host["name"]):
+            with _netlink_errors(host["name"]):
                 _endpoints(settings)
 
     namespaces.within(namespace, work)
 
 
 def switch(namespace: str, host: Mapping[str, Any], number: int, settings: HostSettings, *, up: bool) -> None:
-    """Take an interface of a host down, or up again with its routes, which the kernel has forgotten.
+    """Set an interface of a host down, or up again with its routes, which the kernel has removed.
 
     Raises:
         RunFailed: If the kernel refuses.
@@ -84,12 +89,12 @@ def switch(namespace: str, host: Mapping[str, Any], number: int, settings: HostS
         from pyroute2 import IPRoute
 
         interface = host["interfaces"][number]
-        with _sentences(host["name"]), IPRoute() as routes:
+        with _netlink_errors(host["name"]), IPRoute() as routes:
             index = routes.link_lookup(ifname=interface["device"])[0]
             routes.link("set", index=index, state="up" if up else "down")
             if up:
                 if _family(interface) == socket.AF_INET6:
-                    # The kernel forgets addresses of IPv6, too.
+                    # The kernel also removes IPv6 addresses.
                     routes.addr("replace", index=index, address=interface["address"], prefixlen=128, flags=_NO_DAD)
                 _routes(routes, index, number, interface, settings)
 
@@ -97,20 +102,20 @@ def switch(namespace: str, host: Mapping[str, Any], number: int, settings: HostS
 
 
 def is_unused(namespace: str, host: str, address: str) -> bool:
-    """Whether a Multipath TCP connection of a host has no subflow at an address, and none has its only one there."""
+    """Whether a Multipath TCP connection lacks a subflow at an address, and none has its only subflow there."""
 
     def work() -> bool:
-        with _sentences(host):
+        with _netlink_errors(host):
             return subflows.is_missing(address)
 
     return namespaces.within(namespace, work)
 
 
 def renew(namespace: str, host: str, address: str, settings: HostSettings) -> None:
-    """Delete an endpoint of Multipath TCP and add it again, as a network manager does that follows the link.
+    """Delete an endpoint of Multipath TCP and add it again, as a network manager does when a link comes up.
 
-    The kernel tries an endpoint once for each connection. If its link is down then, the endpoint counts as used, and
-    nothing happens when the link comes up. A subflow that has survived goes on with the kernel's own timeouts.
+    The kernel tries an endpoint once per connection. If the link is down at that time, the endpoint counts as used and
+    the kernel does not try it again when the link comes up. Surviving subflows keep their timeouts.
 
     Raises:
         RunFailed: If the kernel refuses.
@@ -120,7 +125,7 @@ def renew(namespace: str, host: str, address: str, settings: HostSettings) -> No
     def work() -> None:
         from pyroute2 import MPTCP
 
-        with _sentences(host), MPTCP() as manager:
+        with _netlink_errors(host), MPTCP() as manager:
             for message in manager.endpoint("show"):
                 endpoint = dict(message.get_nested("MPTCP_PM_ATTR_ADDR")["attrs"])
                 if address in {endpoint.get("MPTCP_PM_ADDR_ATTR_ADDR4"), endpoint.get("MPTCP_PM_ADDR_ATTR_ADDR6")}:
@@ -131,8 +136,8 @@ def renew(namespace: str, host: str, address: str, settings: HostSettings) -> No
 
 
 @contextmanager
-def _sentences(host: str) -> Iterator[None]:
-    """What the kernel refuses, as a sentence."""
+def _netlink_errors(host: str) -> Iterator[None]:
+    """Convert errors of netlink to `RunFailed`."""
     from pyroute2.netlink.exceptions import NetlinkError
 
     try:
@@ -156,7 +161,7 @@ def _interface(routes: IPRoute, number: int, interface: Mapping[str, Any], setti
     table = _FIRST_TABLE + number
     if settings.policy_routing:
         routes.rule("add", family=family, src=interface["address"], src_len=length, table=table, priority=table)
-        # Where this address leads nowhere, another interface must not be taken instead.
+        # Without a route from this address, the kernel must not use another interface.
         routes.route("add", family=family, dst="default", type="unreachable", table=table)
     if interface["up"]:
         routes.link("set", index=index, state="up")
@@ -174,7 +179,7 @@ def _routes(routes: IPRoute, index: int, number: int, interface: Mapping[str, An
                 "replace", family=family, dst=f"{route['to']}/{length}", oif=index, prefsrc=interface["address"],
                 table=table, metrics={"mtu": route["mtu"], **metrics},
             )  # fmt: skip
-    # What a table of the scenario's own leads to is sent that way even if it gets nowhere from there.
+    # Routes of a scenario's own table apply even if the interface does not reach the address.
     reached = {route["to"] for route in interface["routes"]}
     for address, by in (settings.main or {}).items():
         for table in own + ([_MAIN] if by == number else []):
@@ -186,7 +191,7 @@ def _routes(routes: IPRoute, index: int, number: int, interface: Mapping[str, An
 
 
 def _is_main(route: Mapping[str, Any], number: int, settings: HostSettings) -> bool:
-    """Whether a route of an interface is the main table's."""
+    """Whether the main table uses this route."""
     if settings.main is not None:
         return settings.main[route["to"]] == number
     chosen = settings.ways.get(route["to"])
@@ -197,7 +202,7 @@ def _endpoints(settings: HostSettings) -> None:
     from pyroute2 import MPTCP
 
     with MPTCP() as manager:
-        manager.limits("set", subflows=MOST_SUBFLOWS, rcv_add_addrs=MOST_SUBFLOWS)
+        manager.limits("set", subflows=MAX_SUBFLOWS, rcv_add_addrs=MAX_SUBFLOWS)
         for address, flags in settings.endpoints.items():
             _add_endpoint(manager, address, flags)
 

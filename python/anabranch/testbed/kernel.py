@@ -1,4 +1,4 @@
-"""What this machine's kernel can do, and what it does in another way than a scenario says."""
+"""Features of this machine's kernel, and its differences from a scenario."""
 
 from __future__ import annotations
 
@@ -16,47 +16,50 @@ if TYPE_CHECKING:
 _SYSCTL = Path("/proc/sys")
 
 SCHEDULERS = {"lowest-rtt": "default", "linux": "default", "linux-ahead": "default"}
-"""The kernel's scheduler for one of ours, where the names differ."""
-
+"""The kernel's name of a scheduler, where it differs from the scenario's."""
 
 COUPLED = ("lia", "olia", "balia", "cmt-rpv1", "cmt-rpv2", "wvegas")
-"""The controls that Linux has not and that are made here for it."""
+"""The coupled controls, which Linux lacks; `anabranch-cc` loads them."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """What a kernel can do."""
+    """Features of a kernel."""
 
     release: str
     controls: tuple[str, ...]
-    """Congestion controls that sockets may have."""
+    """Available congestion controls."""
     schedulers: tuple[str, ...]
-    """Schedulers of Multipath TCP; none without it."""
+    """Schedulers of Multipath TCP; empty without it."""
     mptcp: bool
     tun: bool
 
     @classmethod
     def read(cls) -> Kernel:
-        """What the kernel of this machine can do."""
+        """Read the features of this machine's kernel."""
         enabled = sysctl("net.mptcp.enabled")
         return cls(
             release=os.uname().release,
             controls=tuple((sysctl("net.ipv4.tcp_available_congestion_control") or "").split()),
             schedulers=tuple((sysctl("net.mptcp.available_schedulers") or "default").split()) if enabled else (),
-            # A new namespace has its own switch, which is on.
+            # `net.mptcp.enabled` is 1 in each new namespace.
             mptcp=enabled is not None,
             tun=Path("/dev/net/tun").exists(),
         )
 
     def check(self, flows: list[Mapping[str, Any]], *, tun: bool = True) -> None:
-        """Refuse what this kernel cannot do, before anything runs; `tun` if hosts need TUN interfaces.
+        """Check that this kernel can carry some flows.
+
+        Args:
+            flows: Flows of a scenario with every default.
+            tun: Whether hosts need TUN interfaces.
 
         Raises:
-            InputError: Naming the flow, what is missing and what would help.
+            InputError: If it cannot, with the flow, the missing feature and the remedy.
 
         """
         if tun and not self.tun:
-            raise InputError("there is no /dev/net/tun, by which hosts reach the emulated network; run: modprobe tun")
+            raise InputError("the emulated network needs /dev/net/tun, which is missing; run: modprobe tun")
         for flow in flows:
             problem = self._problem(flow)
             if problem:
@@ -77,7 +80,7 @@ class Kernel:
         return [flow for flow in flows if self._problem(flow) is None]
 
     def loaded_for(self, flows: list[Mapping[str, Any]]) -> list[str]:
-        """The controls of these flows that are loaded for whoever has need of them, if they can be."""
+        """The controls of these flows that a testbed can load."""
         wanted = dict.fromkeys(str(flow["congestion"]) for flow in flows if flow.get("congestion"))
         return [name for name in wanted if self._can_load(name)]
 
@@ -119,7 +122,7 @@ class Kernel:
 
 
 def differences(flows: list[Mapping[str, Any]]) -> list[str]:
-    """Where the kernel does something else than these flows say, a sentence each."""
+    """Differences between the kernel and the settings of these flows, one sentence each."""
     return list(dict.fromkeys(sentence for flow in flows for sentence in _differences(flow)))
 
 
@@ -127,22 +130,22 @@ def _differences(flow: Mapping[str, Any]) -> Iterator[str]:
     if flow["protocol"] == "udp":
         return
     if flow["recovery"] == "sack":
-        yield "In recovery the kernel reduces the window in proportion to what is delivered (PRR), not at once."
+        yield "In recovery the kernel reduces the window in proportion to delivered data (PRR), not at once."
     if flow.get("ssthresh_floor", 2) != 2 and flow["congestion"] in {"reno", "cubic"}:  # noqa: PLR2004
-        yield "A loss leaves two packets at least with the kernel's reno and cubic."
+        yield "After a loss, the window of the kernel's reno and cubic is at least two packets."
     if flow["delayed_ack"] not in {"40 ms", False}:
-        yield "The kernel chooses the delay of acknowledgements itself, from 40 ms on."
+        yield "The kernel chooses the delay of acknowledgements itself; the minimum is 40 ms."
     if flow["rto_initial"] != "1 s":
         yield "The kernel's first retransmission timeout is 1 s."
     if flow.get("keepalive") or flow.get("user_timeout"):
-        yield "Connections on the kernel have no keep-alives, and its own time after which they give up."
+        yield "Connections on the kernel have no keep-alives, and they time out after the kernel's own limit."
     if flow["congestion"] == "bbr":
         yield "The kernel's bbr may be another version of BBR than the simulator's."
     if "through" in flow:
         control = sysctl("net.ipv4.tcp_congestion_control")
         yield (
-            f"What a proxy sends, either way, has the machine's own congestion control ({control}) and the other "
-            "settings of the flow; it holds up to 128 KiB of what it has not handed on."
+            f"A proxy's connections use the machine's own congestion control ({control}) and the other settings of "
+            "the flow; the proxy buffers up to 128 KiB in each direction."
         )
     if flow["protocol"] == "mptcp":
         yield from _multipath_differences(flow)
@@ -150,15 +153,15 @@ def _differences(flow: Mapping[str, Any]) -> Iterator[str]:
 
 def _multipath_differences(flow: Mapping[str, Any]) -> Iterator[str]:
     if flow.get("slow_start") == "coupled":
-        yield "In the kernel lia couples slow start only if it was loaded so: anabranch cc load --coupled-start lia."
+        yield "In the kernel lia couples slow start only if it was loaded with: anabranch cc load --coupled-start lia."
     if flow["scheduler"] != "linux-ahead":
         yield (
-            "The kernel's default scheduler gives data to subflows before their windows admit it, to the one that "
-            'would be through first by its pacing rate; so does scheduler = "linux-ahead" in the simulator.'
+            "The kernel's default scheduler assigns data to subflows before their windows allow it; it chooses the one "
+            'that would finish first at its pacing rate. The simulator does so with scheduler = "linux-ahead".'
         )
     if flow["congestion"] in COUPLED and not flow["whole_packets"]:
         yield (
-            "In the kernel windows count whole packets and a loss leaves two at least; the simulator does so with "
+            "In the kernel windows are whole packets, at least two after a loss; the simulator does so with "
             "whole_packets = true."
         )
     if flow["opportunistic_retransmission"] or flow["penalisation"]:
@@ -166,7 +169,7 @@ def _multipath_differences(flow: Mapping[str, Any]) -> Iterator[str]:
 
 
 def sysctl(name: str) -> str | None:
-    """A kernel parameter of the calling thread's namespace; `None` if the kernel has none of that name."""
+    """A kernel parameter of the calling thread's namespace; `None` if the kernel does not have it."""
     try:
         return (_SYSCTL / name.replace(".", "/")).read_text(encoding="ascii").strip()
     except OSError:

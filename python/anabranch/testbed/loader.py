@@ -1,6 +1,6 @@
-"""Coupled congestion controls for the kernel: the program `anabranch-cc`, which loads them as BPF.
+"""Calls the program `anabranch-cc`, which loads coupled congestion controls into the kernel as BPF.
 
-It is a program of its own, so that servers can have it without Python, and so that this package needs no libelf.
+The program is separate: servers can use it without Python, and this package does not need libelf.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ LOADER = Program(
     name="anabranch-cc",
     override="ANABRANCH_CC",
     task="loads congestion controls",
-    elsewhere="congestion controls are loaded into Linux",
+    elsewhere="congestion controls can be loaded on Linux only",
     folder="cc",
     needs=" (needs libelf-dev, zlib1g-dev and pkg-config)",
 )
 
 
 def kernel_name(control: str) -> str:
-    """What a control of a scenario is called in the kernel, where names of controls in BPF have no hyphens."""
+    """The kernel's name of a scenario's control; names in BPF have no hyphens."""
     return control.replace("-", "_")
 
 
 @cache
 def loadable() -> tuple[str, ...]:
-    """The controls that could be loaded, as scenarios call them; none if the program is not installed."""
+    """The controls that the program can load, by their names in scenarios; empty if it is not installed."""
     if LOADER.find() is None:
         return ()
     try:
@@ -40,30 +40,30 @@ def loadable() -> tuple[str, ...]:
 
 
 def loaded() -> dict[str, int]:
-    """The controls that are loaded, and the kernel's numbers of their operations, which change with an exchange.
+    """The loaded controls and the kernel's numbers of their operations; an exchange of the operations changes them.
 
     Raises:
-        RunFailed: If the system does not tell.
+        RunFailed: If the program cannot list them.
 
     """
     return {control["name"]: control["number"] for control in _list()["loaded"] or ()}
 
 
 def load(control: str) -> None:
-    """Load a control, which stays until it is unloaded or the machine goes down.
+    """Load a control; it stays until it is unloaded or the machine shuts down.
 
     Raises:
-        RunFailed: If this machine lacks something, or the kernel refuses.
+        RunFailed: If this machine lacks a requirement or the kernel refuses.
 
     """
     _ask("load", control)
 
 
 def unload(control: str) -> None:
-    """Unload a control. Connections that have it keep it.
+    """Unload a control; existing connections keep it.
 
     Raises:
-        RunFailed: If it is not loaded or new connections get it, or the system refuses.
+        RunFailed: If it is not loaded, is the default of new connections, or the system refuses.
 
     """
     _ask("unload", control)

@@ -1,4 +1,4 @@
-"""Network namespaces by name: making them, working in them, and removing them with all that runs there."""
+"""Makes network namespaces, runs functions in them, and removes them with their processes."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FOLDER = Path("/run/netns")
-"""Where `ip netns` keeps them, too."""
+"""Folder of the namespaces' files, the same as of `ip netns`."""
 
 _CLONE_NEWNET = 0x40000000
-_PATIENCE_S = 2.0
-"""How long processes may take to end before they are killed."""
+_END_TIMEOUT_S = 2.0
+"""Time for processes to end before they are killed."""
 
 _T = TypeVar("_T")
 
 
 def create(name: str) -> Path:
-    """Make a namespace; the file that keeps it.
+    """Make a namespace and return the path of its file.
 
     Raises:
-        OSError: Without the right to do so.
+        OSError: If the process lacks the privilege.
 
     """
     from pyroute2 import netns
@@ -46,7 +46,7 @@ def names() -> list[str]:
 
 
 def remove(name: str) -> None:
-    """Remove a namespace, and end the processes in it."""
+    """Remove a namespace and end its processes."""
     from pyroute2 import netns
 
     _end_processes(FOLDER / name)
@@ -55,10 +55,10 @@ def remove(name: str) -> None:
 
 
 def enter(name: str) -> None:
-    """Put the calling thread into a namespace, for good.
+    """Move the calling thread into a namespace.
 
     Raises:
-        OSError: Without the right to do so.
+        OSError: If the process lacks the privilege.
 
     """
     handle = os.open(FOLDER / name, os.O_RDONLY | os.O_CLOEXEC)
@@ -72,7 +72,7 @@ def enter(name: str) -> None:
 
 
 def within(name: str, work: Callable[[], _T]) -> _T:
-    """Do something in a thread of its own that is in a namespace."""
+    """Call a function in a separate thread in a namespace, and return its result or raise its exception."""
     done: list[_T] = []
     failed: list[BaseException] = []
 
@@ -92,7 +92,7 @@ def within(name: str, work: Callable[[], _T]) -> _T:
 
 
 def processes(keeper: Path) -> list[int]:
-    """The processes in a namespace, but for this one."""
+    """The processes in a namespace, without this one."""
     try:
         wanted = keeper.stat()
     except OSError:
@@ -114,6 +114,6 @@ def _end_processes(keeper: Path) -> None:
         for process in running:
             with suppress(OSError):
                 os.kill(process, number)
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _END_TIMEOUT_S
         while running and processes(keeper) and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -1,7 +1,7 @@
-"""A scenario's network of the kernel's own parts (`--links netem`): a namespace a router, veth pairs, tbf and netem.
+"""A scenario's network of the kernel's links (`--links netem`): one namespace per router, veth pairs, tbf and netem.
 
-At each end of a link stands netem (delay and loss) before tbf (rate) before the queue. What these cannot do as the
-simulator does it is refused, rather than done in another way.
+Packets pass netem (delay and loss), then tbf (rate), then the queue at each end of a link. Settings that these cannot
+apply as the simulator does are errors.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from pyroute2 import IPRoute
 
 _ETHERNET = 14
-"""Bytes of a frame that veth counts and a scenario's links do not."""
+"""Bytes of the Ethernet header, which tbf counts on veth and a scenario's links do not."""
 
 _IN_FLIGHT = 100_000
-"""Packets that wait for their delay: more than any link of a testbed holds."""
+"""Limit of netem in packets: more than the links of a testbed hold."""
 
 _SIOCETHTOOL = 0x8946
 _OFF = (0x15, 0x17, 0x1F, 0x24, 0x2C)
-"""Receive and transmit checksums, TSO, GSO and GRO (`ETHTOOL_SRXCSUM` and so on): packets shall be those of a wire."""
+"""Receive and transmit checksums, TSO, GSO and GRO (`ETHTOOL_SRXCSUM` and so on), which must be off."""
 
 _FORWARDING = {
     "net.ipv4.ip_forward": "1",
     "net.ipv4.conf.all.rp_filter": "0",
     "net.ipv4.conf.default.rp_filter": "0",
-    # Whoever asks for an address that lies behind a router is told the router's.
+    # A router answers ARP requests for the addresses behind it.
     "net.ipv4.conf.all.proxy_arp": "1",
     "net.ipv4.conf.default.proxy_arp": "1",
 }
@@ -48,7 +48,7 @@ _BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2*
 
 
 class Wires:
-    """The links and routers of a layout, made of the kernel's parts, for namespaces of hosts that are there."""
+    """The links and routers of a layout, made of veth, tbf and netem between existing namespaces of hosts."""
 
     def __init__(self, layout: Mapping[str, Any], hosts: Mapping[str, str], testbed: str) -> None:
         self._layout = layout
@@ -63,11 +63,11 @@ class Wires:
         }
 
     def lay(self) -> None:
-        """Make the links, with their rates, delays and losses; routers forward.
+        """Make the links with their rates, delays and losses, and switch forwarding on at routers.
 
         Raises:
-            InputError: If this kernel lacks a part.
-            RunFailed: If it refuses something else.
+            InputError: If this kernel lacks a queueing discipline.
+            RunFailed: If the kernel refuses another step.
 
         """
         for router in self.routers.values():
@@ -84,19 +84,19 @@ class Wires:
 
 
 def check(scenario: Mapping[str, Any]) -> None:
-    """Refuse what netem and tbf do not do as the simulator does.
+    """Check that netem and tbf can emulate a scenario as the simulator does.
 
     Raises:
-        InputError: Naming the link and what would help.
+        InputError: If they cannot, with the link and the remedy.
 
     """
     for problem in _problems(scenario):
-        raise InputError(f"{problem}; use --links emulator, which does")
+        raise InputError(f"{problem}; use --links emulator")
 
 
 def _problems(scenario: Mapping[str, Any]) -> Iterator[str]:
     if scenario["ip"] != "v4":
-        yield "links of netem carry IPv4 alone"
+        yield "links of netem carry IPv4 only"
     for link in scenario["link"]:
         for model in (link, {**link, **link.get("reverse", {})}):
             for problem in _misfits(model):
@@ -105,26 +105,26 @@ def _problems(scenario: Mapping[str, Any]) -> Iterator[str]:
     ends = {link["name"]: link["between"] for link in scenario["link"]}
     for event in scenario.get("event", ()):
         if set(event["set"]) != {"state"} or event["direction"] != "both":
-            yield f"the event at {event['at']}: links of netem go down and up, both ways, and change in nothing else"
+            yield f"the event at {event['at']}: events at links of netem can only set the state, in both directions"
         elif not hosts & set(ends[event["link"]]):
-            yield f"the event at {event['at']}: only links of hosts go down and come up"
+            yield f"the event at {event['at']}: only links at hosts can change their state"
 
 
 def _misfits(model: Mapping[str, Any]) -> Iterator[str]:
-    """What a direction of a link asks for that netem and tbf have not."""
+    """Settings of one direction of a link that netem and tbf do not have."""
     found = {
-        "netem has no rate that follows a trace": not isinstance(model["rate"], str),
+        "netem cannot follow a trace of rates": not isinstance(model["rate"], str),
         f"netem has no queue {model['queue']['kind']}": model["queue"]["kind"] != "fifo",
         "the jitter of netem reorders packets": _number(model["jitter"], _SECONDS) > 0,
-        "netem reorders by overtaking, not by holding back": "reorder" in model,
-        f"netem has no loss model {model['loss']['model']} like it": model["loss"]["model"] not in _LOSSES,
-        "a link of netem begins by being up": model["state"] != "up",
+        "netem reorders in another way than the simulator": "reorder" in model,
+        f"netem has no loss model {model['loss']['model']}": model["loss"]["model"] not in _LOSSES,
+        "links of netem start in state up": model["state"] != "up",
     }
     yield from (problem for problem, there in found.items() if there)
 
 
 def _number(text: str, units: Mapping[str, float]) -> float:
-    """A quantity of a scenario with every default spelt out, whose units are these."""
+    """Convert a quantity of a canonical scenario to the base unit."""
     value, unit = text.split()
     return float(value) * units[unit]
 
@@ -142,7 +142,7 @@ def _set(name: str, value: str) -> None:
 
 
 def _pair(device: str, peer: str, other: str, models: list[Mapping[str, Any]]) -> None:
-    """Make the two ends of a link, this one and that in the namespace `peer`."""
+    """Make the two ends of a link: one in this namespace, the other in the namespace `peer`."""
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkError
 
@@ -160,7 +160,7 @@ def _pair(device: str, peer: str, other: str, models: list[Mapping[str, Any]]) -
 
 
 def _shape(device: str, model: Mapping[str, Any]) -> None:
-    """Give what leaves from a device the delay, loss, rate and queue of its direction."""
+    """Set delay, loss, rate and queue of a device's outgoing direction."""
     from pyroute2 import IPRoute
 
     _without_offloads(device)
@@ -172,7 +172,7 @@ def _shape(device: str, model: Mapping[str, Any]) -> None:
             impairment = {"delay": round(delay * 1e6), "loss": loss * 100, "limit": _IN_FLIGHT}
             _discipline(routes, "netem", index, handle=0x10000, **parent, **impairment)
             parent = {"parent": 0x10001}
-        # Frames of veth are longer than the packets of a scenario's link, or shorter than what those are framed in.
+        # tbf counts an Ethernet header per packet, a scenario's link its overhead: scale the rate.
         framed = (model["mtu"] + _ETHERNET) / (model["mtu"] + model["overhead"])
         rate = round(_number(model["rate"], _RATES) * framed / 8)
         burst = 2 * (model["mtu"] + _ETHERNET)
@@ -192,7 +192,7 @@ def _discipline(routes: IPRoute, kind: str, index: int, **settings: Any) -> None
     except NetlinkError as error:
         raise InputError(
             f"this kernel has no {kind} ({error.args[-1]}); load it: modprobe sch_{kind.removeprefix('p')}, "
-            f"or use --links emulator, which needs no part of the kernel's"
+            f"or use --links emulator, which needs no module"
         ) from None
 
 
@@ -203,9 +203,9 @@ def _routes(router: Mapping[str, Any]) -> None:
         devices = {}
         for interface in router["interfaces"]:
             index = devices[interface["index"]] = routes.link_lookup(ifname=interface["device"])[0]
-            # It answers at once, and not within a second.
+            # Answer ARP requests at once instead of after up to a second.
             _set(f"net.ipv4.neigh.{interface['device']}.proxy_delay", "0")
-            # Nobody asks for it, but a question from nowhere is answered by hosts alone.
+            # Needed as the source of the router's ARP requests: other routers do not answer requests without one.
             high, low = divmod(interface["index"] + 1, 256)
             routes.addr("add", index=index, address=f"169.254.{high}.{low}", prefixlen=32)
             routes.link("set", index=index, state="up")
@@ -214,7 +214,7 @@ def _routes(router: Mapping[str, Any]) -> None:
 
 
 def _without_offloads(device: str) -> None:
-    """Have packets leave and come as on a wire."""
+    """Switch offloads off: packets then have the sizes of packets on a wire."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
         for command in _OFF:
             value = (ctypes.c_uint32 * 2)(command, 0)

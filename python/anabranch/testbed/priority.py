@@ -1,4 +1,4 @@
-"""Which programs come first on a busy machine."""
+"""Raises the priority of this process's session on a busy machine."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FIRST = -20
+_HIGHEST_NICE = -20
 
 
 @contextmanager
 def session_first() -> Iterator[None]:
-    """Have this process's session come before other sessions meanwhile, where the kernel allows it.
+    """Give this process's session the highest priority during the context, if the kernel allows it.
 
-    Linux shares its processors among sessions first (`CONFIG_SCHED_AUTOGROUP`, sched(7)) and looks at the priorities of
-    processes only within each: an emulator with the highest one waits for a compilation in another terminal otherwise.
-    Of several at a time in one session, the one that came first takes the session back.
+    Linux first divides processor time among sessions (`CONFIG_SCHED_AUTOGROUP`, sched(7)); the priority of a process
+    counts only within its session. Without this, an emulator with the highest priority would wait for a compilation in
+    another terminal. If a session has several such processes, the first of them restores the priority.
     """
     before = _nice()
-    if before is None or before == _FIRST or not _set(_FIRST):
+    if before is None or before == _HIGHEST_NICE or not _set(_HIGHEST_NICE):
         yield
         return
     try:
@@ -33,20 +33,20 @@ def session_first() -> Iterator[None]:
 
 
 def before() -> dict[str, int]:
-    """What `give_back` needs to know of this process's session, before that comes first."""
+    """The session and its priority, to call before `session_first`; an argument of `give_back`."""
     nice = _nice()
-    return {"session": os.getsid(0)} | ({} if nice is None or nice == _FIRST else {"nice": nice})
+    return {"session": os.getsid(0)} | ({} if nice is None or nice == _HIGHEST_NICE else {"nice": nice})
 
 
 def give_back(known: dict[str, Any]) -> None:
-    """Take back what a process has done that was killed while its session came first; `known` is what `before` said."""
+    """Restore the priority of a killed process's session; `known` is the result of `before` in that process."""
     session, nice = known.get("session"), known.get("nice")
     if not isinstance(session, int) or not isinstance(nice, int):
         return
-    # A process that has ended tells and takes nothing. A session that is as it was, or another one that has its number
-    # now, has nothing to give back.
+    # Reading or writing the priority of an ended process fails. The session needs no change if its priority is not the
+    # highest, for example if a new session has the same number.
     for member in map(int, _processes()):
-        if _session(member) == session and _nice(member) == _FIRST and _set(nice, member):
+        if _session(member) == session and _nice(member) == _HIGHEST_NICE and _set(nice, member):
             return
 
 
@@ -66,7 +66,7 @@ def _file(process: int | None) -> Path:
 
 
 def _nice(process: int | None = None) -> int | None:
-    """Priority of a process's session among sessions; nothing if the kernel has none, or does not use them."""
+    """Priority of a process's session; `None` if the kernel has no priorities of sessions or does not use them."""
     with suppress(OSError):
         found = re.search(r" nice (-?\d+)$", _file(process).read_text(encoding="ascii").strip())
         return int(found[1]) if found else None

@@ -1,4 +1,4 @@
-"""Proxies on hosts of a testbed, for flows whose connection ends there."""
+"""Runs proxies on hosts of a testbed, for flows through a proxy."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ PROXY = Program(
     name="anabranch-proxy",
     override="ANABRANCH_PROXY",
     task="relays connections",
-    elsewhere="the proxies are Linux's",
+    elsewhere="the proxies run on Linux only",
     folder="proxy",
 )
 
-_PATIENCE_S = 10.0
-"""How long a proxy may take to begin, on a busy machine, and to end."""
+_START_TIMEOUT_S = 10.0
+"""Time for a proxy to listen after its start on a busy machine, and to end."""
 
 _LISTENS = "0A"
-"""The state of a socket that listens, in `/proc/net/tcp` (`TCP_LISTEN`)."""
+"""State of a listening socket in `/proc/net/tcp` (`TCP_LISTEN`)."""
 
 
 @contextmanager
 def running(proxies: Sequence[Mapping[str, Any]], places: Mapping[str, str], folder: Path) -> Iterator[None]:
-    """Have these proxies of a layout run meanwhile.
+    """Run the proxies of a layout during the context.
 
     Args:
         proxies: The proxies.
-        places: The namespaces of hosts.
-        folder: Where their settings and what they say are kept meanwhile. Is made, and removed at the end.
+        places: Namespaces of the hosts, by host.
+        folder: Folder for their settings and logs; it is made, and removed at the end.
 
     Raises:
         InputError: If the program is not installed.
-        RunFailed: If one of them does not begin, or ends before its time.
+        RunFailed: If a proxy does not listen in time or ends early.
 
     """
     if not proxies:
@@ -68,10 +68,10 @@ def running(proxies: Sequence[Mapping[str, Any]], places: Mapping[str, str], fol
 
 
 def settings(proxies: Sequence[Mapping[str, Any]]) -> str:
-    """The file of a program that is these proxies.
+    """The settings file of a program that runs these proxies.
 
-    Each says in a header who its client is (the PROXY protocol): by that the receiving host tells a flow from the proxy
-    itself, which connects as well to see whether it is there.
+    Each proxy sends the client's address in a header (PROXY protocol). By this header, the receiving host distinguishes
+    connections of a flow from the proxy's own probes.
     """
     tables = (
         f'[[reverse]]\nname = "{proxy["listen"]}"\nlisten = ["{proxy["listen"]}"]\nto = ["{proxy["to"]}"]\n'
@@ -98,31 +98,31 @@ class _Running:
             )
 
     def wait_until_it_listens(self) -> None:
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._ports <= self._listening():
             self.check()
             if time.monotonic() > deadline:
-                raise RunFailed(f'the proxy on host "{self._host}" does not listen after {_PATIENCE_S:g} s')
+                raise RunFailed(f'the proxy on host "{self._host}" does not listen after {_START_TIMEOUT_S:g} s')
             time.sleep(0.01)
 
     def check(self) -> None:
-        """Raise RunFailed if it has ended, with what it said last."""
+        """Raise RunFailed with the last line of the log if the process has ended."""
         if self._process.poll() is not None:
-            said = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing"]
-            raise RunFailed(f'the proxy on host "{self._host}" has ended; it said: {said[-1]}')
+            log = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing"]
+            raise RunFailed(f'the proxy on host "{self._host}" has ended; the last line of its log: {log[-1]}')
 
     def stop(self) -> None:
-        # It has nothing to lose, and with SIGTERM it would wait for connections that nobody ends any more.
+        # With SIGTERM the proxy would wait for open connections, which do not end any more.
         self._process.kill()
-        self._process.wait(_PATIENCE_S)
+        self._process.wait(_START_TIMEOUT_S)
 
     def _listening(self) -> set[int]:
-        """The ports that listen in its namespace, once it is there."""
+        """The listening ports in the process's namespace; empty before the process has entered it."""
         found = set()
         process = Path(f"/proc/{self._process.pid}")
         for name in ("tcp", "tcp6"):
             try:
-                # Before it has entered its namespace it sees what listens on the machine itself.
+                # Before the process has entered its namespace, the file lists the machine's own sockets.
                 if (process / "ns" / "net").stat().st_ino != self._keeper.stat().st_ino:
                     break
                 lines = (process / "net" / name).read_text(encoding="ascii").splitlines()[1:]

@@ -1,4 +1,4 @@
-"""Testbeds without root: the command line begins again in a user namespace, where it may make networks of its own."""
+"""Testbeds without root: the command line restarts in a user namespace, where it may make network namespaces."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pathlib import Path
 
 from anabranch.errors import InputError
 
-_AGAIN = "ANABRANCH_WITHIN_USER_NAMESPACE"
+_RESTARTED = "ANABRANCH_WITHIN_USER_NAMESPACE"
 _USERS = Path("/proc/self/uid_map")
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--net", "--mount", "--propagation", "private")
 
 
-def help_yourself() -> None:
-    """Return at once to root. For anybody else, begin again in a user namespace, as `unshare -rnm` makes one.
+def restart_in_user_namespace() -> None:
+    """Restart the command line in a new user namespace, as of `unshare -rnm`; root needs none.
 
     Raises:
-        InputError: If this machine lets users make none.
+        InputError: If users may not make user namespaces on this machine.
 
     """
     if inside():
-        _own_run()
+        _mount_run()
         return
     if os.geteuid() == 0:
         return
@@ -37,27 +37,27 @@ def help_yourself() -> None:
     if tried.returncode != 0:
         reason = tried.stderr.strip().removeprefix("unshare: ") or "refused"
         raise InputError(
-            f"only root may make network namespaces here, because users may make no user namespaces ({reason}); "
+            f"only root may make network namespaces here, because users may not make user namespaces ({reason}); "
             f"run it as root, or see kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns"
         )
     sys.stdout.flush()
     again = [*_UNSHARE, sys.executable, "-m", "anabranch", *sys.argv[1:]]
-    os.execvpe(again[0], again, {**os.environ, _AGAIN: "1"})
+    os.execvpe(again[0], again, {**os.environ, _RESTARTED: "1"})
 
 
 def inside() -> bool:
-    """Whether this process has begun again in a user namespace, and is not the machine's root with its environment."""
-    return bool(os.environ.get(_AGAIN)) and os.geteuid() == 0 and not _is_all(_USERS.read_text(encoding="ascii"))
+    """Whether this process has restarted in a user namespace; false for the machine's root in any environment."""
+    return bool(os.environ.get(_RESTARTED)) and os.geteuid() == 0 and not _is_all(_USERS.read_text(encoding="ascii"))
 
 
 def _is_all(users: str) -> bool:
-    """Whether a map of user numbers is that of the machine's own namespace, which has all (user_namespaces(7))."""
+    """Whether a map of user numbers has all numbers, as in the machine's own namespace (user_namespaces(7))."""
     return users.split() == ["0", "0", str(2**32 - 1)]
 
 
-def _own_run() -> None:
-    """Give the process a /run of its own, where the names of its namespaces are kept."""
+def _mount_run() -> None:
+    """Mount a private /run for the names of the process's network namespaces."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(b"none", b"/run", b"tmpfs", 0, None) != 0:
         number = ctypes.get_errno()
-        raise InputError(f"this user namespace cannot have a /run of its own: {os.strerror(number)}; run it as root")
+        raise InputError(f"this user namespace cannot mount a private /run: {os.strerror(number)}; run it as root")

@@ -1,4 +1,4 @@
-"""From a scenario's flows to what each host's kernel is set to."""
+"""Computes the kernel settings of each host from a scenario's flows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from anabranch.testbed.kernel import SCHEDULERS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MOST_SUBFLOWS = 8
-"""The most that the kernel's path manager makes, besides the first."""
+MAX_SUBFLOWS = 8
+"""Maximum number of subflows that the kernel's path manager makes besides the first."""
 
 _QUIET = {
     "net.ipv4.conf.all.rp_filter": "0",
@@ -29,39 +29,39 @@ _QUIET_IPV6 = {
     "net.ipv6.conf.default.accept_ra": "0",
     "net.ipv6.conf.default.router_solicitations": "0",
 }
-_USUAL_BUFFER = 131_072
-"""What the kernel's buffers begin with, bytes."""
+_INITIAL_BUFFER_BYTES = 131_072
+"""Initial size of the kernel's buffers."""
 _RECOVERIES = {"sack": ("0", "0"), "prr": ("0", "0"), "rack": ("1", "3")}
-"""`tcp_recovery` (RACK) and `tcp_early_retrans` (tail-loss probes) for a way of recovery."""
+"""`tcp_recovery` (RACK) and `tcp_early_retrans` (tail-loss probes), by the flow's `recovery`."""
 
 
 @dataclass
 class HostSettings:
-    """What a host's kernel is set to."""
+    """Kernel settings of a host."""
 
     sysctls: dict[str, str] = field(default_factory=dict)
     endpoints: dict[str, int] = field(default_factory=dict)
     """Flags of Multipath TCP's endpoints, by address."""
     manager: str = ""
-    """How connections that begin here come by further subflows: the path manager's name; empty if they do not."""
+    """The scenario's `paths` of connections from this host; empty if they open no further subflows."""
     ways: dict[str, int] = field(default_factory=dict)
-    """By which interface (its place at the host) packets without a source address leave for an address, if not by the
-    first that leads there."""
+    """By remote address, the index of the interface for packets without a source address; without an entry, the first
+    interface with a route."""
     main: dict[str, int] | None = None
-    """By which interface the main table leads to every address, whether or not that reaches it; `None` for the first
-    that does."""
+    """By remote address, the index of the interface in the scenario's main table, even if that does not reach it;
+    `None` if the scenario has no main table for the host."""
     policy_routing: bool = True
-    """Whether every address has a table of its own."""
+    """Whether each local address has its own routing table."""
     offload: bool = True
-    """Whether interfaces take several packets at once and cut them up."""
+    """Whether interfaces use segmentation offload."""
     metrics: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Settings of routes, by the host that they lead to."""
+    """Metrics of routes, by remote host."""
 
     def want(self, name: str, value: str, flow: str, *, host: str) -> None:
-        """Set a kernel parameter that is one for all flows of a host.
+        """Set a kernel parameter that all flows of a host share.
 
         Raises:
-            InputError: If another flow wants another value.
+            InputError: If another flow needs another value.
 
         """
         before = self.sysctls.setdefault(name, value)
@@ -72,10 +72,10 @@ class HostSettings:
             )
 
     def want_manager(self, name: str, flow: str, *, host: str) -> None:
-        """Choose how connections from this host come by further subflows.
+        """Set the scenario's `paths` of connections from this host.
 
         Raises:
-            InputError: If another flow wants that otherwise.
+            InputError: If another flow has other `paths`.
 
         """
         if self.manager not in {"", name}:
@@ -83,41 +83,41 @@ class HostSettings:
         self.manager = name
 
     def want_endpoint(self, address: str, flags: int, flow: str, *, host: str) -> None:
-        """Tell the path manager of an address.
+        """Add an endpoint to the path manager.
 
         Raises:
-            InputError: If another flow wants it used otherwise.
+            InputError: If another flow needs the endpoint with other flags.
 
         """
         if self.endpoints.setdefault(address, flags) != flags:
             raise _one_manager(flow, host)
 
     def want_way(self, address: str, interface: int, flow: str, *, host: str) -> None:
-        """Have packets to an address that have no source address yet leave by an interface.
+        """Set the interface for packets without a source address to an address.
 
         Raises:
-            InputError: If another flow wants another one.
+            InputError: If another flow or the scenario's main table needs another interface.
 
         """
         if self.main is not None and self.main[address] != interface:
             raise InputError(
-                f'flow "{flow}": the kernel makes disjoint pairs by the main table of host "{host}", which [[host]] '
-                f'has otherwise; set paths = "fullmesh", give the table these routes, or use --world sim'
+                f'flow "{flow}": the kernel makes disjoint pairs by the main table of host "{host}", but [[host]] '
+                f'sets other routes; set paths = "fullmesh", give the table these routes, or use --world sim'
             )
         if self.ways.setdefault(address, interface) != interface:
             raise _one_manager(flow, host)
 
     def want_room(self, name: str, size: int) -> None:
-        """Let the kernel's buffers of a kind grow to this many bytes of data, or more if another flow wants that."""
-        # The kernel counts its own overhead: twice the data.
+        """Raise the limit of a kind of kernel buffers to at least `size` bytes of data."""
+        # The kernel's limit includes its overhead: reserve twice the data.
         most = max(2 * size, int(self.sysctls.get(name, "0").split()[-1]))
-        self.sysctls[name] = f"4096 {min(_USUAL_BUFFER, most)} {most}"
+        self.sysctls[name] = f"4096 {min(_INITIAL_BUFFER_BYTES, most)} {most}"
 
     def want_metric(self, name: str, value: int, flow: str, *, there: str) -> None:
-        """Set what is one for all flows to another host.
+        """Set a metric that all flows to a remote host share.
 
         Raises:
-            InputError: If another flow wants another value.
+            InputError: If another flow needs another value.
 
         """
         before = self.metrics.setdefault(there, {}).setdefault(name, value)
@@ -133,10 +133,10 @@ _SIGNAL, _SUBFLOW, _BACKUP, _FULLMESH = 1, 2, 4, 8
 
 
 def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
-    """What each host of a layout is set to, by its name.
+    """Kernel settings of each host of a layout, by name.
 
     Raises:
-        InputError: If flows want what one kernel cannot do at the same time.
+        InputError: If flows need conflicting settings of a kernel.
 
     """
     found = _without_flows(layout)
@@ -148,10 +148,10 @@ def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
 def settings_without_conflicts(
     layout: Mapping[str, Any], flows: Sequence[Mapping[str, Any]]
 ) -> dict[str, HostSettings]:
-    """What each host of a layout is set to for these flows, less those that want what an earlier one has otherwise.
+    """Kernel settings of each host of a layout, by name, without the flows that conflict with earlier ones.
 
     Raises:
-        InputError: If the layout is not one of a network that only forwards.
+        InputError: If the network has a middlebox.
 
     """
     found = _without_flows(layout)
@@ -190,7 +190,7 @@ def _flow(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mappi
 
 
 def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]:
-    """By which interface of its host a main table leads to each address of the others."""
+    """By remote address, the index of the interface that the scenario's main table of a host uses."""
     own = next(host["interfaces"] for host in layout["hosts"] if host["name"] == table["name"])
     places = {interface["link"]: number for number, interface in enumerate(own)}
     routes = dict(table["routes"])
@@ -203,7 +203,7 @@ def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]
 
 
 def _connections(flow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The connections of a flow as flows of their own: one, or that to its proxy and the one behind it."""
+    """The connections of a flow as separate flows: one, or that to its proxy and the one behind the proxy."""
     if "through" not in flow:
         return [flow]
     return [{**flow, "to": flow["through"]}, {**flow, "from": flow["through"], "protocol": "tcp"}]
@@ -232,12 +232,12 @@ def _tcp(found: dict[str, HostSettings], flow: Mapping[str, Any]) -> None:
         if flow.get("mtu"):
             mtu = int(str(flow["mtu"]).split()[0])
             found[here].want_metric("mtu", mtu, flow["name"], there=there)
-        # With the flag every segment is acknowledged at once.
+        # With the metric, the kernel acknowledges each segment at once.
         found[here].want_metric("quickack", int(flow["delayed_ack"] is False), flow["name"], there=there)
 
 
 def _ways(flow: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Which host writes and which reads, for each way of a flow's data."""
+    """The sending and the receiving host, for each direction of a flow's data."""
     forward, reverse = (flow["from"], flow["to"]), (flow["to"], flow["from"])
     if flow["direction"] == "both" or flow["workload"]["kind"] == "request-response":
         return [forward, reverse]
@@ -262,8 +262,8 @@ def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapp
                 flags = use | _backup(flow, interface)
                 found[flow[end]].want_endpoint(interface["address"], flags, flow["name"], host=flow[end])
         return
-    # The kernel connects to each address that it is told of, from the address that the route to it has: with the i-th
-    # route to the i-th address that makes pairs. Endpoints here would connect to the first address as well.
+    # The kernel connects to each announced address from the source address of the route to it: the i-th route leads to
+    # the i-th address, which makes disjoint pairs. Endpoints at this host would also connect to the first address.
     for number, (local, remote) in enumerate(zip(here, there, strict=False)):
         flags = _SIGNAL | _backup(flow, local, remote)
         receiver.want_endpoint(remote["address"], flags, flow["name"], host=flow["to"])
@@ -272,9 +272,9 @@ def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapp
 
 def _interfaces(flow: Mapping[str, Any], layout: Mapping[str, Any], host: str) -> list[Mapping[str, Any]]:
     interfaces: list[Mapping[str, Any]] = next(h["interfaces"] for h in layout["hosts"] if h["name"] == host)
-    if len(interfaces) > MOST_SUBFLOWS:
+    if len(interfaces) > MAX_SUBFLOWS:
         raise InputError(
-            f'flow "{flow["name"]}": the kernel\'s path manager knows at most {MOST_SUBFLOWS} addresses of a host, '
+            f'flow "{flow["name"]}": the kernel\'s path manager knows at most {MAX_SUBFLOWS} addresses of a host, '
             f'and "{host}" has {len(interfaces)}'
         )
     return interfaces
@@ -292,13 +292,13 @@ def _one_manager(flow: str, host: str) -> InputError:
 
 
 def _bytes(text: str) -> int:
-    """A size of a scenario with every default spelt out, whose units are these."""
+    """Convert a size of a canonical scenario to bytes."""
     value, unit = text.split()
     units = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
     return round(float(value) * units[unit])
 
 
 def _milliseconds(text: str) -> int:
-    """A time of a scenario with every default spelt out, whose units are these."""
+    """Convert a time of a canonical scenario to milliseconds."""
     value, unit = text.split()
     return round(float(value) * {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}[unit])

@@ -1,4 +1,4 @@
-"""Which Multipath TCP connections of a host have a subflow at an address, by `sock_diag(7)`."""
+"""Finds the subflows of Multipath TCP connections at an address, by `sock_diag(7)`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONNECTED = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8
 """States of a connection that can still carry data: ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT."""
 
 _INFO = 1 << 1
-"""Extension of a request by which the state of a subflow comes too (`INET_DIAG_INFO`)."""
+"""Extension of a request that adds the state of a subflow to the answer (`INET_DIAG_INFO`)."""
 
 _ULP_MPTCP = 3
 """The attribute with the state of a subflow (`INET_ULP_INFO_MPTCP`)."""
@@ -28,7 +28,7 @@ _TOKEN_LOCAL = 2
 
 
 def is_missing(address: str) -> bool:
-    """Whether a connection of this namespace has no subflow at an address, and none has its only one there."""
+    """Whether a connection of this namespace lacks a subflow at an address, and none has its only subflow there."""
     wanted = ipaddress.ip_address(address)
     connections = by_token(socket.AF_INET6 if ":" in address else socket.AF_INET).values()
     return any(wanted not in used for used in connections) and all(used != {wanted} for used in connections)

@@ -1,4 +1,4 @@
-"""The kernel's world: a scenario measured on this machine's own TCP, Multipath TCP and UDP."""
+"""The kernel's world: measures a scenario on this machine's own TCP, Multipath TCP and UDP."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def check(request: Request) -> None:
-    """Refuse what this kernel cannot do, without running anything.
+    """Check that this kernel can run a scenario.
 
     Raises:
-        InputError: If the scenario is not valid or asks for what this kernel cannot do.
+        InputError: If the scenario is not valid or needs a feature that this kernel lacks.
 
     """
     Testbed(request, measures=True).check()
@@ -27,11 +27,11 @@ def measure(request: Request, progress: Callable[[float], None] | None = None) -
     """Run a scenario on this machine's kernel and return its result document.
 
     Raises:
-        InputError: If the scenario is not valid or asks for what this kernel cannot do.
-        RunFailed: If the system refuses something on the way.
+        InputError: If the scenario is not valid or needs a feature that this kernel lacks.
+        RunFailed: If the system refuses a step.
 
     """
     if request.check_wire:
-        raise InputError("a run on the kernel has no packets to check; leave --check-wire away")
+        raise InputError("a run on the kernel cannot check packets; omit --check-wire")
     with Testbed(request, measures=True) as bed:
         return bed.measure(progress)

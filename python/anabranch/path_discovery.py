@@ -1,6 +1,6 @@
-"""A short run of a scenario's network in which hardly anything is sent, nothing is lost and no link goes down.
+"""Discovers the paths that the protocols of a scenario open, and the links from a proxy to the receiving host.
 
-It shows which paths the protocols open, and which links lead from a proxy to the receiving host.
+The simulator runs the scenario's network for a short time with hardly any data, without loss and with all links up.
 """
 
 from __future__ import annotations
@@ -19,30 +19,42 @@ if TYPE_CHECKING:
     from anabranch.capacity import Path
 
 _SETTLING_S = 10.0
-"""For how long paths are waited for, besides the round trips: above a few initial timeouts of every protocol."""
+"""Duration of the run besides the round trips: longer than a few initial timeouts of every protocol."""
 _ROUND_TRIPS = 20
-_SLOWER = 100
-"""By how much the flows of the short run stay below the slowest link."""
-_LEAST_BPS = 100.0
+_RATE_DIVISOR = 100
+"""The flows of the run together send at the rate of the slowest link divided by this number."""
+_MIN_RATE_BPS = 100.0
 
 
-def run(spelt_out: Document, file: str) -> Document:
-    """The result of such a run; a flow through a proxy ends there.
+def discover(spelt_out: Document, file: str) -> Document:
+    """The result of such a run; a flow through a proxy ends at the proxy.
 
     Args:
         spelt_out: The scenario with every default.
-        file: What the scenario is called in messages.
+        file: Name of the scenario in messages.
+
+    Raises:
+        InputError: If the simulator refuses the scenario.
 
     """
-    return _simulated(_text(_calm(spelt_out)), file)
+    return _simulated(_text(_undisturbed(spelt_out)), file)
 
 
-def behind(spelt_out: Document, file: str) -> dict[str, Path]:
-    """By flow through a proxy, the links of the TCP connection behind it, in the direction of the data."""
+def links_behind_proxies(spelt_out: Document, file: str) -> dict[str, Path]:
+    """By flow through a proxy, the links of the TCP connection behind the proxy, in the direction of the data.
+
+    Args:
+        spelt_out: The scenario with every default.
+        file: Name of the scenario in messages.
+
+    Raises:
+        InputError: If the simulator refuses the scenario.
+
+    """
     flows = [_leg(flow) for flow in spelt_out["flow"] if "through" in flow]
     if not flows:
         return {}
-    document = _simulated(_text(_calm({**spelt_out, "flow": flows})), file)
+    document = _simulated(_text(_undisturbed({**spelt_out, "flow": flows})), file)
     return {
         flow["name"]: directions(flow, path, document)
         for flow in document["flows"]
@@ -66,21 +78,21 @@ def _text(scenario: Mapping[str, Any]) -> str:
     return "\n".join(setting(key, value) for key, value in scenario.items())
 
 
-def _calm(spelt_out: Document) -> Document:
+def _undisturbed(spelt_out: Document) -> Document:
     """A scenario of the same network and protocols in which all paths open undisturbed."""
     sides = [side for link in spelt_out["link"] for side in (link, link.get("reverse", {}))]
     delays = math.fsum(seconds(side["delay"]) for side in sides if isinstance(side.get("delay"), str))
     rates = [bits_per_second(side["rate"]) for side in sides if isinstance(side.get("rate"), str)]
-    rate = max(_LEAST_BPS, min(rates, default=1e6) / (_SLOWER * len(spelt_out["flow"])))
+    rate = max(_MIN_RATE_BPS, min(rates, default=1e6) / (_RATE_DIVISOR * len(spelt_out["flow"])))
     return {
         **{key: value for key, value in spelt_out.items() if key != "event"},
         "duration": f"{_SETTLING_S + _ROUND_TRIPS * delays} s",
         "warmup": "0 s",
-        "link": [_undisturbed(link) for link in spelt_out["link"]],
+        "link": [_undisturbed_link(link) for link in spelt_out["link"]],
         "flow": [
             {
                 **{key: value for key, value in flow.items() if key not in ("stop", "through")},
-                # Its paths end at its proxy. What is behind that one is no part of them, and is not looked at.
+                # The paths of a flow through a proxy end at the proxy.
                 "to": flow.get("through", flow["to"]),
                 "start": "0 s",
                 "workload": {"kind": "rate", "rate": f"{rate} bit/s"},
@@ -90,10 +102,10 @@ def _calm(spelt_out: Document) -> Document:
     }
 
 
-def _undisturbed(link: Mapping[str, Any]) -> dict[str, Any]:
+def _undisturbed_link(link: Mapping[str, Any]) -> dict[str, Any]:
     """A link, or one direction of it, that is up and loses nothing."""
     kept = {key: value for key, value in link.items() if key != "loss"}
     kept["state"] = "up"
     if "reverse" in link:
-        kept["reverse"] = _undisturbed(link["reverse"])
+        kept["reverse"] = _undisturbed_link(link["reverse"])
     return kept

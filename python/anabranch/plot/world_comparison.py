@@ -1,4 +1,4 @@
-"""Figures of a study in several worlds, drawn over each other, with what was published."""
+"""Draws a figure of a study with the results of several worlds and the published values in each panel."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _WORLDS: tuple[dict[str, Any], ...] = (
     {"linestyle": "-", "marker": "o", "markersize": 3.4},
     {"linestyle": (0, (3, 1.5)), "marker": "x", "markersize": 4.6},
 )
-"""How the first and the second world are drawn; colours are those of the flows."""
-_LATE = 0.35  # how much of its colour a marker keeps whose machine did not keep up
+"""Styles of the first and the second world; colours are those of the series."""
+_LATE_ALPHA = 0.35
+"""Opacity of markers with a run on a machine that did not keep up with its network."""
 _KINDS = ("lines", "bar")
 
 
@@ -43,7 +44,7 @@ def draw(figure: Figure, beside: Beside) -> Canvas | None:
         for index, view in enumerate(views):
             _paint(axes, view, panel, index)
         for index, name in enumerate(names):
-            # What was published is the same in every world, but a world may lack the point.
+            # Published values are equal in all worlds, but a world may lack the point.
             for view in views:
                 marks.published(axes, marks.samples(view, panel, name), look(index)[0], "o")
         marks.references(axes, views[0], panel)
@@ -57,7 +58,7 @@ def _paint(axes: Axes, view: marks.View, panel: Sequence[Point], world: int) -> 
         found = marks.samples(view, panel, name)
         kept = [s for s in found if not s.late]
         line = _WORLDS[world]["linestyle"] if view.figure.kind == "lines" else "none"
-        for samples, options in ((kept, {"linestyle": line}), ([s for s in found if s.late], {"alpha": _LATE})):
+        for samples, options in ((kept, {"linestyle": line}), ([s for s in found if s.late], {"alpha": _LATE_ALPHA})):
             if samples:
                 axes.errorbar(
                     [s.x for s in samples], [s.ours.centre for s in samples], yerr=marks.errors(samples),
@@ -67,7 +68,7 @@ def _paint(axes: Axes, view: marks.View, panel: Sequence[Point], world: int) -> 
 
 
 def _handles(figure: Figure, beside: Beside, views: Sequence[marks.View], points: Sequence[Point]) -> list[Artist]:
-    """Entries of the legend: a colour for each series, a marker for each world, and what was published."""
+    """Entries of the legend: a colour for each series, a marker for each world, and the published values."""
     handles: list[Artist] = []
     for index, name in enumerate(views[0].names):
         label = panels.series_label(figure, views[0].analysis, name, points)
@@ -78,7 +79,12 @@ def _handles(figure: Figure, beside: Beside, views: Sequence[marks.View], points
     if any(beside.analyses[world].late(point) for world in beside.analyses for point in points):
         handles.append(
             Line2D(
-                [], [], color=grey, alpha=_LATE, label="machine did not keep up", **{**_WORLDS[1], "linestyle": "none"}
+                [],
+                [],
+                color=grey,
+                alpha=_LATE_ALPHA,
+                label="machine did not keep up",
+                **{**_WORLDS[1], "linestyle": "none"},
             )
         )
     if marks.shows_published(views[0]) and any(views[0].analysis.published_at(p) for p in points):
