@@ -185,13 +185,13 @@ pub trait CongestionControl: Debug + Send {
     /// The path's packet size changed. Windows keep their number of bytes, but at least one packet; values in
     /// packets are converted.
     fn set_mss(&mut self, path: PathId, mss: u32);
-    /// Data was acknowledged.
+    /// Data was acknowledged. The window of an unusable path, or of one in recovery, does not grow.
     fn on_ack(&mut self, ack: &Ack);
     /// Data was lost.
     fn on_loss(&mut self, loss: &Loss);
     /// Everything outstanding at the time of the loss is acknowledged: recovery ends.
     fn on_recovered(&mut self, now: Time, path: PathId);
-    /// The retransmission timer ran out.
+    /// The retransmission timer ran out: the window becomes one packet (RFC 5681 §3.1, RFC 9260 §7.2.3).
     fn on_timeout(&mut self, timeout: &Timeout);
     /// The path was idle for longer than its retransmission timeout: the window is no longer validated, and
     /// shrinks according to the path's [`Rules`].
