@@ -10,7 +10,7 @@ import pytest
 from anabranch.fairness import fair
 from anabranch.metrics import METRICS, FairnessMetric, read_all, subjects
 from anabranch.scenario import Scenario
-from anabranch.simulator import Document, Request, simulate, validate
+from anabranch.simulator import Document, Request, entries, simulate, validate
 from anabranch.study.definition import Study, load
 from anabranch.study.engine import request_of
 from anabranch.study.library import shipped
@@ -125,6 +125,12 @@ def test_figures_and_labels_name_existing_subjects(study: Study) -> None:
         over = study.experiments[figure.experiment].over
         for parameter in (figure.x, figure.rows, figure.columns, *figure.where):
             assert not parameter or parameter in over, (figure.name, parameter)
+
+
+@pytest.mark.parametrize(("parameter", "kind"), [("scheduler", "schedulers"), ("control", "congestion")])
+def test_matrix_varies_over_all_entries(parameter: str, kind: str) -> None:
+    values = load(shipped()["matrix"]).parameters[parameter].values
+    assert sorted(map(str, values)) == sorted(name for name, _ in entries(kind))
 
 
 def test_every_published_value_has_its_point() -> None:
