@@ -1,13 +1,13 @@
-"""The schema of study.toml and the reader of study.toml have the same keys."""
+"""The schemas of scenarios and studies: shipped files fit them, mistakes do not, and the reader has the same keys."""
 
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import jsonschema
 import pytest
 
 import small_study
@@ -17,52 +17,19 @@ from anabranch.study.library import shipped
 from anabranch.study.schema import schema
 from command import anabranch
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 ROOT = Path(__file__).parent.parent
-TYPES: dict[str, Any] = {
-    "string": str, "number": (int, float), "integer": int, "boolean": bool, "object": dict, "array": list,
-}  # fmt: skip
 
 
-def faults(value: Any, wanted: Any, place: str = "") -> Iterator[str]:
-    """Errors in a value, by the keywords of JSON schema that the study schema uses."""
-    names = wanted.get("type", [])
-    names = [names] if isinstance(names, str) else names
-    if names and not any(isinstance(value, TYPES[n]) and (n == "boolean") >= isinstance(value, bool) for n in names):
-        yield f"{place}: {value!r} is no {names}"
-    if "enum" in wanted and value not in wanted["enum"]:
-        yield f"{place}: {value!r}"
-    if "anyOf" in wanted and all(list(faults(value, w)) for w in wanted["anyOf"]):
-        yield f"{place}: {value!r}"
-    if "pattern" in wanted and not re.search(wanted["pattern"], value):
-        yield f"{place}: {value!r}"
-    yield from within(value, wanted, place)
-
-
-def within(value: Any, wanted: Any, place: str) -> Iterator[str]:
-    """The errors in the members of a list or a table."""
-    if isinstance(value, list):
-        if not wanted.get("minItems", 0) <= len(value) <= wanted.get("maxItems", len(value)):
-            yield f"{place}: {len(value)} items"
-        for i, item in enumerate(value):
-            yield from faults(item, wanted.get("items", {}), f"{place}.{i}")
-    if isinstance(value, dict):
-        yield from (f"{place}: lacks {key}" for key in wanted.get("required", []) if key not in value)
-        more = wanted.get("additionalProperties", {})
-        for key, inner in value.items():
-            known = wanted.get("properties", {}).get(key, more)
-            if known is False:
-                yield f"{place}: {key} is not known"
-            else:
-                yield from faults(inner, known, f"{place}.{key}")
+def errors(value: Any, wanted: Any) -> list[str]:
+    """The errors of a value by a JSON schema, which has to be one itself."""
+    jsonschema.Draft202012Validator.check_schema(wanted)
+    return [error.message for error in jsonschema.Draft202012Validator(wanted).iter_errors(value)]
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_every_study_fits_the_schema(name: str) -> None:
     content = tomllib.loads((shipped()[name] / "study.toml").read_text(encoding="utf-8"))
-    assert list(faults(content, schema())) == []
+    assert errors(content, schema()) == []
 
 
 @pytest.mark.parametrize(
@@ -71,9 +38,18 @@ def test_every_study_fits_the_schema(name: str) -> None:
      ("values = [10, 20]", "values = []"), ('name = "goodput"', 'name = "good put"')],
 )  # fmt: skip
 def test_mistakes_do_not_fit_the_schema(right: str, wrong: str) -> None:
-    assert list(faults(tomllib.loads(small_study.STUDY), schema())) == []
+    assert errors(tomllib.loads(small_study.STUDY), schema()) == []
     assert right in small_study.STUDY
-    assert list(faults(tomllib.loads(small_study.STUDY.replace(right, wrong, 1)), schema()))
+    assert errors(tomllib.loads(small_study.STUDY.replace(right, wrong, 1)), schema())
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.toml")), ids=lambda file: file.name)
+def test_every_example_fits_the_scenario_schema(file: Path) -> None:
+    wanted = json.loads((ROOT / "docs/reference/scenario.schema.json").read_text(encoding="utf-8"))
+    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    assert errors(content, wanted) == []
+    content["link"][0]["delay"] = "10"
+    assert len(errors(content, wanted)) == 1
 
 
 def test_reader_and_schema_have_the_same_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,16 @@
 //! A JSON schema for editors, generated from the table of keys.
 //!
 //! It contains the type and meaning of each key. Rules about the scenario as a whole (a link that does not
-//! exist, an unreachable host) are left to the parser. Keys that may have defaults are not required here.
+//! exist, an unreachable host) are left to the parser. Keys that may have defaults are not required here. Tables
+//! that occur in several places are defined once, in `$defs`.
 
-use super::choices::{self, PROTOCOLS};
-use super::describe;
-use super::keys::{Default, Key, Kinds, Section, Shape};
-use super::quantity::{Family, PACKETS, RATE, SIZE, TIME};
-use super::table::{FLOW, ROOT};
+mod shared;
+
+use crate::choices::{self, PROTOCOLS};
+use crate::describe;
+use crate::keys::{Default, Key, Kinds, Section, Shape};
+use crate::quantity::{Family, PACKETS, RATE, SIZE, TIME};
+use crate::table::{FLOW, ROOT};
 use serde_json::{Map, Value, json};
 
 /// The JSON schema (draft 2020-12) of scenario files.
@@ -17,7 +20,7 @@ pub fn schema() -> Value {
     schema.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
     schema.insert("title".into(), "Anabranch scenario".into());
     schema.extend(root);
-    schema.into()
+    shared::define(schema.into())
 }
 
 fn section(section: &'static Section, tag: Option<(&'static Kinds, &'static str)>) -> Value {
@@ -148,7 +151,7 @@ fn quantity(families: &[&Family]) -> Value {
 
 /// Without a tag, the kind is inherited: then the keys of any kind are allowed.
 fn tagged(kinds: &'static Kinds) -> Value {
-    let each = |kind: &'static super::keys::Kind| section(&kind.section, Some((kinds, kind.name)));
+    let each = |kind: &'static crate::keys::Kind| section(&kind.section, Some((kinds, kind.name)));
     json!({ "anyOf": kinds.all.iter().map(each).collect::<Vec<_>>() })
 }
 
