@@ -5,7 +5,6 @@ mod connection;
 mod data;
 mod driving;
 mod fallback;
-mod held;
 #[cfg(test)]
 mod hostile_tests;
 mod input;
@@ -18,6 +17,7 @@ mod middlebox_tests;
 mod opening;
 mod opportunistic;
 mod options;
+mod out_of_order;
 mod output;
 mod paths;
 #[cfg(test)]
