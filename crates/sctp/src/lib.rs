@@ -1,5 +1,49 @@
 //! SCTP (RFC 9260) and, with switches, CMT-SCTP: one association as a value.
 //!
+//! For authors of a stack or a simulator. Read [`Association`] first, then [`Config`], then [`Listener`], which answers
+//! packets of no association. An association is an [`Endpoint`](anabranch_endpoint::Endpoint), whose page states the order
+//! of calls.
+//!
+//! Two messages over a wire with a delay of ten milliseconds:
+//!
+//! ```
+//! use anabranch_base::time::{Duration, Time};
+//! use anabranch_endpoint::drive::Collected;
+//! use anabranch_endpoint::{Address, Endpoint, Ends, Event, Secrets, Write};
+//! use anabranch_multipath::{congestion, scheduler};
+//! use anabranch_sctp::{Association, Config};
+//! use anabranch_wire::Pattern;
+//!
+//! let congestion = congestion::Choice::find("reno").expect("it is in the table");
+//! let config = Config::new(congestion, scheduler::find("round-robin").expect("it is in the table"));
+//! let client = Ends::connecting(([10, 0, 0, 1], 40_000).into(), 1500, ([10, 0, 0, 2], 9899).into());
+//! let server = Ends::listening(vec![Address::new([10, 0, 0, 2].into(), 1500)], 9899);
+//! let mut ends = [
+//!     Association::connecting(config.clone(), &client, Secrets::new([1; 32]))?,
+//!     Association::listening(config, &server, Secrets::new([2; 32]))?,
+//! ];
+//! let mut now = Time::ZERO;
+//! ends[0].connect(now);
+//!
+//! let mut messages = Vec::new();
+//! while messages.len() < 2 {
+//!     let outputs = ends.each_mut().map(|end| Collected::from(end, now));
+//!     if outputs[0].events.contains(&Event::Connected) {
+//!         ends[0].write(now, Write::bytes(9000));
+//!         ends[0].write(now, Write::bytes(80));
+//!     }
+//!     now += Duration::from_millis(10);
+//!     for (end, output) in ends.iter_mut().zip(outputs.into_iter().rev()) {
+//!         output.packets.into_iter().for_each(|packet| end.handle_packet(now, packet, &Pattern));
+//!         end.handle_timeout(now);
+//!     }
+//!     messages.extend(ends[1].read(now, u64::MAX));
+//! }
+//! // SCTP keeps the boundaries of messages; the first one took several packets.
+//! assert_eq!(messages.iter().map(|message| message.len).collect::<Vec<_>>(), [9000, 80]);
+//! # Ok::<(), anabranch_sctp::ConfigError>(())
+//! ```
+//!
 //! # Structure
 //! [`Association`] holds a state, and the data shared by all states: the settings, the paths, and the queues
 //! of packets and events. Once established, it has a sending half (messages, the scoreboard of chunks, SACKs,
