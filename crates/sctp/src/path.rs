@@ -2,10 +2,10 @@
 //! flight.
 
 use super::counters::Blocking;
-use super::ghosts::Ghosts;
 use super::load::Load;
 use super::pmtu::Discovery;
 use super::reports::Reports;
+use super::rescheduled_copies::RescheduledCopies;
 use super::silence::Silence;
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
@@ -173,7 +173,7 @@ pub(super) struct Path {
     /// Marks of chunks with lower TSNs have had their effect (ECN).
     pub marks_heard: u64,
     pub episode: Episode,
-    pub ghosts: Ghosts,
+    pub rescheduled_copies: RescheduledCopies,
     /// Since when (or since its window was halved for that) its chunks have been moved, and when the last was.
     pub holds_up: Option<(Time, Time)>,
     /// Time at which a chunk that no other path had carried was last acknowledged, and the reaction to
@@ -234,7 +234,7 @@ impl Path {
             recovery: None,
             marks_heard: 0,
             episode: Episode::default(),
-            ghosts: Ghosts::default(),
+            rescheduled_copies: RescheduledCopies::default(),
             holds_up: None,
             heard: Time::ZERO,
             silence: Silence::default(),
@@ -278,7 +278,7 @@ impl Path {
 
     /// Data in flight here as the congestion window counts it, bytes.
     pub const fn in_window(&self) -> u64 {
-        self.load.in_window(self.header) + self.ghosts.bytes()
+        self.load.in_window(self.header) + self.rescheduled_copies.bytes()
     }
 
     /// Bytes of the congestion window that a chunk with `len` bytes of payload takes.
@@ -314,7 +314,7 @@ impl Path {
         if let Some(due) = self.patience_due {
             next = next.min(due);
         }
-        if let Some(sent_at) = self.ghosts.oldest() {
+        if let Some(sent_at) = self.rescheduled_copies.oldest() {
             next = next.min(sent_at + self.rtt.rto());
         }
         if let Some(due) = self.rate.as_ref().and_then(|rate| rate.deadline()) {

@@ -70,7 +70,7 @@ impl Core {
         // Copies of chunks that other paths carry by now are answered there; a timer that was doubled waits on purpose.
         let watched = path.healthy()
             && path.load.in_flight() > 0
-            && path.ghosts.bytes() == 0
+            && path.rescheduled_copies.bytes() == 0
             && path.rtt.backoff() == 0;
         let due = path.probe_timeout(self.config.sack_delay).map(|timeout| now + timeout);
         path.silence = match due.filter(|due| watched && path.retransmission_timer.is_some_and(|t| *due < t))

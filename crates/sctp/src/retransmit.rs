@@ -3,11 +3,11 @@
 
 use super::common::Core;
 use super::config::RetransmissionPath;
-use super::ghosts::Ghosts;
 use super::load::{ChunkState, Resend};
 use super::outbound::{Outbound, Probe};
 use super::outstanding::Chunk;
 use super::path::{Flight, Path, Reachability, Recovery};
+use super::rescheduled_copies::RescheduledCopies;
 use super::silence::Silence;
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::buffer::{Occupancy, Rescheduling, Sides};
@@ -191,7 +191,7 @@ impl Outbound {
         path.rtt.back_off();
         path.patience_due = None;
         path.silence = Silence::Unwatched;
-        path.ghosts = Ghosts::default();
+        path.rescheduled_copies = RescheduledCopies::default();
         path.watch.clear();
         let flights = core::mem::take(&mut path.order);
         if !probing {
@@ -327,7 +327,7 @@ impl Outbound {
                 core.paths[to].resend.insert(tsn);
                 let left = &mut core.paths[usize::from(chunk.path)];
                 let bytes = u64::from(left.chunk_len(chunk.len));
-                left.ghosts.push(tsn, (chunk.sent_as, chunk.sent_at), bytes);
+                left.rescheduled_copies.push(tsn, (chunk.sent_as, chunk.sent_at), bytes);
                 core.penalise(now, usize::from(chunk.path));
             }
         }

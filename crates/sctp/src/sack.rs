@@ -318,7 +318,7 @@ impl Outbound {
             let rtt = now.since(sent_at);
             sample = Some(rtt);
             path.latest_rtt = rtt;
-            path.ghosts.overtaken(highest);
+            path.rescheduled_copies.overtaken(highest);
             if highest >= path.measure_from {
                 path.rtt.sample(rtt);
                 path.measure_from = self.transmissions + 1;

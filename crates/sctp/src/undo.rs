@@ -75,7 +75,7 @@ impl Outbound {
             let tsn = duplicate.unwrap_near(self.sent.base());
             for path in &mut core.paths {
                 path.hear_probed(tsn);
-                if let Some(sent_at) = path.ghosts.arrived(tsn) {
+                if let Some(sent_at) = path.rescheduled_copies.arrived(tsn) {
                     // The copy here came behind the other; if it was the first, the sample is a little too long.
                     path.rtt.sample(now.since(sent_at));
                     path.heard = now;
