@@ -225,7 +225,7 @@ impl Endpoint for Association {
             return self.next_packet(now);
         }
         let mut packet = self.next_packet(now)?;
-        self.seal(&mut packet);
+        self.authenticate(&mut packet);
         self.leave_out_checksum(&mut packet);
         Some(packet)
     }
