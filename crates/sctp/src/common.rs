@@ -461,7 +461,7 @@ impl Core {
     /// The window of a path that was idle for longer than its RTO shrinks before it carries data again (RFC 9260 §7.2.1).
     pub fn restart_if_idle(&mut self, at: usize, now: Time) {
         let path = &self.paths[at];
-        if path.load.in_flight() == 0
+        if path.totals.in_flight() == 0
             && path.counters.data_packets_sent > 0
             && let Some(timeouts) = path.rtt.timeouts_in(now.since(path.last_sent))
         {

@@ -161,7 +161,7 @@ impl Association {
             ssthresh: control.ssthresh(path.id),
             srtt: path.rtt.srtt(),
             rto: path.rtt.rto(),
-            outstanding: path.load.in_flight(),
+            outstanding: path.totals.in_flight(),
             mss: path.mss,
             grouping: None,
             counters: path.counters,
@@ -385,7 +385,7 @@ impl Endpoint for Association {
         for path in &self.core.paths {
             each(Gauge {
                 cwnd: self.core.congestion.window(path.id),
-                outstanding: path.load.in_flight(),
+                outstanding: path.totals.in_flight(),
                 srtt: path.rtt.srtt(),
             });
         }

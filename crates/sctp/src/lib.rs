@@ -108,7 +108,6 @@ mod inbound;
 mod inbox;
 mod limits;
 mod listener;
-mod load;
 mod network;
 mod open;
 mod origin;
@@ -133,6 +132,7 @@ mod stream_changes;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod totals;
 mod transmit;
 mod undo;
 mod zero_checksum;

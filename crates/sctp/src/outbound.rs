@@ -9,11 +9,11 @@ use super::counters::Blocking;
 use super::gaps::Change;
 use super::inbound::following;
 use super::limits::{Forwarding, Limits};
-use super::load::{ChunkState, Resend};
 use super::outstanding::{Chunk, Outstanding};
 use super::path::{Flight, Repeat};
 use super::silence::Silence;
 use super::streams::{Piece, SendQueue};
+use super::totals::{ChunkState, Resend};
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Event, Reliability, Scheduled, Why, Write};
 use anabranch_multipath::PathId;
@@ -132,12 +132,12 @@ impl Outbound {
 
     /// Bytes of the send buffer in use.
     pub fn used(&self) -> u64 {
-        self.queue.bytes() + self.sent.load().buffered()
+        self.queue.bytes() + self.sent.totals().buffered()
     }
 
     /// Bytes in flight on all paths.
     pub const fn in_flight(&self) -> u64 {
-        self.sent.load().in_flight()
+        self.sent.totals().in_flight()
     }
 
     /// The part of the receive window that is not taken by data in flight (RFC 9260 §6.2.1). Lost chunks no
@@ -234,7 +234,7 @@ impl Outbound {
     /// Retransmissions may put more in flight than the receive window; that makes no path's share larger.
     pub fn shared(&self, core: &Core) -> Shared {
         let outstanding = self.in_flight().min(self.advertised);
-        let total = Occupancy { outstanding, buffered: self.sent.load().buffered() };
+        let total = Occupancy { outstanding, buffered: self.sent.totals().buffered() };
         // A suspected path keeps its share: another that took it over would have to give it back in a moment.
         let paths = core.paths.iter().map(|path| u32::from(path.active())).sum();
         Shared { paths, total, send_buffer: core.config.send_buffer, peer_window: self.window() }
@@ -288,7 +288,7 @@ impl Outbound {
             let mut queueable = 0;
             if usable && !owes && path.is_released(now) && core.admits((cwnd, in_window), path, len) {
                 let occupancy =
-                    Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
+                    Occupancy { outstanding: path.totals.in_flight(), buffered: path.totals.buffered() };
                 if splitting.judge(occupancy, path.mss, &shared) == SendPermission::Admitted {
                     queueable = (cwnd - in_window).min(self.window());
                 }
@@ -300,7 +300,7 @@ impl Outbound {
                 cwnd,
                 outstanding: in_window,
                 queueable,
-                queued: path.load.buffered(),
+                queued: path.totals.buffered(),
                 recovering: path.recovery.is_some() || owes,
                 srtt: path.rtt.srtt(),
                 rtt_variation: path.rtt.rttvar(),
@@ -492,7 +492,7 @@ impl Outbound {
         if let Some(len) = len
             && u64::from(len) > self.window()
             && self.in_flight() == 0
-            && self.sent.load().lost_chunks() == 0
+            && self.sent.totals().lost_chunks() == 0
         {
             if self.probe == Probe::None {
                 self.probe = Probe::Waiting(now + core.timeout_on(core.preferred()));
@@ -578,7 +578,7 @@ impl Outbound {
             Blocking::AdvertisedWindow
         };
         let Some(len) = next else {
-            let behind = self.sent.load().gap_acknowledged();
+            let behind = self.sent.totals().gap_acknowledged();
             return Some(sender(self.used() - behind, behind));
         };
         if u64::from(len) > self.window() {
@@ -587,12 +587,12 @@ impl Outbound {
         if !core.config.cmt {
             return None;
         }
-        let occupancy = Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
+        let occupancy = Occupancy { outstanding: path.totals.in_flight(), buffered: path.totals.buffered() };
         match core.splitting().judge(occupancy, path.mss, shared) {
             SendPermission::Admitted => None,
             SendPermission::SendBufferShare => Some(sender(
-                path.load.in_flight(),
-                path.load.buffered().saturating_sub(path.load.in_flight()),
+                path.totals.in_flight(),
+                path.totals.buffered().saturating_sub(path.totals.in_flight()),
             )),
             SendPermission::ReceiveBufferShare => Some(receiver),
         }

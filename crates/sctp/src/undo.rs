@@ -13,10 +13,10 @@
 //! retransmitted count as in flight again.
 
 use super::common::Core;
-use super::load::{ChunkState, Resend};
 use super::outbound::Outbound;
 use super::outstanding::Chunk;
 use super::path::{Episode, Flight, Path, Repeat};
+use super::totals::{ChunkState, Resend};
 use anabranch_base::time::{Duration, Time};
 use anabranch_wire::seq::Serial;
 
@@ -144,7 +144,7 @@ impl Outbound {
                 path.watch.push_front(Flight { tsn, sent_as });
             }
         }
-        if path.load.in_flight() > 0 {
+        if path.totals.in_flight() > 0 {
             path.start_timer(now);
         }
     }

@@ -41,7 +41,7 @@ pub(super) enum Resend {
 
 /// Sums over chunks: of payload where it takes room in a buffer, of whole chunks where it takes room in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Load {
+pub(super) struct ChunkTotals {
     in_flight: u64,
     /// Padding of the chunks in flight to multiples of four, bytes.
     padding: u64,
@@ -53,7 +53,7 @@ pub(super) struct Load {
     abandoned: usize,
 }
 
-impl Load {
+impl ChunkTotals {
     /// A chunk of `len` bytes is in this state now.
     pub fn add(&mut self, state: ChunkState, len: u32) {
         let len = u64::from(len);
