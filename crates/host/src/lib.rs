@@ -70,7 +70,7 @@ pub use id::ConnectionId;
 pub use limits::{Backlog, Limits};
 pub use listener::Listening;
 pub use protocol::{Core, Protocol, Transport};
-pub use turn::{Alone, AnyDriver, Said};
+pub use turn::{ConnectionDriver, ConnectionRef, Output};
 
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Placement};
