@@ -44,8 +44,9 @@ pub use blocked::{Spent, Waits};
 pub use bytes::{Bytes, Socket};
 pub use drive::{Driver, drive};
 pub use endpoint::{
-    Arrival, Counters, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement,
-    Quote, Reason, Reliability, Report, Scheduled, StreamChange, Unreachable, Why, Write,
+    Arrival, Counters, DecisionReason, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport,
+    Place, Placement, Quote, Reason, Reliability, Report, SchedulingDecision, StreamChange, Unreachable,
+    Write,
 };
 pub use ends::{Address, Ends};
 pub use secrets::Secrets;

@@ -7,8 +7,8 @@ use super::path::Reachability;
 use anabranch_base::time::Time;
 use anabranch_endpoint::blocked::Waits;
 use anabranch_endpoint::endpoint::{
-    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Reason, Report, Scheduled,
-    StreamChange, Write,
+    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Reason, Report,
+    SchedulingDecision, StreamChange, Write,
 };
 use anabranch_multipath::PathId;
 use anabranch_wire::sctp::{Abort, Cause, Chunk};
@@ -343,7 +343,7 @@ impl Endpoint for Association {
         }
     }
 
-    fn poll_decision(&mut self) -> Option<Scheduled> {
+    fn poll_decision(&mut self) -> Option<SchedulingDecision> {
         self.core.decisions.as_mut()?.pop_front()
     }
 

@@ -15,7 +15,7 @@ use super::silence::Silence;
 use super::streams::{Piece, SendQueue};
 use super::totals::{ChunkState, Resend};
 use anabranch_base::time::Time;
-use anabranch_endpoint::endpoint::{Event, Reliability, Scheduled, Why, Write};
+use anabranch_endpoint::endpoint::{DecisionReason, Event, Reliability, SchedulingDecision, Write};
 use anabranch_multipath::PathId;
 use anabranch_multipath::buffer::{Occupancy, SendPermission, Shared};
 use anabranch_multipath::scheduler::{Decision, Offer, PathState};
@@ -85,7 +85,7 @@ pub(super) struct Outbound {
     /// No more writes will come: small packets are not held back.
     pub closing: bool,
     /// The reason for which new data waits, as last recorded among the decisions.
-    waiting: Option<Why>,
+    waiting: Option<DecisionReason>,
     states: Vec<PathState>,
 }
 
@@ -435,15 +435,14 @@ impl Outbound {
     ) {
         let sent_as = self.transmissions;
         if let Some(decisions) = &mut core.decisions {
-            let why = match lost {
-                _ if self.probe == Probe::Due => Why::WindowProbe,
-                Some(Resend::Rescheduled) => Why::Rescheduling,
-                Some(Resend::Probe) => Why::WindowProbe,
-                Some(Resend::Fast | Resend::Timeout | Resend::TooBig | Resend::Tail) => Why::Retransmission,
-                None => Why::New,
+            let reason = match lost {
+                _ if self.probe == Probe::Due => DecisionReason::WindowProbe,
+                Some(resend) => resend.reason(),
+                None => DecisionReason::New,
             };
             let path = Some(PathId(at as u8));
-            decisions.push_back(Scheduled { at: now, path, offset: chunk.offset, len: chunk.len, why });
+            let Chunk { offset, len, .. } = *chunk;
+            decisions.push_back(SchedulingDecision { at: now, path, offset, len, reason });
             self.waiting = None;
         }
         let path = &mut core.paths[at];
@@ -544,22 +543,22 @@ impl Outbound {
     fn note_wait(&mut self, core: &mut Core, now: Time) {
         let (Some(message), false) = (self.queue.peek(), self.held_back(core)) else { return };
         let offset = message.offset;
-        let why = if self.next_len().is_some_and(|len| u64::from(len) > self.window()) {
-            Why::ReceiveWindow
+        let reason = if self.next_len().is_some_and(|len| u64::from(len) > self.window()) {
+            DecisionReason::ReceiveWindow
         } else if core
             .paths
             .iter()
             .any(|path| !matches!(path.blocked.cause(), None | Some(Blocking::CongestionWindow)))
         {
-            Why::BufferShare
+            DecisionReason::BufferShare
         } else {
-            Why::NoRoom
+            DecisionReason::NoRoom
         };
         if let Some(decisions) = &mut core.decisions
-            && self.waiting != Some(why)
+            && self.waiting != Some(reason)
         {
-            self.waiting = Some(why);
-            decisions.push_back(Scheduled { at: now, path: None, offset, len: 0, why });
+            self.waiting = Some(reason);
+            decisions.push_back(SchedulingDecision { at: now, path: None, offset, len: 0, reason });
         }
     }
 

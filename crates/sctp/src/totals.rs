@@ -1,5 +1,7 @@
 //! Sums over the chunks of the scoreboard, per path and in total.
 
+use anabranch_endpoint::endpoint::DecisionReason;
+
 /// The sender's view of a chunk that has a TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChunkState {
@@ -37,6 +39,17 @@ pub(super) enum Resend {
     TooBig,
     /// Sent again as a tail loss probe: no acknowledgement has come for its path.
     Tail,
+}
+
+impl Resend {
+    /// The reason in a record of the decision.
+    pub const fn reason(self) -> DecisionReason {
+        match self {
+            Self::Rescheduled => DecisionReason::Rescheduling,
+            Self::Probe => DecisionReason::WindowProbe,
+            Self::Fast | Self::Timeout | Self::TooBig | Self::Tail => DecisionReason::Retransmission,
+        }
+    }
 }
 
 /// Sums over chunks: of payload where it takes room in a buffer, of whole chunks where it takes room in a window.

@@ -10,7 +10,7 @@ use crate::engine::link::PacketRef;
 use crate::measure::digest::Digest;
 use anabranch_base::time::Time;
 use anabranch_endpoint::drive::Collected;
-use anabranch_endpoint::{Driver, Endpoint, Ends, Event, Place, Placement, Scheduled};
+use anabranch_endpoint::{Driver, Endpoint, Ends, Event, Place, Placement, SchedulingDecision};
 use anabranch_host::{ConnectionId, ConnectionRef, Host, Output, Protocol};
 use anabranch_netem::Frame;
 use anabranch_wire::tcp::Flags;
@@ -131,7 +131,7 @@ impl Flow {
     }
 
     /// The oldest recorded decision of the scheduler of its data.
-    pub fn poll_decision(&self, hosts: &mut Hosts) -> Option<Scheduled> {
+    pub fn poll_decision(&self, hosts: &mut Hosts) -> Option<SchedulingDecision> {
         let End { host, connection, .. } = &self.ends[self.source];
         hosts.get_mut(*host).endpoint_mut((*connection)?)?.poll_decision()
     }
