@@ -385,6 +385,7 @@ pub enum StreamChange {
 
 /// An event that a core reports to its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// The connection is established: writes are accepted.
     Connected,

@@ -137,6 +137,7 @@ pub struct Host {
 
 /// The reason why a connection or listener could not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HostError {
     /// No address of the host is of the family of the other end's.
     NoAddress,

@@ -121,8 +121,7 @@ fn failure(error: &RunError, file_name: &str) -> PyErr {
             }
             errors::raised_at(format!("{sentence}; choose a writable path"), None, None)
         }
-        RunError::Wire { .. } | RunError::OtherConnection { .. } | RunError::Interrupted { .. } => {
-            PyRuntimeError::new_err(error.to_string())
-        }
+        // A mistake of ours, or an interruption.
+        _ => PyRuntimeError::new_err(error.to_string()),
     }
 }
