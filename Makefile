@@ -68,6 +68,7 @@ test-rust:
 	@echo "$$(wc -l < $(SKIPS)) tests in Rust skipped"; cat $(SKIPS)
 	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example own_control
 	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example own_scheduler
+	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example read_pcap
 
 # Tests of this machine go one after another, and the others beside them.
 test-python: build
