@@ -70,6 +70,7 @@ test-rust:
 	ANABRANCH_SKIPS=$(CURDIR)/$(SKIPS) PROPTEST_RNG_SEED=20261122 $(CARGO) test --workspace --locked
 	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example own_control
 	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example own_scheduler
+	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example read_pcap
 
 # Tests of this machine go one after another, and the others beside them.
 test-python: build

@@ -111,7 +111,7 @@ pub trait Endpoint: Send {
     fn keep_decisions(&mut self) {}
 
     /// The next decision kept, oldest first.
-    fn poll_decision(&mut self) -> Option<Scheduled> {
+    fn poll_decision(&mut self) -> Option<SchedulingDecision> {
         None
     }
 
@@ -166,7 +166,7 @@ pub struct Held {
 
 /// A scheduling decision: data that was given to a path, or that has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scheduled {
+pub struct SchedulingDecision {
     /// Time of the decision.
     pub at: Time,
     /// The path, or none if the data has to wait.
@@ -176,12 +176,12 @@ pub struct Scheduled {
     /// Length in bytes; zero for a wait.
     pub len: u32,
     /// The reason.
-    pub why: Why,
+    pub reason: DecisionReason,
 }
 
-/// Why data was given to a path, or has to wait.
+/// The reason for which data was given to a path, or has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum DecisionReason {
     /// New data on the path that the scheduler chose.
     New,
     /// Another copy for a path that carries all the data.
@@ -206,7 +206,7 @@ pub enum Why {
     ReceiveWindow,
 }
 
-impl Why {
+impl DecisionReason {
     /// The name of the reason in traces.
     pub const fn name(self) -> &'static str {
         match self {
@@ -385,6 +385,7 @@ pub enum StreamChange {
 
 /// An event that a core reports to its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// The connection is established: writes are accepted.
     Connected,

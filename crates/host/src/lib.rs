@@ -70,7 +70,7 @@ pub use id::ConnectionId;
 pub use limits::{Backlog, Limits};
 pub use listener::Listening;
 pub use protocol::{Core, Protocol, Transport};
-pub use turn::{Alone, AnyDriver, Said};
+pub use turn::{ConnectionDriver, ConnectionRef, Output};
 
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Placement};
@@ -137,6 +137,7 @@ pub struct Host {
 
 /// The reason why a connection or listener could not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HostError {
     /// No address of the host is of the family of the other end's.
     NoAddress,

@@ -18,7 +18,7 @@ use core::net::{IpAddr, SocketAddr};
 /// [`connection_of`](Host::connection_of) or from the result of [`handle_packet`](Host::handle_packet)) and keeps the
 /// connections' timers itself. The driver passes the input to the endpoint, [drives](Self::drive) it, and lets the host
 /// [note](Host::note) the output.
-pub struct Alone<'a> {
+pub struct ConnectionRef<'a> {
     core: &'a mut Core,
     id: ConnectionId,
     registered: &'a mut Registration,
@@ -27,17 +27,17 @@ pub struct Alone<'a> {
 
 /// A driver of a connection of any protocol. Static dispatch by the connection's type lets the compiler remove outputs that
 /// a protocol never has.
-pub trait AnyDriver:
+pub trait ConnectionDriver:
     Driver<tcp::Connection> + Driver<mptcp::Connection> + Driver<sctp::Association> + Driver<Udp>
 {
 }
 
-impl<D> AnyDriver for D where
+impl<D> ConnectionDriver for D where
     D: Driver<tcp::Connection> + Driver<mptcp::Connection> + Driver<sctp::Association> + Driver<Udp>
 {
 }
 
-impl Alone<'_> {
+impl ConnectionRef<'_> {
     /// The connection itself.
     #[inline]
     pub fn endpoint(&mut self) -> &mut (dyn Endpoint + 'static) {
@@ -47,25 +47,25 @@ impl Alone<'_> {
     /// Drains the connection.
     #[inline]
     #[must_use = "the host has to note it"]
-    pub fn drive<D: AnyDriver>(&mut self, now: Time, driver: &mut D) -> Said {
+    pub fn drive<D: ConnectionDriver>(&mut self, now: Time, driver: &mut D) -> Output {
         let Self { core, id, registered, names } = self;
-        let mut outlet = Outlet { id: *id, registered, names, driver, said: Said::default() };
+        let mut outlet = Outlet { id: *id, registered, names, driver, output: Output::default() };
         match core {
             Core::Tcp(core) => drive::drive(core.as_mut(), now, &mut outlet),
             Core::Mptcp(core) => drive::drive(core.as_mut(), now, &mut outlet),
             Core::Sctp(core) => drive::drive(core.as_mut(), now, &mut outlet),
             Core::Udp(core) => drive::drive(core.as_mut(), now, &mut outlet),
         }
-        outlet.said
+        outlet.output
     }
 }
 
 impl Host {
     /// A connection with access to the host's ports.
     #[inline]
-    pub fn alone(&mut self, id: ConnectionId) -> Option<Alone<'_>> {
+    pub fn connection_ref(&mut self, id: ConnectionId) -> Option<ConnectionRef<'_>> {
         let Slot { core, registered } = self.connections.get_mut(id)?;
-        Some(Alone { core, id, registered, names: &mut self.names })
+        Some(ConnectionRef { core, id, registered, names: &mut self.names })
     }
 
     /// Accepts this connection, wherever it stands in the queue of its listener.
@@ -90,23 +90,26 @@ impl Host {
         let Some(slot) = self.connections.get_mut(id) else { return };
         slot.registered.ready = false;
         let mut each = Each { id, driver, any: false };
-        let Some(said) = self.alone(id).map(|mut alone| alone.drive(now, &mut each)) else { return };
-        if each.any || said.concerns_host() {
-            self.note(now, id, said);
+        let Some(output) = self.connection_ref(id).map(|mut reference| reference.drive(now, &mut each))
+        else {
+            return;
+        };
+        if each.any || output.concerns_host() {
+            self.note(now, id, output);
         }
-        if !said.closed {
+        if !output.closed {
             self.schedule(id);
         }
     }
 
     /// Updates the names and the stage of a connection after its output.
     #[cold]
-    pub fn note(&mut self, now: Time, id: ConnectionId, said: Said) {
+    pub fn note(&mut self, now: Time, id: ConnectionId, output: Output) {
         self.rename(id);
-        if said.connected {
+        if output.connected {
             self.connected(id);
         }
-        if said.closed {
+        if output.closed {
             self.closed(now, id);
         }
     }
@@ -114,14 +117,14 @@ impl Host {
 
 /// The events of a connection that concern its host.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Said {
+pub struct Output {
     /// Its names may have changed, or its place.
     names: bool,
     connected: bool,
     closed: bool,
 }
 
-impl Said {
+impl Output {
     /// Whether there is anything to [`note`](Host::note).
     pub const fn concerns_host(self) -> bool {
         self.names
@@ -153,7 +156,7 @@ struct Outlet<'a, D> {
     registered: &'a mut Registration,
     names: &'a mut Names,
     driver: &'a mut D,
-    said: Said,
+    output: Output,
 }
 
 impl<E: Endpoint, D: Driver<E>> Driver<E> for Outlet<'_, D> {
@@ -175,7 +178,7 @@ impl<E: Endpoint, D: Driver<E>> Driver<E> for Outlet<'_, D> {
     #[inline]
     fn event(&mut self, event: Event) {
         if !matches!(event, Event::Readable | Event::Writable) {
-            self.said.remember(event);
+            self.output.remember(event);
         }
         self.driver.event(event);
     }
@@ -183,7 +186,7 @@ impl<E: Endpoint, D: Driver<E>> Driver<E> for Outlet<'_, D> {
     #[inline]
     fn port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<u16> {
         // The path may fail to open.
-        self.said.names = true;
+        self.output.names = true;
         further_port((self.id, self.registered), self.names, local, remote)
     }
 

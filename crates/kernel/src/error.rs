@@ -4,6 +4,7 @@ use std::fmt;
 
 /// The reason of a failure.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// The caller's mistake.
     Input(String),

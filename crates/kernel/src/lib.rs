@@ -1,5 +1,36 @@
 //! Coupled congestion controls for Linux's own Multipath TCP, as BPF, and their loader.
 //!
+//! For administrators' tools and test beds that use these controls. Read [`examine`] first, which checks the machine;
+//! then [`CONTROLS`] and [`find`], [`load`] and [`Settings`], and [`run`], which starts a command with a control.
+//!
+//! ```
+//! use anabranch_kernel::{CONTROLS, examine, find};
+//!
+//! // Each unmet requirement has its remedy.
+//! for finding in examine().iter().filter(|finding| !finding.there) {
+//!     println!("{}: {}; {}", finding.what, finding.detail, finding.remedy);
+//!     assert!(!finding.remedy.is_empty());
+//! }
+//! // A control has its name in scenarios, and one for `sysctl net.ipv4.tcp_congestion_control`.
+//! assert_eq!(find("cmt-rpv1")?.kernel_name, "cmt_rpv1");
+//! assert!(find("cubic").is_err_and(|error| error.to_string().contains(CONTROLS[0].name)));
+//! # Ok::<(), anabranch_kernel::Error>(())
+//! ```
+//!
+//! As root, with Linux 6.4 or newer:
+//!
+//! ```no_run
+//! use anabranch_kernel::{Settings, find, list, load, unload};
+//!
+//! let lia = find("lia")?;
+//! load(lia, Settings { coupled_start: true, ..Settings::default() })?;
+//! for loaded in list()? {
+//!     println!("{} {}: {} sockets", loaded.name, loaded.version, loaded.sockets);
+//! }
+//! unload(lia)?;
+//! # Ok::<(), anabranch_kernel::Error>(())
+//! ```
+//!
 //! The controls are written in C, in `bpf/`: one file of arithmetic for each, and one that makes a
 //! `tcp_congestion_ops` of it. They are compiled in advance (`make bpf`) and included in the loader. Only
 //! they are under the GPL, which the kernel requires.

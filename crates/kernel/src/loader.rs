@@ -19,6 +19,7 @@ pub enum Outcome {
 /// Statistics of all sockets of a control, `struct statistics` in `bpf/control.bpf.c`. Acknowledgements of an
 /// open socket since its last loss are not included yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Sockets (subflows, or connections of plain TCP) that have started with it.
     pub opened: u64,
@@ -65,6 +66,7 @@ impl Statistics {
 
 /// A control that is loaded.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Loaded {
     /// Its name.
     pub name: &'static str,

@@ -1,5 +1,45 @@
 //! Middleboxes: processing of packets by nodes, in addition to forwarding.
 //!
+//! For authors of simulators and emulators, and for researchers who ask which middleboxes break a protocol. Read
+//! [`Middlebox`] first, then [`Transit`] and [`Outcome`], its input and output; [`KINDS`] lists the kinds.
+//!
+//! A middlebox that removes the options of Multipath TCP from SYNs, so that the connection falls back to TCP:
+//!
+//! ```
+//! use anabranch_base::time::Time;
+//! use anabranch_middlebox::{Middlebox, Outcome, Settings, Transit, strip};
+//! use anabranch_wire::tcp::{Flags, Options, Segment, mptcp};
+//! use anabranch_wire::{Body, Ecn, Packet};
+//!
+//! let capable = mptcp::Control::Capable(mptcp::Capable { version: 1, hmac_sha256: true, ..Default::default() });
+//! let mptcp = mptcp::Options { dss: None, others: vec![capable] }.into();
+//! let options = Options { mss: Some(1460), mptcp, ..Options::default() };
+//! let syn = Segment { flags: Flags::SYN, options, ..Segment::default() };
+//! let packet = Packet {
+//!     source: [10, 0, 0, 1].into(),
+//!     destination: [10, 0, 0, 2].into(),
+//!     ecn: Ecn::NotEct,
+//!     body: Body::Tcp(syn),
+//! };
+//! let settings = strip::Settings {
+//!     mptcp: true,
+//!     timestamps: false,
+//!     sack: false,
+//!     window_scale: false,
+//!     syn: true,
+//!     data: true,
+//! };
+//! let mut middlebox = Middlebox::new(&Settings::Strip(settings));
+//! let mut outcome = Outcome::default();
+//! let transit = Transit { packet, inside: true, crosses: true, leaves_from: None, onward: "route" };
+//! middlebox.pass(Time::ZERO, transit, &mut outcome);
+//!
+//! let (packet, _) = &outcome.sent[0];
+//! let Body::Tcp(syn) = &packet.body else { panic!("TCP") };
+//! assert!(syn.options.mptcp.is_empty());
+//! assert_eq!((syn.options.mss, outcome.changed), (Some(1460), 1));
+//! ```
+//!
 //! Each kind is one file: its settings, the keys of its settings, its behaviour, and its tests. The list of
 //! kinds is below. The carrier of packets (simulator or emulator) passes each packet that arrives at the node
 //! to [`Middlebox::pass`], calls [`Middlebox::due`] at the time that [`Middlebox::next_event`] returns, and

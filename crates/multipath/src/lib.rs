@@ -1,5 +1,83 @@
-//! Decisions for multipath transport, and their shared parts: time, random streams, units, round-trip times,
-//! congestion control, schedulers, path managers and buffers. This crate has no connections or packets.
+//! Decisions for multipath transport: congestion control, schedulers, path managers, buffers and round-trip times.
+//!
+//! For authors of a transport, and for researchers who add a control or a scheduler. Read
+//! [`CongestionControl`](congestion::CongestionControl) and [`Scheduler`](scheduler::Scheduler) first, which a
+//! transport calls; then [`Algorithm`](congestion::Algorithm), the part of a control that differs between algorithms.
+//! The tables [`ALGORITHMS`](congestion::ALGORITHMS), [`SCHEDULERS`](scheduler::SCHEDULERS) and
+//! [`PATH_MANAGERS`](path_manager::PATH_MANAGERS) list all of them. This crate has no connections, packets or clocks.
+//!
+//! A coupled control owns the windows of all paths of a connection. In slow start a path grows by the acknowledged
+//! bytes, and a loss halves it:
+//!
+//! ```
+//! use anabranch_base::time::{Duration, Time};
+//! use anabranch_multipath::PathId;
+//! use anabranch_multipath::congestion::{Ack, Choice, Loss, LossKind, PathSetup, Rules};
+//!
+//! let mut control = Choice::find("lia").expect("it is in the table").build();
+//! let setup = PathSetup {
+//!     mss: 1000,
+//!     initial_window: 10_000,
+//!     initial_ssthresh: u64::MAX,
+//!     rules: Rules::Tcp,
+//!     floor: Rules::Tcp.floor(),
+//!     abc_limit: None,
+//!     whole_packets: false,
+//! };
+//! let (fast, slow) = (PathId(0), PathId(1));
+//! control.add_path(fast, setup);
+//! control.add_path(slow, setup);
+//!
+//! let rtt = Some(Duration::from_millis(20));
+//! let now = Time::ZERO + Duration::from_millis(20);
+//! control.on_ack(&Ack { now, path: fast, acked: 10_000, rtt, srtt: rtt, cwnd_limited: true });
+//! assert_eq!((control.window(fast), control.window(slow)), (20_000, 10_000));
+//!
+//! control.on_loss(&Loss { now, path: fast, in_flight: 20_000, kind: LossKind::FastRetransmit });
+//! assert_eq!(control.window(fast), 10_000);
+//! ```
+//!
+//! A scheduler selects a path from copies of the paths' states:
+//!
+//! ```
+//! use anabranch_base::time::{Duration, Time};
+//! use anabranch_multipath::PathId;
+//! use anabranch_multipath::scheduler::{Decision, Offer, PathState, find};
+//!
+//! let mut scheduler = (find("lowest-rtt").expect("it is in the table").build)();
+//! let path = |id, rtt_ms, free| PathState {
+//!     id: PathId(id),
+//!     usable: true,
+//!     backup: false,
+//!     cwnd: 10_000,
+//!     outstanding: 10_000 - free,
+//!     queueable: free,
+//!     queued: 10_000 - free,
+//!     recovering: false,
+//!     srtt: Some(Duration::from_millis(rtt_ms)),
+//!     rtt_variation: Duration::ZERO,
+//!     ssthresh: u64::MAX,
+//!     pacing_rate: None,
+//!     mss: 1000,
+//! };
+//! let offer =
+//!     Offer { now: Time::ZERO, bytes: 5000, window: 50_000, send_window: 50_000, repeated: false };
+//! // The path with the lowest round-trip time, as long as its window has room.
+//! assert_eq!(scheduler.select(&offer, &[path(0, 10, 2000), path(1, 50, 9000)]), Decision::Send(PathId(0)));
+//! assert_eq!(scheduler.select(&offer, &[path(0, 10, 0), path(1, 50, 9000)]), Decision::Send(PathId(1)));
+//! assert_eq!(scheduler.select(&offer, &[path(0, 10, 0), path(1, 50, 0)]), Decision::Wait);
+//! ```
+//!
+//! A path manager selects the pairs of addresses to connect:
+//!
+//! ```
+//! use anabranch_multipath::path_manager::{AddressId, parse};
+//!
+//! let (local, remote) = ([AddressId(0), AddressId(1)], [AddressId(0), AddressId(1)]);
+//! assert_eq!(parse("fullmesh")?.build().wanted(&local, &remote).len(), 4);
+//! assert_eq!(parse("disjoint")?.build().wanted(&local, &remote).len(), 2);
+//! # Ok::<(), String>(())
+//! ```
 
 #![allow(
     clippy::doc_markdown,

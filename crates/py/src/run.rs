@@ -126,8 +126,7 @@ fn failure(error: &RunError, file_name: &str) -> PyErr {
         RunError::File { error: reason, .. } | RunError::Capture { error: reason } => {
             not_written(error.to_string(), reason)
         }
-        RunError::Wire { .. } | RunError::OtherConnection { .. } | RunError::Interrupted { .. } => {
-            PyRuntimeError::new_err(error.to_string())
-        }
+        // A mistake of ours, or an interruption.
+        _ => PyRuntimeError::new_err(error.to_string()),
     }
 }

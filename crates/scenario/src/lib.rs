@@ -1,6 +1,52 @@
-//! Scenario files, one experiment each, and result documents, the same for every world. Contains the models,
-//! the parser, the table of keys (the source of messages, JSON schema and reference page), the applications
-//! of scenarios, and the measurement of results.
+//! Scenario files, one experiment each, and result documents, the same for every world.
+//!
+//! For authors of tools that read, write or run scenarios. Read [`Scenario`] first, the model of a file, then [`parse`],
+//! and [`RunResult`](result::RunResult), the document of a run. [`schema`] and [`reference()`] describe the format;
+//! they and all messages come from one table of keys. [`workload`] has the applications of flows, and [`measure`] the
+//! measurement of results.
+//!
+//! ```
+//! let text = r#"
+//! duration = "10 s"
+//!
+//! [[link]]
+//! name = "wire"
+//! between = ["client", "server"]
+//! rate = "8 Mbit/s"
+//!
+//! [[flow]]
+//! from = "client"
+//! to = "server"
+//! protocol = "tcp"
+//! "#;
+//! let scenario = anabranch_scenario::parse(text, "wire.toml", &[])?;
+//! assert_eq!(scenario.links[0].forward, scenario.links[0].reverse);
+//! // A canonical form spells out every default, and is a scenario with the same meaning.
+//! let canonical = anabranch_scenario::to_toml(&scenario);
+//! assert_eq!(anabranch_scenario::parse(&canonical, "canonical.toml", &[])?, scenario);
+//! # Ok::<(), anabranch_scenario::InputError>(())
+//! ```
+//!
+//! An error has its place and a remedy:
+//!
+//! ```
+//! let text = r#"
+//! duration = "10 s"
+//!
+//! [[link]]
+//! between = ["client", "server"]
+//! rate = "8 Mbit/s"
+//! dely = "10 ms"
+//!
+//! [[flow]]
+//! from = "client"
+//! to = "server"
+//! protocol = "tcp"
+//! "#;
+//! let error = anabranch_scenario::parse(text, "wire.toml", &[]).expect_err("a wrong key");
+//! let message = r#"wire.toml:7: unknown key "dely" in link "client-server"; did you mean "delay"?"#;
+//! assert_eq!(error.to_string(), message);
+//! ```
 
 pub mod measure;
 pub mod model;

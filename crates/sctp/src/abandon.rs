@@ -7,9 +7,9 @@
 
 use super::common::Core;
 use super::limits::Limit;
-use super::load::{ChunkState, Resend};
 use super::outbound::Outbound;
 use super::outstanding::Chunk;
+use super::totals::{ChunkState, Resend};
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Event, Reliability, Write};
 use anabranch_wire::sctp::{self, DataFlags, ForwardTsn, IForwardTsn, Skipped, SkippedMessage};
@@ -117,7 +117,7 @@ impl Outbound {
         for tsn in chunks {
             self.abandon_chunk(core, now, tsn);
         }
-        for path in core.paths.iter_mut().filter(|path| path.load.in_flight() == 0) {
+        for path in core.paths.iter_mut().filter(|path| path.totals.in_flight() == 0) {
             path.retransmission_timer = None;
         }
         let totals = &mut core.totals;
@@ -170,7 +170,7 @@ impl Outbound {
     /// been given up than the last one covered. It is repeated if the SACKs show within a round trip that the
     /// peer missed it, or if no SACK comes.
     pub fn step_over(&mut self, core: &mut Core, now: Time) -> Option<(usize, sctp::Chunk)> {
-        if self.sent.load().abandoned() == 0 {
+        if self.sent.totals().abandoned() == 0 {
             self.forwarding.due = None;
             return None;
         }
@@ -245,7 +245,7 @@ impl Outbound {
 
     /// When something of this is due.
     pub fn limits_due(&self) -> Time {
-        let told = self.forwarding.due.filter(|_| self.sent.load().abandoned() > 0);
+        let told = self.forwarding.due.filter(|_| self.sent.totals().abandoned() > 0);
         let due = told.unwrap_or(Time::MAX);
         due.min(self.limits.next_expiry().unwrap_or(Time::MAX))
     }
@@ -254,7 +254,7 @@ impl Outbound {
     /// (RFC 3758 §3.5 C5).
     pub fn limits_timeout(&mut self, core: &mut Core, now: Time) {
         self.give_up(core, now);
-        if self.sent.load().abandoned() > 0 && self.forwarding.due.is_some_and(|due| due <= now) {
+        if self.sent.totals().abandoned() > 0 && self.forwarding.due.is_some_and(|due| due <= now) {
             (self.forwarding.due, self.forwarding.again) = (None, true);
             let at = self.forwarding.at;
             core.paths[at].rtt.back_off();

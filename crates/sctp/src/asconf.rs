@@ -7,11 +7,11 @@
 use super::address_changes::AddressChange;
 use super::common::{Core, violation};
 use super::config::Paths;
-use super::load::Resend;
 use super::open::Open;
 use super::origin::Origin;
 use super::path::{Heartbeat, Reachability};
 use super::requests::{Pending, Sent};
+use super::totals::Resend;
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_endpoint::ends::Address;

@@ -149,7 +149,7 @@ impl Association {
     /// The association is over.
     pub(super) fn end(&mut self, reason: Reason) {
         self.core.unblock(self.now);
-        self.seal_last();
+        self.authenticate_last();
         self.state = State::Closed;
         self.core.events.push_back(Event::Closed(reason));
     }

@@ -10,7 +10,7 @@ use super::path::{Heartbeat, Path, Reachability, Setup};
 use super::pmtu::Discovery;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::blocked::Blocked;
-use anabranch_endpoint::endpoint::{Arrival, Event, Placement, Scheduled};
+use anabranch_endpoint::endpoint::{Arrival, Event, Placement, SchedulingDecision};
 use anabranch_endpoint::ends::{Address, Ends};
 use anabranch_endpoint::secrets::Secrets;
 use anabranch_multipath::buffer::{Splitting, StartUp};
@@ -57,7 +57,7 @@ pub(super) struct Core {
     pub out: VecDeque<Packet>,
     pub events: VecDeque<Event>,
     /// Scheduling decisions, if recording is enabled.
-    pub decisions: Option<VecDeque<Scheduled>>,
+    pub decisions: Option<VecDeque<SchedulingDecision>>,
     pub inbox: Inbox,
     /// TSNs count from here, so that a distance below the first one is no underflow, and that those before a restart of the
     /// peer stay apart from those behind it: a multiple of 2^32.
@@ -461,7 +461,7 @@ impl Core {
     /// The window of a path that was idle for longer than its RTO shrinks before it carries data again (RFC 9260 §7.2.1).
     pub fn restart_if_idle(&mut self, at: usize, now: Time) {
         let path = &self.paths[at];
-        if path.load.in_flight() == 0
+        if path.totals.in_flight() == 0
             && path.counters.data_packets_sent > 0
             && let Some(timeouts) = path.rtt.timeouts_in(now.since(path.last_sent))
         {

@@ -207,6 +207,7 @@ impl Config {
 
 /// A setting that cannot work.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// There is no local address.
     NoLocalAddress,

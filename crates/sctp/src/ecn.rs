@@ -59,7 +59,7 @@ impl Open {
             return;
         }
         path.counters.ecn_reductions += 1;
-        let (id, in_flight) = (path.id, path.load.in_flight());
+        let (id, in_flight) = (path.id, path.totals.in_flight());
         core.congestion.on_loss(&Loss { now, path: id, kind: LossKind::Ecn, in_flight });
     }
 

@@ -7,8 +7,8 @@ use super::path::Reachability;
 use anabranch_base::time::Time;
 use anabranch_endpoint::blocked::Waits;
 use anabranch_endpoint::endpoint::{
-    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Reason, Report, Scheduled,
-    StreamChange, Write,
+    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Reason, Report,
+    SchedulingDecision, StreamChange, Write,
 };
 use anabranch_multipath::PathId;
 use anabranch_wire::sctp::{Abort, Cause, Chunk};
@@ -161,7 +161,7 @@ impl Association {
             ssthresh: control.ssthresh(path.id),
             srtt: path.rtt.srtt(),
             rto: path.rtt.rto(),
-            outstanding: path.load.in_flight(),
+            outstanding: path.totals.in_flight(),
             mss: path.mss,
             grouping: None,
             counters: path.counters,
@@ -225,7 +225,7 @@ impl Endpoint for Association {
             return self.next_packet(now);
         }
         let mut packet = self.next_packet(now)?;
-        self.seal(&mut packet);
+        self.authenticate(&mut packet);
         self.leave_out_checksum(&mut packet);
         Some(packet)
     }
@@ -343,7 +343,7 @@ impl Endpoint for Association {
         }
     }
 
-    fn poll_decision(&mut self) -> Option<Scheduled> {
+    fn poll_decision(&mut self) -> Option<SchedulingDecision> {
         self.core.decisions.as_mut()?.pop_front()
     }
 
@@ -385,7 +385,7 @@ impl Endpoint for Association {
         for path in &self.core.paths {
             each(Gauge {
                 cwnd: self.core.congestion.window(path.id),
-                outstanding: path.load.in_flight(),
+                outstanding: path.totals.in_flight(),
                 srtt: path.rtt.srtt(),
             });
         }

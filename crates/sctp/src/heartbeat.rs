@@ -168,7 +168,7 @@ impl Core {
         let path = &self.paths[at];
         let rto = path.rtt.rto();
         let scouts = self.scouts(at);
-        let counts = path.load.in_flight() == 0 && (scouts || !self.paths.iter().any(Path::healthy));
+        let counts = path.totals.in_flight() == 0 && (scouts || !self.paths.iter().any(Path::healthy));
         let usual = path.rtt.srtt().map_or(Duration::ZERO, |srtt| srtt.saturating_mul(3));
         if !path.suspect && !scouts || counts {
             // All sources of an inactive destination have their turn within the timer; the association counts one error of it.
@@ -220,7 +220,7 @@ impl Core {
         let scouts = self.scouts(at);
         let path = &self.paths[at];
         let counted = path.doubted == Some(now);
-        if !counted && (!path.suspect && !scouts || path.load.in_flight() == 0) {
+        if !counted && (!path.suspect && !scouts || path.totals.in_flight() == 0) {
             self.path_error(now, at);
             self.paths[at].rtt.back_off();
         }

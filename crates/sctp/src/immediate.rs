@@ -26,7 +26,7 @@ impl Outbound {
     /// Nothing follows this packet before a SACK or the application lets it: not the rest that waits to be a full packet, and
     /// nothing else, unless a write was refused and is about to come again.
     fn pauses(&self, core: &Core) -> bool {
-        let nothing_lost = self.sent.load().lost_chunks() == 0;
+        let nothing_lost = self.sent.totals().lost_chunks() == 0;
         nothing_lost && self.refused.is_none() && (self.queue.bytes() == 0 || self.held_back(core))
     }
 

@@ -224,7 +224,7 @@ impl Inbound {
     /// Resets these streams, or all if the list is empty.
     pub fn reset_streams(&mut self, streams: &[u16], inbox: &mut Inbox) {
         let all: Vec<u16> = if streams.is_empty() { (0..self.streams()).collect() } else { streams.into() };
-        self.reassembly.renew(&all, inbox);
+        self.reassembly.reset_streams(&all, inbox);
     }
 
     /// Resets all streams; the next TSN is this one.

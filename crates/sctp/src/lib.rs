@@ -1,5 +1,49 @@
 //! SCTP (RFC 9260) and, with switches, CMT-SCTP: one association as a value.
 //!
+//! For authors of a stack or a simulator. Read [`Association`] first, then [`Config`], then [`Listener`], which answers
+//! packets of no association. An association is an [`Endpoint`](anabranch_endpoint::Endpoint), whose page states the order
+//! of calls.
+//!
+//! Two messages over a wire with a delay of ten milliseconds:
+//!
+//! ```
+//! use anabranch_base::time::{Duration, Time};
+//! use anabranch_endpoint::drive::Collected;
+//! use anabranch_endpoint::{Address, Endpoint, Ends, Event, Secrets, Write};
+//! use anabranch_multipath::{congestion, scheduler};
+//! use anabranch_sctp::{Association, Config};
+//! use anabranch_wire::Pattern;
+//!
+//! let congestion = congestion::Choice::find("reno").expect("it is in the table");
+//! let config = Config::new(congestion, scheduler::find("round-robin").expect("it is in the table"));
+//! let client = Ends::connecting(([10, 0, 0, 1], 40_000).into(), 1500, ([10, 0, 0, 2], 9899).into());
+//! let server = Ends::listening(vec![Address::new([10, 0, 0, 2].into(), 1500)], 9899);
+//! let mut ends = [
+//!     Association::connecting(config.clone(), &client, Secrets::new([1; 32]))?,
+//!     Association::listening(config, &server, Secrets::new([2; 32]))?,
+//! ];
+//! let mut now = Time::ZERO;
+//! ends[0].connect(now);
+//!
+//! let mut messages = Vec::new();
+//! while messages.len() < 2 {
+//!     let outputs = ends.each_mut().map(|end| Collected::from(end, now));
+//!     if outputs[0].events.contains(&Event::Connected) {
+//!         ends[0].write(now, Write::bytes(9000));
+//!         ends[0].write(now, Write::bytes(80));
+//!     }
+//!     now += Duration::from_millis(10);
+//!     for (end, output) in ends.iter_mut().zip(outputs.into_iter().rev()) {
+//!         output.packets.into_iter().for_each(|packet| end.handle_packet(now, packet, &Pattern));
+//!         end.handle_timeout(now);
+//!     }
+//!     messages.extend(ends[1].read(now, u64::MAX));
+//! }
+//! // SCTP keeps the boundaries of messages; the first one took several packets.
+//! assert_eq!(messages.iter().map(|message| message.len).collect::<Vec<_>>(), [9000, 80]);
+//! # Ok::<(), anabranch_sctp::ConfigError>(())
+//! ```
+//!
 //! # Structure
 //! [`Association`] holds a state, and the data shared by all states: the settings, the paths, and the queues
 //! of packets and events. Once established, it has a sending half (messages, the scoreboard of chunks, SACKs,
@@ -44,6 +88,7 @@ mod address_changes;
 mod asconf;
 mod association;
 mod auth;
+mod authenticate;
 mod changeover;
 mod chunks;
 mod common;
@@ -56,7 +101,6 @@ mod endpoint;
 mod failure;
 mod forward;
 mod gaps;
-mod ghosts;
 mod handshake;
 mod heartbeat;
 mod immediate;
@@ -64,7 +108,6 @@ mod inbound;
 mod inbox;
 mod limits;
 mod listener;
-mod load;
 mod network;
 mod open;
 mod origin;
@@ -79,16 +122,17 @@ mod reassembly;
 mod reconfig;
 mod reports;
 mod requests;
+mod rescheduled_copies;
 mod restart;
 mod retransmit;
 mod sack;
-mod sealing;
 mod shutdown;
 mod silence;
 mod stream_changes;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod totals;
 mod transmit;
 mod undo;
 mod zero_checksum;

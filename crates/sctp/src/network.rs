@@ -235,7 +235,7 @@ impl Core {
             if path.local.ip() != local || !path.healthy() {
                 continue;
             }
-            if path.load.in_flight() > 0 {
+            if path.totals.in_flight() > 0 {
                 path.retransmission_timer = Some(now);
             } else {
                 self.path_error(now, at);

@@ -9,13 +9,13 @@ use super::counters::Blocking;
 use super::gaps::Change;
 use super::inbound::following;
 use super::limits::{Forwarding, Limits};
-use super::load::{ChunkState, Resend};
 use super::outstanding::{Chunk, Outstanding};
 use super::path::{Flight, Repeat};
 use super::silence::Silence;
 use super::streams::{Piece, SendQueue};
+use super::totals::{ChunkState, Resend};
 use anabranch_base::time::Time;
-use anabranch_endpoint::endpoint::{Event, Reliability, Scheduled, Why, Write};
+use anabranch_endpoint::endpoint::{DecisionReason, Event, Reliability, SchedulingDecision, Write};
 use anabranch_multipath::PathId;
 use anabranch_multipath::buffer::{Occupancy, SendPermission, Shared};
 use anabranch_multipath::scheduler::{Decision, Offer, PathState};
@@ -85,7 +85,7 @@ pub(super) struct Outbound {
     /// No more writes will come: small packets are not held back.
     pub closing: bool,
     /// The reason for which new data waits, as last recorded among the decisions.
-    waiting: Option<Why>,
+    waiting: Option<DecisionReason>,
     states: Vec<PathState>,
 }
 
@@ -132,12 +132,12 @@ impl Outbound {
 
     /// Bytes of the send buffer in use.
     pub fn used(&self) -> u64 {
-        self.queue.bytes() + self.sent.load().buffered()
+        self.queue.bytes() + self.sent.totals().buffered()
     }
 
     /// Bytes in flight on all paths.
     pub const fn in_flight(&self) -> u64 {
-        self.sent.load().in_flight()
+        self.sent.totals().in_flight()
     }
 
     /// The part of the receive window that is not taken by data in flight (RFC 9260 §6.2.1). Lost chunks no
@@ -234,7 +234,7 @@ impl Outbound {
     /// Retransmissions may put more in flight than the receive window; that makes no path's share larger.
     pub fn shared(&self, core: &Core) -> Shared {
         let outstanding = self.in_flight().min(self.advertised);
-        let total = Occupancy { outstanding, buffered: self.sent.load().buffered() };
+        let total = Occupancy { outstanding, buffered: self.sent.totals().buffered() };
         // A suspected path keeps its share: another that took it over would have to give it back in a moment.
         let paths = core.paths.iter().map(|path| u32::from(path.active())).sum();
         Shared { paths, total, send_buffer: core.config.send_buffer, peer_window: self.window() }
@@ -288,7 +288,7 @@ impl Outbound {
             let mut queueable = 0;
             if usable && !owes && path.is_released(now) && core.admits((cwnd, in_window), path, len) {
                 let occupancy =
-                    Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
+                    Occupancy { outstanding: path.totals.in_flight(), buffered: path.totals.buffered() };
                 if splitting.judge(occupancy, path.mss, &shared) == SendPermission::Admitted {
                     queueable = (cwnd - in_window).min(self.window());
                 }
@@ -300,7 +300,7 @@ impl Outbound {
                 cwnd,
                 outstanding: in_window,
                 queueable,
-                queued: path.load.buffered(),
+                queued: path.totals.buffered(),
                 recovering: path.recovery.is_some() || owes,
                 srtt: path.rtt.srtt(),
                 rtt_variation: path.rtt.rttvar(),
@@ -435,15 +435,14 @@ impl Outbound {
     ) {
         let sent_as = self.transmissions;
         if let Some(decisions) = &mut core.decisions {
-            let why = match lost {
-                _ if self.probe == Probe::Due => Why::WindowProbe,
-                Some(Resend::Rescheduled) => Why::Rescheduling,
-                Some(Resend::Probe) => Why::WindowProbe,
-                Some(Resend::Fast | Resend::Timeout | Resend::TooBig | Resend::Tail) => Why::Retransmission,
-                None => Why::New,
+            let reason = match lost {
+                _ if self.probe == Probe::Due => DecisionReason::WindowProbe,
+                Some(resend) => resend.reason(),
+                None => DecisionReason::New,
             };
             let path = Some(PathId(at as u8));
-            decisions.push_back(Scheduled { at: now, path, offset: chunk.offset, len: chunk.len, why });
+            let Chunk { offset, len, .. } = *chunk;
+            decisions.push_back(SchedulingDecision { at: now, path, offset, len, reason });
             self.waiting = None;
         }
         let path = &mut core.paths[at];
@@ -492,7 +491,7 @@ impl Outbound {
         if let Some(len) = len
             && u64::from(len) > self.window()
             && self.in_flight() == 0
-            && self.sent.load().lost_chunks() == 0
+            && self.sent.totals().lost_chunks() == 0
         {
             if self.probe == Probe::None {
                 self.probe = Probe::Waiting(now + core.timeout_on(core.preferred()));
@@ -544,22 +543,22 @@ impl Outbound {
     fn note_wait(&mut self, core: &mut Core, now: Time) {
         let (Some(message), false) = (self.queue.peek(), self.held_back(core)) else { return };
         let offset = message.offset;
-        let why = if self.next_len().is_some_and(|len| u64::from(len) > self.window()) {
-            Why::ReceiveWindow
+        let reason = if self.next_len().is_some_and(|len| u64::from(len) > self.window()) {
+            DecisionReason::ReceiveWindow
         } else if core
             .paths
             .iter()
             .any(|path| !matches!(path.blocked.cause(), None | Some(Blocking::CongestionWindow)))
         {
-            Why::BufferShare
+            DecisionReason::BufferShare
         } else {
-            Why::NoRoom
+            DecisionReason::NoRoom
         };
         if let Some(decisions) = &mut core.decisions
-            && self.waiting != Some(why)
+            && self.waiting != Some(reason)
         {
-            self.waiting = Some(why);
-            decisions.push_back(Scheduled { at: now, path: None, offset, len: 0, why });
+            self.waiting = Some(reason);
+            decisions.push_back(SchedulingDecision { at: now, path: None, offset, len: 0, reason });
         }
     }
 
@@ -578,7 +577,7 @@ impl Outbound {
             Blocking::AdvertisedWindow
         };
         let Some(len) = next else {
-            let behind = self.sent.load().gap_acknowledged();
+            let behind = self.sent.totals().gap_acknowledged();
             return Some(sender(self.used() - behind, behind));
         };
         if u64::from(len) > self.window() {
@@ -587,12 +586,12 @@ impl Outbound {
         if !core.config.cmt {
             return None;
         }
-        let occupancy = Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
+        let occupancy = Occupancy { outstanding: path.totals.in_flight(), buffered: path.totals.buffered() };
         match core.splitting().judge(occupancy, path.mss, shared) {
             SendPermission::Admitted => None,
             SendPermission::SendBufferShare => Some(sender(
-                path.load.in_flight(),
-                path.load.buffered().saturating_sub(path.load.in_flight()),
+                path.totals.in_flight(),
+                path.totals.buffered().saturating_sub(path.totals.in_flight()),
             )),
             SendPermission::ReceiveBufferShare => Some(receiver),
         }

@@ -2,11 +2,11 @@
 //! flight.
 
 use super::counters::Blocking;
-use super::ghosts::Ghosts;
-use super::load::Load;
 use super::pmtu::Discovery;
 use super::reports::Reports;
+use super::rescheduled_copies::RescheduledCopies;
 use super::silence::Silence;
+use super::totals::ChunkTotals;
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_multipath::rtt::{RtoBounds, RttEstimator};
@@ -161,7 +161,7 @@ pub(super) struct Path {
     /// A round-trip time is measured with transmissions from this number on (once per round trip, RFC 9260 §6.3.1 C4).
     pub measure_from: u64,
     /// Sums over the chunks that the path carried last.
-    pub load: Load,
+    pub totals: ChunkTotals,
     /// All transmissions in flight, oldest first.
     pub order: VecDeque<Flight>,
     /// Those that missing reports can make lost, oldest first.
@@ -173,7 +173,7 @@ pub(super) struct Path {
     /// Marks of chunks with lower TSNs have had their effect (ECN).
     pub marks_heard: u64,
     pub episode: Episode,
-    pub ghosts: Ghosts,
+    pub rescheduled_copies: RescheduledCopies,
     /// Since when (or since its window was halved for that) its chunks have been moved, and when the last was.
     pub holds_up: Option<(Time, Time)>,
     /// Time at which a chunk that no other path had carried was last acknowledged, and the reaction to
@@ -226,7 +226,7 @@ impl Path {
             discovery: None,
             last_sent: Time::ZERO,
             measure_from: 0,
-            load: Load::default(),
+            totals: ChunkTotals::default(),
             order: VecDeque::new(),
             watch: VecDeque::new(),
             reports: Reports::new(setup.missing_reports),
@@ -234,7 +234,7 @@ impl Path {
             recovery: None,
             marks_heard: 0,
             episode: Episode::default(),
-            ghosts: Ghosts::default(),
+            rescheduled_copies: RescheduledCopies::default(),
             holds_up: None,
             heard: Time::ZERO,
             silence: Silence::default(),
@@ -278,7 +278,7 @@ impl Path {
 
     /// Data in flight here as the congestion window counts it, bytes.
     pub const fn in_window(&self) -> u64 {
-        self.load.in_window(self.header) + self.ghosts.bytes()
+        self.totals.in_window(self.header) + self.rescheduled_copies.bytes()
     }
 
     /// Bytes of the congestion window that a chunk with `len` bytes of payload takes.
@@ -314,7 +314,7 @@ impl Path {
         if let Some(due) = self.patience_due {
             next = next.min(due);
         }
-        if let Some(sent_at) = self.ghosts.oldest() {
+        if let Some(sent_at) = self.rescheduled_copies.oldest() {
             next = next.min(sent_at + self.rtt.rto());
         }
         if let Some(due) = self.rate.as_ref().and_then(|rate| rate.deadline()) {

@@ -16,10 +16,10 @@
 //! chunks (RFC 5682), and one that died is potentially failed (RFC 7829).
 
 use super::common::Core;
-use super::load::Resend;
 use super::outbound::{Outbound, Probe};
 use super::path::{Path, Repeat};
 use super::silence::{Silence, TailProbe};
+use super::totals::Resend;
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::congestion::{Loss, LossKind};
 
@@ -69,8 +69,8 @@ impl Core {
         let path = &mut self.paths[at];
         // Copies of chunks that other paths carry by now are answered there; a timer that was doubled waits on purpose.
         let watched = path.healthy()
-            && path.load.in_flight() > 0
-            && path.ghosts.bytes() == 0
+            && path.totals.in_flight() > 0
+            && path.rescheduled_copies.bytes() == 0
             && path.rtt.backoff() == 0;
         let due = path.probe_timeout(self.config.sack_delay).map(|timeout| now + timeout);
         path.silence = match due.filter(|due| watched && path.retransmission_timer.is_some_and(|t| *due < t))
@@ -90,7 +90,7 @@ impl Outbound {
             return false;
         }
         // The path's chunks were given up or moved away: no acknowledgement is due.
-        if core.paths[at].load.in_flight() == 0 {
+        if core.paths[at].totals.in_flight() == 0 {
             core.paths[at].silence = Silence::Unwatched;
             return false;
         }

@@ -113,7 +113,7 @@ impl Outbound {
             }
             let path = &core.paths[at];
             let admitted = core.window_admits(path, next.unwrap_or(path.mss));
-            let again = self.sent.load().lost_chunks() > 0 && !path.resend.is_empty();
+            let again = self.sent.totals().lost_chunks() > 0 && !path.resend.is_empty();
             let dry = next.is_none() && !again && self.refused.is_none();
             let spared = next.is_some() && path.blocked.cause().is_none() && path.is_released(now);
             let in_window = path.in_window();

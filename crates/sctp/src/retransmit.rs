@@ -3,12 +3,12 @@
 
 use super::common::Core;
 use super::config::RetransmissionPath;
-use super::ghosts::Ghosts;
-use super::load::{ChunkState, Resend};
 use super::outbound::{Outbound, Probe};
 use super::outstanding::Chunk;
 use super::path::{Flight, Path, Reachability, Recovery};
+use super::rescheduled_copies::RescheduledCopies;
 use super::silence::Silence;
+use super::totals::{ChunkState, Resend};
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::buffer::{Occupancy, Rescheduling, Sides};
 use anabranch_multipath::congestion::{Loss, LossKind, PenaltyInSlowStart, Timeout};
@@ -60,7 +60,7 @@ impl Outbound {
             core.paths[to].resend_now = true;
         }
         let path = &mut core.paths[at];
-        if path.load.in_flight() == 0 {
+        if path.totals.in_flight() == 0 {
             path.retransmission_timer = None;
         }
     }
@@ -80,7 +80,7 @@ impl Outbound {
             core.paths[to].resend.insert(flight.tsn);
             core.paths[to].resend_now = true;
         }
-        if core.paths[at].load.in_flight() == 0 {
+        if core.paths[at].totals.in_flight() == 0 {
             core.paths[at].retransmission_timer = None;
         }
     }
@@ -112,7 +112,7 @@ impl Outbound {
                 core.rate_lost(&chunk, now);
             }
         }
-        if core.paths[at].load.in_flight() == 0 {
+        if core.paths[at].totals.in_flight() == 0 {
             core.paths[at].retransmission_timer = None;
         }
     }
@@ -155,7 +155,7 @@ impl Outbound {
         path.counters.recoveries += 1;
         path.tire();
         self.begin_episode(path, self.reactions, false);
-        let in_flight = path.load.in_flight();
+        let in_flight = path.totals.in_flight();
         core.congestion.on_loss(&Loss { now, path: path.id, kind: LossKind::FastRetransmit, in_flight });
         self.reactions
     }
@@ -177,7 +177,7 @@ impl Outbound {
         let probing = self.answered_probe(at);
         let path = &mut core.paths[at];
         path.retransmission_timer = None;
-        if path.load.in_flight() == 0 {
+        if path.totals.in_flight() == 0 {
             return;
         }
         path.counters.timeouts += 1;
@@ -185,13 +185,13 @@ impl Outbound {
             let repeated = path.rtt.backoff() > 0;
             path.recovery = None;
             Self::rate_timeout(path);
-            let in_flight = path.load.in_flight();
+            let in_flight = path.totals.in_flight();
             core.congestion.on_timeout(&Timeout { now, path: path.id, repeated, in_flight });
         }
         path.rtt.back_off();
         path.patience_due = None;
         path.silence = Silence::Unwatched;
-        path.ghosts = Ghosts::default();
+        path.rescheduled_copies = RescheduledCopies::default();
         path.watch.clear();
         let flights = core::mem::take(&mut path.order);
         if !probing {
@@ -234,7 +234,7 @@ impl Outbound {
     /// The path that has lost chunks to send and may. One that has and may not sends nothing else
     /// ([`owes`](Self::owes)).
     pub fn path_to_resend(&self, core: &mut Core, now: Time) -> Option<usize> {
-        if self.sent.load().lost_chunks() == 0 {
+        if self.sent.totals().lost_chunks() == 0 {
             return None;
         }
         (0..core.paths.len()).find(|&at| {
@@ -261,7 +261,7 @@ impl Outbound {
     /// Lost chunks wait on a path: they go before new data (RFC 9260 §6.1 C). Of use once
     /// [`path_to_resend`](Self::path_to_resend) has dropped what no longer waits.
     pub fn owes(&self, path: &Path) -> bool {
-        self.sent.load().lost_chunks() > 0 && !path.resend.is_empty()
+        self.sent.totals().lost_chunks() > 0 && !path.resend.is_empty()
     }
 
     /// Fills a packet for path `at` with lost chunks, the earliest first.
@@ -327,7 +327,7 @@ impl Outbound {
                 core.paths[to].resend.insert(tsn);
                 let left = &mut core.paths[usize::from(chunk.path)];
                 let bytes = u64::from(left.chunk_len(chunk.len));
-                left.ghosts.push(tsn, (chunk.sent_as, chunk.sent_at), bytes);
+                left.rescheduled_copies.push(tsn, (chunk.sent_as, chunk.sent_at), bytes);
                 core.penalise(now, usize::from(chunk.path));
             }
         }
@@ -353,13 +353,14 @@ impl Outbound {
         // The data held by the receiver includes chunks that the send buffer has already freed.
         let mut received = shared;
         received.total.buffered =
-            self.in_flight() + core.paths.iter().map(|path| path.load.behind_gap()).sum::<u64>();
+            self.in_flight() + core.paths.iter().map(|path| path.totals.behind_gap()).sum::<u64>();
         // Unordered messages that the receiver has delivered do not wait.
         let held = self.widest - self.advertised;
         core.paths.iter().position(|path| {
-            let outstanding = path.load.in_flight();
-            let kept = Occupancy { outstanding, buffered: path.load.buffered() };
-            let waiting = Occupancy { outstanding, buffered: outstanding + path.load.behind_gap().min(held) };
+            let outstanding = path.totals.in_flight();
+            let kept = Occupancy { outstanding, buffered: path.totals.buffered() };
+            let waiting =
+                Occupancy { outstanding, buffered: outstanding + path.totals.behind_gap().min(held) };
             path.healthy()
                 && path.recovery.is_none()
                 && (sender.triggers(kept, &shared, split) || receiver.triggers(waiting, &received, split))

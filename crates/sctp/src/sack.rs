@@ -16,11 +16,11 @@
 
 use super::common::Core;
 use super::gaps::{Change, Runs, absolute, clip, difference, retain_tail};
-use super::load::{ChunkState, Resend};
 use super::outbound::{Outbound, Probe};
 use super::outstanding::Chunk;
 use super::path::{Flight, SackSummary};
 use super::silence::Silence;
+use super::totals::{ChunkState, Resend};
 use anabranch_base::time::Time;
 use anabranch_multipath::congestion::Ack;
 use anabranch_wire::sctp::{DataFlags, GapBlock};
@@ -318,7 +318,7 @@ impl Outbound {
             let rtt = now.since(sent_at);
             sample = Some(rtt);
             path.latest_rtt = rtt;
-            path.ghosts.overtaken(highest);
+            path.rescheduled_copies.overtaken(highest);
             if highest >= path.measure_from {
                 path.rtt.sample(rtt);
                 path.measure_from = self.transmissions + 1;
@@ -354,7 +354,7 @@ impl Outbound {
             path.recovery = None;
             core.congestion.on_recovered(now, path.id);
         }
-        if path.load.in_flight() == 0 {
+        if path.totals.in_flight() == 0 {
             path.retransmission_timer = None;
         } else if moved {
             path.retransmission_timer = Some(now + path.rtt.rto());

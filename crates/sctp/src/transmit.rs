@@ -178,8 +178,8 @@ impl Open {
     /// answered (RFC 9260 §8.2).
     fn expire_ghosts(core: &mut Core, at: usize, now: Time) {
         let path = &mut core.paths[at];
-        let sent_at = path.ghosts.expire(now - path.rtt.rto());
-        if sent_at.is_some_and(|sent_at| path.heard < sent_at) && path.load.in_flight() == 0 {
+        let sent_at = path.rescheduled_copies.expire(now - path.rtt.rto());
+        if sent_at.is_some_and(|sent_at| path.heard < sent_at) && path.totals.in_flight() == 0 {
             core.path_error(now, at);
             core.evacuate();
         }

@@ -13,10 +13,10 @@
 //! retransmitted count as in flight again.
 
 use super::common::Core;
-use super::load::{ChunkState, Resend};
 use super::outbound::Outbound;
 use super::outstanding::Chunk;
 use super::path::{Episode, Flight, Path, Repeat};
+use super::totals::{ChunkState, Resend};
 use anabranch_base::time::{Duration, Time};
 use anabranch_wire::seq::Serial;
 
@@ -75,7 +75,7 @@ impl Outbound {
             let tsn = duplicate.unwrap_near(self.sent.base());
             for path in &mut core.paths {
                 path.hear_probed(tsn);
-                if let Some(sent_at) = path.ghosts.arrived(tsn) {
+                if let Some(sent_at) = path.rescheduled_copies.arrived(tsn) {
                     // The copy here came behind the other; if it was the first, the sample is a little too long.
                     path.rtt.sample(now.since(sent_at));
                     path.heard = now;
@@ -144,7 +144,7 @@ impl Outbound {
                 path.watch.push_front(Flight { tsn, sent_as });
             }
         }
-        if path.load.in_flight() > 0 {
+        if path.totals.in_flight() > 0 {
             path.start_timer(now);
         }
     }

@@ -8,6 +8,7 @@ use core::fmt;
 
 /// A difference between a packet and its encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CheckError {
     /// The packet has no encoding.
     Encode(EncodeError),

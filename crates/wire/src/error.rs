@@ -4,6 +4,7 @@ use core::fmt;
 
 /// An error of parsing: the header, the offset of the byte, and the problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ParseError {
     /// The header, option or chunk being read.
     pub header: Header,
@@ -15,6 +16,7 @@ pub struct ParseError {
 
 /// The header, option or chunk in which an error was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Header {
     /// The version nibble, before it is known which IP it is.
     Ip,
@@ -44,6 +46,7 @@ pub enum Header {
 
 /// The problem with a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Problem {
     /// The bytes end before the field does.
     Truncated {
@@ -86,6 +89,7 @@ impl ParseError {
 
 /// A value that has no encoding: a bug in the code that made the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EncodeError {
     /// Source and destination are of different families.
     MixedFamilies,

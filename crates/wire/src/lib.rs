@@ -1,7 +1,14 @@
 //! Wire formats as values: IP, ICMP, UDP, TCP with the Multipath TCP options, SCTP chunks and pcapng.
 //!
+//! For authors of stacks, simulators and packet analysers. Read [`Packet`] first, then its [`Body`]: a
+//! [`tcp::Segment`] with [`tcp::Options`], a packet of [`sctp`] chunks, a [`udp`] datagram or an [`icmp`] message.
+//! [`Payload`] explains why a packet carries no bytes; [`check`] compares a packet with its encoding;
+//! [`pcapng::Writer`] writes captures.
+//!
 //! Every header, option and chunk is a plain value with an exact `wire_len()` and a codec. Parsing never
 //! panics. This crate has no connections, clocks or simulators.
+//!
+//! A packet, its length, its bytes, and the packet that they are parsed to:
 //!
 //! ```
 //! use anabranch_wire::tcp::{Flags, Segment};
@@ -24,6 +31,15 @@
 //! // No header contains the stream offset of a payload, but its bytes can be found.
 //! assert_eq!(Buffer(&bytes).bytes(segment.payload)[0], Payload::byte(7_000));
 //! # Ok::<(), anabranch_wire::ParseError>(())
+//! ```
+//!
+//! An error names the header and the byte:
+//!
+//! ```
+//! use anabranch_wire::Packet;
+//!
+//! let error = Packet::parse(&[0x45, 0, 0]).expect_err("three bytes of IPv4");
+//! assert_eq!(error.to_string(), "IPv4 header at byte 0: 20 bytes needed, 3 available");
 //! ```
 
 mod bits;

@@ -28,11 +28,11 @@ fn single_connection_is_driven_without_its_host() {
     });
     assert_eq!(net.hosts[1].connection_of(&syn), Some(one));
     assert_eq!(net.hosts[1].connection_of(&segment(9, Flags::SYN)), None);
-    let mut said = Collected::default();
+    let mut output = Collected::default();
     let host = &mut net.hosts[1];
-    let news = host.alone(one).expect("there").drive(now, &mut said);
+    let news = host.connection_ref(one).expect("there").drive(now, &mut output);
     assert!(!news.concerns_host(), "the host created the connection, so nothing is new to it: {news:?}");
-    let [Packet { body: Body::Tcp(answer), .. }] = said.packets.as_slice() else { panic!("{said:?}") };
+    let [Packet { body: Body::Tcp(answer), .. }] = output.packets.as_slice() else { panic!("{output:?}") };
     assert_eq!(
         (answer.destination_port, answer.flags),
         (7, Flags::SYN | Flags::ACK),
@@ -45,13 +45,13 @@ fn single_connection_is_driven_without_its_host() {
     };
     let third =
         anabranch_wire::tcp::Segment { source_port: 7, destination_port: 80, flags: Flags::ACK, ..third };
-    let mut said = Collected::default();
+    let mut output = Collected::default();
     let packet = Packet { body: Body::Tcp(third), ..syn };
     let host = &mut net.hosts[1];
-    let mut alone = host.alone(one).expect("there");
-    alone.endpoint().handle_packet(now, packet, &anabranch_wire::Pattern);
-    let news = alone.drive(now, &mut said);
-    assert_eq!(said.events.first(), Some(&Event::Connected), "{said:?}");
+    let mut reference = host.connection_ref(one).expect("there");
+    reference.endpoint().handle_packet(now, packet, &anabranch_wire::Pattern);
+    let news = reference.drive(now, &mut output);
+    assert_eq!(output.events.first(), Some(&Event::Connected), "{output:?}");
     assert!(news.concerns_host() && news.connected() && !news.closed(), "{news:?}");
     host.note(now, one, news);
     host.accept_one(one);

@@ -423,7 +423,7 @@ pub struct Reached {
     pub mutated: bool,
 }
 
-/// Two ends of TCP or Multipath TCP under hostile packets, time steps and applications.
+/// Two ends of TCP or Multipath TCP under adversarial packets, time steps and applications.
 pub fn tcp_pair(data: &[u8]) -> Reached {
     let mut input = Input(data);
     let mut world = World::new(&mut input);

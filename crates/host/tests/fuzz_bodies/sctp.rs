@@ -191,7 +191,7 @@ fn obey(world: &mut World, network: &mut Network, command: Command, input: &mut 
     }
 }
 
-/// Two ends of SCTP or CMT-SCTP under hostile packets, dead paths, time steps and applications.
+/// Two ends of SCTP or CMT-SCTP under adversarial packets, dead paths, time steps and applications.
 ///
 /// # Panics
 /// If data is lost and its writer gets no error.

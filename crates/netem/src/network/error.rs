@@ -4,6 +4,7 @@ use core::fmt;
 
 /// The reason why links and flows do not form a network. Flows are given by their index.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BuildError {
     /// More links than there are addresses for.
     TooManyLinks {

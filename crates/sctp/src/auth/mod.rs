@@ -137,12 +137,12 @@ impl Authentication {
 
     /// Puts an AUTH before the first of these chunks that the peer wants it before. Padding that makes a packet as long as it is to
     /// be is written for one with AUTH: it gets it, wanted or not.
-    pub fn seal(&self, chunks: &mut Chunks) {
+    pub fn authenticate(&self, chunks: &mut Chunks) {
         let pads = self.overhead() > 0;
         let wanted =
             |chunk: &Chunk| self.required.contains(&chunk.kind()) || pads && matches!(chunk, Chunk::Pad(_));
-        let sealed = chunks.iter().any(|chunk| matches!(chunk, Chunk::Auth(_)));
-        if let Some(at) = chunks.iter().position(wanted).filter(|_| !sealed)
+        let authenticated = chunks.iter().any(|chunk| matches!(chunk, Chunk::Auth(_)));
+        if let Some(at) = chunks.iter().position(wanted).filter(|_| !authenticated)
             && let Some(auth) = Auth::pending(self.algorithm, self.secret.clone())
         {
             chunks.list().insert(at, Chunk::Auth(Box::new(auth)));

@@ -30,9 +30,9 @@ fn request() -> Vec<Chunk> {
 }
 
 /// These chunks as they go out, with an AUTH before them.
-fn sealed(by: &Authentication, chunks: Vec<Chunk>) -> Chunks {
+fn authenticated(by: &Authentication, chunks: Vec<Chunk>) -> Chunks {
     let mut chunks = chunks.into();
-    by.seal(&mut chunks);
+    by.authenticate(&mut chunks);
     chunks
 }
 
@@ -42,7 +42,7 @@ fn auth(by: &Authentication, chunks: Vec<Chunk>) -> Auth {
         source_port: 1,
         destination_port: 2,
         verification_tag: 3,
-        chunks: sealed(by, chunks),
+        chunks: authenticated(by, chunks),
         udp: None,
         may_fragment: false,
         zero_checksum: false,
@@ -86,7 +86,7 @@ fn only_genuine_auth_is_accepted() {
     assert_eq!(other.verify(&Auth { algorithm: HmacId(2), ..genuine }), Verdict::Unsupported);
     // Chunk types that the peer does not list are sent without a code.
     let plain = vec![Chunk::Shutdown(Shutdown { cumulative_tsn: Serial(3) })];
-    assert_eq!(sealed(&one, plain.clone()), Chunks::from(plain));
+    assert_eq!(authenticated(&one, plain.clone()), Chunks::from(plain));
 }
 
 /// A packet that was never written has no bytes to make a code over: its AUTH is worth what the secret is.
@@ -94,7 +94,7 @@ fn only_genuine_auth_is_accepted() {
 fn unwritten_auth_is_verified_by_the_secret() {
     let ([one, other], [stranger, _]) = (pair([b"", b""]), pair([b"x", b"x"]));
     for (by, verdict) in [(&one, Verdict::Genuine), (&stranger, Verdict::Forged)] {
-        let chunks = sealed(by, request());
+        let chunks = authenticated(by, request());
         let Chunk::Auth(auth) = &chunks[0] else { panic!("AUTH") };
         assert_eq!(other.verify(auth), verdict);
     }
@@ -113,9 +113,9 @@ fn listed_chunks_are_sent_behind_an_auth() {
         let payload = Payload::new(0, 10);
         Chunk::Data(anabranch_wire::sctp::Data { payload, ..anabranch_wire::sctp::Data::default() })
     };
-    let kinds = |chunks: Vec<Chunk>| sealed(&one, chunks).iter().map(Chunk::kind).collect::<Vec<u8>>();
+    let kinds = |chunks: Vec<Chunk>| authenticated(&one, chunks).iter().map(Chunk::kind).collect::<Vec<u8>>();
     assert_eq!(kinds(vec![Chunk::CookieAck, data(), data()]), [11, kind::AUTH, kind::DATA, kind::DATA]);
-    assert_eq!(kinds(sealed(&one, vec![data()]).to_vec()), [kind::AUTH, kind::DATA], "once");
+    assert_eq!(kinds(authenticated(&one, vec![data()]).to_vec()), [kind::AUTH, kind::DATA], "once");
     assert_eq!(kinds(vec![Chunk::CookieAck, Chunk::Pad(Pad { len: 8 })]), [11, kind::AUTH, kind::PAD]);
     assert_eq!(kinds(vec![Chunk::CookieAck]), [11]);
 }

@@ -3,7 +3,7 @@
 //! TSNs are unwrapped to 64 bits and are contiguous, so the chunks live in a ring indexed by the distance from the
 //! oldest: any chunk is found in constant time, and the cumulative point moves by popping the front.
 //!
-//! The sums over chunks ([`Load`]: of all, and of each path over those that it carried last) always agree
+//! The sums over chunks ([`ChunkTotals`]: of all, and of each path over those that it carried last) always agree
 //! with the chunks, because only this module changes the state and the path of a chunk.
 //! [`Outstanding::recount`] verifies this.
 //!
@@ -12,8 +12,8 @@
 //! it is the chunk's last transmission and the chunk is still in flight. Dead entries are dropped when they
 //! reach the front, so no queue is ever searched, and each entry costs constant time over its life.
 
-use super::load::{ChunkState, Load, Resend};
 use super::path::{Flight, Path};
+use super::totals::{ChunkState, ChunkTotals, Resend};
 use anabranch_base::time::Time;
 use anabranch_wire::sctp::DataFlags;
 use std::collections::VecDeque;
@@ -54,12 +54,12 @@ pub(super) struct Outstanding {
     /// TSN of the front, or the next TSN if there is none.
     base: u64,
     /// Over all chunks.
-    load: Load,
+    totals: ChunkTotals,
 }
 
 impl Outstanding {
     pub fn new(first_tsn: u64) -> Self {
-        Self { chunks: VecDeque::new(), base: first_tsn, load: Load::default() }
+        Self { chunks: VecDeque::new(), base: first_tsn, totals: ChunkTotals::default() }
     }
 
     /// The lowest TSN not cumulatively acknowledged.
@@ -83,8 +83,8 @@ impl Outstanding {
     }
 
     /// Sums over all chunks.
-    pub const fn load(&self) -> &Load {
-        &self.load
+    pub const fn totals(&self) -> &ChunkTotals {
+        &self.totals
     }
 
     pub fn get(&self, tsn: u64) -> Option<&Chunk> {
@@ -97,8 +97,8 @@ impl Outstanding {
 
     /// A new chunk, which takes the next TSN and leaves at once: it is in flight.
     pub fn push(&mut self, chunk: Chunk, paths: &mut [Path]) {
-        self.load.add(chunk.state, chunk.len);
-        paths[usize::from(chunk.path)].load.add(chunk.state, chunk.len);
+        self.totals.add(chunk.state, chunk.len);
+        paths[usize::from(chunk.path)].totals.add(chunk.state, chunk.len);
         self.chunks.push_back(chunk);
     }
 
@@ -106,8 +106,8 @@ impl Outstanding {
     pub fn pop(&mut self, paths: &mut [Path]) -> Option<Chunk> {
         let chunk = self.chunks.pop_front()?;
         self.base += 1;
-        self.load.remove(chunk.state, chunk.len);
-        paths[usize::from(chunk.path)].load.remove(chunk.state, chunk.len);
+        self.totals.remove(chunk.state, chunk.len);
+        paths[usize::from(chunk.path)].totals.remove(chunk.state, chunk.len);
         Some(chunk)
     }
 
@@ -124,9 +124,9 @@ impl Outstanding {
         let before = *chunk;
         chunk.state = state;
         let (len, path) = (before.len, &mut paths[usize::from(before.path)]);
-        for load in [&mut self.load, &mut path.load] {
-            load.remove(before.state, len);
-            load.add(state, len);
+        for totals in [&mut self.totals, &mut path.totals] {
+            totals.remove(before.state, len);
+            totals.add(state, len);
         }
         Some(before)
     }
@@ -148,10 +148,10 @@ impl Outstanding {
         chunk.transmissions = chunk.transmissions.saturating_add(1);
         let from = usize::from(before.path);
         chunk.moved |= from != at;
-        self.load.remove(before.state, before.len);
-        self.load.add(ChunkState::InFlight, before.len);
-        paths[from].load.remove(before.state, before.len);
-        paths[at].load.add(ChunkState::InFlight, before.len);
+        self.totals.remove(before.state, before.len);
+        self.totals.add(ChunkState::InFlight, before.len);
+        paths[from].totals.remove(before.state, before.len);
+        paths[at].totals.add(ChunkState::InFlight, before.len);
         Some(before)
     }
 
@@ -231,18 +231,25 @@ impl Outstanding {
     /// Whether the sums are what the chunks add up to.
     #[cfg(test)]
     pub fn recount(&self, paths: &[Path]) -> Result<(), String> {
-        let mut all = Load::default();
-        let mut each = vec![Load::default(); paths.len()];
+        let mut all = ChunkTotals::default();
+        let mut each = vec![ChunkTotals::default(); paths.len()];
         for chunk in &self.chunks {
             all.add(chunk.state, chunk.len);
             each[usize::from(chunk.path)].add(chunk.state, chunk.len);
         }
-        for (path, load) in paths.iter().zip(each) {
-            if path.load != load {
-                return Err(format!("path {:?} has {:?} and its chunks are {load:?}", path.id, path.load));
+        for (path, totals) in paths.iter().zip(each) {
+            if path.totals != totals {
+                return Err(format!(
+                    "path {:?} has {:?} and its chunks are {totals:?}",
+                    path.id, path.totals
+                ));
             }
         }
-        if self.load == all { Ok(()) } else { Err(format!("{:?}, and the chunks are {all:?}", self.load)) }
+        if self.totals == all {
+            Ok(())
+        } else {
+            Err(format!("{:?}, and the chunks are {all:?}", self.totals))
+        }
     }
 }
 

@@ -80,23 +80,23 @@ fn paths() -> Vec<Path> {
 fn a_chunk_through_its_states() {
     let (mut sent, mut paths) = (Outstanding::new(10), paths());
     sent.push(chunk(100, 0), &mut paths);
-    assert_eq!((sent.load().buffered(), sent.load().in_flight()), (100, 100));
+    assert_eq!((sent.totals().buffered(), sent.totals().in_flight()), (100, 100));
     assert!(sent.transmit(&mut paths, 10, 2, (1, Time::ZERO)).is_none(), "it is in flight");
     assert!(sent.lose(&mut paths, 10, Resend::Fast).is_some());
-    assert_eq!((paths[0].load.lost_chunks(), sent.load().lost_chunks()), (1, 1));
+    assert_eq!((paths[0].totals.lost_chunks(), sent.totals().lost_chunks()), (1, 1));
     assert!(sent.transmit(&mut paths, 10, 2, (1, Time::ZERO)).is_some());
-    assert_eq!((paths[0].load, paths[1].load.in_flight()), (Load::default(), 100));
+    assert_eq!((paths[0].totals, paths[1].totals.in_flight()), (ChunkTotals::default(), 100));
     assert!(sent.free(&mut paths, 10).is_none(), "it is not acknowledged");
     assert!(sent.acknowledge(&mut paths, 10, false).is_some());
-    assert_eq!((sent.load().in_flight(), sent.load().gap_acknowledged()), (0, 100));
+    assert_eq!((sent.totals().in_flight(), sent.totals().gap_acknowledged()), (0, 100));
     assert!(sent.free(&mut paths, 10).is_some());
     assert_eq!(
-        (sent.load().buffered(), sent.load().gap_acknowledged(), sent.load().behind_gap()),
+        (sent.totals().buffered(), sent.totals().gap_acknowledged(), sent.totals().behind_gap()),
         (0, 0, 100)
     );
     assert!(sent.renege(&mut paths, 10, 3).is_none(), "it cannot be sent again");
     assert!(sent.pop(&mut paths).is_some());
-    assert_eq!((*sent.load(), paths[1].load), (Load::default(), Load::default()));
+    assert_eq!((*sent.totals(), paths[1].totals), (ChunkTotals::default(), ChunkTotals::default()));
 }
 
 #[test]
@@ -108,9 +108,9 @@ fn abandoned_chunks_need_no_room_in_a_packet() {
     assert_eq!(sent.longest_open(), 1_400);
     assert!(sent.abandon(&mut paths, 10).is_some());
     assert!(sent.abandon(&mut paths, 10).is_none(), "it is given up once");
-    assert_eq!((sent.longest_open(), sent.load().abandoned()), (300, 1));
+    assert_eq!((sent.longest_open(), sent.totals().abandoned()), (300, 1));
     assert!(sent.pop(&mut paths).is_some());
-    assert_eq!(sent.load().abandoned(), 0);
+    assert_eq!(sent.totals().abandoned(), 0);
 }
 
 proptest! {
@@ -135,7 +135,7 @@ proptest! {
             prop_assert_eq!(sent.recount(&paths), Ok(()));
         }
         while sent.pop(&mut paths).is_some() {}
-        prop_assert_eq!(*sent.load(), Load::default());
-        prop_assert!(paths.iter().all(|path| path.load == Load::default()));
+        prop_assert_eq!(*sent.totals(), ChunkTotals::default());
+        prop_assert!(paths.iter().all(|path| path.totals == ChunkTotals::default()));
     }
 }

@@ -5,8 +5,8 @@
 //! ordered and of the unordered messages of a stream, one at a time is delivered in parts, and no other of
 //! its kind before it has ended: the parts need no identifier.
 
-mod renew;
 mod skip;
+mod stream_reset;
 
 use super::inbox::{Fragments, Inbox, Message};
 use anabranch_wire::seq::Serial;

@@ -1,7 +1,7 @@
 //! The send queue: messages written and not yet cut into chunks, by stream, and the choice of the stream whose
 //! message goes out next (RFC 8260 §3).
 
-mod renew;
+mod stream_reset;
 
 use anabranch_endpoint::endpoint::Write;
 use anabranch_multipath::policy::StreamScheduler;

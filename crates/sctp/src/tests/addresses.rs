@@ -54,7 +54,7 @@ fn request(net: &Net, (tag, serial): (u32, Serial), parameters: Vec<Parameter>) 
             zero_checksum: false,
         }),
     };
-    net.ends[A].seal(&mut packet);
+    net.ends[A].authenticate(&mut packet);
     packet.settle(&anabranch_wire::Pattern);
     packet
 }

@@ -31,15 +31,15 @@ fn transfer(wants: [bool; 2], mut change: impl FnMut(usize, &mut Settings)) -> (
     let log = Rc::clone(&seen);
     net.filter = Some(Box::new(move |_, from, packet| {
         let chunks = &body(packet).chunks;
-        let (mut sealed, mut longest) = log.get();
+        let (mut authenticated, mut longest) = log.get();
         let auth = chunks.iter().position(|chunk| matches!(chunk, Chunk::Auth(_)));
         let wanted = |chunk: &Chunk| USER_DATA.contains(&chunk.kind());
         if let Some(first) = chunks.iter().position(wanted) {
             assert_eq!(auth.is_some_and(|at| at < first), wants[1 - from], "{packet:?}");
-            sealed[from] += u32::from(auth.is_some());
+            authenticated[from] += u32::from(auth.is_some());
         }
         longest[from] = longest[from].max(packet.wire_len());
-        log.set((sealed, longest));
+        log.set((authenticated, longest));
         true
     }));
     net.apps[A] = App::sends((0..60).map(|i| (3_000 + i * 100, (i % 4) as u16, i % 3 == 0)));
@@ -60,8 +60,8 @@ fn packets_have_room_for_the_code_of_user_data() {
         net.run_to_end(at_ms(60_000));
         net.check(A);
         net.check(B);
-        let (sealed, longest) = seen.get();
-        assert_eq!(sealed.map(|count| count > 40), [wants[1], wants[0]], "{sealed:?}");
+        let (authenticated, longest) = seen.get();
+        assert_eq!(authenticated.map(|count| count > 40), [wants[1], wants[0]], "{authenticated:?}");
         assert!(longest.iter().all(|&len| len <= 1500) && longest[A] > 1496, "{longest:?}");
         assert_eq!((net.extra(A, "forgeries"), net.extra(B, "forgeries")), (0, 0));
     }
@@ -178,7 +178,7 @@ fn keys(shared: &[u8], own: &Packet, other: &Packet) -> Authentication {
 /// An AUTH made with these keys, independent of the chunks behind it.
 fn auth(by: &Authentication) -> Auth {
     let mut chunks = Chunks::from(Chunk::Data(Data::default()));
-    by.seal(&mut chunks);
+    by.authenticate(&mut chunks);
     match chunks.list().swap_remove(0) {
         Chunk::Auth(auth) => *auth,
         other => panic!("{other:?}"),

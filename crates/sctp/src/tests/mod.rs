@@ -1,13 +1,13 @@
 //! Pairs of associations over faulty links.
 
 mod addresses;
+mod adversarial;
 mod authenticated;
 mod changeover;
 mod ecn;
 mod encapsulation;
 mod failure;
 mod handshake;
-mod hostile;
 mod immediate;
 mod lifecycle;
 mod listener;

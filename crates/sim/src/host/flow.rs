@@ -10,8 +10,8 @@ use crate::engine::link::PacketRef;
 use crate::measure::digest::Digest;
 use anabranch_base::time::Time;
 use anabranch_endpoint::drive::Collected;
-use anabranch_endpoint::{Driver, Endpoint, Ends, Event, Place, Placement, Scheduled};
-use anabranch_host::{Alone, ConnectionId, Host, Protocol, Said};
+use anabranch_endpoint::{Driver, Endpoint, Ends, Event, Place, Placement, SchedulingDecision};
+use anabranch_host::{ConnectionId, ConnectionRef, Host, Output, Protocol};
 use anabranch_netem::Frame;
 use anabranch_wire::tcp::Flags;
 use anabranch_wire::{Body, Packet, Pattern};
@@ -131,7 +131,7 @@ impl Flow {
     }
 
     /// The oldest recorded decision of the scheduler of its data.
-    pub fn poll_decision(&self, hosts: &mut Hosts) -> Option<Scheduled> {
+    pub fn poll_decision(&self, hosts: &mut Hosts) -> Option<SchedulingDecision> {
         let End { host, connection, .. } = &self.ends[self.source];
         hosts.get_mut(*host).endpoint_mut((*connection)?)?.poll_decision()
     }
@@ -188,8 +188,8 @@ impl Flow {
 
     fn end(&mut self, now: Time, side: usize, world: &mut World, how: impl FnOnce(&mut dyn Endpoint)) {
         let End { host, connection, .. } = self.ends[side];
-        if let Some(mut alone) = connection.and_then(|id| world.hosts.get_mut(host).alone(id)) {
-            how(alone.endpoint());
+        if let Some(mut reference) = connection.and_then(|id| world.hosts.get_mut(host).connection_ref(id)) {
+            how(reference.endpoint());
         }
         self.turn(now, side, world);
     }
@@ -254,13 +254,13 @@ impl Flow {
             let found = host.connection_of(world.datapath.packet(frame));
             world.datapath.check_connection(now, self.index * 2 + side as u32, (connection, found));
         }
-        let Some(mut alone) = known.and_then(|connection| host.alone(connection)) else {
+        let Some(mut reference) = known.and_then(|connection| host.connection_ref(connection)) else {
             return self.receive_as_host(now, side, frame, world);
         };
-        alone.endpoint().handle_packet(now, world.datapath.take_packet(frame), &Pattern);
-        let said = self.drive_alone(now, side, alone, &mut world.datapath);
-        if said.concerns_host() {
-            self.note(now, side, said, &mut world.hosts);
+        reference.endpoint().handle_packet(now, world.datapath.take_packet(frame), &Pattern);
+        let output = self.drive_connection(now, side, reference, &mut world.datapath);
+        if output.concerns_host() {
+            self.note(now, side, output, &mut world.hosts);
         }
     }
 
@@ -312,8 +312,10 @@ impl Flow {
         let timeout = self.endpoint(side, &world.hosts).and_then(Endpoint::next_timeout);
         if timeout.is_some_and(|due| due <= now) {
             let End { host, connection, .. } = &self.ends[side];
-            if let Some(mut alone) = connection.and_then(|id| world.hosts.get_mut(*host).alone(id)) {
-                alone.endpoint().handle_timeout(now);
+            if let Some(mut reference) =
+                connection.and_then(|id| world.hosts.get_mut(*host).connection_ref(id))
+            {
+                reference.endpoint().handle_timeout(now);
             }
             self.drive(now, side, world);
         } else if self.applications.due(side) <= now {
@@ -340,9 +342,9 @@ impl Flow {
         let End { host, connection, .. } = &self.ends[side];
         if self.keeps_decisions
             && side == self.source
-            && let Some(mut alone) = connection.and_then(|id| hosts.get_mut(*host).alone(id))
+            && let Some(mut reference) = connection.and_then(|id| hosts.get_mut(*host).connection_ref(id))
         {
-            alone.endpoint().keep_decisions();
+            reference.endpoint().keep_decisions();
         }
     }
 
@@ -389,39 +391,45 @@ impl Flow {
     /// Processes all output of an end's connection at this time, if it has one.
     fn drive(&mut self, now: Time, side: usize, world: &mut World) {
         let End { host, connection, .. } = self.ends[side];
-        let alone = connection.and_then(|id| world.hosts.get_mut(host).alone(id));
-        let Some(alone) = alone else { return };
-        let said = self.drive_alone(now, side, alone, &mut world.datapath);
-        if said.concerns_host() {
-            self.note(now, side, said, &mut world.hosts);
+        let reference = connection.and_then(|id| world.hosts.get_mut(host).connection_ref(id));
+        let Some(reference) = reference else { return };
+        let output = self.drive_connection(now, side, reference, &mut world.datapath);
+        if output.concerns_host() {
+            self.note(now, side, output, &mut world.hosts);
         }
     }
 
     /// Processes all output of a connection at this time.
-    fn drive_alone(&mut self, now: Time, side: usize, mut alone: Alone<'_>, datapath: &mut Datapath) -> Said {
+    fn drive_connection(
+        &mut self,
+        now: Time,
+        side: usize,
+        mut reference: ConnectionRef<'_>,
+        datapath: &mut Datapath,
+    ) -> Output {
         let id = self.id(side);
         let End { routes, news, .. } = &mut self.ends[side];
         let news = core::mem::take(news);
         let (applications, meters) = (&mut self.applications, &mut self.meters);
         let timeout = None;
         let mut turn = Turn { now, side, id, datapath, routes, applications, meters, news, timeout };
-        let said = alone.drive(now, &mut turn);
+        let output = reference.drive(now, &mut turn);
         let timeout = turn.timeout;
         self.schedule(now, side, timeout);
-        said
+        output
     }
 
     /// Passes the output of a connection to its host.
     #[cold]
     #[inline(never)]
-    fn note(&mut self, now: Time, side: usize, said: Said, hosts: &mut Hosts) {
+    fn note(&mut self, now: Time, side: usize, output: Output, hosts: &mut Hosts) {
         let End { host, connection, live, .. } = &mut self.ends[side];
         let (host, Some(connection)) = (hosts.get_mut(*host), *connection) else { return };
-        host.note(now, connection, said);
-        if said.connected() && side == RECEIVER {
+        host.note(now, connection, output);
+        if output.connected() && side == RECEIVER {
             host.accept_one(connection);
         }
-        if said.closed() {
+        if output.closed() {
             *live = None;
         }
     }
@@ -441,8 +449,10 @@ impl Flow {
 /// The last packets of a connection that its host has removed.
 fn last_words(now: Time, connection: ConnectionId, host: &mut Host) -> Vec<Packet> {
     let mut collected = Collected::default();
-    if let Some(said) = host.alone(connection).map(|mut alone| alone.drive(now, &mut collected)) {
-        host.note(now, connection, said);
+    if let Some(output) =
+        host.connection_ref(connection).map(|mut reference| reference.drive(now, &mut collected))
+    {
+        host.note(now, connection, output);
     }
     collected.packets
 }

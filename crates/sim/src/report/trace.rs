@@ -125,7 +125,8 @@ impl Trace {
             let path = decision.path.and_then(|path| sender.paths.get(path.index()).map(|p| (path, p)));
             let path = path.map_or("", |(id, path)| self.names[index].of(id.index(), scenario, ends(path)));
             let (at, offset, len) = (decision.at.as_secs_f64(), decision.offset, decision.len);
-            self.decisions.line(&format!("{at:.9},{name},{path},{offset},{len},{}", decision.why.name()))?;
+            self.decisions
+                .line(&format!("{at:.9},{name},{path},{offset},{len},{}", decision.reason.name()))?;
         }
         for (side, direction) in DIRECTIONS.into_iter().enumerate() {
             for Access { at, read, offset, len } in legs.take_accesses(side) {

@@ -40,6 +40,7 @@ pub struct Progress {
 
 /// The reason why a run failed.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum RunError {
     /// The links and flows do not form a network.
     Network(BuildError),

@@ -2,7 +2,7 @@
 
 use crate::tcp;
 use anabranch_multipath::policy::Penalisation;
-use anabranch_multipath::{path_manager, scheduler};
+use anabranch_multipath::{congestion, path_manager, scheduler};
 use core::net::IpAddr;
 
 /// Settings of one end of a Multipath TCP connection.
@@ -25,4 +25,22 @@ pub struct Config {
     pub checksum: bool,
     /// Pairs of an own and a peer's address that no route connects: no subflow is tried there.
     pub unroutable: Vec<(IpAddr, IpAddr)>,
+}
+
+impl Default for Config {
+    /// A full mesh of subflows with LIA, RFC 6356, the scheduler `lowest-rtt`, and both mechanisms against blocked
+    /// buffers.
+    fn default() -> Self {
+        let congestion = congestion::Choice::find("lia").expect("it is in the table");
+        Self {
+            tcp: tcp::Config { congestion, ..tcp::Config::default() },
+            scheduler: scheduler::find("lowest-rtt").expect("it is in the table"),
+            path_manager: path_manager::parse("fullmesh").expect("it is in the table"),
+            opportunistic_retransmission: true,
+            penalisation: Penalisation::default(),
+            mechanisms_in_start_up: true,
+            checksum: false,
+            unroutable: Vec::new(),
+        }
+    }
 }

@@ -13,7 +13,7 @@ use super::subflow::{Confirmation, Handshake, Keys, Life, Resend, Subflow};
 use crate::tcp::{Context, Route, State, Tcb, Tuple, of_connection};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::blocked::{Blocked, WaitCause};
-use anabranch_endpoint::endpoint::{Endpoint, Event, Placement, Reason, Scheduled};
+use anabranch_endpoint::endpoint::{Endpoint, Event, Placement, Reason, SchedulingDecision};
 use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_multipath::PathId;
 use anabranch_multipath::buffer::RangeSet;
@@ -182,7 +182,7 @@ pub struct Connection {
     pub(super) waits: Option<Time>,
     pub(super) events: VecDeque<Event>,
     /// Scheduling decisions, if they are recorded.
-    pub(super) decisions: Option<VecDeque<Scheduled>>,
+    pub(super) decisions: Option<VecDeque<SchedulingDecision>>,
     /// Scratch of the output path: one state per subflow.
     pub(super) states: Vec<PathState>,
 }

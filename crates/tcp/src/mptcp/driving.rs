@@ -8,7 +8,7 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::blocked::Waits;
 use anabranch_endpoint::endpoint::{
     Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Quote, Reason, Report,
-    Scheduled, Write,
+    SchedulingDecision, Write,
 };
 use anabranch_multipath::PathId;
 use anabranch_wire::seq::Serial;
@@ -203,7 +203,7 @@ impl Endpoint for Connection {
         self.decisions.get_or_insert_default();
     }
 
-    fn poll_decision(&mut self) -> Option<Scheduled> {
+    fn poll_decision(&mut self) -> Option<SchedulingDecision> {
         self.decisions.as_mut()?.pop_front()
     }
 

@@ -1,13 +1,12 @@
 //! Multipath TCP version 1 (RFC 8684): a connection of subflows, each of which is a TCP control block.
 
+#[cfg(test)]
+mod adversarial_tests;
 pub mod config;
 mod connection;
 mod data;
 mod driving;
 mod fallback;
-mod held;
-#[cfg(test)]
-mod hostile_tests;
 mod input;
 #[cfg(test)]
 mod interference_tests;
@@ -18,6 +17,7 @@ mod middlebox_tests;
 mod opening;
 mod opportunistic;
 mod options;
+mod out_of_order;
 mod output;
 mod paths;
 #[cfg(test)]

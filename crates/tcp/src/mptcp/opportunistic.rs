@@ -15,7 +15,7 @@
 use super::connection::{Connection, ConnectionPhase};
 use super::mapping::Mapping;
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::endpoint::{Endpoint, Why};
+use anabranch_endpoint::endpoint::{DecisionReason, Endpoint};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::PenaltyInSlowStart;
 use anabranch_multipath::policy::Penalisation;
@@ -69,7 +69,7 @@ impl Connection {
         self.opportunistic_to = held.start + len;
         self.tally.opportunistic += 1;
         self.subflows[path.index()].block.counters_mut().reinjections += 1;
-        Some(self.send_on(now, (path, Why::Opportunistic), (held.start, len as u32)))
+        Some(self.send_on(now, (path, DecisionReason::Opportunistic), (held.start, len as u32)))
     }
 
     /// The lowest data from `from` on that is in flight on paths slower than `fastest`.

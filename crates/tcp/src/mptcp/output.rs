@@ -8,7 +8,7 @@ use super::subflow::{Confirmation, Handshake};
 use crate::tcp::{Tcb, segment_of};
 use anabranch_base::time::Time;
 use anabranch_endpoint::blocked::WaitCause;
-use anabranch_endpoint::endpoint::{Scheduled, Why};
+use anabranch_endpoint::endpoint::{DecisionReason, SchedulingDecision};
 use anabranch_multipath::PathId;
 use anabranch_multipath::scheduler::{self, Data, Decision, Offer, PathState, Piece};
 use anabranch_wire::checksum::Checksum;
@@ -164,7 +164,7 @@ impl Connection {
         let len = u64::from(self.subflows[path.index()].block.mss()).min(available).min(window);
         self.blocked.set(now, None);
         self.send.assign(start, start + len);
-        Some(self.send_on(now, (path, Why::New), (start, len as u32)))
+        Some(self.send_on(now, (path, DecisionReason::New), (start, len as u32)))
     }
 
     /// Sends one packet of the data that the scheduler places, if there is any.
@@ -192,8 +192,8 @@ impl Connection {
         if repeated {
             self.subflows[path.index()].block.counters_mut().reinjections += 1;
         }
-        let why = if repeated { Why::Confluence } else { Why::New };
-        Some(self.send_on(now, (path, why), (start, (end - start) as u32)))
+        let reason = if repeated { DecisionReason::Confluence } else { DecisionReason::New };
+        Some(self.send_on(now, (path, reason), (start, (end - start) as u32)))
     }
 
     /// The receive window has no room for the data from `start` on, or too little to be worth a packet while data is
@@ -308,7 +308,7 @@ impl Connection {
             self.send.reinjected(place, len);
             self.scheduler.on_reinjection(now, &self.states[path.index()], (start, start + len));
             self.subflows[path.index()].block.counters_mut().reinjections += 1;
-            return Some(self.send_on(now, (path, Why::Reinjection), (start, len as u32)));
+            return Some(self.send_on(now, (path, DecisionReason::Reinjection), (start, len as u32)));
         }
         None
     }
@@ -343,7 +343,7 @@ impl Connection {
         };
         let subflow = &mut self.subflows[path.index()];
         let start = subflow.cursor;
-        let why = if start < frontier { Why::Copy } else { Why::New };
+        let reason = if start < frontier { DecisionReason::Copy } else { DecisionReason::New };
         let mut stop = end.min(start + u64::from(subflow.block.mss()));
         if start < frontier {
             stop = stop.min(frontier);
@@ -353,7 +353,7 @@ impl Connection {
         }
         subflow.cursor = stop;
         self.blocked.set(now, None);
-        Some(self.send_on(now, (path, why), (start, (stop - start) as u32)))
+        Some(self.send_on(now, (path, reason), (start, (stop - start) as u32)))
     }
 
     /// Data from `offset` on has to wait, for a known cause.
@@ -361,11 +361,11 @@ impl Connection {
         if self.note_wait(now, Some(cause))
             && let Some(decisions) = &mut self.decisions
         {
-            let why = match cause {
-                WaitCause::CongestionWindow => Why::NoRoom,
-                WaitCause::ReceiveWindow => Why::ReceiveWindow,
+            let reason = match cause {
+                WaitCause::CongestionWindow => DecisionReason::NoRoom,
+                WaitCause::ReceiveWindow => DecisionReason::ReceiveWindow,
             };
-            decisions.push_back(Scheduled { at: now, path: None, offset, len: 0, why });
+            decisions.push_back(SchedulingDecision { at: now, path: None, offset, len: 0, reason });
         }
     }
 
@@ -382,11 +382,11 @@ impl Connection {
     pub(super) fn send_on(
         &mut self,
         now: Time,
-        (path, why): (PathId, Why),
+        (path, reason): (PathId, DecisionReason),
         (data, len): (u64, u32),
     ) -> Packet {
         if let Some(decisions) = &mut self.decisions {
-            decisions.push_back(Scheduled { at: now, path: Some(path), offset: data, len, why });
+            decisions.push_back(SchedulingDecision { at: now, path: Some(path), offset: data, len, reason });
         }
         let index = path.index();
         let last = self.send.all_assigned();

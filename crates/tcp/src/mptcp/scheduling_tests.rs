@@ -2,7 +2,7 @@
 
 use super::Connection;
 use super::tests::{A, Setup};
-use anabranch_endpoint::endpoint::{Endpoint, NetworkEvent, Why, Write};
+use anabranch_endpoint::endpoint::{DecisionReason, Endpoint, NetworkEvent, Write};
 use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_testkit::heard::Heard;
 
@@ -39,7 +39,10 @@ fn unplaced_data_waits_for_window_only_if_it_is_full() {
     client.send.edge = client.send.highest();
     assert!(client.poll(now).is_none());
     let decisions = core::iter::from_fn(|| client.poll_decision());
-    assert_eq!(decisions.map(|decision| decision.why).collect::<Vec<_>>(), [Why::NoRoom, Why::ReceiveWindow]);
+    assert_eq!(
+        decisions.map(|decision| decision.reason).collect::<Vec<_>>(),
+        [DecisionReason::NoRoom, DecisionReason::ReceiveWindow]
+    );
 }
 
 /// With the window closed, and with all paths full.

@@ -1,6 +1,6 @@
 //! Closed windows, keep-alives and user timeouts, with silent peers and dead peers.
 
-use super::hostile_tests::{established, forge};
+use super::adversarial_tests::{established, forge};
 use super::{Config, Connection, State};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{Endpoint, Reason, Write};

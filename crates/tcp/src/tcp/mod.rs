@@ -22,7 +22,7 @@ mod timers;
 mod undo;
 
 #[cfg(test)]
-mod hostile_tests;
+mod adversarial_tests;
 #[cfg(test)]
 mod life_tests;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use super::input::window_shift;
 use super::phase::RecoveryPhase;
-use super::scoreboard::Fate;
+use super::scoreboard::SegmentState;
 use super::tcb::{Context, Fin, State, Tcb};
 use anabranch_base::time::Time;
 use anabranch_multipath::congestion::Idle;
@@ -228,7 +228,9 @@ impl Tcb {
             return None;
         }
         self.phase = RecoveryPhase::Recovery { until, rescued: true };
-        let not_again = |&index: &usize| matches!(self.board.get(index).fate, Fate::InFlight | Fate::Lost);
+        let not_again = |&index: &usize| {
+            matches!(self.board.get(index).state, SegmentState::InFlight | SegmentState::Lost)
+        };
         self.board.last_unsacked().filter(not_again)
     }
 

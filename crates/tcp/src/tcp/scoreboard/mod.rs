@@ -20,17 +20,17 @@ const MAX_CUTS: u32 = 8192;
 
 /// Assumed state of an outstanding segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum SegmentState {
     /// In flight.
     InFlight,
     /// Lost; it waits to be retransmitted.
     Lost,
     /// Lost, and its retransmission is in flight.
-    Resent,
+    Retransmitted,
     /// In flight, and so is a retransmission: a probe, or one made in doubt.
-    Doubled,
+    Duplicated,
     /// Selectively acknowledged.
-    Arrived,
+    Sacked,
 }
 
 /// An outstanding segment. Offsets count sequence numbers from the first data byte; a FIN takes the last one.
@@ -39,7 +39,7 @@ pub(crate) struct Sent {
     pub start: u64,
     pub len: u32,
     pub fin: bool,
-    pub fate: Fate,
+    pub state: SegmentState,
     /// It was retransmitted at least once, so its round-trip time is ambiguous (Karn).
     pub ambiguous: bool,
     /// It was sent as a part of the segment before it, of which the peer has acknowledged parts.
@@ -55,15 +55,15 @@ impl Sent {
 
     /// Its part in RFC 6675's pipe: the original unless lost, and the retransmission if there is one.
     fn in_flight(&self) -> u64 {
-        match self.fate {
-            Fate::Lost | Fate::Arrived => 0,
-            Fate::InFlight | Fate::Resent => u64::from(self.len),
-            Fate::Doubled => 2 * u64::from(self.len),
+        match self.state {
+            SegmentState::Lost | SegmentState::Sacked => 0,
+            SegmentState::InFlight | SegmentState::Retransmitted => u64::from(self.len),
+            SegmentState::Duplicated => 2 * u64::from(self.len),
         }
     }
 
     fn arrived(&self) -> bool {
-        self.fate == Fate::Arrived
+        self.state == SegmentState::Sacked
     }
 }
 
@@ -164,8 +164,8 @@ impl Scoreboard {
     pub fn push(&mut self, start: u64, len: u32, fin: bool, now: Time) {
         debug_assert!(self.segments.back().is_none_or(|last| last.end() == start));
         self.pipe += u64::from(len);
-        let fate = Fate::InFlight;
-        self.segments.push_back(Sent { start, len, fin, fate, ambiguous: false, continues: false, at: now });
+        let state = SegmentState::InFlight;
+        self.segments.push_back(Sent { start, len, fin, state, ambiguous: false, continues: false, at: now });
     }
 
     /// Everything below `ack` arrived.
@@ -182,7 +182,7 @@ impl Scoreboard {
             ambiguous |= front.ambiguous;
             if !front.arrived() {
                 acked.delivered += u64::from(gone);
-                if front.fate == Fate::Lost {
+                if front.state == SegmentState::Lost {
                     self.waiting -= u64::from(gone);
                 }
                 if !front.ambiguous {
@@ -251,10 +251,10 @@ impl Scoreboard {
                 if covered && !segment.arrived() {
                     each(segment);
                     self.pipe -= segment.in_flight();
-                    if segment.fate == Fate::Lost {
+                    if segment.state == SegmentState::Lost {
                         self.waiting -= u64::from(segment.len);
                     }
-                    segment.fate = Fate::Arrived;
+                    segment.state = SegmentState::Sacked;
                 }
             }
         }
@@ -316,7 +316,7 @@ impl Scoreboard {
             return;
         }
         self.pipe -= segment.in_flight();
-        segment.fate = Fate::Lost;
+        segment.state = SegmentState::Lost;
         if let Some(losses) = &mut self.losses {
             losses.push((segment.start, segment.end()));
         }
@@ -326,7 +326,7 @@ impl Scoreboard {
 
     /// Marks the first segment as lost, if it is not already marked or retransmitted.
     pub fn mark_front_lost(&mut self) {
-        if self.segments.front().is_some_and(|front| front.fate == Fate::InFlight) {
+        if self.segments.front().is_some_and(|front| front.state == SegmentState::InFlight) {
             self.mark_lost(0);
         }
     }
@@ -346,7 +346,7 @@ impl Scoreboard {
                 {
                     losses.push((segment.start, segment.end()));
                 }
-                segment.fate = Fate::Lost;
+                segment.state = SegmentState::Lost;
                 self.waiting += u64::from(segment.len);
             }
         }
@@ -358,8 +358,8 @@ impl Scoreboard {
     /// and the position of each, oldest first.
     pub fn restore(&mut self) -> Vec<(Time, u64)> {
         let mut restored = Vec::new();
-        for segment in self.segments.iter_mut().filter(|segment| segment.fate == Fate::Lost) {
-            segment.fate = Fate::InFlight;
+        for segment in self.segments.iter_mut().filter(|segment| segment.state == SegmentState::Lost) {
+            segment.state = SegmentState::InFlight;
             self.pipe += u64::from(segment.len);
             restored.push((segment.at, segment.start));
         }
@@ -376,7 +376,7 @@ impl Scoreboard {
         }
         for index in self.index_of(self.cursor)..self.segments.len() {
             let segment = &self.segments[index];
-            if segment.fate == Fate::Lost {
+            if segment.state == SegmentState::Lost {
                 return Some(index);
             }
             self.cursor = segment.end();
@@ -390,7 +390,7 @@ impl Scoreboard {
         let from = self.index_of(self.cursor.max(self.lost_mark));
         (from..self.segments.len())
             .take_while(|&i| self.segments[i].end() <= highest)
-            .find(|&i| self.segments[i].fate == Fate::InFlight)
+            .find(|&i| self.segments[i].state == SegmentState::InFlight)
     }
 
     /// The highest segment that is not sacked (`NextSeg` rule 4).
@@ -402,14 +402,14 @@ impl Scoreboard {
     pub fn retransmitted(&mut self, index: usize, now: Time) {
         let segment = &mut self.segments[index];
         self.pipe -= segment.in_flight();
-        segment.fate = match segment.fate {
-            Fate::Lost => {
+        segment.state = match segment.state {
+            SegmentState::Lost => {
                 self.waiting -= u64::from(segment.len);
-                Fate::Resent
+                SegmentState::Retransmitted
             }
-            Fate::Resent => Fate::Resent,
-            Fate::InFlight | Fate::Doubled => Fate::Doubled,
-            Fate::Arrived => unreachable!("a segment that has arrived is not retransmitted"),
+            SegmentState::Retransmitted => SegmentState::Retransmitted,
+            SegmentState::InFlight | SegmentState::Duplicated => SegmentState::Duplicated,
+            SegmentState::Sacked => unreachable!("a segment that has arrived is not retransmitted"),
         };
         segment.ambiguous = true;
         segment.at = now;
@@ -434,7 +434,7 @@ impl Scoreboard {
                 continue;
             }
             self.pipe -= segment.in_flight();
-            if segment.fate != Fate::Lost {
+            if segment.state != SegmentState::Lost {
                 self.waiting += u64::from(segment.len);
             }
             self.cursor = self.cursor.min(segment.start);
@@ -443,7 +443,7 @@ impl Scoreboard {
                 let left = (segment.end() - start) as u32;
                 let len = if left - u32::from(segment.fin) > mss { mss } else { left };
                 let fin = segment.fin && len == left;
-                let piece = Sent { start, len, fin, fate: Fate::Lost, continues: false, ..segment };
+                let piece = Sent { start, len, fin, state: SegmentState::Lost, continues: false, ..segment };
                 self.segments.push_back(piece);
                 start += u64::from(len);
             }
@@ -457,7 +457,7 @@ impl Scoreboard {
         let pipe: u64 = self.segments.iter().map(Sent::in_flight).sum();
         assert_eq!(self.pipe, pipe, "pipe");
         let waiting: u64 = (self.segments.iter())
-            .filter(|s| s.fate == Fate::Lost)
+            .filter(|s| s.state == SegmentState::Lost)
             .inspect(|s| assert!(s.start >= self.cursor, "the cursor passed {s:?}"))
             .map(|s| u64::from(s.len))
             .sum();

@@ -20,14 +20,14 @@ impl Reassembly {
 
     /// Restarts the numbering of messages in each of these streams. All data sent before has arrived;
     /// messages that are still incomplete will never be complete.
-    pub fn renew(&mut self, streams: &[u16], inbox: &mut Inbox) {
-        let mut renewed = vec![false; self.streams.len()];
+    pub fn reset_streams(&mut self, streams: &[u16], inbox: &mut Inbox) {
+        let mut is_reset = vec![false; self.streams.len()];
         for &stream in streams {
-            renewed[usize::from(stream)] = true;
+            is_reset[usize::from(stream)] = true;
         }
         // Unordered DATA has no numbers.
-        let begins_anew = |run: &Run| !run.unordered && renewed[usize::from(run.stream)];
-        let runs = self.runs.iter().filter(|(_, run)| begins_anew(run));
+        let restarts = |run: &Run| !run.unordered && is_reset[usize::from(run.stream)];
+        let runs = self.runs.iter().filter(|(_, run)| restarts(run));
         let runs: Vec<Part> = runs.map(|(&start, _)| Part::Run(start)).collect();
         self.drop_parts(&runs, inbox);
         for &stream in streams {

@@ -8,7 +8,7 @@ use anabranch_wire::{Body, Packet};
 
 impl Association {
     /// A packet to the peer leaves with the code that the peer wants.
-    pub(super) fn seal(&self, packet: &mut Packet) {
+    pub(super) fn authenticate(&self, packet: &mut Packet) {
         let (auth, tag) = match &self.state {
             State::Open(open) => (&open.auth, open.peer_tag),
             State::CookieEchoed(echoed) => (&echoed.auth, echoed.peer.tag),
@@ -17,16 +17,16 @@ impl Association {
         if let (Some(auth), Body::Sctp(body)) = (auth, &mut packet.body)
             && body.verification_tag == tag
         {
-            auth.seal(&mut body.chunks);
+            auth.authenticate(&mut body.chunks);
         }
     }
 
     /// Packets still in the queue are sent with a code, although the association ends and its keys are
     /// dropped.
-    pub(super) fn seal_last(&mut self) {
+    pub(super) fn authenticate_last(&mut self) {
         let mut out = core::mem::take(&mut self.core.out);
         for packet in &mut out {
-            self.seal(packet);
+            self.authenticate(packet);
         }
         self.core.out = out;
     }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 /// A copy on its way.
 #[derive(Clone, Copy, Debug)]
-struct Ghost {
+struct RescheduledCopy {
     tsn: u64,
     sent_as: u64,
     sent_at: Time,
@@ -23,12 +23,12 @@ struct Ghost {
 
 /// The copies on a path, in the order in which they were sent.
 #[derive(Debug, Default)]
-pub(super) struct Ghosts {
-    copies: VecDeque<Ghost>,
+pub(super) struct RescheduledCopies {
+    copies: VecDeque<RescheduledCopy>,
     bytes: u64,
 }
 
-impl Ghosts {
+impl RescheduledCopies {
     /// Bytes of the window that they take.
     pub const fn bytes(&self) -> u64 {
         self.bytes
@@ -37,7 +37,7 @@ impl Ghosts {
     /// The chunk that was sent here is moved. Those of one path are moved in the order in which they were sent, or nearly.
     pub fn push(&mut self, tsn: u64, (sent_as, sent_at): (u64, Time), bytes: u64) {
         let at = self.copies.partition_point(|copy| copy.sent_as < sent_as);
-        self.copies.insert(at, Ghost { tsn, sent_as, sent_at, bytes });
+        self.copies.insert(at, RescheduledCopy { tsn, sent_as, sent_at, bytes });
         self.bytes += bytes;
     }
 
@@ -88,15 +88,18 @@ mod tests {
 
     #[test]
     fn copies_leave_by_duplicate_by_order_and_by_time() {
-        let mut ghosts = Ghosts::default();
+        let mut rescheduled_copies = RescheduledCopies::default();
         for (tsn, ms) in [(7, 30), (5, 10), (6, 20), (8, 40)] {
-            ghosts.push(tsn, (tsn * 10, at(ms)), 100);
+            rescheduled_copies.push(tsn, (tsn * 10, at(ms)), 100);
         }
-        assert_eq!((ghosts.bytes(), ghosts.oldest()), (400, Some(at(10))));
-        assert_eq!((ghosts.arrived(6), ghosts.arrived(6)), (Some(at(20)), None));
-        ghosts.overtaken(51);
-        assert_eq!((ghosts.bytes(), ghosts.arrived(5)), (200, None));
-        assert_eq!((ghosts.expire(at(30)), ghosts.expire(at(30))), (Some(at(30)), None));
-        assert_eq!((ghosts.bytes(), ghosts.oldest()), (100, Some(at(40))));
+        assert_eq!((rescheduled_copies.bytes(), rescheduled_copies.oldest()), (400, Some(at(10))));
+        assert_eq!((rescheduled_copies.arrived(6), rescheduled_copies.arrived(6)), (Some(at(20)), None));
+        rescheduled_copies.overtaken(51);
+        assert_eq!((rescheduled_copies.bytes(), rescheduled_copies.arrived(5)), (200, None));
+        assert_eq!(
+            (rescheduled_copies.expire(at(30)), rescheduled_copies.expire(at(30))),
+            (Some(at(30)), None)
+        );
+        assert_eq!((rescheduled_copies.bytes(), rescheduled_copies.oldest()), (100, Some(at(40))));
     }
 }

@@ -1,5 +1,7 @@
 //! Sums over the chunks of the scoreboard, per path and in total.
 
+use anabranch_endpoint::endpoint::DecisionReason;
+
 /// The sender's view of a chunk that has a TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChunkState {
@@ -39,9 +41,20 @@ pub(super) enum Resend {
     Tail,
 }
 
+impl Resend {
+    /// The reason in a record of the decision.
+    pub const fn reason(self) -> DecisionReason {
+        match self {
+            Self::Rescheduled => DecisionReason::Rescheduling,
+            Self::Probe => DecisionReason::WindowProbe,
+            Self::Fast | Self::Timeout | Self::TooBig | Self::Tail => DecisionReason::Retransmission,
+        }
+    }
+}
+
 /// Sums over chunks: of payload where it takes room in a buffer, of whole chunks where it takes room in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Load {
+pub(super) struct ChunkTotals {
     in_flight: u64,
     /// Padding of the chunks in flight to multiples of four, bytes.
     padding: u64,
@@ -53,7 +66,7 @@ pub(super) struct Load {
     abandoned: usize,
 }
 
-impl Load {
+impl ChunkTotals {
     /// A chunk of `len` bytes is in this state now.
     pub fn add(&mut self, state: ChunkState, len: u32) {
         let len = u64::from(len);

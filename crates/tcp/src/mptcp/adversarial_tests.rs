@@ -1,4 +1,4 @@
-//! Hostile peers and off-path attackers: nothing panics, grows without limit, or is accepted without validation,
+//! Adversarial peers and off-path attackers: nothing panics, grows without limit, or is accepted without validation,
 //! regardless of the segments received.
 
 use super::config::Config;
