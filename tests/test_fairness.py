@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import random
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import anabranch
-from anabranch.allocation import ALLOCATIONS, competitors, is_feasible
+from anabranch.allocation import ALLOCATIONS, access_links, competitors, is_feasible
 from anabranch.capacity import Network
 from command import anabranch as command
 
@@ -43,6 +44,40 @@ def test_chain_of_figure_6_1_matches() -> None:
     assert rates("link-flow", CHAIN) == pytest.approx([18, 12, 6])
     for name in ("network", "max-min", "proportional"):
         assert rates(name, CHAIN) == pytest.approx([12, 12, 12]), name
+
+
+def test_access_weighs_flows_by_their_links() -> None:
+    # Two links for F0 and F1, one for F2: 36 Mbit/s in parts of 2 : 2 : 1.
+    assert rates("access", CHAIN) == pytest.approx([14.4, 14.4, 7.2])
+    assert rates("access", RING) == pytest.approx([12, 12, 12])
+
+
+def test_access_takes_given_weights() -> None:
+    shared = network({"A": ["a"], "B": ["a"], "C": ["a", "b"]}, a=12, b=3)
+    # 15 in parts of 1 : 1 : 2.
+    assert rates("access", shared) == pytest.approx([3.75, 3.75, 7.5])
+    weighted = dataclasses.replace(shared, weights={"A": 3.0, "B": 1.0, "C": 1.0})
+    assert rates("access", weighted) == pytest.approx([9, 3, 3])
+    tiny = dataclasses.replace(shared, weights={"A": 3e-5, "B": 1e-5, "C": 1e-5})
+    assert rates("access", tiny) == pytest.approx([9, 3, 3])
+
+
+def test_access_counts_links_before_a_proxy() -> None:
+    ways = {"F": ["a+p", "b+p"], "G": ["a"]}
+    through = dataclasses.replace(network(ways, a=9, b=9, p=90), behind={"F": (("p", True),)})
+    assert [access_links(through, flow) for flow in ways] == [2, 1]
+    assert rates("access", through) == pytest.approx([12, 6])
+
+
+def test_weights_are_checked() -> None:
+    chosen = scenario(["a S D 12 Mbit/s"], ["F S D tcp", "G S D tcp"])
+    found = anabranch.fair(chosen, weights={"F": 2})
+    assert found.allocations["access"] == pytest.approx({"F": 8e6, "G": 4e6})
+    for weight in (0, -1, float("inf"), float("nan")):
+        with pytest.raises(anabranch.InputError, match='weight of "F" must be above 0'):
+            anabranch.fair(chosen, weights={"F": weight})
+    with pytest.raises(anabranch.InputError, match='"H", which does not share'):
+        anabranch.fair(chosen, weights={"H": 1})
 
 
 def test_ring_of_figure_6_2_matches() -> None:
@@ -154,22 +189,31 @@ def random_network(draw: random.Random) -> Network:
     return network(paths, **{link: float(draw.randint(1, 20)) for link in sorted(used)})
 
 
+def weights_of(chosen: Network) -> list[float]:
+    return [chosen.weights.get(flow, float(access_links(chosen, flow))) for flow in chosen.paths]
+
+
 @pytest.mark.slow
 def test_allocations_match_brute_force() -> None:
     draw = random.Random(6)
     reached = 0
-    for _ in range(1000):
+    for number in range(1000):
         chosen = random_network(draw)
+        if number % 2:
+            chosen = dataclasses.replace(chosen, weights={flow: draw.uniform(0.2, 5.0) for flow in chosen.paths})
         possible, flows = Possible(chosen), list(chosen.paths)
         totals = possible.totals({})
         found = {name: np.array(rates(name, chosen)) for name in ALLOCATIONS}
         assert chosen.largest_total_bps(flows) == pytest.approx(float(totals.sum(axis=1).max()))
-        for name in ("link-subflow", "link-flow", "max-min", "proportional"):
+        for name in ("link-subflow", "link-flow", "max-min", "proportional", "access"):
             assert is_feasible(chosen, dict(zip(flows, found[name], strict=True))), (name, chosen)
-        for flow, rate in enumerate(found["max-min"]):
-            # By definition: a flow's rate can grow only at the cost of a flow whose rate is not larger.
-            others = {g: r * (1 - 1e-7) for g, r in enumerate(found["max-min"]) if g != flow and r <= rate * (1 + 1e-7)}
-            assert float(possible.totals(others)[:, flow].max()) == pytest.approx(rate, rel=1e-5), (flow, chosen)
+        for name, weights in (("max-min", [1.0] * len(flows)), ("access", weights_of(chosen))):
+            for flow, rate in enumerate(found[name]):
+                # By definition: a rate can grow only at the cost of a flow whose weighted rate is not larger.
+                most = rate / weights[flow] * (1 + 1e-7)
+                others = {g: r * (1 - 1e-7) for g, r in enumerate(found[name]) if g != flow and r / weights[g] <= most}
+                grown = float(possible.totals(others)[:, flow].max())
+                assert grown == pytest.approx(rate, rel=1e-5), (name, flow, chosen)
         # By definition: no corner, and so no mix of corners, has a larger sum of relative changes.
         assert float((totals / found["proportional"]).sum(axis=1).max()) <= len(flows) * (1 + 1e-6), chosen
         if is_feasible(chosen, dict(zip(flows, found["network"], strict=True))):
@@ -288,7 +332,7 @@ def test_fair_command_prints_shares(tmp_path: Path) -> None:
     table = command("fair", str(file), "--plot", str(tmp_path / "fair.svg"))
     assert table.returncode == 0, table.stderr
     row = next(line.split() for line in table.stdout.splitlines() if line.split()[:1] == ["F0"])
-    assert row == ["F0", "4", "8.000", "5.000", "5.000", "5.000", "5.000", "10.000"]
+    assert row == ["F0", "4", "8.000", "5.000", "5.000", "5.000", "5.000", "6.667", "10.000"]
     assert "proportional" in (tmp_path / "fair.svg").read_text(encoding="utf-8")
     document = json.loads(command("fair", str(file), "--json", "--set", "flow.F0.paths=disjoint").stdout)
     assert [flow["subflows"] for flow in document["flows"]] == [2, 1]

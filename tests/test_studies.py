@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 
 import pytest
@@ -76,6 +77,8 @@ couple = "shared"
 """
 OF_SHARED = {"path-bottleneck-share", "path-coupled-share"}
 """Metrics that only a path has whose bottleneck is looked for."""
+OF_LOSSY_PATHS = {"loss-spread"}
+"""Metrics that only a flow with several paths and losses has."""
 OF_OUTAGES = {"recovery-time", "recovered-share", "path-back-time"}
 """Metrics that only a flow has whose links went down and came up again."""
 OF_EXCHANGES = {"reverse-goodput", "answers", *(m for m in METRICS if m.startswith("response-time-"))}
@@ -149,7 +152,9 @@ def test_every_metric_is_in_a_real_result() -> None:
     outage = simulate(Request(OUTAGE, "outage.toml"))
     shared = simulate(Request(SHARED, "shared.toml"))
     places = (
-        dict.fromkeys(OF_EXCHANGES, exchange) | dict.fromkeys(OF_OUTAGES, outage) | dict.fromkeys(OF_SHARED, shared)
+        dict.fromkeys(OF_EXCHANGES, exchange)
+        | dict.fromkeys(OF_OUTAGES, outage)
+        | dict.fromkeys(OF_SHARED | OF_LOSSY_PATHS, shared)
     )
     of_one_way = _by_metric(one_way)
     for metric in METRICS.values():
@@ -186,3 +191,19 @@ def test_path_with_new_data_counts_as_usable() -> None:
     silent = {"data_packets": 0, "retransmissions": 0, "reinjections": 0}
     flow = {"name": "F", "paths": [path, resent_only, from_the_kernel, silent]}
     assert METRICS["usable-paths"].value(flow) == 2.0
+
+
+def test_loss_spread_compares_the_paths() -> None:
+    def path(sent: int, lost: int) -> dict[str, int]:
+        return {"data_packets": sent, "retransmissions": lost}
+
+    def spread(*paths: dict[str, int]) -> float:
+        return METRICS["loss-spread"].value({"name": "F", "paths": list(paths)})
+
+    assert METRICS["path-loss"].value(path(200, 3)) == 1.5
+    assert math.isnan(METRICS["path-loss"].value(path(0, 0)))
+    assert spread(path(100, 2), path(1000, 20), path(0, 0)) == 0.0
+    assert spread(path(100, 3), path(100, 1)) == pytest.approx(1.0)
+    assert spread(path(100, 3), path(100, 0), path(100, 0)) == pytest.approx(3.0)
+    assert math.isnan(spread(path(100, 3)))
+    assert math.isnan(spread(path(100, 0), path(100, 0)))

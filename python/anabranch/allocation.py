@@ -1,7 +1,7 @@
-"""Fair allocations: the rate of each flow in a network, by five definitions of fairness for multipath transport.
+"""Fair allocations: the rate of each flow in a network, by six definitions of fairness for multipath transport.
 
 The first three definitions are those of Becke 2014, "Revisiting the IETF Multipath Extensions on Transport Layer",
-chapter 6. The other two are common in the literature on networks.
+chapter 6. The next two are common in the literature on networks. The last one extends `max-min`.
 
 * `link-subflow`: each link is divided equally among the subflows on it. A path gets its smallest share (6.2).
 * `link-flow`: each link is divided equally among the flows on it, whatever their numbers of subflows. A flow gets the
@@ -12,6 +12,8 @@ chapter 6. The other two are common in the literature on networks.
   §6.5.2). If the network can carry the allocation `network`, `max-min` equals it.
 * `proportional`: for every other allocation, the sum of the relative changes of rates is 0 or negative (Kelly, Maulloo,
   Tan 1998, §2).
+* `access`: max-min fairness with weights. It maximises the smallest rate divided by weight, then the next one. The
+  weight of a flow is the number of its access links (`access_links`), unless `Network.weights` has another one.
 
 Rates are in bit/s and count every bit on the wire. All flows always have data to send.
 """
@@ -195,20 +197,55 @@ def max_min(network: Network) -> dict[str, float]:
         RunFailed: If the solver does not find a solution.
 
     """
+    return _weighted_max_min(network, dict.fromkeys(network.paths, 1.0))
+
+
+def access(network: Network) -> dict[str, float]:
+    """The max-min fair allocation of rates divided by weights (Bertsekas and Gallager 1992, §6.5.2).
+
+    Args:
+        network: Paths of the flows, rates of the links, and weights of flows where they are not `access_links`.
+
+    Returns:
+        Rate of each flow, bit/s.
+
+    Raises:
+        RunFailed: If the solver does not find a solution.
+
+    """
+    numbers = {flow: float(max(1, access_links(network, flow))) for flow in network.paths}
+    return _weighted_max_min(network, {**numbers, **network.weights})
+
+
+def access_links(network: Network, flow: str) -> int:
+    """The number of a flow's access links: the links next to its sender or to its receiver, whichever are more.
+
+    A proxy counts as the receiver.
+    """
+    behind = len(network.behind.get(flow, ()))
+    paths = [path[: len(path) - behind] or path for path in network.paths[flow]]
+    return max(len({path[0] for path in paths}), len({path[-1] for path in paths})) if paths else 0
+
+
+def _weighted_max_min(network: Network, weights: Mapping[str, float]) -> dict[str, float]:
+    """The allocation that maximises the smallest rate divided by weight, then the next one, by progressive filling."""
     able = _able(network)
     allocation = dict.fromkeys(network.paths, 0.0)
     if not able:
         return allocation
     programme = _Programme.of(network, able)
-    levels, floors, kept = np.ones(len(able)), np.ones(len(able)), set[int]()
+    # The largest weight is 1: the unit of the programme then stays the largest rate.
+    chosen = np.array([weights[flow] for flow in programme.flows])
+    chosen /= chosen.max()
+    levels, floors, kept = chosen.copy(), chosen.copy(), set[int]()
     while len(kept) < len(able):
         level, prices = programme.largest_floor(floors, kept)
         # The prices of growing flows add up to 1: at least one of them is limited.
         held = {f for f in range(len(able)) if f not in kept and prices[f] > _TIGHT}
         kept |= held
-        levels[list(held)] = level
+        levels[list(held)] = level * chosen[list(held)]
         # Without this margin, rounding in the solver could leave the next programme without a solution.
-        floors[list(held)] = level * (1.0 - FEASIBILITY)
+        floors[list(held)] = levels[list(held)] * (1.0 - FEASIBILITY)
     return {**allocation, **dict(zip(programme.flows, map(float, levels * programme.unit), strict=True))}
 
 
@@ -278,6 +315,6 @@ def _largest_product(programme: _Programme, alone: Vector) -> Vector:
 
 
 ALLOCATIONS: dict[str, Callable[[Network], dict[str, float]]] = dict(
-    zip(ALLOCATION_NAMES, (link_by_subflow, link_by_flow, network_wide, max_min, proportional), strict=True)
+    zip(ALLOCATION_NAMES, (link_by_subflow, link_by_flow, network_wide, max_min, proportional, access), strict=True)
 )
 """Every allocation by its name."""

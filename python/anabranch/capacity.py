@@ -27,7 +27,7 @@ Direction = tuple[str, bool]
 Path = tuple[Direction, ...]
 """Directions of links that a path uses, from the sender to the receiver."""
 
-ALLOCATION_NAMES = ("link-subflow", "link-flow", "network", "max-min", "proportional")
+ALLOCATION_NAMES = ("link-subflow", "link-flow", "network", "max-min", "proportional", "access")
 """Names of the fair allocations; `anabranch.allocation` defines them."""
 
 FEASIBILITY = 1e-10
@@ -51,6 +51,8 @@ class Network:
     """Rate in bit/s of each direction of a link that a path uses."""
     behind: Mapping[str, Path] = field(default_factory=dict)
     """By flow through a proxy, the links behind the proxy; one TCP connection carries all the flow's data there."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Weights of flows for the allocation `access`; a flow without one has the number of its access links."""
 
     def largest_total_bps(self, flows: Iterable[str]) -> float:
         """The largest total rate of some flows while no other flow sends, bit/s."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import path_discovery
 from anabranch.capacity import MULTIPATH, Network, networks, preferences, seconds
-from anabranch.errors import InputError
+from anabranch.errors import InputError, nearest
 from anabranch.simulator import Document, Request, canonical
 
 if TYPE_CHECKING:
@@ -66,17 +66,19 @@ class Fairness:
         }
 
 
-def fair(scenario: Scenario) -> Fairness:
+def fair(scenario: Scenario, weights: Mapping[str, float] | None = None) -> Fairness:
     """Compute the fair allocations of a scenario's network, as if all flows always had data to send.
 
     Args:
         scenario: The scenario. Its workloads do not matter; its paths, rates and events do.
+        weights: Weights of flows in the allocation `access`; by default the number of a flow's access links.
 
     Returns:
         Fair and largest rates of the flows, in bit/s on the wire.
 
     Raises:
-        InputError: If the scenario is not valid, a link on a path of the flows follows a trace, or all flows use UDP.
+        InputError: If the scenario is not valid, a link on a path of the flows follows a trace, all flows use UDP, or
+            a weight is not above 0 or names no flow.
         RunFailed: If an allocation was not found to the required precision.
 
     """
@@ -86,7 +88,20 @@ def fair(scenario: Scenario) -> Fairness:
         raise InputError(
             "all flows use UDP, which does not share capacity; add a TCP, MPTCP or SCTP flow", scenario.file
         )
-    return _averaged(spelt_out["title"], states_of(spelt_out, left_out, scenario.file), left_out)
+    chosen = dict(weights or {})
+    _check_weights(chosen, [flow["name"] for flow in spelt_out["flow"] if flow["name"] not in left_out])
+    states = [
+        (replace(network, weights=chosen), share) for network, share in states_of(spelt_out, left_out, scenario.file)
+    ]
+    return _averaged(spelt_out["title"], states, left_out)
+
+
+def _check_weights(weights: Mapping[str, float], flows: Sequence[str]) -> None:
+    for flow, weight in weights.items():
+        if flow not in flows:
+            raise InputError(f'a weight names the flow "{flow}", which does not share ({nearest(flow, list(flows))})')
+        if not 0.0 < weight < math.inf:
+            raise InputError(f'the weight of "{flow}" must be above 0, but is {weight:g}')
 
 
 def states_of(spelt_out: Document, left_out: Sequence[str], file: str) -> list[tuple[Network, float]]:
@@ -120,14 +135,14 @@ def _carrying(flow: Mapping[str, Any]) -> Preferences:
 
 def _averaged(title: str, states: Sequence[tuple[Network, float]], left_out: Sequence[str]) -> Fairness:
     key = tuple(
-        (tuple(network.paths.items()), tuple(network.rates.items()), tuple(network.behind.items()), share)
+        (*(tuple(m.items()) for m in (network.paths, network.rates, network.behind, network.weights)), share)
         for network, share in states
     )
     return replace(_allocated(key), title=title, left_out=left_out)
 
 
 @lru_cache(maxsize=1024)
-def _allocated(key: tuple[tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], float], ...]) -> Fairness:
+def _allocated(key: tuple[tuple[Any, ...], ...]) -> Fairness:
     """The allocations of networks with these paths and rates, each with its share of the time.
 
     The results are cached because the points of a study often have the same network, and each allocation solves
@@ -135,7 +150,7 @@ def _allocated(key: tuple[tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...
     """
     from anabranch.allocation import ALLOCATIONS, is_feasible
 
-    states = [(Network(dict(paths), dict(rates), dict(behind)), share) for paths, rates, behind, share in key]
+    states = [(Network(*map(dict, parts)), share) for *parts, share in key]
     flows = list(states[0][0].paths)
     allocations: dict[str, dict[str, float]] = {}
     feasible: dict[str, bool] = {}

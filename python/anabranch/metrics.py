@@ -8,6 +8,7 @@ and possible rates of the scenario (see `anabranch.fairness`).
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -108,6 +109,25 @@ class Established(Metric):
         return float(part[self.field] > 0)
 
 
+@dataclass(frozen=True)
+class PathLoss(Metric):
+    """Share of a path's data packets that were retransmissions: the loss that the sender of the path sees."""
+
+    def value(self, part: Mapping[str, Any]) -> float:
+        """Share in per cent; NaN if no data packet was sent."""
+        return _ratio(part["retransmissions"], part[self.field]) * self.scale
+
+
+@dataclass(frozen=True)
+class LossSpread(Metric):
+    """Difference of the largest and the smallest loss of a flow's paths, relative to the mean of all."""
+
+    def value(self, part: Mapping[str, Any]) -> float:
+        """0 if congestion is balanced; NaN with fewer than two paths that sent data, or without a loss."""
+        losses = [path["retransmissions"] / path[self.field] for path in part["paths"] if path[self.field]]
+        return _ratio(max(losses) - min(losses), statistics.fmean(losses)) if len(losses) > 1 else math.nan
+
+
 def subjects(document: Mapping[str, Any], level: Level) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The parts of a result document at a level, by the name of the subject."""
     if level == "run":
@@ -157,6 +177,12 @@ def _ratio(value: float, reference: float) -> float:
 METRICS: dict[str, Metric] = {
     **{row[0]: Metric(*row) for row in _native.metrics()},
     "usable-paths": UsedPaths("usable-paths", "Paths that carry new data", "", "flow", "data_packets"),
+    "path-loss": PathLoss(
+        "path-loss", "Retransmissions / data packets of the path", "%", "path", "data_packets", 100.0
+    ),
+    "loss-spread": LossSpread(
+        "loss-spread", "(Largest − smallest loss of the paths) / their mean", "", "flow", "data_packets"
+    ),
     "established": Established("established", "Application data arrived", "", "flow", "delivered_bytes"),
     "fill": FairnessMetric("fill", "Goodput of all flows / what they could get together", "", "run", "", compare=_fill),
     "deviation": FairnessMetric(

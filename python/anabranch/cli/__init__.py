@@ -11,6 +11,7 @@ import sys
 import click
 
 from anabranch.cli.bench import bench
+from anabranch.cli.buffers import buffers
 from anabranch.cli.cc import cc
 from anabranch.cli.examples import examples
 from anabranch.cli.fair import fair
@@ -39,6 +40,7 @@ def cli() -> None:
 
 cli.add_command(run)
 cli.add_command(fair)
+cli.add_command(buffers)
 cli.add_command(study)
 cli.add_command(emulate)
 cli.add_command(testbed)

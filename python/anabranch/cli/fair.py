@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anabranch.cli.run import read_scenario
+from anabranch.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,13 +23,17 @@ if TYPE_CHECKING:
     "--set", "settings", metavar="KEY=VALUE", multiple=True,
     help='Change a setting, e.g. link.beta.rate="20 Mbit/s" or flow.F0.paths=disjoint. May be repeated.',
 )  # fmt: skip
+@click.option(
+    "--weight", "weights", metavar="FLOW=NUMBER", multiple=True,
+    help="Set a flow's weight in the sense access; default: its access links. May be repeated.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table; rates are in bit/s.")
 @click.option("--plot", metavar="FILE", help="Draw the allocations there, as PNG, SVG or PDF by the name's ending.")
-def fair(scenario: str, settings: tuple[str, ...], as_json: bool, plot: str | None) -> None:
+def fair(scenario: str, settings: tuple[str, ...], weights: tuple[str, ...], as_json: bool, plot: str | None) -> None:
     """Compute the fair shares of all flows of SCENARIO, a TOML file or "-" for standard input.
 
-    The allocations are: by link and subflow, by link and flow, by network, max-min and proportionally fair. Rates are
-    in Mbit/s on the wire, as if all flows always had data to send.
+    The allocations are: by link and subflow, by link and flow, by network, max-min, proportionally fair, and
+    max-min weighted by access links. Rates are in Mbit/s on the wire, as if all flows always had data to send.
     """
     from rich.console import Console
 
@@ -39,7 +44,7 @@ def fair(scenario: str, settings: tuple[str, ...], as_json: bool, plot: str | No
         from anabranch.plot.style import check_ending
 
         check_ending(Path(plot))
-    found = allocate(chosen)
+    found = allocate(chosen, _weights(weights))
     if plot is not None:
         from anabranch.plot import allocations, style
 
@@ -48,6 +53,20 @@ def fair(scenario: str, settings: tuple[str, ...], as_json: bool, plot: str | No
         click.echo(json.dumps(found.document(), indent=2))
     else:
         _print(found, Console())
+
+
+def _weights(given: tuple[str, ...]) -> dict[str, float]:
+    """The weights of flows, from texts such as "F0=2"."""
+    found: dict[str, float] = {}
+    for text in given:
+        flow, _, number = text.rpartition("=")
+        if flow in found:
+            raise InputError(f'--weight was given twice for "{flow}"')
+        try:
+            found[flow] = float(number)
+        except ValueError:
+            raise InputError(f'--weight must be FLOW=NUMBER, not "{text}"') from None
+    return found
 
 
 def _print(fairness: Fairness, console: Console) -> None:
