@@ -80,13 +80,25 @@ def fair(scenario: Scenario) -> Fairness:
         RunFailed: If an allocation was not found to the required precision.
 
     """
-    spelt_out = canonical(Request(scenario.text, scenario.file, scenario.overrides))
+    return fair_of(canonical(Request(scenario.text, scenario.file, scenario.overrides)), scenario.file)
+
+
+def fair_of(spelt_out: Document, file: str) -> Fairness:
+    """Compute the fair allocations of a scenario with every default spelt out, as in a result document.
+
+    Args:
+        spelt_out: The scenario with every default.
+        file: Name of the scenario in messages.
+
+    Raises:
+        InputError: As for `fair`.
+        RunFailed: As for `fair`.
+
+    """
     left_out = [flow["name"] for flow in spelt_out["flow"] if flow["protocol"] == "udp"]
     if len(left_out) == len(spelt_out["flow"]):
-        raise InputError(
-            "all flows use UDP, which does not share capacity; add a TCP, MPTCP or SCTP flow", scenario.file
-        )
-    return _averaged(spelt_out["title"], states_of(spelt_out, left_out, scenario.file), left_out)
+        raise InputError("all flows use UDP, which does not share capacity; add a TCP, MPTCP or SCTP flow", file)
+    return _averaged(spelt_out["title"], states_of(spelt_out, left_out, file), left_out)
 
 
 def states_of(spelt_out: Document, left_out: Sequence[str], file: str) -> list[tuple[Network, float]]:
