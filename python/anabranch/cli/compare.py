@@ -96,7 +96,7 @@ def compare(
     from anabranch.comparison.compare import compare_sources
     from anabranch.comparison.conditions import Condition
     from anabranch.comparison.runs import Plan, Variant
-    from anabranch.report.comparison import print_comparison
+    from anabranch.report.comparison import print_checks, print_comparison
 
     parsed = [Condition.parse(text) for text in conditions]
     if junit_file is not None and not parsed:
@@ -119,6 +119,7 @@ def compare(
     else:
         chosen = {*metrics, *(condition.metric for condition in parsed)}
         print_comparison(comparison, Console(), every=every, chosen=chosen)
+        print_checks(checks, Console())
     if junit_file is not None:
         _write_junit(checks, Path(junit_file))
     _finish(checks)
@@ -148,7 +149,8 @@ def _sources(
         raise InputError(f"{option} needs exactly one SIDE, which must be a scenario")
     base = sources[0]
     if builds:
-        return [*(Variant(program, base.scenario, find_program(program)) for program in builds), base]
+        this = Variant("this build", base.scenario)
+        return [*(Variant(program, base.scenario, find_program(program)) for program in builds), this]
     return [base, *(_varied(base, text) for text in variants)]
 
 

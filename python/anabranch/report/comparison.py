@@ -121,8 +121,18 @@ def _about_intervals(rows: Sequence[Difference]) -> str:
     count = sum(row.is_shown for row in usable)
     return (
         f"{count} of {len(usable)} intervals exclude 0 ({pairs}). Without any true difference about "
-        f"{_CHANCE * len(usable):.0f} would."
+        f"{_CHANCE * len(usable):.2g} would."
     )
+
+
+def print_checks(checks: Sequence[Check], console: Console) -> None:
+    """Print a line for each condition with the number of values that meet it."""
+    for text in dict.fromkeys(check.condition.text for check in checks):
+        own = [check for check in checks if check.condition.text == text]
+        count = sum(check.met is True for check in own)
+        undecided = sum(check.met is None for check in own)
+        state = f"met by {count} of {len(own)} values" if count else "not met"
+        say(console, f"condition {text}: {state}{f', {undecided} undecided' if undecided else ''}")
 
 
 def junit(checks: Sequence[Check]) -> str:
