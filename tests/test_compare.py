@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
 import shlex
 import stat
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -19,12 +22,12 @@ from scipy import stats
 import anabranch
 import small_study
 from anabranch import InputError, simulator
+from anabranch.cli import main
 from anabranch.comparison.conditions import Condition
 from anabranch.comparison.differences import Difference, Missing, differences
 from anabranch.comparison.samples import Side
 from anabranch.metrics import HIGHER_IS_BETTER, LOWER_IS_BETTER, METRICS
 from anabranch.report.comparison import digits, junit
-from command import anabranch as command
 from machine import missing
 
 if TYPE_CHECKING:
@@ -294,6 +297,24 @@ def test_wrong_argument_is_refused(
 # On the command line
 
 
+@dataclass
+class Done:
+    """Status and output of a command."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def command(*words: str) -> Done:
+    """Run the command line in this process: many starts of the interpreter take long."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as left:
+        main(list(words))
+    assert isinstance(left.value.code, int)
+    return Done(left.value.code, out.getvalue(), err.getvalue())
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -374,7 +395,7 @@ def test_program_of_another_build_is_the_baseline(folder: Path) -> None:
     assert sum(d["baseline"] for d in rates) < 8.0 < sum(d["value"] for d in rates)
     build.write_text("#!/bin/sh\necho no >&2\nexit 3\n", encoding="utf-8")
     done = command("compare", "s.toml", "--build", "./other", "--jobs", "1")
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"anabranch: s.toml, seed 1: RunFailed: {build}: no")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"anabranch: ./other, seed 1: {build}: no")
 
 
 def test_stores_of_a_study_are_compared(folder: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from anabranch import path_discovery
+from anabranch import html, path_discovery
 from anabranch.capacity import MULTIPATH, Network, networks, preferences, seconds
 from anabranch.errors import InputError
 from anabranch.simulator import Document, Request, canonical
@@ -46,6 +46,24 @@ class Fairness:
     """Largest total rate of all flows, bit/s."""
     left_out: Sequence[str]
     """Names of the UDP flows. UDP does not adapt its rate; the allocations ignore these flows."""
+
+    def __repr__(self) -> str:
+        return f"Fairness({self.title!r}, {len(self.subflows)} flows, possible_bps={self.possible_bps:.6g})"
+
+    def _repr_html_(self) -> str:
+        """The allocations as a table, for notebooks."""
+        return html.table(
+            f"{self.title}: fair rates in Mbit/s",
+            ("Flow", *self.allocations, "alone"),
+            (
+                (
+                    flow,
+                    *(html.mbps(found[flow]) for found in self.allocations.values()),
+                    html.mbps(self.alone_bps[flow]),
+                )
+                for flow in self.subflows
+            ),
+        )
 
     def document(self) -> Document:
         """All fields as a value for JSON; `anabranch fair --json` prints it."""

@@ -131,7 +131,7 @@ def run_all(variants: Sequence[Variant], plan: Plan, observer: Observer) -> list
         if outcome.mistake is not None:
             raise outcome.mistake
         if outcome.document is None:
-            raise RunFailed(f"{variant.name}, seed {seed}: {outcome.failure}")
+            raise RunFailed(f"{variant.name}, seed {seed}: {outcome.failure.removeprefix('RunFailed: ')}")
         found[number] = outcome.document
         progress.finished += 1
         observer.advance(progress)
