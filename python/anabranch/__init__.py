@@ -1,8 +1,8 @@
 """Anabranch: a laboratory and a stack for multipath transport.
 
 Start with `Scenario`, which reads a scenario file, `run`, which simulates it or runs it on the kernel, and `Result`,
-which holds the numbers of a run. `fair` computes the fair shares of a scenario's flows. `InputError` and `RunFailed`
-are the errors.
+which holds the numbers of a run. `compare` computes differences between scenarios or results, with intervals. `fair`
+computes the fair shares of a scenario's flows. `AnabranchError` is the base of all errors.
 
 >>> import anabranch
 >>> scenario = anabranch.Scenario.from_file("half-bottleneck.toml")
@@ -14,7 +14,8 @@ are the errors.
 # traceback.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from anabranch.errors import InputError, RunFailed
+    from anabranch.comparison.compare import Comparison, compare
+    from anabranch.errors import AnabranchError, InputError, RunFailed
     from anabranch.execution import run
     from anabranch.fairness import Fairness, fair
     from anabranch.results import Result
@@ -24,11 +25,25 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "Fairness": "fairness", "InputError": "errors", "Result": "results", "RunFailed": "errors", "Scenario": "scenario",
+    "AnabranchError": "errors", "Comparison": "comparison.compare", "Fairness": "fairness", "InputError": "errors",
+    "Result": "results", "RunFailed": "errors", "Scenario": "scenario", "compare": "comparison.compare",
     "fair": "fairness", "run": "execution", "version": "simulator",
 }  # fmt: skip
 
-__all__ = ["Fairness", "InputError", "Result", "RunFailed", "Scenario", "__version__", "fair", "run", "version"]
+__all__ = [
+    "AnabranchError",
+    "Comparison",
+    "Fairness",
+    "InputError",
+    "Result",
+    "RunFailed",
+    "Scenario",
+    "__version__",
+    "compare",
+    "fair",
+    "run",
+    "version",
+]
 
 
 def __getattr__(name: str) -> object:

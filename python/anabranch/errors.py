@@ -1,7 +1,8 @@
 """Errors that a user sees.
 
-`InputError` is a mistake in the input. It names the place, the error and the remedy; the command line prints it as one
-sentence and exits with status 2. `RunFailed` is a run that failed for another reason; the exit status is 1.
+`AnabranchError` is the base of all of them. `InputError` is a mistake in the input. It names the place, the error and
+the remedy; the command line prints it as one sentence and exits with status 2. `RunFailed` is a run that failed for
+another reason; the exit status is 1.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Error numbers of a full or failing disk."""
 
 
-class InputError(ValueError):
+class AnabranchError(Exception):
+    """Base of all errors that this package raises for its user."""
+
+
+class InputError(AnabranchError, ValueError):
     """A mistake in the input: an argument, a scenario, a study or another file.
 
     Args:
@@ -39,7 +44,7 @@ class InputError(ValueError):
         return (InputError, (self.message, self.file, self.line))
 
 
-class RunFailed(RuntimeError):  # noqa: N818  the name states the event
+class RunFailed(AnabranchError, RuntimeError):  # noqa: N818  the name states the event
     """A run that failed after its start for a reason other than its input, such as a full disk."""
 
 

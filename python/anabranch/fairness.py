@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from anabranch import path_discovery
+from anabranch import html, path_discovery
 from anabranch.capacity import MULTIPATH, Network, networks, preferences, seconds
 from anabranch.errors import InputError, nearest
 from anabranch.simulator import Document, Request, canonical
@@ -46,6 +46,24 @@ class Fairness:
     """Largest total rate of all flows, bit/s."""
     left_out: Sequence[str]
     """Names of the UDP flows. UDP does not adapt its rate; the allocations ignore these flows."""
+
+    def __repr__(self) -> str:
+        return f"Fairness({self.title!r}, {len(self.subflows)} flows, possible_bps={self.possible_bps:.6g})"
+
+    def _repr_html_(self) -> str:
+        """The allocations as a table, for notebooks."""
+        return html.table(
+            f"{self.title}: fair rates in Mbit/s",
+            ("Flow", *self.allocations, "alone"),
+            (
+                (
+                    flow,
+                    *(html.mbps(found[flow]) for found in self.allocations.values()),
+                    html.mbps(self.alone_bps[flow]),
+                )
+                for flow in self.subflows
+            ),
+        )
 
     def document(self) -> Document:
         """All fields as a value for JSON; `anabranch fair --json` prints it."""
@@ -82,17 +100,28 @@ def fair(scenario: Scenario, weights: Mapping[str, float] | None = None) -> Fair
         RunFailed: If an allocation was not found to the required precision.
 
     """
-    spelt_out = canonical(Request(scenario.text, scenario.file, scenario.overrides))
+    return fair_of(canonical(Request(scenario.text, scenario.file, scenario.overrides)), scenario.file, weights)
+
+
+def fair_of(spelt_out: Document, file: str, weights: Mapping[str, float] | None = None) -> Fairness:
+    """Compute the fair allocations of a scenario with every default spelt out, as in a result document.
+
+    Args:
+        spelt_out: The scenario with every default.
+        file: Name of the scenario in messages.
+        weights: As for `fair`.
+
+    Raises:
+        InputError: As for `fair`.
+        RunFailed: As for `fair`.
+
+    """
     left_out = [flow["name"] for flow in spelt_out["flow"] if flow["protocol"] == "udp"]
     if len(left_out) == len(spelt_out["flow"]):
-        raise InputError(
-            "all flows use UDP, which does not share capacity; add a TCP, MPTCP or SCTP flow", scenario.file
-        )
+        raise InputError("all flows use UDP, which does not share capacity; add a TCP, MPTCP or SCTP flow", file)
     chosen = dict(weights or {})
     _check_weights(chosen, [flow["name"] for flow in spelt_out["flow"] if flow["name"] not in left_out])
-    states = [
-        (replace(network, weights=chosen), share) for network, share in states_of(spelt_out, left_out, scenario.file)
-    ]
+    states = [(replace(network, weights=chosen), share) for network, share in states_of(spelt_out, left_out, file)]
     return _averaged(spelt_out["title"], states, left_out)
 
 

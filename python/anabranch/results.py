@@ -6,7 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from anabranch import html
 from anabranch.diagnostics import diagnose
+from anabranch.documents import read_documents, write_document
 from anabranch.errors import InputError, nearest
 from anabranch.possible import possible_bps
 from anabranch.remarks import remarks
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 class Result:
     """The result of one run.
 
+    Results of simulations are equal if their digests are: all packets of both runs arrived at the same times. Kernel
+    results are equal if all of their numbers are.
+
     `flows` has one row per flow, `paths` one per flow and path, `links` one per link and direction. Tables within the
     result become columns with joined names, such as `delivery_delay_s_p95`. The name of a column ends with its unit:
     `_bps` is bits per second, `_s` seconds, `_bytes` bytes. docs/reference/results.md lists all fields.
@@ -39,8 +44,68 @@ class Result:
         """The result document, as decoded from the simulator's JSON."""
         self._trace = trace
 
+    @classmethod
+    def load(cls, path: str | Path) -> Result:
+        """Read a result that `save` or `anabranch run --json` wrote; it has no traces.
+
+        Args:
+            path: The file.
+
+        Raises:
+            InputError: If the file cannot be read, contains something else or several results, or has another format.
+
+        """
+        file = _path(path)
+        first, *others = read_documents(file)
+        if others:
+            raise InputError(
+                f"contains {len(others) + 1} results, not one; anabranch.compare reads them all", str(file)
+            )
+        return cls(first)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result to a file, as `anabranch run --json` prints it; traces are not part of it.
+
+        Args:
+            path: The file; an existing file is replaced.
+
+        Raises:
+            InputError: If the file cannot be written.
+            RunFailed: If the disk is full.
+
+        """
+        write_document(self.document, _path(path))
+
     def __repr__(self) -> str:
-        return f"Result(seed={self.seed}, digest={self.digest!r}, flows={[f['name'] for f in self.document['flows']]})"
+        return f"Result({self.document['title']!r}, seed={self.seed}, digest={self.digest!r})"
+
+    def _repr_html_(self) -> str:
+        """The flows as a table, for notebooks."""
+        caption = f"{self.document['title']} · seed {self.seed}"
+        return html.table(
+            caption if self.digest is None else f"{caption} · digest {self.digest}",
+            ("Flow", "Protocol", "Goodput, Mbit/s", "Throughput, Mbit/s", "Retransmissions"),
+            (
+                (
+                    flow["name"],
+                    " ".join(part for part in (flow["protocol"], flow["congestion"]) if part),
+                    html.mbps(flow["goodput_bps"]),
+                    html.mbps(flow["throughput_bps"]),
+                    str(sum(path["retransmissions"] for path in flow["paths"])),
+                )
+                for flow in self.document["flows"]
+            ),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Result):
+            return NotImplemented
+        if self.digest is None or other.digest is None:
+            return self.document == other.document
+        return self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash((self.seed, self.digest))
 
     @property
     def seed(self) -> int:
@@ -162,6 +227,12 @@ class Result:
     def links(self) -> pl.DataFrame:
         """One row per link and direction."""
         return _frame([flatten(link) for link in self.document["links"]])
+
+
+def _path(path: str | Path) -> Path:
+    if not isinstance(path, str | Path):
+        raise InputError(f"path must be the name of a file, not {path!r}")
+    return Path(path)
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,6 +67,17 @@ class Scenario:
         scenario = cls(text, file)
         scenario.validate()
         return scenario
+
+    def __repr__(self) -> str:
+        settings = f", {len(self.overrides)} setting{'s' * (len(self.overrides) != 1)}" if self.overrides else ""
+        return f"Scenario({self.file!r}{settings})"
+
+    def _repr_html_(self) -> str:
+        """Settings and text of the file, for notebooks."""
+        settings = "".join(f"<li><code>{html.escape(override)}</code></li>" for override in self.overrides)
+        changed = f"<p>Changed settings:</p><ul>{settings}</ul>" if settings else ""
+        summary = f"<summary>{html.escape(repr(self))}</summary>"
+        return f"<details>{summary}{changed}<pre>{html.escape(self.text)}</pre></details>"
 
     def set(self, key: str, value: Setting) -> Scenario:
         """The same scenario with one setting changed, such as `set("link.beta.rate", "20 Mbit/s")`.

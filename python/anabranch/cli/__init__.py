@@ -1,6 +1,7 @@
-"""The command line: `anabranch run`, `fair`, `study`, `emulate`, `testbed`, `meter`, `observe`, `cc` and so on.
+"""The command line: `anabranch run`, `compare`, `fair`, `study`, `emulate`, `testbed`, `meter`, `observe` and so on.
 
-Exit status 0 means success, 2 a mistake in the input, 1 a failed run or a full disk, and 130 an interrupt.
+Exit status 0 means success, 2 a mistake in the input, 1 a failed run, a full disk or a met condition of `compare`, and
+130 an interrupt.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import click
 from anabranch.cli.bench import bench
 from anabranch.cli.buffers import buffers
 from anabranch.cli.cc import cc
+from anabranch.cli.compare import compare
 from anabranch.cli.examples import examples
 from anabranch.cli.fair import fair
 from anabranch.cli.inspect import list_command, schema
@@ -39,6 +41,7 @@ def cli() -> None:
 
 
 cli.add_command(run)
+cli.add_command(compare)
 cli.add_command(fair)
 cli.add_command(buffers)
 cli.add_command(study)

@@ -1,0 +1,111 @@
+"""Results in files, equality of results, and how objects appear in a session and in a notebook."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import anabranch
+import small_study
+from anabranch.documents import FORMAT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def scenario() -> anabranch.Scenario:
+    return anabranch.Scenario.from_toml(small_study.SCENARIO).set("duration", "2 s").set("warmup", "1 s")
+
+
+@pytest.fixture(scope="module")
+def result(scenario: anabranch.Scenario) -> anabranch.Result:
+    return anabranch.run(scenario, seed=1)
+
+
+def test_saved_result_is_read_again(result: anabranch.Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "r.json")
+    again = anabranch.Result.load(tmp_path / "r.json")
+    assert again.document == result.document
+    assert again == result
+    with pytest.raises(anabranch.InputError, match="wrote no traces"):
+        _ = again.traces
+
+
+def test_format_is_that_of_the_simulator(result: anabranch.Result) -> None:
+    assert result.document["format"] == FORMAT
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "r.json: is empty; write a result there"),
+        ("[link]\n", "r.json:1: is not a result; write one with"),
+        ('{"a": 1}', "r.json: is JSON, but not a result"),
+        ("[1, 2]", "r.json: is JSON, but not a result"),
+        ('{"format": 7, "version": "3.1"}',
+         f"format 7, but this version reads format {FORMAT}; use the version .* that wrote it .3.1."),
+        (f'{{"format": {FORMAT}, "world": "sim"}}', 'is not a whole result: "seed" is missing'),
+        ("[" * 100_000, "is not a result"),
+    ],
+    ids=["empty", "toml", "other JSON", "list", "later format", "incomplete", "nested"],
+)  # fmt: skip
+def test_foreign_file_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "r.json").write_text(text, encoding="utf-8")
+    with pytest.raises(anabranch.InputError, match=says):
+        anabranch.Result.load(tmp_path / "r.json")
+
+
+def test_several_results_are_not_one(result: anabranch.Result, tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text(2 * json.dumps(result.document), encoding="utf-8")
+    with pytest.raises(anabranch.InputError, match="contains 2 results, not one"):
+        anabranch.Result.load(tmp_path / "r.json")
+
+
+def test_unusable_paths_are_refused(result: anabranch.Result, tmp_path: Path) -> None:
+    with pytest.raises(anabranch.InputError, match="cannot be read: Is a directory"):
+        anabranch.Result.load(tmp_path)
+    with pytest.raises(anabranch.InputError, match="cannot be written: No such file or directory"):
+        result.save(tmp_path / "nowhere" / "r.json")
+    with pytest.raises(anabranch.InputError, match="path must be the name of a file, not 5"):
+        result.save(5)  # type: ignore[arg-type]
+
+
+def test_results_with_equal_digests_are_equal(scenario: anabranch.Scenario, result: anabranch.Result) -> None:
+    again, other = anabranch.run(scenario, seed=1, check_wire=True), anabranch.run(scenario, seed=2)
+    assert again == result
+    assert other != result
+    assert len({result, again, other}) == 2
+    assert result != "a result"
+
+
+def test_kernel_results_are_equal_by_their_numbers(result: anabranch.Result) -> None:
+    first, second = (anabranch.Result({**result.document, "digest": None, "jain": jain}) for jain in (0.5, 0.6))
+    assert first == anabranch.Result(dict(first.document))
+    assert first not in (second, result)
+
+
+def test_objects_have_short_names(scenario: anabranch.Scenario, result: anabranch.Result) -> None:
+    assert repr(result) == f"Result('Two flows', seed=1, digest='{result.digest}')"
+    assert repr(scenario) == "Scenario('scenario', 2 settings)"
+    assert repr(anabranch.Scenario.from_toml(small_study.SCENARIO)) == "Scenario('scenario')"
+    assert repr(anabranch.fair(scenario)) == "Fairness('Two flows', 2 flows, possible_bps=1e+07)"
+
+
+def test_notebooks_show_escaped_html(scenario: anabranch.Scenario) -> None:
+    odd = scenario.set("title", "<b>&")
+    shown = anabranch.run(odd, seed=1)._repr_html_()
+    assert "&lt;b&gt;&amp;" in shown
+    assert "<b>" not in shown
+    assert shown.count("<tr>") == 3
+    assert "title=&quot;&lt;b&gt;&amp;&quot;" in odd._repr_html_()
+    assert anabranch.fair(odd)._repr_html_().count("<tr>") == 3
+
+
+def test_all_errors_have_one_base() -> None:
+    with pytest.raises(anabranch.AnabranchError):
+        anabranch.Scenario.from_file("nothing.toml")
+    assert issubclass(anabranch.InputError, ValueError)
+    assert issubclass(anabranch.RunFailed, anabranch.AnabranchError)
