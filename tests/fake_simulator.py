@@ -79,6 +79,32 @@ def dying_on_one(request: Request) -> Document:
     return dying(request) if str(request.seed) == os.environ["FAKE_VICTIM"] else simulate(request)
 
 
+def hanging_on_one(request: Request) -> Document:
+    """The same, but one seed never ends."""
+    while str(request.seed) == os.environ["FAKE_VICTIM"]:
+        time.sleep(1.0)
+    return simulate(request)
+
+
+def greedy_on_one(request: Request) -> Document:
+    """The same, but one seed takes memory without an end."""
+    taken = []
+    while str(request.seed) == os.environ["FAKE_VICTIM"]:
+        taken.append(bytes(1_000_000))
+        time.sleep(0.001)
+    return simulate(request)
+
+
+class Unloadable:
+    """A backend that ends each process that unpickles it."""
+
+    def __call__(self, request: Request) -> Document:
+        return simulate(request)
+
+    def __reduce__(self) -> tuple[Any, tuple[int]]:
+        return os._exit, (3,)
+
+
 def _settings(request: Request) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for override in request.overrides:

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from anabranch.study.definition import Effort, Study
     from anabranch.study.engine import Plan
     from anabranch.study.engine import Progress as Outcome
+    from anabranch.study.local import Limits
     from anabranch.worlds import World
+
+_SHOWN_FAILURES = 20
+"""Number of runs that broke off and are named."""
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -82,18 +86,31 @@ def list_studies() -> None:
     help="Workers elsewhere than in processes of this machine: dask, slurm, or the address of a Dask scheduler.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on where an earlier run of the study ended.")
+@click.option(
+    "--run-timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+    help="End each run that takes longer, in real time; no limit by default.",
+)  # fmt: skip
+@click.option(
+    "--run-memory", type=click.FloatRange(0, min_open=True), metavar="MB",
+    help="End each run that needs more memory; no limit by default.",
+)  # fmt: skip
 @_world
 @_results
 def run(
-    name: str, quick: bool, reps: int | None, jobs: int, place: str, resume: bool, world: World, results: str
-) -> None:
+    name: str, quick: bool, reps: int | None, jobs: int, place: str, resume: bool, world: World, results: str,
+    run_timeout: float | None, run_memory: float | None,
+) -> None:  # fmt: skip
     """Run the study NAME (or a folder of your own) and write tables, figures and a report."""
     from rich.console import Console
 
     from anabranch.cli.progress import Bar
     from anabranch.study.engine import execute
 
-    plan = dataclasses.replace(_plan(name, (quick, reps), results, world, jobs), place=_place(place, world))
+    plan = dataclasses.replace(
+        _plan(name, (quick, reps), results, world, jobs),
+        place=_place(place, world),
+        limits=_limits(run_timeout, run_memory, place),
+    )
     with Bar(f"{plan.study.name} ({plan.folder.name})") as bar:
         outcome = execute(plan, bar, resume=resume)
     _tell(outcome)
@@ -148,6 +165,15 @@ def _place(place: str, world: World) -> str:
 
         check_place(place)
     return place
+
+
+def _limits(timeout_s: float | None, megabytes: float | None, place: str) -> Limits:
+    """Bounds of each run, if the workers are processes of this machine."""
+    from anabranch.study.local import Limits
+
+    if place and (timeout_s is not None or megabytes is not None):
+        raise InputError("--run-timeout and --run-memory need worker processes of this machine; leave --on away")
+    return Limits(timeout_s, None if megabytes is None else int(megabytes * 1e6))
 
 
 def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, jobs: int = 1) -> Plan:
@@ -266,6 +292,8 @@ def _tell(outcome: Outcome) -> None:
 def _check(outcome: Outcome, plan: Plan) -> None:
     """End with the right status if not all was done."""
     if outcome.failures:
+        for failure in outcome.failures[1:_SHOWN_FAILURES]:
+            click.echo(f"anabranch: {failure}", err=True)
         raise RunFailed(f"{len(outcome.failures)} of {outcome.total} runs broke off, the first: {outcome.failures[0]}")
     if outcome.interrupted:
         done = outcome.reused + outcome.finished
