@@ -192,7 +192,7 @@ def test_seeds_that_do_not_fit_are_refused_before_the_run(folder: Path, seed: in
 
 def test_help_of_reports_names_the_repeated_runs() -> None:
     text = " ".join(anabranch("study", "report", "--help").stdout.split())
-    assert "figures of windows show is not stored: those runs are simulated again" in text
+    assert "Data for figures of windows are not stored: those runs are simulated again" in text
 
 
 def test_a_table_for_people(folder: Path) -> None:

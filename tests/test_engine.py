@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anabranch.simulator import Request
-    from anabranch.study.definition import Run
     from anabranch.study.engine import Progress
+    from anabranch.study.model import Run
     from anabranch.study.worker import Backend
 
 HERE = Path(__file__).parent

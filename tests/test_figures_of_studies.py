@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure as Canvas
 
-    from anabranch.study.definition import Effort, Study
     from anabranch.study.figures import Figure, Reference
+    from anabranch.study.model import Effort, Study
     from anabranch.sweep import Point
 
 _SLACK = 1.0  # pixels by which the boxes of two texts may overlap: boxes are wider than what is drawn in them

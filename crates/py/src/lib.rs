@@ -25,8 +25,8 @@ mod _native {
     use super::meter::{MeterServer, meter_port, meter_run};
     #[pymodule_export]
     use super::{
-        canonical, coupled, directions, kinds, largest_seed, list, metrics, names, reference, run::run,
-        schema, validate, version,
+        canonical, coupled, directions, kinds, largest_seed, list, metrics, names, reference, result_parts,
+        run::run, schema, validate, version,
     };
 }
 
@@ -83,6 +83,22 @@ type Metric = (&'static str, &'static str, &'static str, &'static str, &'static 
 fn metrics() -> Vec<Metric> {
     let metrics = anabranch_sim::scenario::result::METRICS.iter();
     metrics.map(|m| (m.name, m.label, m.unit, m.level.name(), m.field, m.scale)).collect()
+}
+
+/// The keys of a part of the result, each with its type in Rust.
+type Part = (&'static str, Vec<(&'static str, &'static str)>);
+
+/// The parts of a result that are rows of tables, each with its keys and their types.
+#[pyfunction]
+fn result_parts() -> Vec<Part> {
+    use anabranch_sim::scenario::result::{FlowResult, LinkResult, PathResult, RunResult};
+    let parts = [
+        ("run", RunResult::FIELDS),
+        ("flow", FlowResult::FIELDS),
+        ("path", PathResult::FIELDS),
+        ("link", LinkResult::FIELDS),
+    ];
+    parts.map(|(name, fields)| (name, fields.iter().map(|field| (field.name, field.kind)).collect())).into()
 }
 
 /// The largest seed of a run.

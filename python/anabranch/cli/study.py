@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from anabranch.errors import InputError, RunFailed
-from anabranch.study.definition import MOST_REPETITIONS
+from anabranch.study.definition import MAX_REPETITIONS
 from anabranch.worlds import WORLDS
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from anabranch.study.definition import Effort, Study
     from anabranch.study.engine import Plan
     from anabranch.study.engine import Progress as Outcome
     from anabranch.study.local import Limits
+    from anabranch.study.model import Effort, Study
     from anabranch.worlds import World
 
 _SHOWN_FAILURES = 20
@@ -50,7 +50,7 @@ _world = click.option(
     help="Where to run it: simulated, or on this machine's kernel, one run at a time.",
 )  # fmt: skip
 _reps = click.option(
-    "--reps", type=click.IntRange(1, MOST_REPETITIONS), help="Repetitions of each point instead of the study's own."
+    "--reps", type=click.IntRange(1, MAX_REPETITIONS), help="Repetitions of each point instead of the study's own."
 )
 
 
@@ -111,12 +111,43 @@ def run(
         place=_place(place, world),
         limits=_limits(run_timeout, run_memory, place),
     )
+    _announce(plan)
     with Bar(f"{plan.study.name} ({plan.folder.name})") as bar:
         outcome = execute(plan, bar, resume=resume)
     _tell(outcome)
     if outcome.reused + outcome.finished:
         _report(plan, Console(), build=plan.build)
     _check(outcome, plan)
+
+
+def _announce(plan: Plan) -> None:
+    """Print the number of points and runs, and the time that they take, before any point is made."""
+    from anabranch.forecast import run_s, spoken
+    from anabranch.scenario import Scenario
+    from anabranch.study.definition import check_runs
+
+    study, effort = plan.study, plan.effort
+    check_runs(study, effort)
+    own = [experiment for experiment in study.experiments.values() if not experiment.theory]
+    points = sum(study.count_points(effort, experiment) for experiment in own)
+    text = f"{study.name} ({plan.folder.name}): {points:,} points, {study.count(effort):,} runs"
+    click.echo(text, err=True)
+    total = 0.0
+    for experiment in own:
+        # The first point stands for all of its experiment: it is near enough to tell seconds from days.
+        for point in study.slice(effort, experiment, ()):
+            file = str(study.folder / point.scenario)
+            if effort.real_time:
+                each: float | None = study.duration_s(point)
+            else:
+                each = run_s(Scenario(study.scenarios[point.scenario], file, point.overrides))
+            if each is None:
+                return
+            total += each * study.count_of(effort, experiment)
+    workers = f" with {plan.jobs} workers" if plan.jobs > 1 and not plan.place else " of one worker"
+    click.echo(
+        f"about {spoken(total / (1 if plan.place else plan.jobs))}{workers}, by the rates of its links", err=True
+    )
 
 
 class _Worlds(click.ParamType["tuple[World, ...]"]):

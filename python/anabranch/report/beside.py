@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from anabranch.study.beside import Beside, Cell
-    from anabranch.study.definition import Experiment
+    from anabranch.study.model import Experiment
 
 LATE = "†"
 """Mark of a value that came of a machine which did not keep up."""

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from anabranch.fairness import Fairness
     from anabranch.stats import Bounds
     from anabranch.study.claims import Claim
-    from anabranch.study.definition import Effort, Run, Study
     from anabranch.study.figures import Figure, Reference
+    from anabranch.study.model import Effort, Run, Study
     from anabranch.study.published import Published
     from anabranch.study.store import Record, StoredRun
     from anabranch.sweep import Point

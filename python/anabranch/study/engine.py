@@ -19,6 +19,7 @@ from anabranch.errors import InputError
 from anabranch.simulator import Request, validate
 from anabranch.study.definition import FILE
 from anabranch.study.local import Limits, LocalPool
+from anabranch.study.model import Run
 from anabranch.study.origin import placed
 from anabranch.study.store import Record, Store, run_key
 from anabranch.testbed.ending import signals_end
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from anabranch.study.definition import Effort, Run, Study
+    from anabranch.study.model import Effort, Study
     from anabranch.study.pool import Pool
     from anabranch.study.worker import Backend, Outcome
 
@@ -127,8 +128,8 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
         RunFailed: If worker processes cannot be started.
 
     """
+    _check(plan)
     runs = plan.study.runs(plan.effort)
-    _check(plan, runs)
     with Store(plan.folder) as store, ExitStack() as stack:
         # Semaphores of a pool outlive a process that SIGTERM ends without further ado.
         stack.enter_context(signals_end())
@@ -157,18 +158,22 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
     return progress
 
 
-def _check(plan: Plan, runs: Sequence[Run]) -> None:
-    """Find the mistakes of all points before the first one runs."""
-    if not runs:
-        raise InputError(
-            f"there is nothing to run: the {plan.effort.name} form leaves every experiment out", str(plan.study.folder)
-        )
-    for run in runs:
-        if run.repetition == 1:
+def _check(plan: Plan) -> None:
+    """Check all points before the first one runs; the first mistake ends it."""
+    study, found = plan.study, False
+    for experiment in study.experiments.values():
+        if experiment.theory:
+            continue
+        for point in study.slice(plan.effort, experiment, experiment.over):
+            found = True
             try:
-                plan.check(request_of(plan.study, run))
+                plan.check(request_of(study, Run(point, 1, 0)))
             except InputError as error:
-                raise placed(error, plan.study, plan.effort, run.point, FILE) from None
+                raise placed(error, study, plan.effort, point, FILE) from None
+    if not found:
+        raise InputError(
+            f"there is nothing to run: the {plan.effort.name} form leaves every experiment out", str(study.folder)
+        )
 
 
 def _is_finished(store: Store, plan: Plan, run: Run) -> bool:

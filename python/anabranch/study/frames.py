@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from anabranch.study.analysis import Analysis
-    from anabranch.study.definition import Run
+    from anabranch.study.model import Run
     from anabranch.study.store import Record
 
 

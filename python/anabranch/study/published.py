@@ -13,7 +13,7 @@ from anabranch.study.scope import Scope
 from anabranch.sweep import fill, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from anabranch.study.document import Table
@@ -130,7 +130,7 @@ def read_published(table: Table, folder: Path, scopes: Mapping[str, Scope]) -> P
     return published
 
 
-def check_divisors(published: Published, points: Sequence[Point], path: Path) -> None:
+def check_divisors(published: Published, points: Iterable[Point], path: Path) -> None:
     """Check that no deviation is a share of nothing.
 
     Raises:

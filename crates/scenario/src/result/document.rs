@@ -20,6 +20,8 @@ pub const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 pub struct Field {
     /// The key.
     pub name: &'static str,
+    /// Its type, as written here.
+    pub kind: &'static str,
     /// Its meaning.
     pub doc: &'static str,
 }
@@ -39,7 +41,7 @@ macro_rules! part {
         impl $name {
             /// The keys, in their order.
             pub const FIELDS: &'static [Field] =
-                &[$(Field { name: stringify!($field), doc: concat!($($doc),+) }),+];
+                &[$(Field { name: stringify!($field), kind: stringify!($type), doc: concat!($($doc),+) }),+];
         }
     };
 }
