@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
+from anabranch.study.layout import parts
 
 if TYPE_CHECKING:
     from anabranch.simulator import Document, Request
@@ -34,11 +35,11 @@ def simulate(request: Request) -> Document:
     if request.trace is not None:
         _write_traces(Path(request.trace), draw)
     text = json.dumps([request.scenario, request.overrides, seed, flows])
-    return {
+    return completed({
         "title": "Double", "seed": seed, "version": "0.0.0", "digest": hashlib.sha256(text.encode()).hexdigest()[:16],
         "events": 1000, "wall_s": 0.01, "jain": 0.99, "warmup_s": 2.0, "duration_s": 20.0,
         "flows": flows, "links": [_link(capacity)],
-    }  # fmt: skip
+    }, "RunResult")  # fmt: skip
 
 
 def slow(request: Request) -> Document:
@@ -103,6 +104,32 @@ class Unloadable:
 
     def __reduce__(self) -> tuple[Any, tuple[int]]:
         return os._exit, (3,)
+
+
+def completed(table: dict[str, Any], part: str) -> dict[str, Any]:
+    """A part of a result with every other key of the layout at a neutral value."""
+    defaults = {"f64": 0.0, "u64": 0, "u32": 1, "u16": 1, "String": "", "bool": False}
+    whole: dict[str, Any] = {}
+    for name, key in parts()[part].items():
+        value = table.get(name)
+        if name in table and key.type in parts() and value is not None:
+            whole[name] = completed(value, key.type)
+        elif name in table and key.kind.startswith("Vec<") and key.kind[4:-1] in parts():
+            whole[name] = [completed(item, key.kind[4:-1]) for item in table[name]]
+        elif name in table:
+            whole[name] = value
+        elif not key.may_be_absent:
+            whole[name] = None if key.kind.startswith("Option<") else _neutral(key.type, defaults)
+    assert not table.keys() - whole.keys(), f"unknown keys of {part}"
+    return whole
+
+
+def _neutral(kind: str, defaults: dict[str, Any]) -> Any:
+    if kind in defaults:
+        return defaults[kind]
+    if kind in parts():
+        return completed({}, kind)
+    return {} if kind.startswith("BTreeMap<") else []
 
 
 def _settings(request: Request) -> dict[str, Any]:

@@ -10,6 +10,7 @@ mod meter;
 mod run;
 mod stopwatch;
 
+use anabranch_sim::scenario::result::Field;
 use pyo3::prelude::*;
 
 /// The simulator as a few functions with plain values as arguments and results.
@@ -85,20 +86,15 @@ fn metrics() -> Vec<Metric> {
     metrics.map(|m| (m.name, m.label, m.unit, m.level.name(), m.field, m.scale)).collect()
 }
 
-/// The keys of a part of the result, each with its type in Rust.
-type Part = (&'static str, Vec<(&'static str, &'static str)>);
+/// The keys of a part of the result: name, type in Rust, and whether a document may lack it.
+type Part = (&'static str, Vec<(&'static str, &'static str, bool)>);
 
-/// The parts of a result that are rows of tables, each with its keys and their types.
+/// The parts of a result by the names of their types, each with its keys.
 #[pyfunction]
 fn result_parts() -> Vec<Part> {
-    use anabranch_sim::scenario::result::{FlowResult, LinkResult, PathResult, RunResult};
-    let parts = [
-        ("run", RunResult::FIELDS),
-        ("flow", FlowResult::FIELDS),
-        ("path", PathResult::FIELDS),
-        ("link", LinkResult::FIELDS),
-    ];
-    parts.map(|(name, fields)| (name, fields.iter().map(|field| (field.name, field.kind)).collect())).into()
+    let parts = anabranch_sim::scenario::result::parts();
+    let keys = |fields: &'static [Field]| fields.iter().map(|f| (f.name, f.kind, f.may_be_absent)).collect();
+    parts.into_iter().map(|(name, fields)| (name, keys(fields))).collect()
 }
 
 /// The largest seed of a run.

@@ -259,7 +259,7 @@ def _report_beside(name: str, form: tuple[bool, int | None], results: str, world
             for note in store.notes:
                 click.echo(f"anabranch: {note}", err=True)
             analyses[world] = Analysis(chosen, effort, store.records)
-            if not analyses[world].runs:
+            if analyses[world].is_empty:
                 raise InputError(
                     f'holds no runs of this study as it is now defined; start with "{command}"', str(folder)
                 )
@@ -272,7 +272,7 @@ def _report_beside(name: str, form: tuple[bool, int | None], results: str, world
 
 def _report(plan: Plan, console: Console, build: str = "") -> None:
     """Write and print the report, of all runs or only of those of one build."""
-    from anabranch.report.terminal import other_builds, print_points
+    from anabranch.report.terminal import other_builds, print_points, unreadable
     from anabranch.report.write import write_all
     from anabranch.study.analysis import Analysis
     from anabranch.study.store import read
@@ -281,13 +281,15 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
         for note in store.notes:
             click.echo(f"anabranch: {note}", err=True)
         analysis = Analysis(plan.study, plan.effort, store.records, build)
-        if not analysis.runs:
+        if analysis.is_empty:
             raise InputError(
                 'holds no runs of this study as it is now defined; start with "anabranch study run"',
                 str(store.path),
             )
         written = write_all(analysis, plan)
     print_points(analysis, console)
+    if text := unreadable(analysis):
+        console.print(text, highlight=False, markup=False)
     if analysis.stale:
         console.print(
             f"{analysis.stale} stored runs belong to another form, an earlier state of the study or another build: "

@@ -21,7 +21,7 @@ from anabranch.study.definition import FILE
 from anabranch.study.local import Limits, LocalPool
 from anabranch.study.model import Run
 from anabranch.study.origin import placed
-from anabranch.study.store import Record, Store, run_key
+from anabranch.study.store import Record, Store, UnreadableRecord, run_key
 from anabranch.testbed.ending import signals_end
 
 if TYPE_CHECKING:
@@ -178,7 +178,13 @@ def _check(plan: Plan) -> None:
 
 def _is_finished(store: Store, plan: Plan, run: Run) -> bool:
     record = store.records.get(run_key(request_of(plan.study, run)))
-    return record is not None and record.build == plan.build
+    if record is None or record.build != plan.build:
+        return False
+    try:
+        record.checked()
+    except UnreadableRecord:
+        return False
+    return True
 
 
 def _spread(runs: Sequence[Run]) -> list[Run]:

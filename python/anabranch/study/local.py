@@ -15,6 +15,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,8 @@ class _Worker:
 
     def __init__(self, backend: Backend) -> None:
         context = multiprocessing.get_context("spawn")
+        # Its start would unblock SIGINT below.
+        resource_tracker.ensure_running()
         self.pipe: Connection[Any, Any]
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=worker.serve, args=(theirs, backend))
