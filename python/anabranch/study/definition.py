@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import simulator
 from anabranch.errors import InputError, nearest
+from anabranch.files import read_text
 from anabranch.metrics import METRICS
 from anabranch.stats import INTERVALS
 from anabranch.study.claims import Claim, read_claims
 from anabranch.study.document import Table
 from anabranch.study.figures import read_figures
+from anabranch.study.layout import reserved
 from anabranch.study.model import Effort, Experiment, More, Study
 from anabranch.study.published import Published, check_divisors, read_published
 from anabranch.study.scope import Scope
@@ -137,6 +139,8 @@ def _matched(study: Study, published: Published) -> Iterator[Point]:
 
 
 def _parameter(name: str, table: Table) -> Parameter:
+    if name in reserved():
+        raise table.error(f'"{name}" is a column of the tables of results: choose another name for the parameter')
     parameter = Parameter(
         name=name,
         values=tuple(table.scalars("values")),
@@ -160,6 +164,7 @@ def _experiment(name: str, table: Table, parameters: Mapping[str, Parameter]) ->
                 f'"{parameter}" is no parameter of this study ({nearest(parameter, list(parameters))})',
                 "over",
             )
+    _check_twice(over, table, "over")
     experiment = Experiment(
         name=name,
         title=table.get("title", str, name),
@@ -368,7 +373,7 @@ def _templates(study: Study, table: Table) -> dict[str, str]:
 def _template(folder: Path, file: str, place: Table) -> str:
     """Text of a scenario template."""
     try:
-        return (folder / file).read_text(encoding="utf-8")
+        return read_text(folder / file)
     except (OSError, UnicodeDecodeError) as error:
         reason: Any = getattr(error, "strerror", None) or "not text in UTF-8"
         raise place.error(f'the scenario "{file}" cannot be read: {reason}', "scenario") from None

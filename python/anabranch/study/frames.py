@@ -111,17 +111,6 @@ SHARED: dict[str, pl.DataType] = {
 """The columns that all rows of a run share, without the parameters."""
 FLOW, PATH, LINK = ("flow_", "FlowResult"), ("path_", "PathResult"), ("link_", "LinkResult")
 """Parts of a result whose keys are columns, each with the prefix of these."""
-_POINTS = ("experiment", "subject", "metric", "unit", "ours", "mean", "median", "std", "n", "low", "high", "confidence",
-           "interval", "published", "deviation")  # fmt: skip
-
-
-@cache
-def reserved() -> frozenset[str]:
-    """The columns of all tables; a parameter cannot have such a name."""
-    columns = [*SHARED, *_POINTS]
-    for prefix, part in (FLOW, PATH, LINK):
-        columns += _part_columns(prefix, part)
-    return frozenset(columns)
 
 
 def _schema(study: Study, *parts: tuple[str, str]) -> dict[str, pl.DataType]:

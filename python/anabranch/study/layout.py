@@ -10,9 +10,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _native
+from anabranch.worlds import WORLDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     Check = Callable[[Any], str]
     """Returns the place and the kind of the first mistake in a value, or "" if there is none."""
@@ -49,6 +50,31 @@ def parts() -> dict[str, dict[str, Key]]:
         part: {name: Key(name, kind.replace(" ", ""), absent) for name, kind, absent in keys}
         for part, keys in _native.result_parts()
     }
+
+
+_SHARED = ("experiment", "repetition", "seed", "schema", "digest", "version", "build", "host_cpu", "host_system", "jain",
+           "events", "wall_s")  # fmt: skip
+_POINTS = ("subject", "metric", "unit", "ours", "mean", "median", "std", "n", "low", "high", "confidence", "interval",
+           "published", "deviation")  # fmt: skip
+_OF_A_WORLD = ("", "_low", "_high", "_confidence", "_runs", "_late")
+_ROWS = {"flow_": "FlowResult", "path_": "PathResult", "link_": "LinkResult"}
+
+
+@cache
+def reserved() -> frozenset[str]:
+    """The columns of all tables; a parameter cannot have such a name."""
+    columns = {*_SHARED, *_POINTS, *(f"{world}{suffix}" for world in WORLDS for suffix in _OF_A_WORLD)}
+    for prefix, part in _ROWS.items():
+        columns |= {*_columns(prefix, part)}
+    return frozenset(columns)
+
+
+def _columns(prefix: str, part: str) -> Iterator[str]:
+    for key in parts()[part].values():
+        if key.type in parts():
+            yield from _columns(f"{prefix}{key.name}_", key.type)
+        else:
+            yield f"{prefix}{key.name}"
 
 
 def fault(document: object) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError, nearest
+from anabranch.files import read_text
 from anabranch.metrics import METRICS
 from anabranch.study.scope import Scope
 from anabranch.sweep import fill, plain
@@ -188,8 +190,7 @@ def _check_flows(table: Table, published: Published, compared: Sequence[Scope]) 
 
 def _rows(path: Path) -> tuple[dict[str, str], ...]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return tuple(csv.DictReader(file))
+        return tuple(csv.DictReader(io.StringIO(read_text(path), newline="")))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text in UTF-8"
         raise InputError(f"published values cannot be read: {reason}", str(path)) from None
