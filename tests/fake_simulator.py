@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
+from anabranch.study.layout import parts
 
 if TYPE_CHECKING:
     from anabranch.simulator import Document, Request
@@ -35,11 +36,11 @@ def simulate(request: Request) -> Document:
     if request.trace is not None:
         _write_traces(Path(request.trace), draw)
     text = json.dumps([request.scenario, request.overrides, seed, flows])
-    return {
+    return completed({
         "title": "Double", "seed": seed, "version": "0.0.0", "digest": hashlib.sha256(text.encode()).hexdigest()[:16],
         "events": 1000, "wall_s": 0.01, "jain": 0.99, "warmup_s": 2.0, "duration_s": 20.0,
         "flows": flows, "links": [_link(capacity)],
-    }  # fmt: skip
+    }, "RunResult")  # fmt: skip
 
 
 def slow(request: Request) -> Document:
@@ -78,6 +79,58 @@ def dying(_: Request) -> Document:
 def dying_on_one(request: Request) -> Document:
     """The same, but one seed kills the whole worker process."""
     return dying(request) if str(request.seed) == os.environ["FAKE_VICTIM"] else simulate(request)
+
+
+def hanging_on_one(request: Request) -> Document:
+    """The same, but one seed never ends."""
+    while str(request.seed) == os.environ["FAKE_VICTIM"]:
+        time.sleep(1.0)
+    return simulate(request)
+
+
+def greedy_on_one(request: Request) -> Document:
+    """The same, but one seed takes memory without an end."""
+    taken = []
+    while str(request.seed) == os.environ["FAKE_VICTIM"]:
+        taken.append(bytes(1_000_000))
+        time.sleep(0.001)
+    return simulate(request)
+
+
+class Unloadable:
+    """A backend that ends each process that unpickles it."""
+
+    def __call__(self, request: Request) -> Document:
+        return simulate(request)
+
+    def __reduce__(self) -> tuple[Any, tuple[int]]:
+        return os._exit, (3,)
+
+
+def completed(table: dict[str, Any], part: str) -> dict[str, Any]:
+    """A part of a result with every other key of the layout at a neutral value."""
+    defaults = {"f64": 0.0, "u64": 0, "u32": 1, "u16": 1, "String": "", "bool": False}
+    whole: dict[str, Any] = {}
+    for name, key in parts()[part].items():
+        value = table.get(name)
+        if name in table and key.type in parts() and value is not None:
+            whole[name] = completed(value, key.type)
+        elif name in table and key.kind.startswith("Vec<") and key.kind[4:-1] in parts():
+            whole[name] = [completed(item, key.kind[4:-1]) for item in table[name]]
+        elif name in table:
+            whole[name] = value
+        elif not key.may_be_absent:
+            whole[name] = None if key.kind.startswith("Option<") else _neutral(key.type, defaults)
+    assert not table.keys() - whole.keys(), f"unknown keys of {part}"
+    return whole
+
+
+def _neutral(kind: str, defaults: dict[str, Any]) -> Any:
+    if kind in defaults:
+        return defaults[kind]
+    if kind in parts():
+        return completed({}, kind)
+    return {} if kind.startswith("BTreeMap<") else []
 
 
 def _settings(request: Request) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from anabranch.study.engine import Plan, Progress, execute
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from anabranch.study.definition import Study
+    from anabranch.study.model import Study
     from anabranch.study.worker import Backend
 
 SCENARIO = """\

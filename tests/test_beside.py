@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anabranch.simulator import Document, Request
-    from anabranch.study.definition import Effort, Study
+    from anabranch.study.model import Effort, Study
 
 KERNEL: dict[str, object] = {"kernel": "6.18", "lateness": {"overloaded": False}}
 

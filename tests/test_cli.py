@@ -192,7 +192,7 @@ def test_too_large_seed_is_refused_before_the_run(folder: Path, seed: int) -> No
 
 def test_help_of_reports_names_the_repeated_runs() -> None:
     text = " ".join(anabranch("study", "report", "--help").stdout.split())
-    assert "figures of windows are not stored: those runs are simulated again" in text
+    assert "Data for figures of windows are not stored: those runs are simulated again" in text
 
 
 def test_run_prints_a_table(folder: Path) -> None:

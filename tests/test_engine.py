@@ -24,6 +24,7 @@ from anabranch.study import engine
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.engine import Plan, execute
+from anabranch.study.local import Limits, LocalPool
 from anabranch.study.store import FILE, read
 from anabranch.study.worker import Outcome
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from anabranch.simulator import Request
     from anabranch.study.engine import Progress
+    from anabranch.study.model import Run
+    from anabranch.study.worker import Backend
 
 HERE = Path(__file__).parent
 
@@ -273,7 +276,7 @@ def test_second_interrupt_ends_at_once_with_a_message(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert said.split("\n") == [
         "", "anabranch: interrupted; the runs under way may finish, Ctrl-C again ends at once",
-        "", "anabranch: interrupted again; what was under way is lost, go on with --resume", "",
+        "", "anabranch: interrupted again; the runs under way are lost, go on with --resume", "",
     ]  # fmt: skip
 
 
@@ -369,7 +372,89 @@ def test_second_run_keeps_the_runs_of_the_first(tmp_path: Path) -> None:
     assert (results / FILE).read_bytes() == before
 
 
-def test_dying_worker_is_reported(tmp_path: Path) -> None:
-    folder = small_study.write(tmp_path / "study")
-    with pytest.raises(RunFailed, match=r"a worker process died.*--resume"):
-        small_study.execute_quietly(load(folder), tmp_path / "results", fake_simulator.dying)
+@pytest.fixture
+def victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The first run of the study that starts; backends of the double treat it in their own way."""
+    study = load(small_study.write(tmp_path / "study"))
+    first = min(study.runs(study.full), key=lambda run: run.seed)
+    monkeypatch.setenv("FAKE_VICTIM", str(first.seed))
+    return first
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_deadly_run_is_named_and_others_finish(tmp_path: Path, victim: Run, jobs: int) -> None:
+    study, results = load(tmp_path / "study"), tmp_path / "results"
+    outcome = small_study.execute_quietly(study, results, fake_simulator.dying_on_one, jobs=jobs)
+    assert outcome.failures == [f"{victim.title}: its worker died twice (exit status 3)"]
+    assert (outcome.finished, outcome.interrupted) == (11, False)
+    again = small_study.execute_quietly(study, results, fake_simulator.dying_on_one, jobs=jobs, resume=True)
+    assert (again.reused, again.finished, len(again.failures)) == (11, 0, 1)
+
+
+def test_study_ends_if_every_run_kills_its_worker(tmp_path: Path) -> None:
+    study = load(small_study.write(tmp_path / "study"))
+    outcome = small_study.execute_quietly(study, tmp_path / "results", fake_simulator.dying, jobs=2)
+    assert (outcome.finished, len(outcome.failures)) == (0, 12)
+
+
+def test_workers_that_cannot_start_are_reported(tmp_path: Path) -> None:
+    study = load(small_study.write(tmp_path / "study"))
+    with pytest.raises(RunFailed, match=r"die at their start \(exit status 3\).*--resume"):
+        small_study.execute_quietly(study, tmp_path / "results", fake_simulator.Unloadable(), jobs=2)
+
+
+@pytest.mark.parametrize(
+    ("backend", "limits", "reason"),
+    [
+        (fake_simulator.hanging_on_one, Limits(timeout_s=3.0), "took longer than --run-timeout 3"),
+        (fake_simulator.greedy_on_one, Limits(memory_bytes=250_000_000), "needed more memory than --run-memory 250"),
+    ],
+)
+def test_run_beyond_its_limit_is_named(
+    tmp_path: Path, victim: Run, backend: Backend, limits: Limits, reason: str
+) -> None:
+    study = load(tmp_path / "study")
+    plan = Plan(study, study.full, tmp_path / "results", backend, "b1", 2, limits=limits)
+    outcome = execute(plan, small_study.Silent(), resume=False)
+    assert outcome.failures == [f"{victim.title}: {reason}"]
+    assert outcome.finished == 11
+
+
+class InterruptedLate(small_study.Silent):
+    """Sends Ctrl-C when a number of runs have ended."""
+
+    def __init__(self, runs: int) -> None:
+        self._runs = runs
+
+    def advance(self, progress: Progress) -> None:
+        if progress.ended == self._runs:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("after", [3, 11])
+def test_interrupt_skips_a_stuck_run_alone(
+    tmp_path: Path, victim: Run, after: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def is_victim(pool: LocalPool) -> dict[int, float]:
+        return {ticket: 60.0 for ticket in under_way(pool) if ticket == 0}
+
+    under_way = LocalPool.under_way
+    monkeypatch.setattr(LocalPool, "under_way", is_victim)
+    study = load(tmp_path / "study")
+    plan = Plan(study, study.full, tmp_path / "results", fake_simulator.hanging_on_one, "b1", 2)
+    outcome = execute(plan, InterruptedLate(after), resume=False)
+    assert (outcome.finished, outcome.interrupted) == (11, False)
+    assert outcome.failures[0].startswith(f"{victim.title}: skipped by Ctrl-C after 60 s; the slowest other run took ")
+    assert capfd.readouterr().err == (
+        f"\nanabranch: skipped after 60 s: {victim.title}; the other runs go on, Ctrl-C again stops the study\n"
+    )
+
+
+def test_time_left_covers_the_slowest_run() -> None:
+    progress = engine.Progress(total=12, reused=2)
+    assert progress.left_s(1.0) is None
+    progress.finished, progress.failures, progress.slowest_s = 7, ["one"], 30.0
+    assert progress.left_s(8.0) == 30.0
+    assert progress.left_s(800.0) == 200.0
+    progress.finished = 9
+    assert progress.left_s(800.0) == 0.0

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure as Canvas
 
-    from anabranch.study.definition import Effort, Study
     from anabranch.study.figures import Figure, Reference
+    from anabranch.study.model import Effort, Study
     from anabranch.sweep import Point
 
 _SLACK = 1.0  # Pixels by which the boxes of two texts may overlap: a box is wider than its visible text.

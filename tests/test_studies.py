@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import tomllib
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,9 +13,12 @@ from anabranch.fairness import fair
 from anabranch.metrics import METRICS, FairnessMetric, read_all, subjects
 from anabranch.scenario import Scenario
 from anabranch.simulator import Document, Request, entries, simulate, validate
-from anabranch.study.definition import Study, load
+from anabranch.study.definition import load
 from anabranch.study.engine import request_of
 from anabranch.study.library import shipped
+
+if TYPE_CHECKING:
+    from anabranch.study.model import Study
 
 STUDIES = sorted(shipped())
 

@@ -28,7 +28,7 @@ settings = st.recursive(
 
 
 def test_points_vary_the_last_parameter_fastest() -> None:
-    points = cross("e", "s.toml", [CAPACITY, CONTROL], {"duration": "9 s"})
+    points = list(cross("e", "s.toml", [CAPACITY, CONTROL], {"duration": "9 s"}))
     assert [tuple(p.values.values()) for p in points] == [(10, "lia"), (10, "reno"), (20, "lia"), (20, "reno")]
     assert points[1].overrides == (
         'duration="9 s"',
@@ -92,6 +92,6 @@ def test_number_keeps_all_digits(value: float) -> None:
 
 def test_values_differing_in_the_seventh_digit_differ() -> None:
     choices = {"1.0000001": {"k": 1}, "1.0000002": {"k": 2}}
-    points = cross("e", "s.toml", [Parameter("n", (1.0000001, 1.0000002), {"n": "{n} ms"}, choices)], {})
+    points = list(cross("e", "s.toml", [Parameter("n", (1.0000001, 1.0000002), {"n": "{n} ms"}, choices)], {}))
     assert [p.overrides for p in points] == [('n="1.0000001 ms"', "k=1"), ('n="1.0000002 ms"', "k=2")]
     assert not matches(points[0].values, {"n": 1.0000002})

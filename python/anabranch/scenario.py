@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from anabranch import simulator
 from anabranch.errors import InputError
+from anabranch.files import read_text
 from anabranch.sweep import setting
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Scenario:
         if not isinstance(path, str | Path):
             raise InputError(f"path must be the name of a scenario file, not {path!r}")
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = read_text(Path(path))
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
         except UnicodeDecodeError:

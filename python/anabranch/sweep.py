@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import InputError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 Value = str | int | float | bool
 """Value of a parameter."""
@@ -82,7 +82,7 @@ def plain(value: Value) -> str:
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
-def placeholders(template: Value) -> list[str]:
+def placeholders(template: Setting) -> list[str]:
     """Names of the parameters that a text refers to."""
     return _PLACEHOLDER.findall(template) if isinstance(template, str) else []
 
@@ -145,8 +145,42 @@ def _literal(value: Setting) -> str:
     return plain(value)
 
 
-def cross(experiment: str, scenario: str, parameters: Sequence[Parameter], base: Mapping[str, Setting]) -> list[Point]:
-    """All points of a grid; "{name}" in the scenario's file name is replaced by the value of that parameter.
+class _Settings:
+    """The texts of settings, each made once: the points of a grid share most of them."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, tuple[str, ...]] = {}
+        self._texts: dict[tuple[str, int, tuple[Value | None, ...]], str] = {}
+
+    def text(self, key: str, template: Setting, values: Mapping[str, Value]) -> str:
+        """A setting with its placeholders filled in; the template outlives this object."""
+        names = self._names.get(id(template))
+        if names is None:
+            names = self._names[id(template)] = tuple(_all_placeholders(template))
+        # True and 1 are equal, and so are 1 and 1.0, but their texts differ.
+        place = (key, id(template), tuple(plain(values[n]) if n in values else None for n in names))
+        text = self._texts.get(place)
+        if text is None:
+            text = self._texts[place] = setting(key, fill_setting(template, values))
+        return text
+
+
+def _all_placeholders(template: Setting) -> Iterator[str]:
+    """Names of the parameters that a setting refers to, also within lists and tables."""
+    if isinstance(template, dict):
+        for value in template.values():
+            yield from _all_placeholders(value)
+    elif isinstance(template, list):
+        for value in template:
+            yield from _all_placeholders(value)
+    else:
+        yield from placeholders(template)
+
+
+def cross(
+    experiment: str, scenario: str, parameters: Sequence[Parameter], base: Mapping[str, Setting]
+) -> Iterator[Point]:
+    """All points of a grid, one after the other. "{name}" in the scenario's file name is filled in.
 
     Keys in `base` apply to all points. If two parameters set the same key, the later one wins.
 
@@ -154,16 +188,15 @@ def cross(experiment: str, scenario: str, parameters: Sequence[Parameter], base:
         InputError: If a placeholder is not the name of a parameter of the grid.
 
     """
-    points = []
+    settings = _Settings()
     for combination in itertools.product(*(p.values for p in parameters)):
         values = {p.name: v for p, v in zip(parameters, combination, strict=True)}
         keys: dict[str, Setting] = dict(base)
         for parameter, value in zip(parameters, combination, strict=True):
             keys.update(parameter.sets)
             keys.update(parameter.choices.get(plain(value), {}))
-        overrides = tuple(setting(k, fill_setting(v, values)) for k, v in keys.items())
-        points.append(Point(experiment, plain(fill(scenario, values)), values, overrides))
-    return points
+        overrides = tuple(settings.text(k, v, values) for k, v in keys.items())
+        yield Point(experiment, plain(fill(scenario, values)), values, overrides)
 
 
 def seed_of(study: str, point: Point, repetition: int) -> int:

@@ -10,6 +10,7 @@ mod meter;
 mod run;
 mod stopwatch;
 
+use anabranch_sim::scenario::result::Field;
 use pyo3::prelude::*;
 
 /// The simulator as a few functions with plain values as arguments and results.
@@ -25,8 +26,8 @@ mod _native {
     use super::meter::{MeterServer, meter_port, meter_run};
     #[pymodule_export]
     use super::{
-        canonical, coupled, directions, kinds, largest_seed, list, metrics, names, reference, run::run,
-        schema, validate, version,
+        canonical, coupled, directions, kinds, largest_seed, list, metrics, names, reference, result_parts,
+        run::run, schema, validate, version,
     };
 }
 
@@ -83,6 +84,17 @@ type Metric = (&'static str, &'static str, &'static str, &'static str, &'static 
 fn metrics() -> Vec<Metric> {
     let metrics = anabranch_sim::scenario::result::METRICS.iter();
     metrics.map(|m| (m.name, m.label, m.unit, m.level.name(), m.field, m.scale)).collect()
+}
+
+/// The keys of a part of the result: name, type in Rust, and whether a document may lack it.
+type Part = (&'static str, Vec<(&'static str, &'static str, bool)>);
+
+/// The parts of a result by the names of their types, each with its keys.
+#[pyfunction]
+fn result_parts() -> Vec<Part> {
+    let parts = anabranch_sim::scenario::result::parts();
+    let keys = |fields: &'static [Field]| fields.iter().map(|f| (f.name, f.kind, f.may_be_absent)).collect();
+    parts.into_iter().map(|(name, fields)| (name, keys(fields))).collect()
 }
 
 /// The largest seed of a run.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from anabranch.errors import RunFailed
 from anabranch.simulator import Request, simulate
-from anabranch.study.pool import LocalPool
+from anabranch.study.local import LocalPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

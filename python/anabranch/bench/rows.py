@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anabranch.simulator import Document
-    from anabranch.study.definition import Effort, Study
+    from anabranch.study.model import Effort, Study
 
 BUILD = "made up"
 """Simulator version in generated rows."""

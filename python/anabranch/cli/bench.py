@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anabranch.cli.bench_defaults import defaults
-from anabranch.study.definition import MOST_REPETITIONS
+from anabranch.study.definition import MAX_REPETITIONS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.group(invoke_without_command=True, short_help="Measure the speed and memory of the simulator")
 @click.option("--against", type=click.Choice(["ns3"]), help="Run S1 and S2 in that simulator too and print the ratio.")
 @click.option(
-    "--reps", type=click.IntRange(1, MOST_REPETITIONS), default=3, show_default=True,
+    "--reps", type=click.IntRange(1, MAX_REPETITIONS), default=3, show_default=True,
     help="Repetitions; medians are printed.",
 )  # fmt: skip
 @click.option(

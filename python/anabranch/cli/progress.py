@@ -11,7 +11,6 @@ from rich.progress import (
     Progress,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ class Bar:
         self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(), TextColumn("runs ·"),
-            TimeElapsedColumn(), TextColumn("· left"), TimeRemainingColumn(elapsed_when_finished=False),
+            TimeElapsedColumn(), TextColumn("· left {task.fields[left]}"),
             console=self._console, disable=not self._console.is_terminal, expand=True,
         )  # fmt: skip
         self._task: TaskID | None = None
@@ -43,23 +42,30 @@ class Bar:
 
     def begin(self, progress: State) -> None:
         """Show how much there is to do."""
-        self._task = self._bar.add_task(self._title, total=progress.total - progress.reused)
+        self._task = self._bar.add_task(self._title, total=progress.total - progress.reused, left="–")
 
     def advance(self, progress: State) -> None:
         """Show that one more run has ended."""
         if self._task is None:
             return
-        self._bar.advance(self._task)
+        left = progress.left_s(self._bar.tasks[self._task].elapsed or 0.0)
+        self._bar.update(self._task, advance=1, left="–" if left is None else _clock(left))
         if not self._console.is_terminal:
             self._print_tenths(progress)
 
     def _print_tenths(self, progress: State) -> None:
-        ended = progress.finished + len(progress.failures)
+        ended = progress.ended
         tenths = 10 * ended // max(1, progress.total - progress.reused)
         if tenths > self._printed and self._task is not None:
             self._printed = tenths
-            left = self._bar.tasks[self._task].time_remaining
+            left = progress.left_s(self._bar.tasks[self._task].elapsed or 0.0)
             shown = "" if not left else f", about {left:.0f} s left"
             self._console.print(
                 f"{self._title}: {ended} of {progress.total - progress.reused} runs{shown}", highlight=False
             )
+
+
+def _clock(seconds: float) -> str:
+    """A time as h:mm:ss."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

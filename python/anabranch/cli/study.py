@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from anabranch.errors import InputError, RunFailed
-from anabranch.study.definition import MOST_REPETITIONS
+from anabranch.study.definition import MAX_REPETITIONS
 from anabranch.worlds import WORLDS
 
 if TYPE_CHECKING:
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from anabranch.study.definition import Effort, Study
     from anabranch.study.engine import Plan
     from anabranch.study.engine import Progress as Outcome
+    from anabranch.study.local import Limits
+    from anabranch.study.model import Effort, Study
     from anabranch.worlds import World
+
+_SHOWN_FAILURES = 20
+"""Number of runs that broke off and are named."""
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -46,7 +50,7 @@ _world = click.option(
     help="Where to run it: simulated, or on this machine's kernel, one run at a time.",
 )  # fmt: skip
 _reps = click.option(
-    "--reps", type=click.IntRange(1, MOST_REPETITIONS), help="Repetitions of each point instead of the study's own."
+    "--reps", type=click.IntRange(1, MAX_REPETITIONS), help="Repetitions of each point instead of the study's own."
 )
 
 
@@ -82,24 +86,68 @@ def list_studies() -> None:
     help="Workers elsewhere than in processes of this machine: dask, slurm, or the address of a Dask scheduler.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on where an earlier run of the study ended.")
+@click.option(
+    "--run-timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+    help="End each run that takes longer, in real time; no limit by default.",
+)  # fmt: skip
+@click.option(
+    "--run-memory", type=click.FloatRange(0, min_open=True), metavar="MB",
+    help="End each run that needs more memory; no limit by default.",
+)  # fmt: skip
 @_world
 @_results
 def run(
-    name: str, quick: bool, reps: int | None, jobs: int, place: str, resume: bool, world: World, results: str
-) -> None:
+    name: str, quick: bool, reps: int | None, jobs: int, place: str, resume: bool, world: World, results: str,
+    run_timeout: float | None, run_memory: float | None,
+) -> None:  # fmt: skip
     """Run the study NAME (or a folder of your own) and write tables, figures and a report."""
     from rich.console import Console
 
     from anabranch.cli.progress import Bar
     from anabranch.study.engine import execute
 
-    plan = dataclasses.replace(_plan(name, (quick, reps), results, world, jobs), place=_place(place, world))
+    plan = dataclasses.replace(
+        _plan(name, (quick, reps), results, world, jobs),
+        place=_place(place, world),
+        limits=_limits(run_timeout, run_memory, place),
+    )
+    _announce(plan)
     with Bar(f"{plan.study.name} ({plan.folder.name})") as bar:
         outcome = execute(plan, bar, resume=resume)
     _tell(outcome)
     if outcome.reused + outcome.finished:
         _report(plan, Console(), build=plan.build)
     _check(outcome, plan)
+
+
+def _announce(plan: Plan) -> None:
+    """Print the number of points and runs, and the time that they take, before any point is made."""
+    from anabranch.forecast import run_s, spoken
+    from anabranch.scenario import Scenario
+    from anabranch.study.definition import check_runs
+
+    study, effort = plan.study, plan.effort
+    check_runs(study, effort)
+    own = [experiment for experiment in study.experiments.values() if not experiment.theory]
+    points = sum(study.count_points(effort, experiment) for experiment in own)
+    text = f"{study.name} ({plan.folder.name}): {points:,} points, {study.count(effort):,} runs"
+    click.echo(text, err=True)
+    total = 0.0
+    for experiment in own:
+        # The first point stands for all of its experiment: it is near enough to tell seconds from days.
+        for point in study.slice(effort, experiment, ()):
+            file = str(study.folder / point.scenario)
+            if effort.real_time:
+                each: float | None = study.duration_s(point)
+            else:
+                each = run_s(Scenario(study.scenarios[point.scenario], file, point.overrides))
+            if each is None:
+                return
+            total += each * study.count_of(effort, experiment)
+    workers = f" with {plan.jobs} workers" if plan.jobs > 1 and not plan.place else " of one worker"
+    click.echo(
+        f"about {spoken(total / (1 if plan.place else plan.jobs))}{workers}, by the rates of its links", err=True
+    )
 
 
 class _Worlds(click.ParamType["tuple[World, ...]"]):
@@ -148,6 +196,15 @@ def _place(place: str, world: World) -> str:
 
         check_place(place)
     return place
+
+
+def _limits(timeout_s: float | None, megabytes: float | None, place: str) -> Limits:
+    """Bounds of each run, if the workers are processes of this machine."""
+    from anabranch.study.local import Limits
+
+    if place and (timeout_s is not None or megabytes is not None):
+        raise InputError("--run-timeout and --run-memory need worker processes of this machine; leave --on away")
+    return Limits(timeout_s, None if megabytes is None else int(megabytes * 1e6))
 
 
 def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, jobs: int = 1) -> Plan:
@@ -202,7 +259,7 @@ def _report_beside(name: str, form: tuple[bool, int | None], results: str, world
             for note in store.notes:
                 click.echo(f"anabranch: {note}", err=True)
             analyses[world] = Analysis(chosen, effort, store.records)
-            if not analyses[world].runs:
+            if analyses[world].is_empty:
                 raise InputError(
                     f'holds no runs of this study as it is now defined; start with "{command}"', str(folder)
                 )
@@ -215,7 +272,7 @@ def _report_beside(name: str, form: tuple[bool, int | None], results: str, world
 
 def _report(plan: Plan, console: Console, build: str = "") -> None:
     """Write and print the report, of all runs or only of those of one build."""
-    from anabranch.report.terminal import other_builds, print_points
+    from anabranch.report.terminal import other_builds, print_points, unreadable
     from anabranch.report.write import write_all
     from anabranch.study.analysis import Analysis
     from anabranch.study.store import read
@@ -224,13 +281,15 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
         for note in store.notes:
             click.echo(f"anabranch: {note}", err=True)
         analysis = Analysis(plan.study, plan.effort, store.records, build)
-        if not analysis.runs:
+        if analysis.is_empty:
             raise InputError(
                 'holds no runs of this study as it is now defined; start with "anabranch study run"',
                 str(store.path),
             )
         written = write_all(analysis, plan)
     print_points(analysis, console)
+    if text := unreadable(analysis):
+        console.print(text, highlight=False, markup=False)
     if analysis.stale:
         console.print(
             f"{analysis.stale} stored runs belong to another form, an earlier state of the study or another build: "
@@ -266,6 +325,8 @@ def _tell(outcome: Outcome) -> None:
 def _check(outcome: Outcome, plan: Plan) -> None:
     """End with the right status if not all was done."""
     if outcome.failures:
+        for failure in outcome.failures[1:_SHOWN_FAILURES]:
+            click.echo(f"anabranch: {failure}", err=True)
         raise RunFailed(f"{len(outcome.failures)} of {outcome.total} runs broke off, the first: {outcome.failures[0]}")
     if outcome.interrupted:
         done = outcome.reused + outcome.finished

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anabranch.errors import not_written
+from anabranch.errors import InputError, not_written
 from anabranch.metrics import METRICS
 from anabranch.plot import style
 from anabranch.plot import world_comparison as drawing
 from anabranch.report.markdown import table
 from anabranch.report.sheet import Column, Sheet
-from anabranch.report.terminal import as_published, confidence, interval, number, percent, say, share
+from anabranch.report.terminal import as_published, confidence, interval, number, percent, say, share, unreadable
 from anabranch.study import frames
 from anabranch.study.beside import PUBLISHED
 from anabranch.sweep import plain
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from anabranch.study.beside import Beside, Cell
-    from anabranch.study.definition import Experiment
+    from anabranch.study.model import Experiment
 
 LATE = "†"
 """Mark of a value that came of a machine which did not keep up."""
@@ -38,6 +38,9 @@ def write_all(beside: Beside, folder: Path) -> Path:
 
     """
     try:
+        for world, analysis in beside.analyses.items():
+            if not analysis.runs:
+                raise InputError(f"holds no run of {LABELS[world]} that this version can read; {unreadable(analysis)}")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "cells.csv").write_text(frames.frame(_rows(beside)).write_csv(), encoding="utf-8")
         links = []
@@ -166,6 +169,8 @@ def _forms(beside: Beside) -> list[str]:
         )
         if analysis.missing:
             text += f" The rest comes with: study run {beside.study.name} --world {world} --resume."
+        if left_out := unreadable(analysis):
+            text += f" {left_out}"
         sentences.append(text)
     return sentences
 

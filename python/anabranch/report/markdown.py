@@ -19,6 +19,7 @@ from anabranch.report.terminal import (
     percent,
     share,
     tally,
+    unreadable,
 )
 from anabranch.sweep import plain
 
@@ -69,6 +70,8 @@ def _provenance(analysis: Analysis, build: str) -> str:
         )
     if analysis.builds - {build}:
         lines.append(f"**{other_builds(analysis, build)}**")
+    if text := unreadable(analysis):
+        lines.append(f"**{text}**")
     if analysis.missing:
         lines.append("**The study is not complete.** Finish it with `--resume`.")
     return "\n".join(lines)

@@ -335,6 +335,15 @@ def other_builds(analysis: Analysis, build: str) -> str:
     return f"Not all runs are of this build of the simulator, {build}; runs by build: {shown}."
 
 
+def unreadable(analysis: Analysis) -> str:
+    """A sentence on stored runs of another layout; empty if there are none."""
+    found = analysis.unreadable
+    if not found:
+        return ""
+    runs = "1 stored run has" if len(found) == 1 else f"{len(found)} stored runs have"
+    return f"{runs} another layout than this version's and {'is' if len(found) == 1 else 'are'} left out: {found[0]}"
+
+
 def number(value: float | None, scale: float, digits: int) -> str:
     """A number in another unit; a dash where there is none."""
     return "–" if value is None or math.isnan(value) else f"{value * scale:.{digits}f}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from anabranch.errors import RunFailed, not_written
+from anabranch.errors import InputError, RunFailed, not_written
 from anabranch.plot import heat, panels, style, windows
 from anabranch.report import markdown
+from anabranch.report.terminal import unreadable
 from anabranch.study import frames
 from anabranch.study.engine import request_of
 from anabranch.traces import Traces, span_of
@@ -34,6 +35,8 @@ def write_all(analysis: Analysis, plan: Plan) -> Path:
     try:
         plan.folder.mkdir(parents=True, exist_ok=True)
         frames.write(analysis, plan.folder)
+        if not analysis.runs:
+            raise InputError(f"holds no run that this version can read; {unreadable(analysis)}", str(plan.folder))
         return markdown.write(analysis, draw_all(analysis, plan), plan)
     except OSError as error:
         place = str(error.filename or plan.folder)

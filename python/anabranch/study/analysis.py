@@ -20,7 +20,7 @@ from anabranch.scenario import Scenario
 from anabranch.stats import Estimate, describe, estimate, interval_of, interval_of_difference, interval_of_ratio
 from anabranch.study.claims import Verdict, evaluate
 from anabranch.study.engine import request_of
-from anabranch.study.store import run_key
+from anabranch.study.store import UnreadableRecord, run_key
 from anabranch.sweep import matches, plain
 from anabranch.theory import QUANTITIES
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from anabranch.fairness import Fairness
     from anabranch.stats import Bounds
     from anabranch.study.claims import Claim
-    from anabranch.study.definition import Effort, Run, Study
     from anabranch.study.figures import Figure, Reference
+    from anabranch.study.model import Effort, Run, Study
     from anabranch.study.published import Published
     from anabranch.study.store import Record, StoredRun
     from anabranch.sweep import Point
@@ -77,19 +77,18 @@ class Analysis:
         """Take the runs of the study from what is stored; only those of one build if one is given."""
         self.study = study
         self.effort = effort
-        self.runs: list[tuple[Run, StoredRun]] = []
-        """Finished runs in the order of the study."""
-        self.missing = 0
-        """Number of runs that are not finished."""
+        self._runs: list[tuple[Run, StoredRun]] = []
+        self._missing = 0
+        self._unreadable: list[str] = []
         for run in study.runs(effort):
             record = records.get(run_key(request_of(study, run)))
             if record is None or (build and record.build != build):
-                self.missing += 1
+                self._missing += 1
             else:
-                self.runs.append((run, record))
-        self.builds = {record.build for _, record in self.runs}
-        """Fingerprints of the simulators that ran the runs."""
-        self.stale = len(records) - len({record.key for _, record in self.runs})
+                self._runs.append((run, record))
+        self.is_empty = not self._runs
+        """Whether the store has no run of this study."""
+        self.stale = len(records) - len({record.key for _, record in self._runs})
         """Number of stored runs that are not used: not of this study as it is now defined, or of another build."""
         self._cache: dict[tuple[str, str], dict[str, Estimate]] = {}
         self._fairness: dict[str, Fairness] = {}
@@ -99,17 +98,43 @@ class Analysis:
         self._silent: list[str] = []
         self._durations: dict[str, float] = {}
 
-    def records(self) -> Iterator[tuple[Run, Record]]:
-        """All finished runs with what is stored of them, read one after the other.
+    @property
+    def runs(self) -> list[tuple[Run, StoredRun]]:
+        """Finished runs that can be read, in the order of the study."""
+        return self._runs if self._values is not None else []
 
-        Documents are not kept, and reading them is most of the work of a report: the values of all metrics are taken
-        on the way, so that whoever goes through all of them first has them read for everybody.
+    @property
+    def missing(self) -> int:
+        """Number of runs that are not finished or cannot be read."""
+        return self._missing + len(self.unreadable)
+
+    @property
+    def unreadable(self) -> list[str]:
+        """For each stored run whose layout is not this version's: its title and the difference."""
+        return self._unreadable if self._values is not None else []
+
+    @cached_property
+    def builds(self) -> set[str]:
+        """Fingerprints of the simulators that ran the runs."""
+        return {record.build for _, record in self.runs}
+
+    def records(self) -> Iterator[tuple[Run, Record]]:
+        """All finished runs with their records, read one after the other; records of another layout are left out.
+
+        Documents are not kept, and reading them is most of the work of a report. The first complete pass therefore
+        collects the values of all metrics for all later uses.
         """
         values: dict[tuple[str, str], dict[str, array[float]]] = {}
         late: Counter[str] = Counter()
         silent: list[str] = []
-        for run, stored in self.runs:
-            record = stored.record()
+        kept: list[tuple[Run, StoredRun]] = []
+        unreadable: list[str] = []
+        for run, stored in self._runs:
+            try:
+                record = stored.checked() if self._read is None else stored.record()
+            except UnreadableRecord as error:
+                unreadable.append(f"{run.title}: {error}")
+                continue
             if self._read is None:
                 document, point = record.document, run.point.key
                 for metric, subject, value in read_all(document):
@@ -123,10 +148,12 @@ class Analysis:
                 self._durations[point] = document["duration_s"]
                 late[point] += bool(host and host["lateness"]["overloaded"])
                 silent += diagnose(document)[:1]
+                kept.append((run, stored))
             yield run, record
         if self._read is None:
             self._read = values
             self._late, self._silent = late, silent
+            self._runs, self._unreadable = kept, unreadable
 
     @property
     def _values(self) -> dict[tuple[str, str], dict[str, array[float]]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from anabranch.stats import Estimate
     from anabranch.study.analysis import Analysis
-    from anabranch.study.definition import Study
+    from anabranch.study.model import Study
     from anabranch.sweep import Point, Value
 
 PUBLISHED = "published"

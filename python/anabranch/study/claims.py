@@ -211,6 +211,7 @@ def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
         inner = table.table("against")
         against = _quantity(inner, scopes, quantity, world)
         _check_counterpart(inner, quantity, against, scopes)
+        _check_distinct(inner, quantity, against, scopes)
         inner.finish()
     claim = Claim(
         id=table.get("id", str),
@@ -218,8 +219,8 @@ def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
         kind=kind,
         quantity=quantity,
         against=against,
-        expect=math.nan if kind == "order" else table.get("expect", float),
-        tolerance=table.get("tolerance", float) if kind in ("value", "ratio") else 0.0,
+        expect=math.nan if kind == "order" else _finite(table, "expect"),
+        tolerance=_finite(table, "tolerance", least=0.0) if kind in ("value", "ratio") else 0.0,
         explanation=table.get("explanation", str, "").strip(),
         world=world,
         absolute=table.get("absolute", bool, False),
@@ -228,6 +229,40 @@ def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
     )
     table.finish()
     return claim
+
+
+def _finite(table: Table, key: str, least: float = -math.inf) -> float:
+    """A number that can be compared with."""
+    value = table.get(key, float)
+    if not math.isfinite(value) or value < least:
+        bound = "" if least == -math.inf else f" of at least {least:g}"
+        raise table.error(f'"{key}" has to be a finite number{bound}, not {value:g}', key)
+    return value
+
+
+def _check_distinct(table: Table, quantity: Quantity, against: Quantity, scopes: Mapping[str, Scope]) -> None:
+    """Check that no point is compared with itself."""
+    if (quantity.experiment, quantity.metric) != (against.experiment, against.metric):
+        return
+    # The counterpart differs where "where" of "against" names a value that the claim does not select.
+    values = scopes[quantity.experiment].values
+    for name, wanted in against.where.items():
+        (other,) = wanted if isinstance(wanted, list) else [wanted]
+        if not any(
+            plain(value) == plain(other) and matches({name: value}, _of(quantity.where, name)) for value in values[name]
+        ):
+            return
+    theirs = against.subjects * (len(quantity.subjects) if len(against.subjects) == 1 else 1)
+    for own, other_subject in zip(quantity.subjects, theirs, strict=True):
+        if own == other_subject:
+            raise table.error(
+                f'"against" is the quantity of the claim itself{f" for {own}" if own else ""}: name another flow in '
+                '"of" or another value in "where"'
+            )
+
+
+def _of(where: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {name: where[name]} if name in where else {}
 
 
 def _check_keys(table: Table, kind: str) -> None:

@@ -300,8 +300,15 @@ class DaskPool:
         self._gone_since, self._looked = None, -_LOOK_S
         return True
 
+    def under_way(self) -> dict[int, float]:
+        """Nothing: only Dask's workers know when a run has started."""
+        return {}
+
+    def skip(self, ticket: int, reason: str) -> None:
+        """Not possible: `under_way` names no run."""
+
     def stop(self) -> None:
-        """Take back what no worker has begun."""
+        """Take back all runs that no worker has begun."""
         if self._client is None:
             return
         try:

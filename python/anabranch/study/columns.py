@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    Schema = Mapping[str, pl.DataType]
+    """The type of each column, in their order."""
+
 
 class _Shape:
     """Rows that have the same columns."""
@@ -32,9 +35,10 @@ class _Shape:
 
 
 class Columns:
-    """Rows made of tables; a column that a row lacks is null there."""
+    """Rows made of tables, as a frame of a given schema; a column that a row lacks is null there."""
 
-    def __init__(self) -> None:
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
         self._shapes: dict[tuple[Any, ...], _Shape] = {}
         self._height = 0
 
@@ -57,7 +61,7 @@ class Columns:
         self._height += 1
 
     def frame(self) -> pl.DataFrame:
-        """All rows in the order in which they were added; columns in that in which they first occurred."""
+        """All rows in the order in which they were added, with all columns of the schema."""
         found: dict[str, Any] = {}
         for shape in self._shapes.values():
             for name, place in shape.places.items():
@@ -68,11 +72,16 @@ class Columns:
                 column = found.setdefault(name, [None] * self._height)
                 for number, value in zip(shape.numbers, values, strict=True):
                     column[number] = value
-        return pl.DataFrame([pl.Series(name, column, strict=False) for name, column in found.items()])
+        if unknown := found.keys() - self._schema.keys():
+            raise KeyError(f"columns outside the schema: {', '.join(sorted(unknown))}")
+        empty = [None] * self._height
+        return pl.DataFrame(
+            [pl.Series(name, found.get(name, empty), kind, strict=False) for name, kind in self._schema.items()]
+        )
 
 
 def _walk(table: Mapping[str, Any], keys: list[Any], values: list[Any]) -> None:
-    """Gather the values of a table and of the tables within it, and what tells its shape."""
+    """Collect the values of a table and of the tables within it, and the keys that make its shape."""
     keys.append(tuple(table))
     for key, value in table.items():
         if isinstance(value, dict):
@@ -95,12 +104,13 @@ def _names(table: Mapping[str, Any], prefix: str) -> list[str]:
 
 
 class Parts:
-    """Frames that are to be one file; of more than one, none is kept in memory."""
+    """Frames of one schema that are to be one file; of more than one, none is kept in memory."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        """Take a folder for what does not stay in memory, and a name for it."""
+    def __init__(self, folder: Path, name: str, schema: Schema) -> None:
+        """Take a folder and a name for the frames that do not stay in memory."""
         self._folder = folder
         self._name = name
+        self._schema = schema
         self._only: pl.DataFrame | None = None
         self._files: list[Path] = []
 
@@ -130,24 +140,24 @@ class Parts:
         """
         with target.open("wb") as file:
             if not self._files:
-                # Made in memory and written from here: what the disk does not take is an OSError then.
+                # Made in memory and written from here, so that a full disk is an OSError.
                 content = io.BytesIO()
-                (pl.DataFrame() if self._only is None else self._only).write_parquet(content)
+                (pl.DataFrame(schema=self._schema) if self._only is None else self._only).write_parquet(content)
                 file.write(content.getbuffer())
                 return
             sink = _Sink(file)
             frames = [pl.scan_parquet(part) for part in self._files]
             try:
-                pl.concat(frames, how="diagonal_relaxed").sink_parquet(cast("IO[bytes]", sink))
+                pl.concat(frames).sink_parquet(cast("IO[bytes]", sink))
             except pl.exceptions.PolarsError:
-                # Polars says what happened to it in words of its own.
+                # The error of Polars hides the reason.
                 if sink.error is not None:
                     raise sink.error from None
                 raise
 
 
 class _Sink(io.RawIOBase):
-    """A file that remembers what went wrong with it."""
+    """A file that keeps its last error."""
 
     def __init__(self, file: io.BufferedWriter) -> None:
         super().__init__()

@@ -1,243 +1,37 @@
-"""What a study is: scenarios, parameters, repetitions, published values, claims and figures.
+"""Reads a study from its folder: `study.toml`, the scenario templates that it names, and files of published values.
 
-A study is a folder with `study.toml`, the scenario templates it names, and any files of published values. This
-module turns the folder into values; docs/reference/studies.md describes the keys.
+docs/reference/studies.md describes the keys.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import math
-import tomllib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch import simulator
-from anabranch.capacity import seconds
 from anabranch.errors import InputError, nearest
+from anabranch.files import read_text
 from anabranch.metrics import METRICS
 from anabranch.stats import INTERVALS
 from anabranch.study.claims import Claim, read_claims
 from anabranch.study.document import Table
-from anabranch.study.figures import Figure, read_figures
-from anabranch.study.needs import Needs
+from anabranch.study.figures import read_figures
+from anabranch.study.layout import reserved
+from anabranch.study.model import Effort, Experiment, More, Study
 from anabranch.study.published import Published, check_divisors, read_published
 from anabranch.study.scope import Scope
-from anabranch.sweep import Parameter, Point, Setting, Value, cross, fill, matches, plain, seed_of, setting
+from anabranch.sweep import Parameter, Point, Value, fill_setting, placeholders, plain, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from anabranch.stats import Centre, Interval
 
 FILE = "study.toml"
-MOST_REPETITIONS = 100_000
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A grid over one scenario template."""
-
-    name: str
-    title: str
-    scenario: str
-    over: tuple[str, ...]
-    sets: Mapping[str, Setting]
-    values: Mapping[str, tuple[Value, ...]]
-    """Values of a parameter where they differ from the study's."""
-    quick_values: Mapping[str, tuple[Value, ...]]
-    """The same for a quick run; an empty tuple leaves the experiment out."""
-    labels: Mapping[str, str]
-    """Names of flows, paths or links for people; "{parameter}" is filled in."""
-    theory: bool = False
-    """Whether none of its points is run: there are only claims of theory about them."""
-
-    def flow_label(self, flow: str, values: Mapping[str, Value]) -> str:
-        """Name of a flow at a point, for people."""
-        return plain(fill(self.labels.get(flow, flow), values))
-
-
-@dataclass(frozen=True)
-class More:
-    """Points that are repeated more often than the others: where a statement is tighter, or a run is cheap."""
-
-    experiment: str
-    where: Mapping[str, Any]
-    repetitions: int
-
-    def has(self, point: Point) -> bool:
-        """Whether a point is one of them."""
-        return point.experiment == self.experiment and matches(point.values, self.where)
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much to run: the quick or the full form of a study."""
-
-    quick: bool
-    repetitions: int
-    sets: Mapping[str, Setting] = field(default_factory=dict)
-    """Scenario keys for every run, on top of the study's own."""
-    values: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-    more: tuple[More, ...] = ()
-    real_time: bool = False
-    """Whether it is for worlds where a run takes as long as it lasts."""
-
-    def repetitions_of(self, point: Point) -> int:
-        """Runs of a point."""
-        return max([self.repetitions, *(more.repetitions for more in self.more if more.has(point))])
-
-    @property
-    def name(self) -> str:
-        """Name of the form, also of its folder under results."""
-        return "quick" if self.quick else "full"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One repetition of one point."""
-
-    point: Point
-    repetition: int
-    seed: int
-
-    @property
-    def title(self) -> str:
-        """Point and repetition, for people."""
-        return f"{self.point.title}, repetition {self.repetition}"
-
-
-@dataclass(frozen=True)
-class Study:
-    """A study, as read from its folder."""
-
-    name: str
-    folder: Path
-    title: str
-    source: str
-    about: str
-    assumptions: tuple[str, ...]
-    centre: Centre
-    interval: Interval
-    """How the confidence intervals of the centres are found."""
-    metric: str
-    parameters: Mapping[str, Parameter]
-    experiments: Mapping[str, Experiment]
-    full: Effort
-    full_real_time: Effort
-    """The full form in worlds where a run takes as long as it lasts."""
-    quick: Effort
-    quick_real_time: Effort
-    """The quick form there."""
-    published: Published | None
-    figures: tuple[Figure, ...]
-    claims: tuple[Claim, ...]
-    scenarios: Mapping[str, str]
-    """Text of each scenario template by file name."""
-
-    @property
-    def forms(self) -> tuple[Effort, ...]:
-        """Every form that the study can be run in."""
-        return (self.full, self.full_real_time, self.quick, self.quick_real_time)
-
-    @property
-    def tabulated(self) -> str:
-        """The metric of the tables: what was published, or else the study's own."""
-        return self.published.metric if self.published is not None else self.metric
-
-    def metrics_of(self, experiment: str) -> list[str]:
-        """The metrics of an experiment's runs that a table, a figure or a claim uses, that of the tables first."""
-        quantities = [q for claim in self.claims if claim.world == "run" for q in (claim.quantity, claim.against) if q]
-        used = [(figure.experiment, figure.metric) for figure in self.figures if figure.kind != "windows"]
-        used += [(quantity.experiment, quantity.metric) for quantity in quantities]
-        return list(dict.fromkeys([self.tabulated, *(metric for of, metric in used if of == experiment)]))
-
-    def effort(self, quick: bool, repetitions: int | None = None, *, real_time: bool = False) -> Effort:
-        """The quick or the full form, with another number of repetitions of every point if one is given."""
-        forms = (self.quick, self.quick_real_time) if quick else (self.full, self.full_real_time)
-        chosen = forms[real_time]
-        return chosen if repetitions is None else dataclasses.replace(chosen, repetitions=repetitions, more=())
-
-    def points(self, effort: Effort) -> list[Point]:
-        """All points, experiment by experiment."""
-        points: list[Point] = []
-        for experiment in self.experiments.values():
-            parameters = [
-                dataclasses.replace(self.parameters[name], values=self.values(name, experiment, effort))
-                for name in experiment.over
-            ]
-            found = cross(experiment.name, experiment.scenario, parameters, experiment.sets)
-            extra = tuple(setting(k, v) for k, v in effort.sets.items())
-            points += [dataclasses.replace(p, overrides=p.overrides + extra) for p in found]
-        return points
-
-    def runs(self, effort: Effort) -> list[Run]:
-        """All repetitions of all points."""
-        return [
-            Run(point, repetition, seed_of(self.name, point, repetition))
-            for point in self.points(effort)
-            if not self.experiments[point.experiment].theory
-            for repetition in range(1, effort.repetitions_of(point) + 1)
-        ]
-
-    def count(self, effort: Effort) -> int:
-        """The number of runs, without making any."""
-        total = 0
-        for experiment in self.experiments.values():
-            if experiment.theory:
-                continue
-            lists = [self.values(name, experiment, effort) for name in experiment.over]
-            more = [more for more in effort.more if more.experiment == experiment.name]
-            if not more:
-                total += effort.repetitions * math.prod(map(len, lists))
-                continue
-            for combination in itertools.product(*lists):
-                point = Point(experiment.name, "", dict(zip(experiment.over, combination, strict=True)), ())
-                total += effort.repetitions_of(point)
-        return total
-
-    def values(self, parameter: str, experiment: Experiment, effort: Effort) -> tuple[Value, ...]:
-        """The values that a parameter has in an experiment and effort, the most particular list first."""
-        lists: list[Mapping[str, tuple[Value, ...]]] = [experiment.values, effort.values]
-        if effort.quick:
-            lists = [experiment.quick_values, effort.values, experiment.values]
-        found = (values[parameter] for values in lists if parameter in values)
-        return next(found, self.parameters[parameter].values)
-
-    def shortfall(self, effort: Effort, claim: Claim) -> str:
-        """The part of a claim's needs that a form lacks; empty if the form is enough."""
-        needs = claim.needs
-        if needs == Needs() or claim.world != "run":
-            return ""
-        quantities = [quantity for quantity in (claim.quantity, claim.against) if quantity]
-        points = [
-            point for point in self.points(effort)
-            if any(q.experiment == point.experiment and matches(point.values, q.where) for q in quantities)
-        ]  # fmt: skip
-        if needs.full:
-            usual = self.full_real_time if effort.real_time else self.full
-            fewer = any(effort.repetitions_of(point) < usual.repetitions_of(point) for point in points)
-            return str(needs) if effort.quick or fewer else ""
-        fewest = min((effort.repetitions_of(point) for point in points), default=needs.repetitions)
-        lacks = [f"{needs.repetitions} repetitions, has {fewest}"] if fewest < needs.repetitions else []
-        if needs.duration:
-            required = seconds(needs.duration)
-            shortest = min((self.duration_s(point) for point in points), default=required)
-            lacks += [f"runs of {needs.duration}, has {shortest:g} s"] if shortest < required else []
-        return "; ".join(lacks)
-
-    def duration_s(self, point: Point) -> float:
-        """Duration of a run of a point, seconds."""
-        settings = dict(override.partition("=")[::2] for override in point.overrides)
-        if "duration" in settings:
-            spelt_out: Mapping[str, Any] = tomllib.loads(f"duration = {settings['duration']}")
-        else:
-            file = str(self.folder / point.scenario)
-            request = simulator.Request(self.scenarios[point.scenario], file, point.overrides)
-            spelt_out = simulator.canonical(request)
-        return seconds(str(spelt_out["duration"]))
+MAX_REPETITIONS = 100_000
+MAX_POINTS = 1_000_000
+MAX_RUNS = 5_000_000
 
 
 def load(folder: Path) -> Study:
@@ -248,6 +42,8 @@ def load(folder: Path) -> Study:
 
     """
     study, table = _grid(folder)
+    _check_size(study, table)
+    _check_settings(study)
     _check_choices(study, table)
     study = dataclasses.replace(study, scenarios=_templates(study, table))
     _check_more(study, table)
@@ -260,7 +56,7 @@ def outline(folder: Path) -> Study:
     """Read the grids of a study alone, without its scenarios, published values, figures and claims.
 
     Raises:
-        InputError: Naming file, line and remedy of the first mistake in what is read.
+        InputError: Naming file, line and remedy of the first mistake in the grids.
 
     """
     study, _ = _grid(folder)
@@ -304,7 +100,7 @@ def _grid(folder: Path) -> tuple[Study, Table]:
 
 
 def _interval(table: Table, centre: Centre) -> Interval:
-    """How intervals are found, out of what the centre of a study can have."""
+    """The kind of intervals, one of those that the centre of the study can have."""
     allowed = INTERVALS[centre]
     name = table.get("interval", str, allowed[0])
     for interval in allowed:
@@ -314,7 +110,7 @@ def _interval(table: Table, centre: Centre) -> Interval:
 
 
 def _with_references(study: Study, table: Table) -> Study:
-    """The study with what refers to its experiments: labels, published values, figures and claims."""
+    """The study with the tables that refer to its experiments: labels, published values, figures and claims."""
     scopes = _scopes(study)
     for name, experiment in study.experiments.items():
         place = table.table("experiment").table(name)
@@ -325,8 +121,7 @@ def _with_references(study: Study, table: Table) -> Study:
     if table.has("published"):
         inner = table.table("published")
         published = read_published(inner, study.folder, scopes)
-        points = [point for form in study.forms for point in study.points(form)]
-        check_divisors(published, points, study.folder / inner.get("file", str))
+        check_divisors(published, _matched(study, published), study.folder / inner.get("file", str))
     return dataclasses.replace(
         study,
         published=published,
@@ -335,7 +130,17 @@ def _with_references(study: Study, table: Table) -> Study:
     )
 
 
+def _matched(study: Study, published: Published) -> Iterator[Point]:
+    """A point for each combination of the parameters that select published values."""
+    for form in study.forms:
+        for name, match in published.experiment_match.items():
+            names = [n for template in (*published.match.values(), *match.values()) for n in placeholders(template)]
+            yield from study.slice(form, study.experiments[name], names)
+
+
 def _parameter(name: str, table: Table) -> Parameter:
+    if name in reserved():
+        raise table.error(f'"{name}" is a column of the tables of results: choose another name for the parameter')
     parameter = Parameter(
         name=name,
         values=tuple(table.scalars("values")),
@@ -359,6 +164,7 @@ def _experiment(name: str, table: Table, parameters: Mapping[str, Parameter]) ->
                 f'"{parameter}" is no parameter of this study ({nearest(parameter, list(parameters))})',
                 "over",
             )
+    _check_twice(over, table, "over")
     experiment = Experiment(
         name=name,
         title=table.get("title", str, name),
@@ -403,8 +209,8 @@ def _repetitions(table: Table) -> int:
     repetitions = table.get("repetitions", int, 1)
     if repetitions < 1:
         raise table.error("there has to be at least one repetition", "repetitions")
-    if repetitions > MOST_REPETITIONS:
-        raise table.error(f"there can be at most {MOST_REPETITIONS:,} repetitions", "repetitions")
+    if repetitions > MAX_REPETITIONS:
+        raise table.error(f"there can be at most {MAX_REPETITIONS:,} repetitions", "repetitions")
     return repetitions
 
 
@@ -462,12 +268,55 @@ def _check_choices(study: Study, table: Table) -> None:
 
 
 def _check_more(study: Study, table: Table) -> None:
-    """Check that what is repeated more often is somewhere in its form."""
+    """Check that each row of "more" selects a point of its form."""
     for name, form in (("full", study.full), ("quick", study.quick)):
-        points = study.points(form)
         for row, more in zip(table.table(name).rows("more"), form.more, strict=True):
+            points = study.slice(form, study.experiments[more.experiment], more.where)
             if not any(more.has(point) for point in points):
                 raise row.error(f'no point of "{more.experiment}" in the {name} form is so', "where")
+
+
+def _check_size(study: Study, table: Table) -> None:
+    """Check that no form has too many points or runs, before any point is made."""
+    for form in study.forms:
+        points = {e.name: study.count_points(form, e) for e in study.experiments.values()}
+        if sum(points.values()) > MAX_POINTS:
+            largest = max(points, key=lambda name: points[name])
+            lists = [study.values(n, study.experiments[largest], form) for n in study.experiments[largest].over]
+            raise table.table("experiment").table(largest).error(
+                f"the {form.name} form has {sum(points.values()):,} points, {points[largest]:,} = "
+                f'{" × ".join(str(len(values)) for values in lists)} of them in "{largest}"; at most {MAX_POINTS:,} '
+                'are possible: shorten "over" or lists of values', "over",
+            )  # fmt: skip
+        check_runs(study, form)
+
+
+def check_runs(study: Study, form: Effort) -> None:
+    """Check the number of runs of a form, without making any.
+
+    Raises:
+        InputError: If there are too many.
+
+    """
+    if (runs := study.count(form)) > MAX_RUNS:
+        raise InputError(
+            f"the {form.name} form has {runs:,} runs; at most {MAX_RUNS:,} are possible: reduce its points or "
+            "repetitions", str(study.folder / FILE),
+        )  # fmt: skip
+
+
+def _check_settings(study: Study) -> None:
+    """Check every scenario key that an experiment sets: its placeholders, and that a scenario can hold its value."""
+    try:
+        for experiment in study.experiments.values():
+            for form in study.forms:
+                for point in study.slice(form, experiment, ()):
+                    parameters = [study.parameters[name] for name in experiment.over]
+                    for keys in (keys for p in parameters for keys in (p.sets, *p.choices.values())):
+                        for key, value in keys.items():
+                            setting(key, fill_setting(value, point.values))
+    except InputError as error:
+        raise InputError(error.message, str(study.folder / FILE)) from None
 
 
 def _claims(table: Table, study: Study, scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
@@ -491,8 +340,7 @@ def _claims(table: Table, study: Study, scopes: Mapping[str, Scope]) -> tuple[Cl
 
 
 def _scopes(study: Study) -> dict[str, Scope]:
-    """What other tables may name of each experiment, in either form."""
-    points = [point for form in study.forms for point in study.points(form)]
+    """The names of each experiment that other tables may use, in either form."""
     names = {name: simulator.names(text, str(study.folder / name)) for name, text in study.scenarios.items()}
     scopes = {}
     for name, experiment in study.experiments.items():
@@ -500,7 +348,7 @@ def _scopes(study: Study) -> dict[str, Scope]:
             p: tuple(dict.fromkeys(v for form in study.forms for v in study.values(p, experiment, form)))
             for p in experiment.over
         }
-        used = [names[file] for file in dict.fromkeys(p.scenario for p in points if p.experiment == name)]
+        used = [names[file] for file in study.scenarios_of(experiment)]
         flows = dict.fromkeys(flow for flows, _ in used for flow in flows)
         links = dict.fromkeys(link for _, links in used for link in links)
         scopes[name] = Scope(name, values, tuple(flows), tuple(links))
@@ -510,17 +358,22 @@ def _scopes(study: Study) -> dict[str, Scope]:
 def _templates(study: Study, table: Table) -> dict[str, str]:
     """Texts of the scenario templates that the points name."""
     texts: dict[str, str] = {}
-    try:
-        points = [point for form in study.forms for point in study.points(form)]
-    except InputError as error:
-        raise InputError(error.message, str(study.folder / FILE)) from None
-    for point in points:
-        if point.scenario in texts:
-            continue
+    for experiment in study.experiments.values():
         try:
-            texts[point.scenario] = (study.folder / point.scenario).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason: Any = getattr(error, "strerror", None) or "not text in UTF-8"
-            place = table.table("experiment").table(point.experiment)
-            raise place.error(f'the scenario "{point.scenario}" cannot be read: {reason}', "scenario") from None
+            files = study.scenarios_of(experiment)
+        except InputError as error:
+            raise InputError(error.message, str(study.folder / FILE)) from None
+        place = table.table("experiment").table(experiment.name)
+        for file in files:
+            if file not in texts:
+                texts[file] = _template(study.folder, file, place)
     return texts
+
+
+def _template(folder: Path, file: str, place: Table) -> str:
+    """Text of a scenario template."""
+    try:
+        return read_text(folder / file)
+    except (OSError, UnicodeDecodeError) as error:
+        reason: Any = getattr(error, "strerror", None) or "not text in UTF-8"
+        raise place.error(f'the scenario "{file}" cannot be read: {reason}', "scenario") from None

@@ -7,6 +7,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from anabranch.errors import InputError, nearest
+from anabranch.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ class Table:
 
         """
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path)
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
         except UnicodeDecodeError:

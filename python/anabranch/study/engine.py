@@ -18,26 +18,32 @@ from typing import TYPE_CHECKING, Any, Protocol
 from anabranch.errors import InputError
 from anabranch.simulator import Request, validate
 from anabranch.study.definition import FILE
+from anabranch.study.local import Limits, LocalPool
+from anabranch.study.model import Run
 from anabranch.study.origin import placed
-from anabranch.study.pool import LocalPool
-from anabranch.study.store import Record, Store, run_key
+from anabranch.study.store import Record, Store, UnreadableRecord, run_key
 from anabranch.testbed.ending import signals_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from anabranch.study.definition import Effort, Run, Study
+    from anabranch.study.model import Effort, Study
     from anabranch.study.pool import Pool
     from anabranch.study.worker import Backend, Outcome
 
 _INTERRUPTED = 128 + signal.SIGINT  # exit status, as a shell reports a signal
-_MOMENT = 0.2  # seconds between looks at the interrupt flag
+_POLL_S = 0.2
+"""Time between two looks at the interrupt flag."""
+_STUCK_FACTOR = 10.0
+"""A run is stuck if it takes this many times as long as the slowest run that has ended, and"""
+_MIN_STUCK_S = 10.0
+"""at least this time."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What there is to do: the runs of a study, and where and with what to run them."""
+    """The runs of a study, and the place and the backend to run them with."""
 
     study: Study
     effort: Effort
@@ -50,7 +56,9 @@ class Plan:
     check: Callable[[Request], None] = validate
     """Raises InputError if a request of the study is not valid."""
     place: str = ""
-    """Where the workers are, see `anabranch.study.cluster`; by default they are processes of this machine."""
+    """The place of the workers, see `anabranch.study.cluster`; by default they are processes of this machine."""
+    limits: Limits = field(default_factory=Limits)
+    """Bounds of each run in the worker processes of this machine."""
 
 
 @dataclass
@@ -64,11 +72,29 @@ class Progress:
     """Runs that broke off, with the reason."""
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
-    """What the user should know about the store."""
+    """Remarks about the store, for the user."""
+    slowest_s: float = 0.0
+    """Duration of the slowest run that has ended, in real time."""
+
+    @property
+    def ended(self) -> int:
+        """Number of runs that have ended since the start, with or without a result."""
+        return self.finished + len(self.failures)
+
+    @property
+    def open(self) -> int:
+        """Number of runs that have not ended."""
+        return self.total - self.reused - self.ended
+
+    def left_s(self, elapsed_s: float) -> float | None:
+        """Estimate of the time left: at the rate so far, and at least the duration of the slowest run."""
+        if not self.ended:
+            return None
+        return max(elapsed_s / self.ended * self.open, self.slowest_s) if self.open else 0.0
 
 
 class Observer(Protocol):
-    """Whoever watches a study run, such as a progress bar."""
+    """An observer of a study that runs, such as a progress bar."""
 
     def begin(self, progress: Progress) -> None:
         """Runs are about to start."""
@@ -89,18 +115,21 @@ def _file(folder: Path, scenario: str) -> str:
 
 
 def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
-    """Run what is not finished yet. Ctrl-C lets the runs at hand finish and returns; another or SIGTERM ends at once.
+    """Run all runs that are not finished.
 
-    Without `resume` the runs of an earlier time are moved aside first and everything runs anew. Nothing is touched
-    before every point is known to be a valid scenario and there is a pool to run it.
+    The first Ctrl-C skips runs that take much longer than all others; without such a run it lets the runs under way
+    finish and returns. Another one or SIGTERM ends at once.
+
+    Without `resume`, earlier runs are moved aside first and all runs are repeated. No file changes before every point
+    has been checked and the pool has been opened.
 
     Raises:
-        InputError: If the study asks for something impossible or the results cannot be written.
-        RunFailed: If the worker processes die.
+        InputError: If a scenario is not valid or the results cannot be written.
+        RunFailed: If worker processes cannot be started.
 
     """
+    _check(plan)
     runs = plan.study.runs(plan.effort)
-    _check(plan, runs)
     with Store(plan.folder) as store, ExitStack() as stack:
         # Semaphores of a pool outlive a process that SIGTERM ends without further ado.
         stack.enter_context(signals_end())
@@ -123,33 +152,43 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
             try:
                 _run_all(pool, plan, _spread(open_runs), progress, keep)
             except BaseException:
-                # At its end the interpreter would wait for what is under way.
+                # At its end the interpreter would wait for the runs under way.
                 pool.kill()
                 raise
     return progress
 
 
-def _check(plan: Plan, runs: Sequence[Run]) -> None:
-    """Find the mistakes of all points before the first one runs."""
-    if not runs:
-        raise InputError(
-            f"there is nothing to run: the {plan.effort.name} form leaves every experiment out", str(plan.study.folder)
-        )
-    for run in runs:
-        if run.repetition == 1:
+def _check(plan: Plan) -> None:
+    """Check all points before the first one runs; the first mistake ends it."""
+    study, found = plan.study, False
+    for experiment in study.experiments.values():
+        if experiment.theory:
+            continue
+        for point in study.slice(plan.effort, experiment, experiment.over):
+            found = True
             try:
-                plan.check(request_of(plan.study, run))
+                plan.check(request_of(study, Run(point, 1, 0)))
             except InputError as error:
-                raise placed(error, plan.study, plan.effort, run.point, FILE) from None
+                raise placed(error, study, plan.effort, point, FILE) from None
+    if not found:
+        raise InputError(
+            f"there is nothing to run: the {plan.effort.name} form leaves every experiment out", str(study.folder)
+        )
 
 
 def _is_finished(store: Store, plan: Plan, run: Run) -> bool:
     record = store.records.get(run_key(request_of(plan.study, run)))
-    return record is not None and record.build == plan.build
+    if record is None or record.build != plan.build:
+        return False
+    try:
+        record.checked()
+    except UnreadableRecord:
+        return False
+    return True
 
 
 def _spread(runs: Sequence[Run]) -> list[Run]:
-    """Runs in a scattered but fixed order, so that the time left can be told from the share that is done."""
+    """Runs in a scattered but fixed order, so that the time left follows from the share that has ended."""
     return sorted(runs, key=lambda run: run.seed)
 
 
@@ -160,7 +199,7 @@ def _run_all(
     progress: Progress,
     keep: Callable[[Iterable[tuple[Run, Outcome]]], None],
 ) -> None:
-    """Run all; `keep` is called with what has ended since, every moment."""
+    """Run all; `keep` is called with the ended runs at least every `_POLL_S`."""
     waiting: Iterator[tuple[int, Run]] = iter(enumerate(runs))
     pending: dict[int, Run] = {}
     with _Interrupts() as interrupts:
@@ -168,19 +207,38 @@ def _run_all(
             if interrupts.again:
                 raise SystemExit(_INTERRUPTED)
             if interrupts.seen and not progress.interrupted:
+                if _skip_stuck(pool, pending, progress):
+                    interrupts.forget()
+                    continue
+                interrupts.tell()
                 progress.interrupted = True
                 waiting = iter(())
                 pool.stop()
             _refill(pool, plan, waiting, pending)
             if not pending:
                 return
-            keep((pending.pop(ticket), outcome) for ticket, outcome in pool.take(_MOMENT))
+            keep((pending.pop(ticket), outcome) for ticket, outcome in pool.take(_POLL_S))
+
+
+def _skip_stuck(pool: Pool, pending: Mapping[int, Run], progress: Progress) -> bool:
+    """End the runs that take much longer than all that have ended; returns whether there are any."""
+    least = max(_MIN_STUCK_S, _STUCK_FACTOR * progress.slowest_s)
+    stuck = {ticket: age for ticket, age in pool.under_way().items() if progress.ended and age > least}
+    for ticket, age in stuck.items():
+        pool.skip(ticket, f"skipped by Ctrl-C after {age:.0f} s; the slowest other run took {progress.slowest_s:.1f} s")
+        _warn(f"skipped after {age:.0f} s: {pending[ticket].title}; the other runs go on, Ctrl-C again stops the study")
+    return bool(stuck)
+
+
+def _warn(sentence: str) -> None:
+    """Write a sentence past all buffers, because it may come in the middle of another line."""
+    os.write(2, f"\nanabranch: {sentence}\n".encode())
 
 
 def _pool(plan: Plan, jobs: int) -> Pool:
     """The workers that the plan asks for."""
     if not plan.place:
-        return LocalPool(plan.backend, jobs)
+        return LocalPool(plan.backend, jobs, plan.limits)
     from anabranch.study import cluster
 
     return cluster.open_pool(plan.place, plan.backend, jobs)
@@ -189,8 +247,7 @@ def _pool(plan: Plan, jobs: int) -> Pool:
 class _Interrupts:
     """Turns Ctrl-C into a flag, so that nothing is cut short between a run's end and its record on disk.
 
-    A second one asks for an end at once; a third takes it. Each says so. Outside the main thread signals are left
-    alone.
+    A second one requests an end at once; a third ends the process. Outside the main thread signals stay as they are.
     """
 
     def __init__(self) -> None:
@@ -210,24 +267,31 @@ class _Interrupts:
     def _handle(self, *_: object) -> None:
         if self.again:
             os._exit(_INTERRUPTED)
-        # Written past all buffers: this may come in the middle of another line.
         if self.seen:
             self.again = True
-            os.write(2, b"\nanabranch: interrupted again; what was under way is lost, go on with --resume\n")
+            _warn("interrupted again; the runs under way are lost, go on with --resume")
             return
         self.seen = True
-        os.write(2, b"\nanabranch: interrupted; the runs under way may finish, Ctrl-C again ends at once\n")
+
+    def forget(self) -> None:
+        """Take the next Ctrl-C for the first one."""
+        self.seen = False
+
+    @staticmethod
+    def tell() -> None:
+        """Print the effect of the first Ctrl-C."""
+        _warn("interrupted; the runs under way may finish, Ctrl-C again ends at once")
 
 
 def _refill(pool: Pool, plan: Plan, waiting: Iterator[tuple[int, Run]], pending: dict[int, Run]) -> None:
-    """Keep every worker busy and one run each in reserve, no more: what is not begun is not lost to an interrupt."""
+    """Keep every worker busy with one run each in reserve; runs that have not started are not lost to an interrupt."""
     for ticket, run in itertools.islice(waiting, max(0, 2 * pool.width - len(pending))):
         pool.submit(ticket, request_of(plan.study, run))
         pending[ticket] = run
 
 
 def _save(plan: Plan, run: Run, outcome: Outcome, store: Store, progress: Progress) -> None:
-    """Save what became of a run.
+    """Save the outcome of a run.
 
     Raises:
         InputError: If the run was not possible.
@@ -235,13 +299,14 @@ def _save(plan: Plan, run: Run, outcome: Outcome, store: Store, progress: Progre
     """
     if not outcome.begun:
         return
+    progress.slowest_s = max(progress.slowest_s, outcome.seconds)
     if outcome.mistake is not None:
         raise outcome.mistake
     if outcome.document is None:
         progress.failures.append(f"{run.title}: {outcome.failure}")
         return
     key = run_key(request_of(plan.study, run))
-    # What exactly was run follows from the key; leaving the spelt-out scenario away keeps the store small.
+    # The key identifies the run exactly; the store stays small without the complete scenario.
     document = {k: v for k, v in outcome.document.items() if k != "scenario"}
     store.append(Record(key, run.title, run.repetition, run.seed, plan.build, outcome.host, document))
     progress.finished += 1

@@ -1,12 +1,16 @@
-"""The runs of a study as tables on disk: one row per run, flow and path, and one per run and link direction."""
+"""The runs of a study as tables on disk: one row per run, flow and path, and one per run and link direction.
+
+The columns follow from the layout of results and the parameters of the study alone. Tables with keys that depend on the
+protocol, such as counters, are one column each: a list of keys and values.
+"""
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import itertools
 import statistics
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +18,14 @@ import polars as pl
 
 from anabranch.metrics import METRICS
 from anabranch.study.columns import Columns, Parts
+from anabranch.study.layout import SCHEMA, parts
+from anabranch.sweep import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from anabranch.study.analysis import Analysis
-    from anabranch.study.definition import Run
+    from anabranch.study.model import Run, Study
     from anabranch.study.store import Record
 
 
@@ -29,16 +35,16 @@ _BATCH = 5_000
 
 def write(analysis: Analysis, folder: Path) -> list[Path]:
     """Write runs.parquet, links.parquet and points.csv into a folder; returns the files."""
-    names = ("runs", "links")
+    schemas = {"runs": _schema(analysis.study, FLOW, PATH), "links": _schema(analysis.study, LINK)}
     with tempfile.TemporaryDirectory(prefix=".parts-", dir=folder) as place:
-        parts = [Parts(Path(place), name) for name in names]
+        files = [Parts(Path(place), name, schema) for name, schema in schemas.items()]
         records = analysis.records()
-        for _ in range(0, len(analysis.runs), _BATCH):
-            for part, columns in zip(parts, _columns(itertools.islice(records, _BATCH)), strict=True):
+        while (first := next(records, None)) is not None:
+            batch = itertools.chain([first], itertools.islice(records, _BATCH - 1))
+            for part, columns in zip(files, _columns(batch, *schemas.values()), strict=True):
                 part.add(columns.frame())
-        collections.deque(records, maxlen=0)
-        written = [folder / f"{name}.parquet" for name in names]
-        for target, part in zip(written, parts, strict=True):
+        written = [folder / f"{name}.parquet" for name in schemas]
+        for target, part in zip(written, files, strict=True):
             with _named(target):
                 part.write(target)
     target = folder / "points.csv"
@@ -49,7 +55,7 @@ def write(analysis: Analysis, folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _named(target: Path) -> Iterator[None]:
-    """Name the file in what goes wrong with it."""
+    """Name the file in an error of the system."""
     try:
         yield
     except OSError as error:
@@ -97,34 +103,107 @@ def points(analysis: Analysis) -> pl.DataFrame:
     return frame(rows)
 
 
-def _run_columns(run: Run, record: Record) -> dict[str, Any]:
-    """Columns that all rows of a run share."""
+SHARED: dict[str, pl.DataType] = {
+    "experiment": pl.String(), "repetition": pl.Int64(), "seed": pl.Int64(), "schema": pl.Int64(),
+    "digest": pl.String(), "version": pl.String(), "build": pl.String(), "host_cpu": pl.String(),
+    "host_system": pl.String(), "jain": pl.Float64(), "events": pl.Int64(), "wall_s": pl.Float64(),
+}  # fmt: skip
+"""The columns that all rows of a run share, without the parameters."""
+FLOW, PATH, LINK = ("flow_", "FlowResult"), ("path_", "PathResult"), ("link_", "LinkResult")
+"""Parts of a result whose keys are columns, each with the prefix of these."""
+
+
+def _schema(study: Study, *parts: tuple[str, str]) -> dict[str, pl.DataType]:
+    """The columns of a table."""
+    shared = dict(SHARED)
+    schema = {"experiment": shared.pop("experiment")}
+    schema |= {name: _parameter_type(study, name) for name in study.parameters}
+    schema |= shared
+    for prefix, part in parts:
+        schema |= _part_columns(prefix, part)
+    return schema
+
+
+def _parameter_type(study: Study, name: str) -> pl.DataType:
+    """The type of a parameter's column: numbers are the same type, whole or not, so that tables fit each other."""
+    lists = [study.values(name, e, form) for form in study.forms for e in study.experiments.values() if name in e.over]
+    values = [value for found in (*lists, study.parameters[name].values) for value in found]
+    if all(isinstance(value, bool) for value in values):
+        return pl.Boolean()
+    return pl.String() if any(isinstance(value, bool | str) for value in values) else pl.Float64()
+
+
+def _part_columns(prefix: str, part: str) -> dict[str, pl.DataType]:
+    """The columns of a part of a result; parts within it are flattened, lists of parts are other rows."""
+    columns: dict[str, pl.DataType] = {}
+    for key in parts()[part].values():
+        name = f"{prefix}{key.name}"
+        if key.type in parts():
+            columns |= _part_columns(f"{name}_", key.type)
+        elif (kind := _column_type(key.type)) is not None:
+            columns[name] = kind
+    return columns
+
+
+def _column_type(kind: str) -> pl.DataType | None:
+    """The type of a column for values of a type in Rust; `None` for lists of parts."""
+    simple = {"String": pl.String(), "bool": pl.Boolean(), "f64": pl.Float64(), "Vec<String>": pl.List(pl.String())}
+    if kind in simple:
+        return simple[kind]
+    if kind.startswith("u"):
+        return pl.Int64()
+    if kind.startswith("BTreeMap<"):
+        value = _column_type(kind.partition(",")[2][:-1])
+        return None if value is None else pl.List(pl.Struct({"key": pl.String(), "value": value}))
+    return None
+
+
+@cache
+def _tables(part: str) -> tuple[str, ...]:
+    """The keys of a part that are tables with keys of their own."""
+    return tuple(key.name for key in parts()[part].values() if key.type.startswith("BTreeMap<"))
+
+
+def _row(table: Mapping[str, Any], part: str) -> dict[str, Any]:
+    """A part of a result with its tables as lists of keys and values."""
+    # A part that is absent has no columns of its own: those of its keys are null.
+    row = {name: value for name, value in table.items() if value is not None}
+    for name in _tables(part):
+        row[name] = [{"key": key, "value": value} for key, value in table.get(name, {}).items()]
+    return row
+
+
+def _run_columns(run: Run, record: Record, schema: Mapping[str, pl.DataType]) -> dict[str, Any]:
+    """The values of the columns that all rows of a run share."""
     document = record.document
     return {
         "experiment": run.point.experiment,
-        **run.point.values,
+        **{k: plain(v) if schema[k] == pl.String() else v for k, v in run.point.values.items()},
         "repetition": run.repetition,
         "seed": run.seed,
+        "schema": SCHEMA,
         "digest": document["digest"],
         "version": document["version"],
         "build": record.build,
-        "host_cpu": record.host.get("cpu", ""),
-        "host_system": record.host.get("system", ""),
+        "host_cpu": str(record.host.get("cpu", "")),
+        "host_system": str(record.host.get("system", "")),
         "jain": document["jain"],
         "events": document["events"],
         "wall_s": document["wall_s"],
     }
 
 
-def _columns(records: Iterable[tuple[Run, Record]]) -> tuple[Columns, Columns]:
+def _columns(
+    records: Iterable[tuple[Run, Record]], runs: Mapping[str, pl.DataType], links: Mapping[str, pl.DataType]
+) -> tuple[Columns, Columns]:
     """One row per run, flow and path, and one per run and link direction."""
-    paths, links = Columns(), Columns()
+    by_path, by_link = Columns(runs), Columns(links)
     for run, record in records:
-        shared = _run_columns(run, record)
+        shared = _run_columns(run, record, runs)
         for flow in record.document["flows"]:
-            own = {k: v for k, v in flow.items() if k != "paths"}
-            for path in flow["paths"] or [{}]:
-                paths.add(("", shared), ("flow_", own), ("path_", path))
+            own = _row({k: v for k, v in flow.items() if k != "paths"}, FLOW[1])
+            for path in flow["paths"] or [None]:
+                by_path.add(("", shared), (FLOW[0], own), (PATH[0], {} if path is None else _row(path, PATH[1])))
         for link in record.document["links"]:
-            links.add(("", shared), ("link_", link))
-    return paths, links
+            by_link.add(("", shared), (LINK[0], _row(link, LINK[1])))
+    return by_path, by_link

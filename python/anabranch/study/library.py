@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError, nearest
-from anabranch.study.definition import FILE, Study, load
+from anabranch.study.definition import FILE, load
+
+if TYPE_CHECKING:
+    from anabranch.study.model import Study
 
 
 def shipped() -> dict[str, Path]:

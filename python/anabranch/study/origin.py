@@ -9,7 +9,7 @@ from anabranch.study.document import line_of
 from anabranch.sweep import plain
 
 if TYPE_CHECKING:
-    from anabranch.study.definition import Effort, Study
+    from anabranch.study.model import Effort, Study
     from anabranch.sweep import Point
 
 _SETTING = "--set "

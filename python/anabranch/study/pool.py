@@ -1,30 +1,22 @@
-"""Where runs of a study are carried out: worker processes of this machine.
+"""The interface of pools, which carry out the runs of a study.
 
-A pool is handed requests with a ticket each and gives outcomes back with their tickets, in the order in which they end.
-`anabranch.study.cluster` has the pools of more than one machine.
+A pool takes requests with a ticket each and returns outcomes with their tickets, in the order in which they end.
+`anabranch.study.local` has the pool of this machine, `anabranch.study.cluster` those of more than one machine.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import importlib.util
-import multiprocessing
 import re
 import shutil
-import signal
-import time
 from typing import TYPE_CHECKING, Protocol
 
-from anabranch.errors import InputError, RunFailed
-from anabranch.study import worker
+from anabranch.errors import InputError
 
 if TYPE_CHECKING:
     from anabranch.simulator import Request
-    from anabranch.study.worker import Backend, Outcome
+    from anabranch.study.worker import Outcome
 
-
-_PATIENCE_S = 10.0
-"""For how long workers may take to remove hosts and links."""
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(?P<port>\d{1,5})")
 
 
@@ -61,83 +53,30 @@ class Pool(Protocol):
 
     @property
     def width(self) -> int:
-        """How many runs it can carry out at the same time."""
+        """Number of runs that it can carry out at the same time."""
 
     def submit(self, ticket: int, request: Request) -> None:
-        """Take a run on. No two runs under way have the same ticket."""
+        """Accept a run. No two runs under way have the same ticket."""
 
     def take(self, timeout_s: float) -> list[tuple[int, Outcome]]:
-        """Wait for the next run to end, or for a moment, and give all that have ended.
+        """Wait at most `timeout_s` for a run to end, and return all that have ended.
 
         Raises:
-            RunFailed: If nothing is left that could carry runs out.
+            RunFailed: If there is no worker left.
 
         """
 
-    def stop(self) -> None:
-        """Begin nothing more; what is not begun ends as an outcome that says so."""
+    def under_way(self) -> dict[int, float]:
+        """Time since the start of each run under way, seconds, by its ticket; empty if the pool does not know."""
 
-    def kill(self) -> None:
-        """End at once, with all that is under way."""
-
-    def close(self) -> None:
-        """Let go of the workers; nothing is under way any more, or of interest."""
-
-
-class LocalPool:
-    """Worker processes of this machine, which end with this process."""
-
-    def __init__(self, backend: Backend, jobs: int) -> None:
-        self.width = jobs
-        self._backend = backend
-        self._others = set(multiprocessing.active_children())
-        context = multiprocessing.get_context("spawn")
-        self._stopped = context.Event()
-        self._pool = concurrent.futures.ProcessPoolExecutor(
-            jobs, mp_context=context, initializer=worker.prepare, initargs=(self._stopped,)
-        )
-        self._tickets: dict[concurrent.futures.Future[Outcome], int] = {}
-
-    def submit(self, ticket: int, request: Request) -> None:
-        """Hand a run to the next worker that is free."""
-        # It may start a worker, which Ctrl-C at a terminal comes to as well: held back until the worker ignores it.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
-            self._tickets[self._pool.submit(worker.run, self._backend, request)] = ticket
-        except concurrent.futures.process.BrokenProcessPool:
-            raise _died() from None
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def take(self, timeout_s: float) -> list[tuple[int, Outcome]]:
-        """Wait for the next run to end, or for a moment."""
-        done, _ = concurrent.futures.wait(self._tickets, timeout_s, return_when=concurrent.futures.FIRST_COMPLETED)
-        try:
-            return [(self._tickets.pop(future), future.result()) for future in done]
-        except concurrent.futures.process.BrokenProcessPool:
-            raise _died() from None
+    def skip(self, ticket: int, reason: str) -> None:
+        """End a run under way; its outcome is a failure for this reason."""
 
     def stop(self) -> None:
-        """Have workers begin nothing more."""
-        self._stopped.set()
+        """Start no further run; runs that have not started end as outcomes that are not `begun`."""
 
     def kill(self) -> None:
-        """End the worker processes, which remove first what they have made of this machine."""
-        own = set(multiprocessing.active_children()) - self._others
-        for process in own:
-            process.terminate()
-        deadline = time.monotonic() + _PATIENCE_S
-        for process in own:
-            process.join(max(0.0, deadline - time.monotonic()))
-            process.kill()
+        """End at once, with all runs under way."""
 
     def close(self) -> None:
-        """Let the worker processes end."""
-        if self._stopped.is_set():
-            # One that is being started would look for what is gone, and say so.
-            self.kill()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _died() -> RunFailed:
-    return RunFailed("a worker process died, perhaps for lack of memory; finished runs are kept, go on with --resume")
+        """Release the workers after all runs have ended."""

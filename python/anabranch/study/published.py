@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError, nearest
+from anabranch.files import read_text
 from anabranch.metrics import METRICS
 from anabranch.study.scope import Scope
 from anabranch.sweep import fill, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from anabranch.study.document import Table
@@ -130,7 +132,7 @@ def read_published(table: Table, folder: Path, scopes: Mapping[str, Scope]) -> P
     return published
 
 
-def check_divisors(published: Published, points: Sequence[Point], path: Path) -> None:
+def check_divisors(published: Published, points: Iterable[Point], path: Path) -> None:
     """Check that no deviation is a share of nothing.
 
     Raises:
@@ -188,8 +190,7 @@ def _check_flows(table: Table, published: Published, compared: Sequence[Scope]) 
 
 def _rows(path: Path) -> tuple[dict[str, str], ...]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return tuple(csv.DictReader(file))
+        return tuple(csv.DictReader(io.StringIO(read_text(path), newline="")))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text in UTF-8"
         raise InputError(f"published values cannot be read: {reason}", str(path)) from None

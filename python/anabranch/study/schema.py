@@ -11,7 +11,7 @@ from typing import Any
 from anabranch.capacity import ALLOCATION_NAMES
 from anabranch.metrics import METRICS
 from anabranch.stats import INTERVALS
-from anabranch.study.definition import MOST_REPETITIONS
+from anabranch.study.definition import MAX_REPETITIONS
 from anabranch.study.figures import KINDS, TOGETHER, WIDTHS
 
 Schema = dict[str, Any]
@@ -57,7 +57,7 @@ def _form(name: str) -> Schema:
 
 
 def _effort(description: str) -> Schema:
-    repetitions = {"type": "integer", "minimum": 1, "maximum": MOST_REPETITIONS, "description": "Runs of each point."}
+    repetitions = {"type": "integer", "minimum": 1, "maximum": MAX_REPETITIONS, "description": "Runs of each point."}
     more = _table(
         {"experiment": _text("Which experiment."), "where": _where(), "repetitions": repetitions},
         "Points that are repeated more often than the others.",

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec.json
 
 from anabranch.errors import InputError, not_written
+from anabranch.study.layout import READABLE, SCHEMA, fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,6 +68,12 @@ class Record:
     host: dict[str, str]
     """Settings of the machine that ran it."""
     document: Document
+    schema: int = SCHEMA
+    """Number of the layout of record and document."""
+
+
+class UnreadableRecord(Exception):  # noqa: N818  it describes the record
+    """A stored run with another layout than this version's, or with a wrong value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +90,32 @@ class StoredRun:
     """How long it is, without the end of the line, bytes."""
 
     def record(self) -> Record:
-        """All of it.
+        """The whole record, as it was saved.
 
         Raises:
-            InputError: If the file was changed behind the store's back.
+            InputError: If another process changed the file.
+            UnreadableRecord: If its keys are not those of a record.
 
         """
         entry = _decode(self.source.read(self.offset, self.length))
         if entry is None:
             raise InputError("was changed while it was being read", str(self.source.path))
-        return Record(**entry)
+        return _record(entry)
+
+    def checked(self) -> Record:
+        """The whole record with a document of the present layout.
+
+        Raises:
+            InputError: If another process changed the file.
+            UnreadableRecord: If record or document have another layout.
+
+        """
+        record = self.record()
+        if record.schema not in READABLE:
+            raise UnreadableRecord(f"layout {record.schema}, not {SCHEMA}")
+        if text := fault(record.document):
+            raise UnreadableRecord(f"document{text}")
+        return record
 
     @property
     def document(self) -> Document:
@@ -103,6 +126,21 @@ class StoredRun:
     def host(self) -> dict[str, str]:
         """Settings of the machine that ran it."""
         return self.record().host
+
+
+def _record(entry: dict[str, Any]) -> Record:
+    """A record from the table on its line."""
+    own = {f.name: f.type for f in fields(Record)}
+    lacking = [name for name in own if name != "schema" and name not in entry]
+    unknown = [name for name in entry if name not in own]
+    if lacking or unknown:
+        raise UnreadableRecord(f"record lacks {lacking[0]}" if lacking else f"record has {unknown[0]!r}")
+    record = Record(**{"schema": 1, **entry})
+    for name, kind in (("key", str), ("title", str), ("repetition", int), ("seed", int), ("build", str),
+                       ("host", dict), ("document", dict), ("schema", int)):  # fmt: skip
+        if type(getattr(record, name)) is not kind:
+            raise UnreadableRecord(f"record.{name} is not of type {kind.__name__}")
+    return record
 
 
 class Source:
@@ -408,7 +446,10 @@ def _head(line: bytes) -> tuple[str, str] | None:
     found = _BEGIN.match(line)
     if found is None:
         entry = _decode(line)
-        return None if entry is None else (entry.get("key", ""), entry.get("build", ""))
+        if entry is None:
+            return None
+        key, build = entry.get("key", ""), entry.get("build", "")
+        return (key, build) if isinstance(key, str) and isinstance(build, str) else ("", "")
     if int(found[1], 16) != zlib.crc32(memoryview(line)[found.end(1) + 1 :]):
         return None
     return _text(found[2]), sys.intern(_text(found[3]))

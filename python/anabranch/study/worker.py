@@ -1,4 +1,4 @@
-"""What a worker process of a study does: run one request after the other, and die with its parent."""
+"""The work of a worker process of a study: run one request after the other, and die with its parent."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import os
 import platform
 import signal
 import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from multiprocessing.synchronize import Event
+    from multiprocessing.connection import Connection
 
     from anabranch.simulator import Document, Request
 
@@ -26,41 +28,45 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a request: a document, or why there is none."""
+    """The result of a request: a document, or the reason why there is none."""
 
     document: Document | None
     mistake: InputError | None = None
     """The request itself was wrong."""
     failure: str = ""
-    """The run broke off for another reason."""
+    """Any other reason why the run broke off."""
     host: dict[str, str] = field(default_factory=dict)
     """Settings of the machine that ran it."""
     begun: bool = True
-    """Whether it was run at all; not so after an interrupt."""
+    """Whether it was run at all; false after an interrupt."""
+    seconds: float = 0.0
+    """Duration of the run in real time."""
 
 
-_stopped: Event | None = None
-"""Set when nothing more is to begin, in a worker process of this machine."""
+def serve(pipe: Connection[Any, Any], backend: Backend) -> None:
+    """Run all requests that come through a pipe, until it closes.
 
-
-def prepare(stopped: Event) -> None:
-    """Set a worker up: Ctrl-C is the parent's business, and without a parent there is nothing left to do."""
-    global _stopped  # noqa: PLW0603  one for each process
-    _stopped = stopped
+    The first message is `None`: the process has started. An outcome follows for each request.
+    """
+    # The parent handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Held back while the process was started.
+    # Blocked while the process was started.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_die_with, args=(parent.sentinel,), daemon=True).start()
+    pipe.send(None)
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send(run(backend, pipe.recv()))
 
 
 def run(backend: Backend, request: Request) -> Outcome:
-    """Run a request, turning whatever goes wrong into a value that travels between processes."""
-    if _stopped is not None and _stopped.is_set():
-        return Outcome(None, begun=False)
+    """Run a request; an exception becomes part of the outcome, which travels between processes."""
+    begun_s = time.monotonic()
     try:
-        return Outcome(backend(request), host=host_settings())
+        document = backend(request)
+        return Outcome(document, host=host_settings(), seconds=time.monotonic() - begun_s)
     except InputError as error:
         return Outcome(None, mistake=error)
     except (KeyboardInterrupt, SystemExit):

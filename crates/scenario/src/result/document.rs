@@ -20,6 +20,10 @@ pub const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 pub struct Field {
     /// The key.
     pub name: &'static str,
+    /// Its type, as written here.
+    pub kind: &'static str,
+    /// Whether a document may lack it.
+    pub may_be_absent: bool,
     /// Its meaning.
     pub doc: &'static str,
 }
@@ -39,7 +43,13 @@ macro_rules! part {
         impl $name {
             /// The keys, in their order.
             pub const FIELDS: &'static [Field] =
-                &[$(Field { name: stringify!($field), doc: concat!($($doc),+) }),+];
+                &[$(Field {
+                    name: stringify!($field),
+                    kind: stringify!($type),
+                    // Every serde attribute in this file makes a key optional.
+                    may_be_absent: false $(|| !stringify!($($serde)+).is_empty())?,
+                    doc: concat!($($doc),+),
+                }),+];
         }
     };
 }
@@ -397,6 +407,33 @@ pub struct MeanMax {
     pub mean: f64,
     /// Largest value.
     pub max: u64,
+}
+
+/// The parts of a result, each by the name of its type.
+pub fn parts() -> Vec<(&'static str, &'static [Field])> {
+    const fn number(name: &'static str, kind: &'static str, doc: &'static str) -> Field {
+        Field { name, kind, may_be_absent: false, doc }
+    }
+    const QUANTILES: &[Field] = &[
+        number("mean", "f64", "Mean."),
+        number("p50", "f64", "Median."),
+        number("p95", "f64", "95th percentile."),
+        number("p99", "f64", "99th percentile."),
+    ];
+    const MEAN_MAX: &[Field] =
+        &[number("mean", "f64", "Mean over time."), number("max", "u64", "Largest value.")];
+    vec![
+        ("RunResult", RunResult::FIELDS),
+        ("FlowResult", FlowResult::FIELDS),
+        ("PathResult", PathResult::FIELDS),
+        ("LinkResult", LinkResult::FIELDS),
+        ("MiddleboxResult", MiddleboxResult::FIELDS),
+        ("HostResult", HostResult::FIELDS),
+        ("HostFacts", HostFacts::FIELDS),
+        ("LatenessResult", LatenessResult::FIELDS),
+        ("Quantiles", QUANTILES),
+        ("MeanMax", MEAN_MAX),
+    ]
 }
 
 /// A result together with its exact scenario: the stored document.

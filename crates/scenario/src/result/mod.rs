@@ -10,7 +10,7 @@ mod table;
 
 pub use document::{
     DIRECTIONS, Document, FORMAT, Field, FlowResult, HostFacts, HostResult, LatenessResult, LinkResult,
-    MeanMax, MiddleboxResult, PathResult, Quantiles, RunResult, jain,
+    MeanMax, MiddleboxResult, PathResult, Quantiles, RunResult, jain, parts,
 };
 pub use links::Measured;
 pub use metrics::{Level, METRICS, Metric};

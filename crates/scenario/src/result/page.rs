@@ -23,7 +23,7 @@ pub fn results() -> String {
     for (title, fields) in parts {
         // Writing to a string cannot fail.
         let _ = write!(page, "\n## {title}\n\n| key | meaning |\n|---|---|\n");
-        for Field { name, doc } in fields {
+        for Field { name, doc, .. } in fields {
             let _ = writeln!(page, "| `{name}` | {} |", doc.trim());
         }
     }
