@@ -195,7 +195,7 @@ impl Control {
             if let Some(message) = self.next_line() {
                 return message;
             }
-            let left = self.allowance(patience).saturating_sub(elapsed(&waiting));
+            let left = self.allowance(patience).saturating_sub(waiting.elapsed());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -221,11 +221,11 @@ impl Control {
                 return message.map(Some);
             }
             if !self.read_part()? {
-                let late = |begun: &Clock| elapsed(begun) >= self.allowance(REPLY_TIMEOUT);
-                return match self.unfinished.as_ref().is_some_and(late) {
-                    true => Err(io::ErrorKind::TimedOut.into()),
-                    false => Ok(None),
-                };
+                let late = |begun: &Clock| begun.elapsed() >= self.allowance(REPLY_TIMEOUT);
+                if self.unfinished.as_ref().is_some_and(late) {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                return Ok(None);
             }
         }
     }
@@ -274,11 +274,6 @@ impl Control {
             Err(error) => Err(error),
         }
     }
-}
-
-/// The time since a clock's zero.
-fn elapsed(clock: &Clock) -> Duration {
-    Duration::from_nanos(clock.now().as_nanos())
 }
 
 #[cfg(test)]

@@ -326,7 +326,7 @@ impl Arrival<'_> {
             if self.control.is_closed() {
                 return Err("the other meter closed the connection".to_owned());
             }
-            if since(&own) >= REPLY_TIMEOUT || since(&self.begun) >= CONNECT_TIMEOUT {
+            if own.elapsed() >= REPLY_TIMEOUT || self.begun.elapsed() >= CONNECT_TIMEOUT {
                 return Err("the other meter did not connect in time".to_owned());
             }
             let failed = |error| format!("cannot accept a connection: {error}");
@@ -352,9 +352,4 @@ impl Arrival<'_> {
         }
         Err("the server ended".to_owned())
     }
-}
-
-/// The time since a clock's zero.
-fn since(clock: &Clock) -> Duration {
-    Duration::from_nanos(clock.now().as_nanos())
 }
