@@ -1,4 +1,4 @@
-"""Units of systemd: what a service that is taken over by an attacker could do, and that each starts."""
+"""Units of systemd: their exposure to attacks, their memory, and their start."""
 
 from __future__ import annotations
 
