@@ -41,3 +41,4 @@ pub mod watch;
 
 pub use error::Error;
 pub use serve::run;
+pub use log::printable;
