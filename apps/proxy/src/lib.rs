@@ -19,6 +19,7 @@ mod local_address;
 mod log;
 mod login;
 mod login_backoff;
+mod nat64;
 mod network;
 mod pair_history;
 mod password_proof;

@@ -12,6 +12,7 @@ mod users;
 mod via;
 
 use super::error::Error;
+use super::nat64::Nat64;
 use super::network::Network;
 use super::reverse::header::Version;
 pub use convert::Convert;
@@ -92,6 +93,8 @@ pub struct Socks {
     pub allow: Vec<Network>,
     /// Networks of servers that clients may not reach.
     pub deny: Vec<Network>,
+    /// Prefixes of NAT64 gateways: servers behind them are judged by their IPv4 addresses.
+    pub nat64: Vec<Nat64>,
     /// Another proxy, by which servers are reached.
     pub via: Option<Spanned<Via>>,
 }
@@ -125,6 +128,7 @@ impl Default for Socks {
             multipath_upstream: false,
             allow: Vec::new(),
             deny: Vec::new(),
+            nat64: Vec::new(),
             via: None,
         }
     }
@@ -324,8 +328,10 @@ fn check_watch(watch: &Watch, text: &Text<'_>) -> Result<(), Error> {
 
 fn check_via(via: &Via, socks: &Socks) -> Result<(), String> {
     check_proxy(via)?;
-    if !(socks.allow.is_empty() && socks.deny.is_empty()) || socks.multipath_upstream {
-        let said = "with via the other proxy connects to servers: move allow, deny and multipath_upstream to its file";
+    if !(socks.allow.is_empty() && socks.deny.is_empty() && socks.nat64.is_empty())
+        || socks.multipath_upstream
+    {
+        let said = "with via the other proxy connects to servers: move allow, deny, nat64 and multipath_upstream to its file";
         return Err(said.to_owned());
     }
     via.user.as_ref().map_or(Ok(()), check_user)

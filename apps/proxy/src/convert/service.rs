@@ -78,7 +78,11 @@ impl Converter {
             Admission::new(&settings).map_err(|error| Error::Refused(format!("no randomness: {error}")))?;
         Ok(Self {
             admission,
-            targets: Targets { allow: settings.allow.clone(), deny: settings.deny.clone() },
+            targets: Targets {
+                allow: settings.allow.clone(),
+                deny: settings.deny.clone(),
+                nat64: settings.nat64.clone(),
+            },
             upstream: if settings.multipath_upstream { Transport::multipath() } else { Transport::Tcp },
             settings,
             limits,

@@ -46,7 +46,11 @@ impl Proxy {
         let logins = Logins::new(users).map_err(|error| Error::Refused(format!("no randomness: {error}")))?;
         Ok(Self {
             logins: (!settings.users.is_empty()).then_some(logins),
-            targets: Targets { allow: settings.allow.clone(), deny: settings.deny.clone() },
+            targets: Targets {
+                allow: settings.allow.clone(),
+                deny: settings.deny.clone(),
+                nat64: settings.nat64.clone(),
+            },
             upstream: if settings.multipath_upstream { Transport::multipath() } else { Transport::Tcp },
             via: settings.via.as_ref().map(|via| Upstream::new(via.as_ref().clone(), &limits)),
             resolver: Resolver::new(limits.connect_timeout.duration()),
