@@ -21,6 +21,7 @@ mod login;
 mod login_backoff;
 mod nat64;
 mod network;
+mod occupants;
 mod pair_history;
 mod password_proof;
 mod proxy_check;
@@ -41,5 +42,5 @@ mod upstream_proxy;
 pub mod watch;
 
 pub use error::Error;
-pub use serve::run;
 pub use log::printable;
+pub use serve::run;

@@ -142,16 +142,20 @@ pub struct Limits {
     pub handshake_timeout: Seconds,
     /// A server has answered by then.
     pub connect_timeout: Seconds,
-    /// Connections at once, if the limit of descriptors is not lower; more wait.
+    /// Connections at once, if the limit of descriptors is not lower. Then one of the site with the most makes room, or more
+    /// wait.
     #[serde(deserialize_with = "at_least_one")]
     pub max_connections: usize,
-    /// Connections at once of one source, an IPv4 address or a /64 of IPv6; more are reset.
+    /// Connections at once of one source, an IPv4 address or a /64 of IPv6; more are reset. A /56 may have twice as many, a /48
+    /// four times.
     #[serde(deserialize_with = "at_least_one")]
     pub max_per_source: usize,
     /// Connections that are open when the proxy is to end have this time left.
     pub drain_timeout: Seconds,
     /// Idle time of a connection before a keep-alive probe.
     pub keep_alive: KeepAlive,
+    /// A connection without data is reset after this time.
+    pub idle_timeout: Seconds,
 }
 
 impl Default for Limits {
@@ -163,6 +167,7 @@ impl Default for Limits {
             max_per_source: 2_000,
             drain_timeout: Seconds::of(30),
             keep_alive: KeepAlive::default(),
+            idle_timeout: Seconds::of(7200),
         }
     }
 }
