@@ -13,7 +13,7 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy demo test lint test-rust test-python test-of-machine test-of-code generate bpf format clean
+.PHONY: build loader proxy demo test lint audit test-rust test-python test-of-machine test-of-code generate bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy
@@ -81,6 +81,19 @@ test-of-machine: build
 
 test-of-code: build
 	$(BIN)/pytest -m "not machine"
+
+## audit: check licences, advisories and sources of all dependencies; needs the network, cargo-deny and pip-audit
+audit:
+	@if cargo deny --version > /dev/null 2>&1; then \
+	  $(CARGO) deny --locked check; \
+	else \
+	  echo "skipped: cargo-deny is missing; install it: cargo install --locked cargo-deny" >&2; \
+	fi
+	@if command -v pip-audit > /dev/null; then \
+	  pip-audit --requirement requirements.lock --no-deps --disable-pip; \
+	else \
+	  echo "skipped: pip-audit is missing; install it: pipx install pip-audit" >&2; \
+	fi
 
 ## generate: write every file that is made from tables, by the controls or by runs: pages and schema in docs, vectors/congestion
 generate: build

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dask
+import distributed
 import pytest
 
 import fake_simulator
@@ -21,7 +23,7 @@ from anabranch import simulator
 from anabranch.errors import InputError, RunFailed
 from anabranch.report.write import write_all
 from anabranch.simulator import Request
-from anabranch.study import cluster, pool
+from anabranch.study import certificates, cluster, pool
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.engine import Plan, execute
@@ -80,10 +82,42 @@ def test_interrupt_during_start_spares_workers(monkeypatch: pytest.MonkeyPatch) 
         os.kill(os.getpid(), signal.SIGINT)
         return subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True).stdout
 
-    monkeypatch.setattr("distributed.LocalCluster", start)
+    monkeypatch.setattr("anabranch.study.certificates.LocalCluster", start)
     before = signal.getsignal(signal.SIGINT)
     assert cluster._local(1) == "True\n"
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def refuses_strangers(address: str) -> bool:
+    """Whether a client without the certificate of a cluster cannot use its scheduler."""
+    assert address.startswith("tls://")
+    plain = address.replace("tls://", "tcp://")
+    for options in ({"address": plain}, {"address": address, "security": distributed.Security.temporary()}):
+        with pytest.raises((OSError, TimeoutError)):
+            distributed.Client(timeout=2, set_as_default=False, **options)
+    return True
+
+
+@pytest.mark.slow
+def test_scheduler_refuses_clients_without_its_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("scheduler", "worker"):
+        monkeypatch.setattr(logging.getLogger(f"distributed.{name}"), "disabled", True)
+    with cluster._local(1) as local:
+        assert refuses_strangers(local.scheduler_address)
+        # Dask opens a web server here even without a dashboard.
+        assert local.scheduler.services == {}
+        with distributed.Client(local, set_as_default=False) as own:
+            assert own.submit(abs, -7).result() == 7
+
+
+def test_jobs_get_certificates_and_no_web_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = certificates.job_options()
+    assert options["security"].require_encryption
+    assert (options["protocol"], options["shared_temp_directory"]) == ("tls://", str(tmp_path))
+    assert options["scheduler_cls"] is not distributed.Scheduler
+    with dask.config.set({"jobqueue.slurm.scheduler-options": {"dashboard_address": "127.0.0.1:8787"}}):
+        assert "scheduler_cls" not in certificates.job_options()
 
 
 @pytest.mark.slow

@@ -19,7 +19,9 @@ mod local_address;
 mod log;
 mod login;
 mod login_backoff;
+mod nat64;
 mod network;
+mod occupants;
 mod pair_history;
 mod password_proof;
 mod proxy_check;
@@ -40,4 +42,5 @@ mod upstream_proxy;
 pub mod watch;
 
 pub use error::Error;
+pub use log::printable;
 pub use serve::run;

@@ -97,21 +97,24 @@ impl Logins {
         {
             return Tried::Epoch(self.epoch);
         }
+        let (Shown::Password(user, _) | Shown::Proof(Proof { name: user, .. }, _)) = shown;
         let now = Instant::now();
-        let Some(turn) = lock(&self.penalties).turn(from, now, deadline) else {
+        let Some(turn) = lock(&self.penalties).turn(from, user, now, deadline) else {
             return Tried::TooMany;
         };
         // A sleep until now lasts to the next millisecond, in which a flood of tries would all be the first.
-        if turn > now {
-            tokio::time::sleep_until(turn).await;
+        if turn.at > now {
+            tokio::time::sleep_until(turn.at).await;
         }
-        let (user, fresh) = match shown {
-            Shown::Password(name, password) => (name, self.knows(name, password).then_some(Fresh::Yes)),
+        let fresh = match shown {
+            Shown::Password(name, password) => self.knows(name, password).then_some(Fresh::Yes),
             Shown::Proof(proof, request) => {
-                let proven = self.proven(proof, request);
-                (&proof.name, proven.then(|| lock(&self.spent).take(proof, now_s())))
+                self.proven(proof, request).then(|| lock(&self.spent).take(proof, now_s()))
             }
         };
+        if !matches!(fresh, None | Some(Fresh::Spent)) {
+            lock(&self.penalties).release(turn);
+        }
         match fresh {
             Some(Fresh::Yes) => {
                 lock(&self.penalties).right(from, user, Instant::now());
@@ -176,12 +179,13 @@ mod tests {
     async fn the_right_name_and_password_and_no_others() {
         let user = User { name: "alice".to_owned(), password: "secret".to_owned() };
         let logins = Logins::new([&user].into_iter()).unwrap();
-        let here = IpAddr::from([192, 0, 2, 1]);
         let begin = Instant::now();
-        let attempt = async |name: &str, password: &str| {
+        let attempt_from = async |last: u8, name: &str, password: &str| {
             let shown = Shown::Password(name.into(), password.into());
-            logins.attempt(here, &shown, begin + Duration::from_secs(10)).await
+            let from = IpAddr::from([192, 0, 2, last]);
+            logins.attempt(from, &shown, Instant::now() + Duration::from_secs(5)).await
         };
+        let attempt = async |name: &str, password: &str| attempt_from(1, name, password).await;
         assert_eq!(attempt("alice", "secret").await, Tried::Right);
         assert_eq!(begin.elapsed(), Duration::ZERO);
         for (number, (name, password)) in
@@ -195,8 +199,11 @@ mod tests {
         assert_eq!(attempt("alice", "secret").await, Tried::Right);
         for _ in 0..6 {
             attempt("alice", "guess").await;
+            attempt_from(2, "alice", "guess").await;
         }
-        assert_eq!(attempt("alice", "secret").await, Tried::TooMany);
+        // Where alice has logged in, guesses of others do not lock her out.
+        assert_eq!(attempt("alice", "secret").await, Tried::Right);
+        assert_eq!(attempt_from(2, "alice", "secret").await, Tried::TooMany);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,4 +1,6 @@
-//! Guessing passwords is slowed: after wrong ones, the tries from an address come one after another, ever slower.
+//! Guessing passwords is slowed: after wrong ones, the tries from an address come one after another, ever slower. Wrong ones
+//! from all addresses together are limited, too. A user who logged in from an address of late does not wait for the others
+//! there.
 
 use super::network::Network;
 use core::net::IpAddr;
@@ -18,6 +20,15 @@ const MAX_SOURCES: usize = 4096;
 /// has to wait. A site has 65,536 of them.
 const SITE_BITS: u8 = 48;
 const CROWD: usize = 16;
+/// Wrong passwords that may come from all sources at once, and the interval after which one more may.
+const MAX_FREE: u32 = 100;
+const FREE_INTERVAL: Duration = Duration::from_millis(100);
+/// Time for which a user is known at a source after a right password.
+const KNOWN_TIME: Duration = Duration::from_secs(3600);
+/// Users at their sources that are remembered; of more, the one whose right password is oldest is forgotten.
+const MAX_KNOWN: usize = 4096;
+/// The longest wait between two tries of a known user.
+const MAX_KNOWN_DELAY: Duration = Duration::from_secs(1);
 /// Users whose wrong passwords are counted apart for each source.
 const MAX_NAMES: usize = 8;
 
@@ -49,22 +60,56 @@ struct Source {
     next: Instant,
 }
 
+/// A user who logged in from a source.
+struct Known {
+    /// When the last right password came.
+    right: Instant,
+    /// Wrong ones since.
+    wrong: u32,
+    /// When the next try may be made.
+    next: Instant,
+}
+
+/// A try that may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// When it may be made.
+    pub at: Instant,
+    /// It counts as one of all sources, until it proves right.
+    is_counted: bool,
+}
+
 /// Sources with wrong passwords.
 #[derive(Default)]
 pub struct Penalties {
+    known: BTreeMap<(Network, Vec<u8>), Known>,
+    /// When all tries that were counted have been compensated, one each [`FREE_INTERVAL`].
+    compensated: Option<Instant>,
     sources: BTreeMap<Network, Source>,
     /// When the next try may be made from anywhere in sites of many sources.
     sites: BTreeMap<Network, Instant>,
 }
 
 impl Penalties {
-    /// A try from an address: when it may be made; never, if that is not before `deadline`. Tries that come together get turns
-    /// one after another, whether they will be right or wrong.
-    pub fn turn(&mut self, address: IpAddr, now: Instant, deadline: Instant) -> Option<Instant> {
+    /// A try for a user from an address: when it may be made; never, if that is not before `deadline`. Tries that come together
+    /// get turns one after another, whether they will be right or wrong.
+    pub fn turn(&mut self, address: IpAddr, user: &[u8], now: Instant, deadline: Instant) -> Option<Turn> {
+        let pair = (Network::of_host(address), user.to_vec());
+        if let Some(known) = self.known.get_mut(&pair).filter(|known| known.is_valid(now)) {
+            let at = known.next.max(now);
+            if at > now && at >= deadline {
+                return None;
+            }
+            if known.wrong > 0 {
+                known.next = at + wait(known.wrong).min(MAX_KNOWN_DELAY);
+            }
+            return Some(Turn { at, is_counted: false });
+        }
         let crowd = self.crowd(address, now);
         let site = crowd.and_then(|(site, _)| self.sites.get(&site).copied());
         let source = self.sources.get_mut(&Network::of_host(address)).filter(|source| source.is_known(now));
-        let turn = source.iter().map(|source| source.next).chain(site).fold(now, Instant::max);
+        let free = self.compensated.and_then(|all| all.checked_sub(MAX_FREE * FREE_INTERVAL));
+        let turn = source.iter().map(|source| source.next).chain(site).chain(free).fold(now, Instant::max);
         if turn > now && turn >= deadline {
             return None;
         }
@@ -75,7 +120,15 @@ impl Penalties {
             self.sites.retain(|_, next| now.saturating_duration_since(*next) < FORGOTTEN);
             self.sites.insert(site, turn + wait(level));
         }
-        Some(turn)
+        self.compensated = Some(self.compensated.map_or(turn, |all| all.max(turn)) + FREE_INTERVAL);
+        Some(Turn { at: turn, is_counted: true })
+    }
+
+    /// A try was not wrong, and does not count among those of all sources.
+    pub fn release(&mut self, turn: Turn) {
+        if turn.is_counted {
+            self.compensated = self.compensated.and_then(|all| all.checked_sub(FREE_INTERVAL));
+        }
     }
 
     /// The site of an address, and for how many wrong passwords it pays, if many of its sources have tried some.
@@ -91,6 +144,10 @@ impl Penalties {
 
     /// A password for a user from an address was wrong; returns how many have been from there.
     pub fn wrong(&mut self, address: IpAddr, user: &[u8], now: Instant) -> u32 {
+        if let Some(known) = self.known.get_mut(&(Network::of_host(address), user.to_vec())) {
+            known.wrong = known.wrong.saturating_add(1);
+            known.next = known.next.max(now + wait(known.wrong).min(MAX_KNOWN_DELAY));
+        }
         self.sources.retain(|_, source| source.is_known(now));
         if self.sources.len() >= MAX_SOURCES {
             let first =
@@ -110,6 +167,7 @@ impl Penalties {
     /// has one password could try as many as he likes.
     pub fn right(&mut self, address: IpAddr, user: &[u8], now: Instant) {
         let network = Network::of_host(address);
+        self.remember(network, user, now);
         let Some(source) = self.sources.get_mut(&network) else { return };
         let forgiven = source.wrong.of.remove(user).is_some();
         match source.wrong.all() {
@@ -117,6 +175,24 @@ impl Penalties {
             left if forgiven => source.next = source.next.min(now + wait(left)),
             _ => {}
         }
+    }
+}
+
+impl Penalties {
+    /// Remembers that a user has logged in from a source.
+    fn remember(&mut self, network: Network, user: &[u8], now: Instant) {
+        let pair = (network, user.to_vec());
+        if self.known.len() >= MAX_KNOWN && !self.known.contains_key(&pair) {
+            let oldest = self.known.iter().min_by_key(|(_, known)| known.right).map(|(pair, _)| pair.clone());
+            oldest.and_then(|oldest| self.known.remove(&oldest));
+        }
+        self.known.insert(pair, Known { right: now, wrong: 0, next: now });
+    }
+}
+
+impl Known {
+    fn is_valid(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.right) < KNOWN_TIME
     }
 }
 
@@ -137,9 +213,65 @@ mod tests {
     const USER: &[u8] = b"alice";
     const HERE: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1));
 
-    /// When a try that has time may be made.
+    /// When a try of a user that has time may be made.
+    fn turn_of(penalties: &mut Penalties, user: &[u8], address: IpAddr, now: Instant) -> Instant {
+        penalties.turn(address, user, now, now + 2 * MAX_DELAY).expect("there is time").at
+    }
+
     fn turn(penalties: &mut Penalties, address: IpAddr, now: Instant) -> Instant {
-        penalties.turn(address, now, now + 2 * MAX_DELAY).expect("there is time")
+        turn_of(penalties, USER, address, now)
+    }
+
+    #[test]
+    fn known_user_does_not_wait_for_guesses_of_others() {
+        let (mut penalties, now) = (Penalties::default(), Instant::now());
+        penalties.right(HERE, USER, now);
+        for _ in 0..65 {
+            penalties.wrong(HERE, b"bob", now);
+            assert_eq!(turn(&mut penalties, HERE, now), now);
+            penalties.right(HERE, USER, now);
+        }
+        assert_eq!(turn_of(&mut penalties, b"bob", HERE, now), now + MAX_DELAY);
+        // Another address of that user is not known.
+        let other = IpAddr::from([192, 0, 2, 2]);
+        penalties.wrong(other, b"bob", now);
+        assert!(turn(&mut penalties, other, now) > now);
+        // Guesses of the known user are slowed, but not so much that the right password finds no turn.
+        for _ in 0..20 {
+            penalties.wrong(HERE, USER, now);
+        }
+        assert_eq!(turn(&mut penalties, HERE, now), now + MAX_KNOWN_DELAY);
+        let later = now + KNOWN_TIME;
+        penalties.wrong(HERE, b"bob", later);
+        assert!(turn(&mut penalties, HERE, later) > later);
+        for number in 0..MAX_KNOWN as u32 + 100 {
+            penalties.right(IpAddr::V4(core::net::Ipv4Addr::from_bits(number)), USER, later);
+        }
+        assert_eq!(penalties.known.len(), MAX_KNOWN);
+    }
+
+    #[test]
+    fn many_sources_have_few_guesses_together() {
+        let (mut penalties, now) = (Penalties::default(), Instant::now());
+        let source = |number: u32| IpAddr::V4(core::net::Ipv4Addr::from_bits(0x0a00_0000 + number));
+        let deadline = now + Duration::from_secs(10);
+        let turns: Vec<_> = (0..3000)
+            .filter_map(|number| {
+                let turn = penalties.turn(source(number), USER, now, deadline)?;
+                penalties.wrong(source(number), USER, turn.at);
+                Some(turn.at)
+            })
+            .collect();
+        let within = |time| turns.iter().filter(|&&turn| turn < now + time).count() as u32;
+        assert_eq!(within(FREE_INTERVAL), MAX_FREE + 1);
+        assert_eq!(within(Duration::from_secs(10)), 2 * MAX_FREE);
+        // Right passwords do not count.
+        let mut penalties = Penalties::default();
+        for number in 0..3000 {
+            let turn = penalties.turn(source(number), USER, now, deadline).expect("it is the first");
+            assert_eq!(turn.at, now);
+            penalties.release(turn);
+        }
     }
 
     #[test]
@@ -165,7 +297,8 @@ mod tests {
         let (mut penalties, now) = (Penalties::default(), Instant::now());
         penalties.wrong(HERE, USER, now);
         let deadline = now + Duration::from_secs(2);
-        let turns: Vec<_> = (0..100).filter_map(|_| penalties.turn(HERE, now, deadline)).collect();
+        let turns: Vec<_> =
+            (0..100).filter_map(|_| penalties.turn(HERE, USER, now, deadline)).map(|turn| turn.at).collect();
         assert_eq!(turns.len(), 7);
         assert!(turns.windows(2).all(|pair| pair[1] - pair[0] == FIRST), "{turns:?}");
         assert_eq!(turn(&mut penalties, HERE, now), deadline);
@@ -177,7 +310,7 @@ mod tests {
         for guess in 1..=6 {
             assert_eq!(penalties.wrong(HERE, b"bob", now), guess);
             penalties.right(HERE, USER, now);
-            let turn = turn(&mut penalties, HERE, now);
+            let turn = turn_of(&mut penalties, b"bob", HERE, now);
             assert_eq!(turn, now + wait(guess));
             now = turn;
         }
@@ -198,7 +331,7 @@ mod tests {
         let deadline = now + Duration::from_secs(10);
         let tries = (0..2000_u16).filter(|number| {
             let address = core::net::Ipv6Addr::new(0x2001, 0xdb8, 7, *number, 0, 0, 0, 1).into();
-            let turn = penalties.turn(address, now, deadline);
+            let turn = penalties.turn(address, USER, now, deadline);
             if turn.is_some() {
                 penalties.wrong(address, USER, now);
             }

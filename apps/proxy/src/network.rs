@@ -35,6 +35,11 @@ impl Network {
         self.address
     }
 
+    /// Length of its prefix, bits.
+    pub const fn bits(&self) -> u8 {
+        self.bits
+    }
+
     /// Whether it is of IPv4.
     pub const fn is_ipv4(&self) -> bool {
         self.address.is_ipv4()

@@ -9,6 +9,7 @@ use std::net::Shutdown;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -34,11 +35,20 @@ pub struct First {
 /// that it sent is delivered.
 ///
 /// # Errors
-/// If one end breaks: both are reset, so that each end knows.
-pub async fn relay(client: TcpStream, server: TcpStream, first: First, carried: &Carried) -> io::Result<()> {
+/// If one end breaks, or no byte is carried for `idle_timeout`: both are reset, so that each end knows.
+pub async fn relay(
+    client: TcpStream,
+    server: TcpStream,
+    first: First,
+    carried: &Carried,
+    idle_timeout: Duration,
+) -> io::Result<()> {
     let (client, server) = (Arc::new(client), Arc::new(server));
     carried.begin(&client, &server);
-    let ended = exchange(&client, &server, first, carried).await;
+    let ended = tokio::select! {
+        ended = exchange(&client, &server, first, carried) => ended,
+        () = idle(carried, idle_timeout) => Err(ErrorKind::TimedOut.into()),
+    };
     // While the kernel knows of subflows, and once more when the last bytes have been acknowledged.
     drop(carried.sample());
     if ended.is_ok() {
@@ -46,6 +56,18 @@ pub async fn relay(client: TcpStream, server: TcpStream, first: First, carried: 
         drop(carried.sample());
     }
     ended
+}
+
+/// Waits until no byte has been carried for a time, to a quarter of that time.
+async fn idle(carried: &Carried, timeout: Duration) {
+    let bytes = || [&carried.up, &carried.down].map(|bytes| bytes.load(Ordering::Relaxed));
+    let (mut seen, mut quarters) = (bytes(), 0);
+    while quarters < 4 {
+        tokio::time::sleep(timeout / 4).await;
+        let now = bytes();
+        quarters = if now == seen { quarters + 1 } else { 0 };
+        seen = now;
+    }
 }
 
 /// Carries bytes both ways until both have ended.

@@ -9,6 +9,7 @@ use super::local_address::has_route;
 use super::network::Network;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -56,6 +57,31 @@ impl From<Vec<SocketAddr>> for Addresses {
     }
 }
 
+/// A client whose look-ups are counted together: a user from anywhere, or a source without a log-in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Client {
+    /// A user by name.
+    User(Vec<u8>),
+    /// A source.
+    Source(Network),
+}
+
+impl Client {
+    /// A client at an address, with its name if it has logged in.
+    pub fn new(user: Option<Vec<u8>>, address: IpAddr) -> Self {
+        user.map_or_else(|| Self::Source(Network::of_host(address)), Self::User)
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(name) => write!(f, "the user {}", String::from_utf8_lossy(name)),
+            Self::Source(network) => write!(f, "{}", network.address()),
+        }
+    }
+}
+
 /// Looks names up.
 pub struct Resolver([Arc<Lane>; 2]);
 
@@ -64,7 +90,7 @@ struct Lane {
     family: Family,
     slots: Arc<Semaphore>,
     /// Slots of each client that has look-ups under way.
-    slots_of: Mutex<BTreeMap<Network, Weak<Semaphore>>>,
+    slots_of: Mutex<BTreeMap<Client, Weak<Semaphore>>>,
     max_per_client: usize,
     max_wait: Duration,
 }
@@ -81,13 +107,14 @@ impl Resolver {
     ///
     /// # Errors
     /// `HostUnreachable` if it has none; `TimedOut` if too many others are looked up.
-    pub async fn addresses(&self, client: Option<IpAddr>, name: &str, port: u16) -> io::Result<Addresses> {
+    pub async fn addresses(&self, client: Option<Client>, name: &str, port: u16) -> io::Result<Addresses> {
         if let Ok(ip) = name.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(ip, port)].into());
         }
         let mut pending = JoinSet::new();
         for lane in &self.0 {
             let (lane, name, family) = (Arc::clone(lane), name.to_owned(), lane.family);
+            let client = client.clone();
             pending.spawn(async move { lane.run(client, move || look_up(&name, port, family)).await });
         }
         first_addresses(pending).await
@@ -150,22 +177,21 @@ impl Lane {
     }
 
     /// The slots of a client.
-    fn slots_of(&self, client: IpAddr) -> Arc<Semaphore> {
+    fn slots_of(&self, client: &Client) -> Arc<Semaphore> {
         let mut slots_of = self.slots_of.lock().unwrap_or_else(PoisonError::into_inner);
-        let client = Network::of_host(client);
-        if let Some(slots) = slots_of.get(&client).and_then(Weak::upgrade) {
+        if let Some(slots) = slots_of.get(client).and_then(Weak::upgrade) {
             return slots;
         }
         slots_of.retain(|_, slots| slots.strong_count() > 0);
         let slots = Arc::new(Semaphore::new(self.max_per_client));
-        slots_of.insert(client, Arc::downgrade(&slots));
+        slots_of.insert(client.clone(), Arc::downgrade(&slots));
         slots
     }
 
     /// Runs a look-up in a thread when there is a slot for it.
     async fn run(
         &self,
-        client: Option<IpAddr>,
+        client: Option<Client>,
         look_up: impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static,
     ) -> io::Result<Vec<SocketAddr>> {
         let full = |names: String| {
@@ -179,7 +205,7 @@ impl Lane {
         };
         let of_client = match client {
             Some(client) => {
-                let slot = acquire(self.slots_of(client)).await;
+                let slot = acquire(self.slots_of(&client)).await;
                 Some(slot.ok_or_else(|| full(format!("{} names of {client}", self.max_per_client)))?)
             }
             None => None,
@@ -219,27 +245,44 @@ mod tests {
     #[tokio::test]
     async fn slow_names_of_a_client_block_no_other() {
         let lane = lane(8, 2);
-        let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|client| Some(client.parse().unwrap()));
+        let [one, other] =
+            ["192.0.2.1", "192.0.2.2"].map(|client| Client::new(None, client.parse().unwrap()));
         let (answer, answered) = channel::<()>();
         let answered = Arc::new(Mutex::new(answered));
         for _ in 0..2 {
-            assert!(timeout(Duration::from_millis(20), lane.run(one, silent(&answered))).await.is_err());
+            assert!(
+                timeout(Duration::from_millis(20), lane.run(Some(one.clone()), silent(&answered)))
+                    .await
+                    .is_err()
+            );
         }
-        let busy = lane.run(one, || Ok(Vec::new())).await.unwrap_err();
+        let busy = lane.run(Some(one.clone()), || Ok(Vec::new())).await.unwrap_err();
         assert!(busy.kind() == ErrorKind::TimedOut && busy.to_string().starts_with("2 names of 192.0.2.1 "));
-        assert!(lane.run(other, || Ok(Vec::new())).await.is_ok());
+        assert!(lane.run(Some(other.clone()), || Ok(Vec::new())).await.is_ok());
         drop(answer);
-        assert!(lane.run(one, || Ok(Vec::new())).await.is_ok());
-        assert!(lane.run(other, || Ok(Vec::new())).await.is_ok());
+        assert!(lane.run(Some(one.clone()), || Ok(Vec::new())).await.is_ok());
+        assert!(lane.run(Some(other.clone()), || Ok(Vec::new())).await.is_ok());
         // Clients without a look-up are forgotten when another one comes.
         for _ in 0..1000 {
-            drop(lane.slots_of(other.unwrap()));
+            drop(lane.slots_of(&other));
             if lane.slots_of.lock().unwrap().len() == 1 {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         panic!("clients without a look-up are remembered");
+    }
+
+    #[test]
+    fn user_counts_as_one_client_at_all_addresses() {
+        let lane = lane(8, 2);
+        let client = |user: Option<&[u8]>, address: &str| {
+            Client::new(user.map(Vec::from), address.parse().expect("an address"))
+        };
+        let slots = lane.slots_of(&client(Some(b"alice"), "192.0.2.1"));
+        assert!(Arc::ptr_eq(&slots, &lane.slots_of(&client(Some(b"alice"), "2001:db8::1"))));
+        assert!(!Arc::ptr_eq(&slots, &lane.slots_of(&client(Some(b"bob"), "192.0.2.1"))));
+        assert!(!Arc::ptr_eq(&slots, &lane.slots_of(&client(None, "192.0.2.1"))));
     }
 
     #[tokio::test]

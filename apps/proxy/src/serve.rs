@@ -6,6 +6,7 @@ use super::handover::{self, Inherited};
 use super::limits::room_for_connections;
 use super::listen::{accept, listen};
 use super::log::{self, Limited};
+use super::occupants::{Occupants, Seat};
 use super::resolver::BLOCKING_THREADS;
 use super::sockopt::is_multipath;
 use super::sources::Sources;
@@ -30,6 +31,7 @@ const PROBE_TIME: Duration = Duration::from_millis(500);
 static NO_ROOM: Limited = Limited::new();
 static NOT_ACCEPTED: Limited = Limited::new();
 static TOO_MANY: Limited = Limited::new();
+static DISMISSED: Limited = Limited::new();
 
 /// Handles the connections of some listeners.
 pub trait Service: Send + Sync + 'static {
@@ -81,8 +83,8 @@ pub trait Service: Send + Sync + 'static {
         false
     }
 
-    /// Serves a client to its end.
-    fn serve(&self, client: TcpStream, peer: SocketAddr) -> impl Future<Output = ()> + Send;
+    /// Serves a client to its end, and admits it once its request is complete.
+    fn serve(&self, client: TcpStream, peer: SocketAddr, seat: &Seat) -> impl Future<Output = ()> + Send;
 }
 
 /// Runs services until SIGTERM or SIGINT: then no more connections are taken, and those that are open have some time left.
@@ -162,8 +164,11 @@ impl Stop {
 
 async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut Stop) -> Result<(), Error> {
     let most = limits.max_connections.min(room_for_connections()).min(Semaphore::MAX_PERMITS);
-    let places =
-        Places { slots: Arc::new(Semaphore::new(most)), sources: Sources::new(limits.max_per_source) };
+    let places = Places {
+        slots: Arc::new(Semaphore::new(most)),
+        sources: Sources::new(limits.max_per_source),
+        occupants: Occupants::default(),
+    };
     let keep_alive = limits.keep_alive.duration();
     let transport = Transport::multipath();
     let mut accepting = tokio::task::JoinSet::new();
@@ -226,6 +231,7 @@ struct Places {
     /// Of all sources.
     slots: Arc<Semaphore>,
     sources: Arc<Sources>,
+    occupants: Occupants,
 }
 
 async fn accept_all<S: Service>(
@@ -246,12 +252,23 @@ async fn accept_all<S: Service>(
                     continue;
                 };
                 // A listener without a client holds no slot: another one may need it.
-                let slot = free_slot(&service, &places.slots).await;
+                let slot = free_slot(&service, &places, peer).await;
+                let seat = places.occupants.seat(peer.ip());
                 let service = Arc::clone(&service);
                 tokio::spawn(async move {
-                    if !(service.client_begins() && has_gone(&client).await) {
-                        notice_plain(&*service, &client, peer, transport);
-                        service.serve(client, peer).await;
+                    let serving = async {
+                        if !(service.client_begins() && has_gone(&client).await) {
+                            notice_plain(&*service, &client, peer, transport);
+                            service.serve(client, peer, &seat).await;
+                        }
+                    };
+                    tokio::select! {
+                        () = serving => {}
+                        () = seat.dismissed() => DISMISSED.say(format_args!(
+                            "{}: max_connections are open; {} has many, and one of them is reset",
+                            service.name(),
+                            peer.ip(),
+                        )),
                     }
                     drop((place, slot));
                 });
@@ -290,8 +307,9 @@ fn notice_plain(service: &impl Service, client: &TcpStream, peer: SocketAddr, tr
     }
 }
 
-async fn free_slot<S: Service>(service: &Arc<S>, slots: &Arc<Semaphore>) -> OwnedSemaphorePermit {
-    if slots.available_permits() == 0 {
+async fn free_slot<S: Service>(service: &Arc<S>, places: &Places, peer: SocketAddr) -> OwnedSemaphorePermit {
+    let Places { slots, occupants, .. } = places;
+    if slots.available_permits() == 0 && !occupants.make_room(peer.ip()) {
         NO_ROOM.say(format_args!("{}: max_connections are open; new ones wait", service.name()));
     }
     Arc::clone(slots).acquire_owned().await.expect("it is never closed")

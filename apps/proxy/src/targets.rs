@@ -2,6 +2,7 @@
 //! where its address may not (DNS rebinding).
 
 use super::local_address::is_own;
+use super::nat64::Nat64;
 use super::network::Network;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -36,6 +37,16 @@ const SPECIAL: [Network; 17] = [
     v6(0x3fff, 0, 20),
 ];
 
+/// Public addresses by which a cloud serves its own guests only: metadata, agents and name servers of the host.
+const CLOUD: [Network; 4] = [
+    // Azure's host, Equinix Metal's metadata.
+    v4(168, 63, 129, 16, 32),
+    v4(192, 80, 8, 124, 32),
+    // IBM Cloud's service network.
+    v4(161, 26, 0, 0, 16),
+    v4(166, 8, 0, 0, 14),
+];
+
 /// Global unicast addresses of IPv6 as far as they are assigned; there are no servers beyond them.
 const GLOBAL: Network = v6(0x2000, 0, 3);
 
@@ -54,12 +65,11 @@ const fn disguise(network: Network, from_end: u32, mask: u32, translated: bool) 
     Disguise { network, from_end, mask, translated }
 }
 
-const DISGUISES: [Disguise; 6] = [
+const DISGUISES: [Disguise; 5] = [
     // IPv4-mapped (RFC 4291 §2.5.5.2), IPv4-translated (SIIT, RFC 2765 §2.1).
     disguise(Network::of(IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0)), 96), 0, 0, true),
     disguise(Network::of(IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0)), 96), 0, 0, false),
-    // NAT64 (RFC 6052 §2.1), 6to4 (RFC 3056 §2).
-    disguise(v6(0x64, 0xff9b, 96), 0, 0, true),
+    // 6to4 (RFC 3056 §2).
     disguise(v6(0x2002, 0, 16), 80, 0, false),
     // Teredo's server, and its client (RFC 4380 §4).
     disguise(v6(0x2001, 0, 32), 64, 0, false),
@@ -73,6 +83,8 @@ pub struct Targets {
     pub allow: Vec<Network>,
     /// Networks that are always denied.
     pub deny: Vec<Network>,
+    /// Prefixes of NAT64 in addition to the well-known one.
+    pub nat64: Vec<Nat64>,
 }
 
 impl Targets {
@@ -83,10 +95,13 @@ impl Targets {
         let denied = |address| is_in(&self.deny, address);
         let reachable = |address| is_in(&self.allow, address) || !(is_special(address) || is_own(address));
         let disguises = || DISGUISES.iter().filter(|disguise| disguise.network.contains(address));
+        let prefixes = || self.nat64.iter().chain([&Nat64::WELL_KNOWN]);
+        let translated: Vec<IpAddr> = prefixes().filter_map(|prefix| prefix.inner(address)).collect();
         let inner: Vec<IpAddr> = disguises().filter_map(|disguise| disguise.inner(address)).collect();
+        let is_translated = !translated.is_empty() || disguises().any(|disguise| disguise.translated);
         !denied(address)
-            && (disguises().any(|disguise| disguise.translated) || reachable(address))
-            && inner.into_iter().all(|inner| !denied(inner) && reachable(inner))
+            && (is_translated || reachable(address))
+            && translated.into_iter().chain(inner).all(|inner| !denied(inner) && reachable(inner))
     }
 }
 
@@ -99,7 +114,8 @@ impl Disguise {
 }
 
 fn is_special(address: IpAddr) -> bool {
-    address.is_ipv6() && !GLOBAL.contains(address) || SPECIAL.iter().any(|network| network.contains(address))
+    address.is_ipv6() && !GLOBAL.contains(address)
+        || SPECIAL.iter().chain(&CLOUD).any(|network| network.contains(address))
 }
 
 #[cfg(test)]
@@ -154,11 +170,35 @@ mod tests {
     }
 
     #[test]
+    fn host_of_a_cloud_is_denied_unless_allowed() {
+        for address in ["168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::a83f:8110", "161.26.0.10"] {
+            assert!(!permits(&Targets::default(), address), "{address}");
+        }
+        let allow = vec!["168.63.129.16".parse().expect("a network")];
+        assert!(permits(&Targets { allow, ..Targets::default() }, "168.63.129.16"));
+        assert!(permits(&Targets::default(), "168.63.129.17"));
+    }
+
+    #[test]
+    fn addresses_behind_nat64_are_judged_as_ipv4() {
+        let prefix = Nat64::try_from("2606:4700:64::/96".to_owned()).expect("a prefix");
+        let targets = Targets { nat64: vec![prefix], ..Targets::default() };
+        assert!(permits(&targets, "2606:4700:64::1.1.1.1") && permits(&targets, "2606:4700:65::1"));
+        assert!(!permits(&targets, "2606:4700:64::10.0.0.1"));
+        assert!(permits(&Targets::default(), "2606:4700:64::10.0.0.1"));
+        // A prefix for local use (RFC 8215) is no global network.
+        let local = Nat64::try_from("64:ff9b:1::/96".to_owned()).expect("a prefix");
+        let targets = Targets { nat64: vec![local], ..Targets::default() };
+        assert!(permits(&targets, "64:ff9b:1::1.1.1.1") && !permits(&targets, "64:ff9b:1::7f00:1"));
+    }
+
+    #[test]
     fn deny_overrides_allow() {
         let network = |text: &str| text.parse().expect("a network");
         let targets = Targets {
             allow: vec![network("10.0.0.0/8")],
             deny: vec![network("10.9.0.0/16"), network("1.1.1.1")],
+            nat64: Vec::new(),
         };
         assert!(permits(&targets, "10.1.2.3") && permits(&targets, "::ffff:10.1.2.3"));
         assert!(!permits(&targets, "10.9.2.3") && !permits(&targets, "192.168.1.1"));
@@ -180,14 +220,16 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            let open = Targets { allow: allow_all.clone(), deny: Vec::new() };
+            let open = Targets { allow: allow_all.clone(), ..Targets::default() };
             assert!(permits(&open, address), "{address}");
             for deny in [disguised[number], "1.1.1.0/24"] {
-                let targets = Targets { allow: allow_all.clone(), deny: vec![network(deny)] };
+                let targets =
+                    Targets { allow: allow_all.clone(), deny: vec![network(deny)], ..Targets::default() };
                 assert!(!permits(&targets, address), "{address} with {deny}");
             }
         }
-        let teredo_server = Targets { allow: allow_all, deny: vec![network("8.8.8.8")] };
+        let teredo_server =
+            Targets { allow: allow_all, deny: vec![network("8.8.8.8")], ..Targets::default() };
         assert!(!permits(&teredo_server, "2001:0:808:808::fefe:fefe"));
     }
 }

@@ -27,6 +27,11 @@ impl Clock {
         self.zero_ns
     }
 
+    /// The time since zero.
+    pub fn elapsed(&self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.now().as_nanos())
+    }
+
     /// The time now.
     pub fn now(&self) -> Time {
         Time::ZERO + Duration::from_nanos(monotonic().saturating_sub(self.zero_ns))

@@ -1,7 +1,7 @@
 //! Checks a tree against the table of keys and makes typed values of it.
 
 use super::document::{Data, Node, Table, read_value};
-use super::error::{Fault, Origin, one_line, quoted, shortened};
+use super::error::{Fault, Origin, is_hidden, one_line, quoted, shortened};
 use super::keys::{Default, Key, Kind, Kinds, Section, Shape};
 use super::quantity::{self, Family, PACKETS, RATE, SIZE, TIME};
 use super::suggest::{nearest, remedy};
@@ -247,7 +247,14 @@ fn mismatch(node: &Node, place: &Place<'_>, wanted: &str) -> Fault {
 
 fn text<'n>(node: &'n Node, place: &Place<'_>, wanted: &str) -> Result<&'n str, Fault> {
     match &node.data {
-        Data::Text(text) => Ok(text),
+        Data::Text(text) => match text.chars().find(|&letter| is_hidden(letter)) {
+            None => Ok(text),
+            Some(hidden) => {
+                let message =
+                    format!("{place} has the control character {}; remove it", hidden.escape_debug());
+                Err(Fault::new(node.origin, message))
+            }
+        },
         _ => Err(mismatch(node, place, wanted)),
     }
 }

@@ -98,9 +98,18 @@ fn cut(text: &str, longest: usize) -> String {
     shown
 }
 
+/// Whether a character controls a terminal, ends a line, has no width or turns the direction of text.
+pub(super) fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        )
+}
+
 fn escaped(c: char) -> impl Iterator<Item = char> {
     // Quotes are not escaped: messages show the text as the user typed it.
-    let keep = !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
+    let keep = !is_hidden(c);
     let escape = (!keep).then(|| c.escape_default());
     escape.into_iter().flatten().chain(keep.then_some(c))
 }

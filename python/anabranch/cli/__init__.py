@@ -26,6 +26,7 @@ from anabranch.cli.run import run
 from anabranch.cli.study import study
 from anabranch.cli.testbed import doctor, emulate, testbed
 from anabranch.errors import InputError, RunFailed, is_full
+from anabranch.printable import printable
 from anabranch.simulator import version
 
 INTERRUPTED = 130
@@ -109,5 +110,5 @@ def _drop_output() -> None:
 
 
 def _complain(message: str, status: int) -> int:
-    click.echo(f"anabranch: {message}", err=True)
+    click.echo(f"anabranch: {printable(message)}", err=True)
     return status

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from anabranch.errors import InputError, RunFailed
+from anabranch.printable import printable
 from anabranch.simulator import translated
 
 
@@ -109,7 +110,7 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
         news = server.poll()
         if news is not None:
             text, ended = news
-            click.echo(text)
+            click.echo(printable(text))
             if ended and one_off:
                 return
 
@@ -171,7 +172,7 @@ def run(host: str, port: int | None, as_json: bool, omnet: str | None, **options
             headed = True
         if not as_json:
             for line in interval_lines(names, json.loads(text), before):
-                click.echo(line)
+                click.echo(printable(line))
             sys.stdout.flush()
 
     try:
@@ -188,7 +189,7 @@ def run(host: str, port: int | None, as_json: bool, omnet: str | None, **options
     else:
         click.echo()
         for line in summary_lines(document, options["size"]):
-            click.echo(line)
+            click.echo(printable(line))
 
 
 def _plan(

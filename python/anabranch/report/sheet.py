@@ -8,13 +8,15 @@ never cut.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich import box
 from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
+
+from anabranch.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,13 +46,13 @@ class Sheet:
     """A table without vertical rules, so that many columns fit."""
 
     def __init__(self, columns: Sequence[Column], title: str = "") -> None:
-        self.columns = list(columns)
-        self._title = title
+        self.columns = [replace(column, heading=printable(column.heading, "\n")) for column in columns]
+        self._title = printable(title)
         self._rows: list[tuple[Sequence[str | Text], str]] = []
 
     def add(self, *cells: str | Text, style: str = "") -> None:
         """Add a row with a cell for each column."""
-        self._rows.append((cells, style))
+        self._rows.append(([cell if isinstance(cell, Text) else printable(cell, "\n") for cell in cells], style))
 
     def print(self, console: Console) -> None:
         """Print the table, and below it what a narrow terminal had no room for."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from anabranch.metrics import METRICS
+from anabranch.printable import printable
 from anabranch.remarks import released_bps
 from anabranch.report.sheet import Column, Sheet
 from anabranch.report.uncoupled import uncoupled
@@ -75,7 +76,7 @@ def _machine(host: dict[str, Any]) -> list[str]:
 
 def say(console: Console, sentence: str) -> None:
     """Print a sentence, wrapped at a terminal and on one line elsewhere."""
-    console.print(sentence, highlight=False, markup=False, soft_wrap=not console.is_terminal)
+    console.print(printable(sentence), highlight=False, markup=False, soft_wrap=not console.is_terminal)
 
 
 def _flows(result: Result) -> Sheet:

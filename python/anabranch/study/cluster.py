@@ -23,7 +23,7 @@ import distributed
 
 from anabranch import simulator
 from anabranch.errors import InputError, RunFailed
-from anabranch.study import worker
+from anabranch.study import certificates, worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,8 +82,8 @@ def _local(jobs: int) -> Any:
     # The front end shows progress, and watches over memory as little as the local pool does. One thread a worker: a run
     # has a core to itself.
     with _deaf_to_interrupts():
-        return distributed.LocalCluster(
-            n_workers=jobs, threads_per_worker=1, dashboard_address=None, memory_limit=0, plugins=[_DeafToInterrupts()]
+        return certificates.LocalCluster(
+            n_workers=jobs, threads_per_worker=1, memory_limit=0, plugins=[_DeafToInterrupts()]
         )
 
 
@@ -125,7 +125,7 @@ def _slurm(jobs: int) -> Any:
 
     given = dask.config.get("jobqueue.slurm", {})
     own = {key: value for key, value in _JOB.items() if given.get(key) is None}
-    cluster = SLURMCluster(job_cls=Job, **own)
+    cluster = SLURMCluster(job_cls=Job, **own, **certificates.job_options())
     cluster.scale(jobs=jobs)
     refusal = submitted.get()
     if refusal:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from anabranch.errors import InputError, nearest
 from anabranch.files import read_text
+from anabranch.printable import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,12 +61,30 @@ class Table:
             found = re.search(r"line (\d+)", str(error))
             message = _explained(re.sub(r" \(at .*\)$", "", str(error)), text, int(found[1]) if found else 0)
             raise InputError(f"is not TOML: {message}", file, int(found[1]) if found else None) from None
-        return cls(content, (), text, file)
+        table = cls(content, (), text, file)
+        table._refuse_hidden(content)
+        return table
 
     def error(self, message: str, key: str | None = None) -> InputError:
         """A mistake at a key of this table, or at the table itself."""
         where = self._where if key is None else (*self._where, key)
         return InputError(message, self._file, line_of(self._text, where))
+
+    def _refuse_hidden(self, content: Any, where: tuple[str | int, ...] = ()) -> None:
+        """Refuse control characters in keys and texts: they reach terminals and reports."""
+        inner: list[tuple[str | int, Any]] = []
+        if isinstance(content, dict):
+            inner = list(content.items())
+        elif isinstance(content, list):
+            inner = list(enumerate(content))
+        texts = (content, *(key for key, _ in inner))
+        found = next((code for text in texts if isinstance(text, str) and (code := hidden(text))), None)
+        if found:
+            raise InputError(
+                f"a text has the control character {found}; remove it", self._file, line_of(self._text, where)
+            )
+        for key, value in inner:
+            self._refuse_hidden(value, (*where, key))
 
     def get(self, key: str, kind: type[T], default: T | None = None) -> T:
         """The value of a key.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from anabranch import _native
 from anabranch.errors import InputError, RunFailed
 from anabranch.simulator import translated
-from anabranch.testbed import controls, hosts, namespaces, netem, priority, proxies
+from anabranch.testbed import controls, hosts, locks, namespaces, netem, priority, proxies
 from anabranch.testbed.ending import signals_end
 from anabranch.testbed.kernel import Kernel, differences
 from anabranch.testbed.settings import settings, settings_without_conflicts
@@ -45,7 +45,7 @@ _PROXIES = ".proxies"
 """Suffix of the folder of a testbed's proxies, after the testbed's name."""
 
 _NAME = re.compile(r"ab-(t?[0-9a-f]{6})-.+")
-"""Names of testbeds' namespaces. Other namespaces with the same prefix belong to other programs."""
+"""Names of testbeds' namespaces. Only those with a mark belong to testbeds."""
 
 _PLAIN = re.compile(r"(?!host[0-9]+$)[A-Za-z0-9._][A-Za-z0-9._-]{0,47}")
 """Names of hosts that are valid in names of namespaces, except `host<number>`, which replaces invalid names."""
@@ -126,7 +126,7 @@ class Testbed:
             stack.enter_context(priority.session_first())
             stack.enter_context(controls.loaded(self._controls))
             for host, namespace in self.namespaces.items():
-                stack.callback(namespaces.remove, namespace)
+                stack.callback(_remove, namespace)
                 _create(namespace)
                 self.sysctls[host] = hosts.prepare(namespace, self._settings[host])
             if self._links == "emulator":
@@ -223,7 +223,7 @@ class Testbed:
         """Make links and routers from the kernel's veth, tbf and netem; links disappear with their namespaces."""
         wires = netem.Wires(self.layout, self.namespaces, self.name)
         for router in wires.routers.values():
-            stack.callback(namespaces.remove, router)
+            stack.callback(_remove, router)
             _create(router)
         wires.lay()
 
@@ -294,7 +294,7 @@ def _privileged() -> None:
 
 def _create(namespace: str) -> None:
     try:
-        namespaces.create(namespace)
+        namespaces.create_marked(namespace)
     except OSError as error:
         raise InputError(
             f"this root may not make network namespaces ({error.strerror or error}); in a container, let it have the "
@@ -302,22 +302,26 @@ def _create(namespace: str) -> None:
         ) from None
 
 
+def _remove(namespace: str) -> None:
+    """Remove a namespace, unless another program made it."""
+    if namespaces.is_marked(namespace):
+        namespaces.remove(namespace)
+
+
 @contextmanager
 def _turn() -> Iterator[None]:
     """Hold the mutex of all testbeds. Other users than root only read, without the mutex."""
     if os.geteuid() != 0:
+        if LOCKS.is_dir() and not os.access(LOCKS, os.R_OK | os.X_OK):
+            raise InputError(f"only root can read the locks of testbeds in {LOCKS}; run it as root")
         yield
         return
-    try:
-        LOCKS.mkdir(mode=0o755, exist_ok=True)
-        handle = os.open(LOCKS / _MUTEX, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise RunFailed(f"the folder {LOCKS} of testbeds' locks cannot be written: {error.strerror}") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locks.turn(LOCKS / _MUTEX))
+        except OSError as error:
+            raise RunFailed(f"the folder {LOCKS} of testbeds' locks cannot be written: {error.strerror}") from None
         yield
-    finally:
-        os.close(handle)
 
 
 class _locked:  # noqa: N801  used like a function
@@ -332,7 +336,7 @@ class _locked:  # noqa: N801  used like a function
             if _look(self._path.stem)[0]:
                 raise InputError("this testbed is up already; use: anabranch testbed down")
             try:
-                self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._handle = locks.opened(self._path)
                 fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.ftruncate(self._handle, 0)
                 os.write(self._handle, json.dumps(self._content).encode())
@@ -371,16 +375,18 @@ def _look(name: str) -> tuple[bool, dict[str, Any]]:
 
 
 def existing() -> Iterator[tuple[str, str]]:
-    """Name of the testbed and of the namespace, for each namespace of a testbed."""
+    """Name of the testbed and of the namespace, for each namespace that a testbed made."""
     for namespace in namespaces.names():
         match = _NAME.fullmatch(namespace)
-        if match:
+        if match and namespaces.is_marked(namespace):
             yield match[1], namespace
 
 
 def kept() -> dict[str, dict[str, Any]]:
     """The testbeds that are up, by name, with the contents of their lock files (`pid`, `file`)."""
-    found = {file.stem: holder(file.stem) for file in sorted(LOCKS.glob("*.lock"))}
+    with _turn():
+        names = sorted(file.stem for file in LOCKS.glob("*.lock"))
+    found = {name: holder(name) for name in names}
     return {name: content for name, content in found.items() if content is not None}
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import RunFailed
-from anabranch.testbed import loader
+from anabranch.testbed import loader, locks
 from anabranch.testbed.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -52,19 +52,15 @@ def sweep() -> None:
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    FOLDER.mkdir(mode=0o755, parents=True, exist_ok=True)
-    handle = os.open(FOLDER / _MUTEX, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    locks.private(FOLDER.parent)
+    with locks.turn(FOLDER / _MUTEX):
         yield
-    finally:
-        os.close(handle)
 
 
 def _take(control: str) -> int:
     """Load a control unless the kernel has it; returns the handle of the lock file, held in shared mode."""
     with _turn():
-        handle = os.open(FOLDER / control, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = locks.opened(FOLDER / control)
         try:
             if loader.kernel_name(control) not in Kernel.read().controls:
                 loader.load(control)

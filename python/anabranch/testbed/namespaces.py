@@ -11,15 +11,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from anabranch.testbed import locks
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FOLDER = Path("/run/netns")
 """Folder of the namespaces' files, the same as of `ip netns`."""
 
+MARKS = Path("/run/anabranch/namespaces")
+"""Folder of the marks of namespaces that testbeds made: a file for each, with the number of the namespace."""
+
 _CLONE_NEWNET = 0x40000000
 _END_TIMEOUT_S = 2.0
 """Time for processes to end before they are killed."""
+_UNFINISHED = "unfinished"
+"""Content of a mark while its namespace is being made."""
 
 _T = TypeVar("_T")
 
@@ -37,6 +44,39 @@ def create(name: str) -> Path:
     return FOLDER / name
 
 
+def create_marked(name: str) -> Path:
+    """Make a namespace with a mark, so that it can be removed after its process was killed.
+
+    Raises:
+        OSError: Without the right to do so.
+
+    """
+    locks.private(MARKS.parent)
+    locks.private(MARKS)
+    mark = MARKS / name
+    mark.write_text(_UNFINISHED, encoding="ascii")
+    try:
+        keeper = create(name)
+        mark.write_text(_number(keeper), encoding="ascii")
+    except BaseException:
+        mark.unlink(missing_ok=True)
+        raise
+    return keeper
+
+
+def is_marked(name: str) -> bool:
+    """Whether a testbed made this namespace: its mark has the number of the namespace."""
+    try:
+        return (MARKS / name).read_text(encoding="ascii") in (_number(FOLDER / name), _UNFINISHED)
+    except OSError:
+        return False
+
+
+def _number(keeper: Path) -> str:
+    found = keeper.stat()
+    return f"{found.st_dev}:{found.st_ino}"
+
+
 def names() -> list[str]:
     """The names of all namespaces."""
     try:
@@ -52,6 +92,8 @@ def remove(name: str) -> None:
     _end_processes(FOLDER / name)
     with suppress(FileNotFoundError):
         netns.remove(name)
+    with suppress(OSError):
+        (MARKS / name).unlink()
 
 
 def enter(name: str) -> None:

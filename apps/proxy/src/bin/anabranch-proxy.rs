@@ -36,7 +36,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         match dispatch(&arguments) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("anabranch-proxy: {error}");
+                eprintln!("anabranch-proxy: {}", anabranch_proxy::printable(&error.to_string()));
                 ExitCode::from(if matches!(error, Error::Input(_)) { 2 } else { 1 })
             }
         }

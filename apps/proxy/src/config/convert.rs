@@ -4,6 +4,7 @@ use super::place::Text;
 use super::users::check_users;
 use super::via::User;
 use crate::error::Error;
+use crate::nat64::Nat64;
 use crate::network::Network;
 use core::net::SocketAddr;
 use serde::Deserialize;
@@ -28,6 +29,8 @@ pub struct Convert {
     pub allow: Vec<Network>,
     /// Networks of servers that clients may not reach.
     pub deny: Vec<Network>,
+    /// Prefixes of NAT64 gateways: servers behind them are judged by their IPv4 addresses.
+    pub nat64: Vec<Nat64>,
 }
 
 impl Default for Convert {
@@ -40,6 +43,7 @@ impl Default for Convert {
             multipath_upstream: false,
             allow: Vec::new(),
             deny: Vec::new(),
+            nat64: Vec::new(),
         }
     }
 }

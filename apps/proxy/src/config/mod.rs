@@ -12,6 +12,7 @@ mod users;
 mod via;
 
 use super::error::Error;
+use super::nat64::Nat64;
 use super::network::Network;
 use super::reverse::header::Version;
 pub use convert::Convert;
@@ -92,6 +93,8 @@ pub struct Socks {
     pub allow: Vec<Network>,
     /// Networks of servers that clients may not reach.
     pub deny: Vec<Network>,
+    /// Prefixes of NAT64 gateways: servers behind them are judged by their IPv4 addresses.
+    pub nat64: Vec<Nat64>,
     /// Another proxy, by which servers are reached.
     pub via: Option<Spanned<Via>>,
 }
@@ -125,6 +128,7 @@ impl Default for Socks {
             multipath_upstream: false,
             allow: Vec::new(),
             deny: Vec::new(),
+            nat64: Vec::new(),
             via: None,
         }
     }
@@ -138,16 +142,20 @@ pub struct Limits {
     pub handshake_timeout: Seconds,
     /// A server has answered by then.
     pub connect_timeout: Seconds,
-    /// Connections at once, if the limit of descriptors is not lower; more wait.
+    /// Connections at once, if the limit of descriptors is not lower. Then one of the site with the most makes room, or more
+    /// wait.
     #[serde(deserialize_with = "at_least_one")]
     pub max_connections: usize,
-    /// Connections at once of one source, an IPv4 address or a /64 of IPv6; more are reset.
+    /// Connections at once of one source, an IPv4 address or a /64 of IPv6; more are reset. A /56 may have twice as many, a /48
+    /// four times.
     #[serde(deserialize_with = "at_least_one")]
     pub max_per_source: usize,
     /// Connections that are open when the proxy is to end have this time left.
     pub drain_timeout: Seconds,
     /// Idle time of a connection before a keep-alive probe.
     pub keep_alive: KeepAlive,
+    /// A connection without data is reset after this time.
+    pub idle_timeout: Seconds,
 }
 
 impl Default for Limits {
@@ -159,6 +167,7 @@ impl Default for Limits {
             max_per_source: 2_000,
             drain_timeout: Seconds::of(30),
             keep_alive: KeepAlive::default(),
+            idle_timeout: Seconds::of(7200),
         }
     }
 }
@@ -324,8 +333,10 @@ fn check_watch(watch: &Watch, text: &Text<'_>) -> Result<(), Error> {
 
 fn check_via(via: &Via, socks: &Socks) -> Result<(), String> {
     check_proxy(via)?;
-    if !(socks.allow.is_empty() && socks.deny.is_empty()) || socks.multipath_upstream {
-        let said = "with via the other proxy connects to servers: move allow, deny and multipath_upstream to its file";
+    if !(socks.allow.is_empty() && socks.deny.is_empty() && socks.nat64.is_empty())
+        || socks.multipath_upstream
+    {
+        let said = "with via the other proxy connects to servers: move allow, deny, nat64 and multipath_upstream to its file";
         return Err(said.to_owned());
     }
     via.user.as_ref().map_or(Ok(()), check_user)

@@ -29,13 +29,14 @@ fn plainly(message: &str) -> String {
 }
 
 /// Keys of `[limits]`, which are sometimes looked for elsewhere.
-const LIMITS: [&str; 6] = [
+const LIMITS: [&str; 7] = [
     "handshake_timeout",
     "connect_timeout",
     "max_connections",
     "max_per_source",
     "drain_timeout",
     "keep_alive",
+    "idle_timeout",
 ];
 
 /// Messages about keys and values.

@@ -8,6 +8,7 @@ use crate::config::{Convert, Limits};
 use crate::connect::connect_to;
 use crate::error::Error;
 use crate::log::Limited;
+use crate::occupants::Seat;
 use crate::relay::{First, relay};
 use crate::serve::Service;
 use crate::stream::{StreamOptions, Transport, take_leave, write_all};
@@ -78,7 +79,11 @@ impl Converter {
             Admission::new(&settings).map_err(|error| Error::Refused(format!("no randomness: {error}")))?;
         Ok(Self {
             admission,
-            targets: Targets { allow: settings.allow.clone(), deny: settings.deny.clone() },
+            targets: Targets {
+                allow: settings.allow.clone(),
+                deny: settings.deny.clone(),
+                nat64: settings.nat64.clone(),
+            },
             upstream: if settings.multipath_upstream { Transport::multipath() } else { Transport::Tcp },
             settings,
             limits,
@@ -225,7 +230,7 @@ impl Service for Converter {
         self.settings.listen.iter().map(|address| *address.as_ref()).collect()
     }
 
-    async fn serve(&self, client: TcpStream, peer: SocketAddr) {
+    async fn serve(&self, client: TcpStream, peer: SocketAddr, seat: &Seat) {
         let deadline = Instant::now() + self.limits.handshake_timeout.duration();
         let asked = timeout_at(deadline, self.asked(&client, peer, deadline)).await;
         let Request { connect, info, first } = match asked {
@@ -243,6 +248,7 @@ impl Service for Converter {
                 ));
             }
         };
+        seat.admit(!self.settings.users.is_empty());
         let mut answer = Vec::new();
         if info {
             answer.push(Tlv::SupportedTcpExtensions(kernel::supported()));
@@ -254,9 +260,9 @@ impl Service for Converter {
                 if tell(&client, &answer).await {
                     let watched = watch::open(self.name(), peer, &target);
                     // Ignore errors: both ends have been reset.
-                    drop(
-                        relay(client, server, First { up: first, down: Vec::new() }, &watched.carried).await,
-                    );
+                    let first = First { up: first, down: Vec::new() };
+                    let idle = self.limits.idle_timeout.duration();
+                    drop(relay(client, server, first, &watched.carried, idle).await);
                 }
             }
             Err(Refusal { says, why }) => {

@@ -6,6 +6,7 @@ use crate::config::{Limits, Reverse};
 use crate::connect::attempt_in_order;
 use crate::error::Error;
 use crate::log::Limited;
+use crate::occupants::Seat;
 use crate::relay::{First, relay};
 use crate::serve::Service;
 use crate::stream::{StreamOptions, Transport};
@@ -76,7 +77,8 @@ impl Service for Proxy {
         self.servers.watch(self.settings.health_interval.duration()).await;
     }
 
-    async fn serve(&self, client: TcpStream, peer: SocketAddr) {
+    async fn serve(&self, client: TcpStream, peer: SocketAddr, seat: &Seat) {
+        seat.admit(false);
         // A client that has gone needs no server.
         let Ok(local) = client.local_addr() else { return };
         match self.connect(peer, local).await {
@@ -84,7 +86,8 @@ impl Service for Proxy {
                 let to = server.peer_addr().map_or_else(|_| String::new(), |to| to.to_string());
                 let watched = watch::open(self.name(), peer, &to);
                 // Ignore errors: both ends have been reset.
-                drop(relay(client, server, first, &watched.carried).await);
+                let idle = self.limits.idle_timeout.duration();
+                drop(relay(client, server, first, &watched.carried, idle).await);
             }
             // The client is reset: it sees what it would see if it had asked the server itself.
             Err(error) => NO_SERVER.say(format_args!("{}: no server answers: {error}", self.settings.name)),

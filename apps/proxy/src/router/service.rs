@@ -11,6 +11,7 @@ use crate::handover::Inherited;
 use crate::instance_lock::{InstanceLock, permitted};
 use crate::listen::intercept;
 use crate::log::{self, Limited};
+use crate::occupants::Seat;
 use crate::relay::{First, relay};
 use crate::serve::Service;
 use crate::sockopt::is_multipath;
@@ -208,7 +209,8 @@ impl Service for Proxy {
         }
     }
 
-    async fn serve(&self, host: TcpStream, peer: SocketAddr) {
+    async fn serve(&self, host: TcpStream, peer: SocketAddr, seat: &Seat) {
+        seat.admit(false);
         // A host that has gone needs no server.
         let Ok(target) = host.local_addr() else { return };
         if target.ip().is_loopback() {
@@ -221,7 +223,8 @@ impl Service for Proxy {
                 self.notice_plain(&server);
                 let watched = watch::open_intercepted(self.name(), peer, &target);
                 // Ignore errors: both ends have been reset.
-                drop(relay(host, server, First { up: Vec::new(), down }, &watched.carried).await);
+                let first = First { up: Vec::new(), down };
+                drop(relay(host, server, first, &watched.carried, self.limits.idle_timeout.duration()).await);
             }
             // The host is reset at once: it has no other way to know.
             Err((_, reason)) => NOT_REACHED.say(format_args!("router: {target}: {reason}")),

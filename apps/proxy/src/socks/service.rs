@@ -7,15 +7,16 @@ use crate::connect::connect;
 use crate::error::Error;
 use crate::log::Limited;
 use crate::login::{Logins, Tried};
+use crate::occupants::Seat;
 use crate::relay::{First, relay};
-use crate::resolver::{Addresses, Resolver};
+use crate::resolver::{Addresses, Client, Resolver};
 use crate::serve::Service;
 use crate::stream::{StreamOptions, Transport, take_leave};
 use crate::targets::Targets;
 use crate::upstream::Upstream;
 use crate::upstream_proxy::{Connected, NotConnected, connect_error};
 use crate::watch;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use std::io;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -46,7 +47,11 @@ impl Proxy {
         let logins = Logins::new(users).map_err(|error| Error::Refused(format!("no randomness: {error}")))?;
         Ok(Self {
             logins: (!settings.users.is_empty()).then_some(logins),
-            targets: Targets { allow: settings.allow.clone(), deny: settings.deny.clone() },
+            targets: Targets {
+                allow: settings.allow.clone(),
+                deny: settings.deny.clone(),
+                nat64: settings.nat64.clone(),
+            },
             upstream: if settings.multipath_upstream { Transport::multipath() } else { Transport::Tcp },
             via: settings.via.as_ref().map(|via| Upstream::new(via.as_ref().clone(), &limits)),
             resolver: Resolver::new(limits.connect_timeout.duration()),
@@ -58,7 +63,7 @@ impl Proxy {
     /// Connects to a client's target. Bytes after the request go to another proxy together with the request, if there is one.
     async fn fulfil(
         &self,
-        client: IpAddr,
+        client: &Client,
         command: Command,
         target: &Target,
         first: &mut Vec<u8>,
@@ -104,10 +109,10 @@ impl Proxy {
         StreamOptions { transport: self.upstream, keep_alive: self.limits.keep_alive.duration() }
     }
 
-    async fn resolve(&self, client: IpAddr, target: &Target) -> io::Result<Addresses> {
+    async fn resolve(&self, client: &Client, target: &Target) -> io::Result<Addresses> {
         match target {
             Target::Address(address) => Ok(vec![*address].into()),
-            Target::Name(name, port) => self.resolver.addresses(Some(client), name, *port).await,
+            Target::Name(name, port) => self.resolver.addresses(Some(client.clone()), name, *port).await,
         }
     }
 }
@@ -129,10 +134,10 @@ impl Service for Proxy {
         self.settings.listen.iter().map(|address| *address.as_ref()).collect()
     }
 
-    async fn serve(&self, client: TcpStream, peer: SocketAddr) {
+    async fn serve(&self, client: TcpStream, peer: SocketAddr, seat: &Seat) {
         let deadline = Instant::now() + self.limits.handshake_timeout.duration();
         let asked = timeout_at(deadline, accept(&client, peer.ip(), self.logins.as_ref(), deadline)).await;
-        let Request { command, target, mut first } = match asked {
+        let Request { user, command, target, mut first } = match asked {
             Ok(Ok(request)) => request,
             // Neither is an error: the client comes again at once, or has only asked whether a proxy answers.
             Ok(Err(Refusal::NotAdmitted(Tried::Epoch(_)) | Refusal::OnlyGreeted)) => {
@@ -147,7 +152,9 @@ impl Service for Proxy {
                     .say(format_args!("socks: {}: no complete request before handshake_timeout", peer.ip()));
             }
         };
-        let fulfilled = self.fulfil(peer.ip(), command, &target, &mut first).await;
+        seat.admit(user.is_some());
+        let client_of = Client::new(user, peer.ip());
+        let fulfilled = self.fulfil(&client_of, command, &target, &mut first).await;
         let Connected { server, bound, first: down } = match fulfilled {
             Ok(connected) => connected,
             Err((reply, reason)) => {
@@ -166,7 +173,8 @@ impl Service for Proxy {
         if answer(&client, Reply::Succeeded, bound).await.is_ok() {
             let watched = watch::open(self.name(), peer, &target);
             // Ignore errors: both ends have been reset.
-            drop(relay(client, server, First { up: first, down }, &watched.carried).await);
+            let idle = self.limits.idle_timeout.duration();
+            drop(relay(client, server, First { up: first, down }, &watched.carried, idle).await);
         }
     }
 }

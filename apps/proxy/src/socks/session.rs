@@ -12,6 +12,8 @@ use tokio::time::Instant;
 /// A client's request, and the bytes that follow it.
 #[derive(Debug)]
 pub struct Request {
+    /// The user who has logged in.
+    pub user: Option<Vec<u8>>,
     /// The command.
     pub command: Command,
     /// With whom.
@@ -89,18 +91,22 @@ pub async fn accept(
     if !session.has_more().await {
         return Err(Refusal::OnlyGreeted);
     }
-    let (command, target) = match logins {
+    let (user, command, target) = match logins {
         Some(logins) if method == method::PROOF => session.proven(peer, logins, deadline).await?,
         Some(logins) => {
             let (name, password) = session.message(wire::login).await?;
-            let tried = logins.attempt(peer, &Shown::Password(name, password), deadline).await;
+            let tried = logins.attempt(peer, &Shown::Password(name.clone(), password), deadline).await;
             write_all(stream, &wire::verdict(tried == Tried::Right)).await?;
             admitted(tried)?;
-            session.request().await?
+            let (command, target) = session.request().await?;
+            (Some(name), command, target)
         }
-        None => session.request().await?,
+        None => {
+            let (command, target) = session.request().await?;
+            (None, command, target)
+        }
     };
-    Ok(Request { command, target, first: session.bytes })
+    Ok(Request { user, command, target, first: session.bytes })
 }
 
 /// Sends our greeting; false if the answer does not choose the method that it offers.
@@ -173,16 +179,17 @@ impl<'a> Session<'a> {
         peer: IpAddr,
         logins: &Logins,
         deadline: Instant,
-    ) -> Result<(Command, Target), Refusal> {
+    ) -> Result<(Option<Vec<u8>>, Command, Target), Refusal> {
         let with_bytes = |bytes: &[u8]| {
             let parsed = wire::request(bytes)?;
             Ok(parsed.map(|(request, len)| ((request, bytes[..len].to_vec()), len)))
         };
         let proof = self.message(wire::proof).await?;
-        let (request, bytes) = self.message(with_bytes).await?;
+        let ((command, target), bytes) = self.message(with_bytes).await?;
+        let user = proof.name.clone();
         let tried = logins.attempt(peer, &Shown::Proof(proof, bytes), deadline).await;
         write_all(self.stream, &wire::emit_verdict_on_proof(verdict_on_proof(tried))).await?;
-        admitted(tried).map(|()| request)
+        admitted(tried).map(|()| (Some(user), command, target))
     }
 
     /// Reads a complete message. Bytes after it stay in the buffer.

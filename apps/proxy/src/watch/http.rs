@@ -7,11 +7,12 @@ use crate::error::Error;
 use crate::handover::takes_over;
 use crate::log;
 use core::net::{IpAddr, SocketAddr};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -19,8 +20,8 @@ use tokio::time::Instant;
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Deadline for reading a request and writing the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Requests that are served at once; further ones wait.
-const MAX_CONCURRENT: usize = 16;
+/// Connections at once. A further one takes the place of the oldest that has not sent a request.
+const MAX_CONCURRENT: usize = 64;
 /// The longest head of a request, bytes.
 const MAX_REQUEST_BYTES: usize = 8192;
 /// A new process takes the place of an old one within this time.
@@ -89,19 +90,16 @@ fn attend(listener: &TcpListener) {
     if let (Ok(mut listens), Ok(copy)) = (LISTENS.lock(), listener.try_clone()) {
         *listens = Some(copy);
     }
-    let under_way = Arc::new(());
+    let mut open: VecDeque<Weak<Connection>> = VecDeque::new();
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
-                let mine = Arc::clone(&under_way);
-                // A connection that breaks is who watches no more.
-                let answering = move || {
-                    drop(answer(&stream, REQUEST_TIMEOUT));
-                    drop(mine);
-                };
-                if Arc::strong_count(&under_way) > MAX_CONCURRENT {
-                    answering();
-                } else if let Err(error) = std::thread::Builder::new().spawn(answering) {
+                make_room(&mut open);
+                let connection = Arc::new(Connection { stream, has_asked: AtomicBool::new(false) });
+                open.push_back(Arc::downgrade(&connection));
+                // Ignore errors: the client has disconnected.
+                let answering = move || drop(answer(&connection, REQUEST_TIMEOUT));
+                if let Err(error) = std::thread::Builder::new().spawn(answering) {
                     log::say(format_args!("cannot accept a connection to the status page: {error}"));
                 }
             }
@@ -112,8 +110,32 @@ fn attend(listener: &TcpListener) {
     }
 }
 
+/// A connection, until it has been answered.
+struct Connection {
+    stream: TcpStream,
+    /// The request is complete.
+    has_asked: AtomicBool,
+}
+
+/// Ends a connection if there are too many: the oldest without a complete request, or the oldest of all.
+fn make_room(open: &mut VecDeque<Weak<Connection>>) {
+    open.retain(|connection| connection.strong_count() > 0);
+    if open.len() < MAX_CONCURRENT {
+        return;
+    }
+    let is_silent = |connection: &Weak<Connection>| {
+        connection.upgrade().is_some_and(|connection| !connection.has_asked.load(Ordering::Relaxed))
+    };
+    let victim = open.iter().position(is_silent).unwrap_or_default();
+    if let Some(connection) = open.remove(victim).and_then(|victim| victim.upgrade()) {
+        // Ends its thread; the client may be gone.
+        let _ = connection.stream.shutdown(Shutdown::Both);
+    }
+}
+
 /// Reads a request and writes the response before the deadline.
-fn answer(mut stream: &TcpStream, patience: Duration) -> io::Result<()> {
+fn answer(connection: &Connection, patience: Duration) -> io::Result<()> {
+    let mut stream = &connection.stream;
     let end = Instant::now() + patience;
     let left = || {
         let left = end.saturating_duration_since(Instant::now());
@@ -132,6 +154,7 @@ fn answer(mut stream: &TcpStream, patience: Duration) -> io::Result<()> {
         }
         head.extend_from_slice(&some[..len]);
     };
+    connection.has_asked.store(true, Ordering::Relaxed);
     let mut rest = answer.as_slice();
     while !rest.is_empty() {
         stream.set_write_timeout(left()?)?;
@@ -239,6 +262,25 @@ mod tests {
             assert!(begin.elapsed() < 5 * REQUEST_TIMEOUT, "it is read for ever");
             std::thread::sleep(REQUEST_TIMEOUT / 20);
         }
+    }
+
+    #[test]
+    fn page_is_served_beside_many_silent_connections() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("it is bound");
+        std::thread::spawn(move || attend(&listener));
+        let connect = || TcpStream::connect(address).expect("it listens");
+        let mut silent: Vec<_> = (0..2 * MAX_CONCURRENT).map(|_| connect()).collect();
+        let mut asks = connect();
+        asks.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
+        let mut answer = [0; 12];
+        asks.read_exact(&mut answer).expect("it is answered");
+        assert_eq!(&answer, b"HTTP/1.1 200");
+        // The oldest had to go; of the newest each is still waited for.
+        assert_eq!(silent[0].read(&mut [0]).expect("it is closed"), 0);
+        let mut last = silent.pop().expect("there are some");
+        last.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
+        last.read_exact(&mut answer).expect("it is answered");
     }
 
     #[test]

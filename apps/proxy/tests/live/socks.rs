@@ -408,6 +408,26 @@ fn streams_are_reset_after_drain_timeout() {
 }
 
 #[test]
+fn streams_are_reset_after_idle_timeout() {
+    both_ends_see_a_reset(|_| {}, &format!("{OPEN}[limits]\nidle_timeout = \"400 ms\""));
+}
+
+#[test]
+fn silent_clients_make_room_for_others() {
+    let limits = "[limits]\nmax_connections = 3\nhandshake_timeout = \"1 h\"\n";
+    let proxy = Program::start("socks", &format!("{OPEN}{limits}"), 1);
+    let silent: Vec<_> = (0..6).map(|_| connect(proxy.address())).collect();
+    let streams: Vec<_> = (0..3).map(|_| through(&proxy, echo("127.0.0.1:0"))).collect();
+    for stream in &streams {
+        assert_eq!(&exchange::<2>(stream, b"ok"), b"ok");
+    }
+    proxy.line("and one of them is reset");
+    for mut stream in silent {
+        assert_eq!(stream.read(&mut [0]).expect_err("it is reset").kind(), ErrorKind::ConnectionReset);
+    }
+}
+
+#[test]
 fn a_proxy_that_is_killed_leaves_nobody_waiting() {
     let end = |proxy: &mut Program| {
         proxy.signal(Signal::KILL);

@@ -40,7 +40,7 @@ proptest! {
         packets in 2u64..10_000,
         shares in (0.0f64..0.5, 0.5f64..1.0),
         loss in 0.0f64..=1.0,
-        title in "\\PC{0,20}",
+        title in "[^\\pC\\p{Zl}\\p{Zp}]{0,20}",
     ) {
         let sets = [
             ("duration", format!("{duration} ns")),

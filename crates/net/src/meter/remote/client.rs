@@ -1,6 +1,6 @@
 //! The client of a meter server.
 
-use super::control::{Control, MAX_SERVER_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot};
+use super::control::{Control, MAX_SERVER_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, shown};
 use super::frame::greeting;
 use super::open;
 use super::plan::{Plan, Test};
@@ -108,8 +108,10 @@ pub fn run(
         receive(&mut control, &server, rest + RESULT_TIMEOUT)?
     };
     let Message::Result(other) = other else { return Err(confused(&server)) };
-    let fault =
-        own.fault.clone().or_else(|| other.fault.clone().map(|fault| format!("at {server}: {fault}")));
+    let fault = own
+        .fault
+        .clone()
+        .or_else(|| other.fault.as_deref().map(|fault| format!("at {server}: {}", shown(fault))));
     if let Some(fault) = fault {
         return Err(Failure::Peer(fault));
     }
@@ -144,12 +146,14 @@ fn reach(host: &str, port: u16, local: Option<IpAddr>) -> Result<(Control, Strin
 
 /// Exchanges greetings; returns whether both ends are on one machine.
 fn acquaint(control: &mut Control, server: &str) -> Result<bool, Failure> {
-    control.send(&Message::hello()).map_err(|error| gone(server, &error))?;
+    let own = control.own_boot();
+    control.send(&Message::hello(own.clone())).map_err(|error| gone(server, &error))?;
     match receive(control, server, REPLY_TIMEOUT)? {
-        Message::Hello { protocol: PROTOCOL, boot: theirs, .. } => Ok(!theirs.is_empty() && theirs == boot()),
+        Message::Hello { protocol: PROTOCOL, boot: theirs, .. } => Ok(!theirs.is_empty() && theirs == own),
         Message::Hello { protocol, version, .. } => Err(Failure::Peer(format!(
-            "the meter at {server} has version {version} with protocol {protocol}, this one has protocol \
-             {PROTOCOL}; install the same version on both machines"
+            "the meter at {server} has version {} with protocol {protocol}, this one has protocol {PROTOCOL}; \
+             install the same version on both machines",
+            shown(&version)
         ))),
         _ => Err(confused(server)),
     }
@@ -159,7 +163,7 @@ fn acquaint(control: &mut Control, server: &str) -> Result<bool, Failure> {
 fn receive(control: &mut Control, server: &str, patience: Duration) -> Result<Message, Failure> {
     match control.receive(patience) {
         Ok(Message::Refused { reason }) => {
-            Err(Failure::Peer(format!("the meter at {server} refused the test: {reason}")))
+            Err(Failure::Peer(format!("the meter at {server} refused the test: {}", shown(&reason))))
         }
         Ok(message) => Ok(message),
         Err(error) => Err(gone(server, &error)),

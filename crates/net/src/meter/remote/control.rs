@@ -3,10 +3,11 @@
 use super::plan::Plan;
 use super::result::EndResult;
 use crate::clock::Clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 /// The version of the protocol. Two meters need the same version.
@@ -33,6 +34,9 @@ pub const MAX_CLIENT_LINE_BYTES: u64 = 1 << 20;
 /// Maximum length of a server's line, bytes: a result with the delays of millions of messages.
 pub const MAX_SERVER_LINE_BYTES: u64 = 1 << 30;
 
+/// Maximum number of bytes per read.
+const READ_BYTES: usize = 16 << 10;
+
 /// Messages between two meters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -43,7 +47,8 @@ pub enum Message {
         protocol: u32,
         /// Version of the program.
         version: String,
-        /// Identifier of the machine's present boot: ends with the same one share a clock.
+        /// Identifier of the machine's present boot, for a peer on the same machine only: ends with the same one
+        /// share a clock.
         boot: String,
     },
     /// The server refuses, with the reason.
@@ -81,14 +86,19 @@ pub enum Message {
 
 impl Message {
     /// The first message of both.
-    pub fn hello() -> Self {
-        Self::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), boot: boot() }
+    pub fn hello(boot: String) -> Self {
+        Self::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), boot }
     }
 }
 
 /// An identifier of the machine and its present boot.
-pub fn boot() -> String {
+fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// Whether an address belongs to this machine.
+fn is_own(address: SocketAddr) -> bool {
+    UdpSocket::bind(at_port(address, 0)).is_ok()
 }
 
 /// The same address with another port.
@@ -97,31 +107,53 @@ pub const fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address
 }
 
+/// Text of the other end for a message: short, on one line, without control characters.
+pub fn shown(text: &str) -> String {
+    const MAX_SHOWN_CHARS: usize = 300;
+    text.chars().take(MAX_SHOWN_CHARS).flat_map(char::escape_debug).collect()
+}
+
 /// The connection of two meters.
 #[derive(Debug)]
 pub struct Control {
-    reader: BufReader<TcpStream>,
-    longest: u64,
+    stream: TcpStream,
+    /// Maximum length of a line, bytes.
+    max_line_bytes: u64,
+    /// Received bytes after the last whole line.
+    received: Vec<u8>,
+    /// Of these, bytes without an end of a line.
+    searched: usize,
+    /// Runs since the first byte of an unfinished line arrived.
+    unfinished: Option<Clock>,
 }
 
 impl Control {
-    /// Uses this connection, whose other end sends lines of at most `longest` bytes.
+    /// Uses this connection, whose other end sends lines of at most `max_line_bytes` bytes.
     ///
     /// # Errors
     ///
     /// If the connection cannot be configured.
-    pub fn new(stream: TcpStream, longest: u64) -> io::Result<Self> {
+    pub fn new(stream: TcpStream, max_line_bytes: u64) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
         sockopt::set_socket_keepalive(&stream, true)?;
         sockopt::set_tcp_keepidle(&stream, KEEPALIVE_TIME)?;
         sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_TIME)?;
         sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_PROBES)?;
-        Ok(Self { reader: BufReader::new(stream), longest })
+        Ok(Self { stream, max_line_bytes, received: Vec::new(), searched: 0, unfinished: None })
     }
 
-    fn stream(&self) -> &TcpStream {
-        self.reader.get_ref()
+    /// The boot identifier to send to the other end: empty unless its address belongs to this machine, because a
+    /// boot identifier lets a peer set the clock of the test.
+    pub fn own_boot(&self) -> String {
+        if self.peer().is_ok_and(is_own) { boot() } else { String::new() }
+    }
+
+    /// Whether the other end has closed the connection, even if data precede the end.
+    pub fn is_closed(&self) -> bool {
+        let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
     }
 
     /// The address of the other end.
@@ -129,7 +161,7 @@ impl Control {
     /// # Errors
     /// If it has gone.
     pub fn peer(&self) -> io::Result<SocketAddr> {
-        self.stream().peer_addr()
+        self.stream.peer_addr()
     }
 
     /// The address of this end.
@@ -138,7 +170,7 @@ impl Control {
     ///
     /// If the connection has ended.
     pub fn local(&self) -> io::Result<SocketAddr> {
-        self.stream().local_addr()
+        self.stream.local_addr()
     }
 
     /// Sends a message.
@@ -149,7 +181,7 @@ impl Control {
     pub fn send(&self, message: &Message) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
-        self.stream().write_all(&line)
+        (&self.stream).write_all(&line)
     }
 
     /// Receives the next message of the other end, within a time limit.
@@ -158,40 +190,18 @@ impl Control {
     ///
     /// If no message or an invalid one arrives, or the other end has gone.
     pub fn receive(&mut self, patience: Duration) -> io::Result<Message> {
-        let line = self.line(patience)?;
-        serde_json::from_slice(&line).map_err(|_| io::ErrorKind::InvalidData.into())
-    }
-
-    /// The next line, or its beginning if the other end closed or exceeded the limit.
-    fn line(&mut self, patience: Duration) -> io::Result<Vec<u8>> {
-        let begun = Clock::new();
-        let mut line = Vec::new();
-        while (line.len() as u64) < self.longest {
-            let earned = Duration::from_secs(line.len() as u64 / MIN_BYTES_PER_SECOND);
-            let left =
-                patience.saturating_add(earned).saturating_sub(Duration::from_nanos(begun.now().as_nanos()));
-            self.stream().set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-            let came = match self.reader.fill_buf() {
-                Ok([]) if line.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(came) => came,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-                Err(error) => return Err(error),
-            };
-            let end = came.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
-            let taken = end.unwrap_or(came.len());
-            line.extend_from_slice(&came[..taken]);
-            self.reader.consume(taken);
-            if end.is_some() || taken == 0 {
-                break;
+        let waiting = Clock::new();
+        loop {
+            if let Some(message) = self.next_line() {
+                return message;
             }
+            let left = self.allowance(patience).saturating_sub(waiting.elapsed());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
+            self.stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+            self.read_part()?;
         }
-        Ok(line)
     }
 
     /// A message that has arrived, without waiting; `None` if there is none.
@@ -199,18 +209,70 @@ impl Control {
     /// # Errors
     /// As [`receive`](Self::receive).
     pub fn try_receive(&mut self) -> io::Result<Option<Message>> {
-        if self.reader.buffer().is_empty() {
-            self.stream().set_nonblocking(true)?;
-            let peeked = self.stream().peek(&mut [0]);
-            self.stream().set_nonblocking(false)?;
-            match peeked {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) => return Err(error),
+        self.stream.set_nonblocking(true)?;
+        let message = self.arrived();
+        self.stream.set_nonblocking(false)?;
+        message
+    }
+
+    fn arrived(&mut self) -> io::Result<Option<Message>> {
+        loop {
+            if let Some(message) = self.next_line() {
+                return message.map(Some);
+            }
+            if !self.read_part()? {
+                let late = |begun: &Clock| begun.elapsed() >= self.allowance(REPLY_TIMEOUT);
+                if self.unfinished.as_ref().is_some_and(late) {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                return Ok(None);
             }
         }
-        self.receive(REPLY_TIMEOUT).map(Some)
+    }
+
+    /// The time limit of the line that is being received.
+    fn allowance(&self, patience: Duration) -> Duration {
+        patience.saturating_add(Duration::from_secs(self.received.len() as u64 / MIN_BYTES_PER_SECOND))
+    }
+
+    /// The next whole line as a message.
+    fn next_line(&mut self) -> Option<io::Result<Message>> {
+        let rest = self.received.get(self.searched..).unwrap_or_default();
+        let Some(end) = rest.iter().position(|&byte| byte == b'\n').map(|at| self.searched + at) else {
+            self.searched = self.received.len();
+            return None;
+        };
+        self.searched = 0;
+        let message = serde_json::from_slice(&self.received[..end]);
+        self.received.drain(..=end);
+        self.unfinished = (!self.received.is_empty()).then(Clock::new);
+        Some(message.map_err(|_| io::ErrorKind::InvalidData.into()))
+    }
+
+    /// Reads the next bytes; false if there are none yet.
+    fn read_part(&mut self) -> io::Result<bool> {
+        let mut part = [0; READ_BYTES];
+        match self.stream.read(&mut part) {
+            Ok(0) if self.received.is_empty() => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(0) => {
+                self.received.clear();
+                self.searched = 0;
+                Err(io::ErrorKind::InvalidData.into())
+            }
+            Ok(len) => {
+                self.received.extend_from_slice(&part[..len]);
+                self.unfinished.get_or_insert_with(Clock::new);
+                let is_whole = part[..len].contains(&b'\n');
+                if !is_whole && self.received.len() as u64 >= self.max_line_bytes {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                Ok(true)
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -249,9 +311,30 @@ mod tests {
     }
 
     #[test]
+    fn only_own_addresses_are_own() {
+        let of = |text: &str| text.parse().expect("an address");
+        assert!(is_own(of("127.0.0.1:5210")) && is_own(of("127.9.9.9:1")));
+        assert!(!is_own(of("192.0.2.1:5210")) && !is_own(of("[2001:db8::1]:5210")));
+    }
+
+    #[test]
+    fn unfinished_line_is_not_waited_for() {
+        let (mut control, mut other) = pair();
+        assert!(matches!(control.try_receive(), Ok(None)));
+        other.write_all(b"\"conn").expect("the control connection is open");
+        assert!(matches!(control.try_receive(), Ok(None)));
+        assert!(!control.is_closed());
+        other.write_all(b"ected\"\n").expect("the control connection is open");
+        assert!(matches!(control.receive(REPLY_TIMEOUT), Ok(Message::Connected)));
+        drop(other);
+        assert_eq!(control.receive(REPLY_TIMEOUT).expect_err("gone").kind(), io::ErrorKind::UnexpectedEof);
+        assert!(control.is_closed());
+    }
+
+    #[test]
     fn unreachable_machine_is_detected() {
         let (control, _other) = pair();
-        let stream = control.stream();
+        let stream = &control.stream;
         assert!(sockopt::socket_keepalive(stream).expect("the option is readable"));
         assert_eq!(sockopt::tcp_keepidle(stream).expect("the option is readable"), KEEPALIVE_TIME);
         assert_eq!(sockopt::tcp_keepcnt(stream).expect("the option is readable"), KEEPALIVE_PROBES);

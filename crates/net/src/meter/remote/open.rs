@@ -120,6 +120,14 @@ pub fn local(socket: &OwnedFd) -> Option<SocketAddr> {
     SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()
 }
 
+/// Waits for a connection or data; returns whether there is one.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn is_readable(socket: &OwnedFd, patience: Duration) -> io::Result<bool> {
+    ready(socket, PollFlags::IN, patience)
+}
+
 /// Waits until a socket is ready; returns whether it is.
 fn ready(socket: &OwnedFd, flags: PollFlags, patience: Duration) -> io::Result<bool> {
     let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), flags)];
@@ -139,15 +147,7 @@ pub type Met = Option<(Option<OwnedFd>, SocketAddr)>;
 /// # Errors
 ///
 /// If the kernel refuses, or the connection cannot be configured.
-pub fn accept(
-    listening: &Opened,
-    greeting: &[u8; GREETING_BYTES],
-    patience: Duration,
-    plan: &Plan,
-) -> io::Result<Met> {
-    if !ready(&listening.socket, PollFlags::IN, patience)? {
-        return Ok(None);
-    }
+pub fn accept(listening: &Opened, greeting: &[u8; GREETING_BYTES], plan: &Plan) -> io::Result<Met> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (socket, remote) = match rustix::net::acceptfrom_with(&listening.socket, flags) {
         Ok((socket, remote)) => (socket, remote),
@@ -155,7 +155,7 @@ pub fn accept(
         Err(error) => return Err(error.into()),
     };
     let mut said = [0; GREETING_BYTES];
-    if !ready(&socket, PollFlags::IN, patience.min(GREETING_TIMEOUT))?
+    if !ready(&socket, PollFlags::IN, GREETING_TIMEOUT)?
         || rustix::net::recv(&socket, said.as_mut_slice(), RecvFlags::empty()).map(|(_, len)| len)
             != Ok(GREETING_BYTES)
         || said != *greeting
@@ -175,10 +175,7 @@ pub fn accept(
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn answer(listening: &Opened, greeting: &[u8; GREETING_BYTES], patience: Duration) -> io::Result<Met> {
-    if !ready(&listening.socket, PollFlags::IN, patience)? {
-        return Ok(None);
-    }
+pub fn answer(listening: &Opened, greeting: &[u8; GREETING_BYTES]) -> io::Result<Met> {
     let mut said = [0; GREETING_BYTES];
     let received = rustix::net::recvfrom(&listening.socket, said.as_mut_slice(), RecvFlags::empty());
     let (len, remote) = match received {

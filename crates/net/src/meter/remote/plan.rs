@@ -25,6 +25,9 @@ const MAX_FLOWS: usize = 128;
 /// Minimum sampling interval, seconds.
 const MIN_INTERVAL_S: f64 = 0.01;
 
+/// Maximum number of intervals of a test.
+const MAX_INTERVALS: f64 = (1 << 20) as f64;
+
 /// A test, as the client describes it to the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
@@ -87,6 +90,12 @@ impl Plan {
         }
         if !(MIN_INTERVAL_S..=MAX_DURATION.as_secs_f64()).contains(&self.interval_s) {
             return Err(format!("the interval must be at least {MIN_INTERVAL_S} s; increase it"));
+        }
+        let intervals = scenario.duration.as_secs_f64() / self.interval_s;
+        if intervals > MAX_INTERVALS {
+            return Err(format!(
+                "a test has at most {MAX_INTERVALS} intervals, but this one has {intervals:.0}; increase the interval"
+            ));
         }
         let rng = Rng::new(scenario.seed);
         let flows: Result<_, String> =
@@ -191,6 +200,10 @@ mod tests {
             ..plan(&format!("{ends}protocol = \"tcp\"\nworkload = {{ kind = \"saturated\" }}"))
         };
         assert!(long.test().expect_err("no interval").contains("interval"));
+        let mut many = plan(&format!("{ends}protocol = \"tcp\"\nworkload = {{ kind = \"saturated\" }}"));
+        many.scenario = many.scenario.replace("2 s", "518400 s");
+        many.interval_s = 0.01;
+        assert!(many.test().expect_err("51,840,000 intervals").contains("at most 1048576 intervals"));
         let mutual = "direction = \"both\"\nworkload = { kind = \"saturated\" }";
         assert!(refused(&format!("{ends}protocol = \"sctp\"\n{mutual}")).contains("use two flows"));
     }

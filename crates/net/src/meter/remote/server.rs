@@ -1,6 +1,6 @@
 //! A meter server.
 
-use super::control::{Control, MAX_CLIENT_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot};
+use super::control::{Control, MAX_CLIENT_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, shown};
 use super::frame::{GREETING_BYTES, greeting};
 use super::open::{self, Opened};
 use super::plan::{Plan, Test};
@@ -8,10 +8,10 @@ use super::session::{Line, Session, Setting};
 use crate::clock::Clock;
 use crate::meter::flow::Transport;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 /// Interval of checks whether to stop.
@@ -19,6 +19,15 @@ const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Maximum number of clients at a time: one runs a test, and the others are refused.
 const MAX_CLIENTS: usize = 32;
+
+/// Maximum number of events that wait for [`Server::poll`]; further ones are dropped.
+const MAX_NEWS: usize = 1024;
+
+/// Time limit for the connections of all flows of a test.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Maximum difference between a test's time zero and the server's clock when the start arrives.
+const MAX_START_DIFFERENCE: Duration = Duration::from_secs(5);
 
 /// A meter server in separate threads; it runs until this value is dropped.
 pub struct Server {
@@ -48,7 +57,7 @@ impl Server {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (tell, news) = channel();
+        let (tell, news) = sync_channel(MAX_NEWS);
         let told = Arc::clone(&stop);
         let thread = std::thread::spawn(move || listen(&listener, &tell, &told));
         Ok(Self { address, news, stop, thread: Some(thread) })
@@ -75,27 +84,34 @@ impl Drop for Server {
     }
 }
 
-fn listen(listener: &TcpListener, tell: &Sender<News>, stop: &Arc<AtomicBool>) {
+fn listen(listener: &TcpListener, tell: &SyncSender<News>, stop: &Arc<AtomicBool>) {
     let busy = Arc::new(AtomicBool::new(false));
     let everywhere = listener.local_addr().is_ok_and(|address| address.ip().is_unspecified());
-    let mut clients: Vec<std::thread::JoinHandle<()>> = Vec::new();
+    let mut clients: Vec<(std::thread::JoinHandle<()>, TcpStream)> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        clients.retain(|client| !client.is_finished());
+        clients.retain(|(client, _)| !client.is_finished());
         match listener.accept() {
             Ok((stream, _)) if clients.len() >= MAX_CLIENTS => turn_away(stream),
             Ok((stream, peer)) => {
+                // Without descriptors the client is disconnected.
+                let Ok(other) = stream.try_clone() else { continue };
                 let client = Client { everywhere, busy: Arc::clone(&busy), stop: Arc::clone(stop) };
                 let tell = tell.clone();
-                clients.push(std::thread::spawn(move || {
+                let thread = std::thread::spawn(move || {
                     let news = client.serve(stream, peer);
-                    // The receiver may be gone.
-                    let _ = tell.send(news);
-                }));
+                    // The receiver may be gone or far behind.
+                    let _ = tell.try_send(news);
+                });
+                clients.push((thread, other));
             }
             Err(_) => std::thread::sleep(STOP_CHECK_INTERVAL),
         }
     }
-    for client in clients {
+    for (_, stream) in &clients {
+        // Ends each wait for a message; the client may be gone.
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+    for (client, _) in clients {
         let _ = client.join();
     }
 }
@@ -158,9 +174,10 @@ impl Client {
         let listening = listening.map_err(|reason| refuse(&control, &reason))?;
         let ports = listening.iter().map(|open| open.local.port()).collect();
         control.send(&Message::Ready { ports }).map_err(|error| gone(&error))?;
+        let arrival = Arrival { control: &control, plan: &plan, stop: &self.stop, begun: Clock::new() };
         let mut lines = Vec::with_capacity(listening.len());
         for (at, (open, flow)) in listening.into_iter().zip(&test.flows).enumerate() {
-            let line = meet(open, flow.transport, &greeting(cookie, at as u32), &plan);
+            let line = arrival.meet(open, flow.transport, &greeting(cookie, at as u32));
             lines
                 .push(line.map_err(|reason| refuse(&control, &format!("flow \"{}\": {reason}", flow.name)))?);
         }
@@ -170,7 +187,7 @@ impl Client {
             Ok(_) => return Err(refuse(&control, "expected the start after the connections")),
             Err(error) => return Err(gone(&error)),
         };
-        let clock = if one_clock { Clock::since(zero_ns) } else { Clock::new() };
+        let clock = if one_clock { started(&control, zero_ns)? } else { Clock::new() };
         let setting = Setting { side: 1, plan: &plan, test, cookie, one_clock };
         self.run(control, turn, setting, (lines, clock))
     }
@@ -236,17 +253,19 @@ impl Client {
 
 /// Exchanges greetings; returns whether both ends are on one machine.
 fn acquaint(control: &mut Control) -> Result<bool, String> {
+    let own = control.own_boot();
     match control.receive(REPLY_TIMEOUT) {
         Ok(Message::Hello { protocol: PROTOCOL, boot: theirs, .. }) => {
-            control.send(&Message::hello()).map_err(|error| gone(&error))?;
-            Ok(!theirs.is_empty() && theirs == boot())
+            control.send(&Message::hello(own.clone())).map_err(|error| gone(&error))?;
+            Ok(!theirs.is_empty() && theirs == own)
         }
         Ok(Message::Hello { protocol, version, .. }) => Err(refuse(
             control,
             &format!(
-                "this meter has version {} with protocol {PROTOCOL}, the other has version {version} with \
+                "this meter has version {} with protocol {PROTOCOL}, the other has version {} with \
                  protocol {protocol}; install the same version on both machines",
-                env!("CARGO_PKG_VERSION")
+                env!("CARGO_PKG_VERSION"),
+                shown(&version)
             ),
         )),
         Ok(_) => Err(refuse(control, "expected a greeting first")),
@@ -276,36 +295,61 @@ fn gone(error: &io::Error) -> String {
     }
 }
 
-/// Waits for the connection of a flow that begins with its greeting, and refuses others.
-fn meet(
-    listening: Opened,
-    transport: Transport,
-    greeting: &[u8; GREETING_BYTES],
-    plan: &Plan,
-) -> Result<Line, String> {
-    let deadline = Clock::new();
-    let mut foreign = 0;
-    loop {
-        let left = REPLY_TIMEOUT.saturating_sub(Duration::from_nanos(deadline.now().as_nanos()));
-        if left.is_zero() {
-            return Err("the other meter did not connect in time".to_owned());
-        }
-        let met = if transport == Transport::Udp {
-            open::answer(&listening, greeting, left)
-        } else {
-            open::accept(&listening, greeting, left, plan)
-        };
-        match met.map_err(|error| format!("cannot accept a connection: {error}"))? {
-            Some((socket, remote)) => {
-                let Opened { socket: own, local } = listening;
-                let (socket, listening) = match socket {
-                    Some(accepted) => (accepted, Some(own)),
-                    None => (own, None),
-                };
-                let local = open::local(&socket).unwrap_or(local);
-                return Ok(Line { socket, listening, local, remote, foreign });
+/// The clock of a test on one machine, whose time zero comes from the client.
+fn started(control: &Control, zero_ns: u64) -> Result<Clock, String> {
+    let difference = Duration::from_nanos(Clock::new().zero_ns().abs_diff(zero_ns));
+    if difference > MAX_START_DIFFERENCE {
+        return Err(refuse(control, "the start is more than 5 s from the server's clock"));
+    }
+    Ok(Clock::since(zero_ns))
+}
+
+/// The connections of a test's flows, which the server waits for one after the other.
+struct Arrival<'a> {
+    control: &'a Control,
+    plan: &'a Plan,
+    stop: &'a AtomicBool,
+    begun: Clock,
+}
+
+impl Arrival<'_> {
+    /// Waits for the connection of a flow that begins with its greeting, and refuses others.
+    fn meet(
+        &self,
+        listening: Opened,
+        transport: Transport,
+        greeting: &[u8; GREETING_BYTES],
+    ) -> Result<Line, String> {
+        let own = Clock::new();
+        let mut foreign = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            if self.control.is_closed() {
+                return Err("the other meter closed the connection".to_owned());
             }
-            None => foreign += 1,
+            if own.elapsed() >= REPLY_TIMEOUT || self.begun.elapsed() >= CONNECT_TIMEOUT {
+                return Err("the other meter did not connect in time".to_owned());
+            }
+            let failed = |error| format!("cannot accept a connection: {error}");
+            if !open::is_readable(&listening.socket, STOP_CHECK_INTERVAL).map_err(failed)? {
+                continue;
+            }
+            let met = if transport == Transport::Udp {
+                open::answer(&listening, greeting)
+            } else {
+                open::accept(&listening, greeting, self.plan)
+            };
+            let Some((socket, remote)) = met.map_err(failed)? else {
+                foreign += 1;
+                continue;
+            };
+            let Opened { socket: own, local } = listening;
+            let (socket, listening) = match socket {
+                Some(accepted) => (accepted, Some(own)),
+                None => (own, None),
+            };
+            let local = open::local(&socket).unwrap_or(local);
+            return Ok(Line { socket, listening, local, remote, foreign });
         }
+        Err("the server ended".to_owned())
     }
 }

@@ -4,7 +4,7 @@
 use super::plan::{Plan, PlannedFlow, Test};
 use super::result::{EndFlow, EndResult, Subflow};
 use super::talk::Talk;
-use super::tally::EndTally;
+use super::tally::{EndTally, max_delays};
 use crate::clock::Clock;
 use crate::meter::diag::{Diagnostics, Socket};
 use crate::meter::flow::Transport;
@@ -17,6 +17,9 @@ use rustix::net::sockopt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Maximum number of samples of an end, of flows and of their subflows: 150 to 300 MB.
+const MAX_SAMPLES: usize = 2 << 20;
 
 /// A connected end of a flow.
 #[derive(Debug)]
@@ -79,8 +82,8 @@ impl Session {
     pub fn new(setting: Setting<'_>, lines: Vec<Line>, clock: Clock) -> Self {
         let Setting { side, plan, test, cookie, one_clock } = setting;
         let span = Arc::new(Span::new(clock, test.warmup, test.until));
-        let tallies =
-            test.flows.iter().map(|_| EndTally::new(&span, test.interval, plan.keep_delays)).collect();
+        let kept = if plan.keep_delays { max_delays(test.flows.len()) } else { 0 };
+        let tallies = test.flows.iter().map(|_| EndTally::new(&span, test.interval, kept)).collect();
         let speaker = |flow: &PlannedFlow| {
             flow.applications[side].clone().map(|application| Speaker::new(application, test.warmup))
         };
@@ -115,7 +118,7 @@ impl Session {
         let threads = this.threads();
         std::thread::scope(|scope| {
             this.spawn(scope);
-            let mut begun = Time::ZERO;
+            let (mut begun, mut reports) = (Time::ZERO, 0);
             while !this.span.is_over() && this.finished.load(Ordering::Acquire) < threads {
                 let end = (begun + interval).min(this.span.until);
                 this.span.sleep_until(end.min(this.span.now() + crate::meter::span::MAX_SLEEP));
@@ -128,6 +131,8 @@ impl Session {
                 if !look(report) {
                     this.span.stop();
                 }
+                reports += usize::from(now >= end);
+                this.bound(reports, &looks);
             }
             if begun < this.span.until.min(this.span.now()) {
                 let end = this.span.now().min(this.span.until);
@@ -135,6 +140,16 @@ impl Session {
             }
         });
         self.looks = looks;
+    }
+
+    /// Ends the test before its samples need too much memory.
+    fn bound(&self, reports: usize, looks: &[Vec<Subflow>]) {
+        let samples = reports * self.flows.len() + looks.iter().map(Vec::len).sum::<usize>();
+        if samples > MAX_SAMPLES {
+            self.tallies[0]
+                .fault(format!("the test has more than {MAX_SAMPLES} samples; increase the interval"));
+            self.span.stop();
+        }
     }
 
     fn threads(&self) -> usize {

@@ -325,7 +325,7 @@ mod tests {
             rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None)
                 .unwrap();
         let span = Span::new(Clock::new(), Time::ZERO, Time::MAX);
-        let tally = EndTally::new(&span, Duration::from_secs(1), false);
+        let tally = EndTally::new(&span, Duration::from_secs(1), 0);
         let talk = Talk {
             socket: &socket,
             transport: Transport::Tcp,

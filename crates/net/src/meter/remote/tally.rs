@@ -6,15 +6,22 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_scenario::measure::Histogram;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of delays that are kept: more than two million would need too much memory.
-const MAX_DELAYS: usize = 2_000_000;
+/// Maximum number of delays that an end keeps for a flow, and for all flows of a test.
+const MAX_FLOW_DELAYS: usize = 2_000_000;
+const MAX_DELAYS: usize = 8_000_000;
+
+/// The number of delays to keep of each of `flows` flows, at most.
+pub const fn max_delays(flows: usize) -> usize {
+    let share = MAX_DELAYS / if flows == 0 { 1 } else { flows };
+    if share < MAX_FLOW_DELAYS { share } else { MAX_FLOW_DELAYS }
+}
 
 /// Counters of an end.
 #[derive(Debug)]
 pub struct EndTally {
     interval: Duration,
     warmup: Time,
-    keep_delays: bool,
+    max_delays: usize,
     counts: Mutex<Counts>,
 }
 
@@ -33,9 +40,10 @@ pub struct Counts {
 }
 
 impl EndTally {
-    /// The counters of an end in a test with this span and interval.
-    pub fn new(span: &Span, interval: Duration, keep_delays: bool) -> Self {
-        Self { interval, warmup: span.warmup, keep_delays, counts: Mutex::default() }
+    /// The counters of an end of a flow in a test with this span and interval, which keep at most `max_delays`
+    /// delays.
+    pub fn new(span: &Span, interval: Duration, max_delays: usize) -> Self {
+        Self { interval, warmup: span.warmup, max_delays, counts: Mutex::default() }
     }
 
     /// The counts.
@@ -82,7 +90,7 @@ impl EndTally {
         let Some(born) = born.filter(|_| now >= self.warmup) else { return };
         let age = now.since(born);
         counts.delays.add(age, 1);
-        if self.keep_delays && counts.read.delays.len() < MAX_DELAYS {
+        if counts.read.delays.len() < self.max_delays {
             counts.read.delays.push((now.as_secs_f64(), age.as_secs_f64()));
         }
     }
@@ -117,7 +125,7 @@ mod tests {
     fn bytes_count_per_interval_delays_after_warm_up() {
         let ms = |millis| Time::ZERO + Duration::from_millis(millis);
         let span = Span::new(Clock::new(), ms(100), ms(1000));
-        let tally = EndTally::new(&span, Duration::from_millis(250), true);
+        let tally = EndTally::new(&span, Duration::from_millis(250), 10);
         tally.read(ms(50), 10);
         tally.message(ms(50), Some(ms(10)));
         tally.read(ms(600), 20);
@@ -137,10 +145,14 @@ mod tests {
     }
 
     #[test]
+    fn flows_share_the_kept_delays() {
+        assert_eq!([0, 1, 4, 8, 128].map(max_delays), [2_000_000, 2_000_000, 2_000_000, 1_000_000, 62_500]);
+    }
+
+    #[test]
     fn datagrams_are_due_in_the_span_that_shows_them() {
         let ms = |millis| Time::ZERO + Duration::from_millis(millis);
-        let tally =
-            EndTally::new(&Span::new(Clock::new(), ms(100), ms(1000)), Duration::from_millis(250), false);
+        let tally = EndTally::new(&Span::new(Clock::new(), ms(100), ms(1000)), Duration::from_millis(250), 0);
         for (at, number) in [(10, 0), (50, 4), (150, 3), (200, 9)] {
             tally.due(ms(at), number);
         }
