@@ -9,6 +9,7 @@
  */
 #include "kernel.h"
 #include CONTROL
+#include "reduction.h"
 
 /* Maximum number of subflows that are read: twice the limit of the kernel's path manager. */
 #define MOST_SUBFLOWS 16
@@ -211,6 +212,13 @@ void avoid(u64 *arguments)
 	tp->snd_ssthresh = own.path.ssthresh;
 }
 
+/* Adds a loss to the statistics. */
+static ALWAYS_INLINE void account_loss(struct kept *kept)
+{
+	__sync_fetch_and_add(&statistics.losses, 1);
+	account(kept);
+}
+
 SEC("struct_ops")
 u32 ssthresh(u64 *arguments)
 {
@@ -218,13 +226,34 @@ u32 ssthresh(u64 *arguments)
 	struct kept *kept = kept_of(tp);
 	struct group group = { .tp = tp, .kept = kept };
 	struct own own = own_of(tp);
-	u32 threshold = after_loss(&group, &own, &kept->state);
+	u32 threshold = reduced(&group, &own, &kept->state);
 
-	reacted(&kept->state);
-	restart_count(&kept->common);
-	__sync_fetch_and_add(&statistics.losses, 1);
-	account(kept);
-	return most(threshold, 1);
+	account_loss(kept);
+	return threshold;
+}
+
+/* Whether the kernel reduces the window in a state, and calls no `avoid`. */
+static ALWAYS_INLINE int reduces(u32 state)
+{
+	return state == TCP_CA_CWR || state == TCP_CA_RECOVERY;
+}
+
+/*
+ * Repairs a reduction for which `ssthresh` was skipped. This is called at its start and at its end: at the start, this program
+ * may be skipped, too. CWR ends with the window at the threshold already; after Recovery the kernel moves it there later.
+ */
+static ALWAYS_INLINE void repair(struct tcp_sock *tp, struct kept *kept)
+{
+	struct group group = { .tp = tp, .kept = kept };
+	struct own own = own_of(tp);
+	u32 before = tp->prior_cwnd;
+
+	if (!repaired(&group, &own, &kept->state, before, tp->prior_ssthresh))
+		return;
+	tp->snd_ssthresh = own.path.ssthresh;
+	if (tp->snd_cwnd > before)
+		tp->snd_cwnd = own.path.ssthresh;
+	account_loss(kept);
 }
 
 SEC("struct_ops")
@@ -232,8 +261,11 @@ void state(u64 *arguments)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)arguments[0];
 	u8 state = arguments[1];
+	u32 left = BITS((const struct inet_connection_sock *)tp, icsk_ca_state);
 	struct kept *kept = kept_of(tp);
 
+	if (reduces(state) || reduces(left))
+		repair(tp, kept);
 	if (state == TCP_CA_LOSS && !kept->timed_out) {
 		timed_out(&kept->state);
 		__sync_fetch_and_add(&statistics.timeouts, 1);

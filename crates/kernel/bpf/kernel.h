@@ -40,6 +40,7 @@ struct tcp_sock {
 	u32 packets_out;
 	u32 max_packets_out;
 	u32 prior_cwnd;
+	u32 prior_ssthresh;
 	u64 tcp_mstamp;
 	u64 bytes_acked;
 	u8 is_cwnd_limited : 1;

@@ -10,15 +10,18 @@
 
 #include "types.h"
 #include CONTROL
+#include "reduction.h"
 
 #define MOST_PATHS 8
+/* Half of an address: the kernel's threshold if it skips the program. */
+#define STACK_VALUE 0x2c3fb8d0U
 
-enum { ADD, REMOVE, USABLE, ACK, LOST, ECN, RECOVERED, TIMED_OUT, TIMED_OUT_AGAIN };
+enum { ADD, REMOVE, USABLE, ACK, LOST, ECN, RECOVERED, TIMED_OUT, TIMED_OUT_AGAIN, LOST_SKIPPED };
 
 struct event {
 	u32 kind;
 	u32 path;
-	/* ACK: packets. LOST, ECN, TIMED_OUT: packets in flight. USABLE: 0 or 1. ADD: the initial window. */
+	/* ACK: packets. LOST, LOST_SKIPPED, ECN, TIMED_OUT: packets in flight. USABLE: 0 or 1. ADD: the initial window. */
 	u32 number;
 	/* ACK: smoothed round-trip time, 1/8 us; this sample, us, 0 for none; whether the window was used. */
 	u32 srtt, rtt, limited;
@@ -37,6 +40,8 @@ struct path_kept {
 	struct common common;
 	struct state state;
 	u64 acked;
+	/* The window at the start of the last reduction, and the threshold before it. */
+	u32 before, restored;
 	int present, usable, recovering;
 };
 
@@ -68,16 +73,19 @@ static u32 visit(struct group *group, const struct own *own, struct totals *tota
 	return paths;
 }
 
-static void reduce(struct group *group, struct own *own, struct path_kept *kept, u32 in_flight)
+static void reduce(struct group *group, struct own *own, struct path_kept *kept, u32 in_flight, int skipped)
 {
-	u32 threshold;
-
 	/* The kernel validates its windows, so that a control sees only the used part. */
 	own->path.cwnd = most(least(own->path.cwnd, in_flight), 1);
-	threshold = most(after_loss(group, own, &kept->state), 1);
-	reacted(&kept->state);
-	own->path.ssthresh = own->path.cwnd = threshold;
-	restart_count(&kept->common);
+	kept->before = own->path.cwnd;
+	kept->restored = own->path.ssthresh;
+	own->path.ssthresh = skipped ? STACK_VALUE : reduced(group, own, &kept->state);
+}
+
+/* A change of the kernel's state that begins or ends a reduction. */
+static void change_state(struct group *group, struct own *own, struct path_kept *kept)
+{
+	repaired(group, own, &kept->state, kept->before, kept->restored);
 }
 
 static void acknowledge(struct group *group, struct own *own, struct path_kept *kept, const struct event *event)
@@ -111,16 +119,22 @@ static void handle(struct group *group, struct own *own, struct path_kept *kept,
 		acknowledge(group, own, kept, event);
 		break;
 	case LOST:
+	case LOST_SKIPPED:
 	case ECN:
-		if (!kept->recovering)
-			reduce(group, own, kept, event->number);
-		kept->recovering |= event->kind == LOST;
+		if (!kept->recovering) {
+			reduce(group, own, kept, event->number, event->kind == LOST_SKIPPED);
+			change_state(group, own, kept);
+			own->path.cwnd = own->path.ssthresh;
+		}
+		kept->recovering |= event->kind != ECN;
 		break;
 	case RECOVERED:
+		if (kept->recovering)
+			change_state(group, own, kept);
 		kept->recovering = 0;
 		break;
 	case TIMED_OUT:
-		reduce(group, own, kept, event->number);
+		reduce(group, own, kept, event->number, 0);
 		timed_out(&kept->state);
 		/* fallthrough */
 	case TIMED_OUT_AGAIN:

@@ -94,8 +94,9 @@ impl Random {
                 }
             }
             1 => pair.apply(self.event(at, Kind::Ecn, in_flight)),
-            _ => {
-                pair.apply(self.event(at, Kind::Lost, in_flight));
+            other => {
+                let kind = if other == 2 { Kind::LostSkipped } else { Kind::Lost };
+                pair.apply(self.event(at, kind, in_flight));
                 if let Some(life) = self.paths[at].as_mut() {
                     life.recovering = 5;
                 }

@@ -28,6 +28,8 @@ pub enum Kind {
     Recovered,
     TimedOut,
     TimedOutAgain,
+    /// A loss at which the kernel skips the control and uses another number as its threshold.
+    LostSkipped,
 }
 
 /// An event for both controls.
@@ -119,7 +121,7 @@ impl Pair {
                 srtt: Some(Duration::from_micros(event.srtt)),
                 cwnd_limited: event.limited,
             }),
-            Kind::Lost => {
+            Kind::Lost | Kind::LostSkipped => {
                 self.control.on_loss(&Loss { now, path, kind: LossKind::FastRetransmit, in_flight });
             }
             Kind::Ecn => self.control.on_loss(&Loss { now, path, kind: LossKind::Ecn, in_flight }),
