@@ -13,10 +13,10 @@ pub fn define(mut root: Value) -> Value {
     while let Some((text, key)) = longest_repeated(&root, &definitions) {
         let name = free_name(&key, &definitions);
         let reference = json!({ "$ref": format!("#/$defs/{name}") });
-        replace(&mut root, &text, &reference);
-        definitions.values_mut().for_each(|definition| replace(definition, &text, &reference));
-        let definition = serde_json::from_str(&text).expect("it was written as JSON");
-        definitions.insert(name, definition);
+        let repeated: Value = serde_json::from_str(&text).expect("it was written as JSON");
+        replace(&mut root, &repeated, &reference);
+        definitions.values_mut().for_each(|definition| replace(definition, &repeated, &reference));
+        definitions.insert(name, repeated);
     }
     if let (Value::Object(root), false) = (&mut root, definitions.is_empty()) {
         root.insert("$defs".into(), definitions.into());
@@ -54,8 +54,8 @@ fn parts<'a>(schema: &'a Value, key: &'a str) -> impl Iterator<Item = (&'a str, 
     properties.map(|(key, part)| (key.as_str(), part)).chain(unnamed.map(move |part| (key, part)))
 }
 
-/// Replaces each schema whose JSON is `text` by a reference.
-fn replace(schema: &mut Value, text: &str, reference: &Value) {
+/// Replaces each schema that equals `repeated` by a reference.
+fn replace(schema: &mut Value, repeated: &Value, reference: &Value) {
     let Value::Object(schema) = schema else { return };
     for (word, value) in schema {
         let parts: Vec<&mut Value> = match (word.as_str(), value) {
@@ -65,10 +65,10 @@ fn replace(schema: &mut Value, text: &str, reference: &Value) {
             _ => continue,
         };
         for part in parts {
-            if part.to_string() == text {
+            if part == repeated {
                 *part = reference.clone();
             } else {
-                replace(part, text, reference);
+                replace(part, repeated, reference);
             }
         }
     }
