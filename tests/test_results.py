@@ -104,6 +104,18 @@ def test_notebooks_show_escaped_html(scenario: anabranch.Scenario) -> None:
     assert anabranch.fair(odd)._repr_html_().count("<tr>") == 3
 
 
+def test_grid_runs_in_parallel(scenario: anabranch.Scenario) -> None:
+    rates = anabranch.Parameter("rate", (5, 10), {"link.bottleneck.rate": "{rate} Mbit/s"})
+    grid = [scenario.with_settings(point.overrides) for point in anabranch.cross("rates", "s.toml", [rates], {})]
+    alone, together = (anabranch.run_all(grid, reps=2, jobs=jobs) for jobs in (1, 2))
+    assert alone == together
+    assert [[result.seed for result in results] for results in alone] == [[1, 2], [1, 2]]
+    assert [results[0].document["scenario"]["link"][0]["rate"] for results in alone] == ["5 Mbit/s", "10 Mbit/s"]
+    assert anabranch.run_all([]) == []
+    with pytest.raises(anabranch.InputError, match="scenarios must be a list of scenarios, but contains 's'"):
+        anabranch.run_all("s")  # type: ignore[arg-type]
+
+
 def test_all_errors_have_one_base() -> None:
     with pytest.raises(anabranch.AnabranchError):
         anabranch.Scenario.from_file("nothing.toml")

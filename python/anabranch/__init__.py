@@ -16,18 +16,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from anabranch.comparison.compare import Comparison, compare
     from anabranch.errors import AnabranchError, InputError, RunFailed
-    from anabranch.execution import run
+    from anabranch.execution import run, run_all
     from anabranch.fairness import Fairness, fair
     from anabranch.results import Result
     from anabranch.scenario import Scenario
     from anabranch.simulator import version
+    from anabranch.sweep import Parameter, Point, cross
 
     __version__: str
 
 _HOMES = {
     "AnabranchError": "errors", "Comparison": "comparison.compare", "Fairness": "fairness", "InputError": "errors",
-    "Result": "results", "RunFailed": "errors", "Scenario": "scenario", "compare": "comparison.compare",
-    "fair": "fairness", "run": "execution", "version": "simulator",
+    "Parameter": "sweep", "Point": "sweep", "Result": "results", "RunFailed": "errors", "Scenario": "scenario",
+    "compare": "comparison.compare", "cross": "sweep", "fair": "fairness", "run": "execution", "run_all": "execution",
+    "version": "simulator",
 }  # fmt: skip
 
 __all__ = [
@@ -35,13 +37,17 @@ __all__ = [
     "Comparison",
     "Fairness",
     "InputError",
+    "Parameter",
+    "Point",
     "Result",
     "RunFailed",
     "Scenario",
     "__version__",
     "compare",
+    "cross",
     "fair",
     "run",
+    "run_all",
     "version",
 ]
 

@@ -12,7 +12,7 @@ from anabranch.results import Result
 from anabranch.scenario import Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from anabranch.simulator import Capture
     from anabranch.worlds import World
@@ -70,6 +70,38 @@ def run(
         trace_changes,
     )
     return Result(worlds.of(world)(request, progress), trace)
+
+
+def run_all(
+    scenarios: Sequence[Scenario], *, reps: int = 10, seed: int = 1, jobs: int = 1, world: World = "sim"
+) -> list[list[Result]]:
+    """Run several scenarios with the same seeds, several runs at a time.
+
+    Args:
+        scenarios: The scenarios, for instance one for each point of a grid (`cross`).
+        reps: Number of runs of each scenario.
+        seed: Seed of the first run; the others follow.
+        jobs: Number of worker processes. With two or more, a script needs `if __name__ == "__main__"` around its calls.
+        world: World of the runs, as for `run`; runs on the kernel take place one at a time.
+
+    Returns:
+        The results of each scenario, in the order of the seeds. They do not depend on `jobs`.
+
+    Raises:
+        InputError: If a scenario or another argument is not valid.
+        RunFailed: If a run breaks off.
+
+    """
+    from anabranch.comparison import runs
+
+    for scenario in scenarios:
+        if not isinstance(scenario, Scenario):
+            raise InputError(f"scenarios must be a list of scenarios, but contains {scenario!r}")
+    if not scenarios:
+        return []
+    variants = [runs.Variant(scenario.file, scenario) for scenario in scenarios]
+    found = runs.run_all(variants, runs.Plan(reps, seed, jobs, world), runs.Silent())
+    return [[Result(document) for document in documents] for documents in found]
 
 
 def _place(name: str, place: str | Path | None, kind: str) -> str | None:

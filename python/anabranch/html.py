@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def table(caption: str, heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose first column has words and whose other columns have numbers; all text is escaped."""
+    """A table with words in the first column and numbers in the others; all text is escaped."""
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in heading)
     body = "".join(f"<tr>{_cells(row)}</tr>" for row in rows)
     return (

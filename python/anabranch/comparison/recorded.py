@@ -21,8 +21,8 @@ _REPETITION = re.compile(r", repetition \d+$")
 
 
 def is_recorded(path: Path) -> bool:
-    """Whether a path is a folder or a file with JSON, which TOML cannot be confused with."""
-    return path.is_dir() or (path.is_file() and read_text(path).lstrip()[:1] in ("{", "["))
+    """Whether a path is a folder or a file that begins with an object of JSON, as no TOML does."""
+    return path.is_dir() or (path.is_file() and read_text(path).lstrip().startswith("{"))
 
 
 def read_side(path: Path, metrics: Collection[str]) -> Side:
