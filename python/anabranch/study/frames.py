@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from anabranch.metrics import METRICS
 from anabranch.study.columns import Columns, Parts
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def points(analysis: Analysis) -> pl.DataFrame:
                         **point.values,
                         "subject": subject,
                         "metric": metric,
-                        "unit": METRICS[metric].unit,
+                        "unit": analysis.study.metrics[metric].unit,
                         "ours": ours.centre,
                         "mean": statistics.fmean(samples[subject]),
                         "median": statistics.median(samples[subject]),
