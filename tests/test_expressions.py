@@ -222,7 +222,7 @@ _TEXTS = st.one_of(
 
 
 def evaluated(text: str) -> None:
-    """Every text is refused with an error of its own, or has finite values only."""
+    """Every text is refused with an `InputError`, or has finite values only."""
     table = Table({"x": {"expr": text}}, (), "", "study.toml")
     try:
         metric = read_own_metrics(table, SCOPES)["x"]

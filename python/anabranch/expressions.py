@@ -166,14 +166,14 @@ def words(text: str, known: Sequence[str]) -> list[str]:
 
 
 def _longest(word: str, known: Sequence[str]) -> str:
-    """The longest beginning of a word, up to one of its hyphens, that is a name or a function; "" without any."""
+    """The longest prefix of a word, up to one of its hyphens, among the names and functions; "" without any."""
     while word and word not in known and word not in FUNCTIONS:
         word = word.rpartition("-")[0]
     return word
 
 
 def _replaced(text: str, known: Sequence[str]) -> tuple[str, dict[str, tuple[str, str | None]]]:
-    """The text with placeholders for names and their parentheses, and what each placeholder stands for."""
+    """The text with placeholders for names and their parentheses, and the name and argument of each placeholder."""
     parts: list[str] = []
     found: dict[str, tuple[str, str | None]] = {}
     position = 0
@@ -225,7 +225,7 @@ def _tree(text: str) -> ast.Expression:
 
 
 class _Compiler:
-    """Turns a tree into steps, with a stack of its own in place of recursion."""
+    """Turns a tree into steps, with an explicit stack in place of recursion."""
 
     def __init__(self, operands: Mapping[str, Operand]) -> None:
         self._operands = operands

@@ -36,7 +36,7 @@ def schema() -> Schema:
                 tuple(dict.fromkeys(i for found in INTERVALS.values() for i in found)),
                 "How intervals are found: t or bootstrap for a mean, order-statistics or bootstrap for a median.",
             ),
-            "metric": {"anyOf": [_metric("What tables show."), _own_metrics()]},
+            "metric": {"anyOf": [_metric("Metric of the tables."), _own_metrics()]},
             "claims": _text("File of published statements."),
             "full": _form("full"),
             "quick": _form("quick"),
@@ -176,7 +176,7 @@ def _figure() -> Schema:
 
 
 def _metric(description: str) -> Schema:
-    # The list is for completion; a study may also have metrics of its own.
+    # The list is for completion; a study may also define metrics.
     return {"anyOf": [{"enum": list(METRICS)}, _TEXT], "description": description}
 
 
@@ -192,7 +192,7 @@ def _own_metrics() -> Schema:
     )
     return {
         "type": "object",
-        "properties": {DEFAULT: _metric("What tables show.")},
+        "properties": {DEFAULT: _metric("Metric of the tables.")},
         "additionalProperties": own,
         "description": "Own metrics by name.",
     }
