@@ -252,8 +252,8 @@ def test_numbers_agree_with_python(numbers: list[float], first: str, second: str
 
 
 def test_long_evaluation_ends() -> None:
-    many = {f"F{number}": 1.0 for number in range(5_000)}
-    assert own("sum(goodput(flows))").values({"goodput": many}) == ({"": 5000.0}, Counter())
+    many = {f"F{number}": 1.0 for number in range(2_000)}
+    assert own("sum(goodput(flows))").values({"goodput": many}) == ({"": 2000.0}, Counter())
     assert own("sum(goodput(flows) + 1 + 1)").values({"goodput": many}) == ({}, Counter({TOO_LONG: 1}))
 
 

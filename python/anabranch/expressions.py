@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MAX_NODES = 1_000
 MAX_CHARACTERS = 10_000
-MAX_OPERATIONS = 10_000
+MAX_OPERATIONS = 5_000
 """Values that the steps of one evaluation may produce."""
 DIVISION = "division by 0"
 OUT_OF_RANGE = "a number out of range"
