@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError, nearest
+from anabranch.expressions import ExpressionError, Kind, NoValueError, Operand, compile_text, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ Setting = Value | list[Any] | dict[str, Any]
 """Value of a scenario key: a plain value, or a list or table of settings."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_ARITHMETIC = re.compile(r"[^\w-]|^\d")
+"""Matches a text in braces that is no name of a parameter: a sign other than "_" and "-", or a digit at the start."""
 
 
 @dataclass(frozen=True)
@@ -83,21 +86,26 @@ def plain(value: Value) -> str:
 
 
 def placeholders(template: Setting) -> list[str]:
-    """Names of the parameters that a text refers to."""
-    return _PLACEHOLDER.findall(template) if isinstance(template, str) else []
+    """Names of the parameters that a text refers to, also within arithmetic such as "{0.4 * capacity}"."""
+    inner = _PLACEHOLDER.findall(template) if isinstance(template, str) else []
+    return [name for text in inner for name in (words(text, ()) if _ARITHMETIC.search(text) else [text])]
 
 
 def fill(template: Value, values: Mapping[str, Value]) -> Value:
     """Replace each "{name}" by the value of that name; a template of one placeholder keeps the value's type.
 
+    Braces may hold arithmetic with parameters, such as "{0.4 * capacity} Mbit/s" (see `anabranch.expressions`).
+
     Raises:
-        InputError: If a placeholder is not the name of a parameter.
+        InputError: If a placeholder is neither the name of a parameter nor arithmetic with a value.
 
     """
     if not isinstance(template, str):
         return template
 
     def look_up(name: str) -> Value:
+        if name not in values and _ARITHMETIC.search(name):
+            return _computed(template, name, values)
         if name not in values:
             known = nearest(name, list(values))
             raise InputError(f'"{template}" refers to "{name}", which is no parameter here ({known})')
@@ -107,6 +115,31 @@ def fill(template: Value, values: Mapping[str, Value]) -> Value:
     if whole:
         return look_up(whole[1])
     return _PLACEHOLDER.sub(lambda found: plain(look_up(found[1])), template)
+
+
+def _computed(template: str, text: str, values: Mapping[str, Value]) -> Value:
+    """The value of arithmetic with parameters, with 12 digits; whole numbers without a fraction.
+
+    Raises:
+        InputError: If the text is no arithmetic, a parameter is no number, or there is no value, such as for 1 / 0.
+
+    """
+
+    def resolve(name: str, argument: str | None) -> tuple[str, Operand]:
+        value = values[name]
+        if argument is not None or isinstance(value, str | bool):
+            raise ExpressionError(f'"{name}" is {plain(value)!r} here, which is no number to compute with')
+        number = float(value)
+        return name, Operand(Kind(constant=number), lambda _: number)
+
+    try:
+        found, _ = compile_text(text, list(values), resolve).evaluate({})
+    except ExpressionError as error:
+        raise InputError(f'"{template}": {error}') from None
+    except NoValueError as error:
+        raise InputError(f'"{template}" has no value: {error}') from None
+    number = float(f"{found:.12g}")
+    return int(number) if number.is_integer() else number
 
 
 def fill_setting(template: Setting, values: Mapping[str, Value]) -> Setting:

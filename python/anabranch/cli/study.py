@@ -302,6 +302,8 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
             f"{analysis.overloaded} runs were on a machine that did not keep up: "
             "their results are not valid for these networks."
         )
+    for note in analysis.undefined:
+        console.print(note, highlight=False, markup=False, soft_wrap=True)
     if analysis.silences:
         console.print(
             f"{len(analysis.silences)} runs have a flow without data or a flow that fell back to plain TCP, the first: "

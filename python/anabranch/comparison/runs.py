@@ -15,7 +15,7 @@ from anabranch.errors import InputError, RunFailed
 from anabranch.simulator import LARGEST_SEED, Request
 from anabranch.study import worker
 from anabranch.study.engine import Progress
-from anabranch.study.pool import LocalPool
+from anabranch.study.local import LocalPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,7 +15,6 @@ import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 
-from anabranch.metrics import METRICS
 from anabranch.plot.marks import TOGETHER, is_drawn
 from anabranch.plot.style import SETTINGS, settle
 from anabranch.sweep import matches, plain
@@ -74,7 +73,7 @@ def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
         if not is_folded:
             _title_panels(axes, figure, analysis, (rows, columns))
         bar = canvas.colorbar(image, ax=axes, shrink=min(1.0, _MIN_BAR_HEIGHT / size[1] + 0.2), aspect=25, pad=0.02)
-        bar.set_label(textwrap.fill(_meaning(figure), _BAR_LABEL_CHARACTERS), fontsize=8.0)
+        bar.set_label(textwrap.fill(_meaning(figure, analysis), _BAR_LABEL_CHARACTERS), fontsize=8.0)
         canvas.suptitle(figure.title, fontsize=9.5)
         settle(canvas)
     return canvas
@@ -158,10 +157,10 @@ def _title_panels(axes: Any, figure: Figure, analysis: Analysis, panels: tuple[l
             )  # fmt: skip
 
 
-def _meaning(figure: Figure) -> str:
+def _meaning(figure: Figure, analysis: Analysis) -> str:
     """Label of the colour bar."""
     together = "" if figure.together in ("", "mean") else f", {figure.together}"
-    return METRICS[figure.metric].axis + together
+    return analysis.study.metrics[figure.metric].axis + together
 
 
 def _panel(points: Sequence[Point], figure: Figure, row: Value, column: Value) -> list[Point]:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from anabranch.metrics import METRICS, SIGNED
+from anabranch.metrics import SIGNED
 from anabranch.plot import marks
 from anabranch.plot.style import COLUMN_WIDTH, REFERENCE_STYLES, SETTINGS, legend, settle
 from anabranch.sweep import matches, plain
@@ -80,7 +80,8 @@ def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Se
         _label(canvas, axes, view, (rows, columns))
         # The label of the horizontal axis is the legend's title: below the panels there is room for one only.
         is_distribution = figure.kind == "cdf"
-        axis = METRICS[figure.metric].axis if is_distribution else view.analysis.study.parameters[figure.x].axis
+        study = view.analysis.study
+        axis = study.metrics[figure.metric].axis if is_distribution else study.parameters[figure.x].axis
         legend(canvas, handles, 5, title=axis)
         settle(canvas)
     return canvas
@@ -114,7 +115,7 @@ def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Valu
     if axes[0][0].get_ylim()[0] >= 0.0 or figure.metric not in SIGNED:
         axes[0][0].set_ylim(bottom=0.0)
     together = f", {figure.together}" if figure.together not in ("", "mean") else ""
-    quantity = METRICS[figure.metric].axis + together
+    quantity = view.analysis.study.metrics[figure.metric].axis + together
     canvas.supylabel("Share of runs" if figure.kind == "cdf" else quantity, fontsize=8.5)
     if figure.title:
         canvas.suptitle(figure.title, fontsize=9.5)
@@ -165,6 +166,8 @@ def _series(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list
     for point in points:
         found.update(dict.fromkeys(s for s in analysis.estimates(point, figure.metric) if marks.is_drawn(figure, s)))
     subjects = list(found)
+    if figure.series == "subject" and figure.together:
+        return [marks.Series()]
     if figure.series == "subject":
         return [marks.Series(subject=subject) for subject in subjects]
     apart: list[str | None] = [None] if figure.together or figure.kind == "cdf" or len(subjects) < 2 else [*subjects]  # noqa: PLR2004
@@ -173,6 +176,8 @@ def _series(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list
 
 def series_label(figure: Figure, analysis: Analysis, series: marks.Series, points: Sequence[Point]) -> str:
     """Label of a line: that of the figure, or the flow's label if it is the same in all panels."""
+    if series == marks.Series():
+        return f"{figure.together} of {', '.join(figure.subjects)}"
     parts = [] if series.value is None else [plain(series.value)]
     if series.subject is not None:
         parts.append(_subject_label(figure, analysis, series.subject, points))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError, not_written
-from anabranch.metrics import METRICS
 from anabranch.plot import style
 from anabranch.plot import world_comparison as drawing
 from anabranch.report.markdown import table
@@ -109,7 +108,7 @@ def _cell_columns(beside: Beside, experiment: Experiment, cells: Sequence[Cell])
     parameters = [study.parameters[name] for name in experiment.over]
     columns = [Column(f"{p.name}\n{p.unit}".rstrip(), words=isinstance(p.values[0], str)) for p in parameters]
     columns.append(Column("flow", words=True))
-    unit = METRICS[study.published.metric if study.published is not None else study.metric].unit
+    unit = study.metrics[study.tabulated].unit
     for column in beside.columns:
         columns.append(Column(f"{LABELS.get(column, column)}\n{unit}".rstrip()))
         if column != PUBLISHED:

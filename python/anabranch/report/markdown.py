@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from anabranch.metrics import METRICS
 from anabranch.report.terminal import (
     absences,
     as_published,
@@ -48,6 +47,8 @@ def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
     links = [f"![{f.stem}]({f.relative_to(plan.folder).as_posix()})" for f in figures if f.suffix == ".png"]
     if links:
         parts.append("## Figures\n\n" + "\n\n".join([*links, *absences(analysis)]))
+    if analysis.undefined:
+        parts.append("## Values that do not exist\n\n" + "\n".join(f"- {note}" for note in analysis.undefined))
     often = f"{effort.repetitions} repetitions" + (", and more of some points" if effort.more else "")
     parts.append(f"## Every point\n\n{often}. {analysis.intervals}")
     for experiment in study.experiments.values():
@@ -112,7 +113,7 @@ def _is_to_explain(verdict: Verdict) -> bool:
 
 def _points(analysis: Analysis, over: Sequence[str], comparisons: Sequence[Comparison]) -> str:
     study = analysis.study
-    metric = METRICS[study.published.metric if study.published is not None else study.metric]
+    metric = study.metrics[study.tabulated]
     head = [study.parameters[name].axis for name in over]
     head += ["flow", f"ours [{metric.unit}]", confidence(c.ours for c in comparisons), "published", "deviation"]
     rows = []

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from anabranch.metrics import METRICS
 from anabranch.printable import printable
 from anabranch.remarks import released_bps
 from anabranch.report.sheet import Column, Sheet
@@ -230,7 +229,7 @@ def print_points(analysis: Analysis, console: Console) -> None:
 
 def _points(analysis: Analysis, title: str, over: Iterable[str], comparisons: list[Comparison]) -> Sheet:
     study = analysis.study
-    metric = METRICS[study.published.metric if study.published is not None else study.metric]
+    metric = study.metrics[study.tabulated]
     has_published = any(c.published is not None for c in comparisons)
     parameters = [study.parameters[name] for name in over]
     columns = [Column(f"{p.name}\n{p.unit}".rstrip(), words=isinstance(p.values[0], str)) for p in parameters]

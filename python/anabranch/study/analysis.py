@@ -9,17 +9,18 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from anabranch.diagnostics import diagnose
 from anabranch.fairness import fair
-from anabranch.metrics import METRICS, FairnessMetric, read_all
+from anabranch.metrics import FairnessMetric, read_all
 from anabranch.scenario import Scenario
 from anabranch.stats import Estimate, describe, estimate, interval_of, interval_of_difference, interval_of_ratio
 from anabranch.study.claims import Verdict, evaluate
 from anabranch.study.engine import request_of
+from anabranch.study.own_metrics import OwnMetrics
 from anabranch.study.store import UnreadableRecord, run_key
 from anabranch.sweep import matches, plain
 from anabranch.theory import QUANTITIES
@@ -97,6 +98,8 @@ class Analysis:
         self._late: Counter[str] = Counter()
         self._silent: list[str] = []
         self._durations: dict[str, float] = {}
+        self.own = OwnMetrics(study.own.values())
+        """The study's own metrics."""
 
     @property
     def runs(self) -> list[tuple[Run, StoredRun]]:
@@ -125,6 +128,7 @@ class Analysis:
         collects the values of all metrics for all later uses.
         """
         values: dict[tuple[str, str], dict[str, array[float]]] = {}
+        self.own.undefined = Counter() if self._read is None else self.own.undefined
         late: Counter[str] = Counter()
         silent: list[str] = []
         kept: list[tuple[Run, StoredRun]] = []
@@ -137,7 +141,7 @@ class Analysis:
                 continue
             if self._read is None:
                 document, point = record.document, run.point.key
-                for metric, subject, value in read_all(document):
+                for metric, subject, value in self._readings(run.point, document):
                     found = values.get((point, metric))
                     if found is None:
                         found = values[point, metric] = {}
@@ -154,6 +158,20 @@ class Analysis:
             self._read = values
             self._late, self._silent = late, silent
             self._runs, self._unreadable = kept, unreadable
+
+    def _readings(self, point: Point, document: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+        """Name of the metric, subject and value, for each metric with a value in a document."""
+        if not self.own.metrics:
+            yield from read_all(document)
+            return
+        found = list(read_all(document))
+        yield from found
+        yield from self.own.read(document, found, lambda: self.fairness(point))
+
+    @property
+    def undefined(self) -> list[str]:
+        """A sentence for each own metric and each reason for which it lacks values."""
+        return self.own.notes if self._values is not None else []
 
     @property
     def _values(self) -> dict[tuple[str, str], dict[str, array[float]]]:
@@ -215,7 +233,7 @@ class Analysis:
 
     def samples(self, point: Point, metric: str) -> dict[str, list[float]]:
         """Values of a metric at a point by subject, one for each run that has one."""
-        chosen = METRICS[metric]
+        chosen = self.study.metrics[metric]
         if not isinstance(chosen, FairnessMetric):
             return {s: v.tolist() for s, v in self._values.get((point.key, metric), {}).items()}
         goodputs = self.samples(point, "goodput")
@@ -265,7 +283,7 @@ class Analysis:
 
     def _is_alike(self, point: Point) -> bool:
         # What is fair follows from the scenario, so that it differs where goodputs do.
-        found = (self._values.get((point.key, name), {}) for name in METRICS)
+        found = (self._values.get((point.key, name), {}) for name in self.study.metrics)
         return all(min(values) == max(values) for subjects in found for values in subjects.values())
 
     @property

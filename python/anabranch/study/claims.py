@@ -18,7 +18,6 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from anabranch.metrics import METRICS
 from anabranch.stats import Bounds
 from anabranch.study.needs import Needs, read_needs
 from anabranch.sweep import matches, plain
@@ -284,7 +283,7 @@ def _quantity(table: Table, scopes: Mapping[str, Scope], like: Quantity | None, 
     experiments = tuple(scopes)
     only = experiments[0] if len(experiments) == 1 else None
     scope = scopes[table.choice("experiment", experiments, like.experiment if like else only)]
-    known, usual = (tuple(QUANTITIES), None) if world == "theory" else (tuple(METRICS), "goodput")
+    known, usual = (tuple(QUANTITIES), None) if world == "theory" else (tuple(scope.metrics), "goodput")
     metric = table.choice("metric", known, like.metric if like else usual)
     subjects = table.texts("of", list(like.subjects) if like else [""])
     if not subjects:

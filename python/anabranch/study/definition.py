@@ -18,6 +18,7 @@ from anabranch.study.document import Table
 from anabranch.study.figures import read_figures
 from anabranch.study.layout import reserved
 from anabranch.study.model import Effort, Experiment, More, Study
+from anabranch.study.own_metrics import DEFAULT, own_names, read_own_metrics
 from anabranch.study.published import Published, check_divisors, read_published
 from anabranch.study.scope import Scope
 from anabranch.sweep import Parameter, Point, Value, fill_setting, placeholders, plain, setting
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anabranch.stats import Centre, Interval
+    from anabranch.study.own_metrics import Function
 
 FILE = "study.toml"
 MAX_REPETITIONS = 100_000
@@ -34,20 +36,24 @@ MAX_POINTS = 1_000_000
 MAX_RUNS = 5_000_000
 
 
-def load(folder: Path) -> Study:
+def load(folder: Path, metrics: Mapping[str, Function] | None = None) -> Study:
     """Read a study from its folder.
+
+    Args:
+        folder: The folder with study.toml.
+        metrics: Further metrics of the run by name: functions from a result document to a value.
 
     Raises:
         InputError: Naming file, line and remedy of the first mistake.
 
     """
-    study, table = _grid(folder)
+    study, table = _grid(folder, tuple(metrics or ()))
     _check_size(study, table)
     _check_settings(study)
     _check_choices(study, table)
     study = dataclasses.replace(study, scenarios=_templates(study, table))
     _check_more(study, table)
-    study = _with_references(study, table)
+    study = _with_references(study, table, metrics)
     table.finish()
     return study
 
@@ -63,7 +69,7 @@ def outline(folder: Path) -> Study:
     return study
 
 
-def _grid(folder: Path) -> tuple[Study, Table]:
+def _grid(folder: Path, further: Sequence[str] = ()) -> tuple[Study, Table]:
     """A study with its grids, and its file, the rest of which is still to be read."""
     file = folder / FILE
     if not file.is_file():
@@ -84,7 +90,7 @@ def _grid(folder: Path) -> tuple[Study, Table]:
         assumptions=tuple(table.texts("assumptions", [])),
         centre=centre,
         interval=_interval(table, centre),
-        metric=table.choice("metric", tuple(METRICS), "goodput"),
+        metric=_usual_metric(table, further),
         parameters=parameters,
         experiments=experiments,
         full=forms["full"],
@@ -99,6 +105,14 @@ def _grid(folder: Path) -> tuple[Study, Table]:
     return study, table
 
 
+def _usual_metric(table: Table, further: Sequence[str]) -> str:
+    """The study's metric: the key `metric`, or `default` in the table [metric] of own metrics."""
+    if table.holds("metric", dict):
+        own = table.table("metric")
+        return own.choice(DEFAULT, (*METRICS, *further, *own_names(own)), "goodput")
+    return table.choice("metric", (*METRICS, *further), "goodput")
+
+
 def _interval(table: Table, centre: Centre) -> Interval:
     """The kind of intervals, one of those that the centre of the study can have."""
     allowed = INTERVALS[centre]
@@ -109,9 +123,12 @@ def _interval(table: Table, centre: Centre) -> Interval:
     raise table.error(f'a {centre} cannot have the interval "{name}"; it can have {" or ".join(allowed)}', "interval")
 
 
-def _with_references(study: Study, table: Table) -> Study:
-    """The study with the tables that refer to its experiments: labels, published values, figures and claims."""
+def _with_references(study: Study, table: Table, metrics: Mapping[str, Function] | None) -> Study:
+    """The study with the tables that refer to its experiments: labels, own metrics, figures, claims."""
     scopes = _scopes(study)
+    rows = table.table("metric") if table.holds("metric", dict) else Table({}, (), "", str(study.folder / FILE))
+    study = dataclasses.replace(study, own=read_own_metrics(rows, scopes, metrics))
+    scopes = {name: dataclasses.replace(scope, metrics=study.metrics) for name, scope in scopes.items()}
     for name, experiment in study.experiments.items():
         place = table.table("experiment").table(name)
         for subject, label in experiment.labels.items():

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.capacity import ALLOCATION_NAMES
-from anabranch.metrics import METRICS
 from anabranch.sweep import matches
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure
     experiments = tuple(scopes)
     scope = scopes[table.choice("experiment", experiments, experiments[0] if len(experiments) == 1 else None)]
     kind = table.choice("kind", KINDS, "lines")
-    metric = table.choice("metric", tuple(METRICS), usual)
+    metric = table.choice("metric", tuple(scope.metrics), usual)
     figure = Figure(
         name=table.get("name", str),
         title=table.get("title", str, ""),
@@ -166,8 +165,11 @@ def _check_series(table: Table, figure: Figure, scope: Scope) -> None:
     """Check that each mark stands for one point and subject, or that the figure takes several together."""
     if figure.kind in ("heat", "windows"):
         return
-    if figure.together and figure.series == "subject":
-        raise table.error('"together" makes one value of several subjects: name a parameter as "series"', "together")
+    if figure.together and figure.series == "subject" and not figure.subjects:
+        raise table.error(
+            '"together" makes one value of several subjects: name them as "subjects", or a parameter as "series"',
+            "together",
+        )
     if figure.together or figure.kind == "cdf":
         return
     shown = (figure.x, figure.rows, figure.columns, figure.series)
@@ -192,7 +194,7 @@ def _reference(table: Table, scope: Scope, metric: str) -> Reference:
     allocation, flow = table.choice("allocation", ("", *ALLOCATION_NAMES), ""), table.get("of", str, "")
     if allocation and name:
         raise table.error('a line follows a parameter or an allocation, not both: take "parameter" away', "allocation")
-    if allocation and METRICS[metric].unit != "Mbit/s":
+    if allocation and scope.metrics[metric].unit != "Mbit/s":
         raise table.error(f'an allocation is in Mbit/s, which "{metric}" is not', "allocation")
     if allocation or flow:
         scope.subjects(table, "of", [flow], "goodput")

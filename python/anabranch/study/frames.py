@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from anabranch.metrics import METRICS
 from anabranch.study.columns import Columns, Parts
 from anabranch.study.layout import SCHEMA, parts
 from anabranch.sweep import plain
@@ -86,7 +85,7 @@ def points(analysis: Analysis) -> pl.DataFrame:
                         **point.values,
                         "subject": subject,
                         "metric": metric,
-                        "unit": METRICS[metric].unit,
+                        "unit": analysis.study.metrics[metric].unit,
                         "ours": ours.centre,
                         "mean": statistics.fmean(samples[subject]),
                         "median": statistics.median(samples[subject]),

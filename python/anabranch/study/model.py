@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import simulator
 from anabranch.capacity import seconds
+from anabranch.metrics import METRICS
 from anabranch.study.needs import Needs
 from anabranch.sweep import (
     Parameter,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from anabranch.metrics import Metric
     from anabranch.stats import Centre, Interval
     from anabranch.study.claims import Claim, Quantity
     from anabranch.study.figures import Figure
@@ -140,6 +142,13 @@ class Study:
     claims: tuple[Claim, ...]
     scenarios: Mapping[str, str]
     """Text of each scenario template by file name."""
+    own: Mapping[str, Metric] = field(default_factory=dict)
+    """The study's own metrics by name, each after those that it reads."""
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """All metrics by name."""
+        return {**METRICS, **self.own}
 
     @property
     def forms(self) -> tuple[Effort, ...]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError, nearest
 from anabranch.files import read_text
-from anabranch.metrics import METRICS
 from anabranch.study.scope import Scope
 from anabranch.sweep import fill, plain
 
@@ -101,7 +100,7 @@ def read_published(table: Table, folder: Path, scopes: Mapping[str, Scope]) -> P
 
     """
     name = table.get("file", str)
-    metric = table.choice("metric", tuple(METRICS), "goodput")
+    metric = table.choice("metric", tuple(next(iter(scopes.values())).metrics), "goodput")
     match = table.settings("match")
     own = table.table("experiment")
     compared = [_scope(own, n, n, scopes) for n in own]

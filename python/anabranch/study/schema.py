@@ -13,6 +13,7 @@ from anabranch.metrics import METRICS
 from anabranch.stats import INTERVALS
 from anabranch.study.definition import MAX_REPETITIONS
 from anabranch.study.figures import KINDS, TOGETHER, WIDTHS
+from anabranch.study.own_metrics import DEFAULT
 
 Schema = dict[str, Any]
 
@@ -35,7 +36,7 @@ def schema() -> Schema:
                 tuple(dict.fromkeys(i for found in INTERVALS.values() for i in found)),
                 "How intervals are found: t or bootstrap for a mean, order-statistics or bootstrap for a median.",
             ),
-            "metric": _one(tuple(METRICS), "What tables show."),
+            "metric": {"anyOf": [_metric("Metric of the tables."), _own_metrics()]},
             "claims": _text("File of published statements."),
             "full": _form("full"),
             "quick": _form("quick"),
@@ -115,7 +116,7 @@ def _published() -> Schema:
         {
             "file": _text("CSV file with a header line."),
             "source": _text("Source in legends."),
-            "metric": _one(tuple(METRICS), "What was published."),
+            "metric": _metric("What was published."),
             "value_column": _text("Column of the values, in the metric's unit."),
             "table_column": _text("Column with the publication's own tables: a line of deviations for each."),
             "flow_column": _text("Column of the flows."),
@@ -154,7 +155,7 @@ def _figure() -> Schema:
             "kind": _one(KINDS, "What is drawn."),
             "width": _one(WIDTHS, "As wide as the panels need, or one column of a two-column page."),
             "experiment": _text("Which experiment; may be left out if there is only one."),
-            "metric": _one(tuple(METRICS), "What is shown; the study's metric if left out."),
+            "metric": _metric("What is shown; the study's metric if left out."),
             "x": _text("Parameter on the horizontal axis."),
             "y": _text("Parameter on the vertical axis of a heat map."),
             "rows": _text("Parameter with a row of panels per value."),
@@ -172,6 +173,29 @@ def _figure() -> Schema:
         "A figure.",
         required=("name",),
     )
+
+
+def _metric(description: str) -> Schema:
+    # The list is for completion; a study may also define metrics.
+    return {"anyOf": [{"enum": list(METRICS)}, _TEXT], "description": description}
+
+
+def _own_metrics() -> Schema:
+    own = _table(
+        {
+            "expr": _text('Arithmetic with metrics, such as "goodput(F0) / sum(goodput(flows))".'),
+            "unit": _text("Unit; that of the expression if left out."),
+            "label": _text("Name on axes and in tables."),
+        },
+        "A metric of the study.",
+        required=("expr",),
+    )
+    return {
+        "type": "object",
+        "properties": {DEFAULT: _metric("Metric of the tables.")},
+        "additionalProperties": own,
+        "description": "Own metrics by name.",
+    }
 
 
 def _table(properties: Schema, description: str, required: tuple[str, ...] = ()) -> Schema:

@@ -5,7 +5,8 @@ A name that means nothing would silently select nothing; it is a mistake of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _native
@@ -17,6 +18,7 @@ from anabranch.theory import QUANTITIES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anabranch.metrics import Metric
     from anabranch.study.document import Table
     from anabranch.sweep import Value
 
@@ -30,6 +32,8 @@ class Scope:
     """Its parameters, each with the values that it has in either form of the study."""
     flows: tuple[str, ...]
     links: tuple[str, ...]
+    metrics: Mapping[str, Metric] = field(default_factory=lambda: METRICS)
+    """All metrics of the study, its own ones too."""
 
     def parameter(self, table: Table, key: str, name: str) -> str:
         """Check that a parameter, the value of a key, is one of this experiment."""
@@ -61,11 +65,14 @@ class Scope:
     def subjects(self, table: Table, key: str, subjects: Sequence[str], metric: str) -> tuple[str, ...]:
         """Check that subjects are what a metric, or a quantity of theory, has values for.
 
-        Names of paths are known only when it has run.
+        A pattern such as "F*" becomes the flows or links that it matches. Names of paths are known only after a run.
         """
-        level = METRICS[metric].level if metric in METRICS else QUANTITIES[metric].level
+        level = self.metrics[metric].level if metric in self.metrics else QUANTITIES[metric].level
         links = tuple(f"{link}/{direction}" for link in self.links for direction in _native.directions())
         known = {"run": ("",), "flow": self.flows, "path": self.flows, "link": links}[level]
+        if level != "path":
+            matched = {subject: [k for k in known if fnmatchcase(k, subject)] for subject in subjects if subject}
+            subjects = list(dict.fromkeys(found for s in subjects for found in matched.get(s) or [s]))
         for subject in subjects:
             name = subject.partition("/")[0] if level == "path" and "/" in subject else subject
             if name not in known or (level == "path" and name == subject):
@@ -78,7 +85,7 @@ class Scope:
     def known(self, metric: str) -> tuple[str, ...]:
         """The subjects that a metric has values for, as far as they are known before a run; names of paths are not."""
         links = tuple(f"{link}/{direction}" for link in self.links for direction in _native.directions())
-        return {"run": ("",), "flow": self.flows, "path": (), "link": links}[METRICS[metric].level]
+        return {"run": ("",), "flow": self.flows, "path": (), "link": links}[self.metrics[metric].level]
 
     def owner(self, table: Table, key: str, subject: str) -> None:
         """Check that a subject of any metric is a flow or a link, or belongs to one."""

@@ -1,0 +1,75 @@
+"""Studies from Python: run one, and read its finished runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch import simulator
+from anabranch.errors import RunFailed
+from anabranch.study.analysis import Analysis
+from anabranch.study.definition import load
+from anabranch.study.engine import Plan, execute
+from anabranch.study.store import read
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anabranch.study.engine import Progress
+    from anabranch.study.own_metrics import Function
+    from anabranch.study.worker import Backend
+
+
+class _Silent:
+    """An observer that prints nothing."""
+
+    def begin(self, progress: Progress) -> None:
+        """Shows nothing."""
+
+    def advance(self, progress: Progress) -> None:
+        """Shows nothing."""
+
+
+def run(
+    folder: str | Path,
+    *,
+    quick: bool = False,
+    results: str | Path = "results",
+    jobs: int | None = None,
+    metrics: Mapping[str, Function] | None = None,
+    backend: Backend = simulator.simulate,
+) -> Analysis:
+    """Run what is not finished of a study, and read all values.
+
+    Args:
+        folder: The folder with study.toml.
+        quick: Whether to run the quick form.
+        results: Folder for the results of all studies, as for `anabranch study run --results`.
+        jobs: Number of worker processes; by default the number of cores.
+        metrics: Further metrics of the run by name: functions from a result document to a value, or to `None` for no
+            value. Figures and claims of the study may name them.
+        backend: Function that runs a scenario.
+
+    Returns:
+        The finished runs, with `samples(point, metric)` and `estimates(point, metric)` of all `points()`.
+
+    Raises:
+        InputError: If the study has a mistake or the results cannot be written.
+        RunFailed: If a run broke off.
+
+    """
+    study = load(Path(folder), metrics)
+    effort = study.effort(quick)
+    build = simulator.build_fingerprint()
+    target = Path(results) / study.name / effort.name
+    plan = Plan(study, effort, target, backend, build, jobs or os.cpu_count() or 1)
+    progress = execute(plan, _Silent(), resume=True)
+    if progress.failures:
+        raise RunFailed(f"{len(progress.failures)} of {progress.total} runs broke off: {progress.failures[0]}")
+    with read(target) as store:
+        analysis = Analysis(study, effort, store.records, build)
+        # The first pass over the records collects all values; the store is needed no longer.
+        for _ in analysis.records():
+            pass
+    return analysis
