@@ -90,6 +90,19 @@ impl Client {
 }
 
 #[test]
+fn boot_is_sent_to_clients_that_know_it() {
+    let server = server();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux has one");
+    for (shown, expected) in
+        [("", ""), ("0f0e0d0c-0000-0000-0000-000000000000", ""), (boot.trim(), boot.trim())]
+    {
+        let mut client = Client::connect(&server);
+        client.send(&json!({ "hello": { "protocol": 2, "version": "0", "boot": shown } }));
+        assert_eq!(client.receive()["hello"]["boot"], expected);
+    }
+}
+
+#[test]
 fn start_far_from_servers_clock_is_refused() {
     let server = server();
     for zero_ns in [0, u64::MAX] {

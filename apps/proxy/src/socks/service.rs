@@ -153,8 +153,8 @@ impl Service for Proxy {
             }
         };
         seat.admit(user.is_some());
-        let client_of = Client::new(user, peer.ip());
-        let fulfilled = self.fulfil(&client_of, command, &target, &mut first).await;
+        let account = Client::new(user, peer.ip());
+        let fulfilled = self.fulfil(&account, command, &target, &mut first).await;
         let Connected { server, bound, first: down } = match fulfilled {
             Ok(connected) => connected,
             Err((reply, reason)) => {

@@ -1,6 +1,8 @@
 //! The client of a meter server.
 
-use super::control::{Control, MAX_SERVER_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, shown};
+use super::control::{
+    Control, MAX_SERVER_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot, shown,
+};
 use super::frame::greeting;
 use super::open;
 use super::plan::{Plan, Test};
@@ -146,7 +148,7 @@ fn reach(host: &str, port: u16, local: Option<IpAddr>) -> Result<(Control, Strin
 
 /// Exchanges greetings; returns whether both ends are on one machine.
 fn acquaint(control: &mut Control, server: &str) -> Result<bool, Failure> {
-    let own = control.own_boot();
+    let own = boot();
     control.send(&Message::hello(own.clone())).map_err(|error| gone(server, &error))?;
     match receive(control, server, REPLY_TIMEOUT)? {
         Message::Hello { protocol: PROTOCOL, boot: theirs, .. } => Ok(!theirs.is_empty() && theirs == own),

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// The version of the protocol. Two meters need the same version.
@@ -47,8 +47,8 @@ pub enum Message {
         protocol: u32,
         /// Version of the program.
         version: String,
-        /// Identifier of the machine's present boot, for a peer on the same machine only: ends with the same one
-        /// share a clock.
+        /// Identifier of the machine's present boot; of the server's, only if the client has sent the same one:
+        /// the ends then share a clock.
         boot: String,
     },
     /// The server refuses, with the reason.
@@ -92,13 +92,8 @@ impl Message {
 }
 
 /// An identifier of the machine and its present boot.
-fn boot() -> String {
+pub fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
-}
-
-/// Whether an address belongs to this machine.
-fn is_own(address: SocketAddr) -> bool {
-    UdpSocket::bind(at_port(address, 0)).is_ok()
 }
 
 /// The same address with another port.
@@ -141,12 +136,6 @@ impl Control {
         sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_TIME)?;
         sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_PROBES)?;
         Ok(Self { stream, max_line_bytes, received: Vec::new(), searched: 0, unfinished: None })
-    }
-
-    /// The boot identifier to send to the other end: empty unless its address belongs to this machine, because a
-    /// boot identifier lets a peer set the clock of the test.
-    pub fn own_boot(&self) -> String {
-        if self.peer().is_ok_and(is_own) { boot() } else { String::new() }
     }
 
     /// Whether the other end has closed the connection, even if data precede the end.
@@ -308,13 +297,6 @@ mod tests {
         drop(other);
         assert_eq!(control.receive(REPLY_TIMEOUT).expect_err("no line").kind(), io::ErrorKind::InvalidData);
         assert_eq!(control.receive(REPLY_TIMEOUT).expect_err("gone").kind(), io::ErrorKind::UnexpectedEof);
-    }
-
-    #[test]
-    fn only_own_addresses_are_own() {
-        let of = |text: &str| text.parse().expect("an address");
-        assert!(is_own(of("127.0.0.1:5210")) && is_own(of("127.9.9.9:1")));
-        assert!(!is_own(of("192.0.2.1:5210")) && !is_own(of("[2001:db8::1]:5210")));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! A meter server.
 
-use super::control::{Control, MAX_CLIENT_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, shown};
+use super::control::{
+    Control, MAX_CLIENT_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot, shown,
+};
 use super::frame::{GREETING_BYTES, greeting};
 use super::open::{self, Opened};
 use super::plan::{Plan, Test};
@@ -253,11 +255,13 @@ impl Client {
 
 /// Exchanges greetings; returns whether both ends are on one machine.
 fn acquaint(control: &mut Control) -> Result<bool, String> {
-    let own = control.own_boot();
     match control.receive(REPLY_TIMEOUT) {
         Ok(Message::Hello { protocol: PROTOCOL, boot: theirs, .. }) => {
-            control.send(&Message::hello(own.clone())).map_err(|error| gone(&error))?;
-            Ok(!theirs.is_empty() && theirs == own)
+            // A client of another machine must not learn it: it could set the clock of a test.
+            let shared = Some(boot()).filter(|own| !own.is_empty() && theirs == *own);
+            let one_clock = shared.is_some();
+            control.send(&Message::hello(shared.unwrap_or_default())).map_err(|error| gone(&error))?;
+            Ok(one_clock)
         }
         Ok(Message::Hello { protocol, version, .. }) => Err(refuse(
             control,
