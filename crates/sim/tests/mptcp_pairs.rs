@@ -77,6 +77,39 @@ fn mechanisms_do_not_reduce_goodput() {
     }
 }
 
+/// LTE's queue delays data for most of a second, so that the window is full all the time. Copies of that data on DSL
+/// would arrive when LTE has delivered it.
+#[test]
+fn copies_take_no_place_of_new_data() {
+    const DSL_AND_LTE: &str = r#"
+        title = "DSL and LTE"
+        duration = "30 s"
+        warmup = "10 s"
+        [[link]]
+        name = "dsl"
+        between = ["server", "router"]
+        rate = "16 Mbit/s"
+        delay = "10 ms"
+        queue = { kind = "fifo", limit = "64 kB" }
+        reverse = { rate = "1 Mbit/s" }
+        [[link]]
+        name = "lte"
+        between = ["server", "router"]
+        rate = "30 Mbit/s"
+        delay = "22.5 ms"
+        queue = { kind = "fifo", limit = "4 MB" }
+        reverse = { rate = "10 Mbit/s" }
+        [[flow]]
+        from = "server"
+        to = "router"
+        protocol = "mptcp"
+    "#;
+    let scenario = scenario::parse(DSL_AND_LTE, "dsl-lte.toml", &[]).unwrap();
+    let flow = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);
+    let goodput = flow.goodput_bps / 1e6;
+    assert!(goodput >= 0.97 * 43.7, "{goodput} Mbit/s");
+}
+
 #[test]
 fn mechanisms_help_with_a_full_send_buffer() {
     let paths = [(10.0, 20), (0.5, 200)];

@@ -11,6 +11,10 @@
 //! each event: acknowledgements of the data in flight clock the copies, and there are fewer acknowledgements than
 //! segments. New data fills the rest of the window; at the end of the stream, where there is none, copies take all of
 //! it.
+//!
+//! Before the end of the stream, no copy is sent on a busy path while the first segment in flight is due before any
+//! copy could be acknowledged. The window then opens soon without a copy, and each copy would take the place of new
+//! data. A path whose queue has drained has no new data to send: a copy costs nothing there.
 
 use super::connection::{Connection, ConnectionPhase};
 use super::mapping::Mapping;
@@ -22,6 +26,7 @@ use anabranch_multipath::policy::Penalisation;
 use anabranch_wire::Packet;
 
 /// What a slower path has under way.
+#[derive(Clone, Copy)]
 struct HeldUp {
     /// The path on which it is in flight.
     holder: usize,
@@ -61,6 +66,9 @@ impl Connection {
         let slow = self.states[held.holder].srtt;
         self.states.iter_mut().filter(|s| s.srtt >= slow).for_each(|s| s.queueable = 0);
         let path = self.choose(now, held.end - held.start, None)?;
+        if !ending && self.is_wasted_copy(now, &first, path) {
+            return None;
+        }
         self.opportunistic_at = Some(now);
         if held.start == una && !ending {
             self.penalise(now, (held.holder, path.index()));
@@ -85,6 +93,21 @@ impl Connection {
         held.min_by_key(|held| held.start)
     }
 
+    /// A copy on `path` takes the place of new data and gains nothing: the path's link is busy, and the original of
+    /// the left edge is due within the shortest round trip of the path. A path that is believed to have failed
+    /// delivers nothing.
+    fn is_wasted_copy(&self, now: Time, first: &HeldUp, path: PathId) -> bool {
+        let (holder, state) = (&self.subflows[first.holder], &self.states[path.index()]);
+        let srtts = (self.states[first.holder].srtt, state.srtt);
+        let ((Some(slow), Some(fast)), Some(sent_at)) = (srtts, holder.sent_at(first.start)) else {
+            return false;
+        };
+        let shortest = self.subflows[path.index()].block.rtt().min_rtt();
+        holder.block.attempts() == 0
+            && is_busy((state.outstanding, state.cwnd), (shortest, fast))
+            && is_due_first(now, sent_at, (slow, shortest))
+    }
+
     /// The path that holds up the data gets half of its window, at most once a round trip. Unless any is to blame, one that
     /// carries more than the path in whose way it is is not: what is on its way there is much because it is fast.
     fn penalise(&mut self, now: Time, (holder, other): (usize, usize)) {
@@ -107,5 +130,38 @@ impl Connection {
             self.tally.penalisations += 1;
             self.congestion.penalise(now, PathId(holder as u8), PenaltyInSlowStart::Unbounded);
         }
+    }
+}
+
+/// The data in flight fills the path without a queue: the link does not become idle before the next acknowledgement.
+/// The window that does so is the congestion window times the shortest by the smoothed round-trip time.
+fn is_busy((outstanding, cwnd): (u64, u64), (shortest, smoothed): (Duration, Duration)) -> bool {
+    outstanding as f64 * smoothed.as_secs_f64() > cwnd as f64 * shortest.as_secs_f64()
+}
+
+/// A segment that was sent at `sent_at` on the slow path is due before a copy that is sent now on the fast path can be
+/// acknowledged. An overdue segment is lost or delayed further: its arrival cannot be predicted.
+fn is_due_first(now: Time, sent_at: Time, (slow, fast): (Duration, Duration)) -> bool {
+    let due = sent_at + slow;
+    now <= due && due <= now + fast
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_is_busy_while_its_queue_holds_data() {
+        let rtts = (Duration::from_millis(20), Duration::from_millis(40));
+        assert!(is_busy((31_000, 60_000), rtts) && !is_busy((30_000, 60_000), rtts));
+    }
+
+    #[test]
+    fn copy_waits_for_an_original_that_is_due() {
+        let at = |ms| Time::ZERO + Duration::from_millis(ms);
+        let rtts = (Duration::from_millis(2_000), Duration::from_millis(100));
+        // Sent at 500 ms, due at 2,500 ms; a copy takes 100 ms.
+        let due_first = |now| is_due_first(at(now), at(500), rtts);
+        assert_eq!([600, 2_399, 2_400, 2_500, 2_501].map(due_first), [false, false, true, true, false]);
     }
 }

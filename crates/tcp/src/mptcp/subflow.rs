@@ -284,6 +284,13 @@ impl Subflow {
         (mapping.start <= position).then(|| mapping.data + (position - mapping.start))
     }
 
+    /// When the segment with this byte of the data was last sent, if the subflow has not acknowledged it.
+    pub fn sent_at(&self, data: u64) -> Option<Time> {
+        let holds = |m: &&Mapping| m.data <= data && data < m.data + u64::from(m.len);
+        let mapping = self.sent.iter().find(holds)?;
+        self.block.sent_at(mapping.start + (data - mapping.data))
+    }
+
     /// Data leaves on it.
     pub fn carry(&mut self, mapping: Mapping) {
         self.identical &= mapping.start == mapping.data;

@@ -58,6 +58,11 @@ impl Tcb {
         if room > 0 && self.is_paced_out(context) { 0 } else { room }
     }
 
+    /// When the segment at this position was last sent; `None` once it is acknowledged.
+    pub fn sent_at(&self, position: u64) -> Option<Time> {
+        self.board.sent_at(position)
+    }
+
     /// Bytes that the peer's window admits beyond what was sent.
     fn peer_room(&self) -> u64 {
         (self.una + self.peer.bytes).saturating_sub(self.nxt)

@@ -160,6 +160,11 @@ impl Scoreboard {
         self.segments.partition_point(|s| s.end() <= offset)
     }
 
+    /// When the segment that contains `offset` was last sent; `None` once it is acknowledged.
+    pub fn sent_at(&self, offset: u64) -> Option<Time> {
+        self.segments.get(self.index_of(offset)).filter(|s| s.start <= offset).map(|s| s.at)
+    }
+
     /// A new segment left.
     pub fn push(&mut self, start: u64, len: u32, fin: bool, now: Time) {
         debug_assert!(self.segments.back().is_none_or(|last| last.end() == start));
