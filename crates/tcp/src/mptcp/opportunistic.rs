@@ -12,8 +12,8 @@
 //! segments. New data fills the rest of the window; at the end of the stream, where there is none, copies take all of
 //! it.
 //!
-//! Before the end of the stream, no copy is sent on a busy path while the first segment in flight is due before its
-//! copy would be acknowledged. The window then opens soon without a copy, and each copy would take the place of new
+//! Before the end of the stream, no copy is sent on a busy path while the first segment in flight is due before any
+//! copy could be acknowledged. The window then opens soon without a copy, and each copy would take the place of new
 //! data. A path whose queue has drained has no new data to send: a copy costs nothing there.
 
 use super::connection::{Connection, ConnectionPhase};
@@ -94,8 +94,8 @@ impl Connection {
     }
 
     /// A copy on `path` takes the place of new data and gains nothing: the path's link is busy, and the original of
-    /// the left edge is due before the copy would be acknowledged. A path that is believed to have failed delivers
-    /// nothing.
+    /// the left edge is due within the shortest round trip of the path. A path that is believed to have failed
+    /// delivers nothing.
     fn is_wasted_copy(&self, now: Time, first: &HeldUp, path: PathId) -> bool {
         let (holder, state) = (&self.subflows[first.holder], &self.states[path.index()]);
         let srtts = (self.states[first.holder].srtt, state.srtt);
@@ -105,7 +105,7 @@ impl Connection {
         let shortest = self.subflows[path.index()].block.rtt().min_rtt();
         holder.block.attempts() == 0
             && is_busy((state.outstanding, state.cwnd), (shortest, fast))
-            && is_due_first(now, sent_at, (slow, fast))
+            && is_due_first(now, sent_at, (slow, shortest))
     }
 
     /// The path that holds up the data gets half of its window, at most once a round trip. Unless any is to blame, one that
@@ -139,8 +139,8 @@ fn is_busy((outstanding, cwnd): (u64, u64), (shortest, smoothed): (Duration, Dur
     outstanding as f64 * smoothed.as_secs_f64() > cwnd as f64 * shortest.as_secs_f64()
 }
 
-/// A segment that was sent at `sent_at` on the slow path is due before the acknowledgement of a copy that is sent now on
-/// the fast path. An overdue segment is lost or delayed further: its arrival cannot be predicted.
+/// A segment that was sent at `sent_at` on the slow path is due before a copy that is sent now on the fast path can be
+/// acknowledged. An overdue segment is lost or delayed further: its arrival cannot be predicted.
 fn is_due_first(now: Time, sent_at: Time, (slow, fast): (Duration, Duration)) -> bool {
     let due = sent_at + slow;
     now <= due && due <= now + fast
