@@ -297,7 +297,7 @@ def form(analysis: Analysis) -> str:
 
 
 def measurements(verdict: Verdict) -> list[str]:
-    """What was measured for a claim, and what was not, one line each."""
+    """The measurements of a claim, and the missing ones, one line each."""
     several = len({m.outcome for m in verdict.measured}) > 1
     return [*(_measurement(m, several) for m in verdict.measured), *verdict.gaps]
 
@@ -305,7 +305,11 @@ def measurements(verdict: Verdict) -> list[str]:
 def _measurement(measured: Measured, several: bool) -> str:
     """A value with its interval, its place and, where places differ in that, its outcome."""
     ends = measured.interval
-    reach = "" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]"
+    if not measured.runs:
+        reach = ""
+    else:
+        reach = ", no interval" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]"
+        reach += f", n = {measured.count} of {measured.runs} runs"
     return f"{measured.value:.2f}{reach} ({measured.where})" + (f": {measured.outcome}" if several else "")
 
 

@@ -52,8 +52,8 @@ def parts() -> dict[str, dict[str, Key]]:
     }
 
 
-_SHARED = ("experiment", "repetition", "seed", "schema", "digest", "version", "build", "host_cpu", "host_system", "jain",
-           "events", "wall_s")  # fmt: skip
+_SHARED = ("experiment", "repetition", "seed", "schema", "digest", "version", "build", "host_cpu", "host_system",
+           "jain", "events", "wall_s")  # fmt: skip
 _POINTS = ("subject", "metric", "unit", "ours", "mean", "median", "std", "n", "low", "high", "confidence", "interval",
            "published", "deviation")  # fmt: skip
 _OF_A_WORLD = ("", "_low", "_high", "_confidence", "_runs", "_late")
