@@ -281,12 +281,14 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
         for note in store.notes:
             click.echo(f"anabranch: {note}", err=True)
         analysis = Analysis(plan.study, plan.effort, store.records, build)
+        analysis.is_interim = store.is_interim
         if analysis.is_empty:
             raise InputError(
                 'holds no runs of this study as it is now defined; start with "anabranch study run"',
                 str(store.path),
             )
-        written = write_all(analysis, plan)
+        is_writable = store.is_writable or (store.is_interim and os.access(plan.folder, os.W_OK))
+        written = write_all(analysis, plan) if is_writable else None
     print_points(analysis, console)
     if text := unreadable(analysis):
         console.print(text, highlight=False, markup=False)
@@ -309,9 +311,12 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
             highlight=False,
             markup=False,
         )
-    if analysis.missing:
+    if analysis.missing and not analysis.is_interim:
         console.print(f"{analysis.missing} runs are missing; go on with --resume.")
-    console.print(f"Report, tables and figures: {written}", soft_wrap=True, highlight=False)
+    if written is None:
+        click.echo(f"anabranch: {plan.folder} is not writable: no report was written", err=True)
+    else:
+        console.print(f"Report, tables and figures: {written}", soft_wrap=True, highlight=False)
 
 
 def _tell(outcome: Outcome) -> None:

@@ -12,6 +12,7 @@ from anabranch.report.terminal import (
     confidence,
     expectation,
     form,
+    interim,
     interval,
     measurements,
     number,
@@ -61,7 +62,8 @@ def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
 
 def _provenance(analysis: Analysis, build: str) -> str:
     """What ran, on what, and what is missing; `build` is the simulator at hand."""
-    lines = [form(analysis)]
+    lines = [f"**{text}**"] if (text := interim(analysis)) else []
+    lines.append(form(analysis))
     if analysis.runs:
         record = analysis.runs[0][1]
         lines.append(

@@ -212,6 +212,8 @@ def _middleboxes(document: dict[str, Any]) -> Sheet:
 def print_points(analysis: Analysis, console: Console) -> None:
     """Print every point of a study: ours, published, deviation and interval; then the distribution of deviations."""
     study = analysis.study
+    if text := interim(analysis):
+        say(console, text)
     say(console, form(analysis))
     for experiment in study.experiments.values():
         chosen = [c for c in analysis.comparisons if c.point.experiment == experiment.name]
@@ -294,6 +296,11 @@ def form(analysis: Analysis) -> str:
     elif not has_values and not analysis.study.claims:
         text += " The study has no published values."
     return text
+
+
+def interim(analysis: Analysis) -> str:
+    """A sentence on a study that is still running; empty for any other."""
+    return "Interim report: the study is still running, and more runs will come." if analysis.is_interim else ""
 
 
 def measurements(verdict: Verdict) -> list[str]:

@@ -86,6 +86,8 @@ class Analysis:
                 self._missing += 1
             else:
                 self._runs.append((run, record))
+        self.is_interim = False
+        """Whether the study is still running, so that more runs will come."""
         self.is_empty = not self._runs
         """Whether the store has no run of this study."""
         self.stale = len(records) - len({record.key for _, record in self._runs})
