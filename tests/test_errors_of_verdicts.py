@@ -57,6 +57,9 @@ class Drawn:
             )
         return interval_of(pair.first, self._centre, "t" if self._centre == "mean" else "order-statistics", confidence)
 
+    def shares_seeds(self, point: Point, other: Point) -> bool:
+        return point == other
+
     def runs_of(self, point: Point) -> tuple[int, int]:
         count = len(self.values(point, "", "F"))
         return count, count

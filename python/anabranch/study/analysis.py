@@ -297,6 +297,11 @@ class Analysis:
         of = interval_of_difference if pair.kind == "order" else interval_of_ratio
         return of(pair.first, pair.second, self.study.centre, paired=pair.paired, confidence=confidence)
 
+    def shares_seeds(self, point: Point, other: Point) -> bool:
+        """Whether all repetitions of two points are there and have the same seeds."""
+        whole = all(finished == wanted for finished, wanted in map(self.runs_of, (point, other)))
+        return point.key == other.key or (whole and self.study.shares_seeds(point, other))
+
     def runs_of(self, point: Point) -> tuple[int, int]:
         """The number of a point's finished runs, and the number that this form of the study has."""
         return self._counts[point.key], self.effort.repetitions_of(point)

@@ -126,7 +126,7 @@ class Pair:
     first: Sequence[float]
     second: Sequence[float] = ()
     paired: bool = False
-    """Whether both sides are from the same runs."""
+    """Whether the n-th values of both sides are from the same run, or from runs with the same seed."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,9 @@ class Estimates(Protocol):
 
     def interval(self, pair: Pair, confidence: float) -> Bounds | None:
         """The interval of a centre, or of the difference ("order") or ratio of two; `None` without any spread."""
+
+    def shares_seeds(self, point: Point, other: Point) -> bool:
+        """Whether the n-th values of two points are from runs with the same seed."""
 
     def runs_of(self, point: Point) -> tuple[int, int]:
         """The number of a point's finished runs, and the number that this form of the study has."""
@@ -481,8 +484,10 @@ def _pair(claim: Claim, point: Point, other: Point, index: int, estimates: Estim
     second = estimates.values(other, claim.against.metric, _subject(claim.against, index))
     if claim.absolute:
         first, second = [abs(value) for value in first], [abs(value) for value in second]
-    # Runs of the same point are the same runs.
-    return Pair(claim.kind, first, second, paired=point == other and len(first) == len(second))
+    # A run without a value would shift all later pairs.
+    is_whole = len(first) == len(second) == estimates.runs_of(point)[0]
+    paired = is_whole and estimates.shares_seeds(point, other)
+    return Pair(claim.kind, first, second, paired)
 
 
 def _without_sign(interval: Bounds) -> Bounds:

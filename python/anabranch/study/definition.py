@@ -6,6 +6,7 @@ docs/reference/studies.md describes the keys.
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING, Any
 
 from anabranch import simulator
@@ -76,7 +77,7 @@ def _grid(folder: Path) -> tuple[Study, Table]:
     forms = _forms(table, parameters, experiments)
     centre: Centre = "median" if table.choice("centre", ("mean", "median"), "mean") == "median" else "mean"
     study = Study(
-        name=folder.resolve().name,
+        name=_name(table, folder),
         folder=folder,
         title=table.get("title", str),
         source=table.get("source", str, ""),
@@ -85,6 +86,7 @@ def _grid(folder: Path) -> tuple[Study, Table]:
         centre=centre,
         interval=_interval(table, centre),
         metric=table.choice("metric", tuple(METRICS), "goodput"),
+        paired=_paired(table, parameters),
         parameters=parameters,
         experiments=experiments,
         full=forms["full"],
@@ -97,6 +99,27 @@ def _grid(folder: Path) -> tuple[Study, Table]:
         scenarios={},
     )
     return study, table
+
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+
+
+def _name(table: Table, folder: Path) -> str:
+    """The name of a study: its key, or else that of the folder."""
+    name = table.get("name", str, folder.resolve().name)
+    if table.has("name") and not _NAME.fullmatch(name):
+        raise table.error(f'the name "{name}" becomes a folder: use letters, digits, ".", "-" and "_" only', "name")
+    return name
+
+
+def _paired(table: Table, parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
+    """The parameters that stay out of the seed."""
+    paired = tuple(table.texts("paired", []))
+    for name in paired:
+        if name not in parameters:
+            raise table.error(f'"{name}" is no parameter of this study ({nearest(name, list(parameters))})', "paired")
+    _check_twice(paired, table, "paired")
+    return paired
 
 
 def _interval(table: Table, centre: Centre) -> Interval:
