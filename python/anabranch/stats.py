@@ -6,7 +6,11 @@ module selects the interval:
 - A mean has Student's t interval, which assumes that samples are not too skewed.
 - A median has the interval between two order statistics, which assumes no distribution. With fewer than six samples,
   the interval is from the smallest to the largest sample, and its `confidence` is below 95 %: 1 − 2^(1−n).
-- Both can have a bootstrap interval instead (bias-corrected and accelerated, Efron 1987), for skewed samples.
+- Both can have a bootstrap interval instead (bias-corrected and accelerated, Efron 1987), for skewed samples. With
+  fewer than ten samples, it contains the centre less often than 95 %. For a median of samples with ties, it does not
+  exist. The centre then has its usual interval.
+
+Equal samples have no interval, because they show no spread.
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ class Estimate:
     confidence: float
     """Probability that such an interval contains the true centre; NaN without an interval."""
     all_equal: bool
-    """Whether there are two or more samples and all are equal, which gives no information on spread."""
+    """Whether there are two or more samples and all are equal: they show no spread, and there is no interval."""
 
 
 def estimate(samples: Sequence[float], centre: Centre = "mean", interval: Interval | None = None) -> Estimate:
@@ -79,19 +83,29 @@ def estimate(samples: Sequence[float], centre: Centre = "mean", interval: Interv
     values = np.asarray(samples, dtype=float)
     value = float(np.median(values) if centre == "median" else np.mean(values))
     all_equal = len(values) > 1 and bool(np.all(values == values[0]))
+    low = high = confidence = math.nan
     if all_equal:
-        value = low = high = float(values[0])
-        confidence = _confidence(chosen, len(values))
+        value = float(values[0])
     elif len(values) > 1:
-        low, high, confidence = _INTERVALS[chosen](values, centre)
-    else:
-        low = high = confidence = math.nan
+        if chosen == "bootstrap" and not _has_bootstrap(values, centre):
+            chosen = INTERVALS[centre][0]
+        low, high, confidence = _INTERVALS[chosen](values, centre, CONFIDENCE)
     return Estimate(value, low, high, len(values), chosen, confidence, all_equal)
+
+
+_MIN_BOOTSTRAP = 10
+"""Samples from which a bootstrap interval encloses the mean of a normal law about as often as it promises."""
+
+
+def _has_bootstrap(values: Any, centre: Centre) -> bool:
+    """Whether the bootstrap interval of a centre is worth its confidence."""
+    has_ties = len(set(values.tolist())) < len(values)
+    return len(values) >= _MIN_BOOTSTRAP and not (centre == "median" and has_ties)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """A 95 % confidence interval."""
+    """A confidence interval of a quantity."""
 
     low: float
     high: float
@@ -101,33 +115,42 @@ _OF_A_MEDIAN = math.sqrt(math.pi / 2.0)
 """Ratio of the standard errors of median and mean, for many normal values."""
 
 
-def interval_of(samples: Sequence[float], centre: Centre, interval: Interval) -> Bounds | None:
-    """The 95 % interval of a centre; `None` if there is only one value or all values are equal.
+def interval_of(
+    samples: Sequence[float], centre: Centre, interval: Interval, confidence: float = CONFIDENCE
+) -> Bounds | None:
+    """The interval of a centre; `None` if there is only one value or all values are equal.
 
-    Order statistics of fewer than six values and a bootstrap of fewer than ten values have less than 95 %. In these
-    cases the result is Student's t interval around the centre.
+    If order statistics or a bootstrap do not reach the confidence, the result is Student's t interval.
     """
+    import numpy as np
+
     if len(samples) < 2 or min(samples) == max(samples):  # noqa: PLR2004
         return None
-    fewest = {"t": 2, "order-statistics": 6, "bootstrap": 10}[interval]
-    if len(samples) >= fewest:
-        found = estimate(samples, centre, interval)
-        if not math.isnan(found.low + found.high):
-            return Bounds(found.low, found.high)
-    return _around(_centre(samples, centre), _error(samples, centre), len(samples) - 1)
+    values = np.asarray(samples, dtype=float)
+    if interval == "bootstrap" and not _has_bootstrap(values, centre):
+        interval = INTERVALS[centre][0]
+    low, high, reached = _INTERVALS[interval](values, centre, confidence)
+    if reached >= confidence:
+        return Bounds(low, high)
+    return _around(_centre(samples, centre), _error(samples, centre), len(samples) - 1, confidence)
 
 
 def interval_of_difference(
-    first: Sequence[float], second: Sequence[float], centre: Centre, *, paired: bool
+    first: Sequence[float],
+    second: Sequence[float],
+    centre: Centre,
+    *,
+    paired: bool,
+    confidence: float = CONFIDENCE,
 ) -> Bounds | None:
-    """The 95 % interval of the difference of two centres, from the differences of pairs or by Welch's t.
+    """The interval of the difference of two centres, from the differences of pairs or by Welch's t.
 
     `None` if the samples have no spread.
     """
     difference = _centre(first, centre) - _centre(second, centre)
     if paired:
         errors = [a - b for a, b in zip(first, second, strict=True)]
-        spread = interval_of(errors, "mean", "t")
+        spread = interval_of(errors, "mean", "t", confidence)
         if spread is None:
             return None
         reach = (spread.high - spread.low) / 2.0 * (_OF_A_MEDIAN if centre == "median" else 1.0)
@@ -137,13 +160,18 @@ def interval_of_difference(
     if not variance:
         return None
     freedom = variance**2 / math.fsum(error**4 / more for error, more in sides)
-    return _around(difference, math.sqrt(variance), freedom)
+    return _around(difference, math.sqrt(variance), freedom, confidence)
 
 
 def interval_of_ratio(
-    first: Sequence[float], second: Sequence[float], centre: Centre, *, paired: bool
+    first: Sequence[float],
+    second: Sequence[float],
+    centre: Centre,
+    *,
+    paired: bool,
+    confidence: float = CONFIDENCE,
 ) -> Bounds | None:
-    """The 95 % interval of the ratio of two centres above 0, by the logarithm (delta method).
+    """The interval of the ratio of two centres above 0, by the logarithm (delta method).
 
     `None` if the samples have no spread or a centre is not above 0.
     """
@@ -151,7 +179,7 @@ def interval_of_ratio(
     if above <= 0.0 or below <= 0.0:
         return None
     scaled = [[value / above for value in first], [value / below for value in second]]
-    spread = interval_of_difference(scaled[0], scaled[1], centre, paired=paired)
+    spread = interval_of_difference(scaled[0], scaled[1], centre, paired=paired, confidence=confidence)
     if spread is None:
         return None
     reach = (spread.high - spread.low) / 2.0
@@ -167,37 +195,35 @@ def _error(samples: Sequence[float], centre: Centre) -> float:
     return statistics.stdev(samples) / math.sqrt(len(samples)) * (_OF_A_MEDIAN if centre == "median" else 1.0)
 
 
-def _around(centre: float, error: float, freedom: float) -> Bounds:
-    reach = float(_quantile(freedom)) * error
+def _around(centre: float, error: float, freedom: float, confidence: float) -> Bounds:
+    reach = float(_quantile(freedom, confidence)) * error
     return Bounds(centre - reach, centre + reach)
 
 
-def _student(values: Any, _: Centre) -> tuple[float, float, float]:
+def _student(values: Any, _: Centre, confidence: float) -> tuple[float, float, float]:
     """Student's t interval of the mean: mean ± t · s / √n."""
-    from scipy import stats
-
     mean = float(values.mean())
-    reach = float(_quantile(len(values) - 1) * stats.sem(values))
-    return mean - reach, mean + reach, CONFIDENCE
+    reach = float(_quantile(len(values) - 1, confidence) * values.std(ddof=1)) / math.sqrt(len(values))
+    return mean - reach, mean + reach, confidence
 
 
 @cache
-def _quantile(freedom: float) -> Any:
-    """Quantile of Student's t for a two-sided 95 % interval; cached because scipy takes long."""
-    from scipy import stats
+def _quantile(freedom: float, confidence: float) -> Any:
+    """Quantile of Student's t for a two-sided interval; cached because scipy takes long."""
+    from scipy import special
 
-    return stats.t.ppf(0.5 + CONFIDENCE / 2.0, freedom)
+    return special.stdtrit(freedom, 0.5 + confidence / 2.0)
 
 
-def _order_statistics(values: Any, _: Centre) -> tuple[float, float, float]:
-    """From the k-th smallest to the k-th largest sample, with the largest k that gives 95 %, at least k = 1."""
+def _order_statistics(values: Any, _: Centre, confidence: float) -> tuple[float, float, float]:
+    """From the k-th smallest to the k-th largest sample, with the largest k that reaches the confidence."""
     ordered = sorted(float(v) for v in values)
-    k = _rank(len(ordered))
-    return ordered[k - 1], ordered[-k], _confidence("order-statistics", len(ordered))
+    k = _rank(len(ordered), confidence)
+    return ordered[k - 1], ordered[-k], _level(len(ordered), k)
 
 
-def _bootstrap(values: Any, centre: Centre) -> tuple[float, float, float]:
-    """The BCa interval; NaN if the samples are too few or too similar."""
+def _bootstrap(values: Any, centre: Centre, confidence: float) -> tuple[float, float, float]:
+    """The BCa interval; NaN if the samples are too similar."""
     import warnings
 
     import numpy as np
@@ -208,44 +234,55 @@ def _bootstrap(values: Any, centre: Centre) -> tuple[float, float, float]:
         warnings.simplefilter("ignore", RuntimeWarning)
         found = stats.bootstrap(
             (values,), np.median if centre == "median" else np.mean, vectorized=True, method="BCa",
-            confidence_level=CONFIDENCE, n_resamples=RESAMPLES, rng=np.random.default_rng(1),
+            confidence_level=confidence, n_resamples=RESAMPLES, rng=np.random.default_rng(1),
         ).confidence_interval  # fmt: skip
     low, high = float(found.low), float(found.high)
-    return low, high, math.nan if math.isnan(low + high) else CONFIDENCE
+    return low, high, math.nan if math.isnan(low + high) else confidence
 
 
 _INTERVALS = {"t": _student, "order-statistics": _order_statistics, "bootstrap": _bootstrap}
 
 
 @cache
-def _rank(count: int) -> int:
+def _rank(count: int, confidence: float) -> int:
     from scipy import stats
 
     # The median is outside if fewer than k samples are below it, or fewer than k above it: each binom(n, 1/2).
-    return max(1, int(stats.binom.ppf((1.0 - CONFIDENCE) / 2.0, count, 0.5)))
+    return max(1, int(stats.binom.ppf((1.0 - confidence) / 2.0, count, 0.5)))
 
 
 @cache
-def _confidence(interval: Interval, count: int) -> float:
-    if interval != "order-statistics":
-        return CONFIDENCE
+def _level(count: int, rank: int) -> float:
+    """Confidence of the interval between two order statistics."""
     from scipy import stats
 
-    return 1.0 - 2.0 * float(stats.binom.cdf(_rank(count) - 1, count, 0.5))
+    return 1.0 - 2.0 * float(stats.binom.cdf(rank - 1, count, 0.5))
 
 
-def describe(estimates: Iterable[Estimate], centre: Centre) -> str:
-    """Describe the centres and intervals of some estimates in a sentence of a report."""
-    found = list(estimates)
-    kinds = {e.interval for e in found}
+_NAMES: dict[Interval, str] = {
+    "t": "Student's t",
+    "bootstrap": f"bootstrap, BCa, {RESAMPLES:,} resamples",
+    "order-statistics": "order statistics",
+}
+
+
+def describe(estimates: Iterable[Estimate], centre: Centre, requested: Interval | None = None) -> str:
+    """A sentence on the centres and the intervals of some estimates; `requested` is the interval of the study."""
+    found = [e for e in estimates if not math.isnan(e.confidence)]
     name = centre.capitalize()
-    if not kinds or all(math.isnan(e.confidence) for e in found):
-        return f"{name}; without a second repetition there is no interval."
-    if kinds == {"t"}:
-        return f"{name} with its 95 % confidence interval (Student's t)."
-    if kinds == {"bootstrap"}:
-        return f"{name} with its 95 % confidence interval (bootstrap, BCa, {RESAMPLES:,} resamples)."
-    worth = {e.count: e.confidence for e in found if not math.isnan(e.confidence)}
-    listed = ", ".join(f"{100 * worth[n]:.1f} % with {n} runs" for n in sorted(worth))
-    fewer = "; 95 % takes six runs" if any(c < CONFIDENCE for c in worth.values()) else ""
-    return f"{name} with its confidence interval from order statistics, which encloses it with {listed}{fewer}."
+    if not found:
+        return f"{name}; without a second, different repetition there is no interval."
+    kinds = sorted({e.interval for e in found}, key=list(_NAMES).index)
+    text = f"{name} with its confidence interval"
+    if "order-statistics" not in kinds:
+        text = f"{name} with its 95 % confidence interval ({' or '.join(_NAMES[kind] for kind in kinds)})."
+    else:
+        worth = {e.count: e.confidence for e in found if e.interval == "order-statistics"}
+        listed = ", ".join(f"{100 * worth[n]:.1f} % with {n} runs" for n in sorted(worth))
+        fewer = "; 95 % takes six runs" if any(c < CONFIDENCE for c in worth.values()) else ""
+        others = "".join(f", or by {_NAMES[kind]} with 95 %" for kind in kinds if kind != "order-statistics")
+        text += f" from order statistics, which encloses it with {listed}{fewer}{others}."
+    if requested == "bootstrap" and kinds != ["bootstrap"]:
+        few = f"fewer than {_MIN_BOOTSTRAP} values" + (" or with equal ones" if centre == "median" else "")
+        text += f" A bootstrap of {few} encloses the centre less often than 95 %: these points have the other interval."
+    return text

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from anabranch.study.analysis import Analysis
     from anabranch.study.engine import Plan
     from anabranch.study.engine import Progress as Outcome
     from anabranch.study.local import Limits
@@ -210,6 +211,7 @@ def _limits(timeout_s: float | None, megabytes: float | None, place: str) -> Lim
 def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, jobs: int = 1) -> Plan:
     """The plan of the runs; results of different worlds are kept in different folders."""
     from anabranch import simulator, worlds
+    from anabranch.study.analysis import Analysis
     from anabranch.study.engine import Plan
     from anabranch.study.library import find
 
@@ -272,7 +274,7 @@ def _report_beside(name: str, form: tuple[bool, int | None], results: str, world
 
 def _report(plan: Plan, console: Console, build: str = "") -> None:
     """Write and print the report, of all runs or only of those of one build."""
-    from anabranch.report.terminal import other_builds, print_points, unreadable
+    from anabranch.report.terminal import print_points
     from anabranch.report.write import write_all
     from anabranch.study.analysis import Analysis
     from anabranch.study.store import read
@@ -281,13 +283,26 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
         for note in store.notes:
             click.echo(f"anabranch: {note}", err=True)
         analysis = Analysis(plan.study, plan.effort, store.records, build)
+        analysis.is_interim = store.is_interim
         if analysis.is_empty:
             raise InputError(
                 'holds no runs of this study as it is now defined; start with "anabranch study run"',
                 str(store.path),
             )
-        written = write_all(analysis, plan)
+        is_writable = store.is_writable or (store.is_interim and os.access(plan.folder, os.W_OK))
+        written = write_all(analysis, plan) if is_writable else None
     print_points(analysis, console)
+    _print_notes(analysis, console, plan.build)
+    if written is None:
+        click.echo(f"anabranch: {plan.folder} is not writable: no report was written", err=True)
+    else:
+        console.print(f"Report, tables and figures: {written}", soft_wrap=True, highlight=False)
+
+
+def _print_notes(analysis: Analysis, console: Console, build: str) -> None:
+    """Print the limits of an analysis: runs that are missing, of another build, or not valid."""
+    from anabranch.report.terminal import other_builds, unreadable
+
     if text := unreadable(analysis):
         console.print(text, highlight=False, markup=False)
     if analysis.stale:
@@ -295,8 +310,8 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
             f"{analysis.stale} stored runs belong to another form, an earlier state of the study or another build: "
             "not used."
         )
-    if analysis.builds - {plan.build}:
-        console.print(other_builds(analysis, plan.build), highlight=False)
+    if analysis.builds - {build}:
+        console.print(other_builds(analysis, build), highlight=False)
     if analysis.overloaded:
         console.print(
             f"{analysis.overloaded} runs were on a machine that did not keep up: "
@@ -311,9 +326,8 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
             highlight=False,
             markup=False,
         )
-    if analysis.missing:
+    if analysis.missing and not analysis.is_interim:
         console.print(f"{analysis.missing} runs are missing; go on with --resume.")
-    console.print(f"Report, tables and figures: {written}", soft_wrap=True, highlight=False)
 
 
 def _tell(outcome: Outcome) -> None:

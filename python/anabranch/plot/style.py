@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
 
 _MARGIN = 0.1  # inches, sum of the margins at both sides of a legend
+_LEGEND_HEIGHT = 0.9  # inches of a legend that figures have room for
 _LABEL_GAP = 3.0  # pixels between two labels of an axis
 _MAX_FOLDS = 4  # rounds of folding titles and turning labels, which change each other's room
 
@@ -51,6 +52,8 @@ SETTINGS: dict[str, Any] = {
     "legend.fontsize": 8.0,
     "legend.frameon": False,
     "figure.dpi": 100,
+    # Titles, labels and values are text: "$" is a dollar.
+    "text.parse_math": False,
     "svg.hashsalt": "anabranch",
     # Keep texts as text, which can be searched, copied and edited.
     "svg.fonttype": "none",
@@ -159,10 +162,11 @@ def legend(figure: Figure, handles: Sequence[Artist], most: int, **options: Any)
         room = _MARGIN * figure.dpi
         # The layout engine places the legend during drawing; its size is known before.
         needed = placed.get_window_extent().width + room
-        if needed <= figure.bbox.width:
-            return placed
-        if columns == 1:
-            figure.set_figwidth(needed / figure.dpi)
+        if needed <= figure.bbox.width or columns == 1:
+            figure.set_figwidth(max(needed, figure.bbox.width) / figure.dpi)
+            # A long legend adds to the height, so that the panels keep theirs.
+            excess = placed.get_window_extent().height / figure.dpi - _LEGEND_HEIGHT
+            figure.set_figheight(figure.get_figheight() + max(0.0, excess))
             return placed
         placed.remove()
         columns -= 1

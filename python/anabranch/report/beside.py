@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from anabranch.errors import InputError, not_written
 from anabranch.plot import style
 from anabranch.plot import world_comparison as drawing
-from anabranch.report.markdown import table
+from anabranch.report.markdown import inline, table
 from anabranch.report.sheet import Column, Sheet
 from anabranch.report.terminal import as_published, confidence, interval, number, percent, say, share, unreadable
 from anabranch.study import frames
@@ -72,7 +72,7 @@ def print_all(beside: Beside, console: Console) -> None:
 def _markdown(beside: Beside, links: Sequence[str]) -> str:
     study = beside.study
     names = " and ".join(LABELS[world] for world in beside.analyses)
-    parts = [f"# {study.title}: {names}", study.about.strip()]
+    parts = [f"# {inline(study.title)}: {names}", study.about.strip()]
     parts += [f"Source: {study.source}"] if study.source else []
     parts.append("\n".join(f"- {sentence}" for sentence in _forms(beside)))
     parts.append("## Deviations\n\n" + _table(_group_columns(beside), _group_rows(beside)))
@@ -84,7 +84,7 @@ def _markdown(beside: Beside, links: Sequence[str]) -> str:
         cells = _of(beside, experiment)
         if cells:
             text = _table(_cell_columns(beside, experiment, cells), _cell_rows(beside, experiment, cells))
-            parts.append(f"### {experiment.title}\n\n{text}")
+            parts.append(f"### {inline(experiment.title)}\n\n{text}")
     return "\n\n".join(parts) + "\n"
 
 

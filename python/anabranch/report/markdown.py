@@ -11,6 +11,7 @@ from anabranch.report.terminal import (
     confidence,
     expectation,
     form,
+    interim,
     interval,
     measurements,
     number,
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
 def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
     """Write report.md into the plan's folder; the figures are linked relative to it."""
     study, effort = analysis.study, analysis.effort
-    parts = [f"# {study.title}", study.about.strip()]
+    parts = [f"# {inline(study.title)}", study.about.strip()]
     if study.source:
         parts.append(f"Source: {study.source}")
     parts.append(_provenance(analysis, plan.build))
     if study.assumptions:
-        parts.append("## Assumptions\n\n" + "\n".join(f"- {a}" for a in study.assumptions))
+        parts.append("## Assumptions\n\n" + "\n".join(f"- {inline(a)}" for a in study.assumptions))
     if analysis.summaries:
         parts.append("## Deviations from published values\n\n" + _summaries(analysis))
     if analysis.verdicts:
@@ -54,7 +55,7 @@ def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
     for experiment in study.experiments.values():
         chosen = [c for c in analysis.comparisons if c.point.experiment == experiment.name]
         if chosen:
-            parts.append(f"### {experiment.title}\n\n" + _points(analysis, experiment.over, chosen))
+            parts.append(f"### {inline(experiment.title)}\n\n" + _points(analysis, experiment.over, chosen))
     target = plan.folder / "report.md"
     target.write_text("\n\n".join(p for p in parts if p) + "\n", encoding="utf-8")
     return target
@@ -62,7 +63,8 @@ def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
 
 def _provenance(analysis: Analysis, build: str) -> str:
     """What ran, on what, and what is missing; `build` is the simulator at hand."""
-    lines = [form(analysis)]
+    lines = [f"**{text}**"] if (text := interim(analysis)) else []
+    lines.append(form(analysis))
     if analysis.runs:
         record = analysis.runs[0][1]
         lines.append(
@@ -131,9 +133,17 @@ def _points(analysis: Analysis, over: Sequence[str], comparisons: Sequence[Compa
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table; numbers are set to the right."""
     aligned = ["---:" if all(_is_number(row[i]) for row in rows) else "---" for i in range(len(head))]
-    lines = ["| " + " | ".join(head) + " |", "|" + "|".join(aligned) + "|"]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines = [_line(head), "|" + "|".join(aligned) + "|", *map(_line, rows)]
     return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(inline(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def inline(text: str) -> str:
+    """A text on one line, as in headings and cells: a line break would end these."""
+    return " ".join(text.split("\n")).strip()
 
 
 def _is_number(text: str) -> bool:

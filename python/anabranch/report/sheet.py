@@ -109,7 +109,11 @@ class Sheet:
 
     def _table(self, shown: Sequence[int], widths: Sequence[int]) -> Table:
         table = Table(
-            title=self._title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0
+            title=Text(self._title) if self._title else None,
+            title_justify="left",
+            title_style="bold",
+            box=box.SIMPLE_HEAD,
+            padding=0,
         )
         for i, width in zip(shown, widths, strict=True):
             column = self.columns[i]

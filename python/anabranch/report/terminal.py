@@ -212,6 +212,8 @@ def _middleboxes(document: dict[str, Any]) -> Sheet:
 def print_points(analysis: Analysis, console: Console) -> None:
     """Print every point of a study: ours, published, deviation and interval; then the distribution of deviations."""
     study = analysis.study
+    if text := interim(analysis):
+        say(console, text)
     say(console, form(analysis))
     for experiment in study.experiments.values():
         chosen = [c for c in analysis.comparisons if c.point.experiment == experiment.name]
@@ -296,8 +298,13 @@ def form(analysis: Analysis) -> str:
     return text
 
 
+def interim(analysis: Analysis) -> str:
+    """A sentence on a study that is still running; empty for any other."""
+    return "Interim report: the study is still running, and more runs will come." if analysis.is_interim else ""
+
+
 def measurements(verdict: Verdict) -> list[str]:
-    """What was measured for a claim, and what was not, one line each."""
+    """The measurements of a claim, and the missing ones, one line each."""
     several = len({m.outcome for m in verdict.measured}) > 1
     return [*(_measurement(m, several) for m in verdict.measured), *verdict.gaps]
 
@@ -305,7 +312,11 @@ def measurements(verdict: Verdict) -> list[str]:
 def _measurement(measured: Measured, several: bool) -> str:
     """A value with its interval, its place and, where places differ in that, its outcome."""
     ends = measured.interval
-    reach = "" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]"
+    if not measured.runs:
+        reach = ""
+    else:
+        reach = ", no interval" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]"
+        reach += f", n = {measured.count} of {measured.runs} runs"
     return f"{measured.value:.2f}{reach} ({measured.where})" + (f": {measured.outcome}" if several else "")
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from anabranch.fairness import Fairness
     from anabranch.stats import Bounds
-    from anabranch.study.claims import Claim
+    from anabranch.study.claims import Claim, Pair
     from anabranch.study.figures import Figure, Reference
     from anabranch.study.model import Effort, Run, Study
     from anabranch.study.published import Published
@@ -87,6 +87,8 @@ class Analysis:
                 self._missing += 1
             else:
                 self._runs.append((run, record))
+        self.is_interim = False
+        """Whether the study is still running, so that more runs will come."""
         self.is_empty = not self._runs
         """Whether the store has no run of this study."""
         self.stale = len(records) - len({record.key for _, record in self._runs})
@@ -289,7 +291,7 @@ class Analysis:
     @property
     def intervals(self) -> str:
         """Sentences on what the centres and intervals are, and on points that have none to speak of."""
-        text = describe((c.ours for c in self.comparisons), self.study.centre)
+        text = describe((c.ours for c in self.comparisons), self.study.centre, self.study.interval)
         if self.alike:
             text += (
                 f" At {len(self.alike)} of {len(self.points())} points all repetitions came out the same in every "
@@ -306,20 +308,28 @@ class Analysis:
         """The values of a metric at a point, one for each run that has one."""
         return self.samples(point, metric).get(subject, [])
 
-    def interval(self, first: Sequence[float], kind: str, second: Sequence[float], *, paired: bool) -> Bounds | None:
-        """The 95 % interval of a centre, or of the difference ("order") or ratio of two; `None` without any spread."""
-        if kind == "order":
-            return interval_of_difference(first, second, self.study.centre, paired=paired)
-        if kind == "ratio":
-            return interval_of_ratio(first, second, self.study.centre, paired=paired)
-        return interval_of(first, self.study.centre, self.study.interval)
+    def interval(self, pair: Pair, confidence: float) -> Bounds | None:
+        """The interval of a centre, or of the difference ("order") or ratio of two; `None` without any spread."""
+        if pair.kind not in ("order", "ratio"):
+            return interval_of(pair.first, self.study.centre, self.study.interval, confidence)
+        of = interval_of_difference if pair.kind == "order" else interval_of_ratio
+        return of(pair.first, pair.second, self.study.centre, paired=pair.paired, confidence=confidence)
+
+    def shares_seeds(self, point: Point, other: Point) -> bool:
+        """Whether all repetitions of two points are there and have the same seeds."""
+        whole = all(finished == wanted for finished, wanted in map(self.runs_of, (point, other)))
+        return point.key == other.key or (whole and self.study.shares_seeds(point, other))
+
+    def runs_of(self, point: Point) -> tuple[int, int]:
+        """The number of a point's finished runs, and the number that this form of the study has."""
+        return self._counts[point.key], self.effort.repetitions_of(point)
 
     def shortfall(self, claim: Claim) -> str:
-        """What this form of the study lacks of what a claim needs; empty if nothing."""
+        """The part of a claim's needs that this form of the study lacks; empty if there is none."""
         return self.study.shortfall(self.effort, claim)
 
     def without(self, point: Point, metric: str, subject: str) -> str:
-        """How many of a point's runs have no value of a metric where others have one, and where; empty if none."""
+        """Number and place of a point's runs that lack a value of a metric which others have; empty if none."""
         runs = self._counts[point.key]
         valued = len(self.samples(point, metric).get(subject, []))
         if valued in (0, runs):
@@ -380,7 +390,7 @@ class Analysis:
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        """Each claim of the study with what was measured."""
+        """The verdict on each claim of the study."""
         return [evaluate(claim, self) for claim in self.study.claims]
 
     def _reference(self, point: Point, published: float) -> float:

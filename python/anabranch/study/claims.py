@@ -1,15 +1,21 @@
-"""Published statements in words, as something that a run can be held against.
+"""Published statements, and their verdicts on the runs of a study.
 
-Kinds: `value` (within a tolerance of what is expected), `at_least`, `at_most`, `ratio` (of two quantities, within a
-tolerance) and `order` (the first quantity is larger). A claim that covers several points holds if it holds at each
-that the form of the study has, or, if it says so, of the smallest or the largest of them.
+Kinds: `value` (within a tolerance of an expected value), `at_least`, `at_most`, `ratio` (of two quantities, within a
+tolerance) and `order` (the first quantity is larger). A claim that covers several points holds if it holds at each of
+them that the form of the study has. A claim with `extreme` is about the smallest or the largest of them alone.
 
-A value has a 95 % interval if repetitions differ. A claim passes or fails if the whole interval lies on one side of its
-bounds, and is undecided otherwise; where all repetitions are equal, or there is one only, the value decides.
+A value has a 95 % interval if repetitions differ. Where all repetitions are equal, or there is one only, the value
+decides. Otherwise:
+
+- A claim passes if the whole interval is within the bounds, at each point. No correction is due: if it is false at any
+  point, it passes at that one with at most 2.5 %.
+- It fails if the whole interval is outside, at any point. Each further comparison is another chance to fail by
+  accident, so that the intervals that decide this are wider (Holm 1979).
+- The largest of several values has at least the largest lower end of intervals that hold together (Bonferroni), and at
+  most the largest upper end of the single ones; the smallest likewise.
 
 Worlds: `run` (a metric of finished runs), `theory` (a quantity that follows from the scenario, see
-`anabranch.theory`) and `elsewhere` (of a machine or a network that nobody can have again: listed, and never held
-against anything).
+`anabranch.theory`) and `elsewhere` (of a machine or a network that is not available: listed without a verdict).
 """
 
 from __future__ import annotations
@@ -18,13 +24,13 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from anabranch.stats import Bounds
+from anabranch.stats import CONFIDENCE, Bounds
 from anabranch.study.needs import Needs, read_needs
 from anabranch.sweep import matches, plain
 from anabranch.theory import QUANTITIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from anabranch.study.document import Table
     from anabranch.study.scope import Scope
@@ -34,8 +40,8 @@ KINDS = ("value", "at_least", "at_most", "ratio", "order")
 WORLDS = ("run", "theory", "elsewhere")
 EXTREMES = ("smallest", "largest")
 OUTCOMES = ("pass", "fail", "undecided", "incomplete", "needs more", "not run")
-"""Of a claim: undecided if a bound lies within an interval, incomplete if something is missing, "needs more" if the
-form falls short of what the claim needs, "not run" if nothing of it was run."""
+"""Of a claim: undecided if a bound lies within an interval, incomplete if a run or a value is missing, "needs more" if
+the form has less than the claim needs, "not run" if none of its points was run."""
 _SHOWN = 4  # of the points that a claim or a figure lacks
 
 
@@ -96,7 +102,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Measured:
-    """One comparison: what was measured where."""
+    """One comparison with its place."""
 
     where: str
     value: float
@@ -105,24 +111,62 @@ class Measured:
     """The 95 % interval of the value; `None` if the value decides."""
     outcome: str
     """One of: pass, fail, undecided."""
+    count: int = 0
+    """Number of values that it comes from, of the quantity with fewer; 0 in theory."""
+    runs: int = 0
+    """Number of runs that this form of the study has there; 0 in theory."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The values of both sides of a comparison."""
+
+    kind: str
+    first: Sequence[float]
+    second: Sequence[float] = ()
+    paired: bool = False
+    """Whether the n-th values of both sides are from the same run, or from runs with the same seed."""
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """A comparison that has no outcome yet."""
+
+    where: str
+    value: float
+    pair: Pair | None
+    """`None` in theory."""
+    runs: int
+
+    def interval(self, claim: Claim, estimates: Estimates, confidence: float = CONFIDENCE) -> Bounds | None:
+        """The interval of the value."""
+        found = None if self.pair is None else estimates.interval(self.pair, confidence)
+        return _without_sign(found) if found is not None and claim.absolute and claim.against is None else found
+
+    @property
+    def count(self) -> int:
+        """Number of values of the side with fewer."""
+        if self.pair is None:
+            return 0
+        return min(len(self.pair.first), len(self.pair.second) if self.pair.second else len(self.pair.first))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with what was measured."""
+    """A claim with its measurements."""
 
     claim: Claim
     measured: tuple[Measured, ...]
     missing: tuple[str, ...]
-    """What belongs to the claim and to this form of the study, and has no result."""
+    """Points and runs of the claim in this form of the study without a result."""
     left_out: tuple[str, ...]
-    """What belongs to the claim, but not to this form of the study."""
+    """Points of the claim that this form of the study does not have."""
     without: tuple[str, ...]
     """Where some runs have no value, and how many: the estimate is of the others alone."""
     begun: bool
     """Whether any point of the claim was run."""
     shortfall: str = ""
-    """What this form of the study lacks of what the claim needs."""
+    """The part of the claim's needs that this form of the study lacks."""
 
     @property
     def outcome(self) -> str:
@@ -140,7 +184,7 @@ class Verdict:
 
     @property
     def gaps(self) -> list[str]:
-        """What was not measured, for people."""
+        """The missing measurements, for people."""
         named = (
             ("needs", (self.shortfall,) if self.shortfall else ()),
             ("missing", self.missing),
@@ -165,17 +209,23 @@ class Estimates(Protocol):
     def values(self, point: Point, metric: str, subject: str) -> Sequence[float]:
         """The values of a metric at a point, one for each run that has one."""
 
-    def interval(self, first: Sequence[float], kind: str, second: Sequence[float], *, paired: bool) -> Bounds | None:
-        """The 95 % interval of a centre, or of the difference ("order") or ratio of two; `None` without any spread."""
+    def interval(self, pair: Pair, confidence: float) -> Bounds | None:
+        """The interval of a centre, or of the difference ("order") or ratio of two; `None` without any spread."""
+
+    def shares_seeds(self, point: Point, other: Point) -> bool:
+        """Whether the n-th values of two points are from runs with the same seed."""
+
+    def runs_of(self, point: Point) -> tuple[int, int]:
+        """The number of a point's finished runs, and the number that this form of the study has."""
 
     def shortfall(self, claim: Claim) -> str:
-        """What this form of the study lacks of what a claim needs; empty if nothing."""
+        """The part of a claim's needs that this form of the study lacks; empty if there is none."""
 
     def theory(self, point: Point, name: str, subject: str) -> float | None:
         """A quantity of theory at a point, which needs no run; `None` if the subject has none."""
 
     def without(self, point: Point, metric: str, subject: str) -> str:
-        """How many of a point's runs have no value of a metric where others have one, and where; empty if none."""
+        """Number and place of a point's runs that lack a value of a metric which others have; empty if none."""
 
 
 def read_claims(tables: Sequence[Table], scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
@@ -279,7 +329,7 @@ def _check_keys(table: Table, kind: str) -> None:
 
 
 def _quantity(table: Table, scopes: Mapping[str, Scope], like: Quantity | None, world: str) -> Quantity:
-    """A quantity; what a second one leaves out is as in the first, its place as where that is measured."""
+    """A quantity; the keys that a second one leaves out are those of the first, and its place is that of the first."""
     experiments = tuple(scopes)
     only = experiments[0] if len(experiments) == 1 else None
     scope = scopes[table.choice("experiment", experiments, like.experiment if like else only)]
@@ -313,8 +363,8 @@ def _check_counterpart(table: Table, quantity: Quantity, against: Quantity, scop
 
 
 def evaluate(claim: Claim, estimates: Estimates) -> Verdict:
-    """Hold a claim against the estimates of a study."""
-    measured: list[Measured] = []
+    """The verdict on a claim by the estimates of a study."""
+    compared: list[_Comparison] = []
     missing: list[str] = []
     without: list[str] = []
     quantities = [q for q in (claim.quantity, claim.against) if q is not None]
@@ -325,55 +375,118 @@ def evaluate(claim: Claim, estimates: Estimates) -> Verdict:
         if point.experiment != claim.quantity.experiment or not matches(point.values, claim.quantity.where):
             continue
         begun = begun or point.key in ran
-        place = ", ".join(f"{k} = {plain(v)}" for k, v in point.values.items())
+        place = _place(point)
         other = point if claim.against is None else _counterpart(claim.against, point, estimates)
         if other is None:
-            left_out.append(f"what {place} is compared with")
+            left_out.append(f"the counterpart of {place}")
             continue
+        missing += _missing_runs(claim, dict.fromkeys((point.key, other.key)), (point, other), estimates)
         for index, subject in enumerate(claim.quantity.subjects):
             where = ", ".join(part for part in (place, subject) if part)
             value = _value(claim, point, other, index, estimates)
             if value is None:
                 missing.append(where)
-            else:
-                measured.append(_measured(claim, where, value, _interval(claim, point, other, index, estimates)))
-                without += _without(claim, point, other, index, estimates)
-    if claim.extreme and measured:
-        measured = [(min if claim.extreme == "smallest" else max)(measured, key=lambda m: m.value)]
+                continue
+            runs = 0 if claim.world == "theory" else estimates.runs_of(point)[1]
+            compared.append(_Comparison(where, value, _pair(claim, point, other, index, estimates), runs))
+            without += _without(claim, point, other, index, estimates)
+    judge = _extreme if claim.extreme else _each
     return Verdict(
-        claim, tuple(measured), tuple(missing), tuple(dict.fromkeys(left_out)), tuple(dict.fromkeys(without)), begun,
-        estimates.shortfall(claim),
+        claim, tuple(judge(claim, compared, estimates)), tuple(dict.fromkeys(missing)),
+        tuple(dict.fromkeys(left_out)), tuple(dict.fromkeys(without)), begun, estimates.shortfall(claim),
     )  # fmt: skip
 
 
-def _measured(claim: Claim, where: str, value: float, interval: Bounds | None) -> Measured:
-    """A value with its outcome: that of the whole interval if there is one."""
+def _place(point: Point) -> str:
+    return ", ".join(f"{k} = {plain(v)}" for k, v in point.values.items())
+
+
+def _missing_runs(
+    claim: Claim, keys: Mapping[str, None], points: Sequence[Point], estimates: Estimates
+) -> Iterator[str]:
+    """A text for each point of a comparison of which some runs, but not all, are missing."""
+    for key in keys if claim.world == "run" else ():
+        point = next(point for point in points if point.key == key)
+        finished, wanted = estimates.runs_of(point)
+        if 0 < finished < wanted:
+            yield f"{wanted - finished} of {wanted} runs ({_place(point)})"
+
+
+def _each(claim: Claim, compared: Sequence[_Comparison], estimates: Estimates) -> list[Measured]:
+    """The outcome of each comparison of a claim that has to hold at all of them."""
+    intervals = [c.interval(claim, estimates) for c in compared]
+    failed = _failed(claim, [c for c, i in zip(compared, intervals, strict=True) if i is not None], estimates)
+    return [
+        Measured(c.where, c.value, i, _outcome(claim, c.value, i, may_fail=c in failed), c.count, c.runs)
+        for c, i in zip(compared, intervals, strict=True)
+    ]
+
+
+def _failed(claim: Claim, open_ones: Sequence[_Comparison], estimates: Estimates) -> list[_Comparison]:
+    """The comparisons that are outside the bounds at 95 % for all together (Holm's step-down procedure)."""
+    remaining, failed = list(open_ones), list[_Comparison]()
+    while remaining:
+        confidence = 1.0 - (1.0 - CONFIDENCE) / len(remaining)
+        found = [c for c in remaining if _is_outside(claim, c.interval(claim, estimates, confidence))]
+        if not found:
+            break
+        failed += found
+        remaining = [c for c in remaining if c not in found]
+    return failed
+
+
+def _extreme(claim: Claim, compared: Sequence[_Comparison], estimates: Estimates) -> list[Measured]:
+    """The outcome of the smallest or the largest of several values."""
+    if not compared:
+        return []
+    sign = -1.0 if claim.extreme == "smallest" else 1.0
+    shown = max(compared, key=lambda c: sign * c.value)
+    together = 1.0 - (1.0 - CONFIDENCE) / len(compared)
+    single, joint = ([_ends(c, claim, estimates, level) for c in compared] for level in (CONFIDENCE, together))
+    interval = None
+    if any(ends.low < ends.high for ends in single):
+        near = max(min(sign * ends.low, sign * ends.high) for ends in joint)
+        far = max(max(sign * ends.low, sign * ends.high) for ends in single)
+        interval = Bounds(*sorted((sign * near, sign * far)))
+    outcome = _outcome(claim, shown.value, interval, may_fail=True)
+    count = min(c.count for c in compared)
+    return [Measured(shown.where, shown.value, interval, outcome, count, shown.runs)]
+
+
+def _ends(compared: _Comparison, claim: Claim, estimates: Estimates, confidence: float) -> Bounds:
+    """The interval of a comparison; the value for both ends if there is no spread."""
+    return compared.interval(claim, estimates, confidence) or Bounds(compared.value, compared.value)
+
+
+def _outcome(claim: Claim, value: float, interval: Bounds | None, *, may_fail: bool) -> str:
+    """Outcome of a value: that of the whole interval if there is one."""
     if interval is None:
-        return Measured(where, value, None, "pass" if _holds(claim, value) else "fail")
+        return "pass" if _holds(claim, value) else "fail"
     least, most = claim.bounds
     if least <= interval.low and interval.high <= most:
-        outcome = "pass"
-    elif interval.high < least or interval.low > most:
-        outcome = "fail"
-    else:
-        outcome = "undecided"
-    return Measured(where, value, interval, outcome)
+        return "pass"
+    return "fail" if may_fail and _is_outside(claim, interval) else "undecided"
 
 
-def _interval(claim: Claim, point: Point, other: Point, index: int, estimates: Estimates) -> Bounds | None:
-    """The 95 % interval of what a claim is about at a point."""
+def _is_outside(claim: Claim, interval: Bounds | None) -> bool:
+    least, most = claim.bounds
+    return interval is not None and (interval.high < least or interval.low > most)
+
+
+def _pair(claim: Claim, point: Point, other: Point, index: int, estimates: Estimates) -> Pair | None:
+    """The values that a comparison comes from."""
     if claim.world == "theory":
         return None
     first = estimates.values(point, claim.quantity.metric, _subject(claim.quantity, index))
     if claim.against is None:
-        found = estimates.interval(first, claim.kind, (), paired=False)
-        return _without_sign(found) if claim.absolute and found is not None else found
+        return Pair(claim.kind, first)
     second = estimates.values(other, claim.against.metric, _subject(claim.against, index))
     if claim.absolute:
         first, second = [abs(value) for value in first], [abs(value) for value in second]
-    # Runs of the same point are the same runs.
-    paired = point == other and len(first) == len(second)
-    return estimates.interval(first, claim.kind, second, paired=paired)
+    # A run without a value would shift all later pairs.
+    is_whole = len(first) == len(second) == estimates.runs_of(point)[0]
+    paired = is_whole and estimates.shares_seeds(point, other)
+    return Pair(claim.kind, first, second, paired)
 
 
 def _without_sign(interval: Bounds) -> Bounds:
@@ -393,7 +506,7 @@ def _left_out(quantity: Quantity, estimates: Estimates) -> list[str]:
 
 
 def _counterpart(against: Quantity, point: Point, estimates: Estimates) -> Point | None:
-    """The point that differs only where `against` says so; `None` if this form of the study has none."""
+    """The point that differs only in the keys of `against`; `None` if this form of the study has none."""
     for other in estimates.expected():
         if other.experiment == against.experiment:
             free = {k: v for k, v in point.values.items() if k in other.values and k not in against.where}
@@ -403,7 +516,7 @@ def _counterpart(against: Quantity, point: Point, estimates: Estimates) -> Point
 
 
 def _value(claim: Claim, point: Point, other: Point, index: int, estimates: Estimates) -> float | None:
-    """What a claim is about at a point: the quantity, or its ratio or difference to the other one."""
+    """The value of a claim at a point: the quantity, or its ratio or difference to the other one."""
     value = _estimate(claim, claim.quantity, point, index, estimates)
     if claim.against is None or value is None:
         return value
@@ -423,7 +536,7 @@ def _estimate(claim: Claim, quantity: Quantity, point: Point, index: int, estima
 
 
 def _without(claim: Claim, point: Point, other: Point, index: int, estimates: Estimates) -> list[str]:
-    """Where what a claim was held against is the estimate of some runs only."""
+    """The places where an estimate of a claim covers some runs only."""
     if claim.world == "theory":
         return []
     sides = [(claim.quantity, point), *([(claim.against, other)] if claim.against is not None else [])]

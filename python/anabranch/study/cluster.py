@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 300.0
 """For how long a scheduler that went away is waited for."""
-_FIRST_CONNECT_S = 30.0
-"""For how long a scheduler is waited for that may just be starting."""
+_FIRST_CONNECT_S = 8.0
+"""Time to wait for a scheduler that may just be starting; a wrong address is named after it."""
 _CONNECT_S = 5.0
 _LEAVE_S = 2.0
 _LOOK_S = 5.0

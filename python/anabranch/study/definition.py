@@ -6,6 +6,7 @@ docs/reference/studies.md describes the keys.
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING, Any
 
 from anabranch import simulator
@@ -82,7 +83,7 @@ def _grid(folder: Path, further: Sequence[str] = ()) -> tuple[Study, Table]:
     forms = _forms(table, parameters, experiments)
     centre: Centre = "median" if table.choice("centre", ("mean", "median"), "mean") == "median" else "mean"
     study = Study(
-        name=folder.resolve().name,
+        name=_name(table, folder),
         folder=folder,
         title=table.get("title", str),
         source=table.get("source", str, ""),
@@ -91,6 +92,7 @@ def _grid(folder: Path, further: Sequence[str] = ()) -> tuple[Study, Table]:
         centre=centre,
         interval=_interval(table, centre),
         metric=_usual_metric(table, further),
+        paired=_paired(table, parameters),
         parameters=parameters,
         experiments=experiments,
         full=forms["full"],
@@ -111,6 +113,27 @@ def _usual_metric(table: Table, further: Sequence[str]) -> str:
         own = table.table("metric")
         return own.choice(DEFAULT, (*METRICS, *further, *own_names(own)), "goodput")
     return table.choice("metric", (*METRICS, *further), "goodput")
+
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+
+
+def _name(table: Table, folder: Path) -> str:
+    """The name of a study: its key, or else that of the folder."""
+    name = table.get("name", str, folder.resolve().name)
+    if table.has("name") and not _NAME.fullmatch(name):
+        raise table.error(f'the name "{name}" becomes a folder: use letters, digits, ".", "-" and "_" only', "name")
+    return name
+
+
+def _paired(table: Table, parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
+    """The parameters that stay out of the seed."""
+    paired = tuple(table.texts("paired", []))
+    for name in paired:
+        if name not in parameters:
+            raise table.error(f'"{name}" is no parameter of this study ({nearest(name, list(parameters))})', "paired")
+    _check_twice(paired, table, "paired")
+    return paired
 
 
 def _interval(table: Table, centre: Centre) -> Interval:

@@ -120,6 +120,7 @@ def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure
     for subject in figure.labels:
         scope.owner(table, "labels", subject)
     _check_series(table, figure, scope)
+    _check_logarithm(table, figure, scope)
     if not _NAME.fullmatch(figure.name):
         raise table.error(f'the name "{figure.name}" becomes a file: use letters, digits, "-" and "_" only', "name")
     table.finish()
@@ -187,6 +188,19 @@ def _check_series(table: Table, figure: Figure, scope: Scope) -> None:
             'name one of them in "subjects", or add together = "mean"',
             "series",
         )
+
+
+def _check_logarithm(table: Table, figure: Figure, scope: Scope) -> None:
+    """Check that all values on a logarithmic axis are above 0; words have no place on a scale."""
+    if not figure.log_x or not figure.x:
+        return
+    for value in scope.values[figure.x]:
+        is_drawn = figure.x not in figure.where or matches({figure.x: value}, {figure.x: figure.where[figure.x]})
+        if is_drawn and not isinstance(value, str | bool) and value <= 0:
+            raise table.error(
+                f'"{figure.x}" is {value:g} at a point, which a logarithmic axis cannot show: remove "log_x", or leave '
+                'the value out by "where"', "log_x",
+            )  # fmt: skip
 
 
 def _reference(table: Table, scope: Scope, metric: str) -> Reference:

@@ -120,6 +120,7 @@ class Study:
     """A study, as read from its folder."""
 
     name: str
+    """Part of each seed, and of the folder of results."""
     folder: Path
     title: str
     source: str
@@ -129,6 +130,8 @@ class Study:
     interval: Interval
     """How the confidence intervals of the centres are found."""
     metric: str
+    paired: tuple[str, ...]
+    """Parameters that stay out of the seed, so that runs at points which differ only in them share it."""
     parameters: Mapping[str, Parameter]
     experiments: Mapping[str, Experiment]
     full: Effort
@@ -199,12 +202,23 @@ class Study:
     def runs(self, effort: Effort) -> list[Run]:
         """All repetitions of all points."""
         return [
-            Run(point, repetition, seed_of(self.name, point, repetition))
+            Run(point, repetition, seed_of(self.name, self._seeded(point), repetition))
             for experiment in self.experiments.values()
             if not experiment.theory
             for point in self.slice(effort, experiment, experiment.over)
             for repetition in range(1, effort.repetitions_of(point) + 1)
         ]
+
+    def _seeded(self, point: Point) -> Point:
+        """A point without the parameters that stay out of the seed."""
+        if not any(name in point.values for name in self.paired):
+            return point
+        values = {name: value for name, value in point.values.items() if name not in self.paired}
+        return dataclasses.replace(point, values=values)
+
+    def shares_seeds(self, point: Point, other: Point) -> bool:
+        """Whether the n-th repetitions of two points have the same seed."""
+        return self._seeded(point).key == self._seeded(other).key
 
     def count_points(self, effort: Effort, experiment: Experiment) -> int:
         """The number of points of an experiment, without making any."""

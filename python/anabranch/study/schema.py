@@ -28,6 +28,8 @@ def schema() -> Schema:
     root = _table(
         {
             "title": _text("Title for people."),
+            "name": _text("Name in seeds and of the folder of results; the folder's if left out."),
+            "paired": _list(_TEXT, "Parameters that stay out of the seed: variants that share it."),
             "source": _text("Where the setup comes from."),
             "about": _text("What the study asks; the first paragraph of the report."),
             "assumptions": _list(_TEXT, "What the source leaves open, and how it is here."),

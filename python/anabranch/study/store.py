@@ -184,7 +184,10 @@ class Store:
         """
         self.path = folder / FILE
         self.notes: list[str] = []
-        """What was found damaged and what was done about it, for the user."""
+        """Damage that was found and its repair, for the user."""
+        self.is_interim = False
+        """Whether another process is adding runs."""
+        self.is_writable = True
         self.records: dict[str, StoredRun] = {}
         """By key; of several runs with the same key the latest."""
         self._on_disk = 0
@@ -384,15 +387,54 @@ class Store:
         self._scan()
 
 
+class Snapshot(Store):
+    """The finished runs in a folder as they are now, without a lock and without any change to it."""
+
+    def __init__(self, folder: Path, *, is_interim: bool) -> None:
+        """Read all whole lines.
+
+        Raises:
+            InputError: If the file cannot be read or is something else.
+
+        """
+        self.path = folder / FILE
+        self.notes: list[str] = []
+        self.records: dict[str, StoredRun] = {}
+        self.is_interim, self.is_writable = is_interim, False
+        try:
+            self._source = Source(self.path)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", str(self.path)) from None
+        whole, broken, _ = self._scan()
+        if not whole:
+            raise InputError("is not a store of runs; choose another folder with --results", str(self.path))
+        if broken:
+            self.notes.append(f"{self.path}: {broken} damaged line{'s' * (broken > 1)} left out")
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
 def read(folder: Path) -> Store:
-    """Open the store of an existing folder.
+    """Open the store of an existing folder: without a lock if it is in use or not writable.
 
     Raises:
         InputError: If there is none.
 
     """
-    if not (folder / FILE).is_file():
+    path = folder / FILE
+    if not path.is_file():
         raise InputError('holds no runs yet; start with "anabranch study run"', str(folder))
+    try:
+        file = os.open(path, os.O_RDWR)
+    except OSError:
+        return Snapshot(folder, is_interim=False)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return Snapshot(folder, is_interim=True)
+    finally:
+        os.close(file)
     return Store(folder)
 
 
