@@ -211,7 +211,6 @@ def _limits(timeout_s: float | None, megabytes: float | None, place: str) -> Lim
 def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, jobs: int = 1) -> Plan:
     """The plan of the runs; results of different worlds are kept in different folders."""
     from anabranch import simulator, worlds
-    from anabranch.study.analysis import Analysis
     from anabranch.study.engine import Plan
     from anabranch.study.library import find
 
