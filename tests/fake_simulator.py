@@ -92,7 +92,7 @@ def greedy_on_one(request: Request) -> Document:
     """The same, but one seed takes memory without an end."""
     taken = []
     while str(request.seed) == os.environ["FAKE_VICTIM"]:
-        taken.append(bytes(1_000_000))
+        taken.append(b"x" * 1_000_000)
         time.sleep(0.001)
     return simulate(request)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from anabranch.simulator import Document, Request
     from anabranch.study.model import Effort, Study
 
-KERNEL: dict[str, object] = {"kernel": "6.18", "lateness": {"overloaded": False}}
+KERNEL: dict[str, object] = fake_simulator.completed({"kernel": "6.18", "lateness": {"overloaded": False}}, "HostFacts")
 
 
 def _with_goodputs(request: Request, shares: tuple[float, float], host: dict[str, object] | None = None) -> Document:
@@ -63,7 +63,10 @@ def noisy(request: Request) -> Document:
 def late(request: Request) -> Document:
     """The same, but with cubic the machine did not keep up."""
     overloaded = any("cubic" in setting for setting in request.overrides)
-    return {**measured(request), "host": {**KERNEL, "lateness": {"overloaded": overloaded}}}
+    return {
+        **measured(request),
+        "host": fake_simulator.completed({"lateness": {"overloaded": overloaded}}, "HostFacts"),
+    }
 
 
 def _analysis(study: Study, effort: Effort, folder: Path, backend: Callable[[Request], Document]) -> Analysis:

@@ -268,10 +268,12 @@ _NAMES: dict[Interval, str] = {
 
 def describe(estimates: Iterable[Estimate], centre: Centre, requested: Interval | None = None) -> str:
     """A sentence on the centres and the intervals of some estimates; `requested` is the interval of the study."""
-    found = [e for e in estimates if not math.isnan(e.confidence)]
+    known = list(estimates)
+    found = [e for e in known if not math.isnan(e.confidence)]
     name = centre.capitalize()
     if not found:
-        return f"{name}; without a second, different repetition there is no interval."
+        reason = "equal repetitions have" if any(e.all_equal for e in known) else "without a second repetition there is"
+        return f"{name}; {reason} no interval."
     kinds = sorted({e.interval for e in found}, key=list(_NAMES).index)
     text = f"{name} with its confidence interval"
     if "order-statistics" not in kinds:
