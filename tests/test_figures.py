@@ -20,6 +20,7 @@ from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.store import read
 from anabranch.traces import Traces
+from command import anabranch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -340,6 +341,16 @@ def test_points_with_equal_axis_values_are_refused(tmp_path: Path) -> None:
     text = KINDS.format(kind="lines", more='x = "capacity"').replace('columns = "congestion"\n', "")
     assert 'shows points that differ in "congestion"' in figure_error(tmp_path, text)
     load(small_study.write(tmp_path / "one", study=small_study.STUDY + text + 'where = { congestion = "reno" }\n'))
+
+
+def test_only_parameter_left_becomes_the_series(tmp_path: Path) -> None:
+    text = KINDS.format(kind="lines", more='x = "capacity"\nsubjects = ["F0"]').replace('columns = "congestion"\n', "")
+    found = analysed(tmp_path, text)
+    view = panels.view_of(figure(found, "other"), found, found.points())
+    assert (view.figure.series, view.figure.is_implied) == ("congestion", True)
+    assert [panels.series_label(view.figure, found, s, found.points()) for s in view.names] == ["reno", "cubic"]
+    told = anabranch("study", "report", str(tmp_path / "study"), "--results", str(tmp_path / "none")).stderr
+    assert told.startswith('anabranch: the figure "other" has a line for each "congestion", which no axis')
 
 
 def test_series_of_paths_has_a_line_for_each(tmp_path: Path) -> None:

@@ -215,6 +215,13 @@ def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, 
     from anabranch.study.library import find
 
     chosen = find(name)
+    for figure in chosen.figures:
+        if figure.is_implied:
+            click.echo(
+                f'anabranch: the figure "{figure.name}" has a line for each "{figure.series}", which no axis, panel or '
+                f'series shows; write series = "{figure.series}", or together = "mean"',
+                err=True,
+            )
     effort = chosen.effort(*form, real_time=world != "sim")
     folder = _folder(chosen, effort, results, world)
     build = simulator.build_fingerprint()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,8 @@ class Figure:
     """Span of time of a figure of windows, seconds; (0, 0) for the whole run."""
     width: str
     """"page" for as wide as the panels need, "column" for one column of a two-column page."""
+    is_implied: bool = False
+    """Whether the file names no series, and the only parameter that nothing else shows became it."""
 
 
 def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure:
@@ -119,6 +122,7 @@ def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure
     )
     for subject in figure.labels:
         scope.owner(table, "labels", subject)
+    figure = _with_implied_series(figure, scope)
     _check_series(table, figure, scope)
     _check_logarithm(table, figure, scope)
     if not _NAME.fullmatch(figure.name):
@@ -162,6 +166,27 @@ def _series(table: Table, scope: Scope) -> str:
     return name if name == "subject" else scope.parameter(table, "series", name)
 
 
+def _left_out(figure: Figure, scope: Scope) -> list[str]:
+    """Parameters in which the points of a figure differ, but that no axis, panel or series shows."""
+    shown = (figure.x, figure.y, figure.rows, figure.columns, figure.series)
+    found = []
+    for name, values in scope.values.items():
+        where = {k: w for k, w in figure.where.items() if k == name}
+        if name not in shown and sum(matches({name: value}, where) for value in values) > 1:
+            found.append(name)
+    return found
+
+
+def _with_implied_series(figure: Figure, scope: Scope) -> Figure:
+    """The figure with a line per value of a parameter that nothing shows, if one subject alone has values."""
+    subjects = figure.subjects or scope.known(figure.metric)
+    left_out = _left_out(figure, scope)
+    fits = figure.kind in ("lines", "bar", "box") and figure.series == "subject" and not figure.together
+    if fits and len(subjects) == 1 and len(left_out) == 1:
+        return dataclasses.replace(figure, series=left_out[0], is_implied=True)
+    return figure
+
+
 def _check_series(table: Table, figure: Figure, scope: Scope) -> None:
     """Check that each mark stands for one point and subject, or that the figure takes several together."""
     if figure.kind in ("heat", "windows"):
@@ -173,14 +198,11 @@ def _check_series(table: Table, figure: Figure, scope: Scope) -> None:
         )
     if figure.together or figure.kind == "cdf":
         return
-    shown = (figure.x, figure.rows, figure.columns, figure.series)
-    for name, values in scope.values.items():
-        left = [v for v in values if matches({name: v}, {k: w for k, w in figure.where.items() if k == name})]
-        if name not in shown and len(left) > 1:
-            raise table.error(
-                f'the figure shows points that differ in "{name}", but no axis, panel or series does: name it as one '
-                f'of them, name one value of it in "where", or add together = "mean"'
-            )
+    for name in _left_out(figure, scope):
+        raise table.error(
+            f'the figure shows points that differ in "{name}", but no axis, panel or series does: name it as one of '
+            f'them, name one value of it in "where", or add together = "mean"'
+        )
     subjects = figure.subjects or scope.known(figure.metric)
     if figure.series != "subject" and len(subjects) > 1:
         raise table.error(
