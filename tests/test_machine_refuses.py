@@ -76,7 +76,7 @@ def test_late_packets_are_reported_with_their_share() -> None:
 def test_missed_packets_and_steal_time_are_reported() -> None:
     said = _printed(_host(overloaded=True, lost=1234, stolen=0.07))
     assert "late, and 1,234 packets were lost before it." in said
-    assert "processors, 7 % of whose time its hypervisor took." in said
+    assert "processors, 7 % of their time taken by the hypervisor." in said
 
 
 def test_missing_unshare_is_reported_without_root(monkeypatch: pytest.MonkeyPatch) -> None:
