@@ -169,7 +169,7 @@ def test_doctor_lists_requirements_of_sctp() -> None:
 @pytest.mark.parametrize(
     ("kernel", "says"),
     [
-        (Kernel("6.1", ("reno",), (), mptcp=True, tun=False), "there is no /dev/net/tun.*; run: modprobe tun"),
+        (Kernel("6.1", ("reno",), (), mptcp=True, tun=False), "needs /dev/net/tun.* missing; run: modprobe tun"),
         (
             Kernel("6.1", ("cubic",), (), mptcp=True, tun=True),
             r"no congestion control reno \(it has cubic\); choose one",
