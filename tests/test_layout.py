@@ -1,4 +1,4 @@
-"""Stored records and tables: what another layout has is left out and counted; tables have one schema."""
+"""Stored records and tables: records of another layout are left out and counted; tables have one schema."""
 
 from __future__ import annotations
 

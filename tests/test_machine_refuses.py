@@ -76,7 +76,7 @@ def test_late_packets_are_reported_with_their_share() -> None:
 def test_missed_packets_and_steal_time_are_reported() -> None:
     said = _printed(_host(overloaded=True, lost=1234, stolen=0.07))
     assert "late, and 1,234 packets were lost before it." in said
-    assert "processors, 7 % of whose time its hypervisor took." in said
+    assert "processors, 7 % of their time taken by the hypervisor." in said
 
 
 def test_missing_unshare_is_reported_without_root(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ def test_doctor_lists_requirements_of_sctp() -> None:
 @pytest.mark.parametrize(
     ("kernel", "says"),
     [
-        (Kernel("6.1", ("reno",), (), mptcp=True, tun=False), "there is no /dev/net/tun.*; run: modprobe tun"),
+        (Kernel("6.1", ("reno",), (), mptcp=True, tun=False), "needs /dev/net/tun.* missing; run: modprobe tun"),
         (
             Kernel("6.1", ("cubic",), (), mptcp=True, tun=True),
             r"no congestion control reno \(it has cubic\); choose one",

@@ -166,7 +166,7 @@ def words(text: str, known: Sequence[str]) -> list[str]:
 
 
 def _longest(word: str, known: Sequence[str]) -> str:
-    """The longest prefix of a word, up to one of its hyphens, among the names and functions; "" without any."""
+    """The longest prefix, up to a hyphen of `word`, among the names and functions; "" without any."""
     while word and word not in known and word not in FUNCTIONS:
         word = word.rpartition("-")[0]
     return word

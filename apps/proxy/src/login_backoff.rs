@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_passwords_cost_ever_more_time_and_a_right_one_ends_it() {
+    fn wrong_passwords_increase_delay_until_a_right_one() {
         let (mut penalties, mut now) = (Penalties::default(), Instant::now());
         assert_eq!(turn(&mut penalties, HERE, now), now);
         for (wrong, millis) in [(1, 250), (2, 500), (3, 1000), (4, 2000)] {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_at_once_queue_up_and_those_without_time_take_no_place() {
+    fn concurrent_tries_queue_up_within_their_deadline() {
         let (mut penalties, now) = (Penalties::default(), Instant::now());
         penalties.wrong(HERE, USER, now);
         let deadline = now + Duration::from_secs(2);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_told_apart_and_forgotten() {
+    fn hosts_are_distinguished_and_forgotten() {
         let (mut penalties, now) = (Penalties::default(), Instant::now());
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
         penalties.wrong(address("2001:db8::1"), USER, now);

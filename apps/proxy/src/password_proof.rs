@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_holds_for_its_password_name_time_epoch_and_request() {
+    fn proof_is_bound_to_password_and_request() {
         let proof = made_at(1000);
         let holds = |proof: &Proof| proof.holds(b"secret", b"request");
         assert!(holds(&proof) && !proof.holds(b"Secret", b"request"));

@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_of_other_programs_are_told_apart() {
+    async fn answers_of_other_programs_are_recognised() {
         const PORTAL: &[u8] = b"HTTP/1.1 302 Found\r\n\r\n";
         for (has_user, answer, is_ours) in [
             (true, &[5, 0x82][..], Some(true)),

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_has_so_many_places_and_no_more() {
+    fn connections_per_source_are_limited() {
         let sources = Sources::new(2);
         let place = |text: &str| sources.place(text.parse().unwrap());
         let held = [place("2001:db8::1"), place("2001:db8::2")];

@@ -84,7 +84,7 @@ pub fn open(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
 
 /// Sets the options that every stream of a proxy has.
 ///
-/// Until [`end_well`], closing the socket resets the connection, for whatever reason it is closed (an error on the other side,
+/// Until [`end_well`], closing the socket resets the connection, for any reason (an error on the other side,
 /// the end of this process), so that the peer does not take a truncated stream for a whole one. Urgent data stay in the stream
 /// (`SO_OOBINLINE`, RFC 6093 §5): otherwise the kernel removes the urgent byte from the stream.
 ///

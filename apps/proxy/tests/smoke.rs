@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(target in targets(), more: Vec<u8>) {
+    fn written_request_is_read(target in targets(), more: Vec<u8>) {
         let mut bytes = Vec::new();
         wire::emit_request(1, &target, &mut bytes);
         let len = bytes.len();
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_of_convert_is_read(tlvs in tlvs(), more: Vec<u8>) {
+    fn written_convert_message_is_read(tlvs in tlvs(), more: Vec<u8>) {
         let mut bytes = convert::emit(&tlvs).expect("it is short");
         let len = bytes.len();
         bytes.extend(more);

@@ -229,7 +229,7 @@ mod tests {
         }
         assert_eq!(given.len(), 9, "all but the listener's");
         assert!(names.ephemeral(Transport::Tcp, &[LOCAL], remote(3)).is_some(), "to elsewhere they are free");
-        assert!(names.ephemeral(Transport::Udp, &[LOCAL], remote(2)).is_some(), "UDP has ports of its own");
+        assert!(names.ephemeral(Transport::Udp, &[LOCAL], remote(2)).is_some(), "UDP ports are separate");
         let port = *given.first().expect("nine");
         names.remove_tuple(Transport::Tcp, (SocketAddr::new(LOCAL, port), remote(2)), ID);
         assert_eq!(names.ephemeral(Transport::Tcp, &[LOCAL], remote(2)), Some(port));

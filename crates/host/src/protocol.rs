@@ -35,7 +35,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Whose ports it uses.
+    /// The transport whose ports it uses.
     pub const fn transport(&self) -> Transport {
         match self {
             Self::Tcp(_) | Self::Mptcp(_) => Transport::Tcp,
@@ -137,7 +137,7 @@ impl Core {
         }
     }
 
-    /// Whose ports it uses.
+    /// The transport whose ports it uses.
     pub const fn transport(&self) -> Transport {
         match self {
             Self::Tcp(_) | Self::Mptcp(_) => Transport::Tcp,

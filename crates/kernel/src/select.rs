@@ -109,7 +109,7 @@ struct Group {
 
 impl Group {
     /// Creates one below the cgroup of a process, so that its limits remain effective. If the process is in
-    /// one of our cgroups already, the new one is created beside it: of two nested ones the upper would win,
+    /// one of our cgroups already, the new one becomes its sibling: of two nested ones the upper would win,
     /// but the later choice has to.
     fn around(process: u32) -> io::Result<Self> {
         let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn group_is_beside_ours_and_below_others() {
+    fn group_is_sibling_of_ours_and_child_of_others() {
         assert_eq!(outside(Path::new("a/anabranch-1/anabranch-2")), Path::new("a"));
         assert_eq!(outside(Path::new("anabranch-1")), Path::new(""));
         assert_eq!(outside(Path::new("anabranch-1/b")), Path::new("anabranch-1/b"));

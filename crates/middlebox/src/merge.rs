@@ -122,7 +122,7 @@ impl<R: Copy> Acts<R> for State<R> {
     }
 }
 
-/// Whether it carries data, and no flag or option that needs a segment of its own.
+/// Whether it carries data, and no flag or option that needs a separate segment.
 fn is_plain(segment: &Segment) -> bool {
     !segment.payload.is_empty() && segment.flags.0 & !(Flags::ACK | Flags::PSH | Flags::FIN).0 == 0
 }

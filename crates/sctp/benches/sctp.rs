@@ -1,4 +1,4 @@
-//! What a packet costs the SCTP core at both ends, by the number of chunks in flight, with and without loss: one DATA
+//! Cost of a packet in the SCTP core at both ends, by the number of chunks in flight, with and without loss: one DATA
 //! packet, the other end's taking it, and its share of the SACKs. The cost must not grow faster than the logarithm of
 //! the number in flight.
 
@@ -61,7 +61,7 @@ struct Pipe {
     sent: u64,
     written: u64,
     read: u64,
-    /// What came out of an end last; kept for its memory.
+    /// Last output of an end; kept to reuse its allocations.
     out: Collected,
 }
 
@@ -119,7 +119,7 @@ impl Pipe {
         }
     }
 
-    /// Until so many more messages have been read.
+    /// Runs until this number of further messages has been read.
     fn run(&mut self, messages: u64) {
         let goal = self.read + messages;
         while self.read < goal {
@@ -164,7 +164,7 @@ impl Pipe {
         self.out.placements.clear();
     }
 
-    /// Every so many-th new chunk is lost; what is sent again arrives.
+    /// Whether the packet is lost: every `loss`th new chunk is; retransmissions arrive.
     fn lost(&mut self, packet: &Packet) -> bool {
         let Body::Sctp(body) = &packet.body else { return false };
         let Some(sctp::Chunk::Data(data)) = body.chunks.last() else { return false };

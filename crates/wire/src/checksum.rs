@@ -9,7 +9,7 @@ use crate::Payload;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Checksum {
     sum: u64,
-    /// The number of bytes so far is odd: the next ones fall into the other half of their words.
+    /// The number of bytes read is odd: the next ones fall into the other half of their words.
     odd: bool,
 }
 

@@ -147,7 +147,7 @@ fn expected(at: usize, packet: &Packet) -> Vec<String> {
 }
 
 /// Changes a segment so that tshark can dissect it: tshark takes the form of `MP_CAPABLE` and `MP_JOIN` from
-/// the control bits, and fails an assertion of its own if another Multipath TCP option precedes them.
+/// the control bits, and fails an internal assertion if another Multipath TCP option precedes them.
 fn make_plausible(segment: &mut Segment) {
     let opening = segment.options.mptcp.others.iter().find_map(|control| {
         let flags = match control {

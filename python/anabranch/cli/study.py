@@ -135,7 +135,7 @@ def _announce(plan: Plan) -> None:
     click.echo(text, err=True)
     total = 0.0
     for experiment in own:
-        # The first point stands for all of its experiment: it is near enough to tell seconds from days.
+        # The first point stands for all of its experiment: the estimate suffices to distinguish seconds from days.
         for point in study.slice(effort, experiment, ()):
             file = str(study.folder / point.scenario)
             if effort.real_time:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from anabranch.study.model import Experiment
 
 LATE = "†"
-"""Mark of a value that came of a machine which did not keep up."""
+"""Mark of a value that was measured on a machine which did not keep up."""
 _SHORT = {PUBLISHED: "publ.", "sim": "sim.", "kernel": "kernel"}
 
 
@@ -156,7 +156,7 @@ def _group_rows(beside: Beside) -> list[list[str]]:
 
 
 def _forms(beside: Beside) -> list[str]:
-    """A sentence or two on what ran in each world."""
+    """One or two sentences on the runs of each world."""
     sentences = []
     for world, analysis in beside.analyses.items():
         effort = analysis.effort
@@ -175,7 +175,7 @@ def _forms(beside: Beside) -> list[str]:
 
 
 def _notes(beside: Beside) -> list[str]:
-    """What the deviations are of, what they leave out, and why."""
+    """The cells that the deviations cover, those that they leave out, and the reason."""
     published = beside.study.published
     divisor = published.relative_to if published is not None else ""
     whole = len(beside.cells)

@@ -1,4 +1,4 @@
-"""The report of a study as Markdown, with its figures beside it."""
+"""The report of a study as Markdown, with its figures in the same folder."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
 
 
 def _provenance(analysis: Analysis, build: str) -> str:
-    """What ran, on what, and what is missing; `build` is the simulator at hand."""
+    """Number of runs, their machine and build, and missing runs; `build` is the present simulator."""
     lines = [f"**{text}**"] if (text := interim(analysis)) else []
     lines.append(form(analysis))
     if analysis.runs:

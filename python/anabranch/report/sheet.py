@@ -2,8 +2,8 @@
 
 Into a file or a pipe a table is as wide as it has to be, and no line ends in blanks. A terminal that is too narrow gets
 it with texts folded between words first, then without the columns that can be left out best, which a line below names,
-and at last with words cut onto several lines. What still does not fit is left to the terminal to wrap. A number is
-never cut.
+and at last with words cut onto several lines. The terminal wraps a table that still does not fit. A number is never
+cut.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Sheet:
         return max(cell_len(line) for cell in cells for line in str(cell).split("\n"))
 
     def _least(self, index: int) -> int:
-        """Characters to which a column may be folded without cutting a word."""
+        """Characters to which a column may be folded without cutting words."""
         if not self.columns[index].words:
             return self._width(index)
         cells = [self.columns[index].heading, *(cells[index] for cells, _ in self._rows)]

@@ -55,10 +55,10 @@ def print_result(result: Result, console: Console) -> None:
 
 
 def _machine(host: dict[str, Any]) -> list[str]:
-    """What is to be known of the machine on which a run took place."""
+    """State of the machine on which a run took place."""
     late = host["lateness"]
     share = round(100 * host["stolen"])
-    stolen = f", {share} % of whose time its hypervisor took" if share else ""
+    stolen = f", {share} % of their time taken by the hypervisor" if share else ""
     lines = [
         f"Linux {host['kernel']}, load {host['load'][0]:.1f} before and {host['load'][1]:.1f} after on {host['cpus']} "
         f"processors{stolen}. The network handed {late['packets']:,} packets out {1e6 * late['mean_s']:.0f} µs late on "
@@ -144,7 +144,7 @@ class _Optional:
     spare: int
 
     def of(self, flow: dict[str, Any]) -> str:
-        """What a flow has in it; of a distribution its 95 % quantile."""
+        """Value of a flow in this column; of a distribution its 95 % quantile."""
         value = flow.get(self.key)
         return number(value["p95"] if isinstance(value, dict) else value, self.scale, self.digits)
 
@@ -154,7 +154,7 @@ _OPTIONAL = [
     _Optional("Answers", "answers", 1.0, 0, 2),
     _Optional("Response\np95 ms", "response_time_s", 1e3, 1, 1),
 ]
-"""What only flows have whose data goes both ways, or that ask and answer."""
+"""Columns of flows with data in both directions, or with requests and responses."""
 
 
 def _count(counts: list[int | None]) -> str:
@@ -169,7 +169,7 @@ def _causes(document: dict[str, Any]) -> list[str]:
 
 
 def _possible(result: Result) -> list[str]:
-    """What all flows got together, beside what their links could carry."""
+    """Sum of the goodputs of all flows, and the sum that their links could carry."""
     flows = result.document["flows"]
     possible = result.possible_bps() if len(flows) > 1 else None
     if possible is None:
@@ -321,7 +321,7 @@ def _measurement(measured: Measured, several: bool) -> str:
 
 
 def expectation(claim: Any) -> str:
-    """What a claim expects, in short."""
+    """Expectation of a claim, in short."""
     of = " ".join(word for word in (claim.extreme, "without sign" if claim.absolute else "") if word)
     return f"{_expected(claim)} ({of})" if of else _expected(claim)
 
@@ -371,7 +371,7 @@ def share(value: float) -> str:
 
 
 def absences(analysis: Analysis) -> list[str]:
-    """A sentence for each figure that asks for what no run has, or what some runs do not have."""
+    """A sentence for each figure that selects values that no run has, or that some runs lack."""
     sentences = []
     for figure in analysis.study.figures:
         if absent := analysis.absent(figure):

@@ -1,4 +1,4 @@
-"""What the finished runs of a study say: estimates per point, deviations from published values, verdicts on claims."""
+"""Evaluation of finished runs: estimates per point, deviations from published values, verdicts on claims."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One flow at one point, beside what was published for it."""
+    """Our value and the published one of one flow at one point."""
 
     point: Point
     subject: str
@@ -75,7 +75,7 @@ class Analysis:
     """The finished runs of a study in one effort."""
 
     def __init__(self, study: Study, effort: Effort, records: Mapping[str, StoredRun], build: str = "") -> None:
-        """Take the runs of the study from what is stored; only those of one build if one is given."""
+        """Take the runs of the study from the stored runs; only those of one build if one is given."""
         self.study = study
         self.effort = effort
         self._runs: list[tuple[Run, StoredRun]] = []
@@ -248,10 +248,10 @@ class Analysis:
         return samples
 
     def fairness(self, point: Point) -> Fairness:
-        """What the flows should get at a point.
+        """Fair shares of the flows at a point.
 
         Raises:
-            InputError: If that cannot be told, because a link follows a trace.
+            InputError: If there is none, because a link follows a trace.
 
         """
         if point.key not in self._fairness:
@@ -266,7 +266,7 @@ class Analysis:
         """A quantity of theory at a point, which needs no run; `None` if the subject has none.
 
         Raises:
-            InputError: If that cannot be told, because a link follows a trace.
+            InputError: If there is none, because a link follows a trace.
 
         """
         return QUANTITIES[name].of(self._scenario(point)).get(subject)
@@ -284,13 +284,13 @@ class Analysis:
         return [p for p in self.points() if self._counts[p.key] > 1 and self._is_alike(p)]
 
     def _is_alike(self, point: Point) -> bool:
-        # What is fair follows from the scenario, so that it differs where goodputs do.
+        # Fair shares follow from the scenario: they differ where goodputs do.
         found = (self._values.get((point.key, name), {}) for name in self.study.metrics)
         return all(min(values) == max(values) for subjects in found for values in subjects.values())
 
     @property
     def intervals(self) -> str:
-        """Sentences on what the centres and intervals are, and on points that have none to speak of."""
+        """Sentences on the kinds of centres and intervals, and on points whose repetitions are all equal."""
         text = describe((c.ours for c in self.comparisons), self.study.centre, self.study.interval)
         if self.alike:
             text += (
@@ -407,7 +407,7 @@ _T = TypeVar("_T", bound=_AtPoint)
 
 
 def grouped(study: Study, items: Sequence[_T]) -> dict[str, list[_T]]:
-    """What belongs together in a table of deviations, by the name of the group; no group is empty.
+    """Groups of a table of deviations by their names; no group is empty.
 
     The study's own groups come first, then the publication's tables, then each experiment by its grouping parameter. A
     study without published values is grouped by experiment and by each parameter whose values are words.

@@ -1,4 +1,4 @@
-"""A study in several worlds: the published value of each cell, and what came out of every world."""
+"""A study in several worlds: the published value of each cell, and the result of every world."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Cell:
     subject: str
     published: float | None
     worlds: Mapping[str, Estimate]
-    """What came out, by world; a world without a run of it is left out."""
+    """Results by world; a world without a run of the cell is left out."""
     late: Mapping[str, int]
     """How many of a world's runs were on a machine that could not keep up, where there are any."""
     reference: float | None
-    """What deviations are divided by; `None` for the value that is deviated from."""
+    """Divisor of deviations; `None` for the value that is deviated from."""
 
     def value(self, column: str) -> float | None:
-        """What stands in a column: that of a world, or the published value."""
+        """Value in a column: that of a world, or the published one."""
         if column == PUBLISHED:
             return self.published
         found = self.worlds.get(column)
@@ -79,7 +79,7 @@ class Beside:
         self.columns = [*([PUBLISHED] if study.published is not None else []), *self.analyses]
         """The columns of values, from left to right."""
         self.pairs = [(of, base) for i, of in enumerate(self.columns) for base in self.columns[:i]]
-        """Which column is set beside which: (later, earlier)."""
+        """Pairs of columns that are compared: (later, earlier)."""
 
     @cached_property
     def points(self) -> list[Point]:

@@ -40,9 +40,9 @@ _LEAVE_S = 2.0
 _LOOK_S = 5.0
 """How often the size of a cluster is asked for."""
 _LONELY_S = 15.0
-"""For how long nobody may be there to work before that is said."""
+"""Time without workers after which a message is written."""
 _JOB = {"cores": 1, "processes": 1, "memory": "2 GB"}
-"""What a job of Slurm is where Dask's configuration says nothing else: one worker that runs one run at a time."""
+"""Defaults of a Slurm job where Dask's configuration has none: one worker that runs one run at a time."""
 
 
 def open_pool(place: str, backend: Backend, jobs: int) -> DaskPool:
@@ -110,14 +110,14 @@ def _slurm(jobs: int) -> Any:
     submitted: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     class Job(SLURMJob):  # type: ignore[misc]
-        """A job that tells whether Slurm took it: Dask submits in a thread of its own and goes on waiting."""
+        """A job that reports whether Slurm took it: Dask submits in a separate thread and goes on waiting."""
 
         async def start(self) -> None:
             try:
                 await super().start()
             except (OSError, RuntimeError, ValueError) as error:
-                # Who raises here has Dask print it, and wait for the worker all the same. Without a job there is
-                # nothing to cancel at the end.
+                # Dask would print an exception and still wait for the worker. Without a job there is nothing to
+                # cancel at the end.
                 self.status = distributed.core.Status.running
                 submitted.put(str(error))
             else:
@@ -130,14 +130,14 @@ def _slurm(jobs: int) -> Any:
     refusal = submitted.get()
     if refusal:
         cluster.close()
-        # What sbatch printed comes last, after what it was called with.
+        # The output of sbatch comes last, after its arguments.
         reason = " ".join(refusal.rpartition("stderr:")[2].split())
         raise InputError(f"Slurm takes no job: {reason}; ~/.config/dask/jobqueue.yaml says what a job asks for")
     return cluster
 
 
 class _Client(distributed.Client):  # type: ignore[misc]
-    """A client that lets go of what is no scheduler, or not yet: Dask's own wants to take leave of it for a minute."""
+    """A client that closes at once if no scheduler answers: Dask's client tries to sign off for a minute."""
 
     def start(self, **options: Any) -> None:
         try:
@@ -195,7 +195,7 @@ class DaskPool:
         self._gone_since: float | None = None
         self._width, self._looked = 1, -_LOOK_S
         self._staffed: float | None = time.monotonic()
-        """When somebody was there to work last; `None` if it was said that nobody is."""
+        """Last time with a worker; `None` once the message about missing workers was written."""
         if not self._connect(_FIRST_CONNECT_S):
             raise RunFailed(f"no Dask scheduler answers at {self._cluster}; start one with: dask scheduler")
 
@@ -214,7 +214,7 @@ class DaskPool:
         return self._width
 
     def _tell(self, threads: int) -> None:
-        """Say that nobody works, once: runs wait for workers, who may come at any time, or never."""
+        """Report once that there are no workers: runs wait for them, and they may connect at any time or never."""
         if threads:
             self._staffed = time.monotonic()
         elif self._staffed is not None and time.monotonic() - self._staffed >= _LONELY_S:
@@ -244,7 +244,7 @@ class DaskPool:
         except queue.Empty:
             ended = []
         for ticket, future in ended:
-            # Futures of a scheduler that has gone are nobody's any more.
+            # Futures of a lost scheduler are ignored.
             if ticket not in self._under_way or self._under_way[ticket][1] is not future:
                 continue
             outcome = self._outcome(future)
@@ -256,7 +256,7 @@ class DaskPool:
         return taken
 
     def _outcome(self, future: Any) -> Outcome | None:
-        """What became of a run; `None` if the scheduler has lost it."""
+        """Outcome of a run; `None` if the scheduler has lost it."""
         try:
             outcome: Outcome = future.result(timeout=_PATIENCE_S)
         except distributed.scheduler.KilledWorker as error:
@@ -264,7 +264,7 @@ class DaskPool:
         except (OSError, TimeoutError, concurrent.futures.CancelledError):
             return None
         except Exception as error:
-            # What goes wrong in a run is in its outcome; this is a worker that could not begin.
+            # Failures of a run are in its outcome; here a worker could not begin.
             text = f"a worker cannot carry runs out ({type(error).__name__}: {error}); install the same wheel there"
             return worker.Outcome(None, mistake=InputError(text))
         return outcome
@@ -275,7 +275,7 @@ class DaskPool:
         self._gone_since = time.monotonic()
         self._under_way = {ticket: (request, None) for ticket, (request, _) in self._under_way.items()}
         if client is not None:
-            # Nobody is there to take leave of.
+            # No scheduler is left to sign off from.
             with suppress(OSError, TimeoutError):
                 client.close(timeout=_LEAVE_S)
 

@@ -22,7 +22,7 @@ _NAMES = {str: "text in quotes", int: "a whole number", float: "a number", bool:
 
 
 class Table:
-    """A TOML table that is read key by key; what remains unread in the end is a mistake."""
+    """A TOML table that is read key by key; a key that remains unread in the end is a mistake."""
 
     def __init__(self, content: dict[str, Any], where: tuple[str | int, ...], text: str, file: str) -> None:
         self._content = content
@@ -136,7 +136,7 @@ class Table:
         return dict(values)
 
     def scenario_keys(self, key: str) -> dict[str, Any]:
-        """A table of scenario keys with what they are set to: values, lists or tables; empty if it is not there."""
+        """A table of scenario keys and their settings: values, lists or tables; empty if it is not there."""
         return dict(self.get(key, dict, {}))
 
     def selection(self, key: str) -> dict[str, Any]:
@@ -184,7 +184,7 @@ class Table:
 
 
 def _explained(message: str, text: str, number: int) -> str:
-    """What is wrong with a line that is not TOML: an array of tables has to come before the tables within it."""
+    """The mistake in a line that is not TOML: an array of tables has to come before the tables within it."""
     lines = text.splitlines()
     header = _HEADER.match(lines[number - 1]) if 0 < number <= len(lines) else None
     if header and header[1] == "[[":
@@ -198,7 +198,7 @@ def _explained(message: str, text: str, number: int) -> str:
 
 
 def line_of(text: str, where: tuple[str | int, ...]) -> int | None:
-    """Line of a key in a TOML text, counted from 1; of its table if the key is not on a line of its own.
+    """Line of a key in a TOML text, counted from 1; of its table if the key has no separate line.
 
     `where` names the tables from the outside in, arrays by name and index, and the key last.
     """

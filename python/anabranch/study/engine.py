@@ -87,7 +87,7 @@ class Progress:
         return self.total - self.reused - self.ended
 
     def left_s(self, elapsed_s: float) -> float | None:
-        """Estimate of the time left: at the rate so far, and at least the duration of the slowest run."""
+        """Estimate of the time left: at the rate since the start, and at least the duration of the slowest run."""
         if not self.ended:
             return None
         return max(elapsed_s / self.ended * self.open, self.slowest_s) if self.open else 0.0

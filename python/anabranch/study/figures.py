@@ -37,7 +37,7 @@ class Reference:
     allocation: str
     """Fair allocation that gives the height, in place of a parameter, in Mbit/s; "" for none."""
     flow: str
-    """Whose part of the allocation."""
+    """Flow whose part of the allocation it is."""
 
     def height(self, values: Mapping[str, Value]) -> float:
         """Height at a point of a line that follows no allocation."""
@@ -72,7 +72,7 @@ class Figure:
     references: tuple[Reference, ...]
     log_x: bool
     together: str
-    """How one value is made of those of several points and subjects: one of `TOGETHER`; "" if nothing was said.
+    """How one value is made of those of several points and subjects: one of `TOGETHER`; "" if it is not set.
 
     A cell of a heat map takes the centres of its points together, all other kinds the values of each repetition."""
     log_colour: bool

@@ -165,7 +165,7 @@ def _tables(part: str) -> tuple[str, ...]:
 
 def _row(table: Mapping[str, Any], part: str) -> dict[str, Any]:
     """A part of a result with its tables as lists of keys and values."""
-    # A part that is absent has no columns of its own: those of its keys are null.
+    # A part that is absent has no separate columns: those of its keys are null.
     row = {name: value for name, value in table.items() if value is not None}
     for name in _tables(part):
         row[name] = [{"key": key, "value": value} for key, value in table.get(name, {}).items()]

@@ -1,6 +1,6 @@
 """Worker processes of this machine.
 
-Each worker has a pipe of its own and at most one run, so that a worker that dies names the run that it had. Such a run
+Each worker has a separate pipe and at most one run, so that a worker that dies names the run that it had. Such a run
 is repeated once, alone, because a machine without memory may kill the wrong process. After the second death it has
 failed; all other runs go on.
 """

@@ -1,4 +1,4 @@
-"""What a claim needs of the form of a study: a duration, a number of repetitions, or the full form."""
+"""Requirements of a claim on the form of a study: a duration, a number of repetitions, or the full form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Needs:
     repetitions: int = 1
 
     def __str__(self) -> str:
-        """What is needed, in a few words."""
+        """The requirements, in a few words."""
         if self.full:
             return "the full form"
         parts = [f"runs of {self.duration}"] if self.duration else []

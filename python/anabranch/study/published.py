@@ -1,4 +1,4 @@
-"""Published values that a study's results stand beside: a CSV file and how its rows find their points."""
+"""Published values to compare with a study's results: a CSV file and how its rows find their points."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Published:
     source: str
     metric: str
     relative_to: str
-    """Parameter by whose value deviations are divided (a capacity in the metric's unit); "" for the published value."""
+    """Parameter whose value divides deviations (a capacity in the metric's unit); "" for the published value."""
     group_by: str
     """Parameter by which the summary of deviations is split, besides the experiment; "" for none."""
     groups: tuple[Group, ...]

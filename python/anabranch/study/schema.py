@@ -1,4 +1,4 @@
-"""The JSON schema of study.toml, for editors: which keys there are, what they take, and what they mean.
+"""The JSON schema of study.toml, for editors: all keys, their types and their meanings.
 
 `study.definition` reads the file and has the last word: it also knows what names what. A test holds the keys of both
 against each other.
@@ -31,9 +31,9 @@ def schema() -> Schema:
             "name": _text("Name in seeds and of the folder of results; the folder's if left out."),
             "paired": _list(_TEXT, "Parameters that stay out of the seed: variants that share it."),
             "source": _text("Where the setup comes from."),
-            "about": _text("What the study asks; the first paragraph of the report."),
-            "assumptions": _list(_TEXT, "What the source leaves open, and how it is here."),
-            "centre": _one(tuple(INTERVALS), "What a point of a figure is."),
+            "about": _text("Question of the study; the first paragraph of the report."),
+            "assumptions": _list(_TEXT, "Details that the source leaves open, and their choice here."),
+            "centre": _one(tuple(INTERVALS), "Statistic that a point of a figure shows."),
             "interval": _one(
                 tuple(dict.fromkeys(i for found in INTERVALS.values() for i in found)),
                 "How intervals are found: t or bootstrap for a mean, order-statistics or bootstrap for a median.",
@@ -118,12 +118,12 @@ def _published() -> Schema:
         {
             "file": _text("CSV file with a header line."),
             "source": _text("Source in legends."),
-            "metric": _metric("What was published."),
+            "metric": _metric("The published metric."),
             "value_column": _text("Column of the values, in the metric's unit."),
             "table_column": _text("Column with the publication's own tables: a line of deviations for each."),
             "flow_column": _text("Column of the flows."),
             "flows": _words("Our flow → its text in the flow column."),
-            "relative_to": _text("Parameter by whose value deviations are divided."),
+            "relative_to": _text("Parameter whose value divides deviations."),
             "group_by": _text("Parameter with a line per value in the table of deviations."),
             "sum_tolerance": {**_NUMBER, "description": "By how much sums may differ to agree, as a share."},
             "printed": _one(("exact", "truncated", "rounded"), "How the publication prints values."),
@@ -131,7 +131,7 @@ def _published() -> Schema:
             "experiment": {"type": "object", "additionalProperties": _KEYS, "description": "Further columns."},
             "group": {"type": "array", "items": group, "description": "Further lines in the table of deviations."},
         },
-        "Published values that results stand beside.",
+        "Published values to compare with the results.",
         required=("file", "value_column"),
     )
 
@@ -143,8 +143,8 @@ def _figure() -> Schema:
             "parameter": _text("Parameter whose value gives the height."),
             "allocation": _one(ALLOCATION_NAMES, "Fair allocation that gives the height, in Mbit/s."),
             "of": _text("Flow whose part of the allocation it is."),
-            "factor": {**_NUMBER, "description": "What the parameter or the allocation is multiplied with."},
-            "offset": {**_NUMBER, "description": "What is added; the height itself of a constant line."},
+            "factor": {**_NUMBER, "description": "Multiplies the parameter or the allocation."},
+            "offset": {**_NUMBER, "description": "Added to the product; the height itself of a constant line."},
         },
         "A line of known height.",
         required=("label",),
@@ -154,10 +154,10 @@ def _figure() -> Schema:
         {
             "name": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "description": "Name of the file."},
             "title": _text("Title for people."),
-            "kind": _one(KINDS, "What is drawn."),
+            "kind": _one(KINDS, "Kind of figure."),
             "width": _one(WIDTHS, "As wide as the panels need, or one column of a two-column page."),
             "experiment": _text("Which experiment; may be left out if there is only one."),
-            "metric": _metric("What is shown; the study's metric if left out."),
+            "metric": _metric("Metric of the figure; the study's metric if left out."),
             "x": _text("Parameter on the horizontal axis."),
             "y": _text("Parameter on the vertical axis of a heat map."),
             "rows": _text("Parameter with a row of panels per value."),

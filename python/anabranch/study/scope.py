@@ -1,4 +1,4 @@
-"""What the tables of a study may name of an experiment: its parameters, their values, its flows and links.
+"""Names of an experiment that the tables of a study may use: its parameters, their values, its flows and links.
 
 A name that means nothing would silently select nothing; it is a mistake of the table that holds it.
 """

@@ -4,10 +4,10 @@ One line per record: the CRC-32 of the JSON text in eight hex digits, a space, t
 operating system in one call before the run counts as finished: from then on no end of this process loses it. To the
 disk go all records of a moment together, so that a machine that loses its power may lose those of the last moment. A
 kill can leave at most one unfinished line at the end, which is cut off when the store is opened next; anything else
-that is damaged is kept aside in a copy, and what is whole is used. A file is moved aside or replaced only by whoever
-has it locked.
+that is damaged is kept aside in a copy, and the intact records are used. Only the process that has locked a file moves
+it aside or replaces it.
 
-What is kept in memory of a stored run is where it is: a store may hold a million.
+Only the position of a stored run is kept in memory: a store may hold a million.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BEGIN = re.compile(
     + _TEXT
     + rb"),"
 )
-"""How the line of a run begins, as it is written here: what is needed of it without all the rest."""
+"""Beginning of the line of a run as this module writes it: the fields that are needed without the rest."""
 _HEADER = {"store": "anabranch runs", "format": 1}
 
 
@@ -119,7 +119,7 @@ class StoredRun:
 
     @property
     def document(self) -> Document:
-        """Its result document, read anew each time."""
+        """Its result document, read from the file at each access."""
         return self.record().document
 
     @property
@@ -167,7 +167,7 @@ def run_key(request: Request) -> str:
 
 @lru_cache(maxsize=64)
 def _digest_begun(scenario: str, overrides: tuple[str, ...]) -> Any:
-    """Digest of what all repetitions of a point share: a JSON list of which the last entry is open."""
+    """Digest of the part that all repetitions of a point share: a JSON list of which the last entry is open."""
     return hashlib.sha256(f"{json.dumps([scenario, list(overrides)])[:-1]}, ".encode())
 
 
@@ -241,7 +241,7 @@ class Store:
             self._sync()
 
     def start_over(self) -> Path | None:
-        """Move all runs aside and begin anew; returns where to, or `None` if there were none.
+        """Move all runs aside and begin an empty file; returns where to, or `None` if there were none.
 
         Raises:
             InputError: If the folder cannot be written, or another process takes the place.
@@ -270,7 +270,7 @@ class Store:
                 raise _not_writable(self.path.parent, error) from None
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Whoever held the lock until now may have put another file in this one's place.
+                # The previous holder of the lock may have put another file in this one's place.
                 if os.path.samestat(os.fstat(file), self.path.stat()):
                     return file
             except BlockingIOError:
@@ -301,7 +301,7 @@ class Store:
         try:
             os.fsync(self._file)
         except OSError as error:
-            # What is on disk of the last lines is not known, and will not be told a second time.
+            # It is unknown which of the last lines are on disk, and a second fsync would not report the error again.
             self._cut(self._on_disk)
             self.records = {key: run for key, run in self.records.items() if run.offset < self._size}
             raise not_written(f"finished runs could not be saved: {error.strerror}", error, str(self.path)) from None
@@ -498,12 +498,12 @@ def _head(line: bytes) -> tuple[str, str] | None:
 
 
 def _text(literal: bytes) -> str:
-    """What a JSON string says."""
+    """The content of a JSON string."""
     return str(json.loads(literal)) if b"\\" in literal else literal[1:-1].decode()
 
 
 def _free_name(path: Path, word: str) -> Path:
-    """A name beside `path` that is not taken: runs.earlier-1.jsonl and so on."""
+    """A free name in the folder of `path`: runs.earlier-1.jsonl and so on."""
     number = 1
     while (candidate := path.with_name(f"{path.stem}.{word}-{number}{path.suffix}")).exists():
         number += 1

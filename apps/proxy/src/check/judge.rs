@@ -203,7 +203,7 @@ fn outcomes(facts: &Facts, attempt: &Attempt) -> Vec<Finding> {
         Outcome::Multipath(subflows) if *subflows < wanted => no(
             format!("{to} answers {from} by Multipath TCP, with {subflows} of {wanted} subflows"),
             format!(
-                "put right what is said above; if there is nothing, at {}: ip mptcp limits set subflow {wanted}",
+                "apply the remedies above; if there are none, at {}: ip mptcp limits set subflow {wanted}",
                 to.ip()
             ),
         ),
@@ -257,7 +257,7 @@ mod tests {
     /// Bad findings, with their remedies.
     fn complaints(facts: &Facts, attempt: Option<&Attempt>) -> Vec<String> {
         let bad = judge(facts, attempt).into_iter().filter(|finding| !finding.good);
-        bad.map(|finding| format!("{}; {}", finding.what, finding.remedy.expect("what helps"))).collect()
+        bad.map(|finding| format!("{}; {}", finding.what, finding.remedy.expect("a remedy"))).collect()
     }
 
     #[test]
@@ -353,7 +353,7 @@ mod tests {
             ),
             (
                 Outcome::Multipath(1),
-                "with 1 of 2 subflows; put right what is said above; if there is nothing, at 203.0.113.5: ip mptcp limits",
+                "with 1 of 2 subflows; apply the remedies above; if there are none, at 203.0.113.5: ip mptcp limits",
             ),
         ] {
             let complaints = complaints(&healthy(), Some(&attempt([Outcome::Multipath(2), outcome])));

@@ -58,7 +58,7 @@ pub(super) fn check_convert(convert: &Convert, text: &Text<'_>) -> Result<(), Er
     }
     if let Some(all) = convert.clients.iter().find(|network| network.as_ref().is_all()) {
         let said = format!(
-            "{} is everybody; name networks of clients, or who may in [[convert.user]]",
+            "{} contains every address; name the networks of clients, or add a [[convert.user]]",
             all.as_ref()
         );
         return Err(text.mistake(Some(all.span()), &said));

@@ -45,7 +45,7 @@ fn the_file_that_is_shipped_has_every_setting() {
 }
 
 #[test]
-fn the_routers_file_that_is_shipped_says_what_holds_where_nothing_is_said() {
+fn shipped_router_file_equals_defaults() {
     let text = include_str!("../../dist/router.toml");
     let of = |text| Config::parse(text, "router.toml").expect("no mistake");
     let shipped = of(text);
@@ -67,7 +67,7 @@ fn the_routers_file_that_is_shipped_says_what_holds_where_nothing_is_said() {
 }
 
 #[test]
-fn the_converters_file_that_is_shipped_has_every_setting() {
+fn shipped_converter_file_has_every_setting() {
     let text = include_str!("../../dist/convert.toml");
     let Config { convert, limits, .. } = Config::parse(text, "convert.toml").unwrap();
     let convert = convert.expect("it is there");
@@ -90,7 +90,7 @@ fn open_converter_is_refused() {
     for (more, said) in [
         ("", "proxy.toml:2: [::]:1 is open to everyone"),
         ("cookies = true", "proxy.toml:2: [::]:1 is open to everyone"),
-        ("clients = [\"10.0.0.0/8\", \"::/0\"]", "proxy.toml:3: ::/0 is everybody"),
+        ("clients = [\"10.0.0.0/8\", \"::/0\"]", "proxy.toml:3: ::/0 contains every address"),
         ("[[convert.user]]\nname = \"\"\npassword = \"b\"", "proxy.toml:3: a name has 1 to 255 bytes"),
     ] {
         let refused = of(more).unwrap_err().to_string();
@@ -114,7 +114,7 @@ fn protocol_of_via_defaults_to_socks() {
 }
 
 #[test]
-fn it_is_watched_from_elsewhere_if_that_is_said() {
+fn beyond_loopback_permits_any_watch_address() {
     let text = "[watch]\nlisten = \"[::]:9180\"\nbeyond_loopback = true";
     assert!(Config::parse(text, "proxy.toml").is_ok() && Config::parse("[watch]", "proxy.toml").is_ok());
 }
@@ -193,7 +193,7 @@ fn errors_name_their_line() {
 }
 
 #[test]
-fn passwords_that_everybody_may_read_are_refused_and_shown_nowhere() {
+fn world_readable_password_is_refused_and_not_shown() {
     let text = "[[socks.user]]\nname = \"alice\"\npassword = \"hunter2\"";
     let path = std::env::temp_dir().join(format!("anabranch-proxy-{}.toml", std::process::id()));
     std::fs::write(&path, text).unwrap();
@@ -229,7 +229,7 @@ fn uplinks_probe_the_other_proxy_by_default() {
 }
 
 #[test]
-fn uplinks_are_read_and_their_mistakes_told() {
+fn uplinks_are_read_and_mistakes_are_reported() {
     let text = include_str!("../../dist/uplinks.toml");
     let Config { uplink, uplinks, .. } = Config::parse(text, "uplinks.toml").unwrap();
     assert_eq!((uplink.len(), uplinks.table.as_ref()), (2, Uplinks::default().table.as_ref()));

@@ -100,7 +100,7 @@ fn looks_like_an_address(text: &str) -> bool {
     text.contains(':') || text.bytes().all(|byte| b"0123456789.".contains(&byte))
 }
 
-/// Somebody who may use the proxy.
+/// A user of the proxy.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cookie_is_good_for_its_address_for_an_hour_and_no_longer_than_two() {
+    fn cookie_is_valid_for_one_to_two_hours() {
         let cookies = Cookies { key: [7; 32] };
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         let (here, now) = (address("192.0.2.1"), 10 * PERIOD_S);

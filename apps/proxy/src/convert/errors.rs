@@ -67,7 +67,7 @@ impl fmt::Display for ErrorCode {
             Self::UnsupportedTcpOption => "it cannot set a TCP option",
             Self::ResourceExceeded => "it has no room",
             Self::NetworkFailure => "its network is down",
-            Self::ConnectionReset => "nobody listens there",
+            Self::ConnectionReset => "connection refused",
             Self::DestinationUnreachable => "not reached",
             Self::Other(code) => return write!(f, "error {code}"),
         })

@@ -28,7 +28,7 @@ pub use tlv::{ErrorCode, Tlv};
 pub const VERSION: u8 = 1;
 /// Third and fourth byte of a message.
 pub const MAGIC: u16 = 0x2263;
-/// Bytes of a word, the unit of lengths.
+/// Bytes of a 32-bit word, the unit of lengths.
 const WORD: usize = 4;
 
 /// Why bytes are no message.

@@ -201,7 +201,7 @@ fn missing(cookie: Vec<u8>) -> Refusal {
 
 /// Sends TLVs to a client; false if it has disconnected.
 async fn tell(client: &TcpStream, tlvs: &[Tlv]) -> bool {
-    let message = emit(tlvs).expect("what is told is short");
+    let message = emit(tlvs).expect("an answer is short");
     write_all(client, &message).await.is_ok()
 }
 

@@ -67,7 +67,7 @@ fn codes_of_errors() {
 }
 
 #[test]
-fn several_tlvs_and_what_follows_the_message() {
+fn message_with_several_tlvs_and_data_after_it() {
     let tlvs = vec![Tlv::Error(ErrorCode::MissingCookie, Vec::new()), Tlv::Cookie(vec![9; 8])];
     let mut bytes = emit(&tlvs).unwrap();
     let len = bytes.len();

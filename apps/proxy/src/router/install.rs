@@ -131,7 +131,7 @@ pub fn routes(family: Family, table: &str) -> Vec<Value> {
 pub fn list(family: Family, what: &str) -> Result<Vec<Value>, Error> {
     let printed = ip(&format!("{} -N -j {what}", family.option()))?;
     serde_json::from_str(&printed)
-        .map_err(|error| Error::Refused(format!("what ip prints of {what} is not understood: {error}")))
+        .map_err(|error| Error::Refused(format!("cannot read the output of ip for {what}: {error}")))
 }
 
 /// Whether a router has put a rule or a route there.

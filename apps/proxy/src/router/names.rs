@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_kept_for_an_hour_after_a_name_had_them_last() {
+    fn addresses_are_kept_for_address_lifetime() {
         let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse::<IpAddr>().expect("an address"));
         let (mut seen, begin) = (Seen::default(), Instant::now());
         assert_eq!(seen.add(begin, [a].into()), [a].into());

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn private_networks_stay_where_they_are_unless_something_else_is_said() {
+    fn private_networks_bypass_the_proxy_by_default() {
         let Plan { nft, .. } = plan(&router(""), &[Family::V4], &BTreeSet::new());
         assert!(nft.contains("192.168.0.0/16") && nft.contains("fc00::/7") && !nft.contains("dport"));
         let Plan { nft, .. } = plan(&router("bypass = { networks = [] }"), &[Family::V4], &BTreeSet::new());

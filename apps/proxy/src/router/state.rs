@@ -68,7 +68,7 @@ pub fn findings(router: &Router) -> Result<Vec<Finding>, Error> {
         let value = std::fs::read_to_string(format!("/proc/sys/net/{path}"));
         if value.is_ok_and(|value| value.trim() == "0") {
             findings.push(no(
-                format!("{name} is 0, so that what is not sent by the proxy goes nowhere"),
+                format!("{name} is 0: packets that do not go through the proxy are not forwarded"),
                 format!("sysctl -w {name}=1"),
             ));
         }

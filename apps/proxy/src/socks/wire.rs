@@ -101,9 +101,9 @@ pub enum Reply {
     NetworkUnreachable = 3,
     /// The host is not there, or has no address.
     HostUnreachable = 4,
-    /// Nobody listens there.
+    /// The connection was refused.
     Refused = 5,
-    /// Nobody answered in time.
+    /// No answer before `connect_timeout`.
     TimedOut = 6,
     /// The proxy does not do that.
     CommandNotSupported = 7,
@@ -136,7 +136,7 @@ impl fmt::Display for Reply {
             Self::Denied => "private or denied",
             Self::NetworkUnreachable => "no network leads there",
             Self::HostUnreachable => "no such host",
-            Self::Refused => "nobody listens there",
+            Self::Refused => "connection refused",
             Self::TimedOut => "no answer before connect_timeout",
             Self::CommandNotSupported => "not done here",
             Self::AddressTypeNotSupported => "no such addresses here",

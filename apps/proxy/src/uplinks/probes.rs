@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_counts_from_the_first_question_without_an_answer() {
+    fn silence_begins_with_first_unanswered_probe() {
         let (begin, mut watched) = (Instant::now(), Watched::new(String::new()));
         for round in 0..10 {
             watched.asked(after(begin, 300 * round));

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn servers_that_hosts_of_a_router_go_to_are_no_uplinks() {
+    async fn servers_of_intercepted_hosts_are_no_uplinks() {
         WATCHED.store(true, Ordering::Relaxed);
         for (carried, client_at, server_at, counted) in [
             (Carried::intercepted(), "127.77.0.1", "127.77.0.2", false),

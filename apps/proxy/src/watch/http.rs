@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn three_resources_for_whoever_asks_by_address() {
+    fn three_resources_are_served_by_address() {
         for path in ["/", "/metrics", "/status.json"] {
             for host in [
                 "",
@@ -259,13 +259,13 @@ mod tests {
         drop(silent);
         let begin = Instant::now();
         while slow.write_all(b"x").is_ok() {
-            assert!(begin.elapsed() < 5 * REQUEST_TIMEOUT, "it is read for ever");
+            assert!(begin.elapsed() < 5 * REQUEST_TIMEOUT, "the request never times out");
             std::thread::sleep(REQUEST_TIMEOUT / 20);
         }
     }
 
     #[test]
-    fn page_is_served_beside_many_silent_connections() {
+    fn silent_connections_do_not_block_the_page() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("it is bound");
         std::thread::spawn(move || attend(&listener));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_needs_nobody_else() {
+    fn page_loads_nothing_from_other_hosts() {
         assert!(!PAGE.contains("http://") && !PAGE.contains("https://") && !PAGE.contains("src="));
     }
 }

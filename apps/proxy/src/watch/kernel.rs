@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_kernel_tells_what_each_subflow_carried() {
+    async fn kernel_reports_bytes_of_each_subflow() {
         for transport in [Transport::Tcp, Transport::Mptcp] {
             let Some((client, mut server)) = pair(transport) else { continue };
             client.writable().await.expect("it is connected");

@@ -76,7 +76,7 @@ mod tests {
             count(Side::Server, before.as_slice(), &[now]);
         }
         let found = all().into_iter().find(|((ip, _), _)| ip.to_string() == "192.0.2.77").unwrap().1;
-        // A new subflow between the same ports: its retransmitted segment cannot be told apart from that of the old one.
+        // A new subflow between the same ports: its retransmitted segment cannot be distinguished from that of the old one.
         assert_eq!(found, Carried { sent_bytes: 18, received_bytes: 24, retransmitted: 1, rtt_us: 5 });
     }
 }

@@ -2,8 +2,8 @@
 
 use anabranch_proxy::convert::{emit, parse};
 
-/// The beginning of a stream: it is complete with its last byte and not before, whatever follows; what is wrong at once stays wrong;
-/// and what is read is written and read again as it was.
+/// The beginning of a stream. A message is complete with its last byte and not before, independent of the bytes after it. A wrong
+/// beginning stays wrong with more bytes. A message that was read, written and read again is equal.
 pub fn convert(bytes: &[u8]) {
     match parse(bytes) {
         Ok(Some((tlvs, len))) => {

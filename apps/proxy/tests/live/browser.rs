@@ -63,11 +63,11 @@ fn answer(stream: &TcpStream, tell: &Sender<f64>) -> std::io::Result<()> {
             body.len()
         )
     };
-    // Nobody listens any more when the test is over.
+    // The receiver is gone when the test is over.
     let say = |bits: f64| tell.send(bits).unwrap_or_default();
     let path = asked.split(' ').nth(1).unwrap_or_default();
     if let Some(bits) = path.strip_prefix("/came?") {
-        say(bits.parse().expect("the page tells a number"));
+        say(bits.parse().expect("the page sends a number"));
     }
     match path {
         "/endless" => {

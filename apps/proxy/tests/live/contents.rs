@@ -2,7 +2,7 @@
 
 use super::convert::{CONVERTER, connected_over};
 use super::namespace::{Need, machine_has};
-use super::program::{PATIENCE, Program, connect, server};
+use super::program::{EVENT_TIMEOUT, Program, connect, server};
 use super::socks::{OPEN, through_over};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -85,7 +85,7 @@ fn act(stream: &TcpStream, part: Part) -> Seen {
 
 fn check(seed: u64, client: &Seen, served: &Receiver<(u64, Seen)>) {
     let parts = plan(seed);
-    let (number, server) = served.recv_timeout(PATIENCE).expect("the server ends");
+    let (number, server) = served.recv_timeout(EVENT_TIMEOUT).expect("the server ends");
     assert_eq!(number, seed);
     let reset = parts.iter().any(|part| part.reset_at.is_some());
     for (end, seen, other) in [("client", client, parts[1]), ("server", &server, parts[0])] {
@@ -103,8 +103,8 @@ fn check(seed: u64, client: &Seen, served: &Receiver<(u64, Seen)>) {
 fn connect_multipath(address: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).expect("the kernel has it");
     socket.connect(&address.into()).expect("it listens");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
-    socket.set_write_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    socket.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
+    socket.set_write_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
     socket.into()
 }
 

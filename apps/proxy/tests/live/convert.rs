@@ -1,7 +1,7 @@
 //! The Convert Protocol (RFC 8803) as clients see it, and as converters do.
 
 use super::namespace::{Need, machine_has};
-use super::program::{PATIENCE, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
+use super::program::{EVENT_TIMEOUT, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
 use super::socks::{answered, request, request_by_name, through};
 use anabranch_proxy::convert::{ErrorCode, TcpOption, Tlv, emit, parse};
 use rustix::process::{Pid, Signal, kill_process};
@@ -189,7 +189,7 @@ fn failures_have_the_codes_of_the_rfc() {
 }
 
 #[test]
-fn hostile_messages_are_answered_or_reset_and_the_next_client_is_served() {
+fn hostile_messages_do_not_affect_the_next_client() {
     let converter = Program::start("convert", CONVERTER, 1);
     let target = echo("127.0.0.1:0");
     let first = connect_to(target);
@@ -241,7 +241,7 @@ fn a_client_that_drips_is_let_go() {
         })
         .count();
     assert!(dripped < 20, "{dripped} bytes in {:?}", begin.elapsed());
-    assert!(begin.elapsed() < PATIENCE / 2);
+    assert!(begin.elapsed() < EVENT_TIMEOUT / 2);
     converter.line("no complete request before handshake_timeout");
 }
 
@@ -250,7 +250,7 @@ fn an_open_converter_does_not_start() {
     for (more, said) in [
         ("", ".toml:2: [::]:0 is open to everyone"),
         ("cookies = true\n", "is open to everyone"),
-        ("clients = [\"0.0.0.0/0\"]\n", ".toml:3: 0.0.0.0/0 is everybody"),
+        ("clients = [\"0.0.0.0/0\"]\n", ".toml:3: 0.0.0.0/0 contains every address"),
         (&format!("cookies = true\n{ALICE}"), "cookies = true is too much"),
     ] {
         let (status, complaint) =
@@ -262,7 +262,7 @@ fn an_open_converter_does_not_start() {
 }
 
 #[test]
-fn clients_of_other_networks_are_told_so_before_they_have_said_anything() {
+fn clients_of_other_networks_get_an_error_at_once() {
     let config = CONVERTER.replace("127.0.0.1:0", "0.0.0.0:0") + "clients = [\"127.0.0.1\"]\n";
     let converter = Program::start("convert", &config, 1);
     let target = echo("127.0.0.1:0");
@@ -312,7 +312,7 @@ fn a_cookie_is_given_to_an_address_and_asked_for() {
 }
 
 #[test]
-fn one_proxy_goes_by_a_converter_and_shows_no_password() {
+fn proxy_uses_converter_and_shows_no_password() {
     let converter = Program::start("convert", &format!("{CONVERTER}{ALICE}"), 1);
     let near = |password: &str| {
         let user = format!("user = {{ name = \"alice\", password = \"{password}\" }}\n");
@@ -336,7 +336,7 @@ fn one_proxy_goes_by_a_converter_and_shows_no_password() {
     converter.line("127.0.0.2: wrong name or password");
     let stranger = by(converter.address(), "");
     assert_eq!(answered(&stranger, &request(speaks_first)).0, 1);
-    stranger.line("takes none of its own cookies: does it want a user?");
+    stranger.line("refuses each cookie that it sent: does it require a user?");
 }
 
 /// A converter that waits for a client's data before it answers: they have to come with the message.
@@ -361,7 +361,7 @@ fn early_data_go_with_the_convert_message() {
     stream.shutdown(Shutdown::Write).expect("it is connected");
     assert_eq!((&stream).read(&mut [0]).expect("it ends"), 0);
     // And nothing comes twice.
-    let came = told.recv_timeout(PATIENCE).expect("the converter saw the end");
+    let came = told.recv_timeout(EVENT_TIMEOUT).expect("the converter saw the end");
     assert_eq!(came, ([&connect_to(target)[..], b"first data"].concat(), Vec::new()));
 }
 
@@ -391,7 +391,7 @@ fn replayed_proof_is_refused() {
     let (target, other) = (echo("127.0.0.1:0"), echo("127.0.0.1:0"));
     assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
     // The first is for no epoch, and is answered by the converter's; neither is taken again, nor the second for another server.
-    let [first, second] = [(); 2].map(|()| messages.recv_timeout(PATIENCE).expect("it was recorded"));
+    let [first, second] = [(); 2].map(|()| messages.recv_timeout(EVENT_TIMEOUT).expect("it was recorded"));
     assert!(!second.windows(6).any(|bytes| bytes == b"secret"));
     let (tlvs, _) = answer(&converter, &first);
     assert!(matches!(tlvs.as_slice(), [Tlv::Error(ErrorCode::MissingCookie, _), Tlv::Cookie(_)]), "{tlvs:?}");
@@ -448,7 +448,7 @@ fn either_end_may_end_first_or_reset() {
 
 /// The new process has another key, and another epoch: clients learn them by the way.
 #[test]
-fn a_new_process_takes_the_listeners_and_clients_go_on() {
+fn new_process_takes_over_and_clients_go_on() {
     for (mode, user) in
         [("cookies = true\n", ""), (ALICE, "user = { name = \"alice\", password = \"secret\" }\n")]
     {

@@ -1,6 +1,6 @@
 //! Killed under load, again and again: both ends of each connection know, and the next process listens at the same place.
 
-use super::program::{PATIENCE, Program, connect, exchange, pour, send_back, server};
+use super::program::{EVENT_TIMEOUT, Program, connect, exchange, pour, send_back, server};
 use super::socks::through_over;
 use rustix::process::Signal;
 use std::io::ErrorKind;
@@ -48,7 +48,7 @@ fn kill_and_restart(
         }
         let begin = Instant::now();
         while open.load(Ordering::Relaxed) > 0 {
-            assert!(begin.elapsed() < PATIENCE, "the server does not know, after {time} times");
+            assert!(begin.elapsed() < EVENT_TIMEOUT, "the server does not know, after {time} times");
             std::thread::sleep(Duration::from_millis(1));
         }
         proxy = Program::start(command, &config(address), 1);

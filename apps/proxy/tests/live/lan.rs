@@ -1,7 +1,7 @@
 //! A host in a LAN, its router, and beyond that a proxy and servers with TCP alone. IPv4 and IPv6, without limits of rate.
 
 use super::namespace::{Named, Need, set};
-use super::program::{Config, PATIENCE, PROGRAM, Program};
+use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program};
 use anabranch_net::Namespace;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -91,7 +91,7 @@ impl Lan {
         let begin = Instant::now();
         let local = format!("-6 route show table local dev {device}");
         while !self.ip(host, &local).contains("local fe80:") {
-            assert!(begin.elapsed() < PATIENCE, "{host} has no link-local address on {device}");
+            assert!(begin.elapsed() < EVENT_TIMEOUT, "{host} has no link-local address on {device}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -185,15 +185,15 @@ impl Lan {
 
     /// A connection from a host.
     pub fn connect(&self, from: &str, to: SocketAddr) -> io::Result<TcpStream> {
-        let stream = self.namespace(from).run(|| TcpStream::connect_timeout(&to, PATIENCE))?;
+        let stream = self.namespace(from).run(|| TcpStream::connect_timeout(&to, EVENT_TIMEOUT))?;
         limit(&stream);
         Ok(stream)
     }
 }
 
 fn limit(stream: &TcpStream) {
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    stream.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
+    stream.set_write_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
 }
 
 /// The router's file.

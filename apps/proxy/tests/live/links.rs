@@ -3,7 +3,7 @@
 
 use super::bed::Hosts;
 use super::namespace::{Need, machine_has, set};
-use super::program::{PATIENCE, PROGRAM, Program};
+use super::program::{EVENT_TIMEOUT, PROGRAM, Program};
 use super::socks::through;
 use anabranch_base::time::Time;
 use anabranch_net::Clock;
@@ -197,7 +197,7 @@ pub fn kill(mut child: Child) {
 
 /// A proxy of ours on the client's host goes by one behind the links, so that programs with TCP alone use both.
 #[test]
-fn a_program_with_tcp_alone_uses_both_links_up_and_down() {
+fn tcp_program_uses_both_links_in_both_directions() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -211,7 +211,7 @@ fn a_program_with_tcp_alone_uses_both_links_up_and_down() {
     let mut curl = bed.curl(&["--proxy", &by, "--upload-file", "-", "-H", "Expect:", &url]);
     let mut input = curl.stdin.take().expect("it is piped");
     let pour = std::thread::spawn(move || while input.write_all(&[7; 1 << 14]).is_ok() {});
-    let up = uploads.recv_timeout(PATIENCE).expect("it reads").bits_per_second;
+    let up = uploads.recv_timeout(EVENT_TIMEOUT).expect("it reads").bits_per_second;
     kill(curl);
     pour.join().expect("curl has gone");
     eprintln!("down {:.1} Mbit/s, up {:.1} Mbit/s", down / 1e6, up / 1e6);
@@ -222,7 +222,7 @@ fn a_program_with_tcp_alone_uses_both_links_up_and_down() {
 
 /// The kernel alone would go on trying over the first link until it gives up.
 #[test]
-fn a_first_link_that_is_dead_holds_nobody_up() {
+fn dead_first_link_does_not_delay_the_client() {
     if !machine_has(&NEEDS) {
         return;
     }

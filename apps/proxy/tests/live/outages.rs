@@ -15,7 +15,7 @@ const LASTS: Duration = Duration::from_secs(8);
 const BETWEEN: Duration = Duration::from_secs(12);
 
 /// Longest gap, and longest time until a link that is back carries.
-const MOST: Duration = Duration::from_secs(2);
+const MAX_OUTAGE: Duration = Duration::from_secs(2);
 
 /// So much over a link that was away is not only what looks whether it is back, bytes.
 const CARRIES: u64 = 50_000;
@@ -108,12 +108,12 @@ fn a_black_hole_again_and_again() {
         return;
     }
     let outages = black_holes("outages-hole", |_| {});
-    assert!(outages.iter().all(|(gap, _)| *gap <= MOST), "{outages:?}");
+    assert!(outages.iter().all(|(gap, _)| *gap <= MAX_OUTAGE), "{outages:?}");
 }
 
 #[test]
 #[ignore = "it takes five minutes"]
-fn a_black_hole_beside_a_sender_that_tries_more_often() {
+fn black_hole_and_sender_that_tries_more_often() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -124,17 +124,17 @@ fn a_black_hole_beside_a_sender_that_tries_more_often() {
         };
         bed.hosts.namespace("proxy").run(often).expect("root may enter");
     });
-    assert!(outages.iter().all(|(gap, back)| *gap <= MOST && *back <= MOST), "{outages:?}");
+    assert!(outages.iter().all(|(gap, back)| *gap <= MAX_OUTAGE && *back <= MAX_OUTAGE), "{outages:?}");
 }
 
 #[test]
 #[ignore = "it takes five minutes"]
-fn a_black_hole_beside_uplinks_that_are_asked_whether_they_carry() {
+fn black_hole_and_uplinks_with_probes() {
     if !machine_has(&NEEDS) {
         return;
     }
     let outages = black_holes("outages-ask", care);
-    assert!(outages.iter().all(|(gap, back)| *gap <= MOST && *back <= MOST), "{outages:?}");
+    assert!(outages.iter().all(|(gap, back)| *gap <= MAX_OUTAGE && *back <= MAX_OUTAGE), "{outages:?}");
 }
 
 /// The interface itself goes down, its routes with it, and comes back.
@@ -148,5 +148,5 @@ fn an_interface_down_again_and_again() {
     let begin = Instant::now();
     let _care = care(&bed);
     let outages = watch(&bed, begin, |state| bed.hosts.ip("client", &format!("link set wlan {state}")));
-    assert!(outages.iter().all(|(gap, back)| *gap <= MOST && *back <= MOST), "{outages:?}");
+    assert!(outages.iter().all(|(gap, back)| *gap <= MAX_OUTAGE && *back <= MAX_OUTAGE), "{outages:?}");
 }

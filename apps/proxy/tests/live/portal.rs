@@ -1,6 +1,6 @@
 //! A link on which something else accepts connections in place of the far proxy: a portal, an accelerator, a firewall.
 
-use super::program::{PATIENCE, Program, connect, echo, exchange, server};
+use super::program::{EVENT_TIMEOUT, Program, connect, echo, exchange, server};
 use super::socks::{OPEN, through};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -93,7 +93,7 @@ fn greeting_alone_is_not_logged() {
     socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
     drop(stream);
     let stream = connect(far.address());
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    stream.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
     (&stream).write_all(&[9, 9]).expect("it reads");
     drop((&stream).read(&mut [0]));
     let line = far.line("127.0.0.1: ");

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long anything may take that should happen at once, on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch-proxy");
 
@@ -105,7 +105,7 @@ impl Program {
     /// The next line with this in it.
     pub fn line(&self, part: &str) -> String {
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(EVENT_TIMEOUT) {
                 Ok(line) if line.contains(part) => return line,
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
@@ -155,8 +155,8 @@ pub fn server(address: &str, serve: impl Fn(TcpStream) + Clone + Send + 'static)
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let (stream, serve) = (stream.expect("a connection"), serve.clone());
-            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
-            stream.set_write_timeout(Some(PATIENCE)).expect("a timeout can be set");
+            stream.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
+            stream.set_write_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
             std::thread::spawn(move || serve(stream));
         }
     });
@@ -244,8 +244,8 @@ pub fn pour(stream: TcpStream) -> JoinHandle<(ErrorKind, Result<usize, ErrorKind
 /// A connection with timeouts.
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    stream.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
+    stream.set_write_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
     stream
 }
 

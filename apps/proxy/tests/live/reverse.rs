@@ -1,6 +1,6 @@
 //! Reverse proxies as clients and servers see them.
 
-use super::program::{PATIENCE, Program, connect, echo, exchange, keep_urgent_bytes, server};
+use super::program::{EVENT_TIMEOUT, Program, connect, echo, exchange, keep_urgent_bytes, server};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
@@ -57,7 +57,7 @@ fn health_checks_send_a_local_header() {
         });
         let more = format!("proxy_protocol = \"{version}\"\nhealth_interval = \"100 ms\"");
         let _proxy = Program::start("reverse", &config(&[checked], &more), 2);
-        assert_eq!(told.recv_timeout(PATIENCE).expect("a check"), header);
+        assert_eq!(told.recv_timeout(EVENT_TIMEOUT).expect("a check"), header);
     }
 }
 
@@ -87,7 +87,7 @@ fn client_is_reset_without_a_server() {
     let gone = SocketAddr::from(([127, 0, 0, 1], 1));
     let proxy = Program::start("reverse", &config(&[gone], ""), 2);
     let read = (&connect(proxy.address())).read(&mut [0]);
-    assert_eq!(read.expect_err("nobody is there").kind(), ErrorKind::ConnectionReset);
+    assert_eq!(read.expect_err("no server is there").kind(), ErrorKind::ConnectionReset);
     let config = config(&[gone], "health_interval = \"100 ms\"");
     Program::start("reverse", &config, 2)
         .line("web: server 127.0.0.1:1 does not answer; it is the only server");

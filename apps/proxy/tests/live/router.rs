@@ -2,7 +2,7 @@
 
 use super::lan::{BESIDE, FAR, HOST, Lan, NAMED, NEEDS, SERVER, config, succeed};
 use super::namespace::machine_has;
-use super::program::{Config, PATIENCE, PROGRAM, Program, pour, write_urgently};
+use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program, pour, write_urgently};
 use rustix::process::Signal;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -28,7 +28,7 @@ fn echo(mut stream: TcpStream) {
 /// From whom a server sees a connection of the host come.
 fn seen_from(lan: &Lan, server: SocketAddr) -> String {
     let mut line = String::new();
-    let stream = lan.connect("host", server).expect("somebody answers");
+    let stream = lan.connect("host", server).expect("the server answers");
     BufReader::new(stream).read_line(&mut line).expect("the server says it");
     let from = line.trim();
     if HOST.contains(&from) { from.to_owned() } else { BY_PROXY.to_owned() }
@@ -244,7 +244,7 @@ fn hosts_are_reset_without_the_proxy() {
     for (host, server) in HOST.into_iter().zip(SERVER) {
         let far = lan.namespace("far").run(|| UdpSocket::bind(at(server, 53))).expect("a free port");
         let near = lan.namespace("host").run(|| UdpSocket::bind(at(host, 0))).expect("a free port");
-        far.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        far.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
         near.send_to(b"datagram", at(server, 53)).expect("there is a route");
         let (len, from) = far.recv_from(&mut [0; 16]).expect("it arrives");
         assert_eq!((len, from.ip().to_string().as_str()), (8, host));
@@ -263,7 +263,7 @@ fn hosts_are_reset_without_the_proxy() {
 }
 
 #[test]
-fn streams_are_whole_half_closed_and_reset_as_their_ends_do() {
+fn streams_follow_close_and_reset_of_their_ends() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -298,7 +298,7 @@ fn streams_are_whole_half_closed_and_reset_as_their_ends_do() {
     BufReader::new(&stream).read_line(&mut line).expect("the server says who came");
     socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
     drop(stream);
-    assert_eq!(told.recv_timeout(PATIENCE).expect("it ends"), Err(ErrorKind::ConnectionReset));
+    assert_eq!(told.recv_timeout(EVENT_TIMEOUT).expect("it ends"), Err(ErrorKind::ConnectionReset));
 
     let stream = lan.connect("host", at(SERVER[0], 82)).expect("the router answers");
     let ended = BufReader::new(stream).read_to_end(&mut all).map_err(|error| error.kind());
@@ -327,7 +327,7 @@ fn a_port_that_is_used_again_is_no_old_connection() {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
             socket.set_reuse_address(true)?;
             socket.bind(&at(HOST[0], 5555).into())?;
-            socket.set_read_timeout(Some(PATIENCE))?;
+            socket.set_read_timeout(Some(EVENT_TIMEOUT))?;
             socket.connect(&at(SERVER[0], 80).into())?;
             let mut all = String::new();
             TcpStream::from(socket).read_to_string(&mut all)?;
@@ -361,7 +361,7 @@ fn when_the_proxy_dies_both_ends_know_at_once() {
 }
 
 #[test]
-fn a_router_leaves_nothing_behind_and_what_it_found_open_goes_on() {
+fn router_cleans_up_and_open_connections_go_on() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -424,7 +424,7 @@ fn a_router_that_waits_for_name_servers_can_be_ended() {
     router.signal(Signal::TERM);
     let begin = Instant::now();
     assert!(router.wait().success());
-    assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < EVENT_TIMEOUT, "{:?}", begin.elapsed());
     assert_eq!(lan.state(), before);
 }
 

@@ -3,7 +3,7 @@
 use super::lan::succeed;
 use super::links::{Bed, Counted, NEEDS, USER, count, kill};
 use super::namespace::{Named, machine_has};
-use super::program::{PATIENCE, Program};
+use super::program::{EVENT_TIMEOUT, Program};
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
@@ -81,7 +81,7 @@ fn a_host_behind_a_router_uses_both_links_up_and_down() {
 }
 
 #[test]
-fn a_host_behind_a_router_uses_both_links_by_a_converter() {
+fn host_behind_router_uses_both_links_by_converter() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -128,7 +128,7 @@ fn curl_up(host: &Host, url: &str, uploads: &Receiver<Counted>) -> f64 {
     let mut curl = host.command(&put).spawn().expect("curl can be run");
     let mut input = curl.stdin.take().expect("it is piped");
     let pour = std::thread::spawn(move || while input.write_all(&[7; 1 << 14]).is_ok() {});
-    let rate = uploads.recv_timeout(PATIENCE).expect("it reads").bits_per_second;
+    let rate = uploads.recv_timeout(EVENT_TIMEOUT).expect("it reads").bits_per_second;
     kill(curl);
     pour.join().expect("curl has gone");
     rate

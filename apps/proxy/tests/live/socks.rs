@@ -1,6 +1,6 @@
 //! SOCKS 5 as clients see it.
 
-use super::program::{PATIENCE, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
+use super::program::{EVENT_TIMEOUT, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -82,7 +82,7 @@ fn mapped_address_is_reached_after_the_filters() {
 }
 
 #[test]
-fn all_messages_may_come_in_one_flight_with_the_first_data() {
+fn messages_and_first_data_may_come_in_one_flight() {
     let config = format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n");
     let proxy = Program::start("socks", &config, 1);
     let target = echo("127.0.0.1:0");
@@ -201,7 +201,7 @@ fn silent_client_is_reset() {
     (&stream).write_all(&[5]).expect("it reads");
     let begin = Instant::now();
     assert_eq!((&stream).read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
-    assert!(begin.elapsed() < PATIENCE / 2);
+    assert!(begin.elapsed() < EVENT_TIMEOUT / 2);
     proxy.line("no complete request before handshake_timeout");
 }
 
@@ -230,7 +230,7 @@ fn either_end_may_end_first() {
     assert_eq!((&stream).read(&mut [0]).expect("the server has ended"), 0);
     (&stream).write_all(&vec![7; 100_000]).expect("the server still reads");
     stream.shutdown(Shutdown::Write).expect("it is connected");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(100_000));
+    assert_eq!(told.recv_timeout(EVENT_TIMEOUT), Ok(100_000));
 }
 
 /// Waits until an end that has a port has closed, and the other's kernel knows (`FIN_WAIT2`).
@@ -245,7 +245,7 @@ fn await_gone(port: u16) {
         })
     };
     while !gone() {
-        assert!(begin.elapsed() < PATIENCE, "it has not closed");
+        assert!(begin.elapsed() < EVENT_TIMEOUT, "it has not closed");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -275,7 +275,7 @@ fn data_of_a_departed_client_are_delivered() {
     let (go_on, wait) = std::sync::mpsc::channel();
     let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
     let target = server("127.0.0.1:0", move |mut stream| {
-        wait.lock().expect("nobody panics").recv().expect("the client goes");
+        wait.lock().expect("no thread panics").recv().expect("the client goes");
         stream.write_all(b"thanks").expect("the proxy reads");
         std::thread::sleep(Duration::from_millis(200));
         let mut all = Vec::new();
@@ -287,7 +287,7 @@ fn data_of_a_departed_client_are_delivered() {
     drop(stream);
     await_gone(port);
     go_on.send(()).expect("the server waits");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(Ok(HELD)));
+    assert_eq!(told.recv_timeout(EVENT_TIMEOUT), Ok(Ok(HELD)));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_client_that_does_not_read_fills_no_memory() {
     });
     let before = proxy.resident();
     let stream = through(&proxy, pours);
-    let written = told.recv_timeout(PATIENCE).expect("it stops");
+    let written = told.recv_timeout(EVENT_TIMEOUT).expect("it stops");
     // The server's send buffer, the proxy's two, and the client's.
     assert!(written < 24 << 20, "{written} bytes were taken");
     let grown = proxy.resident().saturating_sub(before);
@@ -327,7 +327,7 @@ fn a_proxy_that_is_to_end_serves_those_that_are_there() {
 }
 
 #[test]
-fn a_new_process_takes_the_listeners_and_nobody_is_refused() {
+fn new_process_takes_over_and_refuses_no_client() {
     let mut proxy = Program::start("socks", OPEN, 1);
     let target = echo("127.0.0.1:0");
     let stream = through(&proxy, target);
@@ -355,7 +355,7 @@ fn a_new_process_takes_the_listeners_and_nobody_is_refused() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_anew_goes_on() {
+fn program_goes_on_if_its_restart_fails() {
     let proxy = Program::start("socks", OPEN, 1);
     proxy.change_config("[socks]\nlisten = []");
     proxy.signal(Signal::HUP);
@@ -366,7 +366,7 @@ fn a_program_that_cannot_be_started_anew_goes_on() {
 
 /// Listeners of both families wait, and two connections are all that may be open.
 #[test]
-fn listeners_without_clients_take_no_place_and_a_source_has_so_many() {
+fn idle_listeners_take_no_place_sources_are_limited() {
     let both = OPEN.replace("\"127.0.0.1:0\"", "\"127.0.0.1:0\", \"[::1]:0\", \"127.0.0.2:0\"");
     let proxy =
         Program::start("socks", &format!("{both}[limits]\nmax_connections = 3\nmax_per_source = 2\n"), 3);
@@ -394,7 +394,7 @@ fn both_ends_see_a_reset(end: impl Fn(&mut Program), config: &str) {
     end(&mut proxy);
     let client = (&stream).read(&mut [0]).map_err(|error| error.kind());
     assert_eq!(client, Err(ErrorKind::ConnectionReset));
-    assert_eq!(told.recv_timeout(PATIENCE).expect("the server ends"), Err(ErrorKind::ConnectionReset));
+    assert_eq!(told.recv_timeout(EVENT_TIMEOUT).expect("the server ends"), Err(ErrorKind::ConnectionReset));
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn silent_clients_make_room_for_others() {
 }
 
 #[test]
-fn a_proxy_that_is_killed_leaves_nobody_waiting() {
+fn killed_proxy_resets_both_ends() {
     let end = |proxy: &mut Program| {
         proxy.signal(Signal::KILL);
         proxy.wait();
@@ -445,12 +445,12 @@ fn without_descriptors_for_more_clients_wait() {
     let waits = connect(proxy.address());
     waits.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout can be set");
     (&waits).write_all(&[5, 1, 0]).expect("it is in the kernel's queue");
-    assert_eq!((&waits).read(&mut [0; 2]).expect_err("nobody answers").kind(), ErrorKind::WouldBlock);
+    assert_eq!((&waits).read(&mut [0; 2]).expect_err("no answer").kind(), ErrorKind::WouldBlock);
     proxy.line("max_connections are open");
     for stream in &streams {
         assert_eq!(&exchange::<2>(stream, b"ok"), b"ok");
     }
     drop(streams);
-    waits.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    waits.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
     assert_eq!(exchange(&waits, b""), [5, 0]);
 }

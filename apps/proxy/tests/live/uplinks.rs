@@ -3,7 +3,7 @@
 
 use super::lan::succeed;
 use super::namespace::{Named, Need, machine_has};
-use super::program::{Config, PATIENCE, PROGRAM, Program};
+use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program};
 use anabranch_net::Namespace;
 use rustix::process::Signal;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -92,7 +92,7 @@ impl Pair {
     fn await_endpoints(&self, expected: &[&str]) -> Duration {
         let begin = Instant::now();
         while self.endpoints() != expected {
-            assert!(begin.elapsed() < PATIENCE, "{expected:?}: {}", self.state());
+            assert!(begin.elapsed() < EVENT_TIMEOUT, "{expected:?}: {}", self.state());
             std::thread::sleep(Duration::from_millis(10));
         }
         begin.elapsed()
@@ -140,7 +140,7 @@ impl Pair {
     fn await_subflows(&self, expected: &[&str]) -> Duration {
         let begin = Instant::now();
         while self.subflows() != expected {
-            assert!(begin.elapsed() < PATIENCE, "{expected:?}: {:?} {}", self.subflows(), self.state());
+            assert!(begin.elapsed() < EVENT_TIMEOUT, "{expected:?}: {:?} {}", self.subflows(), self.state());
             std::thread::sleep(Duration::from_millis(10));
         }
         begin.elapsed()
@@ -167,7 +167,7 @@ impl Transfer {
     pub fn longest_gap(&mut self) -> Duration {
         let mut longest = Duration::ZERO;
         let until = Instant::now();
-        while let Ok(at) = self.times.recv_timeout(PATIENCE) {
+        while let Ok(at) = self.times.recv_timeout(EVENT_TIMEOUT) {
             longest = longest.max(at.saturating_duration_since(self.last));
             self.last = at;
             if at > until {
@@ -196,7 +196,7 @@ const SOON: Duration = Duration::from_secs(2);
 
 /// The first link, which has the first subflow, goes and comes back, and then the second: by carrier, and by administration.
 #[test]
-fn a_link_that_goes_is_left_at_once_and_used_again_when_it_is_back() {
+fn lost_link_is_left_at_once_and_used_again_later() {
     if !machine_has(&NEEDS) {
         return;
     }

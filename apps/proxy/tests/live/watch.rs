@@ -1,6 +1,6 @@
 //! The status page, as its readers see it.
 
-use super::program::{PATIENCE, PROGRAM, Program, connect, echo, exchange};
+use super::program::{EVENT_TIMEOUT, PROGRAM, Program, connect, echo, exchange};
 use super::socks::{OPEN, through};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -38,7 +38,7 @@ fn traffic_is_reported() {
     drop(stream);
     let begin = Instant::now();
     while !get(free, "/metrics").contains("anabranch_connections{service=\"socks\"} 0\n") {
-        assert!(begin.elapsed() < PATIENCE, "it is open for ever");
+        assert!(begin.elapsed() < EVENT_TIMEOUT, "the connection stays open");
         std::thread::sleep(Duration::from_millis(20));
     }
     let metrics = get(free, "/metrics");

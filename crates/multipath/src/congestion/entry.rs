@@ -19,7 +19,7 @@ pub enum Couple {
     #[default]
     All,
     /// Those that share a bottleneck according to their delays (RFC 8382); all of them until a result is
-    /// known. A path that shares no bottleneck is treated like a connection of its own (Ferlin et al.:
+    /// known. A path that shares no bottleneck is treated like a separate connection (Ferlin et al.:
     /// Revisiting Congestion Control for Multipath TCP with Shared Bottleneck Detection, INFOCOM 2016).
     Shared,
 }

@@ -153,7 +153,7 @@ fn decide(group: &mut Group<State>, at: usize, acked: u64) {
     let base = path.state.base;
     let backlog = |rtt: f64| path.packets() * (1.0 - base / rtt);
     let diff = backlog(rtt);
-    // The persistent queue; a sender in slow start always has a short queue of its own bursts.
+    // The persistent queue; a sender in slow start always has a short queue, from its bursts.
     let standing = backlog(path.state.smallest);
     if !path.slow_starts() {
         if diff >= path.state.alpha {

@@ -27,9 +27,9 @@ pub struct Snapshot {
     first_sent: Time,
     /// When data was last delivered.
     delivered_at: Time,
-    /// Bytes delivered so far.
+    /// Total of bytes delivered.
     delivered: u64,
-    /// Bytes marked lost so far.
+    /// Total of bytes marked lost.
     lost: u64,
     /// Bytes in flight right after this packet left.
     in_flight: u64,

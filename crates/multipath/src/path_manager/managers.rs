@@ -50,7 +50,7 @@ impl PathManager for Disjoint {
     }
 }
 
-/// Several subflows between the first two addresses, each with a port of its own.
+/// Several subflows between the first two addresses, each with a different port.
 #[derive(Debug)]
 pub(super) struct DiffPorts {
     /// Number of subflows, the initial one included.

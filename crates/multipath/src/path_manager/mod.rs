@@ -19,7 +19,7 @@ pub struct Pair {
     pub local: AddressId,
     /// Address of the other host.
     pub remote: AddressId,
-    /// Index of a subflow between the two addresses, from 0: each has a port of its own.
+    /// Index of a subflow between the two addresses, from 0: each has a different port.
     pub port: u8,
 }
 

@@ -71,7 +71,7 @@ pub struct DelaySample {
     pub path: PathId,
     /// The delay, apart from a constant.
     pub delay: RelativeDelay,
-    /// Data packets sent on the path so far, retransmissions included.
+    /// Total of data packets sent on the path, retransmissions included.
     pub sent: u64,
     /// Of these, retransmissions after an assumed loss.
     pub lost: u64,

@@ -7,7 +7,7 @@ use anabranch_multipath::congestion::{Ack, CongestionControl, Options, PathSetup
 use anabranch_multipath::rtt::{RtoBounds, RttEstimator};
 use std::collections::VecDeque;
 
-/// A path with a bottleneck of its own; the queue is unbounded, since no control here should fill it.
+/// A path with a separate bottleneck; the queue is unbounded, since no control here should fill it.
 struct Bottleneck {
     path: PathId,
     /// Time to send one packet.

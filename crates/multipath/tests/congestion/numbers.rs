@@ -52,7 +52,7 @@ fn whole_packet_windows_accumulate_to_a_packet() {
     assert_eq!(first, Some(39), "alpha is 1/2: 40 packets of 25 bytes each");
 }
 
-/// As `tcp_reno_ssthresh` sets them; a control with a counter of its own keeps its count.
+/// As `tcp_reno_ssthresh` sets them; a control with a separate counter keeps its count.
 #[test]
 fn whole_packet_windows_follow_linux() {
     for name in ["reno", "lia", "olia", "cmt-rpv2"] {

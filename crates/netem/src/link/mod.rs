@@ -226,7 +226,7 @@ impl<F: Frame> Link<F> {
             }
             Change::Delay(delay) => self.delay = delay,
             Change::Loss(ref loss) => {
-                // Each change has a random stream of its own, so that equal models do not repeat their draws.
+                // Each change has a separate random stream, so that equal models do not repeat their draws.
                 self.rest.loss_rng = self.rest.loss_rng.fork("change");
                 self.rest.loss = Loss::new(loss, self.rest.loss_rng.clone());
             }

@@ -64,7 +64,7 @@ macro_rules! models {
         }
 
         impl Loss {
-            /// A model with a random stream of its own.
+            /// A model with a separate random stream.
             pub fn new(settings: &Settings, rng: Rng) -> Self {
                 match *settings { $(Settings::$Model(settings) => Self::$Model($module::State::new(settings, rng)),)+ }
             }

@@ -73,7 +73,7 @@ impl Interface {
         self.0 as usize
     }
 
-    /// Its address: each link is a network of four addresses within 10.0.0.0/8, or one of its own within
+    /// Its address: each link is a network of four addresses within 10.0.0.0/8, or one within
     /// `2001:db8::/32`, the prefix for documentation (RFC 3849).
     pub const fn address(self, version: IpVersion) -> IpAddr {
         let (link, host) = (self.link() as u32, self.end() as u32 + 1);

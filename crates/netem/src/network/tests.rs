@@ -67,8 +67,8 @@ fn longer_way_is_not_taken() {
 
 #[test]
 fn packet_arrives_by_link_of_its_destination() {
-    // Both of D's links are connected to routers that have a link between them: four pairs, each with a route
-    // of its own.
+    // Both of D's links are connected to routers that have a link between them: four pairs, each with a
+    // different route.
     let links = [("S", "R1"), ("S", "R2"), ("R1", "R2"), ("R1", "D"), ("R2", "D")];
     let mut network = network(&links, &[("S", "D")]).unwrap();
     let (s1, s2) = (Interface::new(0, 0), Interface::new(1, 0));

@@ -1,7 +1,7 @@
 //! FlowQueue-CoDel: T. Høiland-Jørgensen, P. McKenney, D. Täht, J. Gettys, E. Dumazet: The Flow Queue CoDel Packet Scheduler
 //! and Active Queue Management Algorithm, RFC 8290.
 //!
-//! Flows are hashed to queues, each with a CoDel of its own, which are served in turn by a deficit round
+//! Flows are hashed to queues, each with a separate CoDel state, which are served in turn by a deficit round
 //! robin over bytes (DRR++). Queues that have just become active go first: a flow that sends less than its
 //! share hardly waits.
 

@@ -111,7 +111,7 @@ macro_rules! queues {
         }
 
         impl<F: Frame> AnyQueue<F> {
-            /// An empty queue in front of a link with this MTU, with a random stream of its own.
+            /// An empty queue in front of a link with this MTU, with a separate random stream.
             pub fn new(settings: &Settings, mtu: u32, rng: Rng) -> Self {
                 match settings {
                     $(Settings::$Queue(settings) => Self::$Queue($module::$Queue::new(settings, mtu, rng)),)+

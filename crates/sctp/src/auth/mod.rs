@@ -30,9 +30,9 @@ pub(super) const USER_DATA: [u8; 7] = [
 const EXEMPT: [u8; 4] = [kind::INIT, kind::INIT_ACK, kind::SHUTDOWN_COMPLETE, kind::AUTH];
 /// Maximum number of the peer's algorithms and chunk types that are kept: they are stored in the cookie,
 /// which must fit a packet.
-const MOST: usize = 64;
+const MAX_ENTRIES: usize = 64;
 /// Bytes of the longest AUTH that a peer may send.
-const LONGEST: u32 = Auth::HEADER_LEN + 32;
+const MAX_AUTH_BYTES: u32 = Auth::HEADER_LEN + 32;
 
 /// The authentication parameters of one end (§3).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,8 @@ impl Offer {
         }
         let (random, algorithms) = (random?, algorithms?);
         let offer = Self { random, chunks, algorithms };
-        let fits = offer.random.len() == RANDOM && offer.algorithms.len().max(offer.listed().len()) <= MOST;
+        let fits =
+            offer.random.len() == RANDOM && offer.algorithms.len().max(offer.listed().len()) <= MAX_ENTRIES;
         (fits && offer.algorithm().is_some()).then_some(offer)
     }
 
@@ -127,7 +128,7 @@ impl Authentication {
 
     /// Bytes by which packets of the peer may be longer, where it authenticates this kind of chunk.
     pub fn overhead_of(&self, kind: u8) -> u32 {
-        if self.expects(kind) { LONGEST } else { 0 }
+        if self.expects(kind) { MAX_AUTH_BYTES } else { 0 }
     }
 
     /// A chunk of this kind counts only behind a genuine AUTH.

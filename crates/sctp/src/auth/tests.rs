@@ -143,7 +143,7 @@ fn offers_that_cannot_be_met_are_none() {
     assert_eq!(Offer::of(&init(no_list)), Some(Offer { chunks: None, ..offer(1) }));
     for (at, parameter) in [
         (0, Parameter::Random([7; 31].into())),
-        (1, Parameter::ChunkList([kind::DATA; MOST + 1].into())),
+        (1, Parameter::ChunkList([kind::DATA; MAX_ENTRIES + 1].into())),
         (2, Parameter::HmacAlgorithms([HmacId(2)].into())),
     ] {
         let mut other = whole.clone();

@@ -134,17 +134,17 @@ fn interface_that_comes_up_is_tried_at_once() {
 /// The only path is back, and one of the two ends is informed.
 #[test]
 fn data_goes_on_when_the_only_interface_is_back() {
-    for told in [A, B] {
+    for informed in [A, B] {
         let mut net = busy(1, false);
         net.links[0].up = false;
         net.run_until(net.now + ms(100_000));
         net.links[0].up = true;
-        net.ends[told].handle_network(net.now, NetworkEvent::address(address(told, 0), 1500, true));
+        net.ends[informed].handle_network(net.now, NetworkEvent::address(address(informed, 0), 1500, true));
         net.drain();
         let before = net.ends[B].report().delivered;
         net.run_until(net.now + ms(1_000));
         let after = net.ends[B].report().delivered;
-        assert!(after > before, "{after} bytes as before, end {told} was informed");
+        assert!(after > before, "{after} bytes as before, end {informed} was informed");
     }
 }
 

@@ -153,8 +153,8 @@ fn pending_reset_does_not_repeat_forward_tsns() {
     write(&mut net, B, 2_000, 1);
     net.run_until(at_ms(30_000));
     assert_eq!((net.apps[B].abandoned.len(), net.ends[B].report().send_buffer), (1, 0));
-    let told = net.extra(B, "forward_tsns_sent");
-    assert!((1..=4).contains(&told), "{told} times");
+    let sent = net.extra(B, "forward_tsns_sent");
+    assert!((1..=4).contains(&sent), "{sent} times");
     assert_eq!(events(&net, A), [Event::NumbersReset]);
 }
 

@@ -25,7 +25,7 @@ use anabranch_multipath::congestion::PenaltyInSlowStart;
 use anabranch_multipath::policy::Penalisation;
 use anabranch_wire::Packet;
 
-/// What a slower path has under way.
+/// A range of data in flight on a slower path.
 #[derive(Clone, Copy)]
 struct HeldUp {
     /// The path on which it is in flight.
@@ -108,8 +108,9 @@ impl Connection {
             && is_due_first(now, sent_at, (slow, shortest))
     }
 
-    /// The path that holds up the data gets half of its window, at most once a round trip. Unless any is to blame, one that
-    /// carries more than the path in whose way it is is not: what is on its way there is much because it is fast.
+    /// The path that holds up the data gets half of its window, at most once a round trip.
+    /// With `Penalisation::Weaker`, a holder that is faster than the other path is exempt: it has much in flight
+    /// because it is fast.
     fn penalise(&mut self, now: Time, (holder, other): (usize, usize)) {
         let rate = |index: usize| {
             let state = &self.states[index];

@@ -186,7 +186,7 @@ fn peer_without_mptcp_causes_fallback_to_tcp() {
 
 #[test]
 fn lost_path_costs_only_time_and_returns() {
-    for told in [true, false] {
+    for informed in [true, false] {
         let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
         pair.keep_log = false;
         pair.run_until(0.2);
@@ -196,7 +196,7 @@ fn lost_path_costs_only_time_and_returns() {
                     wire.up = up;
                 }
             }
-            if told {
+            if informed {
                 pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[1], 1500, up));
             }
         };
@@ -216,9 +216,9 @@ fn lost_path_costs_only_time_and_returns() {
         fill(&mut pair, 8.0);
         let one = fill(&mut pair, 11.0) / 3.0;
         down(&mut pair, true);
-        fill(&mut pair, if told { 13.0 } else { 19.0 });
-        let again = fill(&mut pair, 24.0) / (24.0 - if told { 13.0 } else { 19.0 });
-        assert!(both > 17e6 && one > 8.5e6 && one < 10e6 && again > 16e6, "{told}: {both} {one} {again}");
+        fill(&mut pair, if informed { 13.0 } else { 19.0 });
+        let again = fill(&mut pair, 24.0) / (24.0 - if informed { 13.0 } else { 19.0 });
+        assert!(both > 17e6 && one > 8.5e6 && one < 10e6 && again > 16e6, "{informed}: {both} {one} {again}");
         assert_eq!(pair.ends[0].report().paths.len(), 2, "a path keeps its identifier");
     }
 }

@@ -79,7 +79,7 @@ impl Message {
                 let codes = if v4 { &CODES_V4[..] } else { &CODES_V6[..] };
                 let named = codes.iter().any(|(_, known)| known == code);
                 if named || (v4 && *code == v4::FRAGMENTATION_NEEDED) {
-                    Err(EncodeError::Value("an ICMP code that has a variant of its own is given as a number"))
+                    Err(EncodeError::Value("an ICMP code that has a named variant is given as a number"))
                 } else {
                     Ok(())
                 }

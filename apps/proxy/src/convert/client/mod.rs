@@ -119,7 +119,7 @@ impl Client {
                 Attempt::Again => {}
             }
         }
-        Err(self.proxy.refused("takes none of its own cookies: does it want a user?"))
+        Err(self.proxy.refused("refuses each cookie that it sent: does it require a user?"))
     }
 
     async fn attempt<F: FnMut() -> io::Result<Vec<u8>> + Send>(

@@ -86,7 +86,7 @@ fn connect_tlv() -> Tlv {
 }
 
 #[tokio::test]
-async fn early_data_goes_with_the_message_and_what_follows_the_answer_is_the_servers() {
+async fn early_data_is_sent_and_server_data_is_returned() {
     for answer in
         [connected(b"220 hello"), said(&[], b"220 hello"), said(&[Tlv::Other(200, vec![0; 2])], b"220 hello")]
     {
@@ -192,13 +192,13 @@ async fn converters_that_answer_nonsense_are_left() {
 }
 
 #[tokio::test]
-async fn a_converter_that_is_never_content_is_asked_so_often_and_no_more() {
+async fn refusing_converter_gets_max_attempts() {
     let (address, came) = converter(|_, tlvs| match tlvs {
         [_] => error(ErrorCode::MissingCookie, &[0, 1, 2, 3, 4]),
         _ => error(ErrorCode::NotAuthorized, &[]),
     });
     let (reply, why) = ask(&client(&address, None)).await.unwrap_err();
-    assert!(reply == Reply::Failure && why.contains("takes none of its own cookies"), "{why}");
+    assert!(reply == Reply::Failure && why.contains("refuses each cookie that it sent"), "{why}");
     assert_eq!(came.lock().unwrap().len(), MAX_ATTEMPTS);
 }
 
@@ -233,7 +233,7 @@ async fn a_converter_without_room_is_left_alone_for_a_while() {
 }
 
 #[test]
-fn cookies_are_kept_for_so_many_addresses() {
+fn number_of_kept_cookies_is_limited() {
     let client = client("127.0.0.1:1", None);
     for number in 0..2 * MAX_COOKIES as u32 {
         let here = IpAddr::V4(core::net::Ipv4Addr::from_bits(number));

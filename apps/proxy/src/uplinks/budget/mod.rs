@@ -94,7 +94,7 @@ impl Budgets {
         }
         .map_err(|error| {
             Error::Refused(format!(
-                "what uplinks have carried stands in {}: {error}; remove it, and it is counted from nothing",
+                "cannot read the byte counts of uplinks from {}: {error}; remove the file to count from zero",
                 file.display()
             ))
         })?;

@@ -40,7 +40,7 @@ fn periods_begin_on_their_days() {
 }
 
 #[test]
-fn all_is_counted_once_whatever_becomes_of_the_counter() {
+fn bytes_are_counted_once_if_the_counter_is_reset() {
     let uplinks = uplinks("bytes = \"1 kB\"");
     let mut budgets = Budgets::read(&uplinks, &common("count")).unwrap();
     let today = date(2026, 11, 23);
@@ -94,7 +94,7 @@ fn a_clock_that_was_far_ahead_holds_up_no_period() {
 }
 
 #[test]
-fn an_interface_that_comes_later_is_counted_from_its_making() {
+fn later_interface_is_counted_from_its_creation() {
     let uplinks = uplinks("bytes = \"1 kB\"\nthen = \"backup\"");
     let mut budgets = Budgets::read(&uplinks, &common("later")).unwrap();
     budgets.count(&uplinks, &[], date(2026, 11, 23));
@@ -106,7 +106,7 @@ fn an_interface_that_comes_later_is_counted_from_its_making() {
 }
 
 #[test]
-fn restarts_lose_nothing_and_a_broken_file_is_told() {
+fn counts_survive_restart_and_broken_file_is_reported() {
     let (uplinks, common, today) = (uplinks("bytes = \"1 kB\""), common("keep"), date(2026, 11, 23));
     let mut budgets = Budgets::read(&uplinks, &common).unwrap();
     budgets.count(&uplinks, &link(3, 100), today);

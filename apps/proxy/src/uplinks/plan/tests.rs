@@ -51,7 +51,7 @@ fn routes(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn silent_uplink_has_no_endpoint_beside_others() {
+fn silent_uplink_has_no_endpoint_if_others_answer() {
     let silent = |silent: &[&str], view: &View| planned_with(BOTH, view, &Remembered::new(), silent);
     let all = planned(BOTH, &view(), &Remembered::new());
     let one = silent(&["192.0.2.1"], &view());
@@ -87,7 +87,7 @@ fn each_uplink_has_rules_routes_and_an_endpoint() {
 }
 
 #[test]
-fn a_link_without_carrier_leads_nowhere_and_the_last_endpoint_stays() {
+fn link_without_carrier_is_unused_except_the_last() {
     let mut view = view();
     view.links[0] = Link::test(1, "w0", false, false);
     let first = planned(BOTH, &view, &Remembered::new());
@@ -149,7 +149,7 @@ fn the_file_has_the_first_word_on_the_gateway() {
 }
 
 #[test]
-fn of_ipv6_the_address_counts_that_the_kernel_would_take() {
+fn ipv6_address_is_the_one_the_kernel_selects() {
     let mut view = view();
     view.gateways.push(gateway(1, Some("fe80::1"), 1024));
     let flagged = |text: &str, flags: u32| Address { flags, ..address(1, text) };
@@ -162,7 +162,7 @@ fn of_ipv6_the_address_counts_that_the_kernel_would_take() {
     view.links[0].prefers_temporary = true;
     let plan = planned(BOTH, &view, &Remembered::new());
     assert_eq!(endpoints(&plan)[2..], ["2001:db8::4%1"]);
-    // Packets from each of the addresses leave by the link: two rules each, beside those of IPv4.
+    // Packets from each of the addresses leave by the link: two rules each, in addition to those of IPv4.
     assert_eq!(plan.parts.rules.len(), 4 + 6);
 }
 

@@ -88,7 +88,7 @@ mod tests {
         packet(Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into(), udp)
     }
 
-    /// RFC 9260 §7.3, RFC 6864 §4.1: without DF and with an identification of its own; IPv6 has neither.
+    /// RFC 9260 §7.3, RFC 6864 §4.1: without DF and with a distinct identification; IPv6 has neither.
     #[test]
     fn packet_without_df_may_be_fragmented() {
         for udp in [None, Some(Ports::default())] {
