@@ -128,7 +128,7 @@ fn counts_survive_restart_and_broken_file_is_reported() {
     assert_eq!(budgets.carried(&uplinks[0]), 810);
     std::fs::write(&file, "{").unwrap();
     let said = Budgets::read(&uplinks, &common).unwrap_err().to_string();
-    assert!(said.contains("uplinks.json") && said.contains("remove it"), "{said}");
+    assert!(said.contains("uplinks.json") && said.contains("remove the file"), "{said}");
     // Without a budget there is no file.
     let none = crate::config::Config::parse("[[uplink]]\ninterface = \"w0\"", "test.toml").unwrap().uplink;
     assert!(Budgets::read(&none, &common).is_ok());
