@@ -96,11 +96,11 @@ mod tests {
                 "properties": {
                     "one": { "$ref": "#/$defs/many" },
                     "many": { "items": { "$ref": "#/$defs/many" } },
-                    "c": { "$ref": "#/$defs/a" },
+                    "c": { "$ref": "#/$defs/c" },
                 },
                 "$defs": {
-                    "many": { "properties": { "a": { "$ref": "#/$defs/a" }, "b": { "type": "boolean" } } },
-                    "a": long,
+                    "many": { "properties": { "a": { "$ref": "#/$defs/c" }, "b": { "type": "boolean" } } },
+                    "c": long,
                 },
             })
         );
