@@ -73,6 +73,15 @@ def test_frames_on_disk_equal_those_in_memory(tmp_path: Path) -> None:
         assert_same(pl.read_parquet(tmp_path / "all.parquet"), pl.concat([pl.DataFrame(schema=schema), *found[:count]]))
 
 
+def test_largest_counter_of_a_kernel_has_a_column() -> None:
+    kind = frames._column_type("BTreeMap<String,u64>")
+    assert kind is not None
+    counters = [{"key": "tcpi_max_pacing_rate", "value": 2**64 - 1}]
+    columns = Columns({"counters": kind})
+    columns.add(("", {"counters": counters}))
+    assert columns.frame()["counters"].to_list() == [counters]
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_full_disk_is_an_os_error(tmp_path: Path, count: int) -> None:
     parts = Parts(tmp_path, "part", pl.Schema({"a": pl.Int64()}))

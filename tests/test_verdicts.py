@@ -147,6 +147,10 @@ def test_samples_without_spread_have_no_interval() -> None:
     assert interval_of_ratio([0.0, 0.0], [2.0, 3.0], "mean", paired=True) is None
 
 
+def test_ratio_of_changing_signs_has_no_interval() -> None:
+    assert interval_of_ratio([-0.724, 0.961472], [-0.411232, 0.422816], "mean", paired=True) is None
+
+
 @pytest.mark.parametrize("paired", [True, False])
 def test_ratio_interval_contains_the_true_ratio(paired: bool) -> None:
     draw, held = random.Random(7), 0

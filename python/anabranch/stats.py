@@ -163,6 +163,10 @@ def interval_of_difference(
     return _around(difference, math.sqrt(variance), freedom, confidence)
 
 
+_MAX_LOG_RATIO = 50.0
+"""Half the width of an interval of a logarithm beyond which the interval of the ratio says nothing."""
+
+
 def interval_of_ratio(
     first: Sequence[float],
     second: Sequence[float],
@@ -173,7 +177,7 @@ def interval_of_ratio(
 ) -> Bounds | None:
     """The interval of the ratio of two centres above 0, by the logarithm (delta method).
 
-    `None` if the samples have no spread or a centre is not above 0.
+    `None` if the samples have no spread, a centre is not above 0, or the interval is unbounded for practical purposes.
     """
     above, below = _centre(first, centre), _centre(second, centre)
     if above <= 0.0 or below <= 0.0:
@@ -183,6 +187,8 @@ def interval_of_ratio(
     if spread is None:
         return None
     reach = (spread.high - spread.low) / 2.0
+    if reach > _MAX_LOG_RATIO:
+        return None
     return Bounds(above / below * math.exp(-reach), above / below * math.exp(reach))
 
 

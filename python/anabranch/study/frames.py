@@ -152,7 +152,9 @@ def _column_type(kind: str) -> pl.DataType | None:
     if kind.startswith("u"):
         return pl.Int64()
     if kind.startswith("BTreeMap<"):
-        value = _column_type(kind.partition(",")[2][:-1])
+        inner = kind.partition(",")[2][:-1]
+        # Linux writes an unlimited pacing rate as the largest number of 64 bits.
+        value = pl.UInt64() if inner.startswith("u") else _column_type(inner)
         return None if value is None else pl.List(pl.Struct({"key": pl.String(), "value": value}))
     return None
 
