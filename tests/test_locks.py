@@ -91,6 +91,25 @@ def test_only_marked_namespaces_are_testbeds(tmp_path: Path, monkeypatch: pytest
     assert list(bed.existing()) == []
 
 
+def test_interrupted_namespace_stays_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keepers, marks = tmp_path / "netns", tmp_path / "run" / "namespaces"
+    keepers.mkdir()
+    monkeypatch.setattr(namespaces, "FOLDER", keepers)
+    monkeypatch.setattr(namespaces, "MARKS", marks)
+
+    def interrupted(name: str) -> Path:
+        (keepers / name).touch(exist_ok=False)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(namespaces, "create", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        namespaces.create_marked("ab-012345-own")
+    assert namespaces.is_marked("ab-012345-own")
+    (keepers / "ab-012345-own").unlink()
+    namespaces.sweep_marks()
+    assert list(marks.iterdir()) == []
+
+
 @pytest.mark.machine
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make network namespaces")
 def test_sweep_leaves_namespaces_of_other_programs() -> None:

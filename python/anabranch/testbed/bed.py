@@ -398,6 +398,7 @@ def sweep() -> list[str]:
             if not _look(name)[0]:
                 namespaces.remove(namespace)
                 removed.append(namespace)
+        namespaces.sweep_marks()
         for folder in list(LOCKS.glob(f"*{_PROXIES}")):
             if not _look(folder.stem)[0]:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import threading
@@ -48,20 +49,31 @@ def create_marked(name: str) -> Path:
     """Make a namespace with a mark, so that it can be removed after its process was killed.
 
     Raises:
-        OSError: Without the right to do so.
+        OSError: If the process lacks the privilege, or another program has made a namespace of this name.
 
     """
     locks.private(MARKS.parent)
     locks.private(MARKS)
+    if (FOLDER / name).exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
     mark = MARKS / name
     mark.write_text(_UNFINISHED, encoding="ascii")
     try:
         keeper = create(name)
-        mark.write_text(_number(keeper), encoding="ascii")
-    except BaseException:
+    except OSError:
         mark.unlink(missing_ok=True)
         raise
+    # After an interrupt the mark stays unfinished: the namespace is removed as one of ours.
+    mark.write_text(_number(keeper), encoding="ascii")
     return keeper
+
+
+def sweep_marks() -> None:
+    """Remove the marks of namespaces that do not exist; the caller holds the mutex of all testbeds."""
+    with suppress(OSError):
+        for mark in MARKS.iterdir():
+            if not (FOLDER / mark.name).exists():
+                mark.unlink(missing_ok=True)
 
 
 def is_marked(name: str) -> bool:
