@@ -13,7 +13,7 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy demo test lint audit test-rust test-python test-of-machine test-of-code generate bpf format clean
+.PHONY: build loader proxy demo test lint audit test-rust test-python test-of-machine test-of-code-1 test-of-code-2 generate bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy
@@ -74,13 +74,17 @@ test-rust:
 
 # Tests of this machine go one after another, and the others beside them.
 test-python: build
-	$(MAKE) --jobs=2 --output-sync=target test-of-machine test-of-code
+	$(MAKE) --jobs=3 --output-sync=target test-of-machine test-of-code-1 test-of-code-2
 
 test-of-machine: build
 	$(BIN)/pytest -m machine
 
-test-of-code: build
-	$(BIN)/pytest -m "not machine"
+# Two processes, by the names of the files: tests of the machine wait most of the time.
+test-of-code-1: build
+	$(BIN)/pytest -m "not machine" tests/test_[a-e]*.py
+
+test-of-code-2: build
+	$(BIN)/pytest -m "not machine" tests/test_[!a-e]*.py
 
 ## audit: check licences, advisories and sources of all dependencies; needs the network, cargo-deny and pip-audit
 audit:
