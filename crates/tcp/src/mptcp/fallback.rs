@@ -24,7 +24,7 @@ const UNMAPPED: u32 = 3;
 const FUTILE: u32 = 6;
 
 impl Connection {
-    /// Falls back to plain TCP on the initial subflow. With `tell` the peer may not know yet.
+    /// Falls back to plain TCP on the initial subflow. With `tell` the peer may still expect Multipath TCP.
     pub(super) fn become_plain(&mut self, tell: bool) {
         self.phase = ConnectionPhase::Plain;
         (self.data_timer, self.retry_at) = (None, None);
