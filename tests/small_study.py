@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anabranch.study.engine import Plan, Progress, execute
+from anabranch.study.engine import Plan, Progress, Silent, execute
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,16 +157,6 @@ def write(folder: Path, **changes: str) -> Path:
     for name, text in files.items():
         (folder / name).write_text(changes.get(name.split(".")[0], text), encoding="utf-8")
     return folder
-
-
-class Silent:
-    """An observer that prints nothing."""
-
-    def begin(self, progress: Progress) -> None:
-        """Shows nothing."""
-
-    def advance(self, progress: Progress) -> None:
-        """Shows nothing."""
 
 
 def execute_quietly(

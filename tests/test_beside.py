@@ -21,7 +21,7 @@ from anabranch.report.beside import print_all, write_all
 from anabranch.study.analysis import Analysis
 from anabranch.study.beside import Beside
 from anabranch.study.definition import load
-from anabranch.study.engine import Plan, execute
+from anabranch.study.engine import Plan, Silent, execute
 from anabranch.study.store import read
 from command import anabranch
 
@@ -70,7 +70,7 @@ def late(request: Request) -> Document:
 
 
 def _analysis(study: Study, effort: Effort, folder: Path, backend: Callable[[Request], Document]) -> Analysis:
-    execute(Plan(study, effort, folder, backend, "b1"), small_study.Silent(), resume=False)
+    execute(Plan(study, effort, folder, backend, "b1"), Silent(), resume=False)
     with read(folder) as store:
         return Analysis(study, effort, store.records)
 

@@ -26,7 +26,7 @@ from anabranch.simulator import Request
 from anabranch.study import certificates, cluster, pool
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
-from anabranch.study.engine import Plan, execute
+from anabranch.study.engine import Plan, Silent, execute
 from anabranch.study.store import read
 from command import anabranch
 
@@ -53,7 +53,7 @@ def report(chosen: Plan) -> dict[str, bytes]:
 
 
 def run(chosen: Plan, *, resume: bool = False) -> Progress:
-    return execute(chosen, small_study.Silent(), resume=resume)
+    return execute(chosen, Silent(), resume=resume)
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def machines(
         found.end()
 
 
-class Disasters(small_study.Silent):
+class Disasters(Silent):
     """An observer that calls a function after a number of runs."""
 
     def __init__(self, machines: Machines, after: dict[int, str]) -> None:
@@ -298,7 +298,7 @@ def test_lost_scheduler_ends_the_study(
     monkeypatch.setattr(cluster, "_PATIENCE_S", 1.0)
     machines.add_worker()
 
-    class End(small_study.Silent):
+    class End(Silent):
         def advance(self, progress: Progress) -> None:
             machines.end()
 

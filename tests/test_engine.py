@@ -23,7 +23,7 @@ from anabranch.report.write import write_all
 from anabranch.study import engine
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
-from anabranch.study.engine import Plan, execute
+from anabranch.study.engine import Plan, Silent, execute
 from anabranch.study.local import Limits, LocalPool
 from anabranch.study.store import FILE, read
 from anabranch.study.worker import Outcome
@@ -197,7 +197,7 @@ def test_ended_run_is_on_disk_while_the_next_one_runs(tmp_path: Path, monkeypatc
     monkeypatch.setattr(os, "fsync", lambda _: flushed.append((clock[0], finished_lines(results))))
     monkeypatch.setattr(engine, "_pool", lambda plan, jobs: Hesitating(clock))
 
-    class Watching(small_study.Silent):
+    class Watching(Silent):
         def advance(self, progress: Progress) -> None:
             saved.append(clock[0])
 
@@ -350,7 +350,7 @@ def test_mistake_found_by_a_run_ends_the_study(tmp_path: Path) -> None:
     study = load(small_study.write(tmp_path / "study", study=small_study.STUDY.replace("[10, 20]", "[-10, 20]")))
     plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1", check=lambda _: None)
     with pytest.raises(InputError, match="a rate cannot be negative"):
-        execute(plan, small_study.Silent(), resume=False)
+        execute(plan, Silent(), resume=False)
 
 
 def test_empty_selection_is_refused(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_empty_selection_is_refused(tmp_path: Path) -> None:
     study = load(small_study.write(tmp_path / "study", study=text))
     plan = Plan(study, study.quick, tmp_path / "results", fake_simulator.simulate, "b1")
     with pytest.raises(InputError, match="nothing to run: the quick form leaves every experiment out"):
-        execute(plan, small_study.Silent(), resume=False)
+        execute(plan, Silent(), resume=False)
 
 
 def test_second_run_keeps_the_runs_of_the_first(tmp_path: Path) -> None:
@@ -415,12 +415,12 @@ def test_run_beyond_its_limit_is_named(
 ) -> None:
     study = load(tmp_path / "study")
     plan = Plan(study, study.full, tmp_path / "results", backend, "b1", 2, limits=limits)
-    outcome = execute(plan, small_study.Silent(), resume=False)
+    outcome = execute(plan, Silent(), resume=False)
     assert outcome.failures == [f"{victim.title}: {reason}"]
     assert outcome.finished == 11
 
 
-class InterruptedLate(small_study.Silent):
+class InterruptedLate(Silent):
     """Sends Ctrl-C when a number of runs have ended."""
 
     def __init__(self, runs: int) -> None:

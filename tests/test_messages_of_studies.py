@@ -11,7 +11,7 @@ import small_study
 from anabranch.cli import _plain, cli
 from anabranch.errors import InputError
 from anabranch.study.definition import load
-from anabranch.study.engine import Plan, execute
+from anabranch.study.engine import Plan, Silent, execute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def never(_: Request) -> Document:
 def begin(folder: Path, *, quick: bool) -> None:
     study = load(folder / "study")
     plan = Plan(study, study.effort(quick), folder / "results", never, "b1", 1)
-    execute(plan, small_study.Silent(), resume=False)
+    execute(plan, Silent(), resume=False)
 
 
 def message_of(folder: Path, right: str, wrong: str, *, quick: bool = True) -> str:

@@ -17,7 +17,7 @@ from anabranch.report.terminal import form, tally
 from anabranch.stats import interval_of, interval_of_difference, interval_of_ratio
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
-from anabranch.study.engine import Plan, execute
+from anabranch.study.engine import Plan, Silent, execute
 from anabranch.study.store import StoredRun, read
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Store
     with ExitStack() as stack:
         for effort in (study.full, study.quick):
             plan = Plan(study, effort, folder / effort.name, fake_simulator.simulate, "b1", 1)
-            execute(plan, small_study.Silent(), resume=False)
+            execute(plan, Silent(), resume=False)
             records |= stack.enter_context(read(plan.folder)).records
         yield records
 

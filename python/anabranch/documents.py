@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError, not_written
+from anabranch.files import read_input
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,22 +26,7 @@ def read_documents(path: Path) -> list[Document]:
         InputError: If the file cannot be read, or contains something else.
 
     """
-    return parse_documents(read_text(path), str(path))
-
-
-def read_text(path: Path) -> str:
-    """Read a text file.
-
-    Raises:
-        InputError: If the file cannot be read or is not text.
-
-    """
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
-    except UnicodeDecodeError:
-        raise InputError("is not text in UTF-8", str(path)) from None
+    return parse_documents(read_input(path), str(path))
 
 
 def parse_documents(text: str, place: str) -> list[Document]:

@@ -93,6 +93,7 @@ def run_all(
 
     """
     from anabranch.comparison import runs
+    from anabranch.study.engine import Silent
 
     for scenario in scenarios:
         if not isinstance(scenario, Scenario):
@@ -100,7 +101,7 @@ def run_all(
     if not scenarios:
         return []
     variants = [runs.Variant(scenario.file, scenario) for scenario in scenarios]
-    found = runs.run_all(variants, runs.Plan(reps, seed, jobs, world), runs.Silent())
+    found = runs.run_all(variants, runs.Plan(reps, seed, jobs, world), Silent())
     return [[Result(document) for document in documents] for documents in found]
 
 

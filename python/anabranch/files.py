@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from anabranch.errors import InputError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -17,6 +19,22 @@ def read_text(path: Path) -> str:
         UnicodeDecodeError: If it is not text in UTF-8.
 
     """
-    if path.exists() and not path.is_file():
+    # A folder has the system's own message.
+    if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return path.read_text(encoding="utf-8-sig")
+
+
+def read_input(path: Path) -> str:
+    """The same, with errors as the caller's mistake.
+
+    Raises:
+        InputError: If the file cannot be read, is not a regular file, or is not text in UTF-8.
+
+    """
+    try:
+        return read_text(path)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
+    except UnicodeDecodeError:
+        raise InputError("is not text in UTF-8", str(path)) from None

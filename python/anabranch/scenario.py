@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from anabranch import simulator
 from anabranch.errors import InputError
-from anabranch.files import read_text
+from anabranch.files import read_input
 from anabranch.sweep import setting
 
 if TYPE_CHECKING:
@@ -45,13 +45,7 @@ class Scenario:
         """
         if not isinstance(path, str | Path):
             raise InputError(f"path must be the name of a scenario file, not {path!r}")
-        try:
-            text = read_text(Path(path))
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
-        except UnicodeDecodeError:
-            raise InputError("is not text in UTF-8", str(path)) from None
-        return cls.from_toml(text, str(path))
+        return cls.from_toml(read_input(Path(path)), str(path))
 
     @classmethod
     def from_toml(cls, text: str, file: str = "scenario") -> Scenario:

@@ -177,7 +177,7 @@ def interval_of_ratio(
 ) -> Bounds | None:
     """The interval of the ratio of two centres above 0, by the logarithm (delta method).
 
-    `None` if the samples have no spread, a centre is not above 0, or the interval is unbounded for practical purposes.
+    `None` if the samples have no spread, a centre is not above 0, or the interval is too wide for a number.
     """
     above, below = _centre(first, centre), _centre(second, centre)
     if above <= 0.0 or below <= 0.0:

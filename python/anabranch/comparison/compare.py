@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from anabranch.comparison.conditions import Condition, check_all
 from anabranch.comparison.differences import Difference, Missing, differences
 from anabranch.comparison.recorded import is_recorded, read_side, side_of
-from anabranch.comparison.runs import Plan, Silent, Variant, run_all
+from anabranch.comparison.runs import Plan, Variant, run_all
 from anabranch.comparison.samples import Side
 from anabranch.errors import InputError, nearest
 from anabranch.metrics import METRICS
 from anabranch.results import Result
 from anabranch.scenario import Scenario
 from anabranch.stats import CONFIDENCE
+from anabranch.study.engine import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Verdict = Literal["better", "worse", "higher", "lower", "equal", "no difference shown", "no interval"]
 
+_PLACES = {metric: place for place, metric in enumerate(METRICS)}
+
 MIN_EQUAL = 6
 """Fewest equal differences that give an interval: 1 − 2^(1−6) is the first confidence above 95 %."""
 
@@ -122,7 +124,7 @@ def differences(baseline: Side, side: Side) -> Iterator[Difference | Missing]:
             continue
         paired, varies = _has_pairs(first, second), first.varies or second.varies
         keys = dict.fromkeys([*first.values, *second.values])
-        for metric, subject in sorted(keys, key=lambda key: list(METRICS).index(key[0])):
+        for metric, subject in sorted(keys, key=lambda key: _PLACES[key[0]]):
             key = (metric, subject)
             if key not in first.values or key not in second.values:
                 lacking = side.name if key in first.values else baseline.name

@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from anabranch.comparison.samples import Side
-from anabranch.documents import parse_documents, read_documents, read_text
+from anabranch.documents import read_documents
 from anabranch.errors import InputError
+from anabranch.files import read_input
 from anabranch.study.store import FILE, read
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _REPETITION = re.compile(r", repetition \d+$")
 
 def is_recorded(path: Path) -> bool:
     """Whether a path is a folder or a file that begins with an object of JSON, as no TOML does."""
-    return path.is_dir() or (path.is_file() and read_text(path).lstrip().startswith("{"))
+    return path.is_dir() or (path.is_file() and read_input(path).lstrip().startswith("{"))
 
 
 def read_side(path: Path, metrics: Collection[str]) -> Side:
@@ -43,7 +44,7 @@ def read_side(path: Path, metrics: Collection[str]) -> Side:
         if not files:
             raise InputError(f'contains neither results (*.json) nor a store of a study ("{FILE}")', str(path))
         for file in files:
-            documents = parse_documents(read_text(file), str(file))
+            documents = read_documents(file)
             for number, document in enumerate(documents, 1):
                 side.add(document, str(file) if len(documents) == 1 else f"{file}, result {number}")
     return side

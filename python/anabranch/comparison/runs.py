@@ -68,16 +68,6 @@ class Plan:
         return range(self.seed, self.seed + self.reps)
 
 
-class Silent:
-    """An observer that shows nothing."""
-
-    def begin(self, progress: Progress) -> None:
-        """Ignore the begin."""
-
-    def advance(self, progress: Progress) -> None:
-        """Ignore the end of a run."""
-
-
 @dataclass(frozen=True)
 class Task(Request):
     """A request with the world and the program that carry it out."""

@@ -10,25 +10,14 @@ from anabranch import simulator
 from anabranch.errors import RunFailed
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
-from anabranch.study.engine import Plan, execute
+from anabranch.study.engine import Plan, Silent, execute
 from anabranch.study.store import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anabranch.study.engine import Progress
     from anabranch.study.own_metrics import Function
     from anabranch.study.worker import Backend
-
-
-class _Silent:
-    """An observer that prints nothing."""
-
-    def begin(self, progress: Progress) -> None:
-        """Shows nothing."""
-
-    def advance(self, progress: Progress) -> None:
-        """Shows nothing."""
 
 
 def run(
@@ -64,7 +53,7 @@ def run(
     build = simulator.build_fingerprint()
     target = Path(results) / study.name / effort.name
     plan = Plan(study, effort, target, backend, build, jobs or os.cpu_count() or 1)
-    progress = execute(plan, _Silent(), resume=True)
+    progress = execute(plan, Silent(), resume=True)
     if progress.failures:
         raise RunFailed(f"{len(progress.failures)} of {progress.total} runs broke off: {progress.failures[0]}")
     with read(target) as store:

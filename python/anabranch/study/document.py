@@ -7,7 +7,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from anabranch.errors import InputError, nearest
-from anabranch.files import read_text
+from anabranch.files import read_input
 from anabranch.printable import hidden
 
 if TYPE_CHECKING:
@@ -39,13 +39,7 @@ class Table:
             InputError: If the file cannot be read or is not TOML.
 
         """
-        try:
-            text = read_text(path)
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
-        except UnicodeDecodeError:
-            raise InputError("is not text in UTF-8", str(path)) from None
-        return cls.parse(text, str(path))
+        return cls.parse(read_input(path), str(path))
 
     @classmethod
     def parse(cls, text: str, file: str) -> Table:

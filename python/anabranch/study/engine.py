@@ -103,6 +103,16 @@ class Observer(Protocol):
         """A run has ended."""
 
 
+class Silent:
+    """An observer that shows nothing."""
+
+    def begin(self, progress: Progress) -> None:
+        """Ignore the start."""
+
+    def advance(self, progress: Progress) -> None:
+        """Ignore the end of a run."""
+
+
 def request_of(study: Study, run: Run) -> Request:
     """The simulator's request for a run."""
     text = study.scenarios[run.point.scenario]
