@@ -28,6 +28,7 @@ from anabranch.comparison.differences import Difference, Missing, differences
 from anabranch.comparison.samples import Side
 from anabranch.metrics import HIGHER_IS_BETTER, LOWER_IS_BETTER, METRICS
 from anabranch.report.comparison import digits, junit
+from anabranch.study.store import FILE, _encode
 from machine import missing
 
 if TYPE_CHECKING:
@@ -417,6 +418,23 @@ def test_stores_of_a_study_are_compared(folder: Path) -> None:
     points = {d["point"] for d in found["differences"]}
     assert points == {"pair: capacity = 10, congestion = reno", "pair: capacity = 10, congestion = cubic"}
     assert all(d["paired"] for d in found["differences"])
+
+
+def test_damaged_runs_of_a_store_are_left_out(folder: Path) -> None:
+    stored = (Path(__file__).parent / "stores" / "earlier.jsonl").read_bytes()
+    header, *lines = stored.splitlines(keepends=True)
+    records = [json.loads(line.split(b" ", 1)[1]) for line in lines]
+    del records[0]["host"]
+    for name, kept in (("whole", stored), ("partly", header + b"".join(map(_encode, records)))):
+        (folder / name).mkdir()
+        (folder / name / FILE).write_bytes(kept)
+    done = command("compare", "whole", "partly", "--json")
+    assert done.returncode == 0, done.stderr
+    note = "partly: 1 stored run has another layout than this version's and is left out: record lacks host"
+    assert note in json.loads(done.stdout)["notes"]
+    (folder / "partly" / FILE).write_bytes(header + _encode(records[0]))
+    done = command("compare", "whole", "partly", "--json")
+    assert (done.returncode, "is left out: record lacks host" in done.stderr) == (2, True)
 
 
 MISTAKES = [

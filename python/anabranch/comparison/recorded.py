@@ -9,7 +9,7 @@ from anabranch.comparison.samples import Side
 from anabranch.documents import read_documents
 from anabranch.errors import InputError
 from anabranch.files import read_input
-from anabranch.study.store import FILE, read
+from anabranch.study.store import FILE, UnreadableRecord, describe_unreadable, read
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -63,9 +63,16 @@ def _read_store(folder: Path, side: Side) -> None:
     with read(folder) as store:
         side.notes += store.notes
         latest: dict[str, StoredRun] = {}
+        unreadable: list[str] = []
         for stored in sorted(store.records.values(), key=lambda run: run.offset):
-            latest[stored.record().title] = stored
+            try:
+                latest[stored.checked().title] = stored
+            except UnreadableRecord as error:
+                unreadable.append(str(error))
         if not latest:
-            raise InputError('holds no runs yet; start with "anabranch study run"', str(folder))
+            reason = describe_unreadable(unreadable) or "holds no runs yet"
+            raise InputError(f'{reason}; start with "anabranch study run"', str(folder))
+        if unreadable:
+            side.notes.append(describe_unreadable(unreadable))
         for title, stored in latest.items():
             side.add(stored.document, f"{folder}, {title}", _REPETITION.sub("", title))

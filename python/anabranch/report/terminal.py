@@ -14,6 +14,7 @@ from anabranch.remarks import released_bps
 from anabranch.report.sheet import Column, Sheet
 from anabranch.report.uncoupled import uncoupled
 from anabranch.study.claims import listed
+from anabranch.study.store import describe_unreadable
 from anabranch.sweep import plain
 
 if TYPE_CHECKING:
@@ -348,11 +349,7 @@ def other_builds(analysis: Analysis, build: str) -> str:
 
 def unreadable(analysis: Analysis) -> str:
     """A sentence on stored runs of another layout; empty if there are none."""
-    found = analysis.unreadable
-    if not found:
-        return ""
-    runs = "1 stored run has" if len(found) == 1 else f"{len(found)} stored runs have"
-    return f"{runs} another layout than this version's and {'is' if len(found) == 1 else 'are'} left out: {found[0]}"
+    return describe_unreadable(analysis.unreadable)
 
 
 def number(value: float | None, scale: float, digits: int) -> str:

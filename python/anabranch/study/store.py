@@ -30,7 +30,7 @@ from anabranch.errors import InputError, not_written
 from anabranch.study.layout import READABLE, SCHEMA, fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from anabranch.errors import RunFailed
@@ -74,6 +74,14 @@ class Record:
 
 class UnreadableRecord(Exception):  # noqa: N818  it describes the record
     """A stored run with another layout than this version's, or with a wrong value."""
+
+
+def describe_unreadable(found: Sequence[str]) -> str:
+    """A sentence on stored runs of another layout, by their differences; empty if there are none."""
+    if not found:
+        return ""
+    runs = "1 stored run has" if len(found) == 1 else f"{len(found)} stored runs have"
+    return f"{runs} another layout than this version's and {'is' if len(found) == 1 else 'are'} left out: {found[0]}"
 
 
 @dataclass(frozen=True, slots=True)
