@@ -86,25 +86,49 @@ async fn exchange(client: &TcpStream, server: &TcpStream, first: First, carried:
     Ok(())
 }
 
-/// Whether who was written to is gone, and its own stream had ended before: a reset is `EPIPE` after the peer's FIN and
-/// `ECONNRESET` without one.
-fn is_gone(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::NotConnected)
+/// The end at which a direction broke.
+#[derive(Debug)]
+enum Broken {
+    /// The end that it reads from.
+    Source(io::Error),
+    /// The end that it writes to.
+    Target(io::Error),
+}
+
+impl Broken {
+    /// Whether the target is gone and its own stream had ended before: a reset is `EPIPE` after the peer's FIN and
+    /// `ECONNRESET` without one.
+    ///
+    /// A source never is: Linux reports `ENOTCONN` for a Multipath TCP stream that lost its last subflow before its end.
+    fn target_is_gone(&self) -> bool {
+        matches!(self, Self::Target(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::NotConnected))
+    }
+}
+
+impl From<Broken> for io::Error {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Source(error) | Broken::Target(error) => error,
+        }
+    }
 }
 
 /// Carries the other direction to its end after one direction, read from `from`, has ended.
 async fn rest(
-    ended: io::Result<()>,
+    ended: Result<(), Broken>,
     from: &TcpStream,
-    other: impl Future<Output = io::Result<()>>,
+    other: impl Future<Output = Result<(), Broken>>,
 ) -> io::Result<()> {
     match ended {
-        Ok(()) => other.await.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) }),
-        Err(error) if is_gone(&error) => tokio::select! {
-            ended = other => ended,
+        Ok(()) => match other.await {
+            Err(broken) if !broken.target_is_gone() => Err(broken.into()),
+            _ => Ok(()),
+        },
+        Err(broken) if broken.target_is_gone() => tokio::select! {
+            ended = other => Ok(ended?),
             error = swallow(from) => Err(error),
         },
-        Err(error) => Err(error),
+        Err(broken) => Err(broken.into()),
     }
 }
 
@@ -132,7 +156,12 @@ struct Count<'a> {
 }
 
 /// Carries one direction until its end.
-async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, count: Count<'_>) -> io::Result<()> {
+async fn pump(
+    from: &TcpStream,
+    to: &TcpStream,
+    mut waiting: Vec<u8>,
+    count: Count<'_>,
+) -> Result<(), Broken> {
     let mut pieces = 0;
     loop {
         while !waiting.is_empty() {
@@ -144,10 +173,10 @@ async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, count: Cou
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     // If `from` breaks, writing to it reports that; earlier bytes are still carried.
                     let begin = Instant::now();
-                    to.writable().await?;
+                    to.writable().await.map_err(Broken::Target)?;
                     count.carried.waited(begin.elapsed());
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(Broken::Target(error)),
             }
         }
         // Given back while nothing waits.
@@ -163,7 +192,7 @@ async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, count: Cou
                 }
             }
             Passed::Nothing => readable_unless_broken(from, to).await?,
-            Passed::End => return SockRef::from(to).shutdown(Shutdown::Write),
+            Passed::End => return SockRef::from(to).shutdown(Shutdown::Write).map_err(Broken::Target),
         }
     }
 }
@@ -178,25 +207,25 @@ enum Passed {
     End,
 }
 
-fn pass(from: &TcpStream, to: &TcpStream) -> io::Result<Passed> {
+fn pass(from: &TcpStream, to: &TcpStream) -> Result<Passed, Broken> {
     SCRATCH.with_borrow_mut(|scratch| {
         let read = match from.try_read(scratch) {
             Ok(0) => return Ok(Passed::End),
             Ok(len) => &scratch[..len],
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Passed::Nothing),
-            Err(error) => return Err(error),
+            Err(error) => return Err(Broken::Source(error)),
         };
         let written = match to.try_write(read) {
             Ok(len) => len,
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
-            Err(error) => return Err(error),
+            Err(error) => return Err(Broken::Target(error)),
         };
         Ok(Passed::Some { written, rest: read[written..].to_vec() })
     })
 }
 
 /// Waits for something to read, unless who it is for breaks meanwhile.
-async fn readable_unless_broken(from: &TcpStream, to: &TcpStream) -> io::Result<()> {
+async fn readable_unless_broken(from: &TcpStream, to: &TcpStream) -> Result<(), Broken> {
     let broken = async {
         loop {
             let ready: Ready = to.ready(Interest::ERROR).await?;
@@ -207,7 +236,7 @@ async fn readable_unless_broken(from: &TcpStream, to: &TcpStream) -> io::Result<
     };
     tokio::select! {
         biased;
-        ready = from.readable() => ready,
-        error = broken => error,
+        ready = from.readable() => ready.map_err(Broken::Source),
+        error = broken => error.map_err(Broken::Target),
     }
 }
