@@ -20,7 +20,7 @@ from anabranch.errors import InputError
 from anabranch.study.layout import parts
 
 if TYPE_CHECKING:
-    from anabranch.simulator import Document, Request
+    from anabranch._core.simulator import Document, Request
 
 
 def simulate(request: Request) -> Document:

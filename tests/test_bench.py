@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import small_study
+from anabranch._core.simulator import Request, validate
 from anabranch.bench import measure, ns3, rows
 from anabranch.errors import InputError, RunFailed
-from anabranch.simulator import Request, validate
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.store import read

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from anabranch._core.simulator import Request, validate
 from anabranch.bench import defaults
 from anabranch.cli.bench_defaults import document
-from anabranch.simulator import Request, validate
 from command import anabranch
 
 if TYPE_CHECKING:

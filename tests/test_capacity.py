@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import anabranch
-from anabranch.capacity import directions
-from anabranch.possible import possible_bps
+from anabranch.fairness.capacity import directions
+from anabranch.fairness.possible import possible_bps
 
 LINK = """
 [[link]]

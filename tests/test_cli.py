@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 import small_study
-from anabranch import InputError, simulator
+from anabranch import InputError
 from anabranch import run as anabranch_run
+from anabranch._core import simulator
 from command import anabranch
 
 SHORT = small_study.SCENARIO.replace('"20 s"', '"3 s"').replace('"2 s"', '"1 s"')

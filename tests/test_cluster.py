@@ -19,10 +19,10 @@ import pytest
 
 import fake_simulator
 import small_study
-from anabranch import simulator
+from anabranch._core import simulator
+from anabranch._core.simulator import Request
 from anabranch.errors import InputError, RunFailed
 from anabranch.report.write import write_all
-from anabranch.simulator import Request
 from anabranch.study import certificates, cluster, pool
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load

@@ -21,7 +21,8 @@ from scipy import stats
 
 import anabranch
 import small_study
-from anabranch import InputError, simulator
+from anabranch import InputError
+from anabranch._core import simulator
 from anabranch.cli import main
 from anabranch.comparison.conditions import Condition
 from anabranch.comparison.differences import Difference, Missing, differences

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from anabranch import InputError, Scenario, run
-from anabranch.program import Program
+from anabranch._core.program import Program
 from anabranch.testbed import controls, loader
 from anabranch.testbed.kernel import Kernel
 from command import anabranch

@@ -13,10 +13,10 @@ import click
 import pytest
 
 from anabranch import run as simulate
+from anabranch._core.simulator import version
 from anabranch.cli import cli
 from anabranch.metrics import METRICS
 from anabranch.scenario import Scenario
-from anabranch.simulator import version
 from anabranch.study.definition import load
 from command import anabranch
 

@@ -31,7 +31,7 @@ from anabranch.study.worker import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anabranch.simulator import Request
+    from anabranch._core.simulator import Request
     from anabranch.study.engine import Progress
     from anabranch.study.model import Run
     from anabranch.study.worker import Backend

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import anabranch
-from anabranch.allocation import ALLOCATIONS, access_links, competitors, is_feasible
-from anabranch.capacity import Network
+from anabranch.fairness.allocation import ALLOCATIONS, access_links, competitors, is_feasible
+from anabranch.fairness.capacity import Network
 from command import anabranch as command
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure as Canvas
 
-    from anabranch.simulator import Document, Request
+    from anabranch._core.simulator import Document, Request
     from anabranch.study.figures import Figure
 
 KINDS = """

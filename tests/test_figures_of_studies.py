@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from matplotlib.text import Text
 
-from anabranch import simulator
+from anabranch._core import simulator
 from anabranch.metrics import METRICS
 from anabranch.plot import heat, panels, windows
 from anabranch.stats import Estimate

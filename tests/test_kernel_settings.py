@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from anabranch import InputError, _native
+from anabranch._core.simulator import Request
 from anabranch.errors import RunFailed
-from anabranch.simulator import Request
 from anabranch.testbed import hosts, namespaces, netem, proxies, rootless
 from anabranch.testbed.bed import Testbed
 from anabranch.testbed.kernel import Kernel, differences

@@ -95,7 +95,7 @@ def test_store_of_an_earlier_version_is_read(tmp_path: Path, study: Study) -> No
 
 
 def test_document_of_the_simulator_fits_the_layout(study: Study) -> None:
-    from anabranch import simulator
+    from anabranch._core import simulator
     from anabranch.study.engine import request_of
 
     document = simulator.simulate(request_of(study, study.runs(study.quick)[0]))

@@ -15,10 +15,10 @@ from rich.console import Console
 
 import fake_simulator
 from anabranch import InputError, Scenario, run
+from anabranch._core.simulator import Request
 from anabranch.errors import RunFailed
 from anabranch.report.terminal import print_result
 from anabranch.results import Result
-from anabranch.simulator import Request
 from anabranch.testbed import doctor, hosts, namespaces, netem, rootless
 from anabranch.testbed.kernel import Kernel
 from command import anabranch

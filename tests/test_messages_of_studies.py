@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from anabranch.simulator import Document, Request
+    from anabranch._core.simulator import Document, Request
 
 LOSS = "[parameter.loss]\nvalues = [0.25, 1]\n"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anabranch.simulator import Request
+from anabranch._core.simulator import Request
 from machine import missing
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from rich.text import Text
 import small_study
 from anabranch.errors import InputError
 from anabranch.printable import hidden, printable
-from anabranch.report.sheet import Column, Sheet
+from anabranch.report.table_layout import Column, Sheet
 from anabranch.report.terminal import say
 from anabranch.study.definition import load
 from command import anabranch

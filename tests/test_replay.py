@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import anabranch
-from anabranch.capacity import bits_per_second
+from anabranch.fairness.capacity import bits_per_second
 from replay import NANOS, Packet, Received, Traces, capture, mean_max, occupancy, quantile, serve
 
 if TYPE_CHECKING:

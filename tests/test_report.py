@@ -16,13 +16,13 @@ from rich.text import Text
 
 import fake_simulator
 import small_study
+from anabranch._core.simulator import Request
 from anabranch.errors import RunFailed
 from anabranch.plot import panels
 from anabranch.report.markdown import table
 from anabranch.report.terminal import print_points, print_result
 from anabranch.report.write import write_all
 from anabranch.results import Result
-from anabranch.simulator import Request
 from anabranch.study import frames
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
@@ -32,7 +32,7 @@ from anabranch.study.store import read
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from anabranch.simulator import Document
+    from anabranch._core.simulator import Document
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch._core.simulator import Request
 from anabranch.errors import InputError, RunFailed
-from anabranch.simulator import Request
 from anabranch.study.store import _HEADER, FILE, Record, Store, _encode, read, run_key
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anabranch.fairness import fair
+from anabranch._core.simulator import Document, Request, entries, simulate, validate
+from anabranch.fairness.shares import fair
 from anabranch.metrics import METRICS, FairnessMetric, read_all, subjects
 from anabranch.scenario import Scenario
-from anabranch.simulator import Document, Request, entries, simulate, validate
 from anabranch.study.definition import load
 from anabranch.study.engine import request_of
 from anabranch.study.library import shipped

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 import anabranch
-from anabranch.report.sheet import Column, Sheet
+from anabranch.report.table_layout import Column, Sheet
 from anabranch.report.terminal import print_result
 
 PATHS = """

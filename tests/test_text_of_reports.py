@@ -16,7 +16,7 @@ import small_study
 from anabranch.errors import InputError
 from anabranch.plot.style import SETTINGS, legend
 from anabranch.report.markdown import table
-from anabranch.report.sheet import Column, Sheet
+from anabranch.report.table_layout import Column, Sheet
 from anabranch.report.terminal import print_points
 from anabranch.report.write import write_all
 from anabranch.study.analysis import Analysis

@@ -9,8 +9,8 @@ import pytest
 import anabranch
 import fake_simulator
 import small_study
-from anabranch.allocation import ALLOCATIONS
 from anabranch.errors import InputError
+from anabranch.fairness.allocation import ALLOCATIONS
 from anabranch.report.write import write_all
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load

@@ -14,22 +14,22 @@ computes the fair shares of a scenario's flows. `AnabranchError` is the base of 
 # traceback.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from anabranch._core.simulator import version
     from anabranch.comparison.compare import Comparison, compare
     from anabranch.errors import AnabranchError, InputError, RunFailed
     from anabranch.execution import run, run_all
-    from anabranch.fairness import Fairness, fair
+    from anabranch.fairness.shares import Fairness, fair
     from anabranch.results import Result
     from anabranch.scenario import Scenario
-    from anabranch.simulator import version
     from anabranch.sweep import Parameter, Point, cross
 
     __version__: str
 
 _HOMES = {
-    "AnabranchError": "errors", "Comparison": "comparison.compare", "Fairness": "fairness", "InputError": "errors",
-    "Parameter": "sweep", "Point": "sweep", "Result": "results", "RunFailed": "errors", "Scenario": "scenario",
-    "compare": "comparison.compare", "cross": "sweep", "fair": "fairness", "run": "execution", "run_all": "execution",
-    "version": "simulator",
+    "AnabranchError": "errors", "Comparison": "comparison.compare", "Fairness": "fairness.shares",
+    "InputError": "errors", "Parameter": "sweep", "Point": "sweep", "Result": "results", "RunFailed": "errors",
+    "Scenario": "scenario", "compare": "comparison.compare", "cross": "sweep", "fair": "fairness.shares",
+    "run": "execution", "run_all": "execution", "version": "_core.simulator",
 }  # fmt: skip
 
 __all__ = [
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> object:
     import importlib
 
     if name == "__version__":
-        value: object = importlib.import_module("anabranch.simulator").version()
+        value: object = importlib.import_module("anabranch._core.simulator").version()
     elif name in _HOMES:
         value = getattr(importlib.import_module(f"anabranch.{_HOMES[name]}"), name)
     else:

@@ -16,15 +16,15 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from anabranch.capacity import largest_total_bps, seconds
+from anabranch._core.simulator import Document, Request, canonical, simulate
 from anabranch.errors import InputError
-from anabranch.fairness import states_of
-from anabranch.simulator import Document, Request, canonical, simulate
+from anabranch.fairness.capacity import largest_total_bps, seconds
+from anabranch.fairness.shares import states_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anabranch.capacity import Network, Path
+    from anabranch.fairness.capacity import Network, Path
     from anabranch.scenario import Scenario
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from anabranch.capacity import directions, size_bytes
+from anabranch.fairness.capacity import directions, size_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anabranch.simulator import Document
+    from anabranch._core.simulator import Document
 
 _FALLBACK = "two SYNs were lost, or a middlebox removes the options of Multipath TCP"
 _MIN_VISIBLE_BPS = 500.0

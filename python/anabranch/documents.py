@@ -11,7 +11,7 @@ from anabranch.files import read_input
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from anabranch.simulator import Document
+    from anabranch._core.simulator import Document
 
 FORMAT = 1
 """Version of the format of result documents, which each document contains."""

@@ -6,7 +6,7 @@ import operator
 from pathlib import Path
 from typing import TYPE_CHECKING, SupportsIndex
 
-from anabranch import simulator, worlds
+from anabranch._core import simulator, worlds
 from anabranch.errors import InputError
 from anabranch.results import Result
 from anabranch.scenario import Scenario
@@ -14,8 +14,8 @@ from anabranch.scenario import Scenario
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anabranch.simulator import Capture
-    from anabranch.worlds import World
+    from anabranch._core.simulator import Capture
+    from anabranch._core.worlds import World
 
 
 def run(

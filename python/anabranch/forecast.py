@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anabranch import simulator
-from anabranch.capacity import seconds
+from anabranch._core import simulator
 from anabranch.errors import InputError
-from anabranch.fairness import fair
+from anabranch.fairness.capacity import seconds
+from anabranch.fairness.shares import fair
 
 if TYPE_CHECKING:
     from anabranch.scenario import Scenario

@@ -2,7 +2,7 @@
 
 A metric reads a result document and gives one value per *subject*: a flow ("F0"), a path of a flow ("F0/A"), a
 direction of a link ("bottleneck/forward"), or the whole run (""). Metrics of fairness compare goodputs with the fair
-and possible rates of the scenario (see `anabranch.fairness`).
+and possible rates of the scenario (see `anabranch.fairness.shares`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _native
-from anabranch.capacity import ALLOCATION_NAMES
+from anabranch.fairness.capacity import ALLOCATION_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from anabranch.fairness import Fairness
+    from anabranch.fairness.shares import Fairness
 
 Level = Literal["run", "flow", "path", "link"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anabranch.simulator import Document
+    from anabranch._core.simulator import Document
 
 _MANY_COPIES = 0.05
 """Share of a path's data packets above which reinjections are reported."""

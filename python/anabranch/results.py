@@ -10,7 +10,7 @@ from anabranch import html
 from anabranch.diagnostics import diagnose
 from anabranch.documents import read_documents, write_document
 from anabranch.errors import InputError, nearest
-from anabranch.possible import possible_bps
+from anabranch.fairness.possible import possible_bps
 from anabranch.remarks import remarks
 from anabranch.traces import Traces, Window, span_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-    from anabranch.simulator import Document
+    from anabranch._core.simulator import Document
 
 
 class Result:
@@ -130,8 +130,8 @@ class Result:
     def possible_bps(self, *flows: str) -> float | None:
         """Largest total rate that the links on the paths of some flows can carry without any other traffic.
 
-        The rate is in bit/s with headers and framing, by the rates of the scenario; see `anabranch.capacity`. It is
-        `None` if a link follows a trace of delivery opportunities.
+        The rate is in bit/s with headers and framing, by the rates of the scenario; see
+        `anabranch.fairness.capacity`. It is `None` if a link follows a trace of delivery opportunities.
 
         Args:
             flows: Names of flows; all flows if none is named.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch import simulator
+from anabranch._core import simulator
 from anabranch.errors import InputError
 from anabranch.files import read_input
 from anabranch.sweep import setting

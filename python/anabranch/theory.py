@@ -1,15 +1,15 @@
 """Quantities that follow from a scenario by a formula, without a run; studies compare them with publications.
 
-* `fair-NAME`: the fair rate of a flow, for each allocation of `anabranch.allocation`. `fair-NAME-total`: the sum over
-  all flows.
+* `fair-NAME`: the fair rate of a flow, for each allocation of `anabranch.fairness.allocation`. `fair-NAME-total`: the
+  sum over all flows.
 * `virtual-buffer`: the receive buffer that keeps all paths of a flow busy while data waits for the slowest path: twice
   the largest one-way delay times the largest total rate of the paths (Becke 2014, §7.3.3).
 * `booked-memory`: the buffer that is large enough during a retransmission by timeout: (3 · largest round-trip time +
   largest timeout) times the sum of the rates of all paths, each without any other traffic (Becke 2014, §5.1.2.2). The
   timeout is that of a path without queues (RFC 6298): its round-trip time, at least the flow's `rto_min`.
 
-The paths are those that the protocols open (see `anabranch.fairness`). Delays are those of the links, without queues
-and transmission times.
+The paths are those that the protocols open (see `anabranch.fairness.shares`). Delays are those of the links, without
+queues and transmission times.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from anabranch.buffers import one_way_bytes, retransmission_bytes, states_of_flows
-from anabranch.capacity import ALLOCATION_NAMES
-from anabranch.fairness import fair
+from anabranch.fairness.capacity import ALLOCATION_NAMES
+from anabranch.fairness.shares import fair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

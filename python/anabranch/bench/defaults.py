@@ -14,14 +14,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from anabranch._core.simulator import Request, simulate
 from anabranch.errors import RunFailed
-from anabranch.simulator import Request, simulate
 from anabranch.study.local import LocalPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from anabranch.simulator import Document
+    from anabranch._core.simulator import Document
     from anabranch.study.worker import Outcome
 
 Protocol = Literal["mptcp", "cmt-sctp"]

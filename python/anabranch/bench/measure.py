@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch._core.simulator import Request, simulate
 from anabranch.errors import RunFailed
-from anabranch.simulator import Request, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

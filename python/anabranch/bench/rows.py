@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch._core.simulator import simulate
 from anabranch.bench.measure import peak_bytes
 from anabranch.errors import RunFailed
-from anabranch.simulator import simulate
 from anabranch.study.engine import Plan, Progress, execute, request_of
 from anabranch.study.library import find
 from anabranch.study.store import FILE, Record, Store, run_key
@@ -28,7 +28,7 @@ from anabranch.study.worker import host_settings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anabranch.simulator import Document
+    from anabranch._core.simulator import Document
     from anabranch.study.model import Effort, Study
 
 BUILD = "made up"

@@ -11,6 +11,7 @@ import sys
 
 import click
 
+from anabranch._core.simulator import version
 from anabranch.cli.bench import bench
 from anabranch.cli.buffers import buffers
 from anabranch.cli.cc import cc
@@ -27,7 +28,6 @@ from anabranch.cli.study import study
 from anabranch.cli.testbed import doctor, emulate, testbed
 from anabranch.errors import InputError, RunFailed, is_full
 from anabranch.printable import printable
-from anabranch.simulator import version
 
 INTERRUPTED = 130
 

@@ -77,7 +77,7 @@ def _bench_store(name: str, count: int, as_json: bool) -> None:
     from rich.console import Console
 
     from anabranch.bench import rows
-    from anabranch.report.sheet import Column, Sheet
+    from anabranch.report.table_layout import Column, Sheet
 
     with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
         found = rows.measure(name, count, Path(folder))
@@ -95,7 +95,7 @@ def _bench_store(name: str, count: int, as_json: bool) -> None:
 
 
 def _print_speeds(console: Console, title: str, speeds: list[Speed]) -> None:
-    from anabranch.report.sheet import Column, Sheet
+    from anabranch.report.table_layout import Column, Sheet
 
     headings = ("Packets", "Wall s", "Packets/s", "Events/s", "ns/packet", "Memory\nMiB", "Goodput\nMbit/s")
     sheet = Sheet([Column("Scenario", words=True), *map(Column, headings)], title)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from anabranch.simulator import LARGEST_SEED
+from anabranch._core.simulator import LARGEST_SEED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +138,7 @@ class _Progress:
 
 def _print(console: Console, verdict: Verdict, worst: int) -> None:
     from anabranch.bench import defaults as bench
-    from anabranch.report.sheet import Column, Sheet
+    from anabranch.report.table_layout import Column, Sheet
     from anabranch.report.terminal import say
 
     if worst:

@@ -53,7 +53,7 @@ def buffers(scenario: str, settings: tuple[str, ...], rto: str | None, proven: b
 
 def _seconds(text: str) -> float:
     """A time such as "1 s" or "200ms", seconds."""
-    from anabranch.capacity import seconds
+    from anabranch.fairness.capacity import seconds
 
     number = text.rstrip("abcdefghijklmnopqrstuvwxyzµ ")
     try:
@@ -67,7 +67,7 @@ def _seconds(text: str) -> float:
 
 def _print_sizes(found: list[Sizes], console: Console) -> None:
     from anabranch.buffers import FORMULAS
-    from anabranch.report.sheet import Column, Sheet
+    from anabranch.report.table_layout import Column, Sheet
     from anabranch.report.terminal import number
 
     columns = [
@@ -84,7 +84,7 @@ def _print_sizes(found: list[Sizes], console: Console) -> None:
 
 
 def _print_goodputs(goodputs: dict[str, dict[str, float]], flows: list[str], console: Console) -> None:
-    from anabranch.report.sheet import Column, Sheet
+    from anabranch.report.table_layout import Column, Sheet
     from anabranch.report.terminal import number
 
     columns = [Column(f"{flow}\nMbit/s") for flow in flows]

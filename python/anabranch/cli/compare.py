@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from anabranch._core.simulator import LARGEST_SEED
+from anabranch._core.worlds import WORLDS
 from anabranch.cli.grouped import GroupedCommand
 from anabranch.cli.run import read_scenario
 from anabranch.errors import InputError, not_written
-from anabranch.simulator import LARGEST_SEED
-from anabranch.worlds import WORLDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from anabranch.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from anabranch.fairness import Fairness
+    from anabranch.fairness.shares import Fairness
 
 
 @click.command(short_help="Compute the fair shares of a scenario's flows")
@@ -37,7 +37,7 @@ def fair(scenario: str, settings: tuple[str, ...], weights: tuple[str, ...], as_
     """
     from rich.console import Console
 
-    from anabranch.fairness import fair as allocate
+    from anabranch.fairness.shares import fair as allocate
 
     chosen = read_scenario(scenario).with_settings(settings)
     if plot is not None:
@@ -70,7 +70,7 @@ def _weights(given: tuple[str, ...]) -> dict[str, float]:
 
 
 def _print(fairness: Fairness, console: Console) -> None:
-    from anabranch.report.sheet import Column, Sheet
+    from anabranch.report.table_layout import Column, Sheet
     from anabranch.report.terminal import number, say
 
     names = list(fairness.allocations)

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from anabranch import simulator
+from anabranch._core import simulator
 
 
 @click.command("list", short_help="List all KINDs: controls, schedulers, queues and more")

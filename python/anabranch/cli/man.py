@@ -21,7 +21,7 @@ def man(context: click.Context) -> None:
 
 
 def _page(command: click.Command, context: click.Context) -> Iterator[str]:
-    from anabranch.simulator import version
+    from anabranch._core.simulator import version
 
     yield f'.TH ANABRANCH 1 "" "anabranch {version()}"'
     yield from (

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
+from anabranch._core.simulator import translated
 from anabranch.errors import InputError, RunFailed
 from anabranch.printable import printable
-from anabranch.simulator import translated
 
 
 class _Amount(click.ParamType[Any]):

@@ -181,7 +181,7 @@ def report(file: str, as_json: bool) -> None:
 def _print(summaries: list[PairSummary], title: str) -> None:
     from rich.console import Console
 
-    from anabranch.report.sheet import Column, Sheet
+    from anabranch.report.table_layout import Column, Sheet
     from anabranch.report.terminal import share
 
     sheet = Sheet(

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from anabranch._core.simulator import LARGEST_SEED, Capture
+from anabranch._core.worlds import WORLDS
 from anabranch.cli.grouped import GroupedCommand
 from anabranch.errors import InputError
-from anabranch.simulator import LARGEST_SEED, Capture
-from anabranch.worlds import WORLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from anabranch._core.worlds import World
     from anabranch.scenario import Scenario
-    from anabranch.worlds import World
 
 
 @click.command(
@@ -124,8 +124,8 @@ def run(
 
 def _check_window(window: tuple[float, float], scenario: Scenario) -> None:
     """Refuse a window beyond the run before it begins."""
-    from anabranch.capacity import seconds
-    from anabranch.simulator import Request, canonical
+    from anabranch._core.simulator import Request, canonical
+    from anabranch.fairness.capacity import seconds
     from anabranch.traces import span_of
 
     spelt_out = canonical(Request(scenario.text, scenario.file, scenario.overrides))

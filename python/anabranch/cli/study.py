@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from anabranch._core.worlds import WORLDS
 from anabranch.errors import InputError, RunFailed
 from anabranch.study.definition import MAX_REPETITIONS
-from anabranch.worlds import WORLDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
+    from anabranch._core.worlds import World
     from anabranch.study.analysis import Analysis
     from anabranch.study.engine import Plan
     from anabranch.study.engine import Progress as Outcome
     from anabranch.study.local import Limits
     from anabranch.study.model import Effort, Study
-    from anabranch.worlds import World
 
 _SHOWN_FAILURES = 20
 """Number of runs that broke off and are named."""
@@ -185,7 +185,7 @@ def report(name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], 
     if len(worlds) == 1:
         _report(_plan(name, (quick, reps), results, worlds[0]), Console())
     else:
-        _report_beside(name, (quick, reps), results, worlds)
+        _report_worlds(name, (quick, reps), results, worlds)
 
 
 def _place(place: str, world: World) -> str:
@@ -210,7 +210,7 @@ def _limits(timeout_s: float | None, megabytes: float | None, place: str) -> Lim
 
 def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, jobs: int = 1) -> Plan:
     """The plan of the runs; results of different worlds are kept in different folders."""
-    from anabranch import simulator, worlds
+    from anabranch._core import simulator, worlds
     from anabranch.study.engine import Plan
     from anabranch.study.library import find
 
@@ -242,17 +242,17 @@ def _folder(chosen: Study, effort: Effort, results: str, *worlds: str) -> Path:
     return Path(results) / chosen.name / "-".join([effort.name, *(worlds if worlds != ("sim",) else ())])
 
 
-def _report_beside(name: str, form: tuple[bool, int | None], results: str, worlds: Sequence[World]) -> None:
+def _report_worlds(name: str, form: tuple[bool, int | None], results: str, worlds: Sequence[World]) -> None:
     """Write and print a report of several worlds."""
     from contextlib import ExitStack
 
     from rich.console import Console
 
-    from anabranch.report.beside import print_all, write_all
+    from anabranch.report.world_comparison import print_all, write_all
     from anabranch.study.analysis import Analysis
-    from anabranch.study.beside import Beside
     from anabranch.study.library import find
     from anabranch.study.store import FILE, read
+    from anabranch.study.world_comparison import WorldComparison
 
     chosen = find(name)
     efforts = {world: chosen.effort(*form, real_time=world != "sim") for world in worlds}
@@ -271,10 +271,10 @@ def _report_beside(name: str, form: tuple[bool, int | None], results: str, world
                 raise InputError(
                     f'holds no runs of this study as it is now defined; start with "{command}"', str(folder)
                 )
-        beside = Beside(chosen, analyses)
-        written = write_all(beside, _folder(chosen, efforts[worlds[0]], results, *worlds))
+        comparison = WorldComparison(chosen, analyses)
+        written = write_all(comparison, _folder(chosen, efforts[worlds[0]], results, *worlds))
         console = Console()
-        print_all(beside, console)
+        print_all(comparison, console)
     console.print(f"Report, table and figures: {written}", soft_wrap=True, highlight=False)
 
 

@@ -21,7 +21,7 @@ from anabranch.errors import InputError, RunFailed, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anabranch.simulator import Request
+    from anabranch._core.simulator import Request
     from anabranch.testbed.bed import Links, Testbed
 
 _READY = "ready"
@@ -223,8 +223,8 @@ def doctor(as_json: bool) -> int:
 
 def _request(scenario: str, settings: tuple[str, ...]) -> Request:
     """The scenario of a file with its settings, checked."""
+    from anabranch._core.simulator import Request
     from anabranch.scenario import Scenario
-    from anabranch.simulator import Request
 
     chosen = Scenario.from_file(scenario).with_settings(settings)
     chosen.validate()

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from anabranch._core.worlds import World
     from anabranch.comparison.conditions import Check
     from anabranch.study.engine import Observer
-    from anabranch.worlds import World
 
 FORMAT = 1
 """Version of the format of `Comparison.document`."""

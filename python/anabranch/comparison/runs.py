@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch import worlds
+from anabranch._core import worlds
+from anabranch._core.simulator import LARGEST_SEED, Request
 from anabranch.documents import parse_documents
 from anabranch.errors import InputError, RunFailed
-from anabranch.simulator import LARGEST_SEED, Request
 from anabranch.study import worker
 from anabranch.study.engine import Progress
 from anabranch.study.local import LocalPool
@@ -20,8 +20,8 @@ from anabranch.study.local import LocalPool
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from anabranch._core.simulator import Document
     from anabranch.scenario import Scenario
-    from anabranch.simulator import Document
     from anabranch.study.engine import Observer
     from anabranch.study.worker import Outcome
 

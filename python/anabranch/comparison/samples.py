@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import AnabranchError, InputError
-from anabranch.fairness import fair_of
+from anabranch.fairness.shares import fair_of
 from anabranch.metrics import METRICS, FairnessMetric, read_all, subjects
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from anabranch.fairness import Fairness
-    from anabranch.simulator import Document
+    from anabranch._core.simulator import Document
+    from anabranch.fairness.shares import Fairness
 
 Key = tuple[str, str]
 """Name of a metric and subject."""

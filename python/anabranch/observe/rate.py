@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from anabranch._core.simulator import translated
 from anabranch.errors import InputError
 from anabranch.observe.record import Rates
-from anabranch.simulator import translated
 
 if TYPE_CHECKING:
     from anabranch.observe.pairs import Pair

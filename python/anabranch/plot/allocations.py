@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from anabranch.plot.style import COLOURS, SETTINGS, legend
 
 if TYPE_CHECKING:
-    from anabranch.fairness import Fairness
+    from anabranch.fairness.shares import Fairness
 
 _GROUP_WIDTH = 0.8
 """Width of a flow's bars as a share of the distance between flows."""

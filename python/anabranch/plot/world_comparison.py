@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.lines import Line2D
 
+from anabranch._core.worlds import LABELS
 from anabranch.plot import marks, panels
 from anabranch.plot.style import look
-from anabranch.worlds import LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-    from anabranch.study.beside import Beside
     from anabranch.study.figures import Figure
+    from anabranch.study.world_comparison import WorldComparison
     from anabranch.sweep import Point
 
 _WORLDS: tuple[dict[str, Any], ...] = (
@@ -31,12 +31,12 @@ _LATE_ALPHA = 0.35
 _KINDS = ("lines", "bar")
 
 
-def draw(figure: Figure, beside: Beside) -> Canvas | None:
+def draw(figure: Figure, comparison: WorldComparison) -> Canvas | None:
     """Draw a figure of lines or bars with all worlds in each panel; `None` for other kinds, or without any run."""
-    points = panels.chosen(figure, beside.points)
+    points = panels.chosen(figure, comparison.points)
     if figure.kind not in _KINDS or not points:
         return None
-    views = [panels.view_of(figure, analysis, points) for analysis in beside.analyses.values()]
+    views = [panels.view_of(figure, analysis, points) for analysis in comparison.analyses.values()]
     names = tuple(dict.fromkeys(name for view in views for name in view.names))
     views = [marks.View(figure, view.analysis, names, view.places) for view in views]
 
@@ -49,7 +49,7 @@ def draw(figure: Figure, beside: Beside) -> Canvas | None:
                 marks.published(axes, marks.samples(view, panel, name), look(index)[0], "o")
         marks.references(axes, views[0], panel)
 
-    return panels.compose(views[0], points, paint, _handles(figure, beside, views, points))
+    return panels.compose(views[0], points, paint, _handles(figure, comparison, views, points))
 
 
 def _paint(axes: Axes, view: marks.View, panel: Sequence[Point], world: int) -> None:
@@ -67,16 +67,18 @@ def _paint(axes: Axes, view: marks.View, panel: Sequence[Point], world: int) -> 
                 )  # fmt: skip
 
 
-def _handles(figure: Figure, beside: Beside, views: Sequence[marks.View], points: Sequence[Point]) -> list[Artist]:
+def _handles(
+    figure: Figure, comparison: WorldComparison, views: Sequence[marks.View], points: Sequence[Point]
+) -> list[Artist]:
     """Entries of the legend: a colour for each series, a marker for each world, and the published values."""
     handles: list[Artist] = []
     for index, name in enumerate(views[0].names):
         label = panels.series_label(figure, views[0].analysis, name, points)
         handles.append(Line2D([], [], color=look(index)[0], linewidth=3.0, label=label))
     grey = "#444444"
-    for world, options in zip(beside.analyses, _WORLDS, strict=False):
+    for world, options in zip(comparison.analyses, _WORLDS, strict=False):
         handles.append(Line2D([], [], color=grey, label=LABELS[world], **options))
-    if any(beside.analyses[world].late(point) for world in beside.analyses for point in points):
+    if any(comparison.analyses[world].late(point) for world in comparison.analyses for point in points):
         handles.append(
             Line2D(
                 [],

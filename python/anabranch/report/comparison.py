@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from anabranch.metrics import METRICS, FairnessMetric
-from anabranch.report.sheet import Column, Sheet
+from anabranch.report.table_layout import Column, Sheet
 from anabranch.report.terminal import say
 
 if TYPE_CHECKING:

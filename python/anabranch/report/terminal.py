@@ -11,7 +11,7 @@ from rich.text import Text
 
 from anabranch.printable import printable
 from anabranch.remarks import released_bps
-from anabranch.report.sheet import Column, Sheet
+from anabranch.report.table_layout import Column, Sheet
 from anabranch.report.uncoupled import uncoupled
 from anabranch.study.claims import listed
 from anabranch.study.store import describe_unreadable

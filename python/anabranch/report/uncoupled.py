@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anabranch import simulator
+from anabranch._core import simulator
 
 if TYPE_CHECKING:
-    from anabranch.simulator import Document
+    from anabranch._core.simulator import Document
 
 _ONE_PATH = ("tcp", "sctp")
 """Protocols that send data over one path at a time."""

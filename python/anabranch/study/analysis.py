@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from anabranch.diagnostics import diagnose
-from anabranch.fairness import fair
+from anabranch.fairness.shares import fair
 from anabranch.metrics import FairnessMetric, read_all
 from anabranch.scenario import Scenario
 from anabranch.stats import Estimate, describe, estimate, interval_of, interval_of_difference, interval_of_ratio
@@ -28,7 +28,7 @@ from anabranch.theory import QUANTITIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from anabranch.fairness import Fairness
+    from anabranch.fairness.shares import Fairness
     from anabranch.stats import Bounds
     from anabranch.study.claims import Claim, Pair
     from anabranch.study.figures import Figure, Reference

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch import simulator
+from anabranch._core import simulator
 from anabranch.errors import RunFailed
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 import dask
 import distributed
 
-from anabranch import simulator
+from anabranch._core import simulator
 from anabranch.errors import InputError, RunFailed
 from anabranch.study import certificates, worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anabranch.simulator import Request
+    from anabranch._core.simulator import Request
     from anabranch.study.worker import Backend, Outcome
 
 _PATIENCE_S = 300.0

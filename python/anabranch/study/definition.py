@@ -9,7 +9,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
-from anabranch import simulator
+from anabranch._core import simulator
 from anabranch.errors import InputError, nearest
 from anabranch.files import read_text
 from anabranch.metrics import METRICS

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from anabranch._core.simulator import Request, validate
 from anabranch.errors import InputError
-from anabranch.simulator import Request, validate
 from anabranch.study.definition import FILE
 from anabranch.study.local import Limits, LocalPool
 from anabranch.study.model import Run

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.capacity import ALLOCATION_NAMES
+from anabranch.fairness.capacity import ALLOCATION_NAMES
 from anabranch.sweep import matches
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _native
-from anabranch.worlds import WORLDS
+from anabranch._core.worlds import WORLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -26,7 +26,7 @@ from anabranch.study.worker import Outcome
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from anabranch.simulator import Request
+    from anabranch._core.simulator import Request
     from anabranch.study.worker import Backend
 
 _CLEANUP_TIMEOUT_S = 10.0

@@ -13,8 +13,8 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anabranch import simulator
-from anabranch.capacity import seconds
+from anabranch._core import simulator
+from anabranch.fairness.capacity import seconds
 from anabranch.metrics import METRICS
 from anabranch.study.needs import Needs
 from anabranch.sweep import (

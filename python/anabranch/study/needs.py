@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anabranch.capacity import seconds
+from anabranch.fairness.capacity import seconds
 
 if TYPE_CHECKING:
     from anabranch.study.document import Table

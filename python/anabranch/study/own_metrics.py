@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from anabranch.expressions import Data, Value
-    from anabranch.fairness import Fairness
+    from anabranch.fairness.shares import Fairness
     from anabranch.metrics import Level
     from anabranch.study.document import Table
     from anabranch.study.scope import Scope

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from anabranch.errors import InputError
 
 if TYPE_CHECKING:
-    from anabranch.simulator import Request
+    from anabranch._core.simulator import Request
     from anabranch.study.worker import Outcome
 
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(?P<port>\d{1,5})")

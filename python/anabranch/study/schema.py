@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.capacity import ALLOCATION_NAMES
+from anabranch.fairness.capacity import ALLOCATION_NAMES
 from anabranch.metrics import METRICS
 from anabranch.stats import INTERVALS
 from anabranch.study.definition import MAX_REPETITIONS

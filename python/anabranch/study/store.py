@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from anabranch._core.simulator import Document, Request
     from anabranch.errors import RunFailed
-    from anabranch.simulator import Document, Request
 
 FILE = "runs.jsonl"
 _BLOCK = 1 << 20

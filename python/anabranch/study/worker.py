@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-    from anabranch.simulator import Document, Request
+    from anabranch._core.simulator import Document, Request
 
     Backend = Callable[[Request], Document]
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _native
+from anabranch._core.simulator import translated
 from anabranch.errors import InputError, RunFailed
-from anabranch.simulator import translated
 from anabranch.testbed import controls, hosts, locks, namespaces, netem, priority, proxies
 from anabranch.testbed.ending import signals_end
 from anabranch.testbed.kernel import Kernel, differences
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from anabranch.simulator import Document, Request
+    from anabranch._core.simulator import Document, Request
 
 Links = Literal["emulator", "netem"]
 """Implementation of a testbed's links: the simulator's network, or the kernel's veth, tbf and netem."""

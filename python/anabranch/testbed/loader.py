@@ -10,8 +10,8 @@ import subprocess
 from functools import cache
 from typing import Any
 
+from anabranch._core.program import Program
 from anabranch.errors import RunFailed
-from anabranch.program import Program
 
 LOADER = Program(
     name="anabranch-cc",

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch._core.program import Program
 from anabranch.errors import RunFailed
-from anabranch.program import Program
 from anabranch.testbed import enter, namespaces
 
 if TYPE_CHECKING:

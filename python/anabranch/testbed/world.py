@@ -10,7 +10,7 @@ from anabranch.testbed.bed import Testbed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anabranch.simulator import Document, Request
+    from anabranch._core.simulator import Document, Request
 
 
 def check(request: Request) -> None:

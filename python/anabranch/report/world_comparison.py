@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anabranch._core.worlds import LABELS
 from anabranch.errors import InputError, not_written
 from anabranch.plot import style
 from anabranch.plot import world_comparison as drawing
 from anabranch.report.markdown import inline, table
-from anabranch.report.sheet import Column, Sheet
+from anabranch.report.table_layout import Column, Sheet
 from anabranch.report.terminal import as_published, confidence, interval, number, percent, say, share, unreadable
 from anabranch.study import frames
-from anabranch.study.beside import PUBLISHED
+from anabranch.study.world_comparison import PUBLISHED
 from anabranch.sweep import plain
-from anabranch.worlds import LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from anabranch.study.beside import Beside, Cell
     from anabranch.study.model import Experiment
+    from anabranch.study.world_comparison import Cell, WorldComparison
 
 LATE = "†"
 """Mark of a value that was measured on a machine which did not keep up."""
 _SHORT = {PUBLISHED: "publ.", "sim": "sim.", "kernel": "kernel"}
 
 
-def write_all(beside: Beside, folder: Path) -> Path:
+def write_all(comparison: WorldComparison, folder: Path) -> Path:
     """Write report.md, cells.csv and the figures into a folder; returns the report.
 
     Raises:
@@ -37,59 +37,61 @@ def write_all(beside: Beside, folder: Path) -> Path:
 
     """
     try:
-        for world, analysis in beside.analyses.items():
+        for world, analysis in comparison.analyses.items():
             if not analysis.runs:
                 raise InputError(f"holds no run of {LABELS[world]} that this version can read; {unreadable(analysis)}")
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "cells.csv").write_text(frames.frame(_rows(beside)).write_csv(), encoding="utf-8")
+        (folder / "cells.csv").write_text(frames.frame(_rows(comparison)).write_csv(), encoding="utf-8")
         links = []
-        for figure in beside.study.figures:
-            canvas = drawing.draw(figure, beside)
+        for figure in comparison.study.figures:
+            canvas = drawing.draw(figure, comparison)
             if canvas is not None:
                 style.save(canvas, folder / "figures", figure.name)
                 links.append(f"![{figure.name}](figures/{figure.name}.png)")
         target = folder / "report.md"
-        target.write_text(_markdown(beside, links), encoding="utf-8")
+        target.write_text(_markdown(comparison, links), encoding="utf-8")
     except OSError as error:
         place = str(error.filename or folder)
         raise not_written(f"cannot be written: {error.strerror or error}", error, place) from None
     return target
 
 
-def print_all(beside: Beside, console: Console) -> None:
+def print_all(comparison: WorldComparison, console: Console) -> None:
     """Print every cell, then the distributions of the deviations."""
-    for experiment in beside.study.experiments.values():
-        cells = _of(beside, experiment)
+    for experiment in comparison.study.experiments.values():
+        cells = _of(comparison, experiment)
         if cells:
             _sheet(
-                _cell_columns(beside, experiment, cells), _cell_rows(beside, experiment, cells), experiment.title
+                _cell_columns(comparison, experiment, cells),
+                _cell_rows(comparison, experiment, cells),
+                experiment.title,
             ).print(console)
-    _sheet(_group_columns(beside), _group_rows(beside), "Deviations").print(console)
-    for sentence in [*_notes(beside), *_forms(beside)]:
+    _sheet(_group_columns(comparison), _group_rows(comparison), "Deviations").print(console)
+    for sentence in [*_notes(comparison), *_forms(comparison)]:
         say(console, sentence)
 
 
-def _markdown(beside: Beside, links: Sequence[str]) -> str:
-    study = beside.study
-    names = " and ".join(LABELS[world] for world in beside.analyses)
+def _markdown(comparison: WorldComparison, links: Sequence[str]) -> str:
+    study = comparison.study
+    names = " and ".join(LABELS[world] for world in comparison.analyses)
     parts = [f"# {inline(study.title)}: {names}", study.about.strip()]
     parts += [f"Source: {study.source}"] if study.source else []
-    parts.append("\n".join(f"- {sentence}" for sentence in _forms(beside)))
-    parts.append("## Deviations\n\n" + _table(_group_columns(beside), _group_rows(beside)))
-    parts += _notes(beside)
+    parts.append("\n".join(f"- {sentence}" for sentence in _forms(comparison)))
+    parts.append("## Deviations\n\n" + _table(_group_columns(comparison), _group_rows(comparison)))
+    parts += _notes(comparison)
     if links:
         parts.append("## Figures\n\n" + "\n\n".join(links))
     parts.append("## Every cell")
     for experiment in study.experiments.values():
-        cells = _of(beside, experiment)
+        cells = _of(comparison, experiment)
         if cells:
-            text = _table(_cell_columns(beside, experiment, cells), _cell_rows(beside, experiment, cells))
+            text = _table(_cell_columns(comparison, experiment, cells), _cell_rows(comparison, experiment, cells))
             parts.append(f"### {inline(experiment.title)}\n\n{text}")
     return "\n\n".join(parts) + "\n"
 
 
-def _of(beside: Beside, experiment: Experiment) -> list[Cell]:
-    return [cell for cell in beside.cells if cell.point.experiment == experiment.name]
+def _of(comparison: WorldComparison, experiment: Experiment) -> list[Cell]:
+    return [cell for cell in comparison.cells if cell.point.experiment == experiment.name]
 
 
 def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
@@ -103,51 +105,51 @@ def _sheet(columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str)
     return sheet
 
 
-def _cell_columns(beside: Beside, experiment: Experiment, cells: Sequence[Cell]) -> list[Column]:
-    study = beside.study
+def _cell_columns(comparison: WorldComparison, experiment: Experiment, cells: Sequence[Cell]) -> list[Column]:
+    study = comparison.study
     parameters = [study.parameters[name] for name in experiment.over]
     columns = [Column(f"{p.name}\n{p.unit}".rstrip(), words=isinstance(p.values[0], str)) for p in parameters]
     columns.append(Column("flow", words=True))
     unit = study.metrics[study.tabulated].unit
-    for column in beside.columns:
+    for column in comparison.columns:
         columns.append(Column(f"{LABELS.get(column, column)}\n{unit}".rstrip()))
         if column != PUBLISHED:
             estimates = [cell.worlds[column] for cell in cells if column in cell.worlds]
             columns.append(Column(f"{_SHORT[column]}\n{confidence(estimates)}", spare=1))
-    columns += [Column(f"{_SHORT[of]}\n− {_SHORT[base]}") for of, base in beside.pairs]
+    columns += [Column(f"{_SHORT[of]}\n− {_SHORT[base]}") for of, base in comparison.pairs]
     return columns
 
 
-def _cell_rows(beside: Beside, experiment: Experiment, cells: Sequence[Cell]) -> list[list[str]]:
+def _cell_rows(comparison: WorldComparison, experiment: Experiment, cells: Sequence[Cell]) -> list[list[str]]:
     rows = []
     for cell in cells:
         row = [plain(cell.point.values[name]) for name in experiment.over]
         row.append(experiment.flow_label(cell.subject, cell.point.values))
-        for column in beside.columns:
+        for column in comparison.columns:
             if column == PUBLISHED:
                 row.append(as_published(cell.published))
                 continue
             ours = cell.worlds.get(column)
             mark = f" {LATE}" if column in cell.late else ""
             row += [number(cell.value(column), 1.0, 2) + mark, "–" if ours is None else interval(ours)]
-        rows.append(row + [percent(cell.deviation(of, base)) for of, base in beside.pairs])
+        rows.append(row + [percent(cell.deviation(of, base)) for of, base in comparison.pairs])
     return rows
 
 
-def _group_columns(beside: Beside) -> list[Column]:
+def _group_columns(comparison: WorldComparison) -> list[Column]:
     columns = [Column("group", words=True), Column("values")]
-    for of, base in beside.pairs:
+    for of, base in comparison.pairs:
         pair = f"{_SHORT[of]} − {_SHORT[base]}"
         columns += [Column(f"{pair}\nmedian"), Column(f"{pair}\n90 %")]
-    for of, base in beside.pairs:
-        columns.append(Column(f"sums {_SHORT[of]} − {_SHORT[base]}\n± {100 * beside.sum_tolerance:.0f} %", spare=1))
+    for of, base in comparison.pairs:
+        columns.append(Column(f"sums {_SHORT[of]} − {_SHORT[base]}\n± {100 * comparison.sum_tolerance:.0f} %", spare=1))
     return columns
 
 
-def _group_rows(beside: Beside) -> list[list[str]]:
+def _group_rows(comparison: WorldComparison) -> list[list[str]]:
     rows = []
-    for name, cells in beside.groups.items():
-        distances = [beside.distance(cells, of, base) for of, base in beside.pairs]
+    for name, cells in comparison.groups.items():
+        distances = [comparison.distance(cells, of, base) for of, base in comparison.pairs]
         row = [name, str(len(cells))]
         for found in distances:
             row += ["–", "–"] if found is None else [f"{100 * found.median:.1f} %", f"{100 * found.p90:.1f} %"]
@@ -155,10 +157,10 @@ def _group_rows(beside: Beside) -> list[list[str]]:
     return rows
 
 
-def _forms(beside: Beside) -> list[str]:
+def _forms(comparison: WorldComparison) -> list[str]:
     """One or two sentences on the runs of each world."""
     sentences = []
-    for world, analysis in beside.analyses.items():
+    for world, analysis in comparison.analyses.items():
         effort = analysis.effort
         total = len(analysis.runs) + analysis.missing
         sets = "".join(f", {key} = {value}" for key, value in effort.sets.items())
@@ -167,27 +169,27 @@ def _forms(beside: Beside) -> list[str]:
             f"{', '.join(sorted(analysis.builds))}. {analysis.intervals}"
         )
         if analysis.missing:
-            text += f" The rest comes with: study run {beside.study.name} --world {world} --resume."
+            text += f" The rest comes with: study run {comparison.study.name} --world {world} --resume."
         if left_out := unreadable(analysis):
             text += f" {left_out}"
         sentences.append(text)
     return sentences
 
 
-def _notes(beside: Beside) -> list[str]:
+def _notes(comparison: WorldComparison) -> list[str]:
     """The cells that the deviations cover, those that they leave out, and the reason."""
-    published = beside.study.published
+    published = comparison.study.published
     divisor = published.relative_to if published is not None else ""
-    whole = len(beside.cells)
+    whole = len(comparison.cells)
     text = (
-        f"Deviations are |a − b| / {divisor or 'b'} over the {len(beside.compared)} of {whole} cells that every world "
-        "has on a machine that kept up; sums are over all flows of a point."
+        f"Deviations are |a − b| / {divisor or 'b'} over the {len(comparison.compared)} of {whole} cells that every "
+        "world has on a machine that kept up; sums are over all flows of a point."
     )
-    for world in beside.analyses:
-        lacking = sum(world not in cell.worlds for cell in beside.cells)
+    for world in comparison.analyses:
+        lacking = sum(world not in cell.worlds for cell in comparison.cells)
         if lacking:
             text += f" {lacking} cells have no value {'simulated' if world == 'sim' else 'of the ' + world}."
-    late = [cell for cell in beside.cells if cell.late]
+    late = [cell for cell in comparison.cells if cell.late]
     if not late:
         return [text]
     points = {cell.point.key: sum(cell.late.values()) for cell in late}
@@ -198,19 +200,19 @@ def _notes(beside: Beside) -> list[str]:
     ]
 
 
-def _rows(beside: Beside) -> list[dict[str, object]]:
+def _rows(comparison: WorldComparison) -> list[dict[str, object]]:
     """One row per cell; deviations are shares."""
     rows = []
-    for cell in beside.cells:
+    for cell in comparison.cells:
         row: dict[str, object] = {"experiment": cell.point.experiment, **cell.point.values, "subject": cell.subject}
-        if PUBLISHED in beside.columns:
+        if PUBLISHED in comparison.columns:
             row[PUBLISHED] = cell.published
-        for world in beside.analyses:
+        for world in comparison.analyses:
             ours = cell.worlds.get(world)
             row[world] = None if ours is None else ours.centre
             for key in ("low", "high", "confidence", "count"):
                 row[f"{world}_{'runs' if key == 'count' else key}"] = None if ours is None else getattr(ours, key)
             row[f"{world}_late"] = cell.late.get(world, 0)
-        row |= {f"{of}_minus_{base}": cell.deviation(of, base) for of, base in beside.pairs}
+        row |= {f"{of}_minus_{base}": cell.deviation(of, base) for of, base in comparison.pairs}
         rows.append(row)
     return rows

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anabranch.capacity import ALLOCATION_NAMES, FEASIBILITY, largest_total_bps, reachable, solve
 from anabranch.errors import RunFailed
+from anabranch.fairness.capacity import ALLOCATION_NAMES, FEASIBILITY, largest_total_bps, reachable, solve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from anabranch.capacity import Direction, Network, Path
+    from anabranch.fairness.capacity import Direction, Network, Path
 
     Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
     Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]

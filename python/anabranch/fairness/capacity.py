@@ -28,7 +28,7 @@ Path = tuple[Direction, ...]
 """Directions of links that a path uses, from the sender to the receiver."""
 
 ALLOCATION_NAMES = ("link-subflow", "link-flow", "network", "max-min", "proportional", "access")
-"""Names of the fair allocations; `anabranch.allocation` defines them."""
+"""Names of the fair allocations; `anabranch.fairness.allocation` defines them."""
 
 FEASIBILITY = 1e-10
 """The smallest tolerance that the solver of linear programmes accepts, in units of the largest rate."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from anabranch import simulator
+from anabranch._core import simulator
 from anabranch.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anabranch.simulator import Document, Request
+    from anabranch._core.simulator import Document, Request
 
 World = Literal["sim", "kernel"]
 

@@ -9,14 +9,14 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from anabranch.capacity import bits_per_second, directions, seconds
-from anabranch.simulator import Document, Request, simulate
+from anabranch._core.simulator import Document, Request, simulate
+from anabranch.fairness.capacity import bits_per_second, directions, seconds
 from anabranch.sweep import setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anabranch.capacity import Path
+    from anabranch.fairness.capacity import Path
 
 _SETTLING_S = 10.0
 """Duration of the run besides the round trips: longer than a few initial timeouts of every protocol."""

@@ -1,7 +1,7 @@
 """Fair shares of the flows of a scenario: allocations of its network over the paths that its protocols open.
 
 The paths come from a short run of the same network with hardly any data, without loss and with all links up (see
-`anabranch.path_discovery`). Their rates follow from the rates and events of the scenario.
+`anabranch.fairness.path_discovery`). Their rates follow from the rates and events of the scenario.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from anabranch import html, path_discovery
-from anabranch.capacity import MULTIPATH, Network, networks, preferences, seconds
+from anabranch import html
+from anabranch._core.simulator import Document, Request, canonical
 from anabranch.errors import InputError, nearest
-from anabranch.simulator import Document, Request, canonical
+from anabranch.fairness import path_discovery
+from anabranch.fairness.capacity import MULTIPATH, Network, networks, preferences, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anabranch.capacity import Preferences
+    from anabranch.fairness.capacity import Preferences
     from anabranch.scenario import Scenario
 
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class Fairness:
     """Fair allocations of a scenario's network, in bit/s on the wire, averaged over its measured time.
 
-    `anabranch.allocation` lists the allocations and their sources.
+    `anabranch.fairness.allocation` lists the allocations and their sources.
     """
 
     title: str
@@ -177,7 +178,7 @@ def _allocated(key: tuple[tuple[Any, ...], ...]) -> Fairness:
     The results are cached because the points of a study often have the same network, and each allocation solves
     optimisation problems.
     """
-    from anabranch.allocation import ALLOCATIONS, is_feasible
+    from anabranch.fairness.allocation import ALLOCATIONS, is_feasible
 
     states = [(Network(*map(dict, parts)), share) for *parts, share in key]
     flows = list(states[0][0].paths)

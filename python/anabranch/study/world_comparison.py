@@ -69,7 +69,7 @@ class Distance:
     """Share of those at which the two sums are within the study's tolerance of each other."""
 
 
-class Beside:
+class WorldComparison:
     """The runs of a study in several worlds, each as it is: other forms, other numbers of repetitions, gaps."""
 
     def __init__(self, study: Study, analyses: Mapping[str, Analysis]) -> None:

@@ -17,19 +17,19 @@ from rich.console import Console
 import fake_simulator
 import small_study
 from anabranch.plot import world_comparison as drawing
-from anabranch.report.beside import print_all, write_all
+from anabranch.report.world_comparison import print_all, write_all
 from anabranch.study.analysis import Analysis
-from anabranch.study.beside import Beside
 from anabranch.study.definition import load
 from anabranch.study.engine import Plan, Silent, execute
 from anabranch.study.store import read
+from anabranch.study.world_comparison import WorldComparison
 from command import anabranch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from anabranch.simulator import Document, Request
+    from anabranch._core.simulator import Document, Request
     from anabranch.study.model import Effort, Study
 
 KERNEL: dict[str, object] = fake_simulator.completed({"kernel": "6.18", "lateness": {"overloaded": False}}, "HostFacts")
@@ -80,11 +80,11 @@ def study(tmp_path: Path) -> Study:
     return load(small_study.write(tmp_path / "study"))
 
 
-def _beside(
+def _comparison(
     study: Study, tmp_path: Path, kernel: Callable[[Request], Document] = measured, effort: Effort | None = None
-) -> Beside:
+) -> WorldComparison:
     chosen = effort or study.full
-    return Beside(
+    return WorldComparison(
         study,
         {
             "sim": _analysis(study, study.full, tmp_path / "full", simulated),
@@ -93,29 +93,29 @@ def _beside(
     )
 
 
-def _printed(beside: Beside) -> str:
+def _printed(comparison: WorldComparison) -> str:
     output = io.StringIO()
-    print_all(beside, Console(file=output, width=80))
+    print_all(comparison, Console(file=output, width=80))
     return output.getvalue()
 
 
 def test_every_cell_has_published_simulated_and_kernel(study: Study, tmp_path: Path) -> None:
-    beside = _beside(study, tmp_path)
-    assert beside.columns == ["published", "sim", "kernel"]
-    assert beside.pairs == [("sim", "published"), ("kernel", "published"), ("kernel", "sim")]
-    assert len(beside.cells) == 8
-    cell = next(c for c in beside.cells if c.published == 11.0)
+    comparison = _comparison(study, tmp_path)
+    assert comparison.columns == ["published", "sim", "kernel"]
+    assert comparison.pairs == [("sim", "published"), ("kernel", "published"), ("kernel", "sim")]
+    assert len(comparison.cells) == 8
+    cell = next(c for c in comparison.cells if c.published == 11.0)
     # 20 Mbit/s: 10 simulated, 6 on the kernel, 11 published; deviations are shares of the 20.
-    assert [cell.value(column) for column in beside.columns] == pytest.approx([11.0, 10.0, 6.0])
-    assert [cell.deviation(*pair) for pair in beside.pairs] == pytest.approx([-0.05, -0.25, -0.2])
-    unpublished = next(c for c in beside.cells if c.published is None)
-    assert [unpublished.deviation(*pair) is None for pair in beside.pairs] == [True, True, False]
+    assert [cell.value(column) for column in comparison.columns] == pytest.approx([11.0, 10.0, 6.0])
+    assert [cell.deviation(*pair) for pair in comparison.pairs] == pytest.approx([-0.05, -0.25, -0.2])
+    unpublished = next(c for c in comparison.cells if c.published is None)
+    assert [unpublished.deviation(*pair) is None for pair in comparison.pairs] == [True, True, False]
 
 
 def test_deviations_are_grouped_by_control(study: Study, tmp_path: Path) -> None:
-    beside = _beside(study, tmp_path)
-    assert list(beside.groups) == ["reno", "cubic", "All"]
-    found = beside.distance(beside.groups["All"], "sim", "published")
+    comparison = _comparison(study, tmp_path)
+    assert list(comparison.groups) == ["reno", "cubic", "All"]
+    found = comparison.distance(comparison.groups["All"], "sim", "published")
     assert found is not None
     # 5 for 5, 4 for 4 of 10; 10 for 11 and 8 for 8 of 20: 0, 0, 0.05, 0.
     assert (found.values, found.points) == (4, 2)
@@ -123,7 +123,7 @@ def test_deviations_are_grouped_by_control(study: Study, tmp_path: Path) -> None
     assert found.p90 == pytest.approx(0.035)
     # 9 for 9 agree, 18 for 19 are 5.3 % apart, which is within 6 %.
     assert found.sums_agree == 1.0
-    between = beside.distance(beside.groups["reno"], "kernel", "sim")
+    between = comparison.distance(comparison.groups["reno"], "kernel", "sim")
     assert between is not None
     # Without a published value a cell counts here: 3 for 5 and 6 for 4, and twice that of twice the capacity.
     assert (between.values, between.points, between.sums_agree) == (4, 2, 1.0)
@@ -134,20 +134,20 @@ def test_table_names_tables_of_the_publication(tmp_path: Path) -> None:
     published = "table,capacity,cc,flow,mbps\nA.1,10,reno,0,5\nA.1,10,reno,1,4\nA.2,20,cubic,0,11\nA.2,20,cubic,1,8\n"
     text = small_study.STUDY.replace('value_column = "mbps"', 'value_column = "mbps"\ntable_column = "table"')
     study = load(small_study.write(tmp_path / "study", study=text, published=published))
-    beside = _beside(study, tmp_path)
-    assert list(beside.groups) == ["Table A.1", "Table A.2", "reno", "cubic", "All"]
-    assert [len(cells) for cells in beside.groups.values()] == [2, 2, 4, 4, 8]
-    assert [s.group for s in beside.analyses["sim"].summaries] == ["Table A.1", "Table A.2", "reno", "cubic"]
+    comparison = _comparison(study, tmp_path)
+    assert list(comparison.groups) == ["Table A.1", "Table A.2", "reno", "cubic", "All"]
+    assert [len(cells) for cells in comparison.groups.values()] == [2, 2, 4, 4, 8]
+    assert [s.group for s in comparison.analyses["sim"].summaries] == ["Table A.1", "Table A.2", "reno", "cubic"]
 
 
 def test_missing_cells_are_shown_but_not_counted(study: Study, tmp_path: Path) -> None:
-    beside = _beside(study, tmp_path, effort=dataclasses.replace(study.full, values={"capacity": (10, 40)}))
-    assert [(c.point.values["capacity"], sorted(c.worlds)) for c in beside.cells[::4]] == [
+    comparison = _comparison(study, tmp_path, effort=dataclasses.replace(study.full, values={"capacity": (10, 40)}))
+    assert [(c.point.values["capacity"], sorted(c.worlds)) for c in comparison.cells[::4]] == [
         (10, ["kernel", "sim"]), (20, ["sim"]), (40, ["kernel"]),
     ]  # fmt: skip
-    assert len(beside.compared) == 4
-    assert {c.point.values["capacity"] for c in beside.compared} == {10}
-    text = write_all(beside, tmp_path / "beside").read_text()
+    assert len(comparison.compared) == 4
+    assert {c.point.values["capacity"] for c in comparison.compared} == {10}
+    text = write_all(comparison, tmp_path / "comparison").read_text()
     assert "over the 4 of 12 cells that every world has" in text
     assert "4 cells have no value simulated. 4 cells have no value of the kernel." in text
     assert "| 20 | cubic | cubic | 11 | 10.00 | all equal | – | – | -5.0 % | – | – |" in text
@@ -155,51 +155,51 @@ def test_missing_cells_are_shown_but_not_counted(study: Study, tmp_path: Path) -
 
 
 def test_disjoint_worlds_have_no_deviations(study: Study, tmp_path: Path) -> None:
-    beside = _beside(study, tmp_path, effort=dataclasses.replace(study.full, values={"capacity": (40,)}))
-    assert beside.groups == {}
-    assert beside.distance([], "kernel", "sim") is None
-    assert "over the 0 of 12 cells" in _printed(beside)
+    comparison = _comparison(study, tmp_path, effort=dataclasses.replace(study.full, values={"capacity": (40,)}))
+    assert comparison.groups == {}
+    assert comparison.distance([], "kernel", "sim") is None
+    assert "over the 0 of 12 cells" in _printed(comparison)
 
 
 def test_each_world_has_an_interval(tmp_path: Path) -> None:
     text = small_study.STUDY.replace('centre = "mean"', 'centre = "median"')
     study = load(small_study.write(tmp_path / "study", study=text))
-    beside = Beside(
+    comparison = WorldComparison(
         study,
         {
             "sim": _analysis(study, study.full, tmp_path / "full", fake_simulator.simulate),
             "kernel": _analysis(study, dataclasses.replace(study.full, repetitions=1), tmp_path / "kernel", noisy),
         },
     )
-    assert {(c.worlds["sim"].count, c.worlds["kernel"].count) for c in beside.cells} == {(3, 1)}
-    assert all(math.isnan(c.worlds["kernel"].low) for c in beside.cells)
-    report = write_all(beside, tmp_path / "beside").read_text()
+    assert {(c.worlds["sim"].count, c.worlds["kernel"].count) for c in comparison.cells} == {(3, 1)}
+    assert all(math.isnan(c.worlds["kernel"].low) for c in comparison.cells)
+    report = write_all(comparison, tmp_path / "comparison").read_text()
     assert "| sim. 75 % CI | kernel Mbit/s | kernel CI |" in report
     assert "Simulated: full form, 12 runs of 12, build b1. Median with its confidence interval" in report
     assert "Kernel: full form, 4 runs of 4, build b1. Median; without a second repetition" in report
-    rows = list(csv.DictReader((tmp_path / "beside" / "cells.csv").open(encoding="utf-8")))
+    rows = list(csv.DictReader((tmp_path / "comparison" / "cells.csv").open(encoding="utf-8")))
     assert [(r["sim_runs"], r["kernel_runs"], r["kernel_low"]) for r in rows] == [("3", "1", "NaN")] * 8
 
 
 def test_missing_runs_are_reported_with_the_command(study: Study, tmp_path: Path) -> None:
-    whole = _beside(study, tmp_path)
+    whole = _comparison(study, tmp_path)
     kernel = whole.analyses["kernel"]
     some = {record.key: record for run, record in kernel.runs if run.repetition < 3}
-    beside = Beside(study, {**whole.analyses, "kernel": Analysis(study, study.full, some)})
-    assert "Kernel: full form, 8 runs of 12" in _printed(beside)
-    assert "The rest comes with: study run study --world kernel --resume." in _printed(beside)
+    comparison = WorldComparison(study, {**whole.analyses, "kernel": Analysis(study, study.full, some)})
+    assert "Kernel: full form, 8 runs of 12" in _printed(comparison)
+    assert "The rest comes with: study run study --world kernel --resume." in _printed(comparison)
 
 
 def test_late_runs_are_marked_but_not_counted(study: Study, tmp_path: Path) -> None:
-    beside = _beside(study, tmp_path, late)
-    assert {c.point.values["congestion"] for c in beside.compared} == {"reno"}
-    assert [dict(c.late) for c in beside.cells if c.late] == [{"kernel": 3}] * 4
-    assert list(beside.groups) == ["reno", "All"]
-    for text in (_printed(beside), write_all(beside, tmp_path / "beside").read_text()):
+    comparison = _comparison(study, tmp_path, late)
+    assert {c.point.values["congestion"] for c in comparison.compared} == {"reno"}
+    assert [dict(c.late) for c in comparison.cells if c.late] == [{"kernel": 3}] * 4
+    assert list(comparison.groups) == ["reno", "All"]
+    for text in (_printed(comparison), write_all(comparison, tmp_path / "comparison").read_text()):
         assert "† marks 4 cells with 6 runs on a machine that did not keep up" in text
         assert "6.00 †" in text
         assert text.count(" †") == 4
-    rows = list(csv.DictReader((tmp_path / "beside" / "cells.csv").open(encoding="utf-8")))
+    rows = list(csv.DictReader((tmp_path / "comparison" / "cells.csv").open(encoding="utf-8")))
     assert sorted(r["kernel_late"] for r in rows) == ["0"] * 4 + ["3"] * 4
 
 
@@ -209,19 +209,19 @@ def test_worlds_compare_without_published_values(tmp_path: Path) -> None:
         + small_study.STUDY[small_study.STUDY.index("[[figure]]") :]
     )
     study = load(small_study.write(tmp_path / "study", study=text))
-    beside = _beside(study, tmp_path)
-    assert beside.columns == ["sim", "kernel"]
+    comparison = _comparison(study, tmp_path)
+    assert comparison.columns == ["sim", "kernel"]
     # There is no capacity to divide by, so the simulated value is the divisor.
-    assert {round(c.deviation("kernel", "sim") or 0.0, 9) for c in beside.cells} == {-0.4, 0.5}
-    assert list(beside.groups) == [
+    assert {round(c.deviation("kernel", "sim") or 0.0, 9) for c in comparison.cells} == {-0.4, 0.5}
+    assert list(comparison.groups) == [
         "A study for tests", "Congestion control: reno", "Congestion control: cubic", "All",
     ]  # fmt: skip
-    assert "published" not in write_all(beside, tmp_path / "beside").read_text()
+    assert "published" not in write_all(comparison, tmp_path / "comparison").read_text()
 
 
 def test_figures_have_both_worlds_in_each_panel(study: Study, tmp_path: Path) -> None:
-    beside = _beside(study, tmp_path, late)
-    canvas = drawing.draw(study.figures[0], beside)
+    comparison = _comparison(study, tmp_path, late)
+    canvas = drawing.draw(study.figures[0], comparison)
     assert canvas is not None
     reno, cubic = canvas.axes
     for axes in (reno, cubic):
@@ -245,15 +245,15 @@ def test_figures_have_both_worlds_in_each_panel(study: Study, tmp_path: Path) ->
 
 
 def test_bars_become_marks_and_other_kinds_are_omitted(study: Study, tmp_path: Path) -> None:
-    beside = _beside(study, tmp_path)
+    comparison = _comparison(study, tmp_path)
     bars = dataclasses.replace(study.figures[0], kind="bar")
-    canvas = drawing.draw(bars, beside)
+    canvas = drawing.draw(bars, comparison)
     assert canvas is not None
     (line, *_) = [line for line in canvas.axes[0].lines if line.get_marker() == "o"]
     assert line.get_linestyle() == "None"
     for kind in ("box", "cdf", "heat", "windows"):
-        assert drawing.draw(dataclasses.replace(bars, kind=kind), beside) is None
-    assert drawing.draw(dataclasses.replace(bars, where={"capacity": [1]}), beside) is None
+        assert drawing.draw(dataclasses.replace(bars, kind=kind), comparison) is None
+    assert drawing.draw(dataclasses.replace(bars, where={"capacity": [1]}), comparison) is None
 
 
 def test_command_finds_both_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

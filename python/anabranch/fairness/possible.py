@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from anabranch import path_discovery
-from anabranch.capacity import networks, preferences
+from anabranch.fairness import path_discovery
+from anabranch.fairness.capacity import networks, preferences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,0 +1,1 @@
+"""Simulator, worlds and the programs of the package: modules below everything else."""

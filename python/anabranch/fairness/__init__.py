@@ -1,0 +1,1 @@
+"""Fair shares and possible rates of the flows of a scenario."""
