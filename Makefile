@@ -13,7 +13,7 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy demo test lint audit test-rust test-python test-of-machine test-of-code-1 test-of-code-2 generate bpf format clean
+.PHONY: build loader proxy demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 generate bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy
@@ -65,12 +65,23 @@ lint: $(VENV)/.installed
 # Tests that this machine cannot run are skipped; `make test` lists them at its end. ANABRANCH_ALLOW_SKIP=0 makes them fail,
 # as does `cargo test` by hand.
 test-rust: export ANABRANCH_ALLOW_SKIP ?= 1
+test-rust: export ANABRANCH_SKIPS = $(CURDIR)/$(SKIPS)
+test-rust: export PROPTEST_RNG_SEED = 20261122
 test-rust:
 	@mkdir -p target && : > $(SKIPS)
-	ANABRANCH_SKIPS=$(CURDIR)/$(SKIPS) PROPTEST_RNG_SEED=20261122 $(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-run
+	$(MAKE) --jobs=2 --output-sync=target test-rust-parts test-rust-whole
+
+# Unit tests, doctests and examples keep the processors busy while tests with real packets wait.
+test-rust-parts:
+	$(CARGO) test --workspace --locked --lib --bins
+	$(CARGO) test --workspace --locked --doc
 	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example own_control
 	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example own_scheduler
 	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example read_pcap
+
+test-rust-whole:
+	$(CARGO) test --workspace --locked --test '*'
 
 # Tests of this machine go one after another, and the others beside them.
 test-python: build

@@ -1,12 +1,9 @@
 //! Basic properties of simulated congestion control, in whole runs: a flow fills its link, flows share,
 //! coupled controls share as in their publications, and a path failure costs only time.
 
-#[path = "cases/text.rs"]
-mod text;
-
+use super::cases::text::read;
 use anabranch_sim::{RunOptions, RunResult};
 use std::fmt::Write;
-use text::read;
 
 fn run(text: &str, settings: &[(&str, &str)]) -> RunResult {
     anabranch_sim::run(&read(text, settings), &RunOptions::default()).expect("the run succeeds")

@@ -1,12 +1,9 @@
 //! Waiting times of senders with data, in whole runs.
 
-#[path = "cases/text.rs"]
-mod text;
-
+use super::cases::text::read;
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::result::{FlowResult, PathResult};
 use std::collections::BTreeMap;
-use text::read;
 
 /// The measured part of the runs, seconds.
 const MEASURED_SECONDS: f64 = 15.0;

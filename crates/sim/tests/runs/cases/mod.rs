@@ -1,5 +1,7 @@
 //! Random scenarios for the fault runs, built of plain values so that they shrink.
 
+pub mod text;
+
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::{Sides, Splitting, SplittingOn};

@@ -2,12 +2,10 @@
 //! delivered once and in order (the simulator checks each delivery of each run and panics otherwise), no flow
 //! may stall once the faults have ended, and no buffer may exceed its setting.
 
-mod cases;
-
+use super::cases::{Case, case};
 use anabranch_sim::scenario::model::{Flow, Protocol};
 use anabranch_sim::scenario::result::{FlowResult, PathResult};
 use anabranch_sim::{RunOptions, RunResult, Simulation};
-use cases::{Case, case};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 
@@ -36,7 +34,7 @@ fn check_case(case: &Case) -> Result<(), TestCaseError> {
         // The sender respects the window; each path may have a packet in flight that exceeds it.
         let limit = declared.common.receive_buffer.most()
             + 1500 * (flow.paths.len() as u64 + 2)
-            + cases::begun(declared);
+            + super::cases::begun(declared);
         let most = flow.receive_buffer_bytes.expect("a simulation reports it").max;
         prop_assert!(most <= limit, "{} holds {most} B in a receive buffer of {limit} B", flow.name);
         if is_stranded(flow, declared) {
@@ -62,7 +60,7 @@ fn check_case(case: &Case) -> Result<(), TestCaseError> {
 }
 
 /// Seeds of cases that failed before; they are run first.
-const REGRESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults.proptest-regressions");
+const REGRESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/proptest-regressions/faults.txt");
 
 /// Checks `cases` random cases.
 fn check_cases(cases: u32, protocol: impl Strategy<Value = Protocol>) {
@@ -79,15 +77,15 @@ fn check_cases(cases: u32, protocol: impl Strategy<Value = Protocol>) {
 
 #[test]
 fn tcp_delivers_under_faults() {
-    check_cases(1000, cases::tcp());
+    check_cases(1000, super::cases::tcp());
 }
 
 #[test]
 fn mptcp_delivers_under_faults() {
-    check_cases(1500, cases::mptcp());
+    check_cases(1500, super::cases::mptcp());
 }
 
 #[test]
 fn sctp_delivers_under_faults() {
-    check_cases(1500, cases::sctp());
+    check_cases(1500, super::cases::sctp());
 }

@@ -1,12 +1,9 @@
 //! Flows between the same hosts share their addresses and ports, as on a real machine.
 
-#[path = "cases/text.rs"]
-mod text;
-
+use super::cases::text::read;
 use anabranch_sim::scenario::Scenario;
 use anabranch_sim::{RunOptions, RunResult, run};
 use std::collections::BTreeSet;
-use text::read;
 
 /// Two links between the hosts `A` and `B`, and flows from one to the other: the name of each and its settings.
 fn between_two_hosts(seconds: u64, flows: &[(String, &str)]) -> Scenario {

@@ -1,13 +1,10 @@
 //! Coupling by shared bottlenecks, in whole runs over the networks of the study `shared-bottleneck`.
 
-#[path = "cases/text.rs"]
-mod text;
-
+use super::cases::text::read;
 use anabranch_sim::{RunOptions, RunResult};
-use text::read;
 
-const SHARED: &str = include_str!("../../../python/anabranch/studies/shared-bottleneck/shared.toml");
-const DISJOINT: &str = include_str!("../../../python/anabranch/studies/shared-bottleneck/disjoint.toml");
+const SHARED: &str = include_str!("../../../../python/anabranch/studies/shared-bottleneck/shared.toml");
+const DISJOINT: &str = include_str!("../../../../python/anabranch/studies/shared-bottleneck/disjoint.toml");
 
 /// A run of 160 s with further settings: decisions from 21 s on, measured from 40 s on.
 fn run(text: &str, settings: &[(&str, &str)]) -> RunResult {

@@ -1,11 +1,8 @@
 //! Effects of queues on flows, in whole runs.
 
-#[path = "cases/text.rs"]
-mod text;
-
+use super::cases::text::read;
 use anabranch_sim::scenario::Scenario;
 use anabranch_sim::{RunOptions, RunResult};
-use text::read;
 
 /// Two flows with round-trip times of 20.4 and 40.4 ms over a bottleneck of 20 Mbit/s, and one that sends 200
 /// bytes every 20 ms. A 1514-byte frame takes 0.6 ms.

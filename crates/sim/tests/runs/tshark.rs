@@ -19,10 +19,8 @@
 //! tshark remembers every TSN. Packets with a `DATA` chunk seen before are the packets that the sender
 //! counted.
 
-mod captures;
-
-use captures::odd::{self, Hosts};
-use captures::{Run, dissect, run, scenarios, tshark_is_missing};
+use super::captures::odd::{self, Hosts};
+use super::captures::{Run, dissect, run, scenarios, tshark_is_missing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -1,11 +1,8 @@
 //! IPv6 compared with IPv4, and errors of routers about packets that are too large.
 
-#[path = "cases/text.rs"]
-mod text;
-
+use super::cases::text::read;
 use anabranch_sim::scenario::Scenario;
 use anabranch_sim::{RunOptions, RunResult};
-use text::read;
 
 /// Two disjoint paths, and an independent pair of hosts.
 const PATHS: &str = r#"
