@@ -227,6 +227,18 @@ def test_test_modules_are_named_as_such(crate: str) -> None:
     assert odd == []
 
 
+@pytest.mark.parametrize("crate", sorted(CRATES))
+def test_no_crate_includes_files_of_another(crate: str) -> None:
+    folder = CRATES[crate].resolve()
+    foreign = [
+        f"{file.relative_to(folder)}: {target}"
+        for file in folder.rglob("*.rs")
+        for target in re.findall(r'#\[path = "([^"]+)"\]', file.read_text(encoding="utf-8"))
+        if not (file.parent / target).resolve().is_relative_to(folder)
+    ]
+    assert foreign == []
+
+
 def test_planted_cycle_of_crates_is_found() -> None:
     manifests = {"a": "[dependencies]\nanabranch-b.workspace = true\n", "b": "[dependencies]\nserde = '1'\n"}
     assert cycles(crate_graph(manifests)) == []

@@ -2,8 +2,14 @@
 
 #![allow(missing_docs, reason = "fixtures of tests; the crate is not published")]
 
+pub mod application;
+#[cfg(all(feature = "network", target_os = "linux"))]
+pub mod bed;
+pub mod contents;
 pub mod harness;
 pub mod heard;
 #[macro_use]
 pub mod inert;
 pub mod machine;
+#[cfg(target_os = "linux")]
+pub mod namespace;

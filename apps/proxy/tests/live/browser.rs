@@ -1,8 +1,8 @@
 //! A browser, which has TCP alone, over the links of 20 and 10 Mbit/s: with a proxy in its settings, and behind a router.
 
 use super::links::{Bed, NEEDS, count, kill};
-use super::namespace::{Need, machine_has};
 use super::router_links::{Host, router};
+use anabranch_testkit::namespace::{Need, machine_has};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;

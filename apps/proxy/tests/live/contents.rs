@@ -1,9 +1,9 @@
 //! Random transfers: each end has all that the other wrote, or sees that it has not.
 
 use super::convert::{CONVERTER, connected_over};
-use super::namespace::{Need, machine_has, within};
 use super::program::{EVENT_TIMEOUT, Program, connect, server};
 use super::socks::{OPEN, through_over};
+use anabranch_testkit::namespace::{Need, machine_has, within};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};

@@ -1,9 +1,9 @@
 //! The Convert Protocol (RFC 8803) as clients see it, and as converters do.
 
-use super::namespace::{Need, machine_has};
 use super::program::{EVENT_TIMEOUT, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
 use super::socks::{answered, request, request_by_name, through};
 use anabranch_proxy::convert::{ErrorCode, TcpOption, Tlv, emit, parse};
+use anabranch_testkit::namespace::{Need, machine_has};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

@@ -1,8 +1,8 @@
 //! A host in a LAN, its router, and beyond that a proxy and servers with TCP alone. IPv4 and IPv6, without limits of rate.
 
-use super::namespace::{Named, Need, set};
 use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program};
 use anabranch_net::Namespace;
+use anabranch_testkit::namespace::{Named, Need, set};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output};

@@ -1,13 +1,13 @@
 //! A client with two links, 20 and 10 Mbit/s with round trips of 20 and 100 ms, a proxy behind them, and a server that has TCP
 //! alone. Of the sum about 28.5 Mbit/s are left for payload.
 
-use super::bed::Hosts;
-use super::namespace::{Need, machine_has, set};
 use super::program::{EVENT_TIMEOUT, PROGRAM, Program};
 use super::socks::through;
 use anabranch_base::time::Time;
 use anabranch_net::Clock;
 use anabranch_net::emulator::Running;
+use anabranch_testkit::bed::Hosts;
+use anabranch_testkit::namespace::{Need, machine_has, set};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};

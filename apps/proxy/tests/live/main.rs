@@ -1,9 +1,6 @@
 //! The program at work, over loopback.
 #![cfg(target_os = "linux")]
 
-#[path = "../../../../crates/net/tests/real/bed.rs"]
-#[allow(dead_code, reason = "the tests of real transfers have more use for it")]
-mod bed;
 mod browser;
 mod command;
 mod contents;
@@ -11,9 +8,6 @@ mod convert;
 mod killed;
 mod lan;
 mod links;
-#[path = "../../../../crates/net/tests/real/namespace.rs"]
-#[allow(dead_code, reason = "the tests of real transfers have more use for it")]
-mod namespace;
 mod outages;
 mod portal;
 mod program;

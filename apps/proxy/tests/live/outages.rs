@@ -1,10 +1,10 @@
 //! Outages of eight seconds of one of two links, 20 and 10 Mbit/s, again and again, under a download for a host behind a router.
 
 use super::links::{Bed, NEEDS, kill};
-use super::namespace::{machine_has, set};
 use super::program::Program;
 use super::router_links::{Host, router};
 use super::uplinks::Transfer;
+use anabranch_testkit::namespace::{machine_has, set};
 use std::time::Duration;
 use tokio::time::Instant;
 

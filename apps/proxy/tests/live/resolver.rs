@@ -1,9 +1,9 @@
 //! Name servers that do not answer all queries.
 
-use super::namespace::{Named, Need, machine_has};
 use super::program::{Program, echo_on};
 use super::socks::{answered_over, request_by_name};
 use anabranch_net::Namespace;
+use anabranch_testkit::namespace::{Named, Need, machine_has};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 

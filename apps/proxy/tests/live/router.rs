@@ -1,8 +1,8 @@
 //! A router as the hosts behind it see it, and as it leaves its machine.
 
 use super::lan::{BESIDE, FAR, HOST, Lan, NAMED, NEEDS, SERVER, config, succeed};
-use super::namespace::machine_has;
 use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program, pour, write_urgently};
+use anabranch_testkit::namespace::machine_has;
 use rustix::process::Signal;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};

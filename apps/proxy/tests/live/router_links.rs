@@ -2,8 +2,8 @@
 
 use super::lan::succeed;
 use super::links::{Bed, Counted, NEEDS, USER, count, kill};
-use super::namespace::{Named, machine_has};
 use super::program::{EVENT_TIMEOUT, Program};
+use anabranch_testkit::namespace::{Named, machine_has};
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;

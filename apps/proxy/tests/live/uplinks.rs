@@ -2,9 +2,9 @@
 //! and are removed at the end. Links of veth, without limits of rate.
 
 use super::lan::succeed;
-use super::namespace::{Named, Need, machine_has};
 use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program};
 use anabranch_net::Namespace;
+use anabranch_testkit::namespace::{Named, Need, machine_has};
 use rustix::process::Signal;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};

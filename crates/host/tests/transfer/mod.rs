@@ -4,13 +4,11 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
 
-mod application;
-mod contents;
 mod ends;
 mod network;
 
-pub use application::{Application, Load};
-pub use contents::Contents;
+pub use anabranch_testkit::application::{Application, Load};
+pub use anabranch_testkit::contents::Contents;
 pub use ends::{Protocol, Settings};
 pub use network::Faults;
 

@@ -1,14 +1,14 @@
 //! The kernel's sockets over an emulated network, each host in its own namespace.
 
-use super::bed::Hosts;
-use super::namespace::{Need, machine_has, within};
 use anabranch_base::time::Time;
 use anabranch_net::emulator::Outcome;
 use anabranch_net::meter::{self, Meter};
 use anabranch_net::{Clock, Namespace};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::result::FlowResult;
+use anabranch_testkit::bed::Hosts;
 use anabranch_testkit::machine::skip;
+use anabranch_testkit::namespace::{Need, machine_has, within};
 use std::sync::Arc;
 
 const NEEDS: [Need; 2] = [Need::Namespaces, Need::Tun];

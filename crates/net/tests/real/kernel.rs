@@ -1,7 +1,7 @@
 //! Linux's own TCP and Multipath TCP sockets as peers.
 
-use super::contents::Contents;
 use anabranch_base::rng::Rng;
+use anabranch_testkit::contents::Contents;
 use core::net::{IpAddr, SocketAddr};
 use rustix::net::{AddressFamily, Protocol, SocketType};
 use std::io::{Read, Write};

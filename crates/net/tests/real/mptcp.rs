@@ -1,14 +1,14 @@
 //! Our Multipath TCP and Linux's, over two TUN interfaces.
 
-use super::application::Load;
 use super::kernel;
-use super::namespace::{Need, counter, ip, machine_has, set, within};
 use super::ours::{self, BYTES, Done, Role};
 use anabranch_endpoint::Socket;
 use anabranch_host::Protocol;
 use anabranch_multipath::policy::Penalisation;
 use anabranch_multipath::{congestion, path_manager, scheduler};
 use anabranch_tcp::{mptcp, tcp};
+use anabranch_testkit::application::Load;
+use anabranch_testkit::namespace::{Need, counter, ip, machine_has, set, within};
 
 const NEEDS: [Need; 3] = [Need::Namespaces, Need::Tun, Need::Mptcp];
 

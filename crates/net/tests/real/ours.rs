@@ -1,12 +1,12 @@
 //! This stack's side of a transfer.
 
-use super::application::{Application, Load};
-use super::contents::Contents;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Address, Event, Reason, Report, Socket};
 use anabranch_host::{Backlog, Limits, Listening, Protocol};
 use anabranch_net::{Clock, Network, Stack, Tun};
+use anabranch_testkit::application::{Application, Load};
+use anabranch_testkit::contents::Contents;
 use core::net::IpAddr;
 use std::cell::RefCell;
 use std::rc::Rc;

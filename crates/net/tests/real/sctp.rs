@@ -1,7 +1,5 @@
 //! Our SCTP and usrsctp's, over UDP on the loopback interface.
 
-use super::application::Load;
-use super::namespace::{Need, ip, machine_has, within};
 use super::ours::{self, BYTES, Role};
 use super::usrsctp;
 use anabranch_endpoint::{Address, NetworkEvent, Reliability, Report, Socket, StreamChange};
@@ -9,6 +7,8 @@ use anabranch_host::Protocol;
 use anabranch_multipath::{congestion, scheduler};
 use anabranch_net::{Clock, Network, Udp};
 use anabranch_sctp::Config;
+use anabranch_testkit::application::Load;
+use anabranch_testkit::namespace::{Need, ip, machine_has, within};
 use anabranch_wire::sctp::encapsulation::Ports;
 use core::net::{IpAddr, Ipv4Addr};
 

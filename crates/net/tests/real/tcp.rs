@@ -1,12 +1,12 @@
 //! Our TCP and Linux's, over TUN.
 
-use super::application::Load;
 use super::kernel;
-use super::namespace::{Need, ip, machine_has, set, within};
 use super::ours::{self, BYTES, Role};
 use anabranch_host::Protocol;
 use anabranch_net::Network;
 use anabranch_tcp::tcp::Config;
+use anabranch_testkit::application::Load;
+use anabranch_testkit::namespace::{Need, ip, machine_has, set, within};
 
 const NEEDS: [Need; 2] = [Need::Namespaces, Need::Tun];
 

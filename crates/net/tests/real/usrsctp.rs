@@ -1,8 +1,8 @@
 //! usrsctp as a peer: a program around Debian's library.
 
-use super::contents::Contents;
-use super::namespace::Need;
 use anabranch_base::rng::Rng;
+use anabranch_testkit::contents::Contents;
+use anabranch_testkit::namespace::Need;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

@@ -1,7 +1,4 @@
 //! Strategies for every SCTP value that has an encoding.
-//!
-//! Tests of other crates include it with `#[path = "../../wire/tests/sctp_strategies/mod.rs"] mod
-//! sctp_strategies;`.
 
 #![allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
 

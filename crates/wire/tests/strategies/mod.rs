@@ -1,6 +1,4 @@
 //! Strategies for every value of the crate that has an encoding.
-//!
-//! Tests of other crates include it with `#[path = "../../wire/tests/strategies/mod.rs"] mod strategies;`.
 
 #![allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
 

@@ -1,6 +1,6 @@
 //! The hosts of a scenario, each in its own namespace, with its network emulated between them.
 
-use super::namespace::Named;
+use crate::namespace::Named;
 use anabranch_net::Namespace;
 use anabranch_net::emulator::{Attachment, Emulator, Settings};
 use anabranch_net::layout::{HostInterface, Layout};

@@ -1,6 +1,6 @@
 //! Network namespaces of tests.
 
-use anabranch_testkit::machine::skip;
+use crate::machine::skip;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -1,6 +1,6 @@
 //! An application that writes random bytes and reads those of the other end.
 
-use super::contents::{Contents, Key};
+use crate::contents::{Contents, Key};
 use anabranch_base::rng::Rng;
 use anabranch_endpoint::{Reliability, Socket, Write};
 use std::collections::BTreeMap;
