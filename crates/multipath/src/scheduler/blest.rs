@@ -8,8 +8,8 @@
 //! F. λ corrects the estimate once per RTT_S: it grows if the send window was full nevertheless, and shrinks
 //! otherwise. Its bounds and steps are those of the authors' implementation for Linux.
 
-use super::lowest_rtt::fastest_with_room;
-use super::{Decision, Entry, Offer, PathState, Scheduler, fastest_of_all};
+use super::pair::{Pair, pair};
+use super::{Decision, Entry, Offer, PathState, Scheduler};
 use anabranch_base::time::{Duration, Time};
 
 /// The entry of this scheduler in the table of schedulers.
@@ -60,15 +60,9 @@ impl Scheduler for Blest {
     }
 
     fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
-        if offer.is_empty() {
-            return Decision::Wait;
-        }
-        let Some(slow) = fastest_with_room(paths) else { return Decision::Wait };
-        let Some(fast) = fastest_of_all(paths).filter(|fast| !offer.repeated && fast.id != slow.id) else {
-            return Decision::Send(slow.id);
-        };
-        let (Some(slow_rtt), Some(fast_rtt)) = (slow.srtt, fast.srtt) else {
-            return Decision::Send(slow.id);
+        let Pair { slow, fast, slow_rtt, fast_rtt } = match pair(offer, paths) {
+            Ok(pair) => pair,
+            Err(decision) => return decision,
         };
         self.correct(offer.now, slow_rtt);
         let ratio = slow_rtt.as_secs_f64() / fast_rtt.as_secs_f64().max(1e-9);

@@ -7,8 +7,8 @@
 //! is zero until the scheduler waits, which avoids oscillation. k is at least a whole window, as in the
 //! authors' implementation for Linux: the minimum duration is a round trip.
 
-use super::lowest_rtt::fastest_with_room;
-use super::{Decision, Entry, Offer, PathState, Scheduler, fastest_of_all};
+use super::pair::{Pair, pair};
+use super::{Decision, Entry, Offer, PathState, Scheduler};
 
 /// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
@@ -35,15 +35,9 @@ impl Scheduler for Ecf {
     }
 
     fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
-        if offer.is_empty() {
-            return Decision::Wait;
-        }
-        let Some(slow) = fastest_with_room(paths) else { return Decision::Wait };
-        let Some(fast) = fastest_of_all(paths).filter(|fast| !offer.repeated && fast.id != slow.id) else {
-            return Decision::Send(slow.id);
-        };
-        let (Some(slow_rtt), Some(fast_rtt)) = (slow.srtt, fast.srtt) else {
-            return Decision::Send(slow.id);
+        let Pair { slow, fast, slow_rtt, fast_rtt } = match pair(offer, paths) {
+            Ok(pair) => pair,
+            Err(decision) => return decision,
         };
         let (slow_rtt, fast_rtt) = (slow_rtt.as_secs_f64(), fast_rtt.as_secs_f64());
         let margin = slow.rtt_variation.max(fast.rtt_variation).as_secs_f64();

@@ -9,6 +9,7 @@ mod linux;
 mod linux_ahead;
 mod lowest_rtt;
 mod otias;
+mod pair;
 mod redundant;
 mod registry;
 mod round_robin;
@@ -162,14 +163,6 @@ pub fn eligible(path: &PathState, paths: &[PathState]) -> bool {
 /// Usable, and not a backup while a regular path is usable.
 fn takes_part(path: &PathState, paths: &[PathState]) -> bool {
     path.usable && (!path.backup || !paths.iter().any(|p| p.usable && !p.backup))
-}
-
-/// The fastest path, if waiting for it is safe when it has no room: it has data in flight, so that an
-/// acknowledgement or a timeout will arrive. (A path without room and without data in flight is blocked by a
-/// buffer, possibly for good.)
-fn fastest_of_all(paths: &[PathState]) -> Option<&PathState> {
-    let part = |path: &&PathState| takes_part(path, paths) && (path.queueable > 0 || path.outstanding > 0);
-    paths.iter().filter(part).filter(|path| path.srtt.is_some()).min_by_key(|path| path.srtt)
 }
 
 /// The path has no room only because its window is full, and neither because the window shrank nor because of

@@ -2,17 +2,7 @@
 
 use super::Chunk;
 use crate::Buffer;
-
-/// Bytes from hexadecimal digits; white space is for the reader.
-pub(super) fn hex(digits: &str) -> Vec<u8> {
-    let digits: Vec<u32> = digits
-        .chars()
-        .filter(|char| !char.is_whitespace())
-        .map(|char| char.to_digit(16).expect("a hexadecimal digit"))
-        .collect();
-    let (pairs, []) = digits.as_chunks() else { panic!("an odd number of digits") };
-    pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect()
-}
+pub(super) use crate::bytes::from_hex as hex;
 
 /// Checks that the chunk is written as `bytes`, padding included, and read back from them; every shorter
 /// prefix is refused.

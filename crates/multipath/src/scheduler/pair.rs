@@ -1,0 +1,42 @@
+//! The two paths that `blest` and `ecf` choose between: the fastest one with room, and a faster one without.
+
+use super::lowest_rtt::fastest_with_room;
+use super::{Decision, Offer, PathState, takes_part};
+use anabranch_base::time::Duration;
+
+/// Two paths with known round-trip times.
+#[derive(Debug)]
+pub(super) struct Pair<'a> {
+    /// The fastest path with room.
+    pub slow: &'a PathState,
+    /// The fastest path of all; it has no room.
+    pub fast: &'a PathState,
+    /// The smoothed round-trip time of `slow`.
+    pub slow_rtt: Duration,
+    /// The smoothed round-trip time of `fast`.
+    pub fast_rtt: Duration,
+}
+
+/// The paths to choose between.
+///
+/// # Errors
+/// The decision, if there is no choice: nothing to send, no path with room, or no faster path to wait for.
+pub(super) fn pair<'a>(offer: &Offer, paths: &'a [PathState]) -> Result<Pair<'a>, Decision> {
+    if offer.is_empty() {
+        return Err(Decision::Wait);
+    }
+    let slow = fastest_with_room(paths).ok_or(Decision::Wait)?;
+    let fast = fastest_of_all(paths).filter(|fast| !offer.repeated && fast.id != slow.id);
+    match (fast, slow.srtt, fast.and_then(|fast| fast.srtt)) {
+        (Some(fast), Some(slow_rtt), Some(fast_rtt)) => Ok(Pair { slow, fast, slow_rtt, fast_rtt }),
+        _ => Err(Decision::Send(slow.id)),
+    }
+}
+
+/// The fastest path, if waiting for it is safe when it has no room: it has data in flight, so that an
+/// acknowledgement or a timeout will arrive. (A path without room and without data in flight is blocked by a
+/// buffer, possibly for good.)
+fn fastest_of_all(paths: &[PathState]) -> Option<&PathState> {
+    let part = |path: &&PathState| takes_part(path, paths) && (path.queueable > 0 || path.outstanding > 0);
+    paths.iter().filter(part).filter(|path| path.srtt.is_some()).min_by_key(|path| path.srtt)
+}
