@@ -277,7 +277,7 @@ def test_command_finds_both_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "![goodput](figures/goodput.png)" in (folder / "report.md").read_text()
 
 
-@pytest.mark.parametrize(("worlds", "says"), [("moon", "'moon' is not one of 'sim', 'kernel'"), ("sim,", "''")])
+@pytest.mark.parametrize(("worlds", "says"), [("moon", "'moon' is not one of 'sim', 'user', 'kernel'"), ("sim,", "''")])
 def test_unknown_world_is_refused(worlds: str, says: str) -> None:
     done = anabranch("study", "report", "worlds", "--world", worlds)
     assert done.returncode == 2

@@ -20,6 +20,7 @@ def run(
     check_wire: bool = False,
     progress_callback: Callable[[float], None] | None = None,
     trace_changes: bool = False,
+    real_time: bool = False,
 ) -> str: ...
 def layout(toml_text: str, file_name: str, overrides: builtins.list[str]) -> str: ...
 

@@ -1,4 +1,4 @@
-"""Runs of a scenario, in the simulator or on the kernel of this machine."""
+"""Runs of a scenario, in the simulator, in user space or on the kernel of this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(
     world: World = "sim",
     progress: Callable[[float], None] | None = None,
 ) -> Result:
-    """Run a scenario in the simulator or on the kernel of this machine.
+    """Run a scenario in the simulator, in user space or on the kernel of this machine.
 
     Args:
         scenario: A scenario, or the path of its file.
@@ -38,8 +38,9 @@ def run(
         pcap: File for a pcapng capture of all link ends, or a `Capture` to select ends, flows and bytes per packet.
         check_wire: Encode and re-parse every packet. The result is the same; the run is slower.
         trace_changes: Trace all changes after every event instead of sampling every 10 ms. The run is slower.
-        world: "sim" for the simulator; "kernel" for Linux's own TCP and Multipath TCP over an emulated network, in real
-            time (see docs/how-to/kernel-world.md).
+        world: "sim" for the simulator; "user" for its protocols in real time, on serialised packets (see
+            docs/reference/user-world.md); "kernel" for Linux's own TCP and Multipath TCP over an emulated network, in
+            real time (see docs/how-to/kernel-world.md).
         progress: Function that is called several times during the run with the finished share, 0 to 1.
 
     Returns:
@@ -82,7 +83,7 @@ def run_all(
         reps: Number of runs of each scenario.
         seed: Seed of the first run; the others follow.
         jobs: Number of worker processes. With two or more, a script needs `if __name__ == "__main__"` around its calls.
-        world: World of the runs, as for `run`; runs on the kernel take place one at a time.
+        world: World of the runs, as for `run`; runs in real time take place one at a time.
 
     Returns:
         The results of each scenario, in the order of the seeds. They do not depend on `jobs`.

@@ -1,5 +1,5 @@
-//! Real packets on Linux: the machine's clock, secrets and network devices; the protocol cores on these, and
-//! an emulator of a scenario's network between hosts.
+//! Real packets on Linux: the machine's clock, secrets and network devices; the protocol cores on these, an
+//! emulator of a scenario's network between hosts, and runs of a scenario in real time ([`user`]).
 //!
 //! For authors of programs that speak Multipath TCP or SCTP in user space, and of test beds. Read [`Stack`] first, a host
 //! on a [`Network`] of [`Tun`] or [`Udp`] devices, and [`Application`], its user; for test beds
@@ -99,6 +99,7 @@ mod secrets;
 mod stack;
 mod tun;
 mod udp;
+pub mod user;
 
 pub use clock::Clock;
 pub use device::{Device, Fill};

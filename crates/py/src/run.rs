@@ -2,8 +2,12 @@
 
 use crate::errors;
 use crate::stopwatch::Stopwatch;
+#[cfg(target_os = "linux")]
+use anabranch_net::user::run as run_in_real_time;
 use anabranch_sim::report::capture;
 use anabranch_sim::scenario::result::Document;
+#[cfg(not(target_os = "linux"))]
+use anabranch_sim::scenario::result::RunResult;
 use anabranch_sim::scenario::{self, Scenario};
 use anabranch_sim::{Progress, RunError, RunOptions};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
@@ -13,8 +17,9 @@ use std::io;
 /// A capture: file, kept bytes per packet, link ends and flows.
 pub(crate) type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);
 
-/// Runs a scenario and returns its result document as JSON. `progress_callback` is called regularly with the
-/// completed share of the run, 0 to 1. Ctrl-C and exceptions of the callback stop the run.
+/// Runs a scenario in the simulator, or in real time with our protocols in user space, and returns its result document
+/// as JSON. `progress_callback` is called regularly with the completed share of the run, 0 to 1. Ctrl-C and exceptions
+/// of the callback stop the run.
 #[pyfunction]
 #[pyo3(signature = (
     toml_text,
@@ -26,6 +31,7 @@ pub(crate) type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<Str
     check_wire = false,
     progress_callback = None,
     trace_changes = false,
+    real_time = false,
 ))]
 #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
 pub(crate) fn run(
@@ -39,6 +45,7 @@ pub(crate) fn run(
     check_wire: bool,
     progress_callback: Option<&Bound<'_, PyAny>>,
     trace_changes: bool,
+    real_time: bool,
 ) -> PyResult<String> {
     let mut scenario = scenario(toml_text, file_name, overrides)?;
     if let Some(seed) = seed {
@@ -49,8 +56,9 @@ pub(crate) fn run(
     let callback = progress_callback.map(|callback| callback.clone().unbind());
     let mut interrupted = None;
     let watch = Stopwatch::start();
+    let run = if real_time { run_in_real_time } else { anabranch_sim::run_with };
     let outcome = py.detach(|| {
-        anabranch_sim::run_with(&scenario, &options, &mut |progress| {
+        run(&scenario, &options, &mut |progress| {
             Python::attach(|py| match report(py, callback.as_ref(), progress) {
                 Ok(()) => true,
                 Err(exception) => {
@@ -64,9 +72,20 @@ pub(crate) fn run(
         return Err(exception);
     }
     let mut result = outcome.map_err(|error| failure(&error, file_name))?;
-    result.wall_s = watch.seconds();
+    if !real_time {
+        result.wall_s = watch.seconds();
+    }
     let document = Document::new(result, &scenario);
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn run_in_real_time(
+    _: &Scenario,
+    _: &RunOptions,
+    _: &mut dyn FnMut(Progress) -> bool,
+) -> Result<RunResult, RunError> {
+    Err(RunError::Unknown("runs in real time need Linux; choose the world sim".to_owned()))
 }
 
 /// The settings of a capture from Python's tuple.

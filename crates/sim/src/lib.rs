@@ -71,4 +71,4 @@ pub mod simulation;
 
 pub use anabranch_scenario as scenario;
 pub use anabranch_scenario::result::RunResult;
-pub use simulation::{Progress, RunError, RunOptions, Simulation, run, run_with};
+pub use simulation::{Progress, RealClock, RunError, RunOptions, Simulation, run, run_with};

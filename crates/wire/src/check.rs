@@ -1,8 +1,10 @@
-//! The checking mode: compares a packet with its own encoding.
+//! Packets of streams whose bytes are known: the checking mode, which compares a packet with its own encoding, and the
+//! arrival of such an encoding.
 
 use crate::content::{Buffer, Pattern};
 use crate::error::{EncodeError, ParseError};
 use crate::packet::{Body, Packet};
+use crate::payload::Payload;
 use crate::sctp::{self, encapsulation};
 use core::fmt;
 
@@ -61,44 +63,68 @@ impl core::error::Error for CheckError {}
 /// # Errors
 /// The first difference found.
 pub fn check(packet: &Packet, scratch: &mut Vec<u8>) -> Result<(), CheckError> {
-    packet.validate().map_err(CheckError::Encode)?;
-    scratch.clear();
-    packet.emit(scratch);
-    let expected = packet.wire_len();
-    if expected as usize != scratch.len() {
-        return Err(CheckError::Length { expected, written: scratch.len() });
-    }
-    let parsed = match &packet.body {
-        Body::Sctp(sctp::Packet { udp: Some(ports), .. }) => encapsulation::parse(scratch, ports.destination),
-        _ => Packet::parse(scratch),
-    };
-    let mut parsed = parsed.map_err(CheckError::Parse)?;
+    encode(packet, scratch)?;
     let mut packet = packet.clone();
+    let mut parsed = parse(&packet, scratch)?;
     packet.settle(&Pattern);
     let difference = compare_payloads(&mut packet, &mut parsed, scratch);
     if packet != parsed {
         let (packet, parsed) = (Box::new(packet), Box::new(parsed));
         return Err(CheckError::Value { packet, parsed });
     }
-    match difference {
-        Some((payload, at)) => Err(CheckError::Payload { payload, at }),
-        None => Ok(()),
+    difference.map_or(Ok(()), |(payload, at)| Err(CheckError::Payload { payload, at }))
+}
+
+/// Encodes a packet into `bytes`, whose contents are replaced.
+///
+/// # Errors
+/// The packet has no encoding, or one of another length than [`Packet::wire_len`].
+pub fn encode(packet: &Packet, bytes: &mut Vec<u8>) -> Result<(), CheckError> {
+    packet.validate().map_err(CheckError::Encode)?;
+    bytes.clear();
+    packet.emit(bytes);
+    let expected = packet.wire_len();
+    if expected as usize == bytes.len() {
+        Ok(())
+    } else {
+        Err(CheckError::Length { expected, written: bytes.len() })
     }
 }
 
+/// The packet that a receiver gets from these bytes, including their checksums. No header contains the places of the
+/// payloads in the sender's stream: they are those of the `sent` packet, if the bytes are the pattern there.
+///
+/// # Errors
+/// The bytes do not parse, or a payload has other bytes.
+pub fn receive(sent: &mut Packet, bytes: &[u8]) -> Result<Packet, CheckError> {
+    let mut parsed = parse(sent, bytes)?;
+    match compare_payloads(sent, &mut parsed, bytes) {
+        Some((payload, at)) => Err(CheckError::Payload { payload, at }),
+        None => Ok(parsed),
+    }
+}
+
+/// Parses the encoding of a packet. A receiver with encapsulation knows its UDP port.
+fn parse(packet: &Packet, bytes: &[u8]) -> Result<Packet, CheckError> {
+    let parsed = match &packet.body {
+        Body::Sctp(sctp::Packet { udp: Some(ports), .. }) => encapsulation::parse(bytes, ports.destination),
+        _ => Packet::parse(bytes),
+    };
+    parsed.map_err(CheckError::Parse)
+}
+
 /// Sets the stream offsets of the parsed payloads, which no header contains, and compares their bytes with
-/// the pattern there. Returns the first payload that differs, and the place of the difference. All other
-/// differences are left to the comparison of the values.
+/// the pattern there. Returns the first payload that differs or was not sent, and the place of the difference. All
+/// other differences are left to the comparison of the values.
 fn compare_payloads(packet: &mut Packet, parsed: &mut Packet, bytes: &[u8]) -> Option<(usize, usize)> {
     let mut sent = Vec::new();
     packet.for_each_payload(|payload| sent.push(*payload));
     let (mut place, mut difference) = (0, None);
     parsed.for_each_payload(|read| {
-        if let Some(sent) = sent.get(place) {
-            let found = Buffer(bytes).bytes(*read);
-            read.offset = sent.offset;
-            difference = difference.or_else(|| sent.first_difference(found).map(|at| (place, at)));
-        }
+        let sent = sent.get(place).copied().unwrap_or(Payload::EMPTY);
+        let found = Buffer(bytes).bytes(*read);
+        read.offset = sent.offset;
+        difference = difference.or_else(|| sent.first_difference(found).map(|at| (place, at)));
         place += 1;
     });
     difference

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,36 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
         RunFailed: If a disk is full.
 
     """
+    return _run(request, progress, real_time=False)
+
+
+def run_in_real_time(request: Request, progress: Callable[[float], None] | None = None) -> Document:
+    """Run a scenario in user space: the simulator's hosts and links by the machine's clock, on serialised packets.
+
+    Raises:
+        InputError: As `simulate`, or if the request checks packets, which this world always does.
+        RunFailed: If a disk is full.
+
+    """
+    check_real_time(request)
+    return _run(request, progress, real_time=True)
+
+
+def check_real_time(request: Request) -> None:
+    """Check that a scenario can run in user space.
+
+    Raises:
+        InputError: If the scenario is not valid, the system is not Linux, or the request checks packets.
+
+    """
+    if not sys.platform.startswith("linux"):
+        raise InputError("runs in the world user need Linux; choose --world sim")
+    if request.check_wire:
+        raise InputError("a run in the world user encodes and parses every packet anyway; omit --check-wire")
+    validate(request)
+
+
+def _run(request: Request, progress: Callable[[float], None] | None, *, real_time: bool) -> Document:
     _check(request)
     pcap = request.pcap
     try:
@@ -82,6 +113,7 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
             request.check_wire,
             progress,
             request.trace_changes,
+            real_time,
         )
     except _native.InputError as error:
         raise translated(error) from None

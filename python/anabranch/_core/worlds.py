@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from anabranch._core.simulator import Document, Request
 
-World = Literal["sim", "kernel"]
+World = Literal["sim", "user", "kernel"]
 
 WORLDS: tuple[str, ...] = get_args(World)
-"""The simulator, and Linux's own protocols over an emulated network."""
+"""The simulator; its protocols in real time on serialised packets; and Linux's own over an emulated network."""
 
-LABELS: dict[str, str] = {"sim": "simulated", "kernel": "kernel"}
+LABELS: dict[str, str] = {"sim": "simulated", "user": "user space", "kernel": "kernel"}
 """Labels of the worlds in tables and figures."""
 
 
@@ -37,8 +37,32 @@ def of(world: str) -> Runner:
     """
     if world == "sim":
         return simulator.simulate
+    if world == "user":
+        return simulator.run_in_real_time
     if world == "kernel":
         from anabranch.testbed.world import measure
 
         return measure
-    raise InputError(f'there is no world "{world}" ({nearest(world, list(WORLDS))})')
+    raise _unknown(world)
+
+
+def checker(world: str) -> Callable[[Request], None]:
+    """The function that checks before a run that a world can run a request.
+
+    Raises:
+        InputError: If the world is unknown.
+
+    """
+    if world == "sim":
+        return simulator.validate
+    if world == "user":
+        return simulator.check_real_time
+    if world == "kernel":
+        from anabranch.testbed.world import check
+
+        return check
+    raise _unknown(world)
+
+
+def _unknown(world: str) -> InputError:
+    return InputError(f'there is no world "{world}" ({nearest(world, list(WORLDS))})')

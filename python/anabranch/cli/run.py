@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0, LARGEST_SEED), help="Seed of all random streams.")
 @click.option(
     "--world", type=click.Choice(WORLDS), default="sim", show_default=True,
-    help="Where to run it: simulated, or in real time with Linux's own protocols over an emulated network.",
+    help="Where to run it: simulated; in real time in user space; or in real time with Linux's own protocols.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON instead of tables.")
 @click.option("--trace", metavar="DIR", help="Write windows, round-trip times and queues over time there, as CSV.")

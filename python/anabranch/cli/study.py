@@ -48,7 +48,7 @@ _results = click.option(
 _quick = click.option("--quick", is_flag=True, help="The quick form: fewer points and repetitions, shorter runs.")
 _world = click.option(
     "--world", type=click.Choice(WORLDS), default="sim", show_default=True,
-    help="Where to run it: simulated, or on this machine's kernel, one run at a time.",
+    help="Where to run it: simulated, or in real time, one run at a time, in user space or on the kernel.",
 )  # fmt: skip
 _reps = click.option(
     "--reps", type=click.IntRange(1, MAX_REPETITIONS), help="Repetitions of each point instead of the study's own."
@@ -170,15 +170,15 @@ class _Worlds(click.ParamType["tuple[World, ...]"]):
 @_reps
 @click.option(
     "--world", "worlds", type=_Worlds(), default="sim", show_default=True, metavar="WORLD[,WORLD]",
-    help="Show the runs of sim, of kernel, or of both side by side: sim,kernel.",
+    help="Show the runs of one world, or of several side by side: sim,user,kernel.",
 )  # fmt: skip
 @_results
 def report(name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], results: str) -> None:
     """Write tables, figures and the report of the study NAME again, from the finished runs.
 
     Runs of an earlier build of the simulator are shown too, with a note in the report. Data for figures of windows are
-    not stored: those runs are simulated again. With --world sim,kernel a separate folder compares the runs of both
-    worlds with each other and with the published values.
+    not stored: those runs are simulated again. With --world sim,user,kernel a separate folder compares the runs of
+    these worlds with each other and with the published values.
     """
     from rich.console import Console
 
@@ -227,12 +227,12 @@ def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, 
     build = simulator.build_fingerprint()
     if world == "sim":
         return Plan(chosen, effort, folder, simulator.simulate, build, jobs)
-    from anabranch.testbed import rootless
-    from anabranch.testbed.world import check
+    if world == "kernel":
+        from anabranch.testbed import rootless
 
-    rootless.restart_in_user_namespace()
+        rootless.restart_in_user_namespace()
     # Two runs at a time would be each other's load.
-    return Plan(chosen, effort, folder, worlds.of(world), build, 1, check)
+    return Plan(chosen, effort, folder, worlds.of(world), build, 1, worlds.checker(world))
 
 
 def _folder(chosen: Study, effort: Effort, results: str, *worlds: str) -> Path:

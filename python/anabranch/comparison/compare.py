@@ -139,7 +139,7 @@ def compare(
         reps: Number of runs of each scenario.
         seed: Seed of the first run; the others follow.
         jobs: Number of worker processes. With two or more, a script needs `if __name__ == "__main__"` around its calls.
-        world: World of the runs, as for `anabranch.run`; runs on the kernel take place one at a time.
+        world: World of the runs, as for `anabranch.run`; runs in real time take place one at a time.
 
     Returns:
         Means, differences and 95 % intervals over seeds; runs are paired where both sides have the same seeds.

@@ -132,14 +132,8 @@ def _check(variant: Variant, world: str) -> None:
     """Refuse a scenario that cannot run before anything runs; another build checks its own."""
     if variant.program is not None:
         return
-    if world == "kernel":
-        from anabranch.testbed.world import check
-
-        scenario = variant.scenario
-        check(Request(scenario.text, scenario.file, scenario.overrides))
-    else:
-        worlds.of(world)
-        variant.scenario.validate()
+    scenario = variant.scenario
+    worlds.checker(world)(Request(scenario.text, scenario.file, scenario.overrides))
 
 
 def _task(variant: Variant, seed: int, world: str) -> Task:

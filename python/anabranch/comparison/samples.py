@@ -57,7 +57,7 @@ class Side:
         self.groups: dict[str, Group] = {}
         """By title of the point of a study; by "" for other runs."""
         self.worlds: set[str] = set()
-        """World of the runs, with the version of the kernel."""
+        """World of the runs; of those on a kernel, its version."""
         self.spans: set[tuple[float, float]] = set()
         """Duration and warm-up of the runs, seconds."""
         self.notes: list[str] = []
@@ -95,7 +95,8 @@ class Side:
                 )
             self._origins[group, digest] = origin
         host: dict[str, Any] = document.get("host") or {}
-        self.worlds.add(f"Linux {host['kernel']}" if host else str(document["world"]))
+        world = str(document["world"])
+        self.worlds.add(f"Linux {host['kernel']}" if world == "kernel" and host else world)
         self.spans.add((document["duration_s"], document.get("warmup_s", 0.0)))
         self.overloaded += bool(host.get("lateness", {}).get("overloaded"))
         target = self.groups.setdefault(group, Group())

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 _WORLDS: tuple[dict[str, Any], ...] = (
     {"linestyle": "-", "marker": "o", "markersize": 3.4},
     {"linestyle": (0, (3, 1.5)), "marker": "x", "markersize": 4.6},
+    {"linestyle": (0, (1, 1)), "marker": "s", "markersize": 3.0, "markerfacecolor": "none"},
 )
-"""Styles of the first and the second world; colours are those of the series."""
+"""Styles of the worlds, in the order of the report; colours are those of the series."""
 _LATE_ALPHA = 0.35
 """Opacity of markers with a run on a machine that did not keep up with its network."""
 _KINDS = ("lines", "bar")

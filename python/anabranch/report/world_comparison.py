@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 LATE = "†"
 """Mark of a value that was measured on a machine which did not keep up."""
-_SHORT = {PUBLISHED: "publ.", "sim": "sim.", "kernel": "kernel"}
+_SHORT = {PUBLISHED: "publ.", "sim": "sim.", "user": "user", "kernel": "kernel"}
+_LACKING = {"sim": "simulated", "user": "in user space", "kernel": "of the kernel"}
+"""Adjuncts of "no value"."""
 
 
 def write_all(comparison: WorldComparison, folder: Path) -> Path:
@@ -73,7 +75,8 @@ def print_all(comparison: WorldComparison, console: Console) -> None:
 
 def _markdown(comparison: WorldComparison, links: Sequence[str]) -> str:
     study = comparison.study
-    names = " and ".join(LABELS[world] for world in comparison.analyses)
+    *others, last = (LABELS[world] for world in comparison.analyses)
+    names = f"{', '.join(others)} and {last}"
     parts = [f"# {inline(study.title)}: {names}", study.about.strip()]
     parts += [f"Source: {study.source}"] if study.source else []
     parts.append("\n".join(f"- {sentence}" for sentence in _forms(comparison)))
@@ -188,7 +191,7 @@ def _notes(comparison: WorldComparison) -> list[str]:
     for world in comparison.analyses:
         lacking = sum(world not in cell.worlds for cell in comparison.cells)
         if lacking:
-            text += f" {lacking} cells have no value {'simulated' if world == 'sim' else 'of the ' + world}."
+            text += f" {lacking} cells have no value {_LACKING[world]}."
     late = [cell for cell in comparison.cells if cell.late]
     if not late:
         return [text]

@@ -6,7 +6,7 @@ use super::lateness::Lateness;
 use super::network::{Arrived, EmulatedNetwork};
 use super::packet::RawPacket;
 use super::segments::Train;
-use crate::clock::{Clock, timespec};
+use crate::clock::{Clock, prefer_this_thread, timespec};
 use crate::namespace::Namespace;
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::Interface;
@@ -17,7 +17,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,9 +28,6 @@ const MAX_BATCH: usize = 64;
 /// Packets that arrive within this time are passed to a host as one: the usual interrupt moderation of
 /// network cards.
 const COALESCE_TIME: Duration = Duration::from_micros(50);
-
-/// The highest scheduling priority (`nice`).
-const HIGHEST_PRIORITY: i32 = -20;
 
 /// Maximum duration of a sleep, so that the emulator notices a stop.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
@@ -344,14 +340,6 @@ impl Emulator {
 /// An error with the name of its file.
 fn named((path, error): (PathBuf, io::Error)) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}
-
-/// Gives the calling thread precise timing: its sleeps end in time and not up to 50 µs later, and it has
-/// precedence over other programs. If the kernel refuses, as it does without root, packets are later, which
-/// is measured.
-fn prefer_this_thread() {
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), HIGHEST_PRIORITY);
 }
 
 /// The sum of the transmit drops of some devices in `/proc/net/dev`.

@@ -61,8 +61,8 @@ part! {
         format: u32,
         /// Version of Anabranch.
         version: String,
-        /// The world of the run: `sim` for a simulation, `kernel` for the Linux kernel's protocols over an
-        /// emulated network.
+        /// The world of the run: `sim` for a simulation, `user` for the same protocols in real time on serialised
+        /// packets, `kernel` for the Linux kernel's protocols over an emulated network.
         world: String,
         /// Title of the scenario.
         title: String,

@@ -138,7 +138,7 @@ pub(super) static HOST: Section = Section {
 pub(super) static MIDDLEBOX: Section = Section {
     title: "[[middlebox]]",
     doc: "A node that processes passing packets in addition to forwarding them; one middlebox per node. In \
-          the simulator only.",
+          the worlds `sim` and `user`.",
     keys: &[&[
         Key::new(
             "node",

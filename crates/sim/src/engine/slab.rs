@@ -10,6 +10,9 @@
 
 use anabranch_wire::{Ecn, Packet};
 
+/// The rule that a use of a stale handle breaks.
+const TAKEN: &str = "no handle is used after its packet was taken";
+
 /// Slots of a new pool.
 const INITIAL: usize = 256;
 
@@ -60,14 +63,24 @@ impl PacketSlab {
         let slot = id as usize;
         self.free[slot / 64] |= 1 << (slot % 64);
         self.used -= 1;
-        self.slots[slot].0.take().expect("no handle is used after its packet was taken")
+        self.slots[slot].0.take().expect(TAKEN)
+    }
+
+    /// A packet.
+    pub fn get(&self, id: u32) -> &Packet {
+        self.slots[id as usize].0.as_ref().expect(TAKEN)
+    }
+
+    /// A packet, to change it.
+    #[inline]
+    pub fn get_mut(&mut self, id: u32) -> &mut Packet {
+        self.slots[id as usize].0.as_mut().expect(TAKEN)
     }
 
     /// Sets the ECN field of a packet, and returns the packet.
     #[inline]
     pub fn mark(&mut self, id: u32, ecn: Ecn) -> &Packet {
-        let packet = &mut self.slots[id as usize].0;
-        let packet = packet.as_mut().expect("no handle is used after its packet was taken");
+        let packet = self.get_mut(id);
         packet.ecn = ecn;
         packet
     }

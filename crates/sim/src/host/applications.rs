@@ -255,6 +255,14 @@ impl Applications {
         }
     }
 
+    /// Checks that an end places bytes of a stream where they were written. Datagrams have no places.
+    pub fn check_place(&self, now: Time, side: usize, (offset, payload): (u64, Payload)) {
+        let is_stream = |transfer: &Transfer| transfer.checker.service() == Service::Stream;
+        if self.transfers[1 - side].as_deref().is_some_and(is_stream) && offset != payload.offset {
+            self.fail(now, &format!("{payload:?} was placed at {offset}"));
+        }
+    }
+
     /// Panics because of an error of a protocol core.
     #[cold]
     fn fail(&self, now: Time, mistake: &str) -> ! {

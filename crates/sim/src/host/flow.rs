@@ -236,6 +236,25 @@ impl Flow {
         timer_events
     }
 
+    /// Processes a wake-up of one of its ends in real time, at `now` or before. Returns the number of its timer
+    /// events.
+    pub fn due(&mut self, now: Time, side: usize, world: &mut World) -> u64 {
+        let id = self.id(side);
+        if self.ends[side].queued <= now {
+            self.ends[side].queued = Time::MAX;
+        }
+        if self.applications.may_lose(side) {
+            self.applications.note_lost(side, world.datapath.take_lost(id));
+        }
+        let mut timer_events = 0;
+        while self.ends[side].scheduled <= now {
+            timer_events += 1;
+            self.on_timer(now, side, world);
+        }
+        self.rest(side, &mut world.datapath);
+        timer_events
+    }
+
     /// The engine knows the connection of a packet, so the host need not search for it. The host does for
     /// packets that may open a connection or a subflow (SYNs), for errors, and for packets without a
     /// connection.
@@ -460,9 +479,13 @@ fn last_words(now: Time, connection: ConnectionId, host: &mut Host) -> Vec<Packe
 impl<E: Endpoint> Driver<E> for Turn<'_> {
     #[inline]
     fn place(&mut self, placement: Placement) {
-        // Deliveries of a stream are checked by their offset.
-        if let Place::Fragment { key } = placement.place {
-            self.applications.place(self.now, self.side, (key, placement.payload));
+        match placement.place {
+            Place::Fragment { key } => self.applications.place(self.now, self.side, (key, placement.payload)),
+            // Deliveries of a stream are checked by their offset, to which the bytes of a packet have to belong.
+            Place::Stream { offset } if self.datapath.carries_bytes() => {
+                self.applications.check_place(self.now, self.side, (offset, placement.payload));
+            }
+            Place::Stream { .. } => {}
         }
     }
 

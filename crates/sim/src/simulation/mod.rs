@@ -1,8 +1,10 @@
 //! A run: the event loop, and actions apart from events.
 
 mod options;
+mod real_time;
 
 pub use options::{Progress, RunError, RunOptions};
+pub use real_time::RealClock;
 
 use crate::engine::Datapath;
 use crate::engine::datapath::{EndId, Failure, Outcome};
@@ -171,6 +173,11 @@ impl<'a> Simulation<'a> {
                 self.sample_flow(now, self.relays.flow_of(end as usize / 2))?;
             }
         }
+        self.finish(progress)
+    }
+
+    /// Ends the run: the links are brought up to date, and all output is written.
+    fn finish(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
         self.world.datapath.finish(self.end);
         self.report_progress(self.end, progress)?;
         if self.trace_changes {

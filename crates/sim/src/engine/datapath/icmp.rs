@@ -85,11 +85,12 @@ impl Datapath {
             ecn: Ecn::NotEct,
             body: Body::Icmp(Box::new(Message::PacketTooBig { mtu, quote: Quote::of(packet) })),
         };
-        if self.checking.is_some() {
-            self.check(at, sender, &error);
-        }
         let (len, flow) = (error.wire_len(), flow_of(&error));
-        let mut frame = PacketRef::new(self.slab.insert(error), len, Ecn::NotEct);
+        let id = self.slab.insert(error);
+        if self.encoding.is_some() {
+            self.encode(at, Some(sender), id);
+        }
+        let mut frame = PacketRef::new(id, len, Ecn::NotEct);
         (frame.next, frame.flow) = (start + 1, flow);
         debug_assert_eq!(frame.wire_len(), len);
         self.offer(at, self.hops[start as usize], frame);

@@ -116,6 +116,9 @@ impl Datapath {
     /// Passes a frame that arrived by a direction to the middlebox of the node.
     #[cold]
     pub(super) fn interfere(&mut self, now: Time, direction: u32, frame: PacketRef) -> Outcome {
+        if !self.parse_arrival(now, frame) {
+            return Outcome::Nothing;
+        }
         let Some(middleboxes) = &mut self.middleboxes else { return Outcome::Nothing };
         let (index, inside) = middleboxes.at[direction as usize].expect("the direction leads to a middlebox");
         let mut packet = self.slab.take(frame.id);
@@ -207,14 +210,14 @@ impl Datapath {
 
     /// Sends a packet from the node of a middlebox.
     fn emit(&mut self, now: Time, next: Next, packet: Packet) {
-        if self.checking.is_some()
-            && let Some(sender) = self.sender_at(next)
-        {
-            self.check(now, sender, &packet);
-        }
         let (len, ecn, may_fragment) = (packet.wire_len(), packet.ecn, packet.may_fragment());
         let flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
-        let mut frame = PacketRef::new(self.slab.insert(packet), len, ecn);
+        let id = self.slab.insert(packet);
+        if self.encoding.is_some() {
+            let sender = self.sender_at(next);
+            self.encode(now, sender, id);
+        }
+        let mut frame = PacketRef::new(id, len, ecn);
         if may_fragment {
             frame = frame.fragmentable();
         }

@@ -1,15 +1,19 @@
 //! The links of a network, their packets, and the pending events of links and hosts.
 
+mod encoding;
 mod end;
 mod icmp;
 mod lookahead;
 mod middleboxes;
 mod routes;
+mod wire;
 
 pub use middleboxes::{MiddleboxCounts, Middleboxes};
 pub use routes::Routes;
 
 pub use self::end::EndId;
+
+use self::encoding::Encoding;
 
 use super::events::EventQueue;
 use super::forwarding::{Around, ForwardingGraph, Role};
@@ -83,8 +87,8 @@ pub struct Datapath {
     /// Concatenated routes, as component numbers: link directions, followed by the end of a flow.
     hops: Vec<u32>,
     unreachable: u64,
-    /// If set, every packet sent is encoded and parsed; contains the bytes of the last one.
-    checking: Option<Vec<u8>>,
+    /// If set, every packet sent is encoded.
+    encoding: Option<Encoding>,
     capture: Option<Box<Capture>>,
     /// A queue uses the flow hash of packets.
     needs_flow_hash: bool,
@@ -161,7 +165,7 @@ impl Datapath {
             hops_done: 0,
             hops: Vec::new(),
             unreachable: 0,
-            checking: None,
+            encoding: None,
             capture: None,
             needs_flow_hash,
             in_order: false,
@@ -178,29 +182,10 @@ impl Datapath {
         datapath
     }
 
-    /// Encodes and parses every packet sent from now on.
-    pub fn check_wire(&mut self) {
-        self.checking = Some(Vec::new());
-    }
-
     /// Writes every packet from now on to a capture, and disables lookahead.
     pub fn capture(&mut self, capture: Capture) {
         self.capture = Some(Box::new(capture));
         self.keep_order();
-    }
-
-    /// Whether every packet is checked.
-    pub const fn is_checking(&self) -> bool {
-        self.checking.is_some()
-    }
-
-    /// Checks an arrival: an end of a flow assigns a packet to a connection, and its host has `found` one
-    /// from the packet's contents. The host may find none: after a path has ended, the connection itself
-    /// handles late packets.
-    pub fn check_connection<C: PartialEq>(&mut self, at: Time, to: EndId, (own, found): (C, Option<C>)) {
-        if found.is_some_and(|found| found != own) && self.failure.is_none() {
-            self.failure = Some(Failure::OtherConnection { at, to });
-        }
     }
 
     /// Ends the capture.
@@ -375,9 +360,6 @@ impl Datapath {
             Some(start) => start,
             None => self.resolve(from ^ 1, routes, &packet),
         };
-        if self.checking.is_some() {
-            self.check(now, from, &packet);
-        }
         if start == UNREACHABLE {
             self.unreachable += 1;
             self.note_lost(from, &packet);
@@ -386,6 +368,9 @@ impl Datapath {
         let (len, ecn, may_fragment) = (packet.wire_len(), packet.ecn, packet.may_fragment());
         let flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
         let id = self.slab.insert(packet);
+        if self.encoding.is_some() {
+            self.encode(now, Some(from), id);
+        }
         let mut frame = PacketRef::new(id, len, ecn);
         if may_fragment {
             frame = frame.fragmentable();
@@ -518,14 +503,6 @@ impl Datapath {
         let destination = self.component_of(end);
         self.hops.push(destination);
         start
-    }
-
-    #[cold]
-    fn check(&mut self, at: Time, from: EndId, packet: &Packet) {
-        let Some(scratch) = &mut self.checking else { return };
-        let wire =
-            anabranch_wire::check(packet, scratch).err().map(|error| Failure::Wire { at, from, error });
-        self.failure = self.failure.take().or(wire);
     }
 
     #[cold]

@@ -1,0 +1,104 @@
+//! The world in user space: every host of a scenario runs the protocol cores in real time, and the hosts exchange
+//! serialised packets over the modelled links, in one thread and without devices or rights.
+//!
+//! Links, workloads, events and measurements are the simulator's. Time is the machine's: a deadline passes when the
+//! clock says so, processing takes time, and a packet reaches its host when the thread gets to it. This lateness is
+//! measured.
+
+use crate::clock::{Clock, prefer_this_thread};
+use crate::emulator::Lateness;
+use crate::machine::Machine;
+use anabranch_base::time::{Duration, Time};
+use anabranch_scenario::Scenario;
+use anabranch_scenario::result::RunResult;
+use anabranch_sim::{Progress, RealClock, RunError, RunOptions, Simulation};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Name of this world in results.
+const WORLD: &str = "user";
+
+/// Interval at which the caller is told the progress, and may stop the run.
+const REPORT_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// The machine's clock from the start of a run on, and how late it delivers packets.
+struct Wall {
+    clock: Clock,
+    lateness: Lateness,
+}
+
+impl RealClock for Wall {
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn wait(&mut self, due: Time) {
+        let left = due.since(self.clock.now());
+        if left > Duration::ZERO {
+            std::thread::sleep(std::time::Duration::from_nanos(left.as_nanos()));
+        }
+    }
+
+    fn delivered(&mut self, due: Time, now: Time) {
+        self.lateness.add(due, now);
+    }
+}
+
+/// Progress of a run in another thread.
+#[derive(Default)]
+struct Shared {
+    now_ns: AtomicU64,
+    events: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Runs a scenario in real time, in a thread of its own. `progress` is called every 50 ms, and stops the run by
+/// returning false.
+///
+/// # Errors
+///
+/// If the scenario is invalid, a file cannot be written, a packet arrives with other contents, or if it is stopped.
+///
+/// # Panics
+///
+/// If the thread does: a bug in a protocol core.
+pub fn run(
+    scenario: &Scenario,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<RunResult, RunError> {
+    let shared = Shared::default();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| run_here(scenario, options, &shared));
+        let end = Time::ZERO + scenario.duration;
+        while !thread.is_finished() {
+            let now = Time::from_nanos(shared.now_ns.load(Ordering::Relaxed));
+            if !progress(Progress { now, end, events: shared.events.load(Ordering::Relaxed) }) {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
+            std::thread::sleep(REPORT_INTERVAL);
+        }
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn run_here(scenario: &Scenario, options: &RunOptions, shared: &Shared) -> Result<RunResult, RunError> {
+    let machine = Machine::before(BTreeMap::new(), Vec::new());
+    let mut simulation = Simulation::new(scenario, options)?;
+    prefer_this_thread();
+    let mut wall = Wall { clock: Clock::new(), lateness: Lateness::default() };
+    simulation.run_by(&mut wall, &mut |progress| {
+        shared.now_ns.store(progress.now.as_nanos(), Ordering::Relaxed);
+        shared.events.store(progress.events, Ordering::Relaxed);
+        !shared.stop.load(Ordering::Relaxed)
+    })?;
+    let wall_s = wall.clock.elapsed().as_secs_f64();
+    Ok(RunResult {
+        world: WORLD.to_owned(),
+        // No two runs are equal.
+        digest: None,
+        wall_s,
+        host: Some(machine.after(wall.lateness.result(0))),
+        ..simulation.result()
+    })
+}

@@ -1,0 +1,184 @@
+//! Scenarios in the user-space world: the same contents and nearly the same rates as in the simulator.
+//!
+//! The rates are low and the queues long, so that a busy machine, which is late by tens of milliseconds, changes
+//! nothing that the tests compare.
+#![cfg(target_os = "linux")]
+
+use anabranch_net::user;
+use anabranch_scenario::Scenario;
+use anabranch_scenario::result::{FlowResult, RunResult};
+use anabranch_sim::{RunError, RunOptions};
+
+/// Two links of 4 and 2 Mbit/s with 10 and 20 ms between two hosts, and a flow with these keys.
+fn scenario(seconds: u32, flow: &str) -> Scenario {
+    let text = format!(
+        r#"
+duration = "{seconds} s"
+warmup = "500 ms"
+
+[link_defaults]
+queue = {{ kind = "fifo", limit = "60 packets" }}
+
+[[link]]
+name = "upper"
+between = ["phone", "server"]
+rate = "4 Mbit/s"
+delay = "10 ms"
+
+[[link]]
+name = "lower"
+between = ["phone", "server"]
+rate = "2 Mbit/s"
+delay = "20 ms"
+
+[[flow]]
+name = "upload"
+from = "phone"
+to = "server"
+{flow}
+"#
+    );
+    parse(&text)
+}
+
+fn parse(text: &str) -> Scenario {
+    anabranch_scenario::parse(text, "user.toml", &[]).expect("the scenario is valid")
+}
+
+fn run(scenario: &Scenario) -> RunResult {
+    user::run(scenario, &RunOptions::default(), &mut |_| true).expect("the run succeeds")
+}
+
+fn simulated(scenario: &Scenario) -> RunResult {
+    anabranch_sim::run(scenario, &RunOptions::default()).expect("the run succeeds")
+}
+
+/// A client with two paths to a server, each through a separate router, with these tables and a flow with these keys.
+fn routed(flow: &str, tables: &str) -> Scenario {
+    let text = r#"
+duration = "6 s"
+
+[link_defaults]
+rate = "5 Mbit/s"
+delay = "5 ms"
+queue = { kind = "codel", ecn = true, limit = "100 packets" }
+
+[[link]]
+name = "wifi"
+between = ["C", "N1"]
+
+[[link]]
+name = "cell"
+between = ["C", "N2"]
+
+[[link]]
+name = "north"
+between = ["N1", "S"]
+mtu = 1400
+
+[[link]]
+name = "south"
+between = ["N2", "S"]
+loss = { model = "bernoulli", rate = 0.01 }
+"#;
+    let flow = format!("[[flow]]\nname = \"F\"\nfrom = \"C\"\nto = \"S\"\n{flow}\n");
+    parse(&format!("{text}{flow}workload = {{ kind = \"file\", size = \"200 kB\" }}\n{tables}"))
+}
+
+/// All written data has arrived, and the connection has ended.
+fn assert_whole(flow: &FlowResult, bytes: u64) {
+    assert_eq!((flow.written_bytes, flow.delivered_bytes), (bytes, bytes), "{flow:?}");
+    assert!(flow.state == "closed" && flow.completion_s.is_some(), "{flow:?}");
+}
+
+#[test]
+fn goodput_is_near_that_of_the_simulator() {
+    let flows = [
+        "protocol = \"tcp\"\ncongestion = \"reno\"",
+        "protocol = \"mptcp\"\ncongestion = \"lia\"\npaths = \"disjoint\"",
+        "protocol = \"cmt-sctp\"\ncongestion = \"cmt-rpv2\"",
+    ];
+    // Runs in real time sleep most of the time.
+    std::thread::scope(|scope| {
+        for flow in flows {
+            scope.spawn(move || {
+                let scenario = scenario(4, flow);
+                let [user, sim] = [run(&scenario), simulated(&scenario)];
+                let goodput = |result: &RunResult| result.flows[0].goodput_bps;
+                let ratio = goodput(&user) / goodput(&sim);
+                assert!((0.95..1.05).contains(&ratio), "{flow}: {ratio}");
+                assert_eq!(user.flows[0].paths.len(), sim.flows[0].paths.len(), "{flow}");
+            });
+        }
+    });
+}
+
+#[test]
+fn transfers_arrive_whole() {
+    let flows = [
+        "protocol = \"tcp\"",
+        "protocol = \"mptcp\"\ncongestion = \"olia\"\ndss_checksum = true",
+        "protocol = \"sctp\"\nstreams = 3",
+        "protocol = \"cmt-sctp\"\nordered = false\nudp_encapsulation = true",
+    ];
+    std::thread::scope(|scope| {
+        for flow in flows {
+            scope.spawn(move || {
+                let flow = format!("{flow}\nworkload = {{ kind = \"file\", size = \"300 kB\" }}");
+                let text = scenario(8, &flow);
+                assert_whole(&run(&text).flows[0], 300_000);
+            });
+        }
+    });
+}
+
+#[test]
+fn middleboxes_and_events_work_on_bytes() {
+    let boxed = |does: &str| format!("[[middlebox]]\nnode = \"N1\"\ndoes = {{ {does} }}\n");
+    let mptcp = "protocol = \"mptcp\"\ncongestion = \"lia\"\ndss_checksum = true\necn = true";
+    let outage = ["down", "up"].iter().enumerate().map(|(at, state)| {
+        format!("[[event]]\nat = \"{at}50 ms\"\nlink = \"wifi\"\nset = {{ state = \"{state}\" }}\n")
+    });
+    let cases = [
+        (mptcp, boxed("kind = \"split\"")),
+        (mptcp, boxed("kind = \"nat\"")),
+        (mptcp, boxed("kind = \"strip-options\"")),
+        (mptcp, outage.collect()),
+        ("protocol = \"cmt-sctp\"\ncongestion = \"cmt-rpv2\"", String::new()),
+    ];
+    std::thread::scope(|scope| {
+        for (flow, tables) in cases {
+            scope.spawn(move || {
+                let scenario = routed(flow, &tables);
+                let [result, sim] = [run(&scenario), simulated(&scenario)];
+                assert_whole(&result.flows[0], 200_000);
+                let seen = |result: &RunResult| (result.flows[0].fallback, result.flows[0].paths.len());
+                assert_eq!(seen(&result), seen(&sim), "{tables}");
+                assert!(result.middleboxes.iter().all(|found| found.changed > 0), "{result:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn result_states_world_and_lateness() {
+    let result = run(&scenario(1, "protocol = \"tcp\""));
+    assert_eq!((result.world.as_str(), result.digest), ("user", None));
+    let lateness = result.host.expect("a machine ran it").lateness;
+    let packets: u64 = result.links.iter().map(|link| link.packets).sum();
+    assert!(lateness.packets > 0 && packets > 0);
+    assert!(lateness.mean_s > 0.0 && lateness.mean_s <= lateness.max_s);
+    assert!(result.wall_s >= 1.0);
+}
+
+#[test]
+fn stopped_run_ends_at_once() {
+    let scenario = scenario(3600, "protocol = \"mptcp\"");
+    let mut reports = 0;
+    let stopped = user::run(&scenario, &RunOptions::default(), &mut |_| {
+        reports += 1;
+        reports < 5
+    });
+    let Err(RunError::Interrupted { at }) = stopped else { panic!("{stopped:?}") };
+    assert!(at.as_secs_f64() < 3600.0);
+}

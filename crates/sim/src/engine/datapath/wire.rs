@@ -1,0 +1,63 @@
+//! Checks of packets against their encoding, and packets that travel as bytes.
+
+use super::encoding::Encoding;
+use super::{Datapath, EndId, Failure, PacketRef, Role, Time};
+
+impl Datapath {
+    /// Encodes and parses every packet sent from now on.
+    pub fn check_wire(&mut self) {
+        self.encoding = Some(Encoding::Checked(Vec::new()));
+    }
+
+    /// Sends every packet from now on as bytes, and delivers each at its own time, without lookahead.
+    pub fn carry_bytes(&mut self) {
+        self.encoding = Some(Encoding::Carried(Vec::new()));
+        self.keep_order();
+        for state in &mut self.links {
+            state.role = Role::Plain;
+        }
+    }
+
+    /// Whether every packet is checked.
+    pub const fn is_checking(&self) -> bool {
+        self.encoding.is_some()
+    }
+
+    /// Whether packets travel as bytes.
+    pub const fn carries_bytes(&self) -> bool {
+        matches!(self.encoding, Some(Encoding::Carried(_)))
+    }
+
+    /// Checks an arrival: an end of a flow assigns a packet to a connection, and its host has `found` one
+    /// from the packet's contents. The host may find none: after a path has ended, the connection itself
+    /// handles late packets.
+    pub fn check_connection<C: PartialEq>(&mut self, at: Time, to: EndId, (own, found): (C, Option<C>)) {
+        if found.is_some_and(|found| found != own) && self.failure.is_none() {
+            self.failure = Some(Failure::OtherConnection { at, to });
+        }
+    }
+
+    /// Encodes a packet that was just stored.
+    #[cold]
+    pub(super) fn encode(&mut self, at: Time, from: Option<EndId>, id: u32) {
+        let encoded = self.encoding.as_mut().map_or(Ok(()), |encoding| encoding.encode(&self.slab, id));
+        if let (Err(error), Some(from)) = (encoded, from) {
+            self.failure.get_or_insert(Failure::Wire { at, from, error });
+        }
+    }
+
+    /// Replaces a packet that travelled as bytes by the one that they contain. A queue marks the frame, not its bytes.
+    ///
+    /// Returns whether that was possible: if not, the run fails.
+    pub fn parse_arrival(&mut self, at: Time, frame: PacketRef) -> bool {
+        let from = self.sender_of(frame).unwrap_or_default();
+        let Self { slab, encoding: Some(encoding), failure, .. } = self else { return true };
+        match encoding.parse(slab, frame.id) {
+            Ok(()) => true,
+            Err(error) => {
+                failure.get_or_insert(Failure::Wire { at, from, error });
+                false
+            }
+        }
+    }
+}

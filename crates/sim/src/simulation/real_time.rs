@@ -1,0 +1,124 @@
+//! A run by a clock of the machine: hosts exchange serialised packets in real time.
+
+use super::{Progress, RunError, Simulation};
+use crate::engine::datapath::{EndId, Outcome};
+use crate::engine::link::PacketRef;
+use anabranch_base::time::{Duration, Time};
+use std::collections::VecDeque;
+
+/// Interval of reports of progress, which may stop the run.
+const REPORT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A clock of the machine, which is zero at the start of the run.
+pub trait RealClock {
+    /// The time now, which never decreases.
+    fn now(&self) -> Time;
+
+    /// Sleeps until `due`.
+    fn wait(&mut self, due: Time);
+
+    /// A packet that was due at an end of a flow is delivered.
+    fn delivered(&mut self, due: Time, now: Time);
+}
+
+/// An event at an end of a flow that was due.
+#[derive(Clone, Copy, Debug)]
+enum Pending {
+    Packet(EndId, PacketRef),
+    Timer(EndId),
+}
+
+impl Simulation<'_> {
+    /// Runs by a clock to the end: [`run`](Self::run) in real time, with packets as bytes.
+    ///
+    /// Invariant: before an end of a flow acts at a time, links and events of the scenario have been processed until
+    /// that time, each with its own. So a late loop delays deliveries and timers, which happen when the clock says so,
+    /// but does not change any decision of a queue or a link. `progress` is called every 50 ms.
+    ///
+    /// # Errors
+    ///
+    /// If it is stopped, a packet does not parse or has another content, or a file cannot be written.
+    pub fn run_by(
+        &mut self,
+        clock: &mut impl RealClock,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(), RunError> {
+        self.world.datapath.carry_bytes();
+        let mut pending = VecDeque::new();
+        let mut report_at = Time::ZERO;
+        loop {
+            let now = clock.now();
+            self.advance(now, &mut pending, progress)?;
+            if now >= self.end {
+                break;
+            }
+            if now >= report_at {
+                self.report_progress(now, progress)?;
+                report_at = now + REPORT_INTERVAL;
+            }
+            if let Some((due, event)) = pending.pop_front() {
+                self.handle(now, (due, event), clock)?;
+            } else {
+                let next = self.world.datapath.next_event().unwrap_or(Time::MAX);
+                clock.wait(next.min(self.controls.next).min(report_at));
+            }
+        }
+        self.finish(progress)
+    }
+
+    /// Processes links and events of the scenario until `now`. Events at ends of flows become pending.
+    fn advance(
+        &mut self,
+        now: Time,
+        pending: &mut VecDeque<(Time, Pending)>,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(), RunError> {
+        loop {
+            let due = self.world.datapath.next_event().unwrap_or(Time::MAX);
+            if self.controls.next <= due.min(now) {
+                if self.controls.next >= self.end {
+                    return Ok(());
+                }
+                self.control(progress)?;
+            } else if due > now {
+                return Ok(());
+            } else {
+                match self.world.datapath.step() {
+                    Outcome::Nothing => {}
+                    Outcome::Arrived(end, frame) => pending.push_back((due, Pending::Packet(end, frame))),
+                    Outcome::Woken(end) => pending.push_back((due, Pending::Timer(end))),
+                }
+            }
+        }
+    }
+
+    /// Processes an event at an end of a flow, which was due before.
+    fn handle(
+        &mut self,
+        now: Time,
+        (due, event): (Time, Pending),
+        clock: &mut impl RealClock,
+    ) -> Result<(), RunError> {
+        let end = match event {
+            Pending::Packet(end, frame) => {
+                clock.delivered(due, now);
+                if !self.world.datapath.parse_arrival(now, frame) {
+                    // The failure is reported at once.
+                    return self.report_progress(now, &mut |_| true);
+                }
+                self.flows[end as usize / 2].arrived(now, end as usize % 2, frame, &mut self.world);
+                end
+            }
+            Pending::Timer(end) => {
+                let flow = &mut self.flows[end as usize / 2];
+                self.timer_events += flow.due(now, end as usize % 2, &mut self.world);
+                end
+            }
+        };
+        self.relays.turn(now, end, &mut self.flows, &mut self.world);
+        if self.trace_changes {
+            self.sample_flow(now, self.relays.flow_of(end as usize / 2))?;
+        }
+        Ok(())
+    }
+}
