@@ -6,8 +6,8 @@ use super::namespace::{Need, counter, ip, machine_has, set, within};
 use super::ours::{self, BYTES, Done, Role};
 use anabranch_endpoint::Socket;
 use anabranch_host::Protocol;
-use anabranch_multipath::policy::Penalisation;
 use anabranch_multipath::{congestion, path_manager, scheduler};
+use anabranch_settings::policy::Penalisation;
 use anabranch_tcp::{mptcp, tcp};
 
 const NEEDS: [Need; 3] = [Need::Namespaces, Need::Tun, Need::Mptcp];
