@@ -3,8 +3,8 @@
 use crate::blocked::Waits;
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
-pub use anabranch_multipath::policy::Reliability;
 use anabranch_multipath::shared_bottleneck::Grouping;
+pub use anabranch_settings::policy::Reliability;
 use anabranch_wire::{Content, Packet, Payload};
 use core::net::{IpAddr, SocketAddr};
 

@@ -46,8 +46,8 @@ impl History {
 mod tests {
     use super::*;
     use anabranch_endpoint::Address;
-    use anabranch_multipath::policy::Penalisation;
     use anabranch_multipath::{path_manager, scheduler};
+    use anabranch_settings::policy::Penalisation;
     use anabranch_tcp::{mptcp, tcp};
 
     fn ip(last: u8) -> IpAddr {

@@ -89,7 +89,6 @@ pub mod congestion;
 pub mod delivery;
 pub mod pacing;
 pub mod path_manager;
-pub mod policy;
 pub mod rtt;
 pub mod scheduler;
 pub mod shared_bottleneck;

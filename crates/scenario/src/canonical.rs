@@ -14,8 +14,8 @@ use super::model::{
 use super::quantity::{PACKETS, RATE, SIZE, TIME};
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::congestion::{Couple, Rules, SlowStart};
-use anabranch_multipath::policy::{Penalisation, Reliability, SynRetransmission};
 use anabranch_netem::keys;
+use anabranch_settings::policy::{Penalisation, Reliability, SynRetransmission};
 use core::fmt::Write;
 
 /// The scenario as TOML that parses to the same scenario.

@@ -3,11 +3,11 @@
 use super::model::{Directions, IpVersion, Scope};
 use anabranch_multipath::buffer::{Sides, SplittingOn};
 use anabranch_multipath::congestion::{self, Couple, SlowStart};
-use anabranch_multipath::policy::{
+use anabranch_multipath::scheduler;
+use anabranch_settings::policy::{
     ImmediateSack, Penalisation, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
     SynRetransmission,
 };
-use anabranch_multipath::scheduler;
 
 /// A named choice of a key: its name, description and value.
 #[derive(Debug)]

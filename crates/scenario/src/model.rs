@@ -10,13 +10,13 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::Splitting;
 use anabranch_multipath::congestion::Rules;
-use anabranch_multipath::policy::{
-    ImmediateSack, Penalisation, Recovery, Reliability, RetransmissionPath, SackPath, SctpPaths,
-    StreamScheduler, SynRetransmission,
-};
 use anabranch_multipath::{congestion, path_manager, scheduler};
 use anabranch_netem::Interface;
 use anabranch_netem::network::{BuildError, Network, Table};
+use anabranch_settings::policy::{
+    ImmediateSack, Penalisation, Recovery, Reliability, RetransmissionPath, SackPath, SctpPaths,
+    StreamScheduler, SynRetransmission,
+};
 use core::net::IpAddr;
 
 /// The largest seed: the largest integer of TOML, in which a result contains its scenario.

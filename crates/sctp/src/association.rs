@@ -2,7 +2,7 @@
 
 use super::auth::Authentication;
 use super::common::Core;
-use super::config::{Config, ConfigError};
+use super::config::{Config, ConfigError, check};
 use super::cookie::{CookieKey, Peer};
 use super::open::Open;
 use super::path::Path;
@@ -88,7 +88,7 @@ impl Association {
     /// # Errors
     /// A setting that cannot work, as [`ConfigError`] says.
     pub fn connecting(config: Config, ends: &Ends, secrets: Secrets) -> Result<Self, ConfigError> {
-        config.check(ends, true)?;
+        check(&config, ends, true)?;
         let key = CookieKey::new(&secrets);
         Ok(Self { core: Core::new(config, ends, secrets, key), state: State::Idle, now: Time::ZERO })
     }
@@ -98,7 +98,7 @@ impl Association {
     /// # Errors
     /// A setting that cannot work, as [`ConfigError`] says.
     pub fn listening(config: Config, ends: &Ends, secrets: Secrets) -> Result<Self, ConfigError> {
-        config.check(ends, false)?;
+        check(&config, ends, false)?;
         let key = CookieKey::new(&secrets);
         Ok(Self::accepting(Core::new(config, ends, secrets, key)))
     }

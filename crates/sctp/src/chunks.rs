@@ -9,7 +9,7 @@ use super::reassembly::Fragment;
 use super::sack::{SackView, Verdict};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{Event, Place, Placement, Reason};
-use anabranch_multipath::policy::SackPath;
+use anabranch_settings::policy::SackPath;
 use anabranch_wire::Payload;
 use anabranch_wire::sctp::{self, Action, Auth, Cause, Chunk, Data, DataFlags, IData, NrSack, Sack, kind};
 use anabranch_wire::seq::Serial;

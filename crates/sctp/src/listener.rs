@@ -2,7 +2,7 @@
 
 use super::association::{Association, State};
 use super::common::Core;
-use super::config::{Config, ConfigError};
+use super::config::{Config, ConfigError, check};
 use super::cookie::{Cookie, CookieKey};
 use super::handshake::{Known, readable};
 use super::origin::{Origin, behind_auth};
@@ -40,7 +40,7 @@ impl Listener {
     /// # Errors
     /// A setting that cannot work, as [`ConfigError`] says.
     pub fn new(config: Config, ends: &Ends, secrets: Secrets, key: CookieKey) -> Result<Self, ConfigError> {
-        config.check(ends, false)?;
+        check(&config, ends, false)?;
         let ends = Ends { remote: Vec::new(), remote_port: 0, ..ends.clone() };
         Ok(Self { core: Core::new(config, &ends, secrets, key), ends })
     }

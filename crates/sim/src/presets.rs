@@ -8,11 +8,11 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::Splitting;
 use anabranch_multipath::congestion::Rules;
-use anabranch_multipath::policy::{ImmediateSack, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
 use anabranch_multipath::{congestion, scheduler};
 use anabranch_netem::IpVersion;
 use anabranch_netem::loss::none;
 use anabranch_netem::queue::fifo;
+use anabranch_settings::policy::{ImmediateSack, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
 
 /// A link model of `mbit` Mbit/s and `delay_ms` milliseconds, with a queue of `queue` packets.
 pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {

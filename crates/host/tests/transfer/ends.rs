@@ -2,10 +2,10 @@
 
 use anabranch_base::rng::Rng;
 use anabranch_endpoint::{Address, Endpoint, Ends, Secrets};
-use anabranch_multipath::policy::Penalisation;
 use anabranch_multipath::{congestion, path_manager, scheduler};
 use anabranch_sctp as sctp;
 use anabranch_sctp::Association;
+use anabranch_settings::policy::Penalisation;
 use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::Packet;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

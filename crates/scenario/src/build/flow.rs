@@ -18,8 +18,8 @@ use crate::values::{Checked, Value, Values};
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::buffer::Splitting;
 use anabranch_multipath::congestion::{Couple, Entry, Rules, Signal, SlowStart};
-use anabranch_multipath::policy::Penalisation;
 use anabranch_multipath::{congestion, path_manager, scheduler};
+use anabranch_settings::policy::Penalisation;
 
 /// A flow, and the places of its parts in the file.
 pub(super) struct Placed {

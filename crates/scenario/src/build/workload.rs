@@ -4,7 +4,7 @@ use crate::choices::{DISTRIBUTIONS, Protocols, pick};
 use crate::error::{Fault, Origin};
 use crate::model::{MessageSize, Workload};
 use crate::values::{Checked, Value};
-use anabranch_multipath::policy::Reliability;
+use anabranch_settings::policy::Reliability;
 
 /// A workload from its checked table. `header` is the place of the flow's header, for errors about missing
 /// keys.

@@ -7,10 +7,10 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::Sides;
 use anabranch_multipath::congestion::{Couple, SlowStart};
-use anabranch_multipath::policy::Recovery;
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_netem::loss::none;
 use anabranch_netem::queue::{fifo, red};
+use anabranch_settings::policy::Recovery;
 use std::path::Path;
 
 const DESIGN: &str = include_str!("design.toml");

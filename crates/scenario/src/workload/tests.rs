@@ -2,7 +2,7 @@ use super::*;
 use crate::model::MessageSize;
 use anabranch_base::time::Duration;
 use anabranch_base::units::Rate;
-use anabranch_multipath::policy::Reliability;
+use anabranch_settings::policy::Reliability;
 
 fn ms(millis: u64) -> Time {
     Time::ZERO + Duration::from_millis(millis)

@@ -4,7 +4,7 @@
 mod stream_reset;
 
 use anabranch_endpoint::endpoint::Write;
-use anabranch_multipath::policy::StreamScheduler;
+use anabranch_settings::policy::StreamScheduler;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A message, or what is left of it.

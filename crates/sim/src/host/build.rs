@@ -13,9 +13,9 @@ use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_host::{Backlog, Listening, Protocol, Transport};
-use anabranch_multipath::policy::Reliability;
 use anabranch_netem::{Interface, Network};
 use anabranch_scenario::workload::Application;
+use anabranch_settings::policy::Reliability;
 use core::fmt;
 use core::net::IpAddr;
 

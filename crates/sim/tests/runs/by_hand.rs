@@ -1,9 +1,9 @@
 //! Runs whose results can be computed by hand.
 
 use anabranch_base::time::{Duration, Time};
-use anabranch_multipath::policy::SctpPaths;
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_netem::loss::none;
+use anabranch_settings::policy::SctpPaths;
 use anabranch_sim::presets::{link, mptcp, saturated, scenario, sctp, tcp, udp, wire};
 use anabranch_sim::scenario::Scenario;
 use anabranch_sim::scenario::model::{

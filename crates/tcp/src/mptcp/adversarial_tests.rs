@@ -1,7 +1,7 @@
 //! Adversarial peers and off-path attackers: nothing panics, grows without limit, or is accepted without validation,
 //! regardless of the segments received.
 
-use super::config::Config;
+use super::Config;
 use super::connection::Connection;
 use super::keys::address_hmac;
 use super::reset::ResetReason;
@@ -11,8 +11,8 @@ use anabranch_base::time::Duration;
 use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Reason, Write};
 use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_multipath::congestion::Choice;
-use anabranch_multipath::policy::Penalisation;
 use anabranch_multipath::scheduler;
+use anabranch_settings::policy::Penalisation;
 use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_wire::tcp::mptcp::{AddAddress, Control, DataNumber, Dss, Join, Mapping};
 use anabranch_wire::tcp::{Flags, Segment};

@@ -4,7 +4,7 @@
 //! The driving interface is in `driving.rs`, input in `input.rs`, output in `output.rs`, addresses and subflows in
 //! `paths.rs`.
 
-use super::config::Config;
+use super::Config;
 use super::data::{DataFin, ReceiveSpace, SendSpace};
 use super::keys::Key;
 use super::mapping::Placed;

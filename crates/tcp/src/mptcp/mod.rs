@@ -2,7 +2,6 @@
 
 #[cfg(test)]
 mod adversarial_tests;
-pub mod config;
 mod connection;
 mod data;
 mod driving;
@@ -33,5 +32,5 @@ mod syn;
 #[cfg(test)]
 mod tests;
 
-pub use config::Config;
+pub use anabranch_settings::mptcp::Config;
 pub use connection::Connection;

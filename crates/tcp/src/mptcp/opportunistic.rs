@@ -22,7 +22,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{DecisionReason, Endpoint};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::PenaltyInSlowStart;
-use anabranch_multipath::policy::Penalisation;
+use anabranch_settings::policy::Penalisation;
 use anabranch_wire::Packet;
 
 /// A range of data in flight on a slower path.

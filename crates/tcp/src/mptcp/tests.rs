@@ -8,8 +8,8 @@ use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Reason, Write}
 use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_multipath::congestion::{ALGORITHMS, Choice};
 use anabranch_multipath::path_manager;
-use anabranch_multipath::policy::Penalisation;
 use anabranch_multipath::scheduler;
+use anabranch_settings::policy::Penalisation;
 use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_wire::tcp::mptcp::Control;
 use anabranch_wire::tcp::{Flags, Segment};

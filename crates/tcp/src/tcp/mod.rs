@@ -1,7 +1,6 @@
 //! TCP (RFC 9293). A TCP connection and a Multipath TCP subflow are the same code: [`Tcb`], with two owners.
 
 mod autotuning;
-pub mod config;
 mod connection;
 mod deadlines;
 mod input;
@@ -32,7 +31,7 @@ mod spurious_tests;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, Recovery, SynRetransmission};
+pub use anabranch_settings::tcp::{Config, Recovery, SynRetransmission};
 pub use connection::Connection;
 pub use input::window_shift;
 pub(crate) use numbers::of_connection;

@@ -7,14 +7,14 @@ use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::{Sides, Splitting, SplittingOn};
 use anabranch_multipath::congestion::{ALGORITHMS, Choice, Couple, Options, Signal, SlowStart};
 use anabranch_multipath::path_manager;
-use anabranch_multipath::policy::{
-    ImmediateSack, Penalisation, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
-};
 use anabranch_multipath::scheduler::SCHEDULERS;
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_netem::loss::gilbert_elliott::GilbertElliott;
 use anabranch_netem::loss::none;
 use anabranch_netem::queue::{codel, fifo, fq_codel, red};
+use anabranch_settings::policy::{
+    ImmediateSack, Penalisation, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
+};
 use anabranch_sim::presets;
 use anabranch_sim::scenario::model::{
     Buffer, Change, Common, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp,

@@ -1,8 +1,8 @@
 //! Settings of a TCP connection, or of one subflow of a Multipath TCP connection.
 
+pub use crate::policy::{Recovery, SynRetransmission};
 use anabranch_base::time::Duration;
 use anabranch_multipath::congestion::{self, Rules};
-pub use anabranch_multipath::policy::{Recovery, SynRetransmission};
 use anabranch_multipath::rtt::RtoBounds;
 
 /// Settings of one TCP connection or MPTCP subflow.

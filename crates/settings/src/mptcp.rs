@@ -1,7 +1,7 @@
 //! Settings of a Multipath TCP connection.
 
-use crate::tcp;
-use anabranch_multipath::policy::Penalisation;
+use super::tcp;
+use crate::policy::Penalisation;
 use anabranch_multipath::{congestion, path_manager, scheduler};
 use core::net::IpAddr;
 
