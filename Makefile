@@ -13,7 +13,7 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 generate bpf format clean
+.PHONY: build loader proxy demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 generate reference bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy
@@ -114,6 +114,10 @@ audit:
 generate: build
 	ANABRANCH_GENERATE=1 $(CARGO) test --quiet --locked -p anabranch-multipath -p anabranch-scenario -p anabranch-sim generated
 	$(BIN)/anabranch schema study > docs/reference/study.schema.json
+
+## reference: write the reference of the Python API to target/reference, as pages to open in a browser
+reference: build
+	$(BIN)/python -m pdoc --docformat google --output-directory target/reference anabranch
 
 ## bpf: compile the congestion controls for Linux again, which needs clang; the objects are kept in the repository
 bpf:

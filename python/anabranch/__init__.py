@@ -2,7 +2,8 @@
 
 Start with `Scenario`, which reads a scenario file, `run`, which simulates it or runs it on the kernel, and `Result`,
 which holds the numbers of a run. `compare` computes differences between scenarios or results, with intervals. `fair`
-computes the fair shares of a scenario's flows. `AnabranchError` is the base of all errors.
+computes the fair shares of a scenario's flows. `study.run` runs a study; `cross` and `run_all` run a grid of your own.
+`AnabranchError` is the base of all errors.
 
 >>> import anabranch
 >>> scenario = anabranch.Scenario.from_file("half-bottleneck.toml")
@@ -14,6 +15,7 @@ computes the fair shares of a scenario's flows. `AnabranchError` is the base of 
 # traceback.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from anabranch import study
     from anabranch._core.simulator import version
     from anabranch.comparison.compare import Comparison, compare
     from anabranch.errors import AnabranchError, InputError, RunFailed
@@ -48,6 +50,7 @@ __all__ = [
     "fair",
     "run",
     "run_all",
+    "study",
     "version",
 ]
 
@@ -58,6 +61,8 @@ def __getattr__(name: str) -> object:
 
     if name == "__version__":
         value: object = importlib.import_module("anabranch._core.simulator").version()
+    elif name == "study":
+        value = importlib.import_module("anabranch.study")
     elif name in _HOMES:
         value = getattr(importlib.import_module(f"anabranch.{_HOMES[name]}"), name)
     else:

@@ -90,7 +90,7 @@ class Scenario:
         return replace(self, overrides=(*self.overrides, setting(key, value)))
 
     def with_settings(self, settings: tuple[str, ...]) -> Scenario:
-        """The same scenario with further settings, each "key=value" as for `--set`."""
+        """The same scenario with further `settings`, each "key=value" as for `--set`."""
         return replace(self, overrides=(*self.overrides, *settings))
 
     def validate(self) -> None:

@@ -52,7 +52,7 @@ class Parameter:
         return f"{label} [{self.unit}]" if self.unit else label
 
     def show(self, value: Value) -> str:
-        """A value with its unit, for tables and figures."""
+        """The `value` with its unit, for tables and figures."""
         return f"{plain(value)} {self.unit}".rstrip()
 
 
@@ -213,9 +213,15 @@ def _all_placeholders(template: Setting) -> Iterator[str]:
 def cross(
     experiment: str, scenario: str, parameters: Sequence[Parameter], base: Mapping[str, Setting]
 ) -> Iterator[Point]:
-    """All points of a grid, one after the other. "{name}" in the scenario's file name is filled in.
+    """All points of a grid, one after the other.
 
-    Keys in `base` apply to all points. If two parameters set the same key, the later one wins.
+    If two parameters set the same key, the later one wins.
+
+    Args:
+        experiment: Name of the experiment, which each point carries.
+        scenario: The scenario's file; "{name}" in it is replaced by the value of that parameter.
+        parameters: The axes of the grid, the slowest first.
+        base: Settings of all points, by key.
 
     Raises:
         InputError: If a placeholder is not the name of a parameter of the grid.

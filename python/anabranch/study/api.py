@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from anabranch._core import simulator
 from anabranch.errors import RunFailed
 from anabranch.study.analysis import Analysis
-from anabranch.study.definition import load
 from anabranch.study.engine import Plan, Silent, execute
+from anabranch.study.library import find
 from anabranch.study.store import read
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    folder: str | Path,
+    study: str | Path,
     *,
     quick: bool = False,
     results: str | Path = "results",
@@ -32,7 +32,7 @@ def run(
     """Run what is not finished of a study, and read all values.
 
     Args:
-        folder: The folder with study.toml.
+        study: The name of a study that comes with the package, or the folder of one with its study.toml.
         quick: Whether to run the quick form.
         results: Folder for the results of all studies, as for `anabranch study run --results`.
         jobs: Number of worker processes; by default the number of cores.
@@ -48,16 +48,16 @@ def run(
         RunFailed: If a run broke off.
 
     """
-    study = load(Path(folder), metrics)
-    effort = study.effort(quick)
+    chosen = find(study, metrics)
+    effort = chosen.effort(quick)
     build = simulator.build_fingerprint()
-    target = Path(results) / study.name / effort.name
-    plan = Plan(study, effort, target, backend, build, jobs or os.cpu_count() or 1)
+    target = Path(results) / chosen.name / effort.name
+    plan = Plan(chosen, effort, target, backend, build, jobs or os.cpu_count() or 1)
     progress = execute(plan, Silent(), resume=True)
     if progress.failures:
         raise RunFailed(f"{len(progress.failures)} of {progress.total} runs broke off: {progress.failures[0]}")
     with read(target) as store:
-        analysis = Analysis(study, effort, store.records, build)
+        analysis = Analysis(chosen, effort, store.records, build)
         # The first pass over the records collects all values; the store is needed no longer.
         for _ in analysis.records():
             pass

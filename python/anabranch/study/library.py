@@ -9,7 +9,10 @@ from anabranch.errors import InputError, nearest
 from anabranch.study.definition import FILE, load
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anabranch.study.model import Study
+    from anabranch.study.own_metrics import Function
 
 
 def shipped() -> dict[str, Path]:
@@ -18,20 +21,24 @@ def shipped() -> dict[str, Path]:
     return {folder.name: folder for folder in sorted(root.iterdir()) if (folder / FILE).is_file()}
 
 
-def find(name: str) -> Study:
+def find(name: str | Path, metrics: Mapping[str, Function] | None = None) -> Study:
     """A study by its name, or by the path of its folder or its study.toml.
+
+    Args:
+        name: The name or the path.
+        metrics: Further metrics of its runs, by name.
 
     Raises:
         InputError: If there is no such study, or it has a mistake.
 
     """
     known = shipped()
-    if name in known:
-        return load(known[name])
+    if str(name) in known:
+        return load(known[str(name)], metrics)
     path = Path(name)
     if path.name == FILE and path.is_file():
-        return load(path.parent)
+        return load(path.parent, metrics)
     if path.is_dir():
-        return load(path)
-    hint = nearest(name, list(known))
+        return load(path, metrics)
+    hint = nearest(str(name), list(known))
     raise InputError(f'there is no study "{name}" ({hint}); a study of your own is named by the path of its folder')
