@@ -85,7 +85,7 @@ class Expression:
     text: str
     kind: Kind
     names: frozenset[str]
-    """The names in the data that it reads."""
+    """Names of the data fields that the expression reads."""
     steps: tuple[Step, ...] = field(repr=False)
 
     def evaluate(self, data: Data) -> tuple[Value, Counter[str]]:

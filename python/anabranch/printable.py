@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
-"""Control characters, ends of lines, and characters without width or that turn the direction of text."""
+"""Control characters, line ends, zero-width and bidirectional-control characters."""
 
 
 def printable(text: str, keep: str = "") -> str:

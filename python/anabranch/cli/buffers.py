@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "--set", "settings", metavar="KEY=VALUE", multiple=True,
     help='Change a setting, e.g. link.beta.rate="20 Mbit/s". May be repeated.',
 )  # fmt: skip
-@click.option("--rto", metavar="TIME", help='Set the largest timeout, e.g. "1 s"; default: that of empty paths.')
+@click.option("--rto", metavar="TIME", help="Set the largest timeout; default: that of paths without queues.")
 @click.option("--prove", "proven", is_flag=True, help="Run the scenario with each size and show the goodputs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables; sizes are in bytes.")
 def buffers(scenario: str, settings: tuple[str, ...], rto: str | None, proven: bool, as_json: bool) -> None:

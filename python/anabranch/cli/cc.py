@@ -30,28 +30,28 @@ def load(controls: tuple[str, ...], floor: int, coupled_start: bool) -> NoReturn
 
     One that is loaded already is exchanged at one moment; connections that have it keep what they have.
     """
-    _become("load", "--floor", str(floor), *(["--coupled-start"] if coupled_start else []), *controls)
+    _exec_loader("load", "--floor", str(floor), *(["--coupled-start"] if coupled_start else []), *controls)
 
 
 @cc.command()
 @_controls
 def unload(controls: tuple[str, ...]) -> NoReturn:
     """Unload CONTROLS, or all. Connections that have one keep it."""
-    _become("unload", *controls)
+    _exec_loader("unload", *controls)
 
 
 @cc.command(name="list", short_help="List loadable controls and their sockets")
 @_json
 def list_controls(as_json: bool) -> NoReturn:
     """List the loadable and loaded controls, with the version that loaded them and the number of their sockets."""
-    _become("list", *(["--json"] if as_json else []))
+    _exec_loader("list", *(["--json"] if as_json else []))
 
 
 @cc.command(short_help="Print what connections of each control did")
 @_json
 def status(as_json: bool) -> NoReturn:
     """List connection counts of each control, and requirements for loading that this machine lacks."""
-    _become("status", *(["--json"] if as_json else []))
+    _exec_loader("status", *(["--json"] if as_json else []))
 
 
 @cc.command(
@@ -64,10 +64,10 @@ def run(control: str, command: tuple[str, ...]) -> NoReturn:
 
     Its child processes use the control as well, until the last of them ends. The exit status is the command's.
     """
-    _become("run", control, "--", *command)
+    _exec_loader("run", control, "--", *command)
 
 
-def _become(*arguments: str) -> NoReturn:
+def _exec_loader(*arguments: str) -> NoReturn:
     from anabranch.testbed.loader import LOADER
 
     LOADER.become(*arguments)

@@ -128,7 +128,7 @@ def compare(
 def _sources(
     sides: Sequence[str], settings: tuple[str, ...], variants: Sequence[str], builds: Sequence[str]
 ) -> list[Source]:
-    """The sides in their order: those of other builds, the arguments, and those with further settings."""
+    """All compared variants, in this order: other builds, arguments, `--variant`s."""
     from anabranch.comparison.compare import source_of
     from anabranch.comparison.runs import Variant, find_program
 

@@ -41,9 +41,9 @@ def fair(scenario: str, settings: tuple[str, ...], weights: tuple[str, ...], as_
 
     chosen = read_scenario(scenario).with_settings(settings)
     if plot is not None:
-        from anabranch.plot.style import check_ending
+        from anabranch.plot.style import format_of_suffix
 
-        check_ending(Path(plot))
+        format_of_suffix(Path(plot))
     found = allocate(chosen, _weights(weights))
     if plot is not None:
         from anabranch.plot import allocations, style

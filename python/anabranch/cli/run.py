@@ -103,9 +103,9 @@ def run(
         rootless.restart_in_user_namespace()
     chosen = read_scenario(scenario).with_settings(settings)
     if plot is not None:
-        from anabranch.plot.style import check_ending
+        from anabranch.plot.style import format_of_suffix
 
-        check_ending(Path(plot))
+        format_of_suffix(Path(plot))
     if plot_window is not None:
         _check_window(plot_window, chosen)
     with _traces(trace, wanted=plot is not None) as folder:

@@ -192,7 +192,7 @@ def down(scenario: str | None) -> None:
             deadline = time.monotonic() + _PATIENCE_S
             while holder(_name(scenario)) is not None:
                 if time.monotonic() > deadline:
-                    raise RunFailed(f"the process {process} that keeps the testbed does not end")
+                    raise RunFailed(f"process {process}, which owns the testbed, did not stop in time; kill it")
                 time.sleep(0.02)
             click.echo("taken down")
         elif not Path(scenario).exists():

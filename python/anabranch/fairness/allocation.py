@@ -292,8 +292,8 @@ def _largest_product(programme: _Programme, alone: Vector) -> Vector:
     most = np.min(np.where(programme.uses > 0.0, programme.limits[:, None], np.inf), axis=0)
     totals = programme.belongs * most / alone[:, None]
     links = programme.uses * most / programme.limits[:, None]
-    # In the optimum, each of n flows has at least 1/n of its uncontested rate: otherwise the sum of relative changes
-    # would be positive for the allocation that gives the flow this whole rate.
+    # Lower bound: in the optimum, each of n flows has at least 1/n of the rate that it has alone. Otherwise a move
+    # towards that rate would increase the product.
     floor = 1.0 / len(alone)
 
     def shares(x: Vector) -> Vector:

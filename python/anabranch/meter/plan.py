@@ -111,7 +111,7 @@ def usual(protocol: str, *, rate: float | None, length: int | None, size: int | 
 
 
 def specified(spec: str, number: int) -> FlowPlan:
-    """A flow from a NetPerfMeter specification after its protocol.
+    """Parse a flow in NetPerfMeter's notation, prefixed with the protocol.
 
     An example is `tcp:const0:const1400:const0:const0:description=T1`. The format is PROTOCOL:RATE:SIZE for the client's
     messages and :RATE:SIZE for the server's. RATE is constN or expN in messages per second; const0 is as fast as

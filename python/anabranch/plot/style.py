@@ -77,7 +77,7 @@ def save_as(figure: Figure, file: Path) -> None:
         RunFailed: If the disk is full.
 
     """
-    kind = check_ending(file)
+    kind = format_of_suffix(file)
     metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
     try:
         with mpl.rc_context(cast("Any", SETTINGS)):
@@ -86,7 +86,7 @@ def save_as(figure: Figure, file: Path) -> None:
         raise not_written(f"cannot be written: {error.strerror or error}", error, str(file)) from None
 
 
-def check_ending(file: Path) -> str:
+def format_of_suffix(file: Path) -> str:
     """The format of a file by its ending.
 
     Raises:

@@ -47,7 +47,7 @@ def sweep() -> None:
     with _turn():
         for control in loader.loadable():
             with suppress(FileNotFoundError):
-                _leave(control, os.open(FOLDER / control, os.O_RDWR | os.O_CLOEXEC))
+                _unload_if_unused(control, os.open(FOLDER / control, os.O_RDWR | os.O_CLOEXEC))
 
 
 @contextmanager
@@ -75,10 +75,10 @@ def _take(control: str) -> int:
 
 def _leave_in_turn(control: str, handle: int) -> None:
     with _turn():
-        _leave(control, handle)
+        _unload_if_unused(control, handle)
 
 
-def _leave(control: str, handle: int) -> None:
+def _unload_if_unused(control: str, handle: int) -> None:
     """Unload a control if a testbed loaded it and no other testbed uses it, and close the file."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
