@@ -1,8 +1,8 @@
 //! The world in user space: every host of a scenario runs the protocol cores in real time, and the hosts exchange
 //! serialised packets over the modelled links, in one thread and without devices or rights.
 //!
-//! Links, workloads, events and measurements are the simulator's. Time is the machine's: a deadline passes when the
-//! clock says so, processing takes time, and a packet reaches its host when the thread gets to it. This lateness is
+//! Links, workloads, events and measurements are the simulator's. Time is the machine's: deadlines are checked
+//! against its clock, processing takes time, and a packet reaches its host when the thread gets to it. This lateness is
 //! measured.
 
 use crate::clock::{Clock, prefer_this_thread};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Name of this world in results.
 const WORLD: &str = "user";
 
-/// Interval at which the caller is told the progress, and may stop the run.
+/// Interval at which `progress` is called, which may stop the run.
 const REPORT_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// The machine's clock from the start of a run on, and how late it delivers packets.
@@ -52,8 +52,8 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// Runs a scenario in real time, in a thread of its own. `progress` is called every 50 ms, and stops the run by
-/// returning false.
+/// Runs a scenario in real time, in a new thread. `progress` is called every 50 ms; if it returns false, the run
+/// stops.
 ///
 /// # Errors
 ///
