@@ -52,8 +52,8 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// Runs a scenario in real time, in a thread of its own. `progress` is called every 50 ms, and stops the run by
-/// returning false.
+/// Runs a scenario in real time, in a thread of its own. `begun` is called with the number of that thread, to set its
+/// priority; `progress` every 50 ms, and stops the run by returning false.
 ///
 /// # Errors
 ///
@@ -65,11 +65,18 @@ struct Shared {
 pub fn run(
     scenario: &Scenario,
     options: &RunOptions,
+    begun: &mut dyn FnMut(i32),
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<RunResult, RunError> {
     let shared = Shared::default();
+    let (tell, id) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| run_here(scenario, options, &shared));
+        let thread = scope.spawn(|| {
+            // The caller waits for this.
+            let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+            run_here(scenario, options, &shared)
+        });
+        begun(id.recv().unwrap_or_default());
         let end = Time::ZERO + scenario.duration;
         while !thread.is_finished() {
             let now = Time::from_nanos(shared.now_ns.load(Ordering::Relaxed));
