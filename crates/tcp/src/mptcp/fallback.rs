@@ -13,6 +13,7 @@ use super::options::speaks_multipath;
 use super::receive::Arrival;
 use super::reset::ResetReason;
 use super::subflow::{Handshake, Life, Subflow};
+use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::Event;
 use anabranch_multipath::PathId;
 use anabranch_wire::tcp::mptcp::{Control, DataChecksum, DataNumber, Dss, Mapping};
@@ -194,18 +195,21 @@ impl Connection {
     }
 
     /// Adds options to a segment of plain TCP that inform the peer of the fallback and its reason, until the peer
-    /// knows.
-    pub(super) fn add_plain_options(&self, index: usize, segment: &mut Segment) {
+    /// knows. An unanswered `MP_FAIL` is repeated after a retransmission timeout.
+    pub(super) fn add_plain_options(&mut self, now: Time, index: usize, segment: &mut Segment) {
         if segment.flags.intersects(Flags::SYN | Flags::RST) {
             return;
         }
-        let subflow = &self.subflows[index];
         let data_ack = self.plain_data_ack().filter(|_| segment.payload.is_empty());
-        if let Some(dsn) = subflow.failed.filter(|_| segment.payload.is_empty()) {
+        let subflow = &mut self.subflows[index];
+        let may_fail = segment.payload.is_empty() && now >= subflow.fail_again;
+        if let Some(dsn) = subflow.failed.filter(|_| may_fail) {
+            subflow.fail_again = now + subflow.block.rtt().rto();
             segment.options.sack = SackBlocks::default();
             segment.options.mptcp.others.push(Control::Fail { dsn });
             segment.options.mptcp.dss = data_ack.map(|_| Dss { data_ack, mapping: None, data_fin: false });
         } else if self.plain_from.is_some() && self.keys.remote.is_some() {
+            let subflow = &self.subflows[index];
             // Positions are data offsets, which fit into a segment's sequence numbers again from here on.
             let position =
                 if segment.payload.is_empty() { subflow.block.sent() } else { segment.payload.offset };
