@@ -1,9 +1,8 @@
 //! The world in user space: every host of a scenario runs the protocol cores in real time, and the hosts exchange
 //! serialised packets over the modelled links, in one thread and without devices or rights.
 //!
-//! Links, workloads, events and measurements are the simulator's. Time is the machine's: a deadline passes when the
-//! clock says so, processing takes time, and a packet reaches its host when the thread gets to it. This lateness is
-//! measured.
+//! Links, workloads, events and measurements are the simulator's. Time is the machine's: processing takes time, and
+//! the thread passes packets and timeouts to hosts at or after their due time. This lateness is measured.
 
 use crate::clock::{Clock, prefer_this_thread};
 use crate::emulator::Lateness;
@@ -18,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Name of this world in results.
 const WORLD: &str = "user";
 
-/// Interval at which the caller is told the progress, and may stop the run.
+/// Interval of the reports of progress to the caller, which may stop the run.
 const REPORT_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// The machine's clock from the start of a run on, and how late it delivers packets.
@@ -52,7 +51,7 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// Runs a scenario in real time, in a thread of its own. `begun` is called with the number of that thread, to set its
+/// Runs a scenario in real time, in a separate thread. `begun` is called with the number of that thread, to set its
 /// priority; `progress` every 50 ms, and stops the run by returning false.
 ///
 /// # Errors

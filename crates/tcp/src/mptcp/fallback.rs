@@ -168,7 +168,7 @@ impl Connection {
 
     /// As plain TCP: the peer knows once it has acknowledged data sent with an infinite mapping, or sends one.
     ///
-    /// An `MP_FAIL` of the peer answers that of this end, and is not answered: two ends would go on for ever.
+    /// An `MP_FAIL` of the peer answers that of this end, and is not answered: two ends would continue without end.
     pub(super) fn note_plain(&mut self, arrival: &Arrival<'_>) {
         let segment = arrival.segment;
         let mptcp = &segment.options.mptcp;

@@ -8,7 +8,8 @@ use anabranch_wire::check::{self, CheckError, check};
 pub(super) enum Encoding {
     /// Every packet is encoded and parsed as it is sent; contains the bytes of the last one.
     Checked(Vec<u8>),
-    /// Packets travel as bytes, by their slots in the pool. What an end or a middlebox receives is parsed from them.
+    /// Packets travel as bytes, by their slots in the pool. Ends and middleboxes receive the packets that
+    /// are parsed from them.
     Carried(Vec<Vec<u8>>),
 }
 
