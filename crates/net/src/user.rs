@@ -1,9 +1,8 @@
 //! The world in user space: every host of a scenario runs the protocol cores in real time, and the hosts exchange
 //! serialised packets over the modelled links, in one thread and without devices or rights.
 //!
-//! Links, workloads, events and measurements are the simulator's. Time is the machine's: deadlines are checked
-//! against its clock, processing takes time, and a packet reaches its host when the thread gets to it. This lateness is
-//! measured.
+//! Links, workloads, events and measurements are the simulator's. Time is the machine's: processing takes time, and
+//! the thread passes packets and timeouts to hosts at or after their due time. This lateness is measured.
 
 use crate::clock::{Clock, prefer_this_thread};
 use crate::emulator::Lateness;
@@ -18,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Name of this world in results.
 const WORLD: &str = "user";
 
-/// Interval at which `progress` is called, which may stop the run.
+/// Interval of the reports of progress to the caller, which may stop the run.
 const REPORT_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// The machine's clock from the start of a run on, and how late it delivers packets.
@@ -52,8 +51,8 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// Runs a scenario in real time, in a new thread. `progress` is called every 50 ms; if it returns false, the run
-/// stops.
+/// Runs a scenario in real time, in a separate thread. `begun` is called with the number of that thread, to set its
+/// priority. `progress` is called every 50 ms; if it returns false, the run stops.
 ///
 /// # Errors
 ///
@@ -65,11 +64,18 @@ struct Shared {
 pub fn run(
     scenario: &Scenario,
     options: &RunOptions,
+    begun: &mut dyn FnMut(i32),
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<RunResult, RunError> {
     let shared = Shared::default();
+    let (tell, id) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| run_here(scenario, options, &shared));
+        let thread = scope.spawn(|| {
+            // The caller waits for this.
+            let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+            run_here(scenario, options, &shared)
+        });
+        begun(id.recv().unwrap_or_default());
         let end = Time::ZERO + scenario.duration;
         while !thread.is_finished() {
             let now = Time::from_nanos(shared.now_ns.load(Ordering::Relaxed));

@@ -46,7 +46,7 @@ fn parse(text: &str) -> Scenario {
 }
 
 fn run(scenario: &Scenario) -> RunResult {
-    user::run(scenario, &RunOptions::default(), &mut |_| true).expect("the run succeeds")
+    user::run(scenario, &RunOptions::default(), &mut |_| {}, &mut |_| true).expect("the run succeeds")
 }
 
 fn simulated(scenario: &Scenario) -> RunResult {
@@ -175,7 +175,7 @@ fn result_states_world_and_lateness() {
 fn stopped_run_ends_at_once() {
     let scenario = scenario(3600, "protocol = \"mptcp\"");
     let mut reports = 0;
-    let stopped = user::run(&scenario, &RunOptions::default(), &mut |_| {
+    let stopped = user::run(&scenario, &RunOptions::default(), &mut |_| {}, &mut |_| {
         reports += 1;
         reports < 5
     });

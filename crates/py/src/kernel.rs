@@ -2,6 +2,7 @@
 //! kernel's sockets.
 
 use crate::errors;
+use crate::priority::prefer;
 use crate::run::{Capture, captured, not_written, scenario};
 use crate::stopwatch::Stopwatch;
 use anabranch_base::time::{Duration, Time};
@@ -206,17 +207,6 @@ impl Emulation {
 /// The time of a clock's zero, in seconds of the machine's monotonic clock, as in Python.
 fn zero_s(clock: Clock) -> f64 {
     clock.zero_ns() as f64 / 1e9
-}
-
-/// Gives a thread precedence over normal ones (`SCHED_RR`). If the system refuses, for example without root,
-/// packets are later, which is measured.
-fn prefer(py: Python<'_>, thread: i32) {
-    let prefer = || {
-        let os = py.import("os")?;
-        let parameters = os.call_method1("sched_param", (1,))?;
-        os.call_method1("sched_setscheduler", (thread, os.getattr("SCHED_RR")?, parameters))
-    };
-    let _: PyResult<_> = prefer();
 }
 
 fn json<T: serde::Serialize>(value: &T) -> PyResult<String> {

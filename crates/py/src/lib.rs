@@ -7,6 +7,8 @@ mod errors;
 mod kernel;
 #[cfg(target_os = "linux")]
 mod meter;
+#[cfg(target_os = "linux")]
+mod priority;
 mod run;
 mod stopwatch;
 

@@ -2,12 +2,8 @@
 
 use crate::errors;
 use crate::stopwatch::Stopwatch;
-#[cfg(target_os = "linux")]
-use anabranch_net::user::run as run_in_real_time;
 use anabranch_sim::report::capture;
-use anabranch_sim::scenario::result::Document;
-#[cfg(not(target_os = "linux"))]
-use anabranch_sim::scenario::result::RunResult;
+use anabranch_sim::scenario::result::{Document, RunResult};
 use anabranch_sim::scenario::{self, Scenario};
 use anabranch_sim::{Progress, RunError, RunOptions};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
@@ -77,6 +73,16 @@ pub(crate) fn run(
     }
     let document = Document::new(result, &scenario);
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+#[cfg(target_os = "linux")]
+fn run_in_real_time(
+    scenario: &Scenario,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<RunResult, RunError> {
+    let mut prefer = |thread| Python::attach(|py| crate::priority::prefer(py, thread));
+    anabranch_net::user::run(scenario, options, &mut prefer, progress)
 }
 
 #[cfg(not(target_os = "linux"))]

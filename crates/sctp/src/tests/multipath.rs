@@ -409,3 +409,23 @@ fn acknowledgements_take_the_shortest_path() {
     let (last, nearest) = (long_way(SackPath::Last), long_way(SackPath::Nearest));
     assert!(nearest < 0.8 * last, "{nearest} of the acknowledgements go the long way, {last}");
 }
+
+/// Hundreds of chunks a packet, and thousands of gaps, of which a SACK lists a part.
+#[test]
+fn tiny_messages_do_not_stall() {
+    for (unordered, loss, nr_sack) in
+        [(false, 0.0, false), (true, 0.0, true), (false, 0.02, false), (true, 0.02, true)]
+    {
+        let link = |delay| Link { loss, ..Link::new(10, delay) };
+        let mut net = Net::new(vec![link(1), link(20)], |_, config| {
+            cmt(config);
+            config.nr_sack = nr_sack;
+        });
+        net.apps[A] = App::sends((0..91_000).map(|i| (1 + i % 10, 0, unordered)));
+        net.connect();
+        net.run_to_end(at_ms(60_000));
+        net.check(A);
+        assert_eq!(net.extra(A, "chunks_reneged"), 0);
+        assert!(net.now < at_ms(10_000), "{:?} with loss {loss}", net.now);
+    }
+}

@@ -31,9 +31,9 @@ enum Pending {
 impl Simulation<'_> {
     /// Runs by a clock to the end: [`run`](Self::run) in real time, with packets as bytes.
     ///
-    /// Invariant: before an end of a flow acts, all events of links and of the scenario that are due have been processed,
-    /// each at its own time. So a late loop delays deliveries and timers, which follow the clock, but changes no decision
-    /// of a queue or a link. `progress` is called every 50 ms.
+    /// Invariant: before an end of a flow acts at a time, links and events of the scenario have been processed until
+    /// that time, each with its own. So a late loop delays deliveries and timers, but does not change any decision of a
+    /// queue or a link. `progress` is called every 50 ms.
     ///
     /// # Errors
     ///

@@ -169,6 +169,8 @@ pub struct Connection {
     /// As plain TCP: the peer is known to have fallen back once data beyond this position of the initial subflow is
     /// acknowledged.
     pub(super) plain_from: Option<u64>,
+    /// As plain TCP: the peer has fallen back, too, since it sent an infinite mapping or none at all.
+    pub(super) peer_is_plain: bool,
     /// The peer takes no joins at the address and port of the initial subflow (RFC 8684 §3.1, C).
     pub(super) refuses_joins: bool,
     pub(super) active: bool,
@@ -253,6 +255,7 @@ impl Connection {
             alone: true,
             shared: false,
             plain_from: None,
+            peer_is_plain: false,
             refuses_joins: false,
             portless: VecDeque::new(),
             active: role == Role::Server,

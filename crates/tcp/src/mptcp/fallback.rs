@@ -3,14 +3,17 @@
 //! While a connection has had no other subflow than its first, a position on that subflow is an offset of the data,
 //! in both directions and at both ends: neither end sends data twice on it. Either end may then fall back to plain
 //! TCP at any time, even if it cannot inform the other end. It tries to do so with an infinite mapping on every
-//! segment, until the peer has acknowledged one. Once there was a second subflow, a subflow that loses options is
+//! segment, until the peer has acknowledged one. Until the peer falls back as well, its data and its `DATA_FIN` are
+//! acknowledged at the connection level: it would send them again, at positions of new data. Once there was a second subflow, a subflow that loses options is
 //! reset, and its data is reinjected elsewhere.
 
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::mapping::Placed;
 use super::options::speaks_multipath;
+use super::receive::Arrival;
 use super::reset::ResetReason;
 use super::subflow::{Handshake, Life, Subflow};
+use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::Event;
 use anabranch_multipath::PathId;
 use anabranch_wire::tcp::mptcp::{Control, DataChecksum, DataNumber, Dss, Mapping};
@@ -164,31 +167,49 @@ impl Connection {
     }
 
     /// As plain TCP: the peer knows once it has acknowledged data sent with an infinite mapping, or sends one.
-    pub(super) fn note_plain(&mut self, segment: &Segment) {
+    ///
+    /// An `MP_FAIL` of the peer answers that of this end, and is not answered: two ends would continue without end.
+    pub(super) fn note_plain(&mut self, arrival: &Arrival<'_>) {
+        let segment = arrival.segment;
+        let mptcp = &segment.options.mptcp;
+        let infinite = mptcp.dss.is_some_and(|dss| dss.mapping.is_some_and(|m| m.len == 0));
+        let answers = mptcp.others.iter().any(|option| matches!(option, Control::Fail { .. }));
+        self.peer_is_plain |= mptcp.dss.is_none() || infinite;
+        if let Some(dss) = mptcp.dss.filter(|_| !self.peer_is_plain) {
+            self.note_end(arrival, &dss);
+        }
         let subflow = &mut self.subflows[0];
-        let infinite = segment.options.mptcp.dss.is_some_and(|dss| dss.mapping.is_some_and(|m| m.len == 0));
-        if segment.options.mptcp.dss.is_none() || infinite {
+        if self.peer_is_plain || answers {
             subflow.failed = None;
         }
         if self.plain_from.is_some_and(|from| infinite || subflow.block.acknowledged() > from) {
             self.plain_from = None;
             subflow.block.reserve_options(&mut *self.congestion, (0, 0));
-        } else if self.plain_from.is_some() && !infinite && speaks_multipath(segment) {
+        } else if self.plain_from.is_some()
+            && !infinite
+            && speaks_multipath(segment)
+            && !(answers && segment.payload.is_empty())
+        {
             subflow.block.ack_now(); // it still uses Multipath TCP, so it does not know yet
         }
     }
 
     /// Adds options to a segment of plain TCP that inform the peer of the fallback and its reason, until the peer
-    /// knows.
-    pub(super) fn add_plain_options(&self, index: usize, segment: &mut Segment) {
+    /// knows. An unanswered `MP_FAIL` is repeated after a retransmission timeout.
+    pub(super) fn add_plain_options(&mut self, now: Time, index: usize, segment: &mut Segment) {
         if segment.flags.intersects(Flags::SYN | Flags::RST) {
             return;
         }
-        let subflow = &self.subflows[index];
-        if let Some(dsn) = subflow.failed.filter(|_| segment.payload.is_empty()) {
+        let data_ack = self.plain_data_ack().filter(|_| segment.payload.is_empty());
+        let subflow = &mut self.subflows[index];
+        let may_fail = segment.payload.is_empty() && now >= subflow.fail_again;
+        if let Some(dsn) = subflow.failed.filter(|_| may_fail) {
+            subflow.fail_again = now + subflow.block.rtt().rto();
             segment.options.sack = SackBlocks::default();
             segment.options.mptcp.others.push(Control::Fail { dsn });
+            segment.options.mptcp.dss = data_ack.map(|_| Dss { data_ack, mapping: None, data_fin: false });
         } else if self.plain_from.is_some() && self.keys.remote.is_some() {
+            let subflow = &self.subflows[index];
             // Positions are data offsets, which fit into a segment's sequence numbers again from here on.
             let position =
                 if segment.payload.is_empty() { subflow.block.sent() } else { segment.payload.offset };
@@ -199,8 +220,14 @@ impl Connection {
                 checksum: self.checksum.then_some(DataChecksum::Known(0)),
             };
             segment.options.sack = SackBlocks::default();
-            segment.options.mptcp.dss = Some(Dss { data_ack: None, mapping: Some(mapping), data_fin: false });
+            segment.options.mptcp.dss = Some(Dss { data_ack, mapping: Some(mapping), data_fin: false });
         }
+    }
+
+    /// The acknowledgement of data for a peer that still uses Multipath TCP.
+    fn plain_data_ack(&self) -> Option<DataNumber> {
+        let remote = self.keys.remote.filter(|_| self.plain_from.is_some() && !self.peer_is_plain)?;
+        Some(DataNumber::Long(remote.idsn.wrapping_add(1).wrapping_add(self.receive.ack())))
     }
 
     /// A SYN without `MP_CAPABLE` follows one with it: the first one got no answer, and the client tries plain TCP.

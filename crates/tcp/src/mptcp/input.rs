@@ -307,7 +307,7 @@ impl Connection {
             }
         }
         if self.phase == ConnectionPhase::Plain {
-            self.note_plain(segment);
+            self.note_plain(arrival);
             self.place(arrival);
             self.deliver_plain(index);
             self.trust_again(index);

@@ -3,12 +3,12 @@
 
 use super::connection::Connection;
 use super::tests::{A, B, Setup, extra, tcp};
-use anabranch_base::time::Duration;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Write};
 use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_wire::tcp::mptcp::{Control, DataChecksum, DataNumber, Dss, Mapping};
 use anabranch_wire::tcp::{Flags, Segment};
-use anabranch_wire::{Body, Packet};
+use anabranch_wire::{Body, Packet, Payload};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -333,6 +333,78 @@ fn wrong_checksum_beside_a_join(after: u32) {
     let events = |pair: &Pair<Connection>| pair.sinks.each_ref().map(|sink| sink.events.clone());
     assert!(pair.send_file(100_000, 20.0), "{:?}", events(&pair));
     assert_eq!(extra(&pair, 1, "checksum_failures"), 1);
+}
+
+/// A connection with one subflow, whose server finds a wrong checksum and falls back. Its client does not learn it, as
+/// a Linux sender that has nothing more to send: signals of fallback do not reach it. Also the number of `MP_FAIL`s.
+fn server_alone_in_fallback() -> (Pair<Connection>, Rc<Cell<u32>>) {
+    let setup = Setup { checksum: true, paths: "default".into(), ..Setup::default() };
+    let mut pair = setup.pair(Wire::new(10), Wire::new(10));
+    pair.damaged = true;
+    let (mut seen, fails) = (0, Rc::new(Cell::new(0)));
+    let count = Rc::clone(&fails);
+    pair.middlebox = Some(Box::new(move |mut packets| {
+        for packet in &mut packets {
+            packet.settle(&anabranch_wire::Pattern);
+            let from_server = packet.source == B[0] || packet.source == B[1];
+            let segment = segment(packet);
+            seen += u32::from(!segment.payload.is_empty());
+            // Only the second data segment is damaged.
+            segment.payload.offset ^= u64::from(!segment.payload.is_empty() && seen == 2);
+            let mptcp = &mut segment.options.mptcp;
+            if from_server && !segment.flags.contains(Flags::SYN) {
+                let before = mptcp.others.len();
+                mptcp.others.retain(|option| !matches!(option, Control::Fail { .. }));
+                count.set(count.get() + u32::from(mptcp.others.len() < before));
+                let data_ack = mptcp.dss.and_then(|dss| dss.data_ack);
+                mptcp.dss = data_ack.map(|_| Dss { data_ack, mapping: None, data_fin: false });
+            }
+        }
+        packets
+    }));
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(20_000));
+    pair.run_until(1.0);
+    assert_eq!(pair.ends.each_ref().map(Connection::is_fallback), [false, true]);
+    assert_eq!(pair.sinks[1].delivered, 20_000);
+    (pair, fails)
+}
+
+#[test]
+fn plain_end_acknowledges_data_and_data_fin() {
+    let (mut pair, _) = server_alone_in_fallback();
+    let acknowledged = |pair: &Pair<Connection>| pair.ends[0].report().send_buffer == 0;
+    assert!(acknowledged(&pair), "the client would send its data again at other positions");
+    pair.ends[0].close(pair.now);
+    pair.run_until(2.0);
+    assert!(pair.sinks[1].finished);
+    assert_eq!(pair.ends[0].send.fin, super::data::DataFin::Acknowledged);
+    assert_eq!(pair.sinks[1].delivered, 20_000);
+}
+
+#[test]
+fn mp_fail_is_an_answer_and_has_none() {
+    let (mut pair, fails) = server_alone_in_fallback();
+    assert_eq!(fails.get(), 1, "one for all acknowledgements of a round trip");
+    pair.ends[0].write(pair.now, Write::bytes(20_000));
+    pair.run_until(2.0);
+    assert_eq!(fails.get(), 2, "repeated, because it had no answer");
+    // A bare acknowledgement, to which the client adds its MP_FAIL and a DATA_ACK, as Linux does.
+    let said = |(_, end, packet): &&(Time, usize, Packet)| *end == 0 && !tcp(packet).payload.is_empty();
+    let mut answer = pair.log.iter().rev().find(said).expect("the client has sent data").2.clone();
+    let data = segment(&mut answer);
+    (data.seq, data.payload) = (data.seq.add(data.payload.len), Payload::EMPTY);
+    let ack = Some(DataNumber::Long(0));
+    segment(&mut answer).options.mptcp.others = vec![Control::Fail { dsn: 1 }];
+    segment(&mut answer).options.mptcp.dss = Some(Dss { data_ack: ack, mapping: None, data_fin: false });
+    let before = (pair.log.len(), fails.get());
+    pair.ends[1].handle_packet(pair.now, answer, &anabranch_wire::Pattern);
+    pair.settle();
+    assert_eq!(pair.log.len(), before.0, "the answer has no answer");
+    pair.ends[0].write(pair.now, Write::bytes(20_000));
+    pair.run_until(4.0);
+    assert_eq!(pair.sinks[1].delivered, 60_000);
+    assert_eq!(fails.get(), before.1, "the failure is settled");
 }
 
 #[test]

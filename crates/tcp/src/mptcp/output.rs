@@ -403,7 +403,7 @@ impl Connection {
     pub(super) fn add_options(&mut self, now: Time, index: usize, mut packet: Packet) -> Packet {
         let segment = segment_of(&mut packet);
         if self.phase == ConnectionPhase::Plain || self.subflows[index].handshake == Handshake::Plain {
-            self.add_plain_options(index, segment);
+            self.add_plain_options(now, index, segment);
         } else if segment.flags.intersects(Flags::SYN) {
             self.add_syn_options(index, segment);
         } else if segment.flags.intersects(Flags::RST) {

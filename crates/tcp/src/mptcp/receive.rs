@@ -254,7 +254,9 @@ impl Connection {
 
     pub(super) fn on_dss(&mut self, arrival: &Arrival<'_>, dss: &Dss) {
         let &Arrival { now, index, segment, .. } = arrival;
-        let Some(remote) = self.keys.remote else { return };
+        if self.keys.remote.is_none() {
+            return;
+        }
         if let Some(number) = dss.data_ack {
             let base = self.keys.local.idsn.wrapping_add(1);
             let ack = number.unwrap_near(base.wrapping_add(self.send.una)).wrapping_sub(base);
@@ -271,6 +273,12 @@ impl Connection {
                 subflow.make_room(&mut *self.congestion, true);
             }
         }
+        self.note_end(arrival, dss);
+    }
+
+    /// Notes the end of the peer's data, if its data sequence signal contains a `DATA_FIN`.
+    pub(super) fn note_end(&mut self, arrival: &Arrival<'_>, dss: &Dss) {
+        let (Some(remote), Some(mapping)) = (self.keys.remote, dss.mapping) else { return };
         let base = remote.idsn.wrapping_add(1);
         let data = mapping.dsn.unwrap_near(base.wrapping_add(self.receive.nxt)).wrapping_sub(base);
         if dss.data_fin
@@ -278,7 +286,7 @@ impl Connection {
             && self.is_end_right(arrival, (base.wrapping_add(data), &mapping))
         {
             self.receive.ends_at(data + u64::from(mapping.len) - 1);
-            self.subflows[index].block.ack_now();
+            self.subflows[arrival.index].block.ack_now();
         }
     }
 

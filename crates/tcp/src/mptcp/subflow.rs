@@ -120,6 +120,8 @@ pub(super) struct Subflow {
     pub probed_since: Option<Time>,
     /// Data sequence number of a mapping whose checksum was wrong: the RST that ends this subflow carries it.
     pub failed: Option<u64>,
+    /// When an unanswered `MP_FAIL` is repeated.
+    pub fail_again: Time,
     /// Why this side resets it.
     pub farewell: Option<ResetReason>,
     /// Only the peer can join again, and it may not have received the RST: when the RST is sent again.
@@ -155,6 +157,7 @@ impl Subflow {
             probe_at: None,
             probed_since: None,
             failed: None,
+            fail_again: Time::ZERO,
             farewell: None,
             reset_again: None,
             transient: false,

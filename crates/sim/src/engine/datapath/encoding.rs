@@ -8,7 +8,8 @@ use anabranch_wire::check::{self, CheckError, check};
 pub(super) enum Encoding {
     /// Every packet is encoded and parsed as it is sent; contains the bytes of the last one.
     Checked(Vec<u8>),
-    /// Bytes of each packet in flight, by its slot in the pool. Ends and middleboxes parse them.
+    /// Packets travel as bytes, by their slots in the pool. Ends and middleboxes receive the packets that
+    /// are parsed from them.
     Carried(Vec<Vec<u8>>),
 }
 
