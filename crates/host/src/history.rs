@@ -3,7 +3,7 @@
 
 use super::protocol::Protocol;
 use anabranch_endpoint::Ends;
-use anabranch_tcp::tcp::SynRetransmission;
+use anabranch_tcp::mptcp::SynRetransmission;
 use core::net::IpAddr;
 
 /// Pairs of an own address and one of another host's, the latest first.
@@ -29,7 +29,7 @@ impl History {
     /// its first destination. Empty for all other connections, which keep their first address.
     pub fn order(&self, protocol: &Protocol, ends: &mut Ends) -> Vec<(IpAddr, IpAddr)> {
         let Protocol::Mptcp(config) = protocol else { return Vec::new() };
-        if config.tcp.syn_retransmission == SynRetransmission::Single {
+        if config.syn_retransmission == SynRetransmission::Single {
             return Vec::new();
         }
         let to = ends.first_remote().ip();
@@ -46,9 +46,7 @@ impl History {
 mod tests {
     use super::*;
     use anabranch_endpoint::Address;
-    use anabranch_multipath::{path_manager, scheduler};
-    use anabranch_settings::policy::Penalisation;
-    use anabranch_tcp::{mptcp, tcp};
+    use anabranch_tcp::mptcp;
 
     fn ip(last: u8) -> IpAddr {
         [192, 0, 2, last].into()
@@ -60,16 +58,7 @@ mod tests {
     }
 
     fn mptcp(syn_retransmission: SynRetransmission) -> Protocol {
-        Protocol::Mptcp(mptcp::Config {
-            tcp: tcp::Config { syn_retransmission, ..tcp::Config::default() },
-            scheduler: scheduler::find("lowest-rtt").expect("listed"),
-            path_manager: path_manager::parse("fullmesh").expect("listed"),
-            opportunistic_retransmission: false,
-            penalisation: Penalisation::Never,
-            mechanisms_in_start_up: true,
-            checksum: false,
-            unroutable: Vec::new(),
-        })
+        Protocol::Mptcp(mptcp::Config { syn_retransmission, ..mptcp::Config::default() })
     }
 
     #[test]

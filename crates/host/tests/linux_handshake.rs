@@ -69,7 +69,7 @@ fn connection(at_once: bool) -> Vec<Packet> {
         penalisation: Penalisation::Never,
         mechanisms_in_start_up: true,
         checksum: false,
-        unroutable: Vec::new(),
+        ..mptcp::Config::default()
     };
     let addresses = |end| [1, 2].map(|path| Address::new(ip(end, path), 1500)).to_vec();
     let (local, remote) = (addresses(1), vec![ip(2, 1)]);

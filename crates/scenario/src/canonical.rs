@@ -1,21 +1,19 @@
 //! Writes a scenario with every default and inherited value. A result contains this text, so that it can be
 //! repeated without the file, the defaults of that version and the overrides.
 
-use super::choices::{
-    COUPLINGS, DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, IP_VERSIONS, PENALISATIONS,
-    RECOVERIES, RETRANSMISSIONS, SACK_PATHS, SCOPES, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS,
-    STATES, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, word,
-};
+use super::choices::{DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IP_VERSIONS, SCOPES, STATES, word};
 use super::document::{self, Data, Node, Table};
 use super::model::{
-    Buffer, Change, Common, Event, Flow, Host, Link, LinkModel, LinkRate, Loss, MessageSize, Middlebox,
-    Mptcp, Protocol, Queue, QueueLimit, Scenario, Scope, Sctp, Tcp, Workload,
+    Change, Event, Flow, Host, Link, LinkModel, LinkRate, Loss, MessageSize, Middlebox, Protocol, Queue,
+    QueueLimit, Scenario, Scope, Workload,
 };
-use super::quantity::{PACKETS, RATE, SIZE, TIME};
+use super::quantity::PACKETS;
+use super::table::OWN;
+use super::written::{self, moment, number, quoted, rate, size, time};
 use anabranch_base::time::{Duration, Time};
-use anabranch_multipath::congestion::{Couple, Rules, SlowStart};
 use anabranch_netem::keys;
-use anabranch_settings::policy::{Penalisation, Reliability, SynRetransmission};
+use anabranch_settings::key::Place;
+use anabranch_settings::policy::Reliability;
 use core::fmt::Write;
 
 /// The scenario as TOML that parses to the same scenario.
@@ -90,44 +88,12 @@ fn inline(entries: Entries) -> String {
     format!("{{ {} }}", entries.join(", "))
 }
 
-fn quoted(text: &str) -> String {
-    toml_edit::Value::from(text).to_string()
-}
-
-fn time(duration: Duration) -> String {
-    quoted(&TIME.written(duration.as_nanos()))
-}
-
-fn moment(at: Time) -> String {
-    time(at.since(Time::ZERO))
-}
-
-fn rate(rate: anabranch_base::units::Rate) -> String {
-    quoted(&RATE.written(rate.bits_per_second()))
-}
-
-fn size(bytes: u64) -> String {
-    quoted(&SIZE.written(bytes))
-}
-
-fn buffer(buffer: Buffer) -> String {
-    match buffer {
-        Buffer::Bytes(bytes) => size(bytes),
-        Buffer::Auto => quoted("auto"),
-    }
-}
-
 /// A duration, or a range that begins with it.
 fn spread(least: Duration, more: Duration) -> String {
     if more == Duration::ZERO {
         return time(least);
     }
     inline(vec![("uniform", format!("[{}, {}]", time(least), time(least + more)))])
-}
-
-/// The shortest text that parses to the same number.
-fn number(number: f64) -> String {
-    format!("{number:?}")
 }
 
 fn link(link: &Link) -> Entries {
@@ -232,160 +198,44 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
     entries.extend(flow.stop.map(|stop| ("stop", moment(stop))));
     entries.push(("direction", quoted(word(FLOW_DIRECTIONS, &flow.direction))));
     entries.push(("workload", workload(&flow.workload)));
-    entries.extend(flow.common.mtu.map(|mtu| ("mtu", mtu.to_string())));
-    if flow.protocol != Protocol::Udp {
-        entries.extend(common(&flow.common));
-    }
-    match &flow.protocol {
-        Protocol::Udp => {}
-        Protocol::Tcp(settings) => entries.extend(tcp(settings, links)),
-        Protocol::Mptcp { tcp: subflow, mptcp } => {
-            entries.extend(tcp(subflow, links));
-            entries.extend([
-                ("scheduler", quoted(mptcp.scheduler.name)),
-                ("paths", quoted(&mptcp.paths.to_string())),
-                ("opportunistic_retransmission", mptcp.opportunistic_retransmission.to_string()),
-                ("penalisation", penalisation(mptcp.penalisation)),
-                ("dss_checksum", mptcp.dss_checksum.to_string()),
-                ("backup", names(&mptcp.backup, links)),
-            ]);
-            entries.extend(start_up(mptcp.mechanisms_in_start_up));
-            entries.extend(syn_retransmission(mptcp));
-        }
-        Protocol::Sctp(settings) => entries.extend(sctp(settings, links)),
-    }
+    entries.extend(flow.mtu.map(|mtu| ("mtu", mtu.to_string())));
+    entries.extend(settings(flow, links));
     entries
 }
 
-fn common(common: &Common) -> Entries {
-    let mut entries = vec![
-        ("congestion", quoted(common.congestion.entry.name)),
-        ("send_buffer", buffer(common.send_buffer)),
-        ("receive_buffer", buffer(common.receive_buffer)),
-        ("rto_initial", time(common.rto_initial)),
-        ("rto_min", time(common.rto_min)),
-        ("rto_max", time(common.rto_max)),
-        ("ecn", common.ecn.to_string()),
-    ];
-    // Omitted where it is the default.
-    let slow_start = common.congestion.options.slow_start;
-    if slow_start != SlowStart::Rfc {
-        entries.push(("slow_start", quoted(word(SLOW_STARTS, &slow_start))));
+/// The settings of the protocol, and the keys of this crate among them.
+fn settings(flow: &Flow, links: &[Link]) -> Entries {
+    let kind = flow.protocol.kind();
+    let defaults = Protocol::new(kind);
+    let mut all: Vec<(&str, Place, Option<String>)> = Vec::new();
+    for ((key, value), (_, default)) in flow.protocol.entries().into_iter().zip(defaults.entries()) {
+        let omitted = key.place.unless_default && value == default;
+        all.push((key.name, key.place, (!omitted).then(|| written::setting(value))));
     }
-    let couple = common.congestion.options.couple;
-    if couple != Couple::All {
-        entries.push(("couple", quoted(word(COUPLINGS, &couple))));
+    for own in OWN.iter().filter(|own| own.key.protocols.contains(kind)) {
+        let at = all.iter().position(|(name, ..)| *name == own.before).unwrap_or(all.len());
+        all.insert(at, (own.key.name, own.place, self::own(own.key.name, flow, links)));
     }
-    entries
+    all.sort_by_key(|(_, place, _)| *place);
+    all.into_iter().filter_map(|(name, _, text)| Some((name, text?))).collect()
 }
 
-/// Mechanisms that wait for the end of start-up; omitted without that, so that files without the key keep
-/// their canonical form.
-fn start_up(mechanisms: bool) -> Option<(&'static str, String)> {
-    (!mechanisms).then(|| ("mechanisms_in_start_up", "false".into()))
-}
-
-fn penalisation(of: Penalisation) -> String {
-    match of {
-        Penalisation::Never => "false".into(),
-        Penalisation::Weaker => "true".into(),
-        Penalisation::Any => quoted(word(PENALISATIONS, &of)),
+/// A key of this crate.
+fn own(key: &str, flow: &Flow, links: &[Link]) -> Option<String> {
+    match (key, &flow.protocol, &flow.initial_path[..]) {
+        ("backup", ..) => Some(names(&flow.backup, links)),
+        ("ordered", ..) => Some(flow.ordered.to_string()),
+        ("initial_path", _, []) => None,
+        ("initial_path", Protocol::Sctp(_), &[destination]) => Some(quoted(&links[destination].name)),
+        ("initial_path", _, path) => Some(names(path, links)),
+        _ => unreachable!("{key} is no key of this crate"),
     }
-}
-
-/// Omitted where the floor is the protocol's own, so that files without the key keep their canonical form.
-fn ssthresh_floor(packets: u32, rules: Rules) -> Option<(&'static str, String)> {
-    (packets != rules.floor()).then(|| ("ssthresh_floor", packets.to_string()))
-}
-
-/// Omitted where SYNs are repeated on their own pair, so that files without the key keep their canonical
-/// form.
-fn syn_retransmission(mptcp: &Mptcp) -> Entries {
-    let mut entries = Vec::new();
-    if mptcp.syn_retransmission != SynRetransmission::Single {
-        let choice = word(SYN_RETRANSMISSIONS, &mptcp.syn_retransmission);
-        entries.push(("syn_retransmission", quoted(choice)));
-    }
-    if mptcp.syn_pairs != Mptcp::default().syn_pairs {
-        entries.push(("syn_pairs", mptcp.syn_pairs.to_string()));
-    }
-    entries
 }
 
 /// A list of links.
 fn names(of: &[usize], links: &[Link]) -> String {
     let names: Vec<_> = of.iter().map(|&link| quoted(&links[link].name)).collect();
     format!("[{}]", names.join(", "))
-}
-
-fn tcp(tcp: &Tcp, links: &[Link]) -> Entries {
-    let mut entries = vec![
-        ("delayed_ack", tcp.delayed_ack.map_or_else(|| "false".into(), time)),
-        ("initial_window", tcp.initial_window.to_string()),
-        ("abc_limit", tcp.abc_limit.map_or_else(|| "false".into(), |segments| segments.to_string())),
-        ("whole_packets", tcp.whole_packets.to_string()),
-        ("recovery", quoted(word(RECOVERIES, &tcp.recovery))),
-        ("timestamps", tcp.timestamps.to_string()),
-        ("nagle", tcp.nagle.to_string()),
-        ("keepalive", tcp.keepalive.map_or_else(|| "false".into(), time)),
-    ];
-    entries.extend(ssthresh_floor(tcp.ssthresh_floor, Rules::Tcp));
-    if let Some(timeout) = tcp.user_timeout {
-        entries.push(("user_timeout", time(timeout)));
-    }
-    if !tcp.initial_path.is_empty() {
-        entries.push(("initial_path", names(&tcp.initial_path, links)));
-    }
-    entries
-}
-
-fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
-    let mut entries = vec![
-        ("scheduler", quoted(sctp.scheduler.name)),
-        ("paths", quoted(word(SCTP_PATHS, &sctp.paths))),
-        ("nr_sack", sctp.nr_sack.to_string()),
-        ("buffer_splitting", quoted(word(SPLITTINGS, &sctp.splitting.sides))),
-        ("splitting_on", quoted(word(SPLITTING_ON, &sctp.splitting.on))),
-        ("chunk_rescheduling", sctp.chunk_rescheduling.map_or_else(|| "false".into(), number)),
-        ("ordered", sctp.ordered.to_string()),
-        ("streams", sctp.streams.to_string()),
-        ("sack_delay", time(sctp.sack_delay)),
-        ("immediate_sack", quoted(word(IMMEDIATE_SACKS, &sctp.immediate_sack))),
-        ("sack_path", quoted(word(SACK_PATHS, &sctp.sack_path))),
-        ("retransmission", quoted(word(RETRANSMISSIONS, &sctp.retransmission))),
-        ("stream_scheduler", quoted(word(STREAM_SCHEDULERS, &sctp.stream_scheduler))),
-        ("i_data", sctp.i_data.to_string()),
-        ("asconf", sctp.asconf.to_string()),
-        ("pmtu_discovery", sctp.pmtu_discovery.to_string()),
-        ("udp_encapsulation", sctp.udp_encapsulation.to_string()),
-        ("heartbeat_interval", sctp.heartbeat_interval.map_or_else(|| "false".into(), time)),
-        ("path_max_retrans", sctp.path_max_retrans.to_string()),
-        (
-            "potentially_failed_threshold",
-            sctp.potentially_failed_threshold.map_or_else(|| "false".into(), |errors| errors.to_string()),
-        ),
-        ("tail_loss_probe", sctp.tail_loss_probe.to_string()),
-        ("association_max_retrans", sctp.association_max_retrans.to_string()),
-        ("init_max_retrans", sctp.init_max_retrans.to_string()),
-        ("max_burst", sctp.max_burst.map_or_else(|| "false".into(), |packets| packets.to_string())),
-        ("overshoot", sctp.overshoot.to_string()),
-        ("abc_limit", sctp.abc_limit.map_or_else(|| "false".into(), |packets| packets.to_string())),
-    ];
-    entries.extend(ssthresh_floor(sctp.ssthresh_floor, Rules::Sctp));
-    // As it was before there was the key.
-    if !sctp.nagle {
-        entries.push(("nagle", "false".into()));
-    }
-    if sctp.cmt {
-        entries.push(("penalisation", sctp.penalisation.to_string()));
-        entries.extend(start_up(sctp.mechanisms_in_start_up));
-    }
-    match sctp.initial_path[..] {
-        [] => {}
-        [destination] => entries.push(("initial_path", quoted(&links[destination].name))),
-        _ => entries.push(("initial_path", names(&sctp.initial_path, links))),
-    }
-    entries
 }
 
 fn workload(workload: &Workload) -> String {

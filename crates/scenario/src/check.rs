@@ -191,7 +191,7 @@ fn home_of(name: &str) -> Option<&'static str> {
     let sections = [
         &super::table::ROOT,
         &super::table::LINK,
-        &super::table::FLOW,
+        super::table::flow(),
         &super::table::HOST,
         &super::table::EVENT,
     ];
@@ -232,11 +232,11 @@ fn value(node: &Node, shape: &'static Shape, place: &Place<'_>) -> Result<Value,
         Shape::OneOf(list) => one_of(node, &list(), place),
         Shape::PathManager => path_manager(node, place),
         Shape::Section(section) => {
-            section_at(table(node, place)?, node.origin, section, place).map(Value::Table)
+            section_at(table(node, place)?, node.origin, section(), place).map(Value::Table)
         }
         Shape::Kinds(kinds) => tagged(node, kinds(), place).map(Value::Table),
         Shape::List { of, min, max } => list(node, of, (*min, *max), place),
-        Shape::Tables(section) => Err(mismatch(node, place, &format!("a {} table", section.title))),
+        Shape::Tables(section) => Err(mismatch(node, place, &format!("a {} table", section().title))),
         Shape::Either(shapes) => either(node, shapes, place),
     }
 }

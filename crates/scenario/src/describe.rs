@@ -24,7 +24,7 @@ pub(super) fn briefly(shape: &Shape) -> String {
         Shape::Either(shapes) => shapes.iter().map(briefly).collect::<Vec<_>>().join(", or "),
         Shape::OneOf(list) => code_words(list().iter().map(|choice| choice.name)),
         Shape::PathManager => code_words(choices::path_managers().iter().map(|choice| choice.name)),
-        Shape::Section(section) => format!("{{ {} }}", keys_of(&section.names(None))),
+        Shape::Section(section) => format!("{{ {} }}", keys_of(&section().names(None))),
         Shape::Kinds(kinds) => {
             let kinds = kinds();
             format!("{{ {} = {}, … }}", kinds.tag, code_words(kinds.names()))
@@ -63,7 +63,7 @@ pub(super) fn shape(shape: &Shape) -> String {
         Shape::PathManager => {
             words(&choices::path_managers().iter().map(|choice| choice.name).collect::<Vec<_>>())
         }
-        Shape::Section(section) => match section.names(None).as_slice() {
+        Shape::Section(section) => match section().names(None).as_slice() {
             // A table with one key is shown with that key.
             [only] => format!("a table {{ {only} = … }}"),
             _ => "a table".into(),
@@ -74,7 +74,7 @@ pub(super) fn shape(shape: &Shape) -> String {
         }
         Shape::List { of, min, max } if min == max => format!("a list of {min}: each {}", self::shape(of)),
         Shape::List { of, .. } => format!("a list: each {}", self::shape(of)),
-        Shape::Tables(section) => format!("{} tables", section.title),
+        Shape::Tables(section) => format!("{} tables", section().title),
         Shape::Either(shapes) => shapes.iter().map(self::shape).collect::<Vec<_>>().join(", or "),
     }
 }

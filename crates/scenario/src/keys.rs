@@ -14,7 +14,7 @@ pub(super) struct Section {
 }
 
 /// A key of a section. The same name may occur for different protocols.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Key {
     pub name: &'static str,
     pub shape: Shape,
@@ -26,7 +26,7 @@ pub(super) struct Key {
 }
 
 /// The value if a key is not given.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Default {
     /// The key has no default and must be given; the text is an example.
     Required(&'static str),
@@ -39,7 +39,7 @@ pub(super) enum Default {
 }
 
 /// The shape of a key's value.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
     /// Any text.
     Text,
@@ -70,13 +70,13 @@ pub(super) enum Shape {
     /// A path manager, with its parameter after a colon.
     PathManager,
     /// A table of this kind.
-    Section(&'static Section),
+    Section(fn() -> &'static Section),
     /// A table whose tag determines its other keys.
     Kinds(fn() -> &'static Kinds),
     /// A list with `min` to `max` values.
     List { of: &'static Shape, min: usize, max: usize },
     /// Several tables of this kind, `[[…]]`.
-    Tables(&'static Section),
+    Tables(fn() -> &'static Section),
     /// Any of these shapes, which differ in their TOML types.
     Either(&'static [Shape]),
 }

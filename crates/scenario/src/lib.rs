@@ -64,13 +64,14 @@ mod error;
 mod keys;
 mod merge;
 mod overrides;
-mod quantity;
 mod reference;
 mod schema;
-mod suggest;
 mod table;
 mod trace;
 mod values;
+mod written;
+
+use anabranch_settings::{quantity, suggest};
 
 pub use canonical::{to_json, to_toml};
 pub use error::InputError;

@@ -30,7 +30,7 @@ fn complete(own: &mut Node, defaults: &Node, shape: &'static Shape) {
     };
     match shape {
         Shape::Section(section) => {
-            let inherited = inherit(std::mem::take(mine), theirs, section, None);
+            let inherited = inherit(std::mem::take(mine), theirs, section(), None);
             *mine = inherited;
         }
         Shape::Kinds(kinds) => complete_kind(mine, theirs, kinds()),

@@ -3,20 +3,15 @@
 pub use anabranch_netem::loss::Settings as Loss;
 pub use anabranch_netem::queue::{QueueLimit, Settings as Queue};
 pub use anabranch_netem::{Change, IpVersion, LinkModel, LinkRate, Reorder, Scope};
+pub use anabranch_settings::protocol::Protocol;
 
 use crate::measure::Outage;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
-use anabranch_multipath::buffer::Splitting;
-use anabranch_multipath::congestion::Rules;
-use anabranch_multipath::{congestion, path_manager, scheduler};
 use anabranch_netem::Interface;
 use anabranch_netem::network::{BuildError, Network, Table};
-use anabranch_settings::policy::{
-    ImmediateSack, Penalisation, Recovery, Reliability, RetransmissionPath, SackPath, SctpPaths,
-    StreamScheduler, SynRetransmission,
-};
+use anabranch_settings::policy::Reliability;
 use core::net::IpAddr;
 
 /// The largest seed: the largest integer of TOML, in which a result contains its scenario.
@@ -120,8 +115,8 @@ impl Scenario {
         let at_host =
             |link| network.interfaces(index, 0).iter().copied().find(|i: &Interface| i.link() == link);
         let bound = match &flow.protocol {
-            Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } => {
-                tcp.initial_path.iter().any(|&link| at_host(link).is_some())
+            Protocol::Tcp(_) | Protocol::Mptcp(_) => {
+                flow.initial_path.iter().any(|&link| at_host(link).is_some())
             }
             Protocol::Sctp(_) => true,
             Protocol::Udp => false,
@@ -238,8 +233,16 @@ pub struct Flow {
     pub through: Option<String>,
     /// Protocol with its own settings.
     pub protocol: Protocol,
-    /// Settings that all connection-oriented protocols share.
-    pub common: Common,
+    /// Largest IP packet, bytes; `None` uses the MTU of each path's links.
+    pub mtu: Option<u32>,
+    /// Indices of the links on which a connection begins. If empty, the first path that a route connects. For
+    /// TCP, links of either host. For SCTP, the link of the receiving host whose address is the initial
+    /// destination, followed, if given, by that of the connecting host whose address is the source.
+    pub initial_path: Vec<usize>,
+    /// Indices of links whose addresses are backups for Multipath TCP.
+    pub backup: Vec<usize>,
+    /// Messages of SCTP are delivered in order.
+    pub ordered: bool,
     /// When it starts.
     pub start: Time,
     /// Maximum of a random delay of its start, drawn for each seed.
@@ -262,11 +265,13 @@ impl Flow {
     /// supports.
     pub fn onward(&self) -> Option<Self> {
         let proxy = self.through.clone()?;
-        let (Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. }) = &self.protocol else { return None };
+        let tcp = self.protocol.tcp()?;
         Some(Self {
             from: proxy,
             through: None,
-            protocol: Protocol::Tcp(Tcp { initial_path: Vec::new(), ..tcp.clone() }),
+            protocol: Protocol::Tcp(tcp.clone()),
+            initial_path: Vec::new(),
+            backup: Vec::new(),
             ..self.clone()
         })
     }
@@ -279,268 +284,17 @@ impl Flow {
     /// Whether its connection may begin on a path that leaves and arrives by these links.
     pub fn begins_on(&self, links: [usize; 2]) -> bool {
         match &self.protocol {
-            Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } => {
-                tcp.initial_path.iter().all(|link| links.contains(link))
+            Protocol::Tcp(_) | Protocol::Mptcp(_) => {
+                self.initial_path.iter().all(|link| links.contains(link))
             }
             // A single destination is selected among the addresses of the other host, for any source.
-            Protocol::Sctp(sctp) => match sctp.initial_path[..] {
+            Protocol::Sctp(_) => match self.initial_path[..] {
                 [destination, source] => links == [source, destination],
                 _ => true,
             },
             Protocol::Udp => true,
         }
     }
-}
-
-/// Settings that all connection-oriented protocols share.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Common {
-    /// Congestion control.
-    pub congestion: congestion::Choice,
-    /// Send buffer.
-    pub send_buffer: Buffer,
-    /// Receive buffer.
-    pub receive_buffer: Buffer,
-    /// Largest IP packet of the flow, bytes; `None` uses the MTU of each path's links.
-    pub mtu: Option<u32>,
-    /// Retransmission timeout before the first sample.
-    pub rto_initial: Duration,
-    /// Lower bound of the retransmission timeout.
-    pub rto_min: Duration,
-    /// Upper bound of the retransmission timeout, back-off included; at least the other two.
-    pub rto_max: Duration,
-    /// Use ECN.
-    pub ecn: bool,
-}
-
-/// The size of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffer {
-    /// A fixed number of bytes.
-    Bytes(u64),
-    /// Starts small and grows on demand.
-    Auto,
-}
-
-impl Buffer {
-    /// Maximum of an automatic buffer size, bytes: twice the bandwidth-delay product of 1 Gbit/s and 250 ms.
-    pub const MAX_AUTO_BYTES: u64 = 64_000_000;
-
-    /// The most that it holds, bytes.
-    pub const fn most(self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Auto => Self::MAX_AUTO_BYTES,
-        }
-    }
-
-    /// Whether its size is automatic.
-    pub fn is_auto(self) -> bool {
-        self == Self::Auto
-    }
-}
-
-impl Default for Common {
-    /// The defaults of TCP.
-    fn default() -> Self {
-        Self {
-            congestion: congestion::Choice::find("reno").expect("a control of the table"),
-            send_buffer: Buffer::Bytes(4_000_000),
-            receive_buffer: Buffer::Bytes(4_000_000),
-            mtu: None,
-            rto_initial: Duration::from_secs(1),
-            rto_min: Duration::from_millis(200),
-            rto_max: Duration::from_secs(60),
-            ecn: false,
-        }
-    }
-}
-
-/// A protocol with its own settings.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Protocol {
-    /// TCP.
-    Tcp(Tcp),
-    /// Multipath TCP.
-    Mptcp {
-        /// Settings of each subflow.
-        tcp: Tcp,
-        /// Settings of the connection.
-        mptcp: Mptcp,
-    },
-    /// SCTP, or CMT-SCTP.
-    Sctp(Sctp),
-    /// UDP.
-    Udp,
-}
-
-/// Settings of TCP and of each Multipath TCP subflow.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tcp {
-    /// Maximum delay of an acknowledgement (every second segment is acknowledged at once); `None`
-    /// acknowledges every segment.
-    pub delayed_ack: Option<Duration>,
-    /// Initial window, segments.
-    pub initial_window: u32,
-    /// Maximum growth of the window per acknowledgement in slow start, segments; `None` for the number that
-    /// it acknowledges.
-    pub abc_limit: Option<u32>,
-    /// Lowest slow-start threshold after an uncoupled loss reaction, packets.
-    pub ssthresh_floor: u32,
-    /// The congestion window counts whole segments.
-    pub whole_packets: bool,
-    /// Loss recovery.
-    pub recovery: Recovery,
-    /// Use timestamps (RFC 7323).
-    pub timestamps: bool,
-    /// Nagle's algorithm.
-    pub nagle: bool,
-    /// Idle time before a keepalive probe; `None` disables keepalives.
-    pub keepalive: Option<Duration>,
-    /// Time without acknowledgement of outstanding data after which the connection is aborted; `None` uses
-    /// the limit of retransmissions.
-    pub user_timeout: Option<Duration>,
-    /// Indices of links of either host that the first path of the connection uses. If empty, the first pair
-    /// of interfaces that a route connects.
-    pub initial_path: Vec<usize>,
-}
-
-impl Protocol {
-    /// The name used in scenarios.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Tcp(_) => "tcp",
-            Self::Mptcp { .. } => "mptcp",
-            Self::Sctp(sctp) if sctp.cmt => "cmt-sctp",
-            Self::Sctp(_) => "sctp",
-            Self::Udp => "udp",
-        }
-    }
-}
-
-impl Default for Tcp {
-    fn default() -> Self {
-        Self {
-            delayed_ack: Some(Duration::from_millis(40)),
-            initial_window: 10,
-            abc_limit: None,
-            ssthresh_floor: Rules::Tcp.floor(),
-            whole_packets: false,
-            recovery: Recovery::default(),
-            timestamps: true,
-            nagle: false,
-            keepalive: None,
-            user_timeout: None,
-            initial_path: Vec::new(),
-        }
-    }
-}
-
-/// Settings of a Multipath TCP connection.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mptcp {
-    /// Scheduler.
-    pub scheduler: &'static scheduler::Entry,
-    /// Path manager.
-    pub paths: path_manager::Choice,
-    /// Opportunistic retransmission.
-    pub opportunistic_retransmission: bool,
-    /// Penalisation.
-    pub penalisation: Penalisation,
-    /// The mechanisms work from the beginning, not only after start-up.
-    pub mechanisms_in_start_up: bool,
-    /// Require checksums of mappings.
-    pub dss_checksum: bool,
-    /// Indices of links whose addresses are backups.
-    pub backup: Vec<usize>,
-    /// The pair of addresses for a repeated SYN.
-    pub syn_retransmission: SynRetransmission,
-    /// Maximum number of pairs of addresses that a connection tries.
-    pub syn_pairs: u32,
-}
-
-impl Default for Mptcp {
-    fn default() -> Self {
-        Self {
-            scheduler: scheduler::find("lowest-rtt").expect("a scheduler of the table"),
-            paths: path_manager::parse("fullmesh").expect("a path manager of the table"),
-            opportunistic_retransmission: true,
-            penalisation: Penalisation::default(),
-            mechanisms_in_start_up: true,
-            dss_checksum: false,
-            backup: Vec::new(),
-            syn_retransmission: SynRetransmission::Single,
-            syn_pairs: 64,
-        }
-    }
-}
-
-/// Settings of SCTP and CMT-SCTP.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sctp {
-    /// Concurrent multipath transfer.
-    pub cmt: bool,
-    /// Scheduler, none that duplicates data.
-    pub scheduler: &'static scheduler::Entry,
-    /// The paths of the association.
-    pub paths: SctpPaths,
-    /// Index of the link of the receiving host whose address is the initial destination, followed, if given,
-    /// by that of the connecting host whose address is the source. If empty, the first that a route reaches.
-    pub initial_path: Vec<usize>,
-    /// Non-renegable selective acknowledgements.
-    pub nr_sack: bool,
-    /// Buffer splitting.
-    pub splitting: Splitting,
-    /// Chunk rescheduling: the share of the buffer (0 to 1) from which on it acts; `None` disables it.
-    pub chunk_rescheduling: Option<f64>,
-    /// Halves the window of a path whose chunks were rescheduled.
-    pub penalisation: bool,
-    /// The mechanisms work from the beginning, not only after start-up.
-    pub mechanisms_in_start_up: bool,
-    /// Ordered delivery.
-    pub ordered: bool,
-    /// Streams, used in turn.
-    pub streams: u16,
-    /// Delay of a SACK.
-    pub sack_delay: Duration,
-    /// When a sender requests an immediate SACK.
-    pub immediate_sack: ImmediateSack,
-    /// The path of an acknowledgement of packets from several paths.
-    pub sack_path: SackPath,
-    /// The path of retransmissions.
-    pub retransmission: RetransmissionPath,
-    /// The stream whose message is sent next.
-    pub stream_scheduler: StreamScheduler,
-    /// Offer I-DATA: messages of different streams may interleave.
-    pub i_data: bool,
-    /// Offer address reconfiguration.
-    pub asconf: bool,
-    /// Probe the MTU of each path.
-    pub pmtu_discovery: bool,
-    /// Encapsulate in UDP.
-    pub udp_encapsulation: bool,
-    /// Time between heartbeats to an idle destination; `None` disables them.
-    pub heartbeat_interval: Option<Duration>,
-    /// Consecutive errors after which a destination is inactive.
-    pub path_max_retrans: u32,
-    /// Consecutive errors above which a destination is potentially failed; `None` disables that state.
-    pub potentially_failed_threshold: Option<u32>,
-    /// Probe silent paths.
-    pub tail_loss_probe: bool,
-    /// Consecutive errors, over all destinations, after which the association ends.
-    pub association_max_retrans: u32,
-    /// Attempts at `INIT` and `COOKIE ECHO`.
-    pub init_max_retrans: u32,
-    /// Maximum number of packets of new data per event on a path; `None` for no limit.
-    pub max_burst: Option<u32>,
-    /// A packet may leave while the congestion window has any room at all.
-    pub overshoot: bool,
-    /// Hold back data that does not fill a packet while other data is in flight.
-    pub nagle: bool,
-    /// Maximum growth of the window per acknowledgement in slow start, packets; `None` for no limit.
-    pub abc_limit: Option<u32>,
-    /// Lowest slow-start threshold after an uncoupled loss reaction, packets.
-    pub ssthresh_floor: u32,
 }
 
 /// The workload of an application.

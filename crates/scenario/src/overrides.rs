@@ -30,7 +30,7 @@ pub(super) fn apply(root: &mut Table, index: usize, path: &str, value: &str) -> 
                 )));
             };
             let table = element(root, first, name, origin)?;
-            descend(table, section, rest, value, origin)
+            descend(table, section(), rest, value, origin)
         }
         _ => descend(root, &ROOT, &segments, value, origin),
     }
@@ -150,7 +150,7 @@ enum Parts {
 impl Parts {
     fn below(shape: &'static Shape) -> Self {
         match shape {
-            Shape::Section(section) => Self::Of(section),
+            Shape::Section(section) => Self::Of(section()),
             Shape::Kinds(kinds) => Self::Kinds(kinds()),
             Shape::Either(shapes) => shapes
                 .iter()

@@ -3,7 +3,7 @@
 use super::choices::{Choice, Protocols};
 use super::describe;
 use super::keys::{Key, Kinds, Section, Shape};
-use super::table::{EVENT, FLOW, FLOW_DEFAULTS, HOST, LINK, LINK_DEFAULTS, MIDDLEBOX, ROOT};
+use super::table::{EVENT, HOST, LINK, LINK_DEFAULTS, MIDDLEBOX, ROOT, flow, flow_defaults};
 use super::{catalogue, quantity};
 use core::fmt::Write;
 
@@ -14,8 +14,8 @@ pub fn reference() -> String {
     page.section(&ROOT, "##");
     page.prose(&LINK_DEFAULTS, "##");
     page.section(&LINK, "##");
-    page.prose(&FLOW_DEFAULTS, "##");
-    page.section(&FLOW, "##");
+    page.prose(flow_defaults(), "##");
+    page.section(flow(), "##");
     page.section(&HOST, "##");
     page.section(&MIDDLEBOX, "##");
     page.section(&EVENT, "##");
@@ -78,8 +78,8 @@ impl Page {
     /// The tables of a key, each described once.
     fn below(&mut self, shape: &'static Shape) {
         match shape {
-            Shape::Section(section) if is_below(section) && self.is_new(section.title) => {
-                self.section(section, "###");
+            Shape::Section(section) if is_below(section()) && self.is_new(section().title) => {
+                self.section(section(), "###");
             }
             Shape::Kinds(kinds) if self.is_new(kinds().what) => self.kinds(kinds()),
             Shape::Either(shapes) => shapes.iter().for_each(|shape| self.below(shape)),
@@ -133,7 +133,7 @@ impl Page {
 
 /// Sections of the top level have headings of their own.
 fn is_below(section: &'static Section) -> bool {
-    ![&LINK_DEFAULTS, &FLOW_DEFAULTS].into_iter().any(|top| std::ptr::eq(top, section))
+    ![&LINK_DEFAULTS, flow_defaults()].into_iter().any(|top| std::ptr::eq(top, section))
         && section.title != "reverse = { … } of a link"
 }
 

@@ -6,7 +6,7 @@
 
 use super::address_changes::AddressChange;
 use super::common::{Core, violation};
-use super::config::Paths;
+use super::config::{Paths, is_routed};
 use super::open::Open;
 use super::origin::Origin;
 use super::path::{Heartbeat, Reachability};
@@ -127,7 +127,7 @@ impl Open {
             }
         }
         for remote in remotes {
-            if core.config.is_routed(local, remote) {
+            if is_routed(&core.config, local, remote) {
                 core.add_path(local, remote);
             }
         }

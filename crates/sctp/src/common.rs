@@ -1,7 +1,7 @@
 //! Data shared by all states of an association: the settings, the paths, and the queues of packets and
 //! events.
 
-use super::config::{Config, Paths, base_mtu, least_mtu};
+use super::config::{Config, Paths, base_mtu, is_routed, least_mtu};
 use super::cookie::CookieKey;
 use super::counters::{Blocking, Totals};
 use super::inbox::Inbox;
@@ -217,7 +217,7 @@ impl Core {
         }
         let locals: Vec<IpAddr> =
             self.own_addresses().filter(|local| local.is_ipv4() == remote.is_ipv4()).collect();
-        let routed = |local: &IpAddr| self.config.is_routed(*local, remote);
+        let routed = |local: &IpAddr| is_routed(&self.config, *local, remote);
         match self.config.paths {
             Paths::FullMesh => {
                 let sources: Vec<IpAddr> = locals.into_iter().filter(routed).collect();

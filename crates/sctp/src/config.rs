@@ -61,13 +61,18 @@ impl core::fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
+/// A route connects a local and a remote address, as far as is known.
+pub(super) fn is_routed(config: &Config, local: IpAddr, remote: IpAddr) -> bool {
+    !config.unroutable.contains(&(local, remote))
+}
+
 /// Whether an end with these settings can work between these addresses.
 pub(super) fn check(config: &Config, ends: &Ends, connecting: bool) -> Result<(), ConfigError> {
     if ends.local.is_empty() {
         return Err(ConfigError::NoLocalAddress);
     }
     let leads_to =
-        |own: IpAddr, remote: IpAddr| own.is_ipv4() == remote.is_ipv4() && config.is_routed(own, remote);
+        |own: IpAddr, remote: IpAddr| own.is_ipv4() == remote.is_ipv4() && is_routed(config, own, remote);
     let reachable = |remote: &IpAddr| ends.local.iter().any(|own| leads_to(own.ip, *remote));
     if connecting && !ends.remote.iter().any(reachable) {
         return Err(ConfigError::NoRemoteAddress);

@@ -1,7 +1,7 @@
 //! Heartbeats: they confirm a path, measure an idle one and find out when a dead one lives again (RFC 9260 §5.4, §8.3).
 
 use super::common::Core;
-use super::config::Paths;
+use super::config::{Paths, is_routed};
 use super::path::{Heartbeat, Path, Reachability, Setup};
 use anabranch_base::time::{Duration, Time};
 use anabranch_wire::sctp::{self, Chunk};
@@ -83,7 +83,7 @@ impl Core {
         let in_turn = (1..=self.local.len()).map(|step| self.local[(here + step) % self.local.len()].ip);
         let leads_there = |local: &IpAddr| {
             local.is_ipv4() == remote.is_ipv4()
-                && self.config.is_routed(*local, remote)
+                && is_routed(&self.config, *local, remote)
                 && !self.down.contains(local)
         };
         in_turn.into_iter().find(leads_there).unwrap_or(last)
@@ -277,7 +277,7 @@ impl Core {
         let may = self.config.paths == Paths::Destination
             && !path.active()
             && local.is_ipv4() == remote.is_ipv4()
-            && self.config.is_routed(local, remote);
+            && is_routed(&self.config, local, remote);
         if may {
             self.learn_pair(at, local);
         }

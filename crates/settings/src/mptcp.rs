@@ -1,46 +1,102 @@
 //! Settings of a Multipath TCP connection.
 
+use super::key::{Key, Part, Takes};
+pub use super::policy::{Penalisation, SynRetransmission};
+use super::row::settings;
+use super::shared::{MECHANISMS_IN_START_UP, SLOW_START};
 use super::tcp;
-use crate::policy::Penalisation;
-use anabranch_multipath::{congestion, path_manager, scheduler};
+use super::words::{schedulers, words};
+use anabranch_multipath::congestion::{self, Couple};
+use anabranch_multipath::{path_manager, scheduler};
 use core::net::IpAddr;
 
-/// Settings of one end of a Multipath TCP connection.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Settings of each subflow. Buffers and congestion control are those of the whole connection.
-    pub tcp: tcp::Config,
-    /// Scheduler: selects the subflow for the next data.
-    pub scheduler: &'static scheduler::Entry,
-    /// Path manager: selects the subflows; the connecting end opens them.
-    pub path_manager: path_manager::Choice,
-    /// While a full buffer of either end permits no new data, retransmit on a faster subflow the data in flight on
-    /// slower ones (Raiciu2012).
-    pub opportunistic_retransmission: bool,
-    /// Halve the window of the subflow that delayed the data (Raiciu2012).
-    pub penalisation: Penalisation,
-    /// Both from the beginning, not only once the window of the fastest subflow has reached its maximum (Becke2014 §8.1.1.3).
-    pub mechanisms_in_start_up: bool,
-    /// Require DSS checksums (RFC 8684 §3.3).
-    pub checksum: bool,
-    /// Pairs of an own and a peer's address that no route connects: no subflow is tried there.
-    pub unroutable: Vec<(IpAddr, IpAddr)>,
-}
-
-impl Default for Config {
-    /// A full mesh of subflows with LIA, RFC 6356, the scheduler `lowest-rtt`, and both mechanisms against blocked
-    /// buffers.
-    fn default() -> Self {
-        let congestion = congestion::Choice::find("lia").expect("it is in the table");
-        Self {
-            tcp: tcp::Config { congestion, ..tcp::Config::default() },
-            scheduler: scheduler::find("lowest-rtt").expect("it is in the table"),
-            path_manager: path_manager::parse("fullmesh").expect("it is in the table"),
-            opportunistic_retransmission: true,
-            penalisation: Penalisation::default(),
-            mechanisms_in_start_up: true,
-            checksum: false,
-            unroutable: Vec::new(),
+settings! {
+    /// Settings of one end of a Multipath TCP connection. The default is a full mesh of subflows with LIA
+    /// (RFC 6356), the scheduler `lowest-rtt`, and both mechanisms against blocked buffers.
+    pub struct Config for MPTCP with the keys of tcp {
+        /// Scheduler: selects the subflow for the next data.
+        scheduler: &'static scheduler::Entry = scheduler::find("lowest-rtt").expect("it is in the table")
+            => Key::new("scheduler", Takes::OneOf(schedulers), "Selects the subflow of the next packet.")
+                .part(Part::Multipath);
+        /// Settings of each subflow. Buffers and congestion control are those of the whole connection.
+        tcp: tcp::Config = tcp::Config {
+            congestion: congestion::Choice::find("lia").expect("it is in the table"),
+            ..tcp::Config::default()
         }
+            => SLOW_START, at congestion.options.slow_start
+            => Key::new(
+                "couple",
+                Takes::OneOf(words::<Couple>),
+                "The paths that a coupled congestion control couples. Shared bottlenecks are detected from one-way \
+                 delays, which need `timestamps`; without them, round-trip times are used. Results are in \
+                 shared-bottlenecks.md.",
+            )
+            .part(Part::Connection)
+            .unless_default(), at congestion.options.couple;
+        /// Path manager: selects the subflows; the connecting end opens them.
+        path_manager: path_manager::Choice = path_manager::parse("fullmesh").expect("it is in the table")
+            => Key::new(
+                "paths",
+                Takes::PathManager,
+                "Path manager: the pairs of addresses with a subflow, at most 64. Pairs without a route between them \
+                 are left out.",
+            )
+            .part(Part::Multipath);
+        /// While a full buffer of either end permits no new data, retransmit on a faster subflow the data in
+        /// flight on slower ones (Raiciu2012).
+        opportunistic_retransmission: bool = true
+            => Key::new(
+                "opportunistic_retransmission",
+                Takes::Flag,
+                "While a full receive or send buffer blocks new data, retransmit the data in flight of slower \
+                 subflows on a faster one (Raiciu2012). mptcp.md gives the reasons of the default.",
+            )
+            .part(Part::Multipath);
+        /// Halve the window of the subflow that delayed the data (Raiciu2012).
+        penalisation: Penalisation = Penalisation::default()
+            => Key::new(
+                "penalisation",
+                Takes::Either(&[Takes::Flag, Takes::OneOf(Penalisation::words)]),
+                "Halve the window of the subflow that blocked a full buffer, at most once per round trip \
+                 (Raiciu2012): only if it is not faster than the other one, or with `\"any\"` always, as in the \
+                 publication.",
+            )
+            .part(Part::Multipath);
+        /// Both from the beginning, not only once the window of the fastest subflow has reached its maximum
+        /// (Becke2014 §8.1.1.3).
+        mechanisms_in_start_up: bool = true
+            => MECHANISMS_IN_START_UP;
+        /// Require DSS checksums (RFC 8684 §3.3).
+        checksum: bool = false
+            => Key::new(
+                "dss_checksum",
+                Takes::Flag,
+                "Require checksums of the mappings between subflows and data (RFC 8684 §3.3).",
+            )
+            .part(Part::Multipath);
+        /// Selects the pair of addresses over which an unanswered SYN is repeated.
+        syn_retransmission: SynRetransmission = SynRetransmission::Single
+            => Key::new(
+                "syn_retransmission",
+                Takes::OneOf(words::<SynRetransmission>),
+                "The pair of addresses on which an unanswered SYN is repeated. `\"multipath\"` tries each local \
+                 address with the destination in turn, each for `rto_initial`, which doubles from round to round; a \
+                 pair that a router reports as unreachable is left at once, except the last of a round. The host \
+                 remembers the pairs of its established connections: later connections to the same address begin \
+                 there.",
+            )
+            .part(Part::Multipath)
+            .unless_default();
+        /// Limit of address pairs that a connection tries if it repeats its SYN over others; at least one.
+        syn_pairs: u32 = 64
+            => Key::new(
+                "syn_pairs",
+                Takes::Integer { min: 1, max: 64 },
+                "With `syn_retransmission = \"multipath\"`, the maximum number of pairs of addresses that a connection tries.",
+            )
+            .part(Part::Multipath)
+            .unless_default();
+        /// Pairs of an own and a peer's address that no route connects: no subflow is tried there.
+        unroutable: Vec<(IpAddr, IpAddr)> = Vec::new();
     }
 }

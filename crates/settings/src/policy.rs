@@ -1,6 +1,7 @@
-//! Choices that a protocol implements, named here so that descriptions of experiments can use them
-//! independently of protocols.
+//! Choices that a protocol implements, with their words in scenarios.
 
+use crate::setting::{Setting, Value};
+use crate::words::{Choice, Named, Words, choices, find, named, word};
 use anabranch_base::time::Duration;
 
 /// Detection and repair of lost segments by TCP.
@@ -16,6 +17,18 @@ pub enum Recovery {
     Rack,
 }
 
+impl Words for Recovery {
+    const WORDS: &'static [Named<Self>] = &[
+        named("sack", "SACK scoreboard and pipe of RFC 6675", Recovery::Sack),
+        named("prr", "the same scoreboard with proportional rate reduction (RFC 9937)", Recovery::Prr),
+        named(
+            "rack",
+            "time-based detection and tail-loss probes (RFC 8985) with PRR; reactions to spurious losses are undone",
+            Recovery::Rack,
+        ),
+    ];
+}
+
 /// The subflow whose window penalisation halves when a subflow has blocked a full buffer (Raiciu2012 §4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Penalisation {
@@ -28,6 +41,37 @@ pub enum Penalisation {
     Any,
 }
 
+impl Penalisation {
+    /// The words other than true and false.
+    pub fn words() -> Vec<Choice> {
+        choices(PENALISATIONS)
+    }
+}
+
+static PENALISATIONS: &[Named<Penalisation>] = &[named(
+    "any",
+    "the subflow that blocked the buffer, in any case (Raiciu2012, Becke2014)",
+    Penalisation::Any,
+)];
+
+impl Setting for Penalisation {
+    fn value(&self) -> Value {
+        match self {
+            Self::Never => Value::Flag(false),
+            Self::Weaker => Value::Flag(true),
+            Self::Any => Value::Word(word(PENALISATIONS, self)),
+        }
+    }
+
+    fn of(value: Value) -> Option<Self> {
+        match value {
+            Value::Flag(false) => Some(Self::Never),
+            Value::Flag(true) => Some(Self::Weaker),
+            value => find(PENALISATIONS, value.word()?),
+        }
+    }
+}
+
 /// The paths of an SCTP association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SctpPaths {
@@ -38,6 +82,13 @@ pub enum SctpPaths {
     Destination,
     /// A path is a pair of local and remote address; all pairs are used.
     FullMesh,
+}
+
+impl Words for SctpPaths {
+    const WORDS: &'static [Named<Self>] = &[
+        named("destination", "a path is a destination address (RFC 9260)", SctpPaths::Destination),
+        named("fullmesh", "a path is a pair of source and destination address", SctpPaths::FullMesh),
+    ];
 }
 
 /// The path of a retransmitted SCTP chunk. All but the first are the policies of Iyengar et al. 2006 for CMT.
@@ -56,6 +107,28 @@ pub enum RetransmissionPath {
     LowestRtt,
 }
 
+impl Words for RetransmissionPath {
+    const WORDS: &'static [Named<Self>] = &[
+        named(
+            "alternate",
+            "after a timeout another active path, else the same (RFC 9260 §6.4.1)",
+            RetransmissionPath::Alternate,
+        ),
+        named("same", "the path that lost the chunk", RetransmissionPath::Same),
+        named(
+            "largest-ssthresh",
+            "the path with the largest slow-start threshold (Iyengar et al. 2006)",
+            RetransmissionPath::LargestSsthresh,
+        ),
+        named(
+            "largest-window",
+            "the path with the largest congestion window (Iyengar et al. 2006)",
+            RetransmissionPath::LargestWindow,
+        ),
+        named("lowest-rtt", "the path with the lowest round-trip time", RetransmissionPath::LowestRtt),
+    ];
+}
+
 /// The path of an SCTP acknowledgement of packets that arrived on different paths (RFC 9260 §6.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SackPath {
@@ -64,6 +137,17 @@ pub enum SackPath {
     Last,
     /// Of their paths, the one with the shortest round-trip time.
     Nearest,
+}
+
+impl Words for SackPath {
+    const WORDS: &'static [Named<Self>] = &[
+        named("last", "the path of the last of the packets", SackPath::Last),
+        named(
+            "nearest",
+            "of the packets' paths, the one with the shortest round-trip time",
+            SackPath::Nearest,
+        ),
+    ];
 }
 
 /// The SCTP stream whose message is sent next (RFC 8260 §3). With I-DATA the choice is made for every
@@ -77,6 +161,14 @@ pub enum StreamScheduler {
     RoundRobin,
     /// The stream that has sent the fewest bytes since it last became busy (§3.5, fair bandwidth).
     Fair,
+}
+
+impl Words for StreamScheduler {
+    const WORDS: &'static [Named<Self>] = &[
+        named("fcfs", "first come, first served (RFC 8260 §3.1)", StreamScheduler::Fcfs),
+        named("round-robin", "each stream in turn (RFC 8260 §3.2)", StreamScheduler::RoundRobin),
+        named("fair", "the stream that has sent the fewest bytes (RFC 8260 §3.5)", StreamScheduler::Fair),
+    ];
 }
 
 /// Limits of the retransmission of a message (partial reliability, RFC 3758, RFC 7496 §3).
@@ -108,6 +200,18 @@ pub enum ImmediateSack {
     Window,
 }
 
+impl Words for ImmediateSack {
+    const WORDS: &'static [Named<Self>] = &[
+        named("never", "the sender never requests one", ImmediateSack::Never),
+        named("end", "with the last chunk of a burst of data", ImmediateSack::End),
+        named(
+            "window",
+            "also with a chunk that fills the congestion or the receive window",
+            ImmediateSack::Window,
+        ),
+    ];
+}
+
 /// The pair of addresses for the retransmission of a Multipath TCP connection's SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SynRetransmission {
@@ -116,4 +220,11 @@ pub enum SynRetransmission {
     Single,
     /// The next pair of the hosts' addresses (multipath SYN retransmission, Becke2014 §5.1.2.1).
     Multipath,
+}
+
+impl Words for SynRetransmission {
+    const WORDS: &'static [Named<Self>] = &[
+        named("single", "on the same pair", SynRetransmission::Single),
+        named("multipath", "on the next pair (Becke2014 §5.1.2.1)", SynRetransmission::Multipath),
+    ];
 }

@@ -3,8 +3,9 @@
 //! Run it with `cargo run --release -p anabranch-sim --example own_scheduler`.
 
 use anabranch_multipath::scheduler::{Decision, Entry, Offer, PathState, Scheduler, eligible};
-use anabranch_scenario::model::{Mptcp, Protocol};
+use anabranch_scenario::model::Protocol;
 use anabranch_sim::{RunOptions, presets, run};
+use anabranch_tcp::mptcp;
 
 /// The eligible path with the most free window.
 #[derive(Debug)]
@@ -33,8 +34,7 @@ static ROOMIEST: Entry = Entry {
 
 fn main() -> Result<(), anabranch_sim::RunError> {
     for scheduler in [presets::scheduler("lowest-rtt"), &ROOMIEST] {
-        let protocol =
-            Protocol::Mptcp { tcp: presets::tcp(), mptcp: Mptcp { scheduler, ..Mptcp::default() } };
+        let protocol = Protocol::Mptcp(mptcp::Config { scheduler, ..mptcp::Config::default() });
         let result = run(&presets::disjoint(20, 2, protocol, "lia"), &RunOptions::default())?;
         let goodput_mbit = result.flows[0].goodput_bps / 1e6;
         println!("{:>10}: {goodput_mbit:.1} Mbit/s over two paths of 10 Mbit/s", scheduler.name);

@@ -1,18 +1,18 @@
 //! Scenarios built in code, for benchmarks and tests.
 
 use crate::scenario::model::{
-    Common, Directions, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue,
-    QueueLimit, Scenario, Scope, Sctp, Tcp, Workload,
+    Directions, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue, QueueLimit, Scenario,
+    Scope, Workload,
 };
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
-use anabranch_multipath::buffer::Splitting;
-use anabranch_multipath::congestion::Rules;
+use anabranch_multipath::buffer::{Rescheduling, Splitting};
 use anabranch_multipath::{congestion, scheduler};
 use anabranch_netem::IpVersion;
 use anabranch_netem::loss::none;
 use anabranch_netem::queue::fifo;
-use anabranch_settings::policy::{ImmediateSack, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
+use anabranch_sctp::{self as sctp, SackPath};
+use anabranch_tcp::{mptcp, tcp};
 
 /// A link model of `mbit` Mbit/s and `delay_ms` milliseconds, with a queue of `queue` packets.
 pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {
@@ -49,7 +49,10 @@ pub fn udp(name: &str, between: [&str; 2], mbit: u64) -> Flow {
         to: between[1].into(),
         through: None,
         protocol: Protocol::Udp,
-        common: common("reno"),
+        mtu: None,
+        initial_path: Vec::new(),
+        backup: Vec::new(),
+        ordered: false,
         start: Time::ZERO,
         start_spread: Duration::ZERO,
         stop: None,
@@ -61,61 +64,39 @@ pub fn udp(name: &str, between: [&str; 2], mbit: u64) -> Flow {
     }
 }
 
-/// A saturated flow of a protocol with default settings.
-pub fn saturated(name: &str, between: [&str; 2], protocol: Protocol, congestion: &str) -> Flow {
-    Flow {
-        protocol,
-        common: common(congestion),
-        workload: Workload::Saturated { message: None },
-        ..udp(name, between, 0)
+/// A saturated flow of a protocol with this congestion control, unless the protocol has none.
+///
+/// # Panics
+/// If there is no such control.
+pub fn saturated(name: &str, between: [&str; 2], mut protocol: Protocol, congestion: &str) -> Flow {
+    if let Some(choice) = protocol.congestion_mut() {
+        *choice = self::congestion(congestion);
     }
+    Flow { protocol, workload: Workload::Saturated { message: None }, ..udp(name, between, 0) }
 }
 
 /// TCP with default settings.
-pub fn tcp() -> Tcp {
-    Tcp::default()
+pub fn tcp() -> tcp::Config {
+    tcp::Config::default()
 }
 
 /// Multipath TCP with default settings: over all pairs of addresses.
 pub fn mptcp() -> Protocol {
-    Protocol::Mptcp { tcp: tcp(), mptcp: Mptcp::default() }
+    Protocol::Mptcp(mptcp::Config::default())
 }
 
-/// SCTP, or CMT-SCTP without buffer splitting, with unordered messages.
+/// SCTP, or CMT-SCTP without buffer splitting, with the retransmission timeouts of TCP.
 pub fn sctp(cmt: bool) -> Protocol {
-    Protocol::Sctp(Sctp {
-        cmt,
-        scheduler: scheduler("round-robin"),
-        paths: SctpPaths::Destination,
-        initial_path: Vec::new(),
+    let config = if cmt { sctp::Config::cmt() } else { sctp::Config::default() };
+    Protocol::Sctp(Box::new(sctp::Config {
+        rto: tcp().rto,
         nr_sack: true,
         splitting: Splitting::default(),
-        chunk_rescheduling: None,
-        penalisation: cmt,
-        mechanisms_in_start_up: true,
-        ordered: false,
-        streams: 1,
-        sack_delay: Duration::from_millis(200),
-        immediate_sack: ImmediateSack::default(),
+        rescheduling: Rescheduling::default(),
         sack_path: SackPath::default(),
-        retransmission: RetransmissionPath::default(),
-        stream_scheduler: StreamScheduler::default(),
-        i_data: false,
-        asconf: false,
-        pmtu_discovery: false,
-        udp_encapsulation: false,
-        heartbeat_interval: Some(Duration::from_secs(30)),
-        path_max_retrans: 5,
-        potentially_failed_threshold: Some(0),
-        association_max_retrans: 10,
-        init_max_retrans: 8,
-        max_burst: Some(4),
-        overshoot: false,
-        nagle: true,
         tail_loss_probe: false,
-        abc_limit: Some(1),
-        ssthresh_floor: Rules::Sctp.floor(),
-    })
+        ..config
+    }))
 }
 
 /// Saturated TCP flows, each with access links of 1 Gbit/s and 1 ms, over one bottleneck of 10 ms.
@@ -141,11 +122,6 @@ pub fn disjoint(seconds: u64, paths: usize, protocol: Protocol, congestion: &str
         links.push(link(&format!("right{number}"), [&right, "D"], wire(1000, 0, 1000)));
     }
     scenario(seconds, links, vec![saturated("F", ["S", "D"], protocol, congestion)])
-}
-
-/// Common settings with the defaults of TCP.
-pub fn common(congestion: &str) -> Common {
-    Common { congestion: self::congestion(congestion), ..Common::default() }
 }
 
 /// The congestion control with this name, with default options.

@@ -204,7 +204,7 @@ impl World {
                 penalisation: *input.pick(&[Penalisation::Never, Penalisation::Weaker, Penalisation::Any]),
                 mechanisms_in_start_up: bits & 64 == 0,
                 checksum: bits & 16 != 0,
-                unroutable: Vec::new(),
+                ..mptcp::Config::default()
             };
             let [client, server] = ends_of(bits);
             let client = mptcp::Connection::connecting(config.clone(), &client, client_secrets);

@@ -35,7 +35,7 @@ pub fn mptcp() -> Protocol {
         penalisation: Penalisation::Never,
         mechanisms_in_start_up: true,
         checksum: false,
-        unroutable: Vec::new(),
+        ..mptcp::Config::default()
     })
 }
 

@@ -166,7 +166,7 @@ impl World {
             penalisation: *program.pick(&[Penalisation::Never, Penalisation::Weaker, Penalisation::Any]),
             mechanisms_in_start_up: bits & 64 == 0,
             checksum: bits & 16 != 0,
-            unroutable: Vec::new(),
+            ..mptcp::Config::default()
         };
         let secrets = Secrets::simulated(&mut rng.fork("secrets"));
         let addresses = |end| [0, 1].map(|path| Address::new(address(end, path), 1500)).to_vec();

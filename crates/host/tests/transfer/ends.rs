@@ -91,7 +91,7 @@ impl Settings {
             penalisation: Penalisation::Weaker,
             mechanisms_in_start_up: true,
             checksum,
-            unroutable: Vec::new(),
+            ..mptcp::Config::default()
         }
     }
 

@@ -7,6 +7,7 @@ use anabranch_netem::Network;
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{self, Directions, MessageSize, Protocol, Workload};
 use anabranch_scenario::workload::Application;
+use anabranch_tcp::tcp;
 use core::fmt;
 use core::net::SocketAddr;
 
@@ -114,16 +115,18 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
         let [from, to] = scenario.first_pair(network, (index, declared));
         let rng = rng.fork(&format!("flow.{}", declared.name));
         let source = usize::from(declared.direction == Directions::Reverse);
-        let common = &declared.common;
+        // UDP sockets have the sizes of TCP.
+        let defaults = tcp::Config::default();
+        let settings = declared.protocol.tcp().unwrap_or(&defaults);
         Ok(Flow {
             transport,
             local: SocketAddr::new(scenario.address(from), 0),
             remote: SocketAddr::new(scenario.address(to), port(index)),
             proxied: declared.through.is_some(),
-            congestion: common.congestion.entry.name,
-            send_buffer: size(common.send_buffer),
-            receive_buffer: size(common.receive_buffer),
-            no_delay: !matches!(&declared.protocol, Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } if tcp.nagle),
+            congestion: settings.congestion.entry.name,
+            send_buffer: size(settings.send_buffer, settings.send_autotuning),
+            receive_buffer: size(settings.receive_buffer, settings.receive_autotuning),
+            no_delay: !settings.nagle,
             start: declared.drawn_start(&rng),
             source,
             applications: applications(declared, &rng, None),
@@ -151,17 +154,15 @@ pub fn applications(declared: &model::Flow, rng: &Rng, whole: Option<u64>) -> [O
     all
 }
 
-fn size(buffer: model::Buffer) -> Option<usize> {
-    match buffer {
-        model::Buffer::Bytes(bytes) => Some(bytes as usize),
-        model::Buffer::Auto => None,
-    }
+/// The size of a socket's buffer; the kernel's if it is automatic.
+fn size(bytes: u64, automatic: bool) -> Option<usize> {
+    (!automatic).then_some(bytes as usize)
 }
 
 fn transport(declared: &model::Flow) -> Result<Transport, String> {
     match &declared.protocol {
         Protocol::Tcp(_) => Ok(Transport::Tcp),
-        Protocol::Mptcp { .. } => Ok(Transport::Mptcp),
+        Protocol::Mptcp(_) => Ok(Transport::Mptcp),
         Protocol::Sctp(_) => {
             Err("SCTP over the kernel's sockets is not supported here; use tcp, mptcp or udp, or the \
                  simulation"

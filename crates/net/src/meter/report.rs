@@ -6,7 +6,7 @@ use super::sampler::{FlowSamples, PathSamples};
 use anabranch_base::time::Time;
 use anabranch_netem::Interface;
 use anabranch_scenario::Scenario;
-use anabranch_scenario::model::{Directions, Protocol};
+use anabranch_scenario::model::Directions;
 use anabranch_scenario::result::{FlowResult, Measured, PathNames, PathResult, Quantiles};
 use anabranch_scenario::workload::Client;
 use core::net::IpAddr;
@@ -190,12 +190,12 @@ impl Report<'_> {
     }
 
     fn is_backup(&self, index: usize, path: &PathSamples) -> bool {
-        let Protocol::Mptcp { mptcp, .. } = &self.scenario.flows[index].protocol else { return false };
+        let flow = &self.scenario.flows[index];
         let link = |address| Interface::of_address(address).map(Interface::link);
         [path.local.ip(), path.remote.ip()]
             .into_iter()
             .filter_map(link)
-            .any(|link| mptcp.backup.contains(&link))
+            .any(|link| flow.backup.contains(&link))
     }
 
     const fn measured(&self) -> Measured {

@@ -26,7 +26,7 @@ fn protocol(checksum: bool) -> Protocol {
         penalisation: Penalisation::Never,
         mechanisms_in_start_up: true,
         checksum,
-        unroutable: Vec::new(),
+        ..mptcp::Config::default()
     })
 }
 

@@ -5,15 +5,16 @@ use super::flow::Placed;
 use super::seconds;
 use crate::error::{Fault, Origin, quoted};
 use crate::model::{Flow, IpVersion, Link, LinkModel, MessageSize, Protocol, Scope, Workload};
+use anabranch_multipath::rtt::RtoBounds;
+use anabranch_settings::sctp;
 
 /// Checks all flows.
 pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
     for placed in flows {
         packets(links, placed)?;
         timeouts(placed)?;
-        buffers(placed)?;
-        if let Protocol::Sctp(_) = placed.flow.protocol {
-            association(placed)?;
+        if let Protocol::Sctp(config) = &placed.flow.protocol {
+            association(placed, config)?;
         }
     }
     Ok(())
@@ -69,7 +70,7 @@ pub(super) fn scopes(version: IpVersion, links: &[Link], flows: &[Placed]) -> Re
 /// A flow's own packet size must fit the links at its ends.
 fn packets(links: &[Link], placed: &Placed) -> Result<(), Fault> {
     let flow = &placed.flow;
-    let Some(mtu) = flow.common.mtu else {
+    let Some(mtu) = flow.mtu else {
         return Ok(());
     };
     let at_ends = |link: &&Link| link.between.iter().any(|node| *node == flow.from || *node == flow.meets());
@@ -89,35 +90,19 @@ fn packets(links: &[Link], placed: &Placed) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Only TCP connections adapt the size of their buffers.
-fn buffers(placed: &Placed) -> Result<(), Fault> {
-    let Flow { name, common, protocol, .. } = &placed.flow;
-    let both = [("send_buffer", common.send_buffer), ("receive_buffer", common.receive_buffer)];
-    match both.into_iter().find(|(_, buffer)| buffer.is_auto()) {
-        Some((key, _)) if !matches!(protocol, Protocol::Tcp(_)) => {
-            let message = format!(
-                "{key} of flow {} is \"auto\", which only tcp supports; write a size for {}",
-                quoted(name),
-                protocol.name()
-            );
-            Err(Fault::new(placed.origin_of(key), message))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// The initial and the minimum retransmission timeout must not exceed the maximum.
 fn timeouts(placed: &Placed) -> Result<(), Fault> {
-    let Flow { name, common, .. } = &placed.flow;
-    let others = [("rto_min", common.rto_min), ("rto_initial", common.rto_initial)];
-    let Some((key, other)) = others.into_iter().find(|&(_, other)| other > common.rto_max) else {
+    let Flow { name, protocol, .. } = &placed.flow;
+    let Some(RtoBounds { initial, min, max }) = protocol.rto() else { return Ok(()) };
+    let others = [("rto_min", min), ("rto_initial", initial)];
+    let Some((key, other)) = others.into_iter().find(|&(_, other)| other > max) else {
         return Ok(());
     };
     let message = format!(
         "{key} of flow {} is {}, above its rto_max of {}; reduce the first or increase the second",
         quoted(name),
         seconds(other),
-        seconds(common.rto_max)
+        seconds(max)
     );
     Err(Fault::new(placed.origin_of(key), message))
 }
@@ -126,25 +111,25 @@ fn timeouts(placed: &Placed) -> Result<(), Fault> {
 const MIN_RECEIVE_WINDOW: u64 = 1500;
 
 /// SCTP accepts only whole messages, so the send buffer must hold the largest.
-fn association(placed: &Placed) -> Result<(), Fault> {
-    let Flow { name, common, .. } = &placed.flow;
-    if common.receive_buffer.most() < MIN_RECEIVE_WINDOW {
+fn association(placed: &Placed, config: &sctp::Config) -> Result<(), Fault> {
+    let name = &placed.flow.name;
+    if config.receive_buffer < MIN_RECEIVE_WINDOW {
         let message = format!(
             "receive_buffer of flow {} is {} bytes; SCTP needs at least {MIN_RECEIVE_WINDOW} bytes",
             quoted(name),
-            common.receive_buffer.most()
+            config.receive_buffer
         );
         return Err(Fault::new(placed.origin_of("receive_buffer"), message));
     }
     let Some(largest) = largest_message(&placed.flow.workload) else {
         return Ok(());
     };
-    if largest > common.send_buffer.most() {
+    if largest > config.send_buffer {
         let message = format!(
             "flow {} writes messages of up to {largest} bytes, and its send_buffer of {} bytes cannot hold \
              one; increase send_buffer or use smaller messages",
             quoted(name),
-            common.send_buffer.most()
+            config.send_buffer
         );
         return Err(Fault::new(placed.origin_of("workload"), message));
     }

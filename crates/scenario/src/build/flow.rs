@@ -2,24 +2,20 @@
 
 use super::{Element, LinkIndex, Names, find_link, seconds, spread, workload};
 use crate::check::{self, Context};
-use crate::choices::{
-    self, COUPLINGS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, PENALISATIONS, Protocols, RECOVERIES, RETRANSMISSIONS,
-    SACK_PATHS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS,
-    pick,
-};
+use crate::choices::{self, FLOW_DIRECTIONS, Protocols, pick};
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
 use crate::merge::inherit;
-use crate::model::{Buffer, Common, Directions, Flow, Link, Mptcp, Protocol, Sctp, Tcp, Workload};
+use crate::model::{Directions, Flow, Link, Protocol, Workload};
 use crate::overrides::name_of;
 use crate::suggest::remedy;
-use crate::table::{FLOW, FLOW_DEFAULTS};
+use crate::table;
 use crate::values::{Checked, Value, Values};
 use anabranch_base::time::{Duration, Time};
-use anabranch_multipath::buffer::Splitting;
-use anabranch_multipath::congestion::{Couple, Entry, Rules, Signal, SlowStart};
-use anabranch_multipath::{congestion, path_manager, scheduler};
-use anabranch_settings::policy::Penalisation;
+use anabranch_multipath::congestion::{Entry, Signal};
+use anabranch_multipath::path_manager;
+use anabranch_settings::key::{AUTO, Key};
+use anabranch_settings::setting;
 
 /// A flow, and the places of its parts in the file.
 pub(super) struct Placed {
@@ -51,7 +47,7 @@ pub(super) fn flows(
     duration: Duration,
 ) -> Result<Vec<Placed>, Fault> {
     let context = Context { owner: "[flow_defaults]", protocol: None, complete: false };
-    check::section(defaults, Origin::Nowhere, &FLOW_DEFAULTS, context)?;
+    check::section(defaults, Origin::Nowhere, table::flow_defaults(), context)?;
     let around = Surroundings { links, index: LinkIndex::of(links), duration };
     let mut names = Names::of("flow");
     elements
@@ -78,8 +74,8 @@ fn flow(
     };
     let protocol = protocol(element, defaults, &owner)?;
     let context = Context { owner: &owner, protocol: Some(protocol), complete: true };
-    let merged = inherit(element.table.clone(), defaults, &FLOW, Some(protocol));
-    let values = check::section(&merged, element.origin, &FLOW, context)?;
+    let merged = inherit(element.table.clone(), defaults, table::flow(), Some(protocol));
+    let values = check::section(&merged, element.origin, table::flow(), context)?;
     let (from, to) = (values.get("from"), values.get("to"));
     if from.value.text() == to.value.text() {
         let message = format!("{owner} goes from {} to itself; name two hosts", quoted(to.value.text()));
@@ -87,7 +83,7 @@ fn flow(
     }
     let through = through(&values, &owner)?;
     let Lifetime { start, start_spread, stop } = lifetime(&values, &owner, around.duration)?;
-    let common = common(&values, protocol, element.table, &owner)?;
+    let settings = settings(&values, protocol, element.table, &owner)?;
     let workload = workload::workload(values.get("workload"), &owner, protocol, element.origin)?;
     let direction = direction(values.get("direction"), &owner, (protocol, &workload), element.origin)?;
     let name = values.find("name");
@@ -97,8 +93,14 @@ fn flow(
         from: from.value.text().to_owned(),
         to: to.value.text().to_owned(),
         through,
-        protocol: settings(&values, protocol, common.congestion.entry, &owner, around)?,
-        common,
+        initial_path: match settings {
+            Protocol::Sctp(_) => first_destination(&values, &owner, around)?,
+            _ => first_links(&values, &owner, around)?,
+        },
+        backup: backup(&values, &owner, around)?,
+        ordered: values.find("ordered").is_none_or(|entry| entry.value.flag()),
+        mtu: values.find("mtu").map(|entry| entry.value.integer() as u32),
+        protocol: settings,
         start,
         start_spread,
         stop,
@@ -207,150 +209,105 @@ fn direction(
     Err(Fault::new(origin, format!("direction of {owner} is {}, but {problem}", quoted(entry.value.text()))))
 }
 
-/// A protocol without connections has none of these settings; their values are never used.
-fn common(values: &Values, protocol: Protocols, own: &Table, owner: &str) -> Result<Common, Fault> {
-    let mtu = values.find("mtu").map(|entry| entry.value.integer() as u32);
-    if !Protocols::CONNECTED.contains(protocol) {
-        return Ok(Common { mtu, ..Common::default() });
+/// A key that only some congestion controls support. A flow that inherits it from the defaults does without.
+struct Restriction {
+    key: &'static str,
+    supports: fn(&Entry) -> bool,
+    /// The supporting controls, for messages.
+    whom: &'static str,
+    /// Whether the flow may give the default value with any control.
+    allows_default: bool,
+}
+
+static RESTRICTIONS: &[Restriction] = &[
+    Restriction {
+        key: "couple",
+        supports: |control| control.coupled,
+        whom: "controls that couple paths",
+        allows_default: true,
+    },
+    // Coupled controls, and those with other signals than losses, have floors of their own.
+    Restriction {
+        key: "ssthresh_floor",
+        supports: |control| !control.coupled && control.signal == Signal::Loss,
+        whom: "\"reno\" and \"cubic\"",
+        allows_default: false,
+    },
+    Restriction {
+        key: "slow_start",
+        supports: |control| control.name == "lia",
+        whom: "\"lia\" only",
+        allows_default: true,
+    },
+];
+
+/// The protocol with its settings.
+fn settings(values: &Values, kind: Protocols, own: &Table, owner: &str) -> Result<Protocol, Fault> {
+    let defaults = Protocol::new(kind);
+    let mut protocol = defaults.clone();
+    for (key, _) in defaults.entries() {
+        if let Some(entry) = values.find(key.name) {
+            let value = setting(entry, key, (kind, owner))?;
+            protocol.put(key.name, value).expect(CHECKED);
+        }
     }
-    Ok(Common {
-        congestion: congestion(values, own, owner)?,
-        send_buffer: buffer(values, "send_buffer"),
-        receive_buffer: buffer(values, "receive_buffer"),
-        mtu,
-        rto_initial: values.time("rto_initial"),
-        rto_min: values.time("rto_min"),
-        rto_max: values.time("rto_max"),
-        ecn: values.find("ecn").is_some_and(|entry| entry.value.flag()),
+    let Some(control) = protocol.congestion().map(|choice| choice.entry) else { return Ok(protocol) };
+    for Restriction { key, supports, whom, allows_default } in RESTRICTIONS {
+        let (Some(default), false) = (defaults.get(key), supports(control)) else { continue };
+        if own.get(key).is_some() && !(*allows_default && protocol.get(key) == Some(default)) {
+            let message = format!(
+                "{key} of {owner} applies to {whom}, but the congestion of the flow is {}; remove it, or move it to \
+                 [flow_defaults]",
+                quoted(control.name)
+            );
+            return Err(Fault::new(values.get(key).origin, message));
+        }
+        protocol.put(key, default).expect(CHECKED);
+    }
+    check_whole_packets(&protocol, values, owner)?;
+    Ok(protocol)
+}
+
+/// The value of a protocol's key.
+fn setting(entry: &Checked, key: &Key, (kind, owner): (Protocols, &str)) -> Result<setting::Value, Fault> {
+    Ok(match &entry.value {
+        Value::Flag(flag) => setting::Value::Flag(*flag),
+        Value::Integer(integer) => setting::Value::Integer(*integer),
+        Value::Number(number) => setting::Value::Number(*number),
+        Value::Time(time) => setting::Value::Time(*time),
+        Value::Size(bytes) => setting::Value::Size(*bytes),
+        // Only TCP connections adapt the size of their buffers.
+        Value::Text(word) if word == AUTO && kind != Protocols::TCP => {
+            let (name, protocol) = (entry.key, kind.names().concat());
+            let message = format!(
+                "{name} of {owner} is \"auto\", which only tcp supports; write a size for {protocol}"
+            );
+            return Err(Fault::new(entry.origin, message));
+        }
+        Value::Text(word) => match key.takes.word(word) {
+            Some(word) => setting::Value::Word(word),
+            None => setting::Value::PathManager(path_manager::parse(word).expect(CHECKED)),
+        },
+        other => unreachable!("no setting of a protocol takes {other:?}"),
     })
 }
 
-/// The control with its options. An inherited slow start applies to flows whose control supports it.
-fn congestion(values: &Values, own: &Table, owner: &str) -> Result<congestion::Choice, Fault> {
-    let mut choice = congestion::Choice::find(values.text("congestion")).expect(CHECKED);
-    choice.options.couple = couple(values, own, choice.entry, owner)?;
-    check_floor(values, own, choice.entry, owner)?;
-    let Some(asked) = values.find("slow_start") else { return Ok(choice) };
-    let slow_start = pick(SLOW_STARTS, asked.value.text());
-    if choice.entry.name == "lia" {
-        choice.options.slow_start = slow_start;
-    } else if own.get("slow_start").is_some() && slow_start != SlowStart::Rfc {
-        return Err(misplaced(asked, owner, "\"lia\" only", choice.entry));
+/// Reason why a checked value can be set.
+const CHECKED: &str = "the value was checked against the same key";
+
+/// Checks that a control that models its paths does not have windows of whole segments.
+fn check_whole_packets(protocol: &Protocol, values: &Values, owner: &str) -> Result<(), Fault> {
+    let asked = protocol.tcp().is_some_and(|config| config.whole_packets);
+    match protocol.congestion() {
+        Some(choice) if asked && choice.entry.signal == Signal::Model => {
+            let control = quoted(choice.entry.name);
+            let message = format!(
+                "whole_packets of {owner} is not supported by {control}, whose window follows a model; set it to false"
+            );
+            Err(Fault::new(values.get("whole_packets").origin, message))
+        }
+        _ => Ok(()),
     }
-    Ok(choice)
-}
-
-/// Whether a control uses the configured floor of the threshold. Coupled controls, and those with other
-/// signals than losses, have their own.
-fn has_floor(control: &Entry) -> bool {
-    !control.coupled && control.signal == Signal::Loss
-}
-
-/// The floor of the threshold. An inherited floor applies to flows whose control uses it.
-fn ssthresh_floor(values: &Values, control: &Entry, rules: Rules) -> u32 {
-    if has_floor(control) { values.integer("ssthresh_floor") as u32 } else { rules.floor() }
-}
-
-/// Checks that the control uses a floor that the flow itself sets.
-fn check_floor(values: &Values, own: &Table, control: &Entry, owner: &str) -> Result<(), Fault> {
-    if has_floor(control) || own.get("ssthresh_floor").is_none() {
-        return Ok(());
-    }
-    Err(misplaced(values.get("ssthresh_floor"), owner, "\"reno\" and \"cubic\"", control))
-}
-
-/// The error for a key of the flow itself that its control does not support.
-fn misplaced(asked: &Checked, owner: &str, whom: &str, control: &Entry) -> Fault {
-    let message = format!(
-        "{} of {owner} applies to {whom}, but the congestion of the flow is {}; remove it, or move it to [flow_defaults]",
-        asked.key,
-        quoted(control.name)
-    );
-    Fault::new(asked.origin, message)
-}
-
-/// The paths that the control couples. An inherited value applies to flows whose control couples paths.
-fn couple(values: &Values, own: &Table, control: &Entry, owner: &str) -> Result<Couple, Fault> {
-    let Some(asked) = values.find("couple") else { return Ok(Couple::All) };
-    let couple = pick(COUPLINGS, asked.value.text());
-    if control.coupled {
-        return Ok(couple);
-    }
-    if own.get("couple").is_some() && couple != Couple::All {
-        return Err(misplaced(asked, owner, "controls that couple paths", control));
-    }
-    Ok(Couple::All)
-}
-
-/// Reason why a checked name is in the table.
-const CHECKED: &str = "the name was checked against the same table";
-
-fn settings(
-    values: &Values,
-    protocol: Protocols,
-    control: &Entry,
-    owner: &str,
-    around: &Surroundings<'_>,
-) -> Result<Protocol, Fault> {
-    Ok(match protocol {
-        Protocols::UDP => Protocol::Udp,
-        Protocols::TCP => Protocol::Tcp(tcp(values, control, owner, around)?),
-        Protocols::MPTCP => Protocol::Mptcp {
-            tcp: tcp(values, control, owner, around)?,
-            mptcp: mptcp(values, owner, around)?,
-        },
-        _ => Protocol::Sctp(sctp(values, control, (protocol == Protocols::CMT_SCTP, owner), around)?),
-    })
-}
-
-fn buffer(values: &Values, key: &str) -> Buffer {
-    match values.get(key).value {
-        Value::Size(bytes) => Buffer::Bytes(bytes),
-        _ => Buffer::Auto,
-    }
-}
-
-fn tcp(values: &Values, control: &Entry, owner: &str, around: &Surroundings<'_>) -> Result<Tcp, Fault> {
-    Ok(Tcp {
-        delayed_ack: match values.get("delayed_ack").value {
-            Value::Flag(false) => None,
-            Value::Flag(true) => Tcp::default().delayed_ack,
-            ref time => Some(time.time()),
-        },
-        initial_window: values.integer("initial_window") as u32,
-        abc_limit: match values.get("abc_limit").value {
-            Value::Flag(false) => None,
-            Value::Flag(true) => Tcp::default().abc_limit,
-            ref segments => Some(segments.integer() as u32),
-        },
-        ssthresh_floor: ssthresh_floor(values, control, Rules::Tcp),
-        whole_packets: whole_packets(values, control, owner)?,
-        recovery: pick(RECOVERIES, values.text("recovery")),
-        timestamps: values.flag("timestamps"),
-        nagle: values.flag("nagle"),
-        keepalive: match values.get("keepalive").value {
-            Value::Flag(false) => None,
-            Value::Flag(true) => Some(KEEPALIVE_TIME),
-            ref time => Some(time.time()),
-        },
-        user_timeout: values.find("user_timeout").map(|entry| entry.value.time()),
-        initial_path: first_links(values, owner, around)?,
-    })
-}
-
-/// Whether windows count whole segments, which a control that models its paths does not support.
-fn whole_packets(values: &Values, control: &Entry, owner: &str) -> Result<bool, Fault> {
-    let Some(asked) = values.find("whole_packets").filter(|entry| entry.value.flag()) else {
-        return Ok(false);
-    };
-    if control.signal == Signal::Model {
-        let control = quoted(control.name);
-        let message = format!(
-            "whole_packets of {owner} is not supported by {control}, whose window follows a model; set it to false"
-        );
-        return Err(Fault::new(asked.origin, message));
-    }
-    Ok(true)
 }
 
 /// The links of the two hosts on which a connection begins.
@@ -399,26 +356,12 @@ fn at_the_ends(values: &Values, names: &[&str], around: &Surroundings<'_>) -> Re
     Ok(links)
 }
 
-fn mptcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Mptcp, Fault> {
-    let backup = values.get("backup");
+/// The links whose addresses are backups.
+fn backup(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Vec<usize>, Fault> {
+    let Some(backup) = values.find("backup") else { return Ok(Vec::new()) };
     let names: Vec<&str> = backup.value.list().iter().map(Value::text).collect();
-    let links = at_the_ends(values, &names, around)
-        .map_err(|message| Fault::new(backup.origin, format!("backup of {owner}: {message}")))?;
-    Ok(Mptcp {
-        scheduler: scheduler::find(values.text("scheduler")).expect(CHECKED),
-        paths: path_manager::parse(values.text("paths")).expect(CHECKED),
-        opportunistic_retransmission: values.flag("opportunistic_retransmission"),
-        penalisation: match values.get("penalisation").value {
-            Value::Flag(false) => Penalisation::Never,
-            Value::Flag(true) => Penalisation::default(),
-            ref word => pick(PENALISATIONS, word.text()),
-        },
-        mechanisms_in_start_up: values.flag("mechanisms_in_start_up"),
-        dss_checksum: values.flag("dss_checksum"),
-        backup: links,
-        syn_retransmission: pick(SYN_RETRANSMISSIONS, values.text("syn_retransmission")),
-        syn_pairs: values.integer("syn_pairs") as u32,
-    })
+    at_the_ends(values, &names, around)
+        .map_err(|message| Fault::new(backup.origin, format!("backup of {owner}: {message}")))
 }
 
 /// Names of the links of these nodes.
@@ -427,87 +370,9 @@ fn links_at<'a>(links: &'a [Link], nodes: &[&str]) -> Vec<&'a str> {
     links.iter().filter(touches).map(|link| link.name.as_str()).collect()
 }
 
-fn sctp(
-    values: &Values,
-    control: &Entry,
-    (cmt, owner): (bool, &str),
-    around: &Surroundings<'_>,
-) -> Result<Sctp, Fault> {
-    Ok(Sctp {
-        cmt,
-        scheduler: scheduler::find(values.text("scheduler")).expect(CHECKED),
-        paths: pick(SCTP_PATHS, values.text("paths")),
-        initial_path: initial_path(values, owner, around)?,
-        nr_sack: values.flag("nr_sack"),
-        splitting: Splitting {
-            sides: pick(SPLITTINGS, values.text("buffer_splitting")),
-            on: pick(SPLITTING_ON, values.text("splitting_on")),
-        },
-        chunk_rescheduling: match values.get("chunk_rescheduling").value {
-            Value::Flag(false) => None,
-            Value::Flag(true) => Some(RESCHEDULING_THRESHOLD),
-            ref share => Some(share.number()),
-        },
-        penalisation: cmt && values.flag("penalisation"),
-        mechanisms_in_start_up: !cmt || values.flag("mechanisms_in_start_up"),
-        ordered: values.flag("ordered"),
-        streams: values.integer("streams") as u16,
-        sack_delay: values.time("sack_delay"),
-        immediate_sack: pick(IMMEDIATE_SACKS, values.text("immediate_sack")),
-        sack_path: pick(SACK_PATHS, values.text("sack_path")),
-        retransmission: pick(RETRANSMISSIONS, values.text("retransmission")),
-        stream_scheduler: pick(STREAM_SCHEDULERS, values.text("stream_scheduler")),
-        i_data: values.flag("i_data"),
-        asconf: values.flag("asconf"),
-        pmtu_discovery: values.flag("pmtu_discovery"),
-        udp_encapsulation: values.flag("udp_encapsulation"),
-        heartbeat_interval: match values.get("heartbeat_interval").value {
-            Value::Flag(false) => None,
-            Value::Flag(true) => Some(HEARTBEAT_INTERVAL),
-            ref time => Some(time.time()),
-        },
-        path_max_retrans: values.integer("path_max_retrans") as u32,
-        potentially_failed_threshold: match values.get("potentially_failed_threshold").value {
-            Value::Flag(false) => None,
-            Value::Flag(true) => Some(POTENTIALLY_FAILED_THRESHOLD),
-            ref errors => Some(errors.integer() as u32),
-        },
-        association_max_retrans: values.integer("association_max_retrans") as u32,
-        init_max_retrans: values.integer("init_max_retrans") as u32,
-        max_burst: match values.get("max_burst").value {
-            Value::Flag(false) => None,
-            Value::Flag(true) => Some(MAX_BURST),
-            ref packets => Some(packets.integer() as u32),
-        },
-        overshoot: values.flag("overshoot"),
-        nagle: values.flag("nagle"),
-        tail_loss_probe: values.flag("tail_loss_probe"),
-        abc_limit: match values.get("abc_limit").value {
-            Value::Flag(limited) => limited.then_some(1),
-            ref packets => Some(packets.integer() as u32),
-        },
-        ssthresh_floor: ssthresh_floor(values, control, Rules::Sctp),
-    })
-}
-
-/// Default idle time before a keepalive probe (RFC 1122 §4.2.3.6: at least two hours).
-const KEEPALIVE_TIME: Duration = Duration::from_secs(7200);
-
-/// HB.interval of RFC 9260 §16.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
-
-/// PotentiallyFailed.Max.Retrans as RFC 7829 §3.2 recommends it.
-const POTENTIALLY_FAILED_THRESHOLD: u32 = 0;
-
-/// Max.Burst of RFC 9260 §16.
-const MAX_BURST: u32 = 4;
-
-/// Default share of a buffer from which on chunks are rescheduled.
-const RESCHEDULING_THRESHOLD: f64 = 0.5;
-
 /// The link of the receiving host whose address is the initial destination, followed by that of the
 /// connecting host, if given.
-fn initial_path(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Vec<usize>, Fault> {
+fn first_destination(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Vec<usize>, Fault> {
     let Some(entry) = values.find("initial_path") else {
         return Ok(Vec::new());
     };

@@ -10,7 +10,7 @@ use crate::choices::{self, PROTOCOLS};
 use crate::describe;
 use crate::keys::{Default, Key, Kinds, Section, Shape};
 use crate::quantity::{Family, PACKETS, RATE, SIZE, TIME};
-use crate::table::{FLOW, ROOT};
+use crate::table::{ROOT, flow};
 use serde_json::{Map, Value, json};
 
 /// The JSON schema (draft 2020-12) of scenario files.
@@ -42,7 +42,7 @@ fn section(section: &'static Section, tag: Option<(&'static Kinds, &'static str)
         schema.insert("required".into(), required.into());
     }
     // Not in `[flow_defaults]`, whose keys apply only to flows that have them.
-    if std::ptr::eq(section, &raw const FLOW) {
+    if std::ptr::eq(section, flow()) {
         schema.insert("allOf".into(), by_protocol(section));
     }
     schema.into()
@@ -131,12 +131,12 @@ fn shape(shape: &'static Shape) -> Value {
                 choices::path_managers().iter().map(|choice| choice.name.replace('N', "[0-9]+")).collect();
             json!({ "type": "string", "pattern": format!("^({})$", patterns.join("|")) })
         }
-        Shape::Section(inner) => section(inner, None),
+        Shape::Section(inner) => section(inner(), None),
         Shape::Kinds(kinds) => tagged(kinds()),
         Shape::List { of, min, max } => {
             json!({ "type": "array", "items": self::shape(of), "minItems": min, "maxItems": max })
         }
-        Shape::Tables(inner) => json!({ "type": "array", "items": section(inner, None) }),
+        Shape::Tables(inner) => json!({ "type": "array", "items": section(inner(), None) }),
         Shape::Either(shapes) => json!({ "anyOf": shapes.iter().map(self::shape).collect::<Vec<_>>() }),
     }
 }

@@ -31,7 +31,7 @@ pub(crate) static LINK: Section = Section {
         MODEL,
         &[Key::new(
             "reverse",
-            Shape::Section(&REVERSE),
+            Shape::Section(|| &REVERSE),
             Default::Nothing("as the forward direction"),
             "Differing values of the direction from the second node to the first.",
         )],
@@ -56,7 +56,7 @@ static REVERSE: Section = Section {
 static MODEL: &[Key] = &[
     Key::new(
         "rate",
-        Shape::Either(&[Shape::Rate, Shape::Section(&TRACE)]),
+        Shape::Either(&[Shape::Rate, Shape::Section(|| &TRACE)]),
         Default::Required("\"10 Mbit/s\""),
         "A constant rate, or a trace of delivery opportunities.",
     ),
@@ -96,7 +96,7 @@ static MODEL: &[Key] = &[
     Key::new("loss", Shape::Kinds(loss), Default::Is("{ model = \"none\" }"), "Loss of packets on the link."),
     Key::new(
         "reorder",
-        Shape::Section(&REORDER),
+        Shape::Section(|| &REORDER),
         Default::Nothing("no reordering"),
         "Holds back random packets, which later ones overtake.",
     ),
@@ -122,7 +122,7 @@ static TRACE: Section = Section {
         ),
         Key::new(
             "offset",
-            Shape::Either(&[Shape::Time { zero: true }, Shape::Section(&OFFSET)]),
+            Shape::Either(&[Shape::Time { zero: true }, Shape::Section(|| &OFFSET)]),
             Default::Is("\"0 s\""),
             "Offset within the trace at which the run begins.",
         ),

@@ -6,7 +6,7 @@ mod link;
 mod links;
 mod workload;
 
-pub(super) use flow::{FLOW, FLOW_DEFAULTS};
+pub(super) use flow::{OWN, flow, flow_defaults};
 pub(super) use link::{LINK, LINK_DEFAULTS};
 pub(super) use links::{loss, middlebox, queue};
 pub(super) use workload::WORKLOAD;
@@ -65,33 +65,38 @@ static SCALARS: &[Key] = &[
 static TABLES: &[Key] = &[
     Key::new(
         "link_defaults",
-        Shape::Section(&LINK_DEFAULTS),
+        Shape::Section(|| &LINK_DEFAULTS),
         Default::Nothing("only the built-in defaults"),
         "Defaults of all links.",
     ),
-    Key::new("link", Shape::Tables(&LINK), Default::Required("[[link]]"), "The links, one table per link."),
+    Key::new(
+        "link",
+        Shape::Tables(|| &LINK),
+        Default::Required("[[link]]"),
+        "The links, one table per link.",
+    ),
     Key::new(
         "flow_defaults",
-        Shape::Section(&FLOW_DEFAULTS),
+        Shape::Section(flow_defaults),
         Default::Nothing("only the built-in defaults"),
         "Defaults of all flows whose protocol has the key.",
     ),
-    Key::new("flow", Shape::Tables(&FLOW), Default::Required("[[flow]]"), "The flows, one table per flow."),
+    Key::new("flow", Shape::Tables(flow), Default::Required("[[flow]]"), "The flows, one table per flow."),
     Key::new(
         "host",
-        Shape::Tables(&HOST),
+        Shape::Tables(|| &HOST),
         Default::Nothing("every host has a route to every address"),
         "Main routing tables of hosts, one table per host.",
     ),
     Key::new(
         "middlebox",
-        Shape::Tables(&MIDDLEBOX),
+        Shape::Tables(|| &MIDDLEBOX),
         Default::Nothing("nodes forward packets unchanged"),
         "Nodes that process packets in addition to forwarding them, one table per node.",
     ),
     Key::new(
         "event",
-        Shape::Tables(&EVENT),
+        Shape::Tables(|| &EVENT),
         Default::Nothing("no event"),
         "Changes of links during the run, one table per event.",
     ),
@@ -189,7 +194,7 @@ pub(super) static EVENT: Section = Section {
         ),
         Key::new(
             "set",
-            Shape::Section(&SET),
+            Shape::Section(|| &SET),
             Default::Required("{ state = \"down\" }"),
             "The changes: one or more keys.",
         ),

@@ -160,7 +160,7 @@ const fn distribution(doc: &'static str) -> Key {
     Key::new("distribution", Shape::OneOf(|| choices(DISTRIBUTIONS)), Default::Is("\"constant\""), doc)
 }
 
-const MESSAGE_SIZE: Shape = Shape::Either(&[Shape::Size, Shape::Section(&MESSAGE)]);
+const MESSAGE_SIZE: Shape = Shape::Either(&[Shape::Size, Shape::Section(|| &MESSAGE)]);
 
 const STREAM_MESSAGE: Key = Key::new(
     "message",
@@ -195,7 +195,7 @@ static MESSAGE: Section = Section {
         ),
         Key::new(
             "pareto",
-            Shape::Section(&PARETO),
+            Shape::Section(|| &PARETO),
             Default::Nothing("another distribution"),
             "Pareto: many small messages and a few very large ones.",
         ),

@@ -1,7 +1,7 @@
 //! Bad input and the parser's messages.
 
 use super::super::document::{self, Data, Node, Table};
-use super::super::{catalogue, choices, parse, reseed, to_toml};
+use super::super::{catalogue, parse, reseed, to_toml};
 
 /// A case of bad input: its changes of the base scenario (or a whole text instead), the overrides, and the
 /// message after the file's name.
@@ -65,7 +65,7 @@ fn message(case: &Case) -> String {
     let lists = [
         ("{congestion}", catalogue::choices("congestion")),
         ("{queues}", catalogue::choices("queues")),
-        ("{turn-taking schedulers}", choices::turn_taking_schedulers()),
+        ("{turn-taking schedulers}", anabranch_settings::words::turn_taking_schedulers()),
     ];
     lists.into_iter().fold(case.message.clone(), |message, (place, list)| {
         let names: Vec<_> = list.iter().map(|choice| choice.name).collect();

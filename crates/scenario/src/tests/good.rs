@@ -5,12 +5,13 @@ use super::super::{InputError, parse, parse_with, to_toml};
 use super::EVERYTHING;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
-use anabranch_multipath::buffer::Sides;
+use anabranch_multipath::buffer::{Rescheduling, Sides};
 use anabranch_multipath::congestion::{Couple, SlowStart};
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_netem::loss::none;
 use anabranch_netem::queue::{fifo, red};
 use anabranch_settings::policy::Recovery;
+use anabranch_settings::protocols::{PROTOCOLS, Protocols};
 use std::path::Path;
 
 const DESIGN: &str = include_str!("design.toml");
@@ -50,9 +51,9 @@ fn design_example_has_the_expected_model() {
     });
     assert_eq!(beta.forward.queue, red);
     let flow = &scenario.flows[0];
-    assert_eq!((flow.common.congestion.entry.name, flow.common.send_buffer.most()), ("lia", 1_000_000));
-    let Protocol::Mptcp { mptcp, .. } = &flow.protocol else { panic!("{flow:?}") };
-    assert_eq!((mptcp.scheduler.name, mptcp.paths.entry.name), ("lowest-rtt", "fullmesh"));
+    let Protocol::Mptcp(mptcp) = &flow.protocol else { panic!("{flow:?}") };
+    assert_eq!((mptcp.tcp.congestion.entry.name, mptcp.tcp.send_buffer), ("lia", 1_000_000));
+    assert_eq!((mptcp.scheduler.name, mptcp.path_manager.entry.name), ("lowest-rtt", "fullmesh"));
     let event = Event {
         at: Time::from_secs_f64(60.0),
         link: 2,
@@ -71,7 +72,7 @@ fn smallest_scenario_of_the_reference_page_parses() {
 }
 
 #[test]
-fn missing_keys_have_the_defaults_of_the_model() {
+fn missing_keys_have_the_defaults_of_the_protocol() {
     let text = "duration = \"1 s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\n\
                 [[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp\"\n";
     let scenario = with(text, &[]).unwrap();
@@ -79,12 +80,11 @@ fn missing_keys_have_the_defaults_of_the_model() {
     assert_eq!(scenario.seed, 1);
     let flow = &scenario.flows[0];
     assert_eq!(flow.name, "a-b");
-    assert_eq!(flow.common, Common::default());
-    assert_eq!(flow.protocol, Protocol::Tcp(Tcp::default()));
-    let scenario = with(&text.replace("\"tcp\"", "\"mptcp\""), &[]).unwrap();
-    let mptcp = Protocol::Mptcp { tcp: Tcp::default(), mptcp: Mptcp::default() };
-    assert_eq!(scenario.flows[0].protocol, mptcp);
     assert_eq!(flow.workload, Workload::Saturated { message: None });
+    for entry in PROTOCOLS.iter().filter(|entry| entry.value != Protocols::UDP) {
+        let scenario = with(&text.replace("\"tcp\"", &format!("\"{}\"", entry.name)), &[]).unwrap();
+        assert_eq!(scenario.flows[0].protocol, Protocol::new(entry.value));
+    }
 }
 
 #[test]
@@ -116,32 +116,34 @@ fn flow_defaults_apply_to_flows_with_the_key() {
     };
     assert_eq!((proxied.through.as_deref(), proxied.meets(), asks.meets()), (Some("P"), "P", "B"));
     assert!(proxied.begins_on([1, 3]), "its first path ends at its proxy");
-    assert_eq!(tcp.common.congestion.entry.name, "reno", "an alias is replaced by the name");
-    assert_eq!(tcp.common.rto_min, Duration::from_millis(300));
     let Protocol::Tcp(settings) = &tcp.protocol else { panic!("{tcp:?}") };
+    assert_eq!(settings.congestion.entry.name, "reno", "an alias is replaced by the name");
+    assert_eq!(settings.rto.min, Duration::from_millis(300));
     assert_eq!(
         (settings.delayed_ack, settings.recovery, settings.abc_limit),
         (None, Recovery::Sack, Some(2))
     );
     assert_eq!((tcp.start, tcp.stop), (Time::from_secs_f64(0.25), Some(Time::from_secs_f64(50.0))));
-    let Protocol::Mptcp { mptcp, tcp: subflow } = &many.protocol else { panic!("{many:?}") };
-    assert_eq!(subflow.initial_path, [1]);
+    let Protocol::Mptcp(mptcp) = &many.protocol else { panic!("{many:?}") };
+    let subflow = &mptcp.tcp;
+    assert_eq!(many.initial_path, [1]);
     assert_eq!((settings.ssthresh_floor, subflow.ssthresh_floor), (4, 2), "lia has a separate floor");
-    assert_eq!((mptcp.scheduler.name, mptcp.backup.as_slice()), ("weighted", [1].as_slice()));
-    assert_eq!(many.common.congestion.entry.name, "lia");
-    assert_eq!(many.common.congestion.options.slow_start, SlowStart::Coupled);
-    assert_eq!(many.common.congestion.options.couple, Couple::Shared);
-    assert_eq!(cmt.common.congestion.options.couple, Couple::All, "only mptcp has the key");
+    assert_eq!((mptcp.scheduler.name, many.backup.as_slice()), ("weighted", [1].as_slice()));
+    assert_eq!(subflow.congestion.entry.name, "lia");
+    assert_eq!(subflow.congestion.options.slow_start, SlowStart::Coupled);
+    assert_eq!(subflow.congestion.options.couple, Couple::Shared);
     let Protocol::Sctp(sctp) = &cmt.protocol else { panic!("{cmt:?}") };
+    assert_eq!(sctp.congestion.options.couple, Couple::All, "only mptcp has the key");
     assert!(sctp.cmt && !sctp.nr_sack);
-    assert_eq!((sctp.initial_path.as_slice(), sctp.chunk_rescheduling), ([1].as_slice(), Some(0.75)));
+    assert_eq!(sctp.rescheduling, Rescheduling { sides: Sides::Both, threshold: 0.75 });
+    assert_eq!(cmt.initial_path, [1]);
     assert_eq!(
         cmt.workload,
         Workload::Saturated { message: Some(MessageSize::Uniform { low: 500, high: 1452 }) }
     );
     let Protocol::Sctp(sctp) = &single.protocol else { panic!("{single:?}") };
     assert_eq!((sctp.cmt, sctp.splitting.sides, sctp.scheduler.name), (false, Sides::None, "weighted"));
-    assert_eq!(single.common.congestion.options.slow_start, SlowStart::Rfc, "it has no coupled control");
+    assert_eq!(sctp.congestion.options.slow_start, SlowStart::Rfc, "it has no coupled control");
     assert_eq!((&datagrams.protocol, datagrams.direction), (&Protocol::Udp, Directions::Both));
     assert_eq!((tcp.direction, asks.direction), (Directions::Forward, Directions::Reverse));
     let requests = Workload::RequestResponse {
@@ -218,7 +220,7 @@ fn overrides_equal_values_in_the_file() {
         scenario.links[2].forward.queue,
         Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(7) })
     );
-    assert_eq!(scenario.flows[0].common.congestion.entry.name, "lia");
+    assert_eq!(scenario.flows[0].protocol.congestion().unwrap().entry.name, "lia");
     assert_eq!(scenario.events[0].at, Time::from_secs_f64(21.0));
     assert_eq!((scenario.title.as_str(), scenario.seed), ("2024", 7));
 }

@@ -2,6 +2,8 @@
 
 use super::super::{Scenario, parse, parse_with, to_json, to_toml};
 use super::{TRACE, everything};
+use crate::model::Protocol;
+use anabranch_settings::protocols::PROTOCOLS;
 use proptest::prelude::*;
 
 fn read_again(scenario: &Scenario) -> Scenario {
@@ -30,6 +32,45 @@ fn json_equals_toml() {
     assert_eq!(json["flow"][1]["backup"][0], "A-R-2");
     assert_eq!(json["flow"][6]["through"], "P");
     assert_eq!(json["event"][0]["set"]["loss"]["model"], "none");
+}
+
+/// A scenario with one flow of these settings.
+fn with_settings(protocol: Protocol) -> Scenario {
+    let mut scenario = parse(include_str!("design.toml"), "s.toml", &[]).unwrap();
+    scenario.flows.truncate(1);
+    scenario.flows[0].protocol = protocol;
+    scenario
+}
+
+/// The settings without those that exclude a value of this key.
+fn prepared(mut protocol: Protocol, key: &str) -> Protocol {
+    let others: &[(&str, &str)] = match key {
+        "ssthresh_floor" => &[("congestion", "reno")],
+        "rto_max" => &[("rto_initial", "10 ms"), ("rto_min", "10 ms")],
+        _ => &[],
+    };
+    for (other, text) in others {
+        protocol.set(other, text).unwrap();
+    }
+    protocol
+}
+
+#[test]
+fn every_setting_round_trips() {
+    for entry in PROTOCOLS {
+        for (key, _) in Protocol::new(entry.value).entries() {
+            let base = prepared(Protocol::new(entry.value), key.name);
+            for sample in key.takes.samples() {
+                let mut protocol = base.clone();
+                protocol.put(key.name, sample).unwrap();
+                let is_changed = protocol != base;
+                let scenario = with_settings(protocol);
+                assert_eq!(read_again(&scenario), scenario, "{} = {sample:?}", key.name);
+                let differs = to_toml(&scenario) != to_toml(&with_settings(base.clone()));
+                assert_eq!(differs, is_changed, "{} = {sample:?}", key.name);
+            }
+        }
+    }
 }
 
 proptest! {

@@ -177,7 +177,14 @@ impl Settings {
             remote: (0..paths).map(|i| address(other, i)).collect(),
             remote_port: 5000 + other as u16,
         };
-        Self { config: Config::new(control, schedule), ends, secrets: secrets(end, seed) }
+        let config = Config {
+            send_buffer: 1_000_000,
+            receive_buffer: 500_000,
+            nr_sack: true,
+            penalisation: true,
+            ..Config::new(control, schedule)
+        };
+        Self { config, ends, secrets: secrets(end, seed) }
     }
 
     pub fn connecting(self) -> Result<Association, ConfigError> {

@@ -3,7 +3,7 @@
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Reliability, Write};
 use anabranch_multipath::PathId;
-use anabranch_multipath::buffer::{Rescheduling, Sides};
+use anabranch_multipath::buffer::{Rescheduling, Sides, Splitting};
 use anabranch_wire::sctp::Chunk;
 
 /// One path of 10 Mbit/s and 20 ms, with tail loss probes and the timer of RFC 9260.
@@ -136,7 +136,7 @@ fn a_path_that_holds_up_the_other_is_penalised() {
             settings.config = settings.config.clone().with_cmt();
             settings.penalisation = penalisation;
             (settings.send_buffer, settings.receive_buffer) = (100_000, 100_000);
-            settings.rescheduling = Rescheduling { sides: Sides::Both, threshold: 0.4 };
+            settings.splitting = Splitting::default();
         });
         net.apps[A] = App::sends(bulk(20_000, 1452).map(|(len, stream, _)| (len, stream, false)));
         net.connect();

@@ -167,7 +167,7 @@ impl<'a> Setup<'a> {
         let service = ports::Service {
             host: self.declared.meets(),
             transport,
-            settings: (&self.declared.protocol, &self.declared.common),
+            settings: ports::Settings::of(self.declared),
             local: remote.clone(),
             lap: own.lap,
         };
@@ -194,7 +194,7 @@ impl<'a> Setup<'a> {
     fn plan(&self) -> Result<Plan, String> {
         Ok(match &self.declared.protocol {
             model::Protocol::Tcp(settings) => self.tcp(settings),
-            model::Protocol::Mptcp { tcp, mptcp } => self.mptcp(tcp, mptcp)?,
+            model::Protocol::Mptcp(settings) => self.mptcp(settings)?,
             model::Protocol::Sctp(settings) => self.sctp(settings)?,
             model::Protocol::Udp => self.udp()?,
         })
@@ -244,7 +244,7 @@ impl<'a> Setup<'a> {
     /// The first address of each end.
     pub(super) fn first(&self) -> [Address; 2] {
         let (from, to, mtu) = self.start;
-        let mtu = self.declared.common.mtu.unwrap_or(mtu);
+        let mtu = self.declared.mtu.unwrap_or(mtu);
         [from, to].map(|interface| Address::new(self.ip(interface), mtu))
     }
 
@@ -255,10 +255,10 @@ impl<'a> Setup<'a> {
         // There may be no route for the pair that the main table requires.
         if self.start != self.pairs[0] {
             let (from, to, mtu) = self.start;
-            all.push(([from, to][end], self.declared.common.mtu.unwrap_or(mtu)));
+            all.push(([from, to][end], self.declared.mtu.unwrap_or(mtu)));
         }
         for &(from, to, mtu) in &self.pairs {
-            let (interface, mtu) = ([from, to][end], self.declared.common.mtu.unwrap_or(mtu));
+            let (interface, mtu) = ([from, to][end], self.declared.mtu.unwrap_or(mtu));
             match all.iter_mut().find(|(known, _)| *known == interface) {
                 Some((_, least)) => *least = mtu.min(*least),
                 None => all.push((interface, mtu)),

@@ -2,7 +2,7 @@
 //! processed in order of time and the assignment must not depend on it. Listening ends with the same settings
 //! share a listener, and each listener has its own port.
 
-use crate::scenario::model::{Common, Flow, Protocol};
+use crate::scenario::model::{Flow, Protocol};
 use anabranch_endpoint::Address;
 use anabranch_host::Transport;
 use std::collections::BTreeMap;
@@ -49,12 +49,30 @@ pub struct Service<'a> {
     pub host: &'a str,
     /// The transport whose ports are used.
     pub transport: Transport,
-    /// The protocol with its settings.
-    pub settings: (&'a Protocol, &'a Common),
+    /// The settings of its flow.
+    pub settings: Settings<'a>,
     /// Its addresses.
     pub local: Vec<Address>,
     /// Each listener gets at most one connection from a port.
     pub lap: usize,
+}
+
+/// Settings of a flow's connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings<'a> {
+    protocol: &'a Protocol,
+    mtu: Option<u32>,
+    initial_path: &'a [usize],
+    backup: &'a [usize],
+    ordered: bool,
+}
+
+impl<'a> Settings<'a> {
+    /// The settings of a flow.
+    pub fn of(flow: &'a Flow) -> Self {
+        let Flow { protocol, mtu, initial_path, backup, ordered, .. } = flow;
+        Self { protocol, mtu: *mtu, initial_path, backup, ordered: *ordered }
+    }
 }
 
 /// The assigned listeners, with their ports: per host and transport.
@@ -80,7 +98,6 @@ impl<'a> Services<'a> {
 mod tests {
     use super::*;
     use crate::presets;
-    use crate::scenario::model::Buffer;
     use core::net::IpAddr;
 
     #[test]
@@ -108,14 +125,12 @@ mod tests {
     #[test]
     fn listeners_with_equal_settings_share_a_port() {
         let flow = presets::dumbbell(1, 1, 10, 10).flows[0].clone();
-        let other = Flow {
-            common: Common { receive_buffer: Buffer::Bytes(1), ..flow.common.clone() },
-            ..flow.clone()
-        };
+        let mut other = flow.clone();
+        other.protocol.set("receive_buffer", "1 B").unwrap();
         let service = |flow: &'static Flow, host, lap| Service {
             host,
             transport: Transport::Tcp,
-            settings: (&flow.protocol, &flow.common),
+            settings: Settings::of(flow),
             local: vec![Address::new(IpAddr::from([10, 0, 0, 1]), 1500)],
             lap,
         };

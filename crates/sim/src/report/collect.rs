@@ -4,7 +4,7 @@ use crate::engine::Datapath;
 use crate::engine::datapath::{MiddleboxCounts, Middleboxes};
 use crate::host::{Baseline, Flow, Legs, PathMeter, RECEIVER, Relays, SENDER, Transfer, World};
 use crate::scenario::Scenario;
-use crate::scenario::model::{self, Change, Directions, Event, Protocol};
+use crate::scenario::model::{self, Change, Directions, Event};
 use crate::scenario::result::{
     FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles,
 };
@@ -87,8 +87,7 @@ impl Run<'_> {
             through: declared.through.clone(),
             protocol: declared.protocol.name().to_owned(),
             direction: direction(declared),
-            congestion: (declared.protocol != Protocol::Udp)
-                .then(|| declared.common.congestion.entry.name.to_owned()),
+            congestion: declared.protocol.congestion().map(|choice| choice.entry.name.to_owned()),
             start_s: flow.start().as_secs_f64(),
             state: flow.applications.state.name().to_owned(),
             fallback: sender.fallback,

@@ -4,9 +4,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_sim::presets::{link, mptcp, saturated, scenario, sctp, tcp, udp, wire};
 use anabranch_sim::scenario::Scenario;
-use anabranch_sim::scenario::model::{
-    Directions, Flow, LinkModel, Loss, MessageSize, Protocol, Sctp, Workload,
-};
+use anabranch_sim::scenario::model::{Directions, Flow, LinkModel, Loss, MessageSize, Protocol, Workload};
 use anabranch_sim::scenario::result::FlowResult;
 use anabranch_sim::{RunOptions, RunResult};
 
@@ -23,12 +21,10 @@ fn run(scenario: &Scenario) -> RunResult {
 
 /// Every protocol that has connections.
 fn connected() -> Vec<(&'static str, Protocol, &'static str)> {
-    let Protocol::Sctp(ordered) = sctp(false) else { unreachable!("sctp") };
-    let ordered = Sctp { ordered: true, ..ordered };
     vec![
         ("tcp", Protocol::Tcp(tcp()), "cubic"),
         ("mptcp", mptcp(), "lia"),
-        ("sctp", Protocol::Sctp(ordered), "reno"),
+        ("sctp", sctp(false), "reno"),
         ("cmt", sctp(true), "cmt-rpv2"),
     ]
 }
@@ -42,7 +38,8 @@ fn lossy(of: impl Fn(Flow) -> Flow) -> Scenario {
         for path in 0..2 {
             links.push(link(&format!("{name}-{path}"), [&source, &sink], lossy()));
         }
-        flows.push(of(saturated(name, [&source, &sink], protocol, congestion)));
+        let ordered = name == "sctp";
+        flows.push(of(Flow { ordered, ..saturated(name, [&source, &sink], protocol, congestion) }));
     }
     scenario(60, links, flows)
 }

@@ -3,12 +3,10 @@
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_netem::loss::none;
-use anabranch_settings::policy::SctpPaths;
 use anabranch_sim::presets::{link, mptcp, saturated, scenario, sctp, tcp, udp, wire};
 use anabranch_sim::scenario::Scenario;
 use anabranch_sim::scenario::model::{
-    Change, Directions, Event, Flow, Link, LinkModel, Loss, MessageSize, Mptcp, Protocol, Reorder, Sctp,
-    Workload,
+    Change, Directions, Event, Flow, Link, LinkModel, Loss, MessageSize, Protocol, Reorder, Workload,
 };
 use anabranch_sim::{RunError, RunOptions, RunResult};
 use std::path::PathBuf;
@@ -128,7 +126,7 @@ fn too_large_packets_are_dropped_and_counted() {
     assert_eq!((fits.links[2].drops, fits.links[2].packets), (0, 2000));
     // Unless it has another setting.
     let mut flow = udp("F", ["S", "D"], 4);
-    flow.common.mtu = Some(1500);
+    flow.mtu = Some(1500);
     let blocked = run(&scenario(2, links, vec![flow]));
     assert_eq!((blocked.links[2].drops_by_cause["mtu"], blocked.flows[0].delivered_bytes), (1000, 0));
 }
@@ -164,8 +162,8 @@ fn too_many_paths_are_refused() {
             &RunOptions::default(),
         )
     };
-    let Protocol::Sctp(settings) = sctp(true) else { unreachable!("the protocol is SCTP") };
-    let full = Protocol::Sctp(Sctp { paths: SctpPaths::FullMesh, ..settings });
+    let mut full = sctp(true);
+    full.set("paths", "fullmesh").unwrap();
     for protocol in [mptcp(), full] {
         let flow = saturated("F", ["S", "D"], protocol, "lia");
         let error = meshed(9, flow.clone()).unwrap_err().to_string();
@@ -186,9 +184,9 @@ fn timeout_backs_off_to_its_upper_bound() {
         changes: vec![Change::Loss(Loss::Bernoulli(Bernoulli { rate: 1.0 }))],
     };
     for protocol in [Protocol::Tcp(tcp()), mptcp(), sctp(false), sctp(true)] {
-        for rto_max in [3, 7] {
+        for rto_max in [3_u64, 7] {
             let mut flow = saturated("F", ["S", "D"], protocol.clone(), "lia");
-            flow.common.rto_max = Duration::from_secs(rto_max);
+            flow.protocol.set("rto_max", &format!("{rto_max} s")).unwrap();
             let base = scenario(30, vec![link("a", ["S", "D"], wire(10, 10, 50))], vec![flow]);
             let result = run(&Scenario { events: vec![down.clone()], ..base });
             let path = &result.flows[0].paths[0];
@@ -202,9 +200,9 @@ fn mapping_checksums_are_sent_if_requested() {
     let capture = std::env::temp_dir().join(format!("anabranch-checksums-{}.pcapng", std::process::id()));
     let options =
         RunOptions { pcap: Some(capture.clone().into()), check_wire: true, ..RunOptions::default() };
-    let Protocol::Mptcp { tcp, mptcp } = mptcp() else { unreachable!("the protocol is Multipath TCP") };
-    let captured = [false, true].map(|dss_checksum| {
-        let protocol = Protocol::Mptcp { tcp: tcp.clone(), mptcp: Mptcp { dss_checksum, ..mptcp.clone() } };
+    let captured = ["false", "true"].map(|dss_checksum| {
+        let mut protocol = mptcp();
+        protocol.set("dss_checksum", dss_checksum).unwrap();
         let links = vec![link("a", ["S", "D"], wire(10, 10, 50))];
         let flow = saturated("F", ["S", "D"], protocol, "lia");
         let result = anabranch_sim::run(&scenario(2, links, vec![flow]), &options).expect("the run succeeds");
@@ -224,12 +222,11 @@ fn mapping_checksums_are_sent_if_requested() {
 /// its limit of errors.
 #[test]
 fn association_aborts_after_its_error_limit() {
-    let Protocol::Sctp(settings) = sctp(false) else { unreachable!("it is SCTP") };
-    let state = |down_ms: u64, change: &dyn Fn(&mut Sctp)| {
-        let mut settings = settings.clone();
-        change(&mut settings);
-        let mut flow = saturated("F", ["S", "D"], Protocol::Sctp(settings), "reno");
-        flow.common.rto_max = Duration::from_secs(1);
+    let state = |down_ms: u64, limit: &str, most: &str| {
+        let mut protocol = sctp(false);
+        protocol.set(limit, most).unwrap();
+        protocol.set("rto_max", "1 s").unwrap();
+        let flow = saturated("F", ["S", "D"], protocol, "reno");
         let down = Event {
             at: Time::ZERO + Duration::from_millis(down_ms),
             link: 0,
@@ -239,11 +236,11 @@ fn association_aborts_after_its_error_limit() {
         let base = scenario(30, vec![link("a", ["S", "D"], wire(10, 10, 50))], vec![flow]);
         run(&Scenario { events: vec![down], ..base }).flows[0].state.clone()
     };
-    for (most, expected) in [(5, "timed-out"), (100, "opening")] {
-        assert_eq!(state(0, &|sctp| sctp.init_max_retrans = most), expected);
+    for (most, expected) in [("5", "timed-out"), ("100", "opening")] {
+        assert_eq!(state(0, "init_max_retrans", most), expected);
     }
-    for (most, expected) in [(5, "timed-out"), (100, "open")] {
-        assert_eq!(state(2000, &|sctp| sctp.association_max_retrans = most), expected);
+    for (most, expected) in [("5", "timed-out"), ("100", "open")] {
+        assert_eq!(state(2000, "association_max_retrans", most), expected);
     }
 }
 

@@ -8,7 +8,6 @@ mod captures;
 mod cases;
 mod closing;
 mod consn;
-mod defaults;
 mod determinism;
 mod examples;
 mod fairness;

@@ -33,7 +33,7 @@ fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
         penalisation: Penalisation::Never,
         mechanisms_in_start_up: true,
         checksum: false,
-        unroutable: Vec::new(),
+        ..Config::default()
     };
     let addresses = |ips: &[IpAddr], backup: bool| {
         ips.iter().map(|&ip| Address { ip, mtu: 1500, backup: backup && ip == ips[0] }).collect()

@@ -32,5 +32,5 @@ mod syn;
 #[cfg(test)]
 mod tests;
 
-pub use anabranch_settings::mptcp::Config;
+pub use anabranch_settings::mptcp::{Config, Penalisation, SynRetransmission};
 pub use connection::Connection;

@@ -5,9 +5,10 @@
 //! one attempt at a time. A late answer for an earlier pair is reset, so that the other end keeps no half-open
 //! connection.
 
+use super::SynRetransmission;
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::subflow::{Confirmation, Handshake, Subflow};
-use crate::tcp::{self, Numbers, Route, SynRetransmission, Tcb};
+use crate::tcp::{self, Numbers, Route, Tcb};
 use anabranch_base::time::Time;
 use anabranch_endpoint::Address;
 use anabranch_multipath::PathId;
@@ -21,12 +22,12 @@ impl Connection {
     /// [`connect`](anabranch_endpoint::Endpoint::connect).
     pub fn prefer(&mut self, worked: &[(IpAddr, IpAddr)]) {
         self.opening.prefer(worked);
-        self.opening.keep(self.config.tcp.syn_pairs);
+        self.opening.keep(self.config.syn_pairs);
     }
 
     /// The pair of addresses that a connection of the connecting end began on, if its SYN could have been repeated over others.
     pub fn opened_on(&self) -> Option<(IpAddr, IpAddr)> {
-        let asked = self.config.tcp.syn_retransmission == SynRetransmission::Multipath;
+        let asked = self.config.syn_retransmission == SynRetransmission::Multipath;
         (asked && self.role == Role::Client).then(|| (self.locals[0].address.ip, self.remote.ip()))
     }
 
@@ -50,7 +51,7 @@ impl Connection {
     }
 
     fn has_pairs_to_try(&self, index: usize) -> bool {
-        let asked = self.config.tcp.syn_retransmission == SynRetransmission::Multipath;
+        let asked = self.config.syn_retransmission == SynRetransmission::Multipath;
         let opening = self.role == Role::Client && self.phase == ConnectionPhase::Opening && index == 0;
         asked && opening && self.opening.pairs.len() > 1
     }
@@ -112,7 +113,7 @@ mod tests {
     use anabranch_wire::tcp::Flags;
 
     fn setup(syn_retransmission: SynRetransmission) -> Setup {
-        Setup { tcp: tcp::Config { syn_retransmission, ..tcp::Config::default() }, ..Setup::default() }
+        Setup { syn_retransmission, ..Setup::default() }
     }
 
     /// The requested destination can be reached from the second address only.

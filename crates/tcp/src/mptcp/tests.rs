@@ -9,7 +9,7 @@ use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_multipath::congestion::{ALGORITHMS, Choice};
 use anabranch_multipath::path_manager;
 use anabranch_multipath::scheduler;
-use anabranch_settings::policy::Penalisation;
+use anabranch_settings::policy::{Penalisation, SynRetransmission};
 use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_wire::tcp::mptcp::Control;
 use anabranch_wire::tcp::{Flags, Segment};
@@ -34,6 +34,7 @@ pub(super) struct Setup {
     pub penalisation: Penalisation,
     pub mechanisms_in_start_up: bool,
     pub checksum: bool,
+    pub syn_retransmission: SynRetransmission,
     pub unroutable: Vec<(IpAddr, IpAddr)>,
     pub backup: [bool; 2],
     pub seed: u64,
@@ -51,6 +52,7 @@ impl Default for Setup {
             penalisation: Penalisation::Never,
             mechanisms_in_start_up: true,
             checksum: false,
+            syn_retransmission: SynRetransmission::Single,
             unroutable: Vec::new(),
             backup: [false, false],
             seed: 1,
@@ -69,7 +71,9 @@ impl Setup {
             penalisation: self.penalisation,
             mechanisms_in_start_up: self.mechanisms_in_start_up,
             checksum: self.checksum,
+            syn_retransmission: self.syn_retransmission,
             unroutable: self.unroutable.clone(),
+            ..Config::default()
         }
     }
 
@@ -476,6 +480,7 @@ fn faults() -> impl Strategy<Value = Faults> {
             penalisation: [Penalisation::Never, Penalisation::Weaker, Penalisation::Any][seed as usize % 3],
             mechanisms_in_start_up: flags[3],
             checksum: flags[4],
+            syn_retransmission: SynRetransmission::Single,
             unroutable: Vec::new(),
             backup: [false, flags[5]],
             mtu: 1500,

@@ -31,7 +31,7 @@ mod spurious_tests;
 #[cfg(test)]
 mod tests;
 
-pub use anabranch_settings::tcp::{Config, Recovery, SynRetransmission};
+pub use anabranch_settings::tcp::{Config, Recovery};
 pub use connection::Connection;
 pub use input::window_shift;
 pub(crate) use numbers::of_connection;

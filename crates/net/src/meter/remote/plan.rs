@@ -126,7 +126,7 @@ fn flow(scenario: &Scenario, at: usize, rng: &Rng) -> Result<PlannedFlow, String
     }
     let transport = match &declared.protocol {
         Protocol::Tcp(_) => Transport::Tcp,
-        Protocol::Mptcp { .. } => Transport::Mptcp,
+        Protocol::Mptcp(_) => Transport::Mptcp,
         Protocol::Sctp(_) => Transport::Sctp,
         Protocol::Udp => Transport::Udp,
     };

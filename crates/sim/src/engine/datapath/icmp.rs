@@ -24,7 +24,7 @@ pub(super) fn limit() -> RateLimit {
 /// another path or of control may not.
 fn may_arise(scenario: &Scenario) -> bool {
     let models = || scenario.links.iter().flat_map(|link| [&link.forward, &link.reverse]);
-    let own = scenario.flows.iter().filter_map(|flow| flow.common.mtu);
+    let own = scenario.flows.iter().filter_map(|flow| flow.mtu);
     let largest = models().map(|model| model.mtu).chain(own).max().unwrap_or_default();
     models().any(|model| model.icmp && model.mtu < largest)
 }
@@ -47,7 +47,7 @@ pub(super) fn routes(scenario: &Scenario, network: &mut Network) -> Vec<ErrorRou
         let walk = |(side, from, to)| (side, from, network.route(from, to).unwrap_or_default());
         let routes: Vec<(u32, Interface, Vec<Interface>)> = both.map(walk).collect();
         let hops = || routes.iter().flat_map(|(_, _, hops)| hops.iter().copied());
-        let largest = hops().map(|hop| model(hop).mtu).chain(declared.common.mtu).max().unwrap_or_default();
+        let largest = hops().map(|hop| model(hop).mtu).chain(declared.mtu).max().unwrap_or_default();
         for (side, from, hops) in &routes {
             for &hop in hops.iter().filter(|hop| model(**hop).icmp && model(**hop).mtu < largest) {
                 let router = network.owner(hop);
@@ -143,7 +143,7 @@ mod tests {
         scenario.links[4].forward.icmp = false;
         assert_eq!(found(&scenario), []);
         scenario.links[4].forward.mtu = 1500;
-        scenario.flows[0].common.mtu = Some(1501);
+        scenario.flows[0].mtu = Some(1501);
         // A host sends no errors to itself: of the three links of a path, the last two send them.
         let first = [(0, vec![3], 0), (4, vec![1, 3], 0), (1, vec![4], 1), (3, vec![0, 4], 1)];
         let first = first.map(|(narrow, back, end)| ErrorRoute { narrow, back, end });

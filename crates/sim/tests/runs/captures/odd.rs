@@ -68,7 +68,7 @@ impl Hosts {
             penalisation: Penalisation::Weaker,
             mechanisms_in_start_up: true,
             checksum: true,
-            unroutable: Vec::new(),
+            ..mptcp::Config::default()
         };
         let addresses = |end| [0, 1].map(|path| Address::new(ip(end, path), 1500)).to_vec();
         let (local, remote) = (addresses(0), vec![ip(1, 0)]);

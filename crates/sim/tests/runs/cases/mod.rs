@@ -4,21 +4,18 @@ pub mod text;
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
-use anabranch_multipath::buffer::{Sides, Splitting, SplittingOn};
-use anabranch_multipath::congestion::{ALGORITHMS, Choice, Couple, Options, Signal, SlowStart};
-use anabranch_multipath::path_manager;
-use anabranch_multipath::scheduler::SCHEDULERS;
+use anabranch_multipath::congestion::Signal;
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_netem::loss::gilbert_elliott::GilbertElliott;
 use anabranch_netem::loss::none;
 use anabranch_netem::queue::{codel, fifo, fq_codel, red};
-use anabranch_settings::policy::{
-    ImmediateSack, Penalisation, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
-};
+use anabranch_settings::key::{Key, Takes};
+use anabranch_settings::protocols::Protocols;
+use anabranch_settings::setting::Value;
 use anabranch_sim::presets;
 use anabranch_sim::scenario::model::{
-    Buffer, Change, Common, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp,
-    Protocol, Queue, QueueLimit, Reorder, Scenario, Scope, Sctp, Tcp, Workload,
+    Change, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue,
+    QueueLimit, Reorder, Scenario, Scope, Workload,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -32,9 +29,6 @@ pub const FAULTS_END: Duration = Duration::from_secs(30);
 /// faults, also on paths that fail repeatedly, and for the slowest transfer, a hundred thousand messages of a
 /// byte.
 const DURATION: Duration = Duration::from_secs(1000);
-
-/// The longest retransmission timeout.
-pub const RTO_MAX: Duration = Duration::from_secs(60);
 
 /// A scenario with faults.
 #[derive(Clone, Debug)]
@@ -52,7 +46,8 @@ impl Case {
             .scenario
             .flows
             .iter()
-            .map(|f| f.common.send_buffer.most() + f.common.receive_buffer.most())
+            .filter_map(|flow| flow.protocol.buffers())
+            .map(|[send, receive]| send + receive)
             .sum();
         (buffered / 100) as usize + 5000
     }
@@ -72,32 +67,41 @@ const MAX_MESSAGE_BYTES: u64 = 2900;
 
 /// The protocol without settings that its control does not support: windows that follow a model count no
 /// packets.
-fn fitting(mut protocol: Protocol, common: &Common) -> Protocol {
-    if let Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } = &mut protocol {
-        tcp.whole_packets &= common.congestion.entry.signal != Signal::Model;
+fn fitting(mut protocol: Protocol) -> Protocol {
+    if protocol.congestion().is_some_and(|choice| choice.entry.signal == Signal::Model)
+        && protocol.get("whole_packets").is_some()
+    {
+        protocol.put("whole_packets", Value::Flag(false)).expect("a key of the protocol");
     }
     protocol
 }
 
 /// A case of flows with this protocol.
 pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = Case> {
-    let flows = vec((common(), option::weighted(0.3, message()), 0_u64..2000, direction()), 1..=2);
+    let mtu = option::weighted(0.1, Just(576_u32));
+    let rest = (option::weighted(0.3, message()), 0_u64..2000, direction());
+    let flows = vec((protocol, mtu, any::<bool>(), vec(0_usize..5, 0..2), rest), 1..=2);
     let shape = (topology(), vec(event(), 0..8), any::<u64>());
-    (shape, flows, protocol, 1_u64..150_000).prop_map(|((links, events, seed), flows, protocol, size)| {
+    (shape, flows, 1_u64..150_000).prop_map(|((links, events, seed), flows, size)| {
         let links: Vec<Link> = links;
         let place = |(link, event): (Index, Event)| Event { link: link.index(links.len()), ..event };
         let events = events.into_iter().map(place);
         let mut events: Vec<Event> = events.chain(quiet(links.len())).collect();
         events.sort_by_key(|event| event.at);
-        let flows = flows.into_iter().enumerate().map(|(number, (common, message, start, direction))| Flow {
-            name: format!("F{number}"),
-            protocol: fitting(protocol.clone(), &common),
-            common,
-            start: Time::ZERO + Duration::from_millis(start),
-            start_spread: Duration::ZERO,
-            direction,
-            workload: Workload::File { size, message },
-            ..presets::udp("", ["S", "D"], 0)
+        let flows = flows.into_iter().enumerate().map(|(number, (protocol, mtu, ordered, backup, rest))| {
+            let (message, start, direction) = rest;
+            Flow {
+                name: format!("F{number}"),
+                protocol,
+                mtu,
+                ordered,
+                backup,
+                start: Time::ZERO + Duration::from_millis(start),
+                start_spread: Duration::ZERO,
+                direction,
+                workload: Workload::File { size, message },
+                ..presets::udp("", ["S", "D"], 0)
+            }
         });
         let flows = flows.collect();
         let scenario = Scenario { duration: DURATION, seed, events, ..presets::scenario(1, links, flows) };
@@ -238,37 +242,6 @@ fn event() -> impl Strategy<Value = (Index, Event)> {
     (any::<Index>(), event)
 }
 
-prop_compose! {
-    fn common()(
-        send in buffer(),
-        receive in buffer(),
-        entry in select(ALGORITHMS.iter().collect::<Vec<_>>()),
-        coupled in any::<bool>(),
-        shared in any::<bool>(),
-        mtu in option::weighted(0.1, Just(576_u32)),
-        rto_min in select(vec![10_u64, 200, 1000]),
-        rto_max in prop_oneof![4 => Just(RTO_MAX), 1 => (20_u64..60).prop_map(Duration::from_secs)],
-        ecn in any::<bool>(),
-    ) -> Common {
-        Common {
-            congestion: Choice {
-                entry,
-                options: Options {
-                    slow_start: if coupled { SlowStart::Coupled } else { SlowStart::Rfc },
-                    couple: if shared { Couple::Shared } else { Couple::All },
-                },
-            },
-            send_buffer: Buffer::Bytes(send),
-            receive_buffer: Buffer::Bytes(receive),
-            mtu,
-            rto_initial: Duration::from_secs(1),
-            rto_min: Duration::from_millis(rto_min),
-            rto_max,
-            ecn,
-        }
-    }
-}
-
 /// A size from two packets to more than any transfer.
 fn buffer() -> impl Strategy<Value = u64> {
     prop_oneof![3000_u64..10_000, 10_000_u64..300_000]
@@ -281,131 +254,60 @@ fn message() -> impl Strategy<Value = MessageSize> {
     ]
 }
 
-prop_compose! {
-    fn tcp_settings()(
-        delayed_ack in option::weighted(0.8, 1_u64..200),
-        initial_window in 1_u32..12,
-        abc_limit in option::of(1_u32..4),
-        ssthresh_floor in 1_u32..6,
-        whole_packets in any::<bool>(),
-        recovery in select(vec![Recovery::Sack, Recovery::Prr, Recovery::Rack]),
-        timestamps in any::<bool>(),
-        nagle in any::<bool>(),
-        keepalive in option::of(10_u64..30),
-    ) -> Tcp {
-        let delayed_ack = delayed_ack.map(Duration::from_millis);
-        let keepalive = keepalive.map(Duration::from_secs);
-        let user_timeout = None;
-        Tcp { delayed_ack, initial_window, abc_limit, ssthresh_floor, whole_packets, recovery, timestamps, nagle, keepalive, user_timeout, initial_path: Vec::new() }
-    }
+/// Values of settings with which every case finishes in time. No value: the default.
+const NARROWED: &[(&str, &[&str])] = &[
+    ("rto_initial", &["1 s"]),
+    ("rto_min", &["10 ms", "200 ms", "1 s"]),
+    ("rto_max", &["60 s", "20 s", "40 s"]),
+    ("keepalive", &["false", "10 s", "20 s"]),
+    ("user_timeout", &[]),
+    ("heartbeat_interval", &["30 s"]),
+    // More errors than the faults can cause: an endpoint that gives up has stalled. SYNs over several pairs
+    // are repeated in a shorter time than the faults last.
+    ("association_max_retrans", &["1000"]),
+    ("init_max_retrans", &["1000"]),
+    ("syn_retransmission", &["single"]),
+];
+
+/// A protocol with any value of each of its settings.
+fn settings(kind: Protocols) -> impl Strategy<Value = Protocol> {
+    let varied: Vec<_> =
+        Protocol::new(kind).entries().into_iter().filter_map(|(key, _)| varied(key)).collect();
+    varied.prop_map(move |values| {
+        let mut protocol = Protocol::new(kind);
+        for (name, value) in values {
+            protocol.put(name, value).unwrap_or_else(|problem| panic!("{problem}"));
+        }
+        fitting(protocol)
+    })
+}
+
+/// The key and one of its values.
+fn varied(key: &'static Key) -> Option<BoxedStrategy<(&'static str, Value)>> {
+    let values = match (NARROWED.iter().find(|(name, _)| *name == key.name), key.takes) {
+        (Some((_, [])), _) => return None,
+        (Some((_, texts)), _) => {
+            let read =
+                |text: &&str| key.takes.read(text).unwrap_or_else(|problem| panic!("{text} {problem}"));
+            select(texts.iter().map(read).collect::<Vec<_>>()).boxed()
+        }
+        (None, Takes::Buffer) => buffer().prop_map(Value::Size).boxed(),
+        (None, takes) => select(takes.samples()).boxed(),
+    };
+    Some(values.prop_map(|value| (key.name, value)).boxed())
 }
 
 /// TCP with any settings.
 pub fn tcp() -> impl Strategy<Value = Protocol> {
-    tcp_settings().prop_map(Protocol::Tcp)
+    settings(Protocols::TCP)
 }
 
 /// Multipath TCP with any settings.
 pub fn mptcp() -> impl Strategy<Value = Protocol> {
-    let schedulers = select(SCHEDULERS.iter().collect::<Vec<_>>());
-    let paths = select(vec!["default", "fullmesh", "disjoint", "ndiffports:2", "ndiffports:3"]);
-    let backup = vec(0_usize..5, 0..2);
-    (tcp_settings(), schedulers, paths, any::<[bool; 4]>(), backup).prop_map(
-        |(
-            tcp,
-            scheduler,
-            paths,
-            [opportunistic_retransmission, penalisation, mechanisms_in_start_up, dss_checksum],
-            backup,
-        )| {
-            let mptcp = Mptcp {
-                syn_retransmission: Mptcp::default().syn_retransmission,
-                syn_pairs: Mptcp::default().syn_pairs,
-                scheduler,
-                paths: path_manager::parse(paths).expect("a path manager of the table"),
-                opportunistic_retransmission,
-                penalisation: if penalisation { Penalisation::Any } else { Penalisation::Weaker },
-                mechanisms_in_start_up,
-                dss_checksum,
-                backup,
-            };
-            Protocol::Mptcp { tcp, mptcp }
-        },
-    )
+    settings(Protocols::MPTCP)
 }
 
 /// SCTP and CMT-SCTP with any settings.
 pub fn sctp() -> impl Strategy<Value = Protocol> {
-    let schedulers = SCHEDULERS.iter().filter(|entry| entry.takes_turns());
-    let schedulers = select(schedulers.collect::<Vec<_>>());
-    let splitting = (
-        select(vec![Sides::None, Sides::Sender, Sides::Receiver, Sides::Both]),
-        select(vec![SplittingOn::Outstanding, SplittingOn::Buffered]),
-        option::weighted(0.3, 0.1..0.9),
-    );
-    let immediate = select(vec![ImmediateSack::Never, ImmediateSack::End, ImmediateSack::Window]);
-    let messages = (any::<bool>(), 1_u16..5, 0_u64..250, immediate);
-    let policies = (
-        select(vec![
-            RetransmissionPath::Alternate,
-            RetransmissionPath::Same,
-            RetransmissionPath::LargestSsthresh,
-            RetransmissionPath::LargestWindow,
-            RetransmissionPath::LowestRtt,
-        ]),
-        select(vec![StreamScheduler::Fcfs, StreamScheduler::RoundRobin, StreamScheduler::Fair]),
-        option::weighted(0.7, 1_u32..8),
-        0_u32..6,
-        option::weighted(0.7, 0_u32..3),
-    );
-    let newer = (any::<[bool; 5]>(), option::of(1_u32..9));
-    (any::<[bool; 7]>(), schedulers, any::<bool>(), splitting, messages, policies, newer).prop_map(
-        |(
-            [cmt, nr_sack, i_data, asconf, pmtu_discovery, udp_encapsulation, overshoot],
-            scheduler,
-            fullmesh,
-            splitting,
-            messages,
-            policies,
-            ([tail_loss_probe, nearest, penalisation, early, nagle], abc_limit),
-        )| {
-            let (ordered, streams, sack_delay, immediate_sack) = messages;
-            let (retransmission, stream_scheduler, max_burst, path_max_retrans, suspicion) = policies;
-            let (sides, on, chunk_rescheduling) = splitting;
-            Protocol::Sctp(Sctp {
-                cmt,
-                scheduler,
-                paths: if fullmesh { SctpPaths::FullMesh } else { SctpPaths::Destination },
-                initial_path: Vec::new(),
-                nr_sack,
-                splitting: Splitting { sides, on },
-                chunk_rescheduling,
-                penalisation: penalisation && cmt,
-                mechanisms_in_start_up: early || !cmt,
-                ordered,
-                streams,
-                sack_delay: Duration::from_millis(sack_delay),
-                immediate_sack,
-                sack_path: if nearest { SackPath::Nearest } else { SackPath::Last },
-                retransmission,
-                stream_scheduler,
-                i_data,
-                asconf,
-                pmtu_discovery,
-                udp_encapsulation,
-                heartbeat_interval: Some(Duration::from_secs(30)),
-                path_max_retrans,
-                potentially_failed_threshold: suspicion,
-                // More errors than the faults can cause: an endpoint that gives up has stalled.
-                association_max_retrans: 1000,
-                init_max_retrans: 1000,
-                max_burst,
-                overshoot,
-                nagle,
-                tail_loss_probe,
-                abc_limit,
-                ssthresh_floor: 4,
-            })
-        },
-    )
+    prop_oneof![settings(Protocols::SCTP), settings(Protocols::CMT_SCTP)]
 }

@@ -1,13 +1,15 @@
 //! Numbers with units: exact decimal arithmetic from text to the base unit, and back to the shortest exact
 //! text.
 
-use super::error::quoted;
 use super::suggest;
+use super::text::quoted;
 
 /// A unit and its value in the base unit of its family.
 #[derive(Debug)]
-pub(super) struct Unit {
+pub struct Unit {
+    /// Its name.
     pub name: &'static str,
+    /// The number of base units in it.
     pub factor: u64,
     /// Used when a value is written as text.
     written: bool,
@@ -15,7 +17,7 @@ pub(super) struct Unit {
 
 /// Units that measure the same thing.
 #[derive(Debug)]
-pub(super) struct Family {
+pub struct Family {
     /// Name of the quantity with its article, for example "a rate".
     pub what: &'static str,
     /// An example in the users' notation.
@@ -37,7 +39,7 @@ const fn accepted(name: &'static str, factor: u64) -> Unit {
 }
 
 /// Nanoseconds.
-pub(super) static TIME: Family = Family {
+pub static TIME: Family = Family {
     what: "a time",
     example: "20 ms",
     completions: &["ms", "s"],
@@ -54,7 +56,7 @@ pub(super) static TIME: Family = Family {
 };
 
 /// Bits per second.
-pub(super) static RATE: Family = Family {
+pub static RATE: Family = Family {
     what: "a rate",
     example: "10 Mbit/s",
     completions: &["Mbit/s", "bit/s"],
@@ -69,7 +71,7 @@ pub(super) static RATE: Family = Family {
 };
 
 /// Bytes.
-pub(super) static SIZE: Family = Family {
+pub static SIZE: Family = Family {
     what: "a size",
     example: "500 kB",
     completions: &["B", "kB"],
@@ -87,7 +89,7 @@ pub(super) static SIZE: Family = Family {
 };
 
 /// Packets.
-pub(super) static PACKETS: Family = Family {
+pub static PACKETS: Family = Family {
     what: "a number of packets",
     example: "100 packets",
     completions: &["packets"],
@@ -124,7 +126,7 @@ fn names(families: &[&Family]) -> String {
 
 /// A value in the base unit of the family of its unit.
 #[derive(Debug)]
-pub(super) struct Quantity {
+pub struct Quantity {
     /// The value.
     pub value: u64,
     /// Index of the family.
@@ -136,7 +138,7 @@ pub(super) struct Quantity {
 /// # Errors
 ///
 /// The end of a sentence that begins with the place: the error and the remedy.
-pub(super) fn parse(text: &str, families: &[&'static Family]) -> Result<Quantity, String> {
+pub fn parse(text: &str, families: &[&'static Family]) -> Result<Quantity, String> {
     let (number, unit) = split(text.trim());
     let shown = quoted(text);
     if number.starts_with('-') && decimal(&number[1..]).is_some() {
@@ -172,7 +174,7 @@ pub(super) fn parse(text: &str, families: &[&'static Family]) -> Result<Quantity
 }
 
 /// The expected notation, for a message: `a rate such as "10 Mbit/s" (units: bit/s, …)`.
-pub(super) fn wanted(families: &[&'static Family]) -> String {
+pub fn wanted(families: &[&'static Family]) -> String {
     let kinds: Vec<_> =
         families.iter().map(|family| format!("{} such as \"{}\"", family.what, family.example)).collect();
     format!("{} (units: {})", kinds.join(" or "), names(families))
@@ -182,7 +184,7 @@ pub(super) fn wanted(families: &[&'static Family]) -> String {
 const MIN_BARE_RATE: f64 = 100_000.0;
 
 /// A bare number completed by the most likely units: `"5 ms" (units: …)`.
-pub(super) fn with_unit(number: &str, families: &[&'static Family]) -> String {
+pub fn with_unit(number: &str, families: &[&'static Family]) -> String {
     let value: f64 = number.parse().unwrap_or(0.0);
     let completions = families.iter().flat_map(|family| {
         let second_is_likelier = match family {

@@ -1,6 +1,6 @@
 //! The nearest valid spelling of an invalid word.
 
-use super::error::quoted;
+use super::text::quoted;
 
 /// Names in other tools and texts, and the names in scenarios.
 const SYNONYMS: &[(&str, &str)] = &[
@@ -27,7 +27,7 @@ const SYNONYMS: &[(&str, &str)] = &[
 ];
 
 /// The candidate that the user most likely meant by `word`, if one is close enough.
-pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let candidates: Vec<&'a str> = candidates.into_iter().collect();
     let spelling = nearest_spelling(word, &candidates);
     spelling.or_else(|| {
@@ -62,7 +62,7 @@ fn nearest_spelling<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
 }
 
 /// The remedy for a wrong word, as the end of a sentence: the nearest valid word, or all of them.
-pub(super) fn remedy<'a>(word: &str, candidates: &[&'a str], what: &str) -> String {
+pub fn remedy<'a>(word: &str, candidates: &[&'a str], what: &str) -> String {
     /// Longer lists are cut, since they would not help.
     const MAX_LISTED: usize = 40;
     if let Some(near) = nearest(word, candidates.iter().copied()) {
