@@ -18,8 +18,10 @@ def shipped() -> dict[str, Path]:
     return {folder.name: folder for folder in sorted(root.iterdir()) if (folder / FILE).is_file()}
 
 
-def find(name: str) -> Study:
+def find(name: str, *, allow_paths: bool = False) -> Study:
     """A study by its name, or by the path of its folder or its study.toml.
+
+    With `allow_paths` it may name files outside its folder.
 
     Raises:
         InputError: If there is no such study, or it has a mistake.
@@ -30,8 +32,8 @@ def find(name: str) -> Study:
         return load(known[name])
     path = Path(name)
     if path.name == FILE and path.is_file():
-        return load(path.parent)
+        return load(path.parent, allow_paths=allow_paths)
     if path.is_dir():
-        return load(path)
+        return load(path, allow_paths=allow_paths)
     hint = nearest(name, list(known))
     raise InputError(f'there is no study "{name}" ({hint}); a study of your own is named by the path of its folder')
