@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from anabranch.scenario import Scenario
 
 
+_LONG_RUN_S = 30.0
+"""Duration from which a run is announced."""
+
+
 @click.command(
     cls=GroupedCommand,
     headings={"Plot": ["--plot"], "Trace": ["--trace"], "Capture": ["--pcap"]},
@@ -111,6 +115,8 @@ def run(
         check_ending(Path(plot))
     if plot_window is not None:
         _check_window(plot_window, chosen)
+    if not as_json and world == "sim":
+        _announce(chosen)
     with _traces(trace, wanted=plot is not None) as folder:
         with _progress() as progress:
             result = run_scenario(
@@ -123,6 +129,15 @@ def run(
         click.echo(json.dumps(result.document, indent=2))
     else:
         print_result(result, Console())
+
+
+def _announce(scenario: Scenario) -> None:
+    """Print an estimate of the duration of a long run before it begins."""
+    from anabranch.forecast import run_s, spoken
+
+    expected_s = run_s(scenario)
+    if expected_s is not None and expected_s > _LONG_RUN_S:
+        click.echo(f"anabranch: the run takes about {spoken(expected_s)}, by the rates of its links", err=True)
 
 
 def _check_window(window: tuple[float, float], scenario: Scenario) -> None:
