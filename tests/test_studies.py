@@ -122,9 +122,19 @@ def test_quick_points_are_among_the_full_ones(study: Study) -> None:
     assert {p.key for p in study.points(study.quick)} <= full
 
 
-def test_runs_have_distinct_seeds(study: Study) -> None:
-    seeds = [run.seed for run in study.runs(study.full)]
-    assert len(set(seeds)) == len(seeds)
+def test_only_paired_variants_share_seeds(study: Study) -> None:
+    variants: dict[int, set[object]] = {}
+    for run in study.runs(study.full):
+        apart = {name: value for name, value in run.point.values.items() if name not in study.paired}
+        variants.setdefault(run.seed, set()).add((run.point.experiment, run.repetition, *apart.items()))
+    assert all(len(apart) == 1 for apart in variants.values())
+
+
+def test_controls_and_schedulers_are_paired(study: Study) -> None:
+    for name, parameter in study.parameters.items():
+        keys = {key.rpartition(".")[2] for sets in (parameter.sets, *parameter.choices.values()) for key in sets}
+        if keys & {"congestion", "scheduler"} and "protocol" not in keys:
+            assert name in study.paired
 
 
 def test_figures_and_labels_name_existing_subjects(study: Study) -> None:

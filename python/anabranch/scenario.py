@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from anabranch._core import simulator
 from anabranch.errors import InputError
 from anabranch.files import read_input
+from anabranch.paths import check_traces
 from anabranch.sweep import setting
 
 if TYPE_CHECKING:
@@ -33,11 +34,12 @@ class Scenario:
     """Changed settings as "key=value", in their order; a later one wins."""
 
     @classmethod
-    def from_file(cls, path: str | Path) -> Scenario:
+    def from_file(cls, path: str | Path, *, allow_paths: bool = False) -> Scenario:
         """Read a scenario file and check it.
 
         Args:
             path: The TOML file.
+            allow_paths: Whether it may name traces outside its folder.
 
         Raises:
             InputError: If the file cannot be read or is not a valid scenario.
@@ -45,7 +47,10 @@ class Scenario:
         """
         if not isinstance(path, str | Path):
             raise InputError(f"path must be the name of a scenario file, not {path!r}")
-        return cls.from_toml(read_input(Path(path)), str(path))
+        text = read_input(Path(path))
+        if not allow_paths:
+            check_traces(text, str(path))
+        return cls.from_toml(text, str(path))
 
     @classmethod
     def from_toml(cls, text: str, file: str = "scenario") -> Scenario:

@@ -189,7 +189,7 @@ class _Settings:
         """A setting with its placeholders filled in; the template outlives this object."""
         names = self._names.get(id(template))
         if names is None:
-            names = self._names[id(template)] = tuple(_all_placeholders(template))
+            names = self._names[id(template)] = tuple(all_placeholders(template))
         # True and 1 are equal, and so are 1 and 1.0, but their texts differ.
         place = (key, id(template), tuple(plain(values[n]) if n in values else None for n in names))
         text = self._texts.get(place)
@@ -198,14 +198,14 @@ class _Settings:
         return text
 
 
-def _all_placeholders(template: Setting) -> Iterator[str]:
+def all_placeholders(template: Setting) -> Iterator[str]:
     """Names of the parameters that a setting refers to, also within lists and tables."""
     if isinstance(template, dict):
         for value in template.values():
-            yield from _all_placeholders(value)
+            yield from all_placeholders(value)
     elif isinstance(template, list):
         for value in template:
-            yield from _all_placeholders(value)
+            yield from all_placeholders(value)
     else:
         yield from placeholders(template)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from anabranch.cli import paths
 from anabranch.cli.run import read_scenario
 from anabranch.errors import InputError
 
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 @click.option("--rto", metavar="TIME", help="Set the largest timeout; default: that of paths without queues.")
 @click.option("--prove", "proven", is_flag=True, help="Run the scenario with each size and show the goodputs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables; sizes are in bytes.")
-def buffers(scenario: str, settings: tuple[str, ...], rto: str | None, proven: bool, as_json: bool) -> None:
+@paths.option
+def buffers(
+    scenario: str, settings: tuple[str, ...], rto: str | None, proven: bool, as_json: bool, allow_paths: bool
+) -> None:
     """Compute the send and receive buffers that keep all paths of each flow of SCENARIO busy.
 
     SCENARIO is a TOML file or "-" for standard input. The formulas are: 2 × largest round-trip time × total rate;
@@ -38,7 +42,7 @@ def buffers(scenario: str, settings: tuple[str, ...], rto: str | None, proven: b
     from anabranch.buffers import buffers as compute
     from anabranch.buffers import prove
 
-    chosen = read_scenario(scenario).with_settings(settings)
+    chosen = read_scenario(scenario, allow_paths=allow_paths).with_settings(settings)
     found = compute(chosen, None if rto is None else _seconds(rto))
     goodputs = prove(chosen, found) if proven else {}
     if as_json:

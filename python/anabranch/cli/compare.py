@@ -12,6 +12,7 @@ import click
 
 from anabranch._core.simulator import LARGEST_SEED
 from anabranch._core.worlds import WORLDS
+from anabranch.cli import paths
 from anabranch.cli.grouped import GroupedCommand
 from anabranch.cli.run import read_scenario
 from anabranch.errors import InputError, not_written
@@ -67,6 +68,7 @@ MAX_REPS = 100_000
     help="Exit with status 1 if the whole interval lies beyond, e.g. 'goodput<-2%' or 'drops@core/forward>100'.",
 )  # fmt: skip
 @click.option("--junit", "junit_file", metavar="FILE", help="Write the outcome of --fail-if there, as JUnit XML.")
+@paths.option
 def compare(
     sides: tuple[str, ...],
     settings: tuple[str, ...],
@@ -81,6 +83,7 @@ def compare(
     as_json: bool,
     conditions: tuple[str, ...],
     junit_file: str | None,
+    allow_paths: bool,
 ) -> None:
     """Compare every metric of the first SIDE, the baseline, with each other SIDE.
 
@@ -105,7 +108,7 @@ def compare(
         from anabranch.testbed import rootless
 
         rootless.restart_in_user_namespace()
-    sources = _sources(sides, settings, variants, builds)
+    sources = _sources([_source(side, allow_paths) for side in sides], settings, variants, builds)
     if not any(isinstance(source, Variant) for source in sources):
         _refuse_run_options({"--reps": reps, "--seed": seed, "--world": world})
     plan = Plan(REPS if reps is None else reps, 1 if seed is None else seed, jobs, world or "sim")
@@ -126,19 +129,19 @@ def compare(
 
 
 def _sources(
-    sides: Sequence[str], settings: tuple[str, ...], variants: Sequence[str], builds: Sequence[str]
+    sides: Sequence[Source], settings: tuple[str, ...], variants: Sequence[str], builds: Sequence[str]
 ) -> list[Source]:
     """All compared variants, in this order: other builds, arguments, `--variant`s."""
-    from anabranch.comparison.compare import source_of
     from anabranch.comparison.runs import Variant, find_program
 
     sources: list[Source] = []
-    for side in sides:
-        source = Variant("standard input", read_scenario("-")) if side == "-" else source_of(Path(side))
+    for source in sides:
         if isinstance(source, Variant):
-            source = Variant(source.name, source.scenario.with_settings(settings))
-        elif settings:
-            raise InputError("--set changes scenarios, but this side has results already; leave --set away", side)
+            sources.append(Variant(source.name, source.scenario.with_settings(settings)))
+            continue
+        if settings:
+            message = "--set changes scenarios, but this side has results already; leave --set away"
+            raise InputError(message, _name(source))
         sources.append(source)
     if not variants and not builds:
         return sources
@@ -152,6 +155,16 @@ def _sources(
         this = Variant("this build", base.scenario)
         return [*(Variant(program, base.scenario, find_program(program)) for program in builds), this]
     return [base, *(_varied(base, text) for text in variants)]
+
+
+def _source(side: str, allow_paths: bool) -> Source:
+    """The scenario or the results that an argument names."""
+    from anabranch.comparison.compare import source_of
+    from anabranch.comparison.runs import Variant
+
+    if side == "-":
+        return Variant("standard input", read_scenario("-", allow_paths=allow_paths))
+    return source_of(Path(side), allow_paths=allow_paths)
 
 
 def _varied(base: Variant, text: str) -> Variant:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from anabranch.cli import paths
 from anabranch.cli.run import read_scenario
 from anabranch.errors import InputError
 
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table; rates are in bit/s.")
 @click.option("--plot", metavar="FILE", help="Draw the allocations there, as PNG, SVG or PDF by the name's ending.")
-def fair(scenario: str, settings: tuple[str, ...], weights: tuple[str, ...], as_json: bool, plot: str | None) -> None:
+@paths.option
+def fair(
+    scenario: str, settings: tuple[str, ...], weights: tuple[str, ...], as_json: bool, plot: str | None,
+    allow_paths: bool,
+) -> None:  # fmt: skip
     """Compute the fair shares of all flows of SCENARIO, a TOML file or "-" for standard input.
 
     The allocations are: by link and subflow, by link and flow, by network, max-min, proportionally fair, and
@@ -39,7 +44,7 @@ def fair(scenario: str, settings: tuple[str, ...], weights: tuple[str, ...], as_
 
     from anabranch.fairness.shares import fair as allocate
 
-    chosen = read_scenario(scenario).with_settings(settings)
+    chosen = read_scenario(scenario, allow_paths=allow_paths).with_settings(settings)
     if plot is not None:
         from anabranch.plot.style import format_of_suffix
 

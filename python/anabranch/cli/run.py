@@ -14,6 +14,7 @@ import click
 
 from anabranch._core.simulator import LARGEST_SEED, Capture
 from anabranch._core.worlds import WORLDS
+from anabranch.cli import paths
 from anabranch.cli.grouped import GroupedCommand
 from anabranch.errors import InputError
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
     from anabranch._core.worlds import World
     from anabranch.scenario import Scenario
+
+
+_LONG_RUN_S = 30.0
+"""Duration from which a run is announced."""
 
 
 @click.command(
@@ -65,6 +70,7 @@ if TYPE_CHECKING:
     help="With --plot, from when to when in seconds; the whole run by default.",
 )  # fmt: skip
 @click.option("--check-wire", is_flag=True, help="Encode and re-parse every packet on the way.")
+@paths.option
 def run(
     scenario: str,
     settings: tuple[str, ...],
@@ -81,6 +87,7 @@ def run(
     plot_kind: Literal["windows", "sequences"] | None,
     plot_window: tuple[float, float] | None,
     check_wire: bool,
+    allow_paths: bool,
 ) -> None:
     """Run SCENARIO, a TOML file or "-" for standard input, and print the result."""
     from rich.console import Console
@@ -101,13 +108,15 @@ def run(
         from anabranch.testbed import rootless
 
         rootless.restart_in_user_namespace()
-    chosen = read_scenario(scenario).with_settings(settings)
+    chosen = read_scenario(scenario, allow_paths=allow_paths).with_settings(settings)
     if plot is not None:
         from anabranch.plot.style import format_of_suffix
 
         format_of_suffix(Path(plot))
     if plot_window is not None:
         _check_window(plot_window, chosen)
+    if not as_json and world == "sim":
+        _announce(chosen)
     with _traces(trace, wanted=plot is not None) as folder:
         with _progress() as progress:
             result = run_scenario(
@@ -122,6 +131,15 @@ def run(
         print_result(result, Console())
 
 
+def _announce(scenario: Scenario) -> None:
+    """Print an estimate of the duration of a long run before it begins."""
+    from anabranch.forecast import run_s, spoken
+
+    expected_s = run_s(scenario)
+    if expected_s is not None and expected_s > _LONG_RUN_S:
+        click.echo(f"anabranch: the run takes about {spoken(expected_s)}, by the rates of its links", err=True)
+
+
 def _check_window(window: tuple[float, float], scenario: Scenario) -> None:
     """Refuse a window beyond the run before it begins."""
     from anabranch._core.simulator import Request, canonical
@@ -132,16 +150,19 @@ def _check_window(window: tuple[float, float], scenario: Scenario) -> None:
     span_of(window, seconds(spelt_out["duration"]))
 
 
-def read_scenario(name: str) -> Scenario:
+def read_scenario(name: str, *, allow_paths: bool) -> Scenario:
     """The scenario of a file, or for "-" the one piped in: files that it names are relative to the current folder."""
+    from anabranch.paths import check_traces
     from anabranch.scenario import Scenario
 
     if name != "-":
-        return Scenario.from_file(name)
+        return Scenario.from_file(name, allow_paths=allow_paths)
     try:
         text = sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:
         raise InputError("is not text in UTF-8", "standard input") from None
+    if not allow_paths:
+        check_traces(text, "standard input")
     return Scenario.from_toml(text, "standard input")
 
 

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from anabranch._core.worlds import WORLDS
+from anabranch.cli import paths
 from anabranch.errors import InputError, RunFailed
 from anabranch.study.definition import MAX_REPETITIONS
 
@@ -97,9 +98,10 @@ def list_studies() -> None:
 )  # fmt: skip
 @_world
 @_results
+@paths.option
 def run(
     name: str, quick: bool, reps: int | None, jobs: int, place: str, resume: bool, world: World, results: str,
-    run_timeout: float | None, run_memory: float | None,
+    run_timeout: float | None, run_memory: float | None, allow_paths: bool,
 ) -> None:  # fmt: skip
     """Run the study NAME (or a folder of your own) and write tables, figures and a report."""
     from rich.console import Console
@@ -108,7 +110,7 @@ def run(
     from anabranch.study.engine import execute
 
     plan = dataclasses.replace(
-        _plan(name, (quick, reps), results, world, jobs),
+        _plan(_find(name, allow_paths), (quick, reps), results, world, jobs),
         place=_place(place, world),
         limits=_limits(run_timeout, run_memory, place),
     )
@@ -173,7 +175,10 @@ class _Worlds(click.ParamType["tuple[World, ...]"]):
     help="Show the runs of one world, or of several side by side: sim,user,kernel.",
 )  # fmt: skip
 @_results
-def report(name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], results: str) -> None:
+@paths.option
+def report(
+    name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], results: str, allow_paths: bool
+) -> None:
     """Write tables, figures and the report of the study NAME again, from the finished runs.
 
     Runs of an earlier build of the simulator are shown too, with a note in the report. Data for figures of windows are
@@ -182,10 +187,11 @@ def report(name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], 
     """
     from rich.console import Console
 
+    chosen = _find(name, allow_paths)
     if len(worlds) == 1:
-        _report(_plan(name, (quick, reps), results, worlds[0]), Console())
+        _report(_plan(chosen, (quick, reps), results, worlds[0]), Console())
     else:
-        _report_worlds(name, (quick, reps), results, worlds)
+        _report_worlds(chosen, name, (quick, reps), results, worlds)
 
 
 def _place(place: str, world: World) -> str:
@@ -208,13 +214,17 @@ def _limits(timeout_s: float | None, megabytes: float | None, place: str) -> Lim
     return Limits(timeout_s, None if megabytes is None else int(megabytes * 1e6))
 
 
-def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, jobs: int = 1) -> Plan:
+def _find(name: str, allow_paths: bool) -> Study:
+    from anabranch.study.library import find
+
+    return find(name, allow_paths=allow_paths)
+
+
+def _plan(chosen: Study, form: tuple[bool, int | None], results: str, world: World, jobs: int = 1) -> Plan:
     """The plan of the runs; results of different worlds are kept in different folders."""
     from anabranch._core import simulator, worlds
     from anabranch.study.engine import Plan
-    from anabranch.study.library import find
 
-    chosen = find(name)
     for figure in chosen.figures:
         if figure.is_implied:
             click.echo(
@@ -242,7 +252,9 @@ def _folder(chosen: Study, effort: Effort, results: str, *worlds: str) -> Path:
     return Path(results) / chosen.name / "-".join([effort.name, *(worlds if worlds != ("sim",) else ())])
 
 
-def _report_worlds(name: str, form: tuple[bool, int | None], results: str, worlds: Sequence[World]) -> None:
+def _report_worlds(
+    chosen: Study, name: str, form: tuple[bool, int | None], results: str, worlds: Sequence[World]
+) -> None:
     """Write and print a report of several worlds."""
     from contextlib import ExitStack
 
@@ -250,11 +262,9 @@ def _report_worlds(name: str, form: tuple[bool, int | None], results: str, world
 
     from anabranch.report.world_comparison import print_all, write_all
     from anabranch.study.analysis import Analysis
-    from anabranch.study.library import find
     from anabranch.study.store import FILE, read
     from anabranch.study.world_comparison import WorldComparison
 
-    chosen = find(name)
     efforts = {world: chosen.effort(*form, real_time=world != "sim") for world in worlds}
     with ExitStack() as stack:
         analyses: dict[str, Analysis] = {}

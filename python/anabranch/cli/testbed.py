@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from anabranch.cli import paths
 from anabranch.errors import InputError, RunFailed, nearest
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ _links = click.option(
 @_set
 @_spin
 @_links
+@paths.option
 def emulate(
     scenario: str,
     command: tuple[str, ...],
@@ -59,6 +61,7 @@ def emulate(
     settings: tuple[str, ...],
     spin_us: int,
     links: Links,
+    allow_paths: bool,
 ) -> int:
     """Run COMMAND on a host of SCENARIO's network: anabranch emulate S.toml -- ping D0.
 
@@ -71,7 +74,7 @@ def emulate(
     rootless.restart_in_user_namespace()
     from anabranch.testbed.bed import Testbed
 
-    network = Testbed(_request(scenario, settings), spin_us=spin_us, links=links)
+    network = Testbed(_request(scenario, settings, allow_paths), spin_us=spin_us, links=links)
     name = _host(network, host or network.flows[0]["from"])
     with network as bed:
         bed.start()
@@ -90,7 +93,8 @@ def testbed() -> None:
 @_set
 @_spin
 @_links
-def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -> None:
+@paths.option
+def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, allow_paths: bool) -> None:
     """Bring SCENARIO's hosts and network up, and leave them so.
 
     Prints a line for each host: its name, its network namespace and its addresses.
@@ -102,8 +106,9 @@ def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -> 
     if holder(name) is not None:
         raise InputError("this testbed is up already; use: anabranch testbed down", scenario)
     # Errors of the scenario must be reported here, not by the background process.
-    bed = Testbed(_request(scenario, settings), name)
+    bed = Testbed(_request(scenario, settings, allow_paths), name)
     options = [part for setting in settings for part in ("--set", setting)]
+    options += ["--allow-paths"] if allow_paths else []
     keeper = subprocess.Popen(
         [sys.executable, "-m", "anabranch", "testbed", "keep", scenario, *options,
          "--spin", str(spin_us), "--links", links],
@@ -133,7 +138,8 @@ def list_() -> None:
 @_set
 @_spin
 @_links
-def keep(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -> None:
+@paths.option
+def keep(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, allow_paths: bool) -> None:
     """Keep a testbed up until a signal ends this process."""
     from anabranch.testbed.bed import Testbed
 
@@ -144,7 +150,7 @@ def keep(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -
         told = True
 
     signal.signal(signal.SIGTERM, end)
-    with Testbed(_request(scenario, settings), _name(scenario), spin_us=spin_us, links=links) as bed:
+    with Testbed(_request(scenario, settings, allow_paths), _name(scenario), spin_us=spin_us, links=links) as bed:
         bed.start()
         click.echo(_READY)
         sys.stdout.flush()
@@ -163,14 +169,15 @@ def keep(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -
 @_file
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option("--in", "host", metavar="HOST", help="Host to enter; by default the first flow's sending host.")
-def shell(scenario: str, command: tuple[str, ...], host: str | None) -> int:
+@paths.option
+def shell(scenario: str, command: tuple[str, ...], host: str | None, allow_paths: bool) -> int:
     """Run COMMAND, or a shell, on a host of SCENARIO's testbed, which is up."""
     _need_root("shell")
     from anabranch.testbed.bed import Testbed, holder
 
     if holder(_name(scenario)) is None:
         raise InputError("this testbed is not up; use: anabranch testbed up", scenario)
-    bed = Testbed(_request(scenario, ()), _name(scenario))
+    bed = Testbed(_request(scenario, (), allow_paths), _name(scenario))
     name = _host(bed, host or bed.flows[0]["from"])
     return _run(bed, name, list(command) or [os.environ.get("SHELL", "/bin/sh")])
 
@@ -221,12 +228,12 @@ def doctor(as_json: bool) -> int:
     return 0 if all(finding.there for finding in findings if finding.needed) else 1
 
 
-def _request(scenario: str, settings: tuple[str, ...]) -> Request:
+def _request(scenario: str, settings: tuple[str, ...], allow_paths: bool) -> Request:
     """The scenario of a file with its settings, checked."""
     from anabranch._core.simulator import Request
     from anabranch.scenario import Scenario
 
-    chosen = Scenario.from_file(scenario).with_settings(settings)
+    chosen = Scenario.from_file(scenario, allow_paths=allow_paths).with_settings(settings)
     chosen.validate()
     return Request(chosen.text, chosen.file, chosen.overrides)
 

@@ -226,14 +226,14 @@ def _source(side: object, number: int) -> Source:
     raise InputError(f"side {number} must be a scenario, a result, a list of results or a path, not {side!r}")
 
 
-def source_of(path: Path) -> Source:
+def source_of(path: Path, *, allow_paths: bool = False) -> Source:
     """The scenario or the results at a path.
 
     Raises:
         InputError: If the file cannot be read, or is neither a scenario nor a result.
 
     """
-    return path if is_recorded(path) else Variant(str(path), Scenario.from_file(path))
+    return path if is_recorded(path) else Variant(str(path), Scenario.from_file(path, allow_paths=allow_paths))
 
 
 def _names(sources: Sequence[Source]) -> list[str]:

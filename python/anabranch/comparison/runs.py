@@ -13,6 +13,7 @@ from anabranch._core import worlds
 from anabranch._core.simulator import LARGEST_SEED, Request
 from anabranch.documents import parse_documents
 from anabranch.errors import InputError, RunFailed
+from anabranch.paths import names_others
 from anabranch.study import worker
 from anabranch.study.engine import Progress
 from anabranch.study.local import LocalPool
@@ -174,6 +175,8 @@ def _run_program(task: Task, program: str) -> Document:
     command = [program, "run", "-", "--json", "--seed", str(task.seed)]
     if task.world != "sim":
         command += ["--world", task.world]
+    if names_others(task.scenario, task.file):
+        command += ["--allow-paths"]
     for override in task.overrides:
         command += ["--set", override]
     folder = Path(task.file).parent

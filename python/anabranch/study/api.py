@@ -28,6 +28,7 @@ def run(
     jobs: int | None = None,
     metrics: Mapping[str, Function] | None = None,
     backend: Backend = simulator.simulate,
+    allow_paths: bool = False,
 ) -> Analysis:
     """Run what is not finished of a study, and read all values.
 
@@ -39,6 +40,7 @@ def run(
         metrics: Further metrics of the run by name: functions from a result document to a value, or to `None` for no
             value. Figures and claims of the study may name them.
         backend: Function that runs a scenario.
+        allow_paths: Whether the study may name files outside its folder, and its scenarios traces outside theirs.
 
     Returns:
         The finished runs, with `samples(point, metric)` and `estimates(point, metric)` of all `points()`.
@@ -48,7 +50,7 @@ def run(
         RunFailed: If a run broke off.
 
     """
-    chosen = find(study, metrics)
+    chosen = find(study, metrics, allow_paths=allow_paths)
     effort = chosen.effort(quick)
     build = simulator.build_fingerprint()
     target = Path(results) / chosen.name / effort.name

@@ -13,10 +13,12 @@ from anabranch._core import simulator
 from anabranch.errors import InputError, nearest
 from anabranch.files import read_text
 from anabranch.metrics import METRICS
+from anabranch.paths import check_inside
 from anabranch.stats import INTERVALS
 from anabranch.study.claims import Claim, read_claims
 from anabranch.study.document import Table
 from anabranch.study.figures import read_figures
+from anabranch.study.inside import check_files, check_traces
 from anabranch.study.layout import reserved
 from anabranch.study.model import Effort, Experiment, More, Study
 from anabranch.study.own_metrics import DEFAULT, own_names, read_own_metrics
@@ -37,12 +39,13 @@ MAX_POINTS = 1_000_000
 MAX_RUNS = 5_000_000
 
 
-def load(folder: Path, metrics: Mapping[str, Function] | None = None) -> Study:
+def load(folder: Path, metrics: Mapping[str, Function] | None = None, *, allow_paths: bool = False) -> Study:
     """Read a study from its folder.
 
     Args:
         folder: The folder with study.toml.
         metrics: Further metrics of the run by name: functions from a result document to a value.
+        allow_paths: Whether it may name files outside its folder, and its scenarios traces outside theirs.
 
     Raises:
         InputError: Naming file, line and remedy of the first mistake.
@@ -52,7 +55,11 @@ def load(folder: Path, metrics: Mapping[str, Function] | None = None) -> Study:
     _check_size(study, table)
     _check_settings(study)
     _check_choices(study, table)
-    study = dataclasses.replace(study, scenarios=_templates(study, table))
+    if not allow_paths:
+        check_files(table, str(folder / FILE))
+    study = dataclasses.replace(study, scenarios=_templates(study, table, allow_paths=allow_paths))
+    if not allow_paths:
+        check_traces(study, str(folder / FILE))
     _check_more(study, table)
     study = _with_references(study, table, metrics)
     table.finish()
@@ -395,7 +402,7 @@ def _scopes(study: Study) -> dict[str, Scope]:
     return scopes
 
 
-def _templates(study: Study, table: Table) -> dict[str, str]:
+def _templates(study: Study, table: Table, *, allow_paths: bool) -> dict[str, str]:
     """Texts of the scenario templates that the points name."""
     texts: dict[str, str] = {}
     for experiment in study.experiments.values():
@@ -406,6 +413,8 @@ def _templates(study: Study, table: Table) -> dict[str, str]:
         place = table.table("experiment").table(experiment.name)
         for file in files:
             if file not in texts:
+                if not allow_paths:
+                    check_inside("scenario", file, str(study.folder / FILE), place.line("scenario"))
                 texts[file] = _template(study.folder, file, place)
     return texts
 

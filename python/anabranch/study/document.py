@@ -61,8 +61,11 @@ class Table:
 
     def error(self, message: str, key: str | None = None) -> InputError:
         """A mistake at a key of this table, or at the table itself."""
-        where = self._where if key is None else (*self._where, key)
-        return InputError(message, self._file, line_of(self._text, where))
+        return InputError(message, self._file, self.line(key))
+
+    def line(self, key: str | None = None) -> int | None:
+        """Line of a key of this table, or of the table itself; `None` if it is not found."""
+        return line_of(self._text, self._where if key is None else (*self._where, key))
 
     def _refuse_hidden(self, content: Any, where: tuple[str | int, ...] = ()) -> None:
         """Refuse control characters in keys and texts: they reach terminals and reports."""

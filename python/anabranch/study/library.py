@@ -21,12 +21,13 @@ def shipped() -> dict[str, Path]:
     return {folder.name: folder for folder in sorted(root.iterdir()) if (folder / FILE).is_file()}
 
 
-def find(name: str | Path, metrics: Mapping[str, Function] | None = None) -> Study:
+def find(name: str | Path, metrics: Mapping[str, Function] | None = None, *, allow_paths: bool = False) -> Study:
     """A study by its name, or by the path of its folder or its study.toml.
 
     Args:
         name: The name or the path.
         metrics: Further metrics of its runs, by name.
+        allow_paths: Whether it may name files outside its folder.
 
     Raises:
         InputError: If there is no such study, or it has a mistake.
@@ -37,8 +38,8 @@ def find(name: str | Path, metrics: Mapping[str, Function] | None = None) -> Stu
         return load(known[str(name)], metrics)
     path = Path(name)
     if path.name == FILE and path.is_file():
-        return load(path.parent, metrics)
+        return load(path.parent, metrics, allow_paths=allow_paths)
     if path.is_dir():
-        return load(path, metrics)
+        return load(path, metrics, allow_paths=allow_paths)
     hint = nearest(str(name), list(known))
     raise InputError(f'there is no study "{name}" ({hint}); a study of your own is named by the path of its folder')
