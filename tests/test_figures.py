@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 import fake_simulator
 import small_study
 from anabranch.errors import InputError
-from anabranch.plot import heat, marks, panels, style, windows
+from anabranch.plot import marks, panels, style, windows
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.store import read
@@ -52,7 +52,8 @@ def figure(analysis: Analysis, name: str) -> Figure:
 
 
 def drawn(analysis: Analysis, name: str = "other") -> Canvas:
-    canvas = panels.draw(figure(analysis, name), analysis)
+    chosen = figure(analysis, name)
+    canvas = chosen.kind.draw(chosen, analysis, None)
     assert canvas is not None
     return canvas
 
@@ -258,9 +259,7 @@ y = "congestion"
 
 
 def heated(analysis: Analysis) -> Canvas:
-    canvas = heat.draw(figure(analysis, "heat"), analysis)
-    assert canvas is not None
-    return canvas
+    return drawn(analysis, "heat")
 
 
 def cells(canvas: Canvas) -> list[list[float]]:

@@ -339,13 +339,12 @@ class Analysis:
 
     def partial(self, figure: Figure) -> list[str]:
         """Where a figure shows the estimate of some of the runs, because others have no value."""
-        if figure.kind == "windows":
-            return []
         found = (
-            self.without(point, figure.metric, subject)
+            self.without(point, metric, subject)
             for point in self.points()
             if point.experiment == figure.experiment and matches(point.values, figure.where)
-            for subject in self.samples(point, figure.metric)
+            for metric in figure.metrics
+            for subject in self.samples(point, metric)
             if not figure.subjects or subject in figure.subjects
         )
         return [text for text in found if text]
@@ -353,14 +352,14 @@ class Analysis:
     def absent(self, figure: Figure) -> list[str]:
         """Subjects that a figure asks for and that no run has, such as a misspelt path."""
         points = [p for p in self.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
-        if figure.kind == "windows" or not points:
+        if figure.kind.is_over_time or not points:
             return []
         return [s for s in figure.subjects if all(s not in self.estimates(p, figure.metric) for p in points)]
 
     def ended(self, figure: Figure) -> list[Point]:
         """Points of a figure over time whose runs end before its window begins."""
         points = [p for p in self.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
-        return [p for p in points if figure.kind == "windows" and self.duration_s(p) <= figure.window[0]]
+        return [p for p in points if figure.kind.is_over_time and self.duration_s(p) <= figure.window[0]]
 
     def published_at(self, point: Point) -> dict[str, float]:
         """Published values at a point, by flow."""

@@ -16,9 +16,8 @@ from anabranch.metrics import METRICS
 from anabranch.stats import INTERVALS
 from anabranch.study.claims import Claim, read_claims
 from anabranch.study.document import Table
-from anabranch.study.figures import read_figures
 from anabranch.study.layout import reserved
-from anabranch.study.model import Effort, Experiment, More, Study
+from anabranch.study.model import FILE, Effort, Experiment, More, Study
 from anabranch.study.own_metrics import DEFAULT, own_names, read_own_metrics
 from anabranch.study.published import Published, check_divisors, read_published
 from anabranch.study.scope import Scope
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from anabranch.stats import Centre, Interval
     from anabranch.study.own_metrics import Function
 
-FILE = "study.toml"
 MAX_REPETITIONS = 100_000
 MAX_POINTS = 1_000_000
 MAX_RUNS = 5_000_000
@@ -148,6 +146,9 @@ def _interval(table: Table, centre: Centre) -> Interval:
 
 def _with_references(study: Study, table: Table, metrics: Mapping[str, Function] | None) -> Study:
     """The study with the tables that refer to its experiments: labels, own metrics, figures, claims."""
+    # The kinds of figures import Matplotlib, which a list of studies does not need.
+    from anabranch.study.figure_reader import read_figures
+
     scopes = _scopes(study)
     rows = table.table("metric") if table.holds("metric", dict) else Table({}, (), "", str(study.folder / FILE))
     study = dataclasses.replace(study, own=read_own_metrics(rows, scopes, metrics))
