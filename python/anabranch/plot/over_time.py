@@ -1,4 +1,4 @@
-"""What figures over time have in common: a column for each point, from the traces of its first run."""
+"""Parts that figures over time share: a column for each point, from the traces of its first run."""
 
 from __future__ import annotations
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from anabranch.stats import Centre, Interval
     from anabranch.study.own_metrics import Function
 
+SPREADS = ("interval", "std")
+"""How reports show the spread of repetitions: by the interval of the centre alone, or by the standard deviation too."""
 MAX_REPETITIONS = 100_000
 MAX_POINTS = 1_000_000
 MAX_RUNS = 5_000_000
@@ -91,6 +93,7 @@ def _grid(folder: Path, further: Sequence[str] = ()) -> tuple[Study, Table]:
         interval=_interval(table, centre),
         metric=_usual_metric(table, further),
         paired=_paired(table, parameters),
+        shows_deviation=table.choice("spread", SPREADS, SPREADS[0]) == "std",
         parameters=parameters,
         experiments=experiments,
         full=forms["full"],

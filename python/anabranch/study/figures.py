@@ -37,9 +37,9 @@ class Kind(ABC):
     required: ClassVar[tuple[str, ...]] = ()
     """The parameters without which there is no such figure: "x" or "y"."""
     optional: ClassVar[frozenset[str]] = frozenset()
-    """The keys that it shares with some other kinds, beside those of all figures."""
+    """The keys that it shares with some other kinds; all figures have further ones."""
     keys: ClassVar[tuple[Key, ...]] = ()
-    """The keys of its own, or of a few kinds."""
+    """The keys that it declares, alone or with a few kinds."""
     has_series: ClassVar[bool] = False
     """Whether it has a legend with an entry for each series."""
     has_places: ClassVar[bool] = False

@@ -145,6 +145,8 @@ class Study:
     published: Published | None
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
+    shows_deviation: bool
+    """Whether the report shows mean, standard deviation and median of the runs."""
     scenarios: Mapping[str, str]
     """Text of each scenario template by file name."""
     own: Mapping[str, Metric] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from anabranch.fairness.capacity import ALLOCATION_NAMES
 from anabranch.metrics import METRICS
 from anabranch.plot.kinds import KINDS
 from anabranch.stats import INTERVALS
-from anabranch.study.definition import MAX_REPETITIONS
+from anabranch.study.definition import MAX_REPETITIONS, SPREADS
 from anabranch.study.figures import TOGETHER, WIDTHS
 from anabranch.study.own_metrics import DEFAULT
 
@@ -39,6 +39,7 @@ def schema() -> Schema:
                 tuple(dict.fromkeys(i for found in INTERVALS.values() for i in found)),
                 "How intervals are found: t or bootstrap for a mean, order-statistics or bootstrap for a median.",
             ),
+            "spread": _one(SPREADS, "How reports show the spread of the repetitions."),
             "metric": {"anyOf": [_metric("Metric of the tables."), _own_metrics()]},
             "claims": _text("File of published statements."),
             "full": _form("full"),
