@@ -138,6 +138,15 @@ def _reach(length: float) -> float:
     return 0.0 if math.isnan(length) else max(0.0, length)
 
 
+def zeros(axes: Axes, chosen: Sequence[Sample], colour: str, marker: str) -> None:
+    """Draw a whole mark for each value of 0, which a bar does not show and the axis would cut."""
+    xs = [s.x for s in chosen if s.ours.centre == 0.0]
+    if xs:
+        axes.plot(
+            xs, [0.0] * len(xs), linestyle="none", color=colour, marker=marker, markersize=3.8, zorder=5, clip_on=False
+        )
+
+
 def published(axes: Axes, chosen: Sequence[Sample], edge: str, marker: str) -> None:
     """Draw hollow markers for published values."""
     found = [(s.x, s.published) for s in chosen if s.published is not None]

@@ -38,6 +38,7 @@ class Bar(PanelKind):
                 [s.x for s in chosen], [s.ours.centre for s in chosen], width, yerr=marks.errors(chosen),
                 color=look(index)[0], alpha=0.75, capsize=2.0, error_kw={"elinewidth": 0.9}, zorder=3,
             )  # fmt: skip
+            marks.zeros(axes, chosen, *look(index))
             marks.published(axes, chosen, "#222222", look(index)[1])
         marks.references(axes, view, points)
 

@@ -40,6 +40,7 @@ class Box(PanelKind):
                 medianprops={"color": "black"}, whiskerprops={"color": colour}, capprops={"color": colour},
                 flierprops={"markeredgecolor": colour, "markersize": 3.0}, zorder=3,
             )  # fmt: skip
+            marks.zeros(axes, [s for s in chosen if max(s.values) == 0.0], *look(index))
         marks.references(axes, view, points)
 
     def handle(self, index: int, label: str) -> Artist:

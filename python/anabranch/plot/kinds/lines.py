@@ -48,6 +48,7 @@ class Lines(PanelKind):
                 marker=marker, markersize=max(1.6, 3.8 - 1.4 * hidden),
                 linestyle=(3.0 * hidden, (3, 3)) if hidden else "-", capsize=2.0, elinewidth=0.9, zorder=3,
             )  # fmt: skip
+            marks.zeros(axes, chosen, colour, marker)
             marks.published(axes, chosen, colour, marker)
         marks.references(axes, view, points)
 
