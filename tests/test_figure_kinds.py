@@ -72,7 +72,11 @@ def test_kind_without_drawing_does_not_load(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("kind", "more", "message"),
     [
-        ("lines", 'x = "capacity"\nwindow = [1, 2]', '"window" belongs to figures of kind windows, not "lines"'),
+        (
+            "lines",
+            'x = "capacity"\nwindow = [1, 2]',
+            '"window" belongs to figures of kind windows or time or queues, not "lines"',
+        ),
         ("bar", 'x = "capacity"\nlog_x = true', '"log_x" belongs to figures of kind lines or cdf, not "bar"'),
         ("windows", 'series = "capacity"', '"series" belongs to figures of kind lines or bar or box or cdf'),
         ("curves", "", '"kind" cannot be "curves"'),

@@ -17,6 +17,7 @@ from matplotlib.text import Text
 
 from anabranch._core import simulator
 from anabranch.metrics import METRICS
+from anabranch.plot.over_time import TracedRun
 from anabranch.stats import Estimate
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
@@ -100,7 +101,9 @@ def traces(flows: list[str]) -> Any:
 
 def draw(figure: Figure, analysis: MadeUp) -> Canvas | None:
     return figure.kind.draw(
-        figure, analysis, lambda point: traces(list(figure.subjects) or analysis._flows[point.scenario])
+        figure,
+        analysis,
+        lambda point, _: TracedRun(traces(list(figure.subjects) or analysis._flows[point.scenario]), {}),
     )
 
 

@@ -93,7 +93,7 @@ def test_report_shows_deviation_and_median_on_request(tmp_path: Path) -> None:
     assert row in report
 
 
-def test_interval_of_a_deviation_holds_it_as_often_as_promised() -> None:
+def test_interval_of_a_deviation_has_its_confidence() -> None:
     draw = random.Random(3)
     for count in (5, 15):
         wrong = 0

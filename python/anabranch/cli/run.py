@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     "--plot", metavar="FILE", help="Draw windows and buffers over time there, as PNG, SVG or PDF by the name's ending."
 )
 @click.option(
-    "--plot-kind", type=click.Choice(["windows", "sequences"]), show_default="windows",
-    help="Draw windows and buffers, or data sequence numbers by path.",
+    "--plot-kind", type=click.Choice(["windows", "sequences", "goodput", "rtt", "queues"]), show_default="windows",
+    help="Draw this: windows and buffers, data sequence numbers by path, goodput, round trips or queues.",
 )  # fmt: skip
 @click.option(
     "--plot-window", metavar="FROM TO", nargs=2, type=click.FloatRange(min=0.0), default=None,
@@ -78,7 +78,7 @@ def run(
     ends: tuple[str, ...],
     flows: tuple[str, ...],
     plot: str | None,
-    plot_kind: Literal["windows", "sequences"] | None,
+    plot_kind: Literal["windows", "sequences", "goodput", "rtt", "queues"] | None,
     plot_window: tuple[float, float] | None,
     check_wire: bool,
 ) -> None:

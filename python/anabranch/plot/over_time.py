@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.study.figures import Key
 from anabranch.sweep import matches
@@ -18,18 +18,33 @@ if TYPE_CHECKING:
     from anabranch.sweep import Point
     from anabranch.traces import Traces, Window
 
-TracesOf = Callable[["Point"], "Traces"]
-"""Function that repeats the first run of a point with traces."""
+
+@dataclass(frozen=True)
+class TracedRun:
+    """A run with its traces."""
+
+    traces: Traces
+    document: Mapping[str, Any]
+    """Its result."""
+
+
+TracesOf = Callable[["Point", int], TracedRun]
+"""Function that repeats the n-th run of a point, counted from 0, with traces."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """The traces of one point, with the title of its column and the span of time to show."""
+    """The traced runs of one point, with the title of its column and the span of time to show."""
 
     title: str
-    point: Point
-    traces: Traces
+    runs: tuple[TracedRun, ...]
+    """One run, or all repetitions."""
     span: Window
+
+    @property
+    def traces(self) -> Traces:
+        """The traces of the first run."""
+        return self.runs[0].traces
 
 
 def points_of(figure: Figure, analysis: Analysis) -> list[Point]:
@@ -37,14 +52,16 @@ def points_of(figure: Figure, analysis: Analysis) -> list[Point]:
     return [p for p in analysis.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
 
 
-def columns_of(figure: Figure, analysis: Analysis, traces: TracesOf) -> list[Column]:
-    """A column for each point of a figure whose runs reach its window."""
+def columns_of(figure: Figure, analysis: Analysis, traces: TracesOf, *, repeated: bool = False) -> list[Column]:
+    """A column for each point of a figure whose runs reach its window, with the first run or all of them."""
     columns = []
     for point in points_of(figure, analysis):
         duration = analysis.duration_s(point)
         if figure.window[0] < duration:
             span = span_of(figure.window, duration)
-            columns.append(Column(title(figure, analysis, point), point, traces(point), span))
+            count = analysis.runs_of(point)[0] if repeated else 1
+            runs = tuple(traces(point, n) for n in range(count))
+            columns.append(Column(title(figure, analysis, point), runs, span))
     return columns
 
 

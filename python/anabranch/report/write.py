@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError, RunFailed, not_written
 from anabranch.plot import style
+from anabranch.plot.over_time import TracedRun
 from anabranch.report import markdown
 from anabranch.report.terminal import unreadable
 from anabranch.study import frames
@@ -16,6 +17,7 @@ from anabranch.traces import Traces
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from anabranch._core.simulator import Document
     from anabranch.study.analysis import Analysis
     from anabranch.study.engine import Plan
     from anabranch.sweep import Point
@@ -51,7 +53,7 @@ def draw_all(analysis: Analysis, plan: Plan) -> list[Path]:
 
 
 class _Tracer:
-    """Repeats the first runs of points with traces, each in its own folder."""
+    """Repeats runs with traces, each in its own folder."""
 
     def __init__(self, name: str, analysis: Analysis, plan: Plan) -> None:
         self._name = name
@@ -59,17 +61,19 @@ class _Tracer:
         self._plan = plan
         self._count = 0
 
-    def __call__(self, point: Point) -> Traces:
+    def __call__(self, point: Point, repetition: int) -> TracedRun:
         self._count += 1
         folder = self._plan.folder / "traces" / f"{self._name}-{self._count}"
-        _trace(point, folder, self._analysis, self._plan)
-        return Traces(folder)
+        document = _trace((point, repetition), folder, self._analysis, self._plan)
+        return TracedRun(Traces(folder), document)
 
 
-def _trace(point: Point, folder: Path, analysis: Analysis, plan: Plan) -> None:
-    """Repeat the first run of a point with traces; its digest has to be that of the run in the study."""
-    run, record = next((run, record) for run, record in analysis.runs if run.point.key == point.key)
+def _trace(which: tuple[Point, int], folder: Path, analysis: Analysis, plan: Plan) -> Document:
+    """Repeat the n-th run of a point with traces; its digest has to be that of the run in the study."""
+    point, repetition = which
+    run, record = [(run, record) for run, record in analysis.runs if run.point.key == point.key][repetition]
     request = dataclasses.replace(request_of(analysis.study, run), trace=str(folder))
     document = plan.backend(request)
     if record.build == plan.build and document["digest"] != record.document["digest"]:
         raise RunFailed(f"{run.title}: repeated for its traces, the run came out differently; this is a bug")
+    return document

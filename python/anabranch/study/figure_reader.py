@@ -44,9 +44,8 @@ def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure
         rows=_parameter(table, "rows", scope),
         columns=_parameter(table, "columns", scope),
         series=_series(table, scope),
-        # Traces are drawn for flows, with all their paths.
         subjects=scope.subjects(
-            table, "subjects", table.texts("subjects", []), "goodput" if kind.is_over_time else metric
+            table, "subjects", table.texts("subjects", []), kind.subjects_of if kind.is_over_time else metric
         ),
         labels={k: str(v) for k, v in table.settings("labels").items()},
         where=scope.selection(table, "where"),

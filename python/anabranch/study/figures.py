@@ -51,6 +51,9 @@ class Kind(ABC):
     is_over_time: ClassVar[bool] = False
     """Whether it draws traces of single runs in place of a metric."""
 
+    subjects_of: ClassVar[str] = "goodput"
+    """A metric whose subjects a figure over time can name."""
+
     @abstractmethod
     def draw(self, figure: Figure, analysis: Any, traces: Any) -> Canvas | None:
         """Draw a figure; `None` if none of its points were run.
@@ -58,7 +61,7 @@ class Kind(ABC):
         Args:
             figure: A figure of this kind.
             analysis: The finished runs, an `Analysis`.
-            traces: A function that returns the `Traces` of the first run of a point.
+            traces: A function that repeats the n-th run of a point and returns it with its traces.
 
         """
 

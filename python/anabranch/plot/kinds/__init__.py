@@ -15,6 +15,8 @@ _FILES = (
     "cdf",
     "heat",
     "windows",
+    "time",
+    "queues",
 )
 
 
