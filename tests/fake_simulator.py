@@ -174,5 +174,15 @@ def _write_traces(folder: Path, draw: random.Random) -> None:
                 ssthresh = "" if step < 40 else "20000"
                 paths.append(f"{step / 10:.6f},{flow},{path},{cwnd},{ssthresh},20000,{cwnd - 1500}")
             buffers.append(f"{step / 10:.6f},{flow},{500 * step},{100 * (step % 30)},{50 * (step % 30)},500000")
+    transfers = ["time_s,flow,direction,event,offset_bytes,length_bytes"]
+    queues = ["time_s,link,direction,packets,bytes"]
+    decisions = ["time_s,flow,path,offset_bytes,length_bytes,reason"]
+    for step in range(200):
+        queues.append(f"{step / 10:.6f},bottleneck,forward,{step % 40},{1500 * (step % 40)}")
+        for index, flow in enumerate(("F0", "F1")):
+            transfers.append(f"{step / 10 + 0.05:.6f},{flow},forward,read,0,{62500 * (index + 1) + draw.randrange(99)}")
+            decisions += [f"{step / 10:.6f},{flow},{path},0,25000,new-data" for path in ("A", "B")]
+    for name, rows in (("transfers", transfers), ("queues", queues), ("decisions", decisions)):
+        (folder / f"{name}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     (folder / "paths.csv").write_text("\n".join(paths) + "\n", encoding="utf-8")
     (folder / "buffers.csv").write_text("\n".join(buffers) + "\n", encoding="utf-8")

@@ -269,6 +269,14 @@ def test_study_runs_resumes_and_reports(folder: Path) -> None:
     assert "cut off while it was being saved" in repaired.stderr
     assert (results / "points.csv").read_text() == before
     assert anabranch("study", "report", "mine", "--quick").returncode == 0
+    printed = json.loads(anabranch("study", "report", "mine", "--quick", "--json").stdout)
+    assert (printed["study"], printed["form"], printed["runs"]) == ("mine", "quick", 4)
+    assert [verdict["id"] for verdict in printed["verdicts"]] == [
+        "share",
+        "too much",
+        "equal",
+        "more capacity, more goodput",
+    ]
 
 
 def test_worker_count_does_not_change_digests(folder: Path) -> None:

@@ -48,7 +48,7 @@ def report(chosen: Plan) -> dict[str, bytes]:
     """The parts of a report that do not depend on the duration of runs."""
     with read(chosen.folder) as store:
         write_all(Analysis(chosen.study, chosen.effort, store.records), chosen)
-    names = ["report.md", "points.csv", *(f"figures/{f.name}.svg" for f in chosen.study.figures if f.kind != "windows")]
+    names = ["report.md", "points.csv", *(f"figures/{f.name}.svg" for f in chosen.study.figures if f.metrics)]
     return {name: (chosen.folder / name).read_bytes() for name in names}
 
 

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 import fake_simulator
 import small_study
 from anabranch.errors import InputError
-from anabranch.plot import heat, marks, panels, style, windows
+from anabranch.plot import marks, panels, style, windows
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.store import read
@@ -52,7 +52,8 @@ def figure(analysis: Analysis, name: str) -> Figure:
 
 
 def drawn(analysis: Analysis, name: str = "other") -> Canvas:
-    canvas = panels.draw(figure(analysis, name), analysis)
+    chosen = figure(analysis, name)
+    canvas = chosen.kind.draw(chosen, analysis, None)
     assert canvas is not None
     return canvas
 
@@ -128,6 +129,25 @@ def same(request: Request) -> Document:
     """The double with two flows that get the same rate."""
     document = fake_simulator.simulate(request)
     return {**document, "flows": [{**document["flows"][0], "name": name} for name in ("F0", "F1")]}
+
+
+def at_once(request: Request) -> Document:
+    """The double with a first flow that recovers in 0 s, and a second one in 1 s."""
+    document = fake_simulator.simulate(request)
+    return {**document, "flows": [{**f, "recovery_s": float(i)} for i, f in enumerate(document["flows"])]}
+
+
+@pytest.mark.parametrize("kind", ["lines", "bar", "box"])
+def test_value_of_zero_has_a_whole_mark(tmp_path: Path, kind: str) -> None:
+    text = small_study.STUDY + KINDS.format(kind=kind, more='x = "capacity"').replace('"goodput"', '"recovery-time"')
+    study = load(small_study.write(tmp_path / "study", study=text))
+    small_study.execute_quietly(study, tmp_path / "results", at_once)
+    with read(tmp_path / "results") as store:
+        canvas = drawn(Analysis(study, study.full, store.records))
+    for axes in canvas.axes:
+        marks_at_zero = [line for line in axes.lines if not line.get_clip_on()]
+        assert [list(np.asarray(line.get_ydata())) for line in marks_at_zero] == [[0.0, 0.0]]
+        assert marks_at_zero[0].get_marker() == style.MARKERS[0]
 
 
 def test_equal_lines_do_not_hide_each_other(tmp_path: Path) -> None:
@@ -258,9 +278,7 @@ y = "congestion"
 
 
 def heated(analysis: Analysis) -> Canvas:
-    canvas = heat.draw(figure(analysis, "heat"), analysis)
-    assert canvas is not None
-    return canvas
+    return drawn(analysis, "heat")
 
 
 def cells(canvas: Canvas) -> list[list[float]]:

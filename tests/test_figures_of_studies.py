@@ -7,6 +7,7 @@ Names, numbers of panels, series and ticks are those of the full form of the stu
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from matplotlib.text import Text
 
 from anabranch._core import simulator
 from anabranch.metrics import METRICS
-from anabranch.plot import heat, panels, windows
+from anabranch.plot.over_time import TracedRun
 from anabranch.stats import Estimate
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
@@ -52,6 +53,11 @@ class MadeUp(Analysis):
         """No machine was too slow."""
         return 0
 
+    def duration_s(self, point: Point) -> float:
+        """As long as the generated traces, and longer than each window."""
+        del point
+        return 500.0
+
     def height(self, reference: Reference, point: Point) -> float:
         """Fair rates are generated too, because their computation is slow."""
         return 7.5 if reference.allocation else super().height(reference, point)
@@ -59,7 +65,7 @@ class MadeUp(Analysis):
     def samples(self, point: Point, metric: str) -> dict[str, list[float]]:
         """Three values of each subject that a figure of the study names, or else of each flow."""
         level = METRICS[metric].level
-        named = [s for f in self.study.figures if f.metric == metric and f.kind != "windows" for s in f.subjects]
+        named = [s for f in self.study.figures if metric in f.metrics for s in f.subjects]
         flows = self._flows[point.scenario]
         others = {"run": [""], "flow": flows, "link": ["bottleneck/forward"]}
         subjects = named or others.get(level, [f"{flow}/first" for flow in flows])
@@ -73,7 +79,7 @@ class MadeUp(Analysis):
         return Estimate(centre, low, high, 3, "t", 0.95, all_equal=False)
 
 
-def curves(flows: list[str]) -> windows.Curves:
+def traces(flows: list[str]) -> Any:
     """Traces of two paths for each flow."""
     times = [0.5 * step for step in range(200)]
     paths: dict[str, list[Any]] = {"time_s": [], "flow": [], "path": []}
@@ -86,24 +92,19 @@ def curves(flows: list[str]) -> windows.Curves:
     columns = ("cwnd_bytes", "ssthresh_bytes", "outstanding_bytes")
     buffers = pl.DataFrame({"time_s": [t for t in times for _ in flows], "flow": flows * len(times)})
     held = [f"{name}_buffer_bytes" for name in ("send", "receive", "reordering")]
-    return windows.Curves(
-        pl.DataFrame({**paths, **dict.fromkeys(columns, sizes)}),
-        buffers.with_columns(pl.lit(5e5).alias(name) for name in held),
+    return SimpleNamespace(
+        paths=pl.DataFrame({**paths, **dict.fromkeys(columns, sizes)}),
+        buffers=buffers.with_columns(pl.lit(5e5).alias(name) for name in held),
+        has_buffers=True,
     )
 
 
 def draw(figure: Figure, analysis: MadeUp) -> Canvas | None:
-    if figure.kind == "heat":
-        return heat.draw(figure, analysis)
-    if figure.kind != "windows":
-        return panels.draw(figure, analysis)
-    points = windows.points_of(figure, analysis)
-    columns = [
-        (windows.title(figure, analysis, p), curves(list(figure.subjects) or analysis._flows[p.scenario]))
-        for p in points
-    ]
-    layout = windows.Layout(figure.title, figure.labels, figure.width, figure.window)
-    return windows.draw(layout, columns) if columns else None
+    return figure.kind.draw(
+        figure,
+        analysis,
+        lambda point, _: TracedRun(traces(list(figure.subjects) or analysis._flows[point.scenario]), {}),
+    )
 
 
 def texts(canvas: Canvas) -> Iterator[Text]:

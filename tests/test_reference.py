@@ -32,7 +32,7 @@ FUNCTIONS = {name: found for name, found in PUBLIC.items() if inspect.isfunction
 
 
 def test_reference_has_every_public_name(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pdoc", "--docformat", "google", "--output-directory", tmp_path, "anabranch"]
+    command = [sys.executable, "-m", "pdoc", "--docformat", "google", "--output-directory", str(tmp_path), "anabranch"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "does not resolve" not in done.stderr

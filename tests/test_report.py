@@ -18,7 +18,6 @@ import fake_simulator
 import small_study
 from anabranch._core.simulator import Request
 from anabranch.errors import RunFailed
-from anabranch.plot import panels
 from anabranch.report.markdown import table
 from anabranch.report.terminal import print_points, print_result
 from anabranch.report.write import write_all
@@ -347,7 +346,7 @@ def test_axis_labels_stand_below_their_markers(tmp_path: Path) -> None:
     # One panel lacks the first word: the second one keeps its place there.
     some = {r.key: r for run, r in whole.runs if run.point.values != {"capacity": 20, "congestion": "olia"}}
     found = Analysis(study, study.full, some)
-    canvas = panels.draw(study.figures[0], found)
+    canvas = study.figures[0].kind.draw(study.figures[0], found, None)
     assert canvas is not None
     for axes, capacity in zip(canvas.axes, (10, 20), strict=True):
         labels = dict(zip(axes.get_xticks(), (t.get_text() for t in axes.get_xticklabels()), strict=True))

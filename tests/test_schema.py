@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 import small_study
+from anabranch.plot.kinds import KINDS
 from anabranch.study.definition import load
 from anabranch.study.document import Table
 from anabranch.study.library import shipped
@@ -18,6 +19,13 @@ from anabranch.study.schema import schema
 from command import anabranch
 
 ROOT = Path(__file__).parent.parent
+FIGURE = """
+[[figure]]
+name = "{kind}"
+kind = "{kind}"
+columns = "congestion"
+{more}
+"""
 
 
 def errors(value: Any, wanted: Any) -> list[str]:
@@ -68,7 +76,11 @@ def test_reader_and_schema_have_the_same_keys(tmp_path: Path, monkeypatch: pytes
     text = small_study.STUDY.replace("\n[[figure]]", f"{more}\n[[figure]]", 1)
     often = '\n[[full.more]]\nexperiment = "pair"\nrepetitions = 4\n'
     text = text.replace("\n[quick]", f"{often}\n[quick]", 1)
-    load(small_study.write(tmp_path / "study", study=text))
+    figures = [
+        FIGURE.format(kind=kind.name, more="\n".join(f'{k} = "capacity"' for k in kind.required))
+        for kind in KINDS.values()
+    ]
+    load(small_study.write(tmp_path / "study", study=text + "".join(figures)))
     properties = schema()["properties"]
     published, figure = properties["published"]["properties"], properties["figure"]["items"]["properties"]
     wanted = {

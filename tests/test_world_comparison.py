@@ -17,6 +17,7 @@ from rich.console import Console
 import fake_simulator
 import small_study
 from anabranch.plot import world_comparison as drawing
+from anabranch.plot.kinds import KINDS
 from anabranch.report.world_comparison import print_all, write_all
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
@@ -246,13 +247,13 @@ def test_figures_have_both_worlds_in_each_panel(study: Study, tmp_path: Path) ->
 
 def test_bars_become_marks_and_other_kinds_are_omitted(study: Study, tmp_path: Path) -> None:
     comparison = _comparison(study, tmp_path)
-    bars = dataclasses.replace(study.figures[0], kind="bar")
+    bars = dataclasses.replace(study.figures[0], kind=KINDS["bar"])
     canvas = drawing.draw(bars, comparison)
     assert canvas is not None
     (line, *_) = [line for line in canvas.axes[0].lines if line.get_marker() == "o"]
     assert line.get_linestyle() == "None"
     for kind in ("box", "cdf", "heat", "windows"):
-        assert drawing.draw(dataclasses.replace(bars, kind=kind), comparison) is None
+        assert drawing.draw(dataclasses.replace(bars, kind=KINDS[kind]), comparison) is None
     assert drawing.draw(dataclasses.replace(bars, where={"capacity": [1]}), comparison) is None
 
 

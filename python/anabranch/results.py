@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from anabranch._core.simulator import Document
 
 
+PLOT_INTERVAL_S = 0.5
+"""Interval of a value in plots of goodput and round-trip times."""
+
+
 class Result:
     """The result of one run.
 
@@ -155,7 +159,7 @@ class Result:
         self,
         file: str | Path | None = None,
         *,
-        kind: Literal["windows", "sequences"] = "windows",
+        kind: Literal["windows", "sequences", "goodput", "rtt", "queues"] = "windows",
         flows: Sequence[str] = (),
         window: Window = (0.0, 0.0),
         width: Literal["page", "column"] = "page",
@@ -165,7 +169,8 @@ class Result:
         Args:
             file: File for the figure; its ending selects PNG, SVG or PDF.
             kind: "windows" for congestion windows, bytes in flight and buffers; "sequences" for the data that the
-                schedulers assigned to each path.
+                schedulers assigned to each path; "goodput" and "rtt" for a value in each interval of flows, paths and
+                their sum; "queues" for the lengths of queues with the thresholds of RED.
             flows: Names of the flows to draw; all flows if none is named.
             window: Begin and end in seconds; the whole run by default. An end after that of the run is cut.
             width: "page" for the width that the panels need, "column" for one column of a two-column page.
@@ -176,7 +181,7 @@ class Result:
             RunFailed: If the disk is full.
 
         """
-        from anabranch.plot import sequences, style, windows
+        from anabranch.plot import queues, rates, sequences, style, windows
 
         known = [flow["name"] for flow in self.document["flows"]]
         for flow in flows:
@@ -186,6 +191,13 @@ class Result:
         title = str(self.document["title"])
         if kind == "sequences":
             figure = sequences.draw(title, width, sequences.Pieces.of(self.traces, flows, span))
+        elif kind == "queues":
+            panel = queues.panel_of(title, self.traces, self.document, (), span)
+            figure = queues.draw(queues.Layout("", {}, width), [panel])
+        elif kind != "windows":
+            edges = rates.edges_of(span, PLOT_INTERVAL_S)
+            curves = rates.curves(kind, self.traces, flows, edges)
+            figure = rates.draw(rates.Layout("", {}, width, kind), [rates.Panel(title, edges, [curves])])
         else:
             layout = windows.Layout("", {}, width, span if any(window) else (0.0, 0.0))
             figure = windows.draw(layout, [(title, windows.Curves.of(self.traces, flows, span))])

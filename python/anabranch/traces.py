@@ -79,6 +79,16 @@ class Traces:
         """Schedulers' decisions: data, path and reason, or the reason for which data had to wait."""
         return self._read("decisions.csv")
 
+    @property
+    def has_transfers(self) -> bool:
+        """Whether the traces include reads and writes; those of the kernel's world do not."""
+        return (self.folder / "transfers.csv").exists()
+
+    @cached_property
+    def transfers(self) -> pl.DataFrame:
+        """Writes and reads of the applications, by flow and direction."""
+        return self._read("transfers.csv")
+
     def _read(self, name: str) -> pl.DataFrame:
         import polars as pl
 

@@ -62,8 +62,8 @@ _LONG_RUN_S = 30.0
     "--plot", metavar="FILE", help="Draw windows and buffers over time there, as PNG, SVG or PDF by the name's ending."
 )
 @click.option(
-    "--plot-kind", type=click.Choice(["windows", "sequences"]), show_default="windows",
-    help="Draw windows and buffers, or data sequence numbers by path.",
+    "--plot-kind", type=click.Choice(["windows", "sequences", "goodput", "rtt", "queues"]), show_default="windows",
+    help="Draw this: windows and buffers, data sequence numbers by path, goodput, round trips or queues.",
 )  # fmt: skip
 @click.option(
     "--plot-window", metavar="FROM TO", nargs=2, type=click.FloatRange(min=0.0), default=None,
@@ -84,7 +84,7 @@ def run(
     ends: tuple[str, ...],
     flows: tuple[str, ...],
     plot: str | None,
-    plot_kind: Literal["windows", "sequences"] | None,
+    plot_kind: Literal["windows", "sequences", "goodput", "rtt", "queues"] | None,
     plot_window: tuple[float, float] | None,
     check_wire: bool,
     allow_paths: bool,
@@ -95,15 +95,13 @@ def run(
     from anabranch.execution import run as run_scenario
     from anabranch.report.terminal import print_result
 
-    if pcap is None and (pcap_snaplen or ends or flows):
-        raise InputError("--pcap-end, --pcap-flow and --pcap-snaplen need --pcap FILE")
     if trace is None and trace_changes:
         raise InputError("--trace-changes needs a folder for the traces; add --trace DIR")
     if plot is None and (plot_window or plot_kind):
         raise InputError("--plot-window and --plot-kind need --plot FILE")
     if plot_window is not None and not plot_window[0] < plot_window[1] < math.inf:
         raise InputError("--plot-window ends before it begins; give it FROM and then TO, in seconds")
-    capture = None if pcap is None else Capture(pcap, pcap_snaplen, ends, flows)
+    capture = _capture(pcap, pcap_snaplen, ends, flows)
     if world == "kernel":
         from anabranch.testbed import rootless
 
@@ -164,6 +162,15 @@ def read_scenario(name: str, *, allow_paths: bool) -> Scenario:
     if not allow_paths:
         check_traces(text, "standard input")
     return Scenario.from_toml(text, "standard input")
+
+
+def _capture(pcap: str | None, snaplen: int | None, ends: tuple[str, ...], flows: tuple[str, ...]) -> Capture | None:
+    """The capture that the options ask for."""
+    if pcap is not None:
+        return Capture(pcap, snaplen, ends, flows)
+    if snaplen or ends or flows:
+        raise InputError("--pcap-end, --pcap-flow and --pcap-snaplen need --pcap FILE")
+    return None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,11 @@ _reps = click.option(
 )
 
 
+_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print the verdicts on all published statements as JSON, not tables."
+)
+
+
 @click.group(short_help="List, run and report studies: grids of scenarios")
 def study() -> None:
     """Run whole studies: grids of scenarios with repetitions, compared with published numbers."""
@@ -98,10 +104,11 @@ def list_studies() -> None:
 )  # fmt: skip
 @_world
 @_results
+@_json
 @paths.option
 def run(
     name: str, quick: bool, reps: int | None, jobs: int, place: str, resume: bool, world: World, results: str,
-    run_timeout: float | None, run_memory: float | None, allow_paths: bool,
+    run_timeout: float | None, run_memory: float | None, as_json: bool, allow_paths: bool,
 ) -> None:  # fmt: skip
     """Run the study NAME (or a folder of your own) and write tables, figures and a report."""
     from rich.console import Console
@@ -119,7 +126,7 @@ def run(
         outcome = execute(plan, bar, resume=resume)
     _tell(outcome)
     if outcome.reused + outcome.finished:
-        _report(plan, Console(), build=plan.build)
+        _report(plan, Console(), build=plan.build, as_json=as_json)
     _check(outcome, plan)
 
 
@@ -175,9 +182,10 @@ class _Worlds(click.ParamType["tuple[World, ...]"]):
     help="Show the runs of one world, or of several side by side: sim,user,kernel.",
 )  # fmt: skip
 @_results
+@_json
 @paths.option
 def report(
-    name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], results: str, allow_paths: bool
+    name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], results: str, as_json: bool, allow_paths: bool
 ) -> None:
     """Write tables, figures and the report of the study NAME again, from the finished runs.
 
@@ -189,7 +197,9 @@ def report(
 
     chosen = _find(name, allow_paths)
     if len(worlds) == 1:
-        _report(_plan(chosen, (quick, reps), results, worlds[0]), Console())
+        _report(_plan(chosen, (quick, reps), results, worlds[0]), Console(), as_json=as_json)
+    elif as_json:
+        raise InputError("--json has the verdicts of one world; name one in --world")
     else:
         _report_worlds(chosen, name, (quick, reps), results, worlds)
 
@@ -288,9 +298,10 @@ def _report_worlds(
     console.print(f"Report, table and figures: {written}", soft_wrap=True, highlight=False)
 
 
-def _report(plan: Plan, console: Console, build: str = "") -> None:
+def _report(plan: Plan, console: Console, build: str = "", *, as_json: bool = False) -> None:
     """Write and print the report, of all runs or only of those of one build."""
     from anabranch.report.terminal import print_points
+    from anabranch.report.verdicts import document
     from anabranch.report.write import write_all
     from anabranch.study.analysis import Analysis
     from anabranch.study.store import read
@@ -307,6 +318,9 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
             )
         is_writable = store.is_writable or (store.is_interim and os.access(plan.folder, os.W_OK))
         written = write_all(analysis, plan) if is_writable else None
+    if as_json:
+        click.echo(json.dumps(document(analysis), indent=2))
+        return
     print_points(analysis, console)
     _print_notes(analysis, console, plan.build)
     if written is None:

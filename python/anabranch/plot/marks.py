@@ -1,4 +1,4 @@
-"""Draws one panel of each kind: lines with error bars, bars, boxes, and distributions."""
+"""The data and marks that several kinds of panels share: series, samples, error bars, published values, references."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-
-from anabranch.plot.style import LINE_STYLES, REFERENCE_STYLES, look
+from anabranch.plot.style import REFERENCE_STYLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
     from anabranch.stats import Estimate
@@ -72,86 +67,13 @@ def shows_published(view: View) -> bool:
     """Whether the figure shows the published metric in a kind of panel with markers for published values."""
     published = view.analysis.study.published
     figure = view.figure
-    fits = figure.kind in ("lines", "bar") and not figure.together
+    fits = figure.kind.shows_published and not figure.together
     return published is not None and published.metric == figure.metric and fits
 
 
 def is_drawn(figure: Figure, subject: str) -> bool:
     """Whether the figure shows a subject."""
     return not figure.subjects or subject in figure.subjects
-
-
-def handle(kind: str, index: int, label: str) -> Artist:
-    """Entry of the legend for the n-th series."""
-    colour, marker = look(index)
-    if kind in ("bar", "box"):
-        return Patch(facecolor=colour, edgecolor=colour, alpha=0.75, label=label)
-    if kind == "cdf":
-        return Line2D([], [], color=colour, linestyle=LINE_STYLES[index % len(LINE_STYLES)], label=label)
-    return Line2D([], [], color=colour, marker=marker, label=label)
-
-
-def _lines(axes: Axes, view: View, points: Sequence[Point]) -> None:
-    drawn: list[list[tuple[float, float]]] = []
-    for index, name in enumerate(view.names):
-        chosen = samples(view, points, name)
-        if not chosen:
-            continue
-        colour, marker = look(index)
-        line = [(s.x, s.ours.centre) for s in chosen]
-        # A line that hides an equal one is dashed with smaller markers: both remain visible.
-        hidden = sum(_same(line, other) for other in drawn)
-        drawn.append(line)
-        axes.errorbar(
-            [s.x for s in chosen], [s.ours.centre for s in chosen], yerr=errors(chosen), color=colour,
-            marker=marker, markersize=max(1.6, 3.8 - 1.4 * hidden), linestyle=(3.0 * hidden, (3, 3)) if hidden else "-",
-            capsize=2.0, elinewidth=0.9, zorder=3,
-        )  # fmt: skip
-        published(axes, chosen, colour, marker)
-    references(axes, view, points)
-
-
-def _bars(axes: Axes, view: View, points: Sequence[Point]) -> None:
-    for index, name in enumerate(view.names):
-        shift, width = _slot(index, len(view.names))
-        chosen = samples(view, points, name, shift)
-        axes.bar(
-            [s.x for s in chosen], [s.ours.centre for s in chosen], width, yerr=errors(chosen),
-            color=look(index)[0], alpha=0.75, capsize=2.0, error_kw={"elinewidth": 0.9}, zorder=3,
-        )  # fmt: skip
-        published(axes, chosen, "#222222", look(index)[1])
-    references(axes, view, points)
-
-
-def _boxes(axes: Axes, view: View, points: Sequence[Point]) -> None:
-    for index, name in enumerate(view.names):
-        shift, width = _slot(index, len(view.names))
-        chosen = samples(view, points, name, shift)
-        colour = look(index)[0]
-        axes.boxplot(
-            [list(s.values) for s in chosen], positions=[s.x for s in chosen], widths=width, patch_artist=True,
-            manage_ticks=False, boxprops={"facecolor": colour, "edgecolor": colour, "alpha": 0.75},
-            medianprops={"color": "black"}, whiskerprops={"color": colour}, capprops={"color": colour},
-            flierprops={"markeredgecolor": colour, "markersize": 3.0}, zorder=3,
-        )  # fmt: skip
-    references(axes, view, points)
-
-
-def _distributions(axes: Axes, view: View, points: Sequence[Point]) -> None:
-    for index, name in enumerate(view.names):
-        values = [value for sample in samples(view, points, name) for value in sample.values]
-        if values:
-            axes.ecdf(values, color=look(index)[0], linestyle=LINE_STYLES[index % len(LINE_STYLES)], zorder=3)
-    for index, reference in enumerate(view.figure.references):
-        for height in {view.analysis.height(reference, p) for p in points}:
-            axes.axvline(height, **_reference_look(index))
-    axes.set_ylim(0.0, 1.02)
-
-
-DRAW: dict[str, Callable[[Axes, View, Sequence[Point]], None]] = {
-    "lines": _lines, "bar": _bars, "box": _boxes, "cdf": _distributions,
-}  # fmt: skip
-"""Functions that draw a panel, by kind of the figure."""
 
 
 def samples(view: View, points: Sequence[Point], name: Series, shift: float = 0.0) -> list[Sample]:
@@ -197,7 +119,7 @@ def _place(view: View, point: Point, shift: float) -> float:
     return view.places[point.values[view.figure.x]] + shift if view.figure.x else 0.0
 
 
-def _slot(index: int, count: int) -> tuple[float, float]:
+def slot(index: int, count: int) -> tuple[float, float]:
     """Offset and width of the n-th bar of a group."""
     width = _GROUP_WIDTH / max(1, count)
     return (index - (count - 1) / 2.0) * width, 0.9 * width
@@ -216,8 +138,13 @@ def _reach(length: float) -> float:
     return 0.0 if math.isnan(length) else max(0.0, length)
 
 
-def _same(line: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
-    return len(line) == len(other) and bool(np.allclose(line, other, rtol=0.005))
+def zeros(axes: Axes, chosen: Sequence[Sample], colour: str, marker: str) -> None:
+    """Draw a whole mark for each value of 0, which a bar does not show and the axis would cut."""
+    xs = [s.x for s in chosen if s.ours.centre == 0.0]
+    if xs:
+        axes.plot(
+            xs, [0.0] * len(xs), linestyle="none", color=colour, marker=marker, markersize=3.8, zorder=5, clip_on=False
+        )
 
 
 def published(axes: Axes, chosen: Sequence[Sample], edge: str, marker: str) -> None:
@@ -235,13 +162,14 @@ def references(axes: Axes, view: View, points: Sequence[Point]) -> None:
     for index, reference in enumerate(view.figure.references):
         heights = {view.places[p.values[view.figure.x]]: view.analysis.height(reference, p) for p in points}
         xs = sorted(heights)
-        if view.figure.kind == "lines":
-            axes.plot(xs, [heights[x] for x in xs], **_reference_look(index))
+        if view.figure.kind.is_scaled:
+            axes.plot(xs, [heights[x] for x in xs], **reference_look(index))
         else:
             begins, ends = [x - 0.5 for x in xs], [x + 0.5 for x in xs]
-            axes.hlines([heights[x] for x in xs], begins, ends, **_reference_look(index))
+            axes.hlines([heights[x] for x in xs], begins, ends, **reference_look(index))
 
 
-def _reference_look(index: int) -> dict[str, Any]:
+def reference_look(index: int) -> dict[str, Any]:
+    """Style of the n-th reference line."""
     style = REFERENCE_STYLES[index % len(REFERENCE_STYLES)]
     return {"color": "#666666", "linewidth": 0.9, "linestyle": style, "zorder": 2}

@@ -1,11 +1,13 @@
 """Draws panels over the parameters of a study: lines, bars and boxes over a parameter, or distributions of a metric.
 
-This module selects the points of each panel and draws axes, labels and the legend; `plot.marks` draws the panels.
+This module selects the points of each panel and draws axes, labels and the legend. The kinds in `plot.kinds` draw the
+panels.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
@@ -16,6 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from anabranch.metrics import SIGNED
 from anabranch.plot import marks
 from anabranch.plot.style import COLUMN_WIDTH, REFERENCE_STYLES, SETTINGS, legend, settle
+from anabranch.study.figures import Kind
 from anabranch.sweep import matches, plain
 
 if TYPE_CHECKING:
@@ -39,17 +42,41 @@ _MIN_PLACE_WIDTH = 0.19  # inches of a value on an axis without a scale
 _FEW_DECADES = 1.4
 
 
-def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
-    """Draw a figure of panels; `None` if none of its points were run."""
-    points = chosen(figure, analysis.points())
-    if not points:
-        return None
-    view = view_of(figure, analysis, points)
+PANEL_KEYS = frozenset({"metric", "x", "rows", "series", "together", "reference"})
+"""Keys that all kinds of panels have."""
 
-    def paint(axes: Axes, panel: Sequence[Point]) -> None:
-        marks.DRAW[figure.kind](axes, view, panel)
 
-    return compose(view, points, paint, _handles(view, points))
+class PanelKind(Kind):
+    """A kind of figure with a panel for each row and column, and a legend of its series."""
+
+    has_series = True
+
+    @abstractmethod
+    def paint(self, axes: Axes, view: marks.View, points: Sequence[Point]) -> None:
+        """Draw the series of one panel."""
+
+    @abstractmethod
+    def handle(self, index: int, label: str) -> Artist:
+        """Entry of the legend for the n-th series."""
+
+    def draw(self, figure: Figure, analysis: Analysis, traces: object) -> Canvas | None:
+        """Draw all panels; traces are not needed."""
+        del traces
+        points = chosen(figure, analysis.points())
+        if not points:
+            return None
+        view = view_of(figure, analysis, points)
+        return compose(view, points, lambda axes, panel: self.paint(axes, view, panel), self._handles(view, points))
+
+    def _handles(self, view: marks.View, points: Sequence[Point]) -> list[Artist]:
+        """Entries of the legend: the series, the published values, and the reference lines."""
+        figure, analysis = view.figure, view.analysis
+        handles = [
+            self.handle(index, series_label(figure, analysis, name, points)) for index, name in enumerate(view.names)
+        ]
+        if marks.shows_published(view) and any(analysis.published_at(p) for p in points):
+            handles.append(published_handle(analysis))
+        return [*handles, *reference_handles(figure)]
 
 
 def chosen(figure: Figure, points: Sequence[Point]) -> list[Point]:
@@ -79,7 +106,7 @@ def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Se
                 paint(axes[i][j], panel)
         _label(canvas, axes, view, (rows, columns))
         # The label of the horizontal axis is the legend's title: below the panels there is room for one only.
-        is_distribution = figure.kind == "cdf"
+        is_distribution = not figure.kind.has_places
         study = view.analysis.study
         axis = study.metrics[figure.metric].axis if is_distribution else study.parameters[figure.x].axis
         legend(canvas, handles, 5, title=axis)
@@ -108,7 +135,7 @@ def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Valu
                 ha="left",
                 fontsize=8.0,
             )
-    if figure.kind != "cdf" and not _has_scale(figure, list(places)):
+    if figure.kind.has_places and not _has_scale(figure, list(places)):
         axes[0][0].set_xticks(list(places.values()), [plain(v) for v in places])
     elif figure.log_x:
         _make_logarithmic(axes[0][0])
@@ -116,7 +143,7 @@ def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Valu
         axes[0][0].set_ylim(bottom=0.0)
     together = f", {figure.together}" if figure.together not in ("", "mean") else ""
     quantity = view.analysis.study.metrics[figure.metric].axis + together
-    canvas.supylabel("Share of runs" if figure.kind == "cdf" else quantity, fontsize=8.5)
+    canvas.supylabel(quantity if figure.kind.has_places else "Share of runs", fontsize=8.5)
     if figure.title:
         canvas.suptitle(figure.title, fontsize=9.5)
 
@@ -130,18 +157,6 @@ def _make_logarithmic(axes: Axes) -> None:
     axes.xaxis.set_major_locator(LogLocator(subs=steps))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _handles(view: marks.View, points: Sequence[Point]) -> list[Artist]:
-    """Entries of the legend: the series, the published values, and the reference lines."""
-    figure, analysis = view.figure, view.analysis
-    handles = [
-        marks.handle(figure.kind, index, series_label(figure, analysis, name, points))
-        for index, name in enumerate(view.names)
-    ]
-    if marks.shows_published(view) and any(analysis.published_at(p) for p in points):
-        handles.append(published_handle(analysis))
-    return [*handles, *reference_handles(figure)]
 
 
 def published_handle(analysis: Analysis) -> Artist:
@@ -170,7 +185,8 @@ def _series(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list
         return [marks.Series()]
     if figure.series == "subject":
         return [marks.Series(subject=subject) for subject in subjects]
-    apart: list[str | None] = [None] if figure.together or figure.kind == "cdf" or len(subjects) < 2 else [*subjects]  # noqa: PLR2004
+    is_single = figure.together or not figure.kind.has_places or len(subjects) < 2  # noqa: PLR2004
+    apart: list[str | None] = [None] if is_single else [*subjects]
     return [marks.Series(value, subject) for value in _values(points, figure.series) for subject in apart]
 
 
@@ -210,4 +226,4 @@ def _places(figure: Figure, values: Sequence[Value]) -> marks.Places:
 
 def _has_scale(figure: Figure, values: Sequence[Value]) -> bool:
     """Whether the horizontal axis is a scale of numbers; bars and boxes have equal distances."""
-    return figure.kind == "lines" and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    return figure.kind.is_scaled and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)

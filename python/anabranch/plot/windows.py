@@ -14,16 +14,12 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from anabranch.plot.style import COLUMN_WIDTH, SETTINGS, legend, look, settle
-from anabranch.sweep import matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
-    from anabranch.study.analysis import Analysis
-    from anabranch.study.figures import Figure
-    from anabranch.sweep import Point
     from anabranch.traces import Traces, Window
 
     _Path = tuple[str, str]  # names of a flow and of one of its paths
@@ -67,11 +63,6 @@ class Curves:
         """Select flows and a span of time of a run's traces; no flows mean all of them."""
         buffers = _cut(traces.buffers, flows, window) if traces.has_buffers else None
         return cls(_cut(traces.paths, flows, window), buffers)
-
-
-def points_of(figure: Figure, analysis: Analysis) -> list[Point]:
-    """The points that a figure of a study shows, one per column."""
-    return [p for p in analysis.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
 
 
 def draw(layout: Layout, columns: Sequence[tuple[str, Curves]]) -> Canvas:
@@ -183,13 +174,6 @@ def _used_paths(trace: Curves) -> list[_Path]:
     """Flow and path of each path that had data in flight; other paths have no curve."""
     used = trace.paths.filter(pl.col("outstanding_bytes") > 0)
     return list(used.select("flow", "path").unique(maintain_order=True).iter_rows())
-
-
-def title(figure: Figure, analysis: Analysis, point: Point) -> str:
-    """Title of the column of a point: the values of the figure's parameter, or of all."""
-    names = [figure.columns] if figure.columns else list(point.values)
-    parameters = analysis.study.parameters
-    return ", ".join(parameters[name].show(point.values[name]) for name in names)
 
 
 def _flow_colour(index: int) -> str:

@@ -29,13 +29,12 @@ _WORLDS: tuple[dict[str, Any], ...] = (
 """Styles of the worlds, in the order of the report; colours are those of the series."""
 _LATE_ALPHA = 0.35
 """Opacity of markers with a run on a machine that did not keep up with its network."""
-_KINDS = ("lines", "bar")
 
 
 def draw(figure: Figure, comparison: WorldComparison) -> Canvas | None:
     """Draw a figure of lines or bars with all worlds in each panel; `None` for other kinds, or without any run."""
     points = panels.chosen(figure, comparison.points)
-    if figure.kind not in _KINDS or not points:
+    if not figure.kind.shows_published or not points:
         return None
     views = [panels.view_of(figure, analysis, points) for analysis in comparison.analyses.values()]
     names = tuple(dict.fromkeys(name for view in views for name in view.names))
@@ -58,7 +57,7 @@ def _paint(axes: Axes, view: marks.View, panel: Sequence[Point], world: int) -> 
     for index, name in enumerate(view.names):
         found = marks.samples(view, panel, name)
         kept = [s for s in found if not s.late]
-        line = _WORLDS[world]["linestyle"] if view.figure.kind == "lines" else "none"
+        line = _WORLDS[world]["linestyle"] if view.figure.kind.is_scaled else "none"
         for samples, options in ((kept, {"linestyle": line}), ([s for s in found if s.late], {"alpha": _LATE_ALPHA})):
             if samples:
                 axes.errorbar(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from typing import TYPE_CHECKING
 
 from anabranch.report.terminal import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from anabranch.study.analysis import Analysis, Comparison
     from anabranch.study.claims import Verdict
     from anabranch.study.engine import Plan
+    from anabranch.study.model import Experiment
 
 
 def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
@@ -56,6 +58,8 @@ def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
         chosen = [c for c in analysis.comparisons if c.point.experiment == experiment.name]
         if chosen:
             parts.append(f"### {inline(experiment.title)}\n\n" + _points(analysis, experiment.over, chosen))
+            if study.shows_deviation:
+                parts += _deviations(analysis, experiment)
     target = plan.folder / "report.md"
     target.write_text("\n\n".join(p for p in parts if p) + "\n", encoding="utf-8")
     return target
@@ -128,6 +132,27 @@ def _points(analysis: Analysis, over: Sequence[str], comparisons: Sequence[Compa
     if all(c.published is None for c in comparisons):
         head, rows = head[:-2], [row[:-2] for row in rows]
     return table(head, rows)
+
+
+def _deviations(analysis: Analysis, experiment: Experiment) -> list[str]:
+    """For each metric of an experiment a table of mean ± standard deviation and median at each point."""
+    study = analysis.study
+    parts = []
+    for name in study.metrics_of(experiment.name):
+        rows = []
+        for point in analysis.points():
+            found = analysis.samples(point, name) if point.experiment == experiment.name else {}
+            for subject, values in found.items():
+                label = experiment.flow_label(subject, point.values)
+                spread = f"{statistics.stdev(values):.2f}" if len(values) > 1 else "–"
+                row = [plain(point.values[p]) for p in experiment.over]
+                row += [label, f"{statistics.fmean(values):.2f} ± {spread}", f"{statistics.median(values):.2f}"]
+                rows.append([*row, str(len(values))])
+        if rows:
+            head = [study.parameters[p].axis for p in experiment.over]
+            head += ["of", "mean ± standard deviation", "median", "runs"]
+            parts.append(f"{study.metrics[name].axis}:\n\n" + table(head, rows))
+    return parts
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -6,21 +6,20 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError, RunFailed, not_written
-from anabranch.plot import heat, panels, style, windows
+from anabranch.plot import style
+from anabranch.plot.over_time import TracedRun
 from anabranch.report import markdown
 from anabranch.report.terminal import unreadable
 from anabranch.study import frames
 from anabranch.study.engine import request_of
-from anabranch.traces import Traces, span_of
+from anabranch.traces import Traces
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matplotlib.figure import Figure as Canvas
-
+    from anabranch._core.simulator import Document
     from anabranch.study.analysis import Analysis
     from anabranch.study.engine import Plan
-    from anabranch.study.figures import Figure
     from anabranch.sweep import Point
 
 
@@ -47,40 +46,34 @@ def draw_all(analysis: Analysis, plan: Plan) -> list[Path]:
     """Draw the figures of a study whose points were run; returns the files."""
     files: list[Path] = []
     for figure in analysis.study.figures:
-        canvas = _draw(figure, analysis, plan)
+        canvas = figure.kind.draw(figure, analysis, _Tracer(figure.name, analysis, plan))
         if canvas is not None:
             files += style.save(canvas, plan.folder / "figures", figure.name)
     return files
 
 
-def _draw(figure: Figure, analysis: Analysis, plan: Plan) -> Canvas | None:
-    if figure.kind == "windows":
-        return _draw_windows(figure, analysis, plan)
-    return heat.draw(figure, analysis) if figure.kind == "heat" else panels.draw(figure, analysis)
+class _Tracer:
+    """Repeats runs with traces, each in its own folder."""
+
+    def __init__(self, name: str, analysis: Analysis, plan: Plan) -> None:
+        self._name = name
+        self._analysis = analysis
+        self._plan = plan
+        self._count = 0
+
+    def __call__(self, point: Point, repetition: int) -> TracedRun:
+        self._count += 1
+        folder = self._plan.folder / "traces" / f"{self._name}-{self._count}"
+        document = _trace((point, repetition), folder, self._analysis, self._plan)
+        return TracedRun(Traces(folder), document)
 
 
-def _draw_windows(figure: Figure, analysis: Analysis, plan: Plan) -> Canvas | None:
-    """Draw windows over time of the first repetition of each point."""
-    columns, last = [], 0.0
-    for index, point in enumerate(windows.points_of(figure, analysis), start=1):
-        duration = analysis.duration_s(point)
-        if figure.window[0] >= duration:
-            continue
-        span = span_of(figure.window, duration)
-        last = max(last, span[1])
-        folder = plan.folder / "traces" / f"{figure.name}-{index}"
-        _trace(point, folder, analysis, plan)
-        curves = windows.Curves.of(Traces(folder), figure.subjects, span)
-        columns.append((windows.title(figure, analysis, point), curves))
-    shown = (figure.window[0], last) if any(figure.window) else figure.window
-    layout = windows.Layout(figure.title, figure.labels, figure.width, shown)
-    return windows.draw(layout, columns) if columns else None
-
-
-def _trace(point: Point, folder: Path, analysis: Analysis, plan: Plan) -> None:
-    """Repeat the first run of a point with traces; its digest has to be that of the run in the study."""
-    run, record = next((run, record) for run, record in analysis.runs if run.point.key == point.key)
+def _trace(which: tuple[Point, int], folder: Path, analysis: Analysis, plan: Plan) -> Document:
+    """Repeat the n-th run of a point with traces; its digest has to be that of the run in the study."""
+    point, repetition = which
+    run, record = [(run, record) for run, record in analysis.runs if run.point.key == point.key][repetition]
     request = dataclasses.replace(request_of(analysis.study, run), trace=str(folder))
     document = plan.backend(request)
     if record.build == plan.build and document["digest"] != record.document["digest"]:
         raise RunFailed(f"{run.title}: repeated for its traces, the run came out differently; this is a bug")
+    return document

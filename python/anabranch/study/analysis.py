@@ -17,7 +17,16 @@ from anabranch.diagnostics import diagnose
 from anabranch.fairness.shares import fair
 from anabranch.metrics import FairnessMetric, read_all
 from anabranch.scenario import Scenario
-from anabranch.stats import Estimate, describe, estimate, interval_of, interval_of_difference, interval_of_ratio
+from anabranch.spread import interval_of_spread, interval_of_spread_difference, interval_of_spread_ratio
+from anabranch.stats import (
+    INTERVALS,
+    Estimate,
+    describe,
+    estimate,
+    interval_of,
+    interval_of_difference,
+    interval_of_ratio,
+)
 from anabranch.study.claims import Verdict, evaluate
 from anabranch.study.engine import request_of
 from anabranch.study.own_metrics import OwnMetrics
@@ -29,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.fairness.shares import Fairness
-    from anabranch.stats import Bounds
+    from anabranch.stats import Bounds, Centre
     from anabranch.study.claims import Claim, Pair
     from anabranch.study.figures import Figure, Reference
     from anabranch.study.model import Effort, Run, Study
@@ -310,10 +319,21 @@ class Analysis:
 
     def interval(self, pair: Pair, confidence: float) -> Bounds | None:
         """The interval of a centre, or of the difference ("order") or ratio of two; `None` without any spread."""
-        if pair.kind not in ("order", "ratio"):
-            return interval_of(pair.first, self.study.centre, self.study.interval, confidence)
+        is_single = pair.kind not in ("order", "ratio")
+        if pair.statistic == "std":
+            if is_single:
+                return interval_of_spread(pair.first, confidence)
+            if pair.kind == "order":
+                return interval_of_spread_difference(pair.first, pair.second, confidence)
+            return interval_of_spread_ratio(pair.first, pair.second, paired=pair.paired, confidence=confidence)
+        centre: Centre = self.study.centre
+        if pair.statistic:
+            centre = "median" if pair.statistic == "median" else "mean"
+        if is_single:
+            kind = self.study.interval if centre == self.study.centre else INTERVALS[centre][0]
+            return interval_of(pair.first, centre, kind, confidence)
         of = interval_of_difference if pair.kind == "order" else interval_of_ratio
-        return of(pair.first, pair.second, self.study.centre, paired=pair.paired, confidence=confidence)
+        return of(pair.first, pair.second, centre, paired=pair.paired, confidence=confidence)
 
     def shares_seeds(self, point: Point, other: Point) -> bool:
         """Whether all repetitions of two points are there and have the same seeds."""
@@ -339,13 +359,12 @@ class Analysis:
 
     def partial(self, figure: Figure) -> list[str]:
         """Where a figure shows the estimate of some of the runs, because others have no value."""
-        if figure.kind == "windows":
-            return []
         found = (
-            self.without(point, figure.metric, subject)
+            self.without(point, metric, subject)
             for point in self.points()
             if point.experiment == figure.experiment and matches(point.values, figure.where)
-            for subject in self.samples(point, figure.metric)
+            for metric in figure.metrics
+            for subject in self.samples(point, metric)
             if not figure.subjects or subject in figure.subjects
         )
         return [text for text in found if text]
@@ -353,14 +372,14 @@ class Analysis:
     def absent(self, figure: Figure) -> list[str]:
         """Subjects that a figure asks for and that no run has, such as a misspelt path."""
         points = [p for p in self.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
-        if figure.kind == "windows" or not points:
+        if figure.kind.is_over_time or not points:
             return []
         return [s for s in figure.subjects if all(s not in self.estimates(p, figure.metric) for p in points)]
 
     def ended(self, figure: Figure) -> list[Point]:
         """Points of a figure over time whose runs end before its window begins."""
         points = [p for p in self.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
-        return [p for p in points if figure.kind == "windows" and self.duration_s(p) <= figure.window[0]]
+        return [p for p in points if figure.kind.is_over_time and self.duration_s(p) <= figure.window[0]]
 
     def published_at(self, point: Point) -> dict[str, float]:
         """Published values at a point, by flow."""

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch.stats import CONFIDENCE, Bounds
 from anabranch.study.needs import Needs, read_needs
+from anabranch.study.statistic import read_statistic, statistic_of
 from anabranch.sweep import matches, plain
 from anabranch.theory import QUANTITIES
 
@@ -85,6 +86,8 @@ class Claim:
     extreme: str = ""
     """One of `EXTREMES` if the claim is about that value of all its points; "" if it is about each of them."""
     needs: Needs = field(default_factory=Needs)
+    statistic: str = ""
+    """One of `statistic.STATISTICS` of the runs at a point; "" for the study's centre."""
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -126,6 +129,8 @@ class Pair:
     second: Sequence[float] = ()
     paired: bool = False
     """Whether the n-th values of both sides are from the same run, or from runs with the same seed."""
+    statistic: str = ""
+    """One of `statistic.STATISTICS`, which is compared; "" for the study's centre."""
 
 
 @dataclass(frozen=True)
@@ -275,6 +280,7 @@ def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
         absolute=table.get("absolute", bool, False),
         extreme=table.choice("extreme", ("", *EXTREMES), ""),
         needs=read_needs(table),
+        statistic=read_statistic(table, world, kind, {q.metric for q in (quantity, against) if q}),
     )
     table.finish()
     return claim
@@ -479,14 +485,14 @@ def _pair(claim: Claim, point: Point, other: Point, index: int, estimates: Estim
         return None
     first = estimates.values(point, claim.quantity.metric, _subject(claim.quantity, index))
     if claim.against is None:
-        return Pair(claim.kind, first)
+        return Pair(claim.kind, first, statistic=claim.statistic)
     second = estimates.values(other, claim.against.metric, _subject(claim.against, index))
     if claim.absolute:
         first, second = [abs(value) for value in first], [abs(value) for value in second]
     # A run without a value would shift all later pairs.
     is_whole = len(first) == len(second) == estimates.runs_of(point)[0]
     paired = is_whole and estimates.shares_seeds(point, other)
-    return Pair(claim.kind, first, second, paired)
+    return Pair(claim.kind, first, second, paired, claim.statistic)
 
 
 def _without_sign(interval: Bounds) -> Bounds:
@@ -530,8 +536,11 @@ def _value(claim: Claim, point: Point, other: Point, index: int, estimates: Esti
 
 def _estimate(claim: Claim, quantity: Quantity, point: Point, index: int, estimates: Estimates) -> float | None:
     """One side of a claim at a point."""
+    subject = _subject(quantity, index)
+    if claim.statistic:
+        return statistic_of(claim.statistic, estimates.values(point, quantity.metric, subject), claim.absolute)
     look_up = estimates.theory if claim.world == "theory" else estimates.centre
-    value = look_up(point, quantity.metric, _subject(quantity, index))
+    value = look_up(point, quantity.metric, subject)
     return abs(value) if claim.absolute and value is not None else value
 
 

@@ -17,10 +17,9 @@ from anabranch.paths import check_inside
 from anabranch.stats import INTERVALS
 from anabranch.study.claims import Claim, read_claims
 from anabranch.study.document import Table
-from anabranch.study.figures import read_figures
 from anabranch.study.inside import check_files, check_traces
 from anabranch.study.layout import reserved
-from anabranch.study.model import Effort, Experiment, More, Study
+from anabranch.study.model import FILE, Effort, Experiment, More, Study
 from anabranch.study.own_metrics import DEFAULT, own_names, read_own_metrics
 from anabranch.study.published import Published, check_divisors, read_published
 from anabranch.study.scope import Scope
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
     from anabranch.stats import Centre, Interval
     from anabranch.study.own_metrics import Function
 
-FILE = "study.toml"
+SPREADS = ("interval", "std")
+"""How reports show the spread of repetitions: by the interval of the centre alone, or by the standard deviation too."""
 MAX_REPETITIONS = 100_000
 MAX_POINTS = 1_000_000
 MAX_RUNS = 5_000_000
@@ -100,6 +100,7 @@ def _grid(folder: Path, further: Sequence[str] = ()) -> tuple[Study, Table]:
         interval=_interval(table, centre),
         metric=_usual_metric(table, further),
         paired=_paired(table, parameters),
+        shows_deviation=table.choice("spread", SPREADS, SPREADS[0]) == "std",
         parameters=parameters,
         experiments=experiments,
         full=forms["full"],
@@ -155,6 +156,9 @@ def _interval(table: Table, centre: Centre) -> Interval:
 
 def _with_references(study: Study, table: Table, metrics: Mapping[str, Function] | None) -> Study:
     """The study with the tables that refer to its experiments: labels, own metrics, figures, claims."""
+    # The kinds of figures import Matplotlib, which a list of studies does not need.
+    from anabranch.study.figure_reader import read_figures
+
     scopes = _scopes(study)
     rows = table.table("metric") if table.holds("metric", dict) else Table({}, (), "", str(study.folder / FILE))
     study = dataclasses.replace(study, own=read_own_metrics(rows, scopes, metrics))

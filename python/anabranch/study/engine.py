@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch._core.simulator import Request, validate
 from anabranch.errors import InputError
-from anabranch.study.definition import FILE
 from anabranch.study.local import Limits, LocalPool
-from anabranch.study.model import Run
+from anabranch.study.model import FILE, Run
 from anabranch.study.origin import placed
 from anabranch.study.store import Record, Store, UnreadableRecord, run_key
 from anabranch.testbed.ending import signals_end

@@ -1,26 +1,69 @@
-"""Figures that a study asks for, as values; `anabranch.plot` draws them."""
+"""Figures that a study asks for, as values. `study.figure_reader` reads them, and `anabranch.plot.kinds` draws them."""
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from anabranch.fairness.capacity import ALLOCATION_NAMES
-from anabranch.sweep import matches
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
+
+    from matplotlib.figure import Figure as Canvas
 
     from anabranch.study.document import Table
     from anabranch.study.scope import Scope
     from anabranch.sweep import Value
 
-KINDS = ("lines", "bar", "box", "cdf", "heat", "windows")
 TOGETHER = ("mean", "median", "smallest", "largest", "sum")
 WIDTHS = ("page", "column")
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that only some kinds of figures have."""
+
+    name: str
+    schema: Mapping[str, Any]
+    """JSON schema of its values, with their description."""
+    read: Callable[[Table, Scope], Any]
+    """Reads and checks the value; gives the default if the key is not there."""
+
+
+class Kind(ABC):
+    """A kind of figure: its keys, its traits and its drawing. A file in `anabranch.plot.kinds` defines each."""
+
+    name: ClassVar[str]
+    required: ClassVar[tuple[str, ...]] = ()
+    """The parameters without which there is no such figure: "x" or "y"."""
+    optional: ClassVar[frozenset[str]] = frozenset()
+    """The keys that it shares with some other kinds; all figures have further ones."""
+    keys: ClassVar[tuple[Key, ...]] = ()
+    """The keys that it declares, alone or with a few kinds."""
+    has_series: ClassVar[bool] = False
+    """Whether it has a legend with an entry for each series."""
+    has_places: ClassVar[bool] = False
+    """Whether each mark stands for one point at a place on the horizontal axis."""
+    is_scaled: ClassVar[bool] = False
+    """Whether the horizontal axis is a scale where values are numbers; marks of a series are then joined."""
+    shows_published: ClassVar[bool] = False
+    """Whether there are marks for published values, and for a second world."""
+    is_over_time: ClassVar[bool] = False
+    """Whether it draws traces of single runs in place of a metric."""
+
+    subjects_of: ClassVar[str] = "goodput"
+    """A metric whose subjects a figure over time can name."""
+
+    @abstractmethod
+    def draw(self, figure: Figure, analysis: Any, traces: Any) -> Canvas | None:
+        """Draw a figure; `None` if none of its points were run.
+
+        Args:
+            figure: A figure of this kind.
+            analysis: The finished runs, an `Analysis`.
+            traces: A function that repeats the n-th run of a point and returns it with its traces.
+
+        """
 
 
 @dataclass(frozen=True)
@@ -50,7 +93,7 @@ class Figure:
 
     name: str
     title: str
-    kind: str
+    kind: Kind
     experiment: str
     metric: str
     x: str
@@ -75,176 +118,20 @@ class Figure:
     """How one value is made of those of several points and subjects: one of `TOGETHER`; "" if it is not set.
 
     A cell of a heat map takes the centres of its points together, all other kinds the values of each repetition."""
-    log_colour: bool
-    """Whether the colours of a heat map are logarithmic."""
-    window: tuple[float, float]
-    """Span of time of a figure of windows, seconds; (0, 0) for the whole run."""
     width: str
     """"page" for as wide as the panels need, "column" for one column of a two-column page."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the keys that only its kind has."""
     is_implied: bool = False
     """Whether the file names no series, and the only parameter that nothing else shows became it."""
 
+    @property
+    def window(self) -> tuple[float, float]:
+        """Span of time of a figure over time, seconds; (0, 0) for the whole run."""
+        begin, end = self.options.get("window", (0.0, 0.0))
+        return (begin, end)
 
-def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure:
-    """Read a table [[figure]]; `usual` is the metric of one that names none.
-
-    Raises:
-        InputError: If it names a kind, metric, experiment, parameter, value or subject that is not there.
-
-    """
-    experiments = tuple(scopes)
-    scope = scopes[table.choice("experiment", experiments, experiments[0] if len(experiments) == 1 else None)]
-    kind = table.choice("kind", KINDS, "lines")
-    metric = table.choice("metric", tuple(scope.metrics), usual)
-    figure = Figure(
-        name=table.get("name", str),
-        title=table.get("title", str, ""),
-        kind=kind,
-        experiment=scope.experiment,
-        metric=metric,
-        x=_parameter(table, "x", scope, required=kind in ("lines", "bar", "box", "heat")),
-        y=_parameter(table, "y", scope, required=kind == "heat"),
-        rows=_parameter(table, "rows", scope),
-        columns=_parameter(table, "columns", scope),
-        series=_series(table, scope),
-        # Windows are drawn for flows, with all their paths.
-        subjects=scope.subjects(
-            table, "subjects", table.texts("subjects", []), "goodput" if kind == "windows" else metric
-        ),
-        labels={k: str(v) for k, v in table.settings("labels").items()},
-        where=scope.selection(table, "where"),
-        references=tuple(_reference(row, scope, metric) for row in table.rows("reference")),
-        log_x=table.get("log_x", bool, False),
-        together=table.choice("together", ("", *TOGETHER), ""),
-        log_colour=table.get("log_colour", bool, False),
-        window=_window(table),
-        width=table.choice("width", WIDTHS, "page"),
-    )
-    for subject in figure.labels:
-        scope.owner(table, "labels", subject)
-    figure = _with_implied_series(figure, scope)
-    _check_series(table, figure, scope)
-    _check_logarithm(table, figure, scope)
-    if not _NAME.fullmatch(figure.name):
-        raise table.error(f'the name "{figure.name}" becomes a file: use letters, digits, "-" and "_" only', "name")
-    table.finish()
-    return figure
-
-
-def read_figures(tables: Sequence[Table], scopes: Mapping[str, Scope], usual: str) -> tuple[Figure, ...]:
-    """Read all tables [[figure]]; `usual` is the metric of those that name none.
-
-    Raises:
-        InputError: If one has a mistake, or two have the same name.
-
-    """
-    figures: dict[str, Figure] = {}
-    for table in tables:
-        figure = read_figure(table, scopes, usual)
-        if figure.name in figures:
-            raise table.error(f'there is another figure "{figure.name}"; names must be unique', "name")
-        figures[figure.name] = figure
-    return tuple(figures.values())
-
-
-def _window(table: Table) -> tuple[float, float]:
-    span = table.scalars("window", [])
-    if not span:
-        return (0.0, 0.0)
-    if len(span) != 2 or not all(isinstance(s, int | float) for s in span) or span[0] >= span[1]:  # noqa: PLR2004
-        raise table.error('"window" has to be [from, to] in seconds', "window")
-    return (float(span[0]), float(span[1]))
-
-
-def _parameter(table: Table, key: str, scope: Scope, *, required: bool = False) -> str:
-    name = table.get(key, str, None if required else "")
-    return scope.parameter(table, key, name) if name else ""
-
-
-def _series(table: Table, scope: Scope) -> str:
-    name = table.get("series", str, "subject")
-    return name if name == "subject" else scope.parameter(table, "series", name)
-
-
-def _left_out(figure: Figure, scope: Scope) -> list[str]:
-    """Parameters in which the points of a figure differ, but that no axis, panel or series shows."""
-    shown = (figure.x, figure.y, figure.rows, figure.columns, figure.series)
-    found = []
-    for name, values in scope.values.items():
-        where = {k: w for k, w in figure.where.items() if k == name}
-        if name not in shown and sum(matches({name: value}, where) for value in values) > 1:
-            found.append(name)
-    return found
-
-
-def _with_implied_series(figure: Figure, scope: Scope) -> Figure:
-    """The figure with a line per value of a parameter that nothing shows, if one subject alone has values."""
-    subjects = figure.subjects or scope.known(figure.metric)
-    left_out = _left_out(figure, scope)
-    fits = figure.kind in ("lines", "bar", "box") and figure.series == "subject" and not figure.together
-    if fits and len(subjects) == 1 and len(left_out) == 1:
-        return dataclasses.replace(figure, series=left_out[0], is_implied=True)
-    return figure
-
-
-def _check_series(table: Table, figure: Figure, scope: Scope) -> None:
-    """Check that each mark stands for one point and subject, or that the figure takes several together."""
-    if figure.kind in ("heat", "windows"):
-        return
-    if figure.together and figure.series == "subject" and not figure.subjects:
-        raise table.error(
-            '"together" makes one value of several subjects: name them as "subjects", or a parameter as "series"',
-            "together",
-        )
-    if figure.together or figure.kind == "cdf":
-        return
-    for name in _left_out(figure, scope):
-        raise table.error(
-            f'the figure shows points that differ in "{name}", but no axis, panel or series does: name it as one of '
-            f'them, name one value of it in "where", or add together = "mean"'
-        )
-    subjects = figure.subjects or scope.known(figure.metric)
-    if figure.series != "subject" and len(subjects) > 1:
-        raise table.error(
-            f'a line for each "{figure.series}" has several values at a point, those of {", ".join(subjects)}: '
-            'name one of them in "subjects", or add together = "mean"',
-            "series",
-        )
-
-
-def _check_logarithm(table: Table, figure: Figure, scope: Scope) -> None:
-    """Check that all values on a logarithmic axis are above 0; words have no place on a scale."""
-    if not figure.log_x or not figure.x:
-        return
-    for value in scope.values[figure.x]:
-        is_drawn = figure.x not in figure.where or matches({figure.x: value}, {figure.x: figure.where[figure.x]})
-        if is_drawn and not isinstance(value, str | bool) and value <= 0:
-            raise table.error(
-                f'"{figure.x}" is {value:g} at a point, which a logarithmic axis cannot show: remove "log_x", or leave '
-                'the value out by "where"', "log_x",
-            )  # fmt: skip
-
-
-def _reference(table: Table, scope: Scope, metric: str) -> Reference:
-    name = table.get("parameter", str, "")
-    allocation, flow = table.choice("allocation", ("", *ALLOCATION_NAMES), ""), table.get("of", str, "")
-    if allocation and name:
-        raise table.error('a line follows a parameter or an allocation, not both: take "parameter" away', "allocation")
-    if allocation and scope.metrics[metric].unit != "Mbit/s":
-        raise table.error(f'an allocation is in Mbit/s, which "{metric}" is not', "allocation")
-    if allocation or flow:
-        scope.subjects(table, "of", [flow], "goodput")
-    if not name and not allocation:
-        if table.has("factor"):
-            raise table.error('"factor" multiplies a parameter or an allocation: give a constant as "offset"', "factor")
-        table.get("offset", float)
-    reference = Reference(
-        label=table.get("label", str),
-        parameter=scope.quantity(table, "parameter", name) if name else "",
-        factor=table.get("factor", float, 1.0),
-        offset=table.get("offset", float, 0.0),
-        allocation=allocation,
-        flow=flow,
-    )
-    table.finish()
-    return reference
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that it shows; none for traces."""
+        return () if self.kind.is_over_time else (self.metric,)

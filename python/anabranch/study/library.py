@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError, nearest
-from anabranch.study.definition import FILE, load
+from anabranch.study.definition import load
+from anabranch.study.model import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -31,6 +31,8 @@ from anabranch.sweep import (
     setting,
 )
 
+FILE = "study.toml"
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
@@ -143,6 +145,8 @@ class Study:
     published: Published | None
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
+    shows_deviation: bool
+    """Whether the report shows mean, standard deviation and median of the runs."""
     scenarios: Mapping[str, str]
     """Text of each scenario template by file name."""
     own: Mapping[str, Metric] = field(default_factory=dict)
@@ -166,7 +170,7 @@ class Study:
     def metrics_of(self, experiment: str) -> list[str]:
         """The metrics of an experiment's runs that a table, a figure or a claim uses, that of the tables first."""
         quantities = [q for claim in self.claims if claim.world == "run" for q in (claim.quantity, claim.against) if q]
-        used = [(figure.experiment, figure.metric) for figure in self.figures if figure.kind != "windows"]
+        used = [(figure.experiment, metric) for figure in self.figures for metric in figure.metrics]
         used += [(quantity.experiment, quantity.metric) for quantity in quantities]
         return list(dict.fromkeys([self.tabulated, *(metric for of, metric in used if of == experiment)]))
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from anabranch.fairness.capacity import ALLOCATION_NAMES
 from anabranch.metrics import METRICS
+from anabranch.plot.kinds import KINDS
 from anabranch.stats import INTERVALS
-from anabranch.study.definition import MAX_REPETITIONS
-from anabranch.study.figures import KINDS, TOGETHER, WIDTHS
+from anabranch.study.definition import MAX_REPETITIONS, SPREADS
+from anabranch.study.figures import TOGETHER, WIDTHS
 from anabranch.study.own_metrics import DEFAULT
 
 Schema = dict[str, Any]
@@ -38,6 +39,7 @@ def schema() -> Schema:
                 tuple(dict.fromkeys(i for found in INTERVALS.values() for i in found)),
                 "How intervals are found: t or bootstrap for a mean, order-statistics or bootstrap for a median.",
             ),
+            "spread": _one(SPREADS, "How reports show the spread of the repetitions."),
             "metric": {"anyOf": [_metric("Metric of the tables."), _own_metrics()]},
             "claims": _text("File of published statements."),
             "full": _form("full"),
@@ -149,12 +151,11 @@ def _figure() -> Schema:
         "A line of known height.",
         required=("label",),
     )
-    window = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2, "description": "From when to when, s."}
     return _table(
         {
             "name": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "description": "Name of the file."},
             "title": _text("Title for people."),
-            "kind": _one(KINDS, "Kind of figure."),
+            "kind": _one(tuple(KINDS), "Kind of figure."),
             "width": _one(WIDTHS, "As wide as the panels need, or one column of a two-column page."),
             "experiment": _text("Which experiment; may be left out if there is only one."),
             "metric": _metric("Metric of the figure; the study's metric if left out."),
@@ -168,8 +169,7 @@ def _figure() -> Schema:
             "where": _where(),
             "log_x": {"type": "boolean", "description": "Whether the horizontal axis is logarithmic."},
             "together": _one(TOGETHER, "How one value is made of those of several subjects and points."),
-            "log_colour": {"type": "boolean", "description": "Whether the colours of a heat map are logarithmic."},
-            "window": window,
+            **{key.name: dict(key.schema) for kind in KINDS.values() for key in kind.keys},
             "reference": {"type": "array", "items": reference, "description": "Lines of known height."},
         },
         "A figure.",

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure as Canvas
 
 from anabranch.plot.marks import TOGETHER, is_drawn
 from anabranch.plot.style import SETTINGS, settle
+from anabranch.study.figures import Key, Kind
 from anabranch.sweep import matches, plain
 
 if TYPE_CHECKING:
@@ -42,41 +43,61 @@ _BAR_LABEL_CHARACTERS = 36  # in a line of the colour bar's label
 _WHITE_BELOW = 0.5  # share of the range of colours; numbers on darker cells are white
 
 
-def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
-    """Draw a heat map; `None` if none of its points were run."""
-    points = [p for p in analysis.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
-    if not points:
-        return None
-    rows, columns = _values(points, figure.rows), _values(points, figure.columns)
-    xs, ys = _values(points, figure.x), _values(points, figure.y)
-    cells = {(r, c): _cells(figure, analysis, _panel(points, figure, r, c), (xs, ys)) for r in rows for c in columns}
-    numbered = len(cells) * len(xs) * len(ys) <= _MAX_NUMBERED_CELLS
-    width, height = _NUMBERED_CELL if numbered else _BARE_CELL
-    grid = _grid(rows, columns, height * len(ys) + _PANEL_GAP)
-    is_folded = len(grid) < len(rows)
-    between = _TITLED_PANEL_GAP if is_folded else _PANEL_GAP
-    size = (_MARGINS[0] + width * len(xs) * len(grid[0]), _MARGINS[1] + (height * len(ys) + between) * len(grid))
-    with mpl.rc_context(cast("Any", {**SETTINGS, "axes.grid": False})):
-        canvas = Canvas(figsize=size, layout="constrained")
-        axes = canvas.subplots(len(grid), len(grid[0]), sharex=True, sharey=True, squeeze=False)
-        norm = _norm(figure, list(cells.values()))
-        for panel, key in zip(axes.flat, (key for line in grid for key in line), strict=True):
-            if key is None:
-                panel.set_visible(False)
-                continue
-            image = panel.imshow(cells[key], cmap=_PALETTE, norm=norm, aspect="auto")
-            if numbered:
-                _number(panel, cells[key], norm)
-            if is_folded:
-                panel.set_title(analysis.study.parameters[figure.rows].show(key[0]))
-        _label(axes, figure, analysis, (xs, ys))
-        if not is_folded:
-            _title_panels(axes, figure, analysis, (rows, columns))
-        bar = canvas.colorbar(image, ax=axes, shrink=min(1.0, _MIN_BAR_HEIGHT / size[1] + 0.2), aspect=25, pad=0.02)
-        bar.set_label(textwrap.fill(_meaning(figure, analysis), _BAR_LABEL_CHARACTERS), fontsize=8.0)
-        canvas.suptitle(figure.title, fontsize=9.5)
-        settle(canvas)
-    return canvas
+class Heat(Kind):
+    """A map of cells for each row and column."""
+
+    name = "heat"
+    required = ("x", "y")
+    optional = frozenset({"metric", "rows", "together"})
+    keys = (
+        Key(
+            "log_colour",
+            {"type": "boolean", "description": "Whether the colours of a heat map are logarithmic."},
+            lambda table, _: table.get("log_colour", bool, False),
+        ),
+    )
+
+    def draw(self, figure: Figure, analysis: Analysis, traces: object) -> Canvas | None:
+        """Draw the maps; traces are not needed."""
+        del traces
+        points = [p for p in analysis.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
+        if not points:
+            return None
+        rows, columns = _values(points, figure.rows), _values(points, figure.columns)
+        xs, ys = _values(points, figure.x), _values(points, figure.y)
+        cells = {
+            (r, c): _cells(figure, analysis, _panel(points, figure, r, c), (xs, ys)) for r in rows for c in columns
+        }
+        numbered = len(cells) * len(xs) * len(ys) <= _MAX_NUMBERED_CELLS
+        width, height = _NUMBERED_CELL if numbered else _BARE_CELL
+        grid = _grid(rows, columns, height * len(ys) + _PANEL_GAP)
+        is_folded = len(grid) < len(rows)
+        between = _TITLED_PANEL_GAP if is_folded else _PANEL_GAP
+        size = (_MARGINS[0] + width * len(xs) * len(grid[0]), _MARGINS[1] + (height * len(ys) + between) * len(grid))
+        with mpl.rc_context(cast("Any", {**SETTINGS, "axes.grid": False})):
+            canvas = Canvas(figsize=size, layout="constrained")
+            axes = canvas.subplots(len(grid), len(grid[0]), sharex=True, sharey=True, squeeze=False)
+            norm = _norm(figure, list(cells.values()))
+            for panel, key in zip(axes.flat, (key for line in grid for key in line), strict=True):
+                if key is None:
+                    panel.set_visible(False)
+                    continue
+                image = panel.imshow(cells[key], cmap=_PALETTE, norm=norm, aspect="auto")
+                if numbered:
+                    _number(panel, cells[key], norm)
+                if is_folded:
+                    panel.set_title(analysis.study.parameters[figure.rows].show(key[0]))
+            _label(axes, figure, analysis, (xs, ys))
+            if not is_folded:
+                _title_panels(axes, figure, analysis, (rows, columns))
+            bar = canvas.colorbar(image, ax=axes, shrink=min(1.0, _MIN_BAR_HEIGHT / size[1] + 0.2), aspect=25, pad=0.02)
+            bar.set_label(textwrap.fill(_meaning(figure, analysis), _BAR_LABEL_CHARACTERS), fontsize=8.0)
+            canvas.suptitle(figure.title, fontsize=9.5)
+            settle(canvas)
+        return canvas
+
+
+KIND = Heat()
 
 
 def _grid(rows: list[Value], columns: list[Value], height: float) -> list[list[tuple[Value, Value] | None]]:
@@ -104,9 +125,9 @@ def _cells(figure: Figure, analysis: Analysis, points: Sequence[Point], axes: tu
 def _norm(figure: Figure, panels: Sequence[Cells]) -> Normalize:
     """The range of colours, the same in all panels."""
     values = np.concatenate([cells.ravel() for cells in panels])
-    shown = values[np.isfinite(values) & ((values > 0.0) if figure.log_colour else True)]
+    shown = values[np.isfinite(values) & ((values > 0.0) if figure.options["log_colour"] else True)]
     low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.1, 1.0)
-    return LogNorm(low, high) if figure.log_colour else Normalize(low, high)
+    return LogNorm(low, high) if figure.options["log_colour"] else Normalize(low, high)
 
 
 def _number(axes: Axes, cells: Cells, norm: Normalize) -> None:

@@ -1,0 +1,46 @@
+"""Distributions: the share of the runs with at most a value of the metric."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from matplotlib.lines import Line2D
+
+from anabranch.plot import marks
+from anabranch.plot.panels import PANEL_KEYS, PanelKind
+from anabranch.plot.style import LINE_STYLES, look
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+    from anabranch.plot.marks import View
+    from anabranch.sweep import Point
+
+
+class Distribution(PanelKind):
+    """A step function for each series; the horizontal axis is the metric."""
+
+    name = "cdf"
+    optional = PANEL_KEYS | {"log_x"}
+
+    def paint(self, axes: Axes, view: View, points: Sequence[Point]) -> None:
+        """Draw the series of one panel."""
+        for index, name in enumerate(view.names):
+            values = [value for sample in marks.samples(view, points, name) for value in sample.values]
+            if values:
+                axes.ecdf(values, color=look(index)[0], linestyle=LINE_STYLES[index % len(LINE_STYLES)], zorder=3)
+        for index, reference in enumerate(view.figure.references):
+            for height in {view.analysis.height(reference, p) for p in points}:
+                axes.axvline(height, **marks.reference_look(index))
+        axes.set_ylim(0.0, 1.02)
+
+    def handle(self, index: int, label: str) -> Artist:
+        """Entry of the legend for the n-th series."""
+        style = LINE_STYLES[index % len(LINE_STYLES)]
+        return Line2D([], [], color=look(index)[0], linestyle=style, label=label)
+
+
+KIND = Distribution()

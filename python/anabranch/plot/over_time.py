@@ -1,0 +1,94 @@
+"""Parts that figures over time share: a column for each point, from the traces of its first run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.study.figures import Key
+from anabranch.sweep import matches
+from anabranch.traces import span_of
+
+if TYPE_CHECKING:
+    from anabranch.study.analysis import Analysis
+    from anabranch.study.document import Table
+    from anabranch.study.figures import Figure
+    from anabranch.study.scope import Scope
+    from anabranch.sweep import Point
+    from anabranch.traces import Traces, Window
+
+
+@dataclass(frozen=True)
+class TracedRun:
+    """A run with its traces."""
+
+    traces: Traces
+    document: Mapping[str, Any]
+    """Its result."""
+
+
+TracesOf = Callable[["Point", int], TracedRun]
+"""Function that repeats the n-th run of a point, counted from 0, with traces."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """The traced runs of one point, with the title of its column and the span of time to show."""
+
+    title: str
+    runs: tuple[TracedRun, ...]
+    """One run, or all repetitions."""
+    span: Window
+
+    @property
+    def traces(self) -> Traces:
+        """The traces of the first run."""
+        return self.runs[0].traces
+
+
+def points_of(figure: Figure, analysis: Analysis) -> list[Point]:
+    """The points that a figure of a study shows, one per column."""
+    return [p for p in analysis.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
+
+
+def columns_of(figure: Figure, analysis: Analysis, traces: TracesOf, *, repeated: bool = False) -> list[Column]:
+    """A column for each point of a figure whose runs reach its window, with the first run or all of them."""
+    columns = []
+    for point in points_of(figure, analysis):
+        duration = analysis.duration_s(point)
+        if figure.window[0] < duration:
+            span = span_of(figure.window, duration)
+            count = analysis.runs_of(point)[0] if repeated else 1
+            runs = tuple(traces(point, n) for n in range(count))
+            columns.append(Column(title(figure, analysis, point), runs, span))
+    return columns
+
+
+def title(figure: Figure, analysis: Analysis, point: Point) -> str:
+    """Title of the column of a point: the values of the figure's parameter, or of all."""
+    names = [figure.columns] if figure.columns else list(point.values)
+    parameters = analysis.study.parameters
+    return ", ".join(parameters[name].show(point.values[name]) for name in names)
+
+
+def _read_window(table: Table, _: Scope) -> tuple[float, float]:
+    span = table.scalars("window", [])
+    if not span:
+        return (0.0, 0.0)
+    if len(span) != 2 or not all(isinstance(s, int | float) for s in span) or span[0] >= span[1]:  # noqa: PLR2004
+        raise table.error('"window" has to be [from, to] in seconds', "window")
+    return (float(span[0]), float(span[1]))
+
+
+WINDOW = Key(
+    "window",
+    {
+        "type": "array",
+        "items": {"type": "number"},
+        "minItems": 2,
+        "maxItems": 2,
+        "description": "From when to when, s.",
+    },
+    _read_window,
+)

@@ -1,0 +1,95 @@
+"""Intervals of standard deviations, of their differences and of their ratios.
+
+The interval is the jackknife's (Tukey 1958): pseudo-values of the logarithm from leaving out one value at a time, with
+Student's t. It does not assume that the values are normal, as the chi-squared interval
+does. The interval lies around the mean of the pseudo-values, which is the jackknife's estimate.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anabranch.stats import Bounds, interval_of, interval_of_difference
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MIN_VALUES = 3
+"""Values from which leaving one out still shows a spread."""
+
+
+def interval_of_spread(samples: Sequence[float], confidence: float) -> Bounds | None:
+    """The interval of a standard deviation; `None` if all values are equal or there is only one."""
+    if len(set(samples)) <= 1:
+        return None
+    scores = _pseudo_values(samples)
+    if scores is None:
+        return Bounds(0.0, math.inf)
+    found = interval_of(scores, "mean", "t", confidence)
+    if found is None:
+        return Bounds(0.0, math.inf)
+    return Bounds(math.exp(found.low), math.exp(found.high))
+
+
+def interval_of_spread_difference(first: Sequence[float], second: Sequence[float], confidence: float) -> Bounds | None:
+    """The interval of the difference of two standard deviations, from the interval of each (Zou and Donner 2008).
+
+    `None` if both sides show no spread.
+    """
+    sides = [_side(values, confidence) for values in (first, second)]
+    if all(side.low == side.high for side in sides):
+        return None
+    ours, theirs = sides
+    difference = ours.centre - theirs.centre
+    down = math.hypot(ours.centre - ours.low, theirs.high - theirs.centre)
+    up = math.hypot(ours.high - ours.centre, theirs.centre - theirs.low)
+    return Bounds(difference - down, difference + up)
+
+
+@dataclass(frozen=True)
+class _Side:
+    centre: float
+    low: float
+    high: float
+
+
+def _side(samples: Sequence[float], confidence: float) -> _Side:
+    """The standard deviation with the ends of its interval, both the deviation itself without any spread."""
+    found = interval_of_spread(samples, confidence)
+    spread = statistics.stdev(samples) if len(samples) > 1 else 0.0
+    if found is None:
+        return _Side(spread, spread, spread)
+    if math.isinf(found.high):
+        return _Side(spread, found.low, found.high)
+    return _Side(math.sqrt(found.low * found.high), found.low, found.high)
+
+
+def interval_of_spread_ratio(
+    first: Sequence[float], second: Sequence[float], *, paired: bool, confidence: float
+) -> Bounds | None:
+    """The interval of the ratio of two standard deviations.
+
+    `None` if both sides show no spread. If a side has too few values, the interval has no end.
+    """
+    if len(set(first)) <= 1 and len(set(second)) <= 1:
+        return None
+    ours, theirs = (_pseudo_values(side) for side in (first, second))
+    found = None
+    if ours is not None and theirs is not None:
+        found = interval_of_difference(ours, theirs, "mean", paired=paired, confidence=confidence)
+    return Bounds(0.0, math.inf) if found is None else Bounds(math.exp(found.low), math.exp(found.high))
+
+
+def _pseudo_values(samples: Sequence[float]) -> list[float] | None:
+    """The jackknife's pseudo-values of the deviation's logarithm; `None` if a part shows no spread."""
+    count = len(samples)
+    if count < _MIN_VALUES:
+        return None
+    parts = [statistics.stdev([*samples[:i], *samples[i + 1 :]]) for i in range(count)]
+    if min(parts) <= 0.0:
+        return None
+    whole = math.log(statistics.stdev(samples))
+    return [count * whole - (count - 1) * math.log(part) for part in parts]

@@ -1,0 +1,188 @@
+"""Reads the figures of a study, with the keys of their kinds."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from anabranch.fairness.capacity import ALLOCATION_NAMES
+from anabranch.plot.kinds import KINDS
+from anabranch.study.figures import TOGETHER, WIDTHS, Figure, Reference
+from anabranch.sweep import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.study.document import Table
+    from anabranch.study.figures import Kind
+    from anabranch.study.scope import Scope
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure:
+    """Read a table [[figure]]; `usual` is the metric of one that names none.
+
+    Raises:
+        InputError: If it names a kind, metric, experiment, parameter, value or subject that is not there.
+
+    """
+    experiments = tuple(scopes)
+    scope = scopes[table.choice("experiment", experiments, experiments[0] if len(experiments) == 1 else None)]
+    kind = KINDS[table.choice("kind", tuple(KINDS), "lines")]
+    _check_keys(table, kind)
+    metric = table.choice("metric", tuple(scope.metrics), usual)
+    figure = Figure(
+        name=table.get("name", str),
+        title=table.get("title", str, ""),
+        kind=kind,
+        experiment=scope.experiment,
+        metric=metric,
+        x=_parameter(table, "x", scope, required="x" in kind.required),
+        y=_parameter(table, "y", scope, required="y" in kind.required),
+        rows=_parameter(table, "rows", scope),
+        columns=_parameter(table, "columns", scope),
+        series=_series(table, scope),
+        subjects=scope.subjects(
+            table, "subjects", table.texts("subjects", []), kind.subjects_of if kind.is_over_time else metric
+        ),
+        labels={k: str(v) for k, v in table.settings("labels").items()},
+        where=scope.selection(table, "where"),
+        references=tuple(_reference(row, scope, metric) for row in table.rows("reference")),
+        log_x=table.get("log_x", bool, False),
+        together=table.choice("together", ("", *TOGETHER), ""),
+        width=table.choice("width", WIDTHS, "page"),
+        options={key.name: key.read(table, scope) for key in kind.keys},
+    )
+    for subject in figure.labels:
+        scope.owner(table, "labels", subject)
+    figure = _with_implied_series(figure, scope)
+    _check_series(table, figure, scope)
+    _check_logarithm(table, figure, scope)
+    if not _NAME.fullmatch(figure.name):
+        raise table.error(f'the name "{figure.name}" becomes a file: use letters, digits, "-" and "_" only', "name")
+    table.finish()
+    return figure
+
+
+def read_figures(tables: Sequence[Table], scopes: Mapping[str, Scope], usual: str) -> tuple[Figure, ...]:
+    """Read all tables [[figure]]; `usual` is the metric of those that name none.
+
+    Raises:
+        InputError: If one has a mistake, or two have the same name.
+
+    """
+    figures: dict[str, Figure] = {}
+    for table in tables:
+        figure = read_figure(table, scopes, usual)
+        if figure.name in figures:
+            raise table.error(f'there is another figure "{figure.name}"; names must be unique', "name")
+        figures[figure.name] = figure
+    return tuple(figures.values())
+
+
+def _check_keys(table: Table, kind: Kind) -> None:
+    """Check that a figure has no key that only other kinds have."""
+    for key in table:
+        having = [other.name for other in KINDS.values() if key in _special_keys(other)]
+        if having and kind.name not in having:
+            raise table.error(f'"{key}" belongs to figures of kind {" or ".join(having)}, not "{kind.name}"', key)
+
+
+def _special_keys(kind: Kind) -> set[str]:
+    return {*kind.required, *kind.optional, *(key.name for key in kind.keys)}
+
+
+def _parameter(table: Table, key: str, scope: Scope, *, required: bool = False) -> str:
+    name = table.get(key, str, None if required else "")
+    return scope.parameter(table, key, name) if name else ""
+
+
+def _series(table: Table, scope: Scope) -> str:
+    name = table.get("series", str, "subject")
+    return name if name == "subject" else scope.parameter(table, "series", name)
+
+
+def _left_out(figure: Figure, scope: Scope) -> list[str]:
+    """Parameters in which the points of a figure differ, but that no axis, panel or series shows."""
+    shown = (figure.x, figure.y, figure.rows, figure.columns, figure.series)
+    found = []
+    for name, values in scope.values.items():
+        where = {k: w for k, w in figure.where.items() if k == name}
+        if name not in shown and sum(matches({name: value}, where) for value in values) > 1:
+            found.append(name)
+    return found
+
+
+def _with_implied_series(figure: Figure, scope: Scope) -> Figure:
+    """The figure with a line per value of a parameter that nothing shows, if one subject alone has values."""
+    subjects = figure.subjects or scope.known(figure.metric)
+    left_out = _left_out(figure, scope)
+    fits = figure.kind.has_places and figure.series == "subject" and not figure.together
+    if fits and len(subjects) == 1 and len(left_out) == 1:
+        return dataclasses.replace(figure, series=left_out[0], is_implied=True)
+    return figure
+
+
+def _check_series(table: Table, figure: Figure, scope: Scope) -> None:
+    """Check that each mark stands for one point and subject, or that the figure takes several together."""
+    if not figure.kind.has_series:
+        return
+    if figure.together and figure.series == "subject" and not figure.subjects:
+        raise table.error(
+            '"together" makes one value of several subjects: name them as "subjects", or a parameter as "series"',
+            "together",
+        )
+    if figure.together or not figure.kind.has_places:
+        return
+    for name in _left_out(figure, scope):
+        raise table.error(
+            f'the figure shows points that differ in "{name}", but no axis, panel or series does: name it as one of '
+            f'them, name one value of it in "where", or add together = "mean"'
+        )
+    subjects = figure.subjects or scope.known(figure.metric)
+    if figure.series != "subject" and len(subjects) > 1:
+        raise table.error(
+            f'a line for each "{figure.series}" has several values at a point, those of {", ".join(subjects)}: '
+            'name one of them in "subjects", or add together = "mean"',
+            "series",
+        )
+
+
+def _check_logarithm(table: Table, figure: Figure, scope: Scope) -> None:
+    """Check that all values on a logarithmic axis are above 0; words have no place on a scale."""
+    if not figure.log_x or not figure.x:
+        return
+    for value in scope.values[figure.x]:
+        is_drawn = figure.x not in figure.where or matches({figure.x: value}, {figure.x: figure.where[figure.x]})
+        if is_drawn and not isinstance(value, str | bool) and value <= 0:
+            raise table.error(
+                f'"{figure.x}" is {value:g} at a point, which a logarithmic axis cannot show: remove "log_x", or leave '
+                'the value out by "where"', "log_x",
+            )  # fmt: skip
+
+
+def _reference(table: Table, scope: Scope, metric: str) -> Reference:
+    name = table.get("parameter", str, "")
+    allocation, flow = table.choice("allocation", ("", *ALLOCATION_NAMES), ""), table.get("of", str, "")
+    if allocation and name:
+        raise table.error('a line follows a parameter or an allocation, not both: take "parameter" away', "allocation")
+    if allocation and scope.metrics[metric].unit != "Mbit/s":
+        raise table.error(f'an allocation is in Mbit/s, which "{metric}" is not', "allocation")
+    if allocation or flow:
+        scope.subjects(table, "of", [flow], "goodput")
+    if not name and not allocation:
+        if table.has("factor"):
+            raise table.error('"factor" multiplies a parameter or an allocation: give a constant as "offset"', "factor")
+        table.get("offset", float)
+    reference = Reference(
+        label=table.get("label", str),
+        parameter=scope.quantity(table, "parameter", name) if name else "",
+        factor=table.get("factor", float, 1.0),
+        offset=table.get("offset", float, 0.0),
+        allocation=allocation,
+        flow=flow,
+    )
+    table.finish()
+    return reference
