@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from anabranch.explain.facts import Facts
 
 _SCHEDULERS = ("lowest-rtt", "blest", "ecf", "linux", "round-robin")
+_USUAL_BUFFER = "4 MB"
 _SHORT_TRIPS = 40
 """Round trips below which slow start is a large part of a transfer."""
 _SLOW_SETUP_TRIPS = 3.0
@@ -30,7 +31,9 @@ def receive_buffer(facts: Facts) -> Iterator[Proposal]:
         f"The receive buffer of {current} is too small for these paths: the sender waited for the receive window for "
         f"{waited_s:.1f} of {facts.measured_s:.1f} s"
     )
-    yield of_flow(facts, {"receive_buffer": buffer_size(needed)}, cause, facts.gap * facts.waited_share("receive"))
+    for size, weight in _sizes(current, needed).items():
+        evidence = weight * facts.gap * facts.waited_share("receive")
+        yield of_flow(facts, {"receive_buffer": size}, cause, evidence)
 
 
 def send_buffer(facts: Facts) -> Iterator[Proposal]:
@@ -44,12 +47,13 @@ def send_buffer(facts: Facts) -> Iterator[Proposal]:
         f"The send buffer of {current} is too small for these paths, which need {needed * 1e-6:.2g} MB to stay busy "
         f"during a retransmission"
     )
-    yield of_flow(facts, {"send_buffer": buffer_size(needed)}, cause, facts.gap * unexplained)
+    for size, weight in _sizes(current, needed).items():
+        yield of_flow(facts, {"send_buffer": size}, cause, weight * facts.gap * unexplained)
 
 
 def buffers(facts: Facts) -> Iterator[Proposal]:
     """Both buffers, where both are smaller than the paths need."""
-    found = [*receive_buffer(facts), *send_buffer(facts)]
+    found = [each for side in (receive_buffer, send_buffer) for each in list(side(facts))[:1]]
     if len(found) == 2:  # noqa: PLR2004  both of them
         cause = (
             f"Both buffers are too small for these paths: {facts.settings['send_buffer']} at the sender and "
@@ -250,7 +254,8 @@ def handshake(facts: Facts) -> Iterator[Proposal]:
 
 def nagle(facts: Facts) -> Iterator[Proposal]:
     """Without Nagle's algorithm, for messages."""
-    if facts.settings["nagle"] and facts.settings["workload"]["kind"] in ("messages", "rate", "request-response"):
+    is_on = facts.settings.get("nagle", facts.protocol in ("sctp", "cmt-sctp"))
+    if is_on and facts.settings["workload"]["kind"] in ("messages", "rate", "request-response"):
         cause = "Nagle's algorithm holds small packets back while others are in flight"
         yield of_flow(facts, {"nagle": False}, cause, 0.1)
 
@@ -272,6 +277,14 @@ def association(facts: Facts) -> Iterator[Proposal]:
         if not settings["nr_sack"]:
             cause = "Data that arrived out of order stays in the send buffer"
             yield of_flow(facts, {"nr_sack": True}, cause, 0.5 * facts.gap * min(1.0, waited))
+
+
+def _sizes(current: str, needed_bytes: float) -> dict[str, float]:
+    """Sizes of a buffer to try with the weight of their evidence: enough for full queues, and the usual size."""
+    sizes = {buffer_size(needed_bytes): 1.0}
+    if size_bytes(current) < size_bytes(_USUAL_BUFFER) < needed_bytes:
+        sizes[_USUAL_BUFFER] = 0.95
+    return sizes
 
 
 def _names(names: list[str]) -> str:

@@ -315,12 +315,16 @@ def _best_of_kinds(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _without_idle_parts(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings without those that add settings to another one and gain hardly more."""
+    """Findings without those that change further keys than another one and gain hardly more."""
     return [
         each
         for each in findings
-        if not any(set(other.settings) < set(each.settings) and each.net < other.net + MIN_GAIN for other in findings)
+        if not any(_keys(other) < _keys(each) and each.net < other.net + MIN_GAIN for other in findings)
     ]
+
+
+def _keys(finding: Finding) -> set[str]:
+    return {setting.partition("=")[0] for setting in finding.settings}
 
 
 def explain_document(document: Document, options: Options | None = None, file: str = "result") -> Explanation:

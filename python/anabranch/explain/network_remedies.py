@@ -114,7 +114,7 @@ def middleboxes(facts: Facts) -> Iterator[Proposal]:
         touched = (report.get("changed") or 0) + (report.get("dropped") or 0)
         cause = f'The middlebox at "{node}" ({does["kind"]}) changed or dropped {touched:,} packets'
         harmless: dict[str, dict[str, Any]] = {
-            "strip-options": {"mptcp": False, "timestamps": False, "sack": False, "window_scale": False},
+            "strip-options": {"mptcp": False},
             "drop-syn": {"capable": False, "join": False},
         }
         values = harmless.get(does["kind"])

@@ -70,7 +70,7 @@ class Objective:
             return math.inf if flow["completion_s"] is None else float(flow["completion_s"])
         if self._is_finite(document):
             lasts_s = flow["completion_s"] or document["duration_s"] - flow["start_s"]
-            return 8.0 * (flow["delivered_bytes"] + (flow.get("reverse_delivered_bytes") or 0)) / lasts_s
+            return 8.0 * float(flow["delivered_bytes"] + (flow.get("reverse_delivered_bytes") or 0)) / float(lasts_s)
         return goodput_bps(flow)
 
     def relative(self, before: float, after: float) -> float:
