@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from anabranch._core.simulator import Document
+    from anabranch.explain.explanation import Explanation, Options
 
 
 PLOT_INTERVAL_S = 0.5
@@ -217,6 +218,23 @@ class Result:
     def remarks(self) -> list[str]:
         """A sentence for each path with many reinjections, and for each goodput that includes earlier arrivals."""
         return remarks(self.document)
+
+    def explain(self, options: Options | None = None) -> Explanation:
+        """Explain why a flow of this run is slow: causes, remedies and their measured gains, best first.
+
+        The run and all remedies are simulated, also for a result of the kernel.
+
+        Args:
+            options: The flow, the aim, and the extent of the runs.
+
+        Raises:
+            InputError: If the result does not contain its scenario, or an option is not valid.
+            RunFailed: If a run breaks off.
+
+        """
+        from anabranch.explain.explanation import explain_document
+
+        return explain_document(self.document, options)
 
     @cached_property
     def flows(self) -> pl.DataFrame:

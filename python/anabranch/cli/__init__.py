@@ -1,4 +1,4 @@
-"""The command line: `anabranch run`, `compare`, `fair`, `study`, `emulate`, `testbed`, `meter`, `observe` and so on.
+"""The command line: `anabranch run`, `explain`, `compare`, `study`, `testbed`, `meter`, `observe` and so on.
 
 Exit status 0 means success, 2 a mistake in the input, 1 a failed run, a full disk or a met condition of `compare`, and
 130 an interrupt.
@@ -17,6 +17,7 @@ from anabranch.cli.buffers import buffers
 from anabranch.cli.cc import cc
 from anabranch.cli.compare import compare
 from anabranch.cli.examples import examples
+from anabranch.cli.explain import explain
 from anabranch.cli.fair import fair
 from anabranch.cli.inspect import list_command, schema
 from anabranch.cli.man import man
@@ -42,6 +43,7 @@ def cli() -> None:
 
 
 cli.add_command(run)
+cli.add_command(explain)
 cli.add_command(compare)
 cli.add_command(fair)
 cli.add_command(buffers)

@@ -1,0 +1,291 @@
+"""Remedies at the two hosts: keys of the flow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch._core.simulator import coupled
+from anabranch.explain.proposals import Proposal, best_path, buffer_size, mbps, ms, needed_buffer_bytes, of_flow
+from anabranch.fairness.capacity import MULTIPATH, seconds, size_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anabranch.explain.facts import Facts
+
+_SCHEDULERS = ("lowest-rtt", "blest", "ecf", "linux", "round-robin")
+_USUAL_BUFFER = "4 MB"
+_SHORT_TRIPS = 40
+"""Round trips below which slow start is a large part of a transfer."""
+_SLOW_SETUP_TRIPS = 3.0
+_MIN_EVIDENCE = 0.02
+
+
+def receive_buffer(facts: Facts) -> Iterator[Proposal]:
+    """A larger receive buffer, where it is smaller than the paths need."""
+    current, needed = facts.settings["receive_buffer"], needed_buffer_bytes(facts)
+    if current == "auto" or size_bytes(current) >= needed:
+        return
+    waited_s = facts.waited_s("receive")
+    cause = (
+        f"The receive buffer of {current} is too small for these paths: the sender waited for the receive window for "
+        f"{waited_s:.1f} of {facts.measured_s:.1f} s"
+    )
+    for size, weight in _sizes(current, needed).items():
+        evidence = weight * facts.gap * facts.waited_share("receive")
+        yield of_flow(facts, {"receive_buffer": size}, cause, evidence)
+
+
+def send_buffer(facts: Facts) -> Iterator[Proposal]:
+    """A larger send buffer, where it is smaller than the paths need."""
+    current, needed = facts.settings["send_buffer"], needed_buffer_bytes(facts)
+    if current == "auto" or size_bytes(current) >= needed:
+        return
+    waits = [facts.waited_share(kind) for kind in ("receive", "congestion")]
+    unexplained = max(facts.waited_share("send"), 1.0 - min(1.0, sum(waits)))
+    cause = (
+        f"The send buffer of {current} is too small for these paths, which need {needed * 1e-6:.2g} MB to stay busy "
+        f"during a retransmission"
+    )
+    for size, weight in _sizes(current, needed).items():
+        yield of_flow(facts, {"send_buffer": size}, cause, weight * facts.gap * unexplained)
+
+
+def buffers(facts: Facts) -> Iterator[Proposal]:
+    """Both buffers, where both are smaller than the paths need."""
+    found = [each for side in (receive_buffer, send_buffer) for each in list(side(facts))[:1]]
+    if len(found) == 2:  # noqa: PLR2004  both of them
+        cause = (
+            f"Both buffers are too small for these paths: {facts.settings['send_buffer']} at the sender and "
+            f"{facts.settings['receive_buffer']} at the receiver"
+        )
+        settings = tuple(setting for each in found for setting in each.settings)
+        yield Proposal("", settings, cause, max(each.evidence for each in found) * 0.9)
+
+
+def application(facts: Facts) -> Iterator[Proposal]:
+    """A saturated application, where the present one writes less than the paths would carry."""
+    workload = facts.settings["workload"]
+    if workload["kind"] not in ("rate", "on-off", "messages"):
+        return
+    written_bps = 8.0 * facts.flow["written_bytes"] / (facts.document["duration_s"] - facts.flow["start_s"])
+    share = min(1.0, facts.goodput_bps / written_bps) if written_bps else 1.0
+    cause = (
+        f"The application limits the flow: it writes {mbps(written_bps)} on average, and the flow delivers "
+        f"{100 * share:.0f} % of that"
+    )
+    yield of_flow(facts, {"workload": {"kind": "saturated"}}, cause, facts.gap * share**4)
+
+
+def coupling(facts: Facts) -> Iterator[Proposal]:
+    """The same connection without coupling, or coupled over shared bottlenecks only."""
+    control = facts.flow["congestion"]
+    if control not in coupled() or len(facts.paths) < 2:  # noqa: PLR2004  a single path has nothing to couple
+        return
+    waited = facts.waited_share("congestion")
+    cause = (
+        f'"{control}" couples the {len(facts.paths)} paths, so that together they grow no faster than one: '
+        f"the sender waited for its congestion windows for {100 * waited:.0f} % of the time"
+    )
+    yield of_flow(facts, {"congestion": "reno"}, cause, 0.6 * facts.gap * waited)
+    if facts.settings.get("couple") != "shared":
+        yield of_flow(facts, {"couple": "shared"}, cause, 0.4 * facts.gap * waited)
+
+
+def control(facts: Facts) -> Iterator[Proposal]:
+    """Controls that react less to loss."""
+    current = facts.flow["congestion"]
+    lossy = [side.link for side in facts.sides_there if side.has_loss]
+    waited = facts.waited_share("congestion")
+    lost = sum(path.report["retransmissions"] for path in facts.paths)
+    if lossy:
+        cause = (
+            f'"{current}" takes random loss for congestion: {lost:,} packets were retransmitted, and link '
+            f"{_names(lossy)} loses packets at random"
+        )
+    else:
+        cause = f'"{current}" grew its windows too slowly after {lost:,} retransmissions'
+    for name, weight in (("bbr", 0.8 if lossy else 0.3), ("cubic", 0.25)):
+        if name != current:
+            yield of_flow(facts, {"congestion": name}, cause, weight * facts.gap * waited)
+
+
+def scheduler(facts: Facts) -> Iterator[Proposal]:
+    """Other schedulers, where there are several paths to choose from."""
+    if facts.protocol not in MULTIPATH or len(facts.paths) < 2:  # noqa: PLR2004  no choice
+        return
+    current = str(facts.settings["scheduler"])
+    shares = [(path.goodput_bps / path.rate_bps, path) for path in facts.paths if path.rate_bps]
+    share, idle = min(shares, key=lambda each: each[0], default=(1.0, None))
+    where = "" if idle is None else f': path "{idle.name}" carried {100 * share:.0f} % of its rate'
+    for name in _SCHEDULERS:
+        if name != current:
+            cause = f'Scheduler "{current}" leaves room on the paths{where}'
+            yield of_flow(facts, {"scheduler": name}, cause, 0.3 * facts.gap * (1.0 - min(1.0, share)))
+
+
+def reinjection(facts: Facts) -> Iterator[Proposal]:
+    """Without the mechanisms that send data twice or halve windows for a full buffer."""
+    counters = facts.flow["counters"] or {}
+    copies = sum(path.report["reinjections"] or 0 for path in facts.paths)
+    packets = max(1, sum(path.report["data_packets"] for path in facts.paths))
+    halved = int(counters.get("penalisations") or 0)
+    share = min(1.0, copies / packets)
+    sent_twice = f"{copies:,} of {packets:,} data packets ({100 * share:.0f} %) were copies of data on another path"
+    keys = {"mptcp": "opportunistic_retransmission", "cmt-sctp": "chunk_rescheduling"}
+    key = keys.get(facts.protocol)
+    if key is None or not (copies or halved):
+        return
+    if facts.settings[key]:
+        yield of_flow(facts, {key: False}, f"Reinjection wastes capacity: {sent_twice}", share)
+    if facts.settings["penalisation"]:
+        cause = f"Penalisation halved the window of a path {halved:,} times because it held up a full buffer"
+        yield of_flow(facts, {"penalisation": False}, cause, min(facts.gap, 0.01 * halved))
+        if facts.settings[key]:
+            cause = f"Reinjection and penalisation cost more than they help: {sent_twice}, {halved:,} windows halved"
+            yield of_flow(facts, {key: False, "penalisation": False}, cause, share)
+
+
+def backup(facts: Facts) -> Iterator[Proposal]:
+    """No backup paths."""
+    names = list(facts.settings.get("backup", []))
+    if not names:
+        return
+    idle = sum(path.rate_bps or 0.0 for path in facts.paths if path.report["backup"])
+    cause = f"Link {_names(names)} is only a backup: {mbps(idle)} wait for the failure of the other paths"
+    total = sum(path.rate_bps or 0.0 for path in facts.paths)
+    yield of_flow(facts, {"backup": []}, cause, idle / total if total else 0.5, names[0])
+
+
+def timeouts(facts: Facts) -> Iterator[Proposal]:
+    """Shorter timeouts, and detection of losses at the end of a burst."""
+    count = sum(path.report["timeouts"] or 0 for path in facts.paths)
+    if not count:
+        return
+    longest_s = max(path.report["rto_s"] or 0.0 for path in facts.paths)
+    cause = f"{count:,} timeouts interrupted the flow; the timeout is at least {facts.settings['rto_min']}"
+    evidence = min(1.0, count * longest_s / facts.measured_s) * facts.gap
+    tail = {"tail_loss_probe": True} if facts.protocol in ("sctp", "cmt-sctp") else {"recovery": "rack"}
+    for key, value in tail.items():
+        if facts.settings[key] != value:
+            yield of_flow(facts, {key: value}, cause, evidence)
+    if seconds(facts.settings["rto_min"]) > 0.2:  # noqa: PLR2004  Linux's minimum
+        yield of_flow(facts, {"rto_min": "200 ms"}, cause, evidence)
+
+
+def slow_start(facts: Facts) -> Iterator[Proposal]:
+    """A larger initial window, for transfers of few round trips."""
+    kind = facts.settings["workload"]["kind"]
+    completion_s = facts.flow["completion_s"]
+    trips = completion_s / facts.largest_rtt_s if completion_s and facts.largest_rtt_s else float("inf")
+    if kind not in ("file", "request-response") or (kind == "file" and trips > _SHORT_TRIPS):
+        return
+    if facts.protocol in ("tcp", "mptcp") and facts.settings["initial_window"] < 40:  # noqa: PLR2004
+        lasts = f"took {trips:.0f} round trips" if kind == "file" else "consists of short responses"
+        cause = f"The transfer {lasts}, most of them in slow start from {facts.settings['initial_window']} segments"
+        yield of_flow(facts, {"initial_window": 40}, cause, 0.3)
+    if facts.protocol in ("sctp", "cmt-sctp") and facts.settings["abc_limit"]:
+        cause = f"Slow start grows by at most {facts.settings['abc_limit']} packets for each acknowledgement"
+        yield of_flow(facts, {"abc_limit": False}, cause, 0.3)
+
+
+def initial_path(facts: Facts) -> Iterator[Proposal]:
+    """The connection opened on another path, and for one path the data on another path."""
+    first = facts.paths[0] if facts.paths else None
+    if first is None:
+        return
+    for link in (link["name"] for link in facts.links_of_ends()):
+        if link in first.report["links"]:
+            continue
+        other = next((path for path in facts.paths if link in path.report["links"]), None)
+        seen = "" if other is None else f'; path "{other.name}" has {ms(other.rtt_s)}'
+        cause = f'The connection begins on path "{first.name}" with a round trip of {ms(first.rtt_s)}{seen}'
+        evidence = 0.2 if facts.protocol in MULTIPATH else 0.5
+        if other is not None and other.rtt_s >= first.rtt_s and (other.rate_bps or 0.0) <= (first.rate_bps or 0.0):
+            evidence = _MIN_EVIDENCE
+        yield of_flow(facts, {"initial_path": link}, cause, evidence, link)
+
+
+def single_path(facts: Facts) -> Iterator[Proposal]:
+    """Only one of the paths, the others as backup."""
+    if facts.protocol != "mptcp" or len(facts.paths) < 2:  # noqa: PLR2004  there is only one
+        return
+    hosts = [set(path.report["links"]) for path in facts.paths]
+    best = best_path(facts)
+    for path, links in zip(facts.paths, hosts, strict=True):
+        own = links - set().union(*(other for other in hosts if other is not links))
+        others = sorted({link["name"] for link in facts.links_of_ends()} - links)
+        if not own or not others:
+            continue
+        is_slower = bool(path.rate_bps and facts.goodput_bps < path.rate_bps)
+        cause = (
+            f'The flow reaches {mbps(facts.goodput_bps)} with all paths, path "{path.name}" alone could carry '
+            f"{mbps(path.rate_bps or 0.0)}"
+        )
+        evidence = 0.4 * facts.gap if is_slower and path is best else _MIN_EVIDENCE
+        yield of_flow(facts, {"backup": others}, cause, evidence, path.name)
+
+
+def multipath(facts: Facts) -> Iterator[Proposal]:
+    """Several paths for a flow that uses one of several."""
+    unused = facts.unused_links()
+    if not unused:
+        return
+    cause = f"Link {_names(unused)} carries nothing of this flow"
+    if facts.protocol in MULTIPATH:
+        if facts.settings["paths"] != "fullmesh":
+            yield of_flow(facts, {"paths": "fullmesh"}, cause + f' with paths = "{facts.settings["paths"]}"', 0.5)
+        return
+    wanted = "mptcp" if facts.protocol == "tcp" else "cmt-sctp"
+    yield of_flow(facts, {"protocol": wanted}, f"{cause}: {facts.protocol} uses one path at a time", 0.4)
+
+
+def handshake(facts: Facts) -> Iterator[Proposal]:
+    """A handshake that tries other paths, where the first one took long."""
+    setup_s = facts.flow.get("setup_s")
+    trip_s = min((path.rtt_s for path in facts.paths if path.there), default=0.0)
+    waited = facts.measured_s if setup_s is None else setup_s
+    if facts.protocol != "mptcp" or waited < _SLOW_SETUP_TRIPS * trip_s + seconds(facts.settings["rto_initial"]):
+        return
+    cause = "The connection never opened" if setup_s is None else f"The handshake took {setup_s:.2f} s"
+    evidence = min(1.0, waited / facts.document["duration_s"])
+    yield of_flow(facts, {"syn_retransmission": "multipath"}, cause, evidence)
+
+
+def nagle(facts: Facts) -> Iterator[Proposal]:
+    """Without Nagle's algorithm, for messages."""
+    is_on = facts.settings.get("nagle", facts.protocol in ("sctp", "cmt-sctp"))
+    if is_on and facts.settings["workload"]["kind"] in ("messages", "rate", "request-response"):
+        cause = "Nagle's algorithm holds small packets back while others are in flight"
+        yield of_flow(facts, {"nagle": False}, cause, 0.1)
+
+
+def association(facts: Facts) -> Iterator[Proposal]:
+    """Settings of SCTP that hold paths back."""
+    if facts.protocol not in ("sctp", "cmt-sctp"):
+        return
+    settings: Mapping[str, object] = facts.settings
+    if settings["max_burst"]:
+        cause = f"At most {settings['max_burst']} packets leave at once on a path"
+        yield of_flow(facts, {"max_burst": False}, cause, 0.1 * facts.gap)
+    if facts.protocol == "cmt-sctp":
+        waited = facts.waited_share("send") + facts.waited_share("receive")
+        for value in ("none", "both"):
+            if settings["buffer_splitting"] != value:
+                cause = f'Buffers are split by "{settings["buffer_splitting"]}": full shares held the flow up'
+                yield of_flow(facts, {"buffer_splitting": value}, cause, 0.5 * facts.gap * min(1.0, waited))
+        if not settings["nr_sack"]:
+            cause = "Data that arrived out of order stays in the send buffer"
+            yield of_flow(facts, {"nr_sack": True}, cause, 0.5 * facts.gap * min(1.0, waited))
+
+
+def _sizes(current: str, needed_bytes: float) -> dict[str, float]:
+    """Sizes of a buffer to try with the weight of their evidence: enough for full queues, and the usual size."""
+    sizes = {buffer_size(needed_bytes): 1.0}
+    if size_bytes(current) < size_bytes(_USUAL_BUFFER) < needed_bytes:
+        sizes[_USUAL_BUFFER] = 0.95
+    return sizes
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)

@@ -1,0 +1,357 @@
+"""Explains a flow: proposes remedies, runs each, tries pairs where none helps, and ranks them by their gain.
+
+First, every remedy runs with one seed. Then the best ones and the unchanged scenario run with further seeds. The gain
+is the mean over pairs of runs with the same seed. It is ranked after the loss of other flows: a remedy that only takes
+capacity from others gains nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from anabranch._core.simulator import LARGEST_SEED
+from anabranch._core.worlds import LABELS
+from anabranch.errors import InputError
+from anabranch.explain.facts import Facts, goodput_bps
+from anabranch.explain.finding import MIN_GAIN, Finding, Measured, ranked
+from anabranch.explain.network_remedies import busiest
+from anabranch.explain.objective import Objective
+from anabranch.explain.proposals import mbps
+from anabranch.explain.remedies import KINDS
+from anabranch.explain.trials import Trials, is_valid, request
+from anabranch.scenario import Scenario
+from anabranch.sweep import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch._core.simulator import Document, Request
+
+REPS = 5
+TIME_LIMIT_S = 8.0
+_SCREENING = 0.7
+"""Share of the time for the runs with one seed."""
+_VERIFIED = 3
+"""Remedies that run with further seeds."""
+_PAIRED = 8
+"""Remedies of different kinds whose pairs are tried."""
+_START_SPREAD_S = 0.1
+_MIN_EVIDENCE = 0.05
+_MAX_UNVERIFIED = 3
+_SAME_GOODPUT = 0.01
+
+
+@dataclass(frozen=True)
+class Options:
+    """The extent of an explanation."""
+
+    flow: str | None = None
+    """Flow to explain; by default the first that uses several paths, or else the first."""
+    aim: str = "goodput"
+    """"goodput", or "delay" for the 95 % quantile of delays."""
+    seed: int | None = None
+    """First seed; the scenario's own if `None`."""
+    reps: int = REPS
+    """Seeds with which the best remedies run."""
+    jobs: int = 1
+    """Worker processes."""
+    time_limit_s: float = TIME_LIMIT_S
+    """Time after which no run begins."""
+    runs: bool = True
+    """Whether to run remedies; otherwise causes are named without verification."""
+
+    def check(self) -> None:
+        """Refuse numbers out of range.
+
+        Raises:
+            InputError: With the range.
+
+        """
+        for name in ("reps", "jobs"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InputError(f"{name} must be a whole number from 1 on, but is {value!r}")
+        if not 0.0 < self.time_limit_s < math.inf:
+            raise InputError(f"the time limit must be a number of seconds above 0, but is {self.time_limit_s!r}")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Causes and remedies for one flow, the most costly first."""
+
+    flow: str
+    objective: str
+    baseline: float
+    """The objective of the unchanged scenario, in `unit`; infinite for a time without an end."""
+    unit: str
+    goodput_bps: float
+    """Goodput of the flow in the unchanged scenario, bit/s."""
+    possible_bps: float | None
+    """Largest rate of the links on the flow's paths without other traffic, bit/s."""
+    findings: tuple[Finding, ...]
+    """The first one answers the question."""
+    others: tuple[Finding, ...]
+    """Remedies whose gain is below 10 %, by gain."""
+    left_out: int
+    """Remedies that the time limit left out."""
+    runs: int
+    elapsed_s: float
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def first(self) -> Finding:
+        """The first finding."""
+        return self.findings[0]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{number}. {each.sentence}" for number, each in enumerate(self.findings, 1))
+
+    def document(self) -> dict[str, Any]:
+        """All fields as a value for JSON."""
+        return {
+            "flow": self.flow,
+            "objective": self.objective,
+            "unit": self.unit,
+            "baseline": self.baseline if math.isfinite(self.baseline) else None,
+            "goodput_bps": self.goodput_bps,
+            "possible_bps": self.possible_bps,
+            "findings": [each.document() for each in self.findings],
+            "other_remedies": [each.document() for each in self.others],
+            "remedies_left_out": self.left_out,
+            "runs": self.runs,
+            "elapsed_s": self.elapsed_s,
+            "notes": list(self.notes),
+        }
+
+
+def explain(scenario: Scenario, options: Options | None = None) -> Explanation:
+    """Explain why a flow of a scenario is slow.
+
+    Args:
+        scenario: The scenario.
+        options: The flow, the aim, and the extent of the runs.
+
+    Raises:
+        InputError: If the scenario, the flow or an option is not valid.
+        RunFailed: If a run breaks off.
+
+    """
+    chosen = options or Options()
+    chosen.check()
+    with Trials(chosen.jobs, chosen.time_limit_s) as trials:
+        seed = chosen.seed
+        base = trials.first(scenario, seed)
+        work = _Work(scenario, trials, chosen, Facts.of(base, chosen.flow), int(base["seed"]))
+        return work.verified() if chosen.runs else work.unverified()
+
+
+class _Work:
+    """The runs of one explanation."""
+
+    def __init__(self, scenario: Scenario, trials: Trials, options: Options, facts: Facts, seed: int) -> None:
+        self._scenario = scenario
+        self._trials = trials
+        self._options = options
+        self._facts = facts
+        self._seed = seed
+        self._objective = Objective.of(facts.document, facts.name, options.aim)
+        self._left_out = 0
+        self._second: Document | None = None
+        self._notes: list[str] = []
+
+    def unverified(self) -> Explanation:
+        """The causes by evidence alone, at most three."""
+        by_kind: dict[str, Finding] = {}
+        for finding in sorted(self._proposed(), key=lambda each: -each.evidence):
+            by_kind.setdefault(finding.kind, finding)
+        likely = [each for each in by_kind.values() if each.evidence >= _MIN_EVIDENCE]
+        findings = likely[:_MAX_UNVERIFIED] or [self._nothing([])]
+        return self._explanation(findings, [])
+
+    def verified(self) -> Explanation:
+        """The causes by the gains of their remedies."""
+        if self._options.reps > 1:
+            self._second = self._trials.run([self._request(self._seeds()[0], ())])[0]
+        proposed = sorted(self._proposed(), key=lambda each: -each.evidence)
+        screened = self._screened(proposed, _SCREENING)
+        if not any(each.is_remedy for each in screened):
+            screened += self._screened(self._pairs(screened), _SCREENING)
+        best, rest = self._repeated(_without_idle_parts(_best_of_kinds(screened)))
+        remedies = [*(each for each in ranked(best) if each.is_remedy), *(each for each in rest if each.is_remedy)]
+        others = ranked([each for each in (*best, *rest) if not each.is_remedy])
+        return self._explanation(remedies or [self._nothing(others)], others)
+
+    def _proposed(self) -> list[Finding]:
+        """All remedies that the scenario accepts."""
+        facts = self._facts
+        found = [(kind, proposal) for kind in KINDS for proposal in kind.propose(facts)]
+        return [
+            Finding(kind.name, facts.name, (proposal,), proposal.cause)
+            for kind, proposal in found
+            if is_valid(self._scenario, proposal.settings)
+        ]
+
+    def _screened(self, findings: Sequence[Finding], share: float) -> list[Finding]:
+        """Findings with their gains for the first seed; those that the time limit leaves out are only counted."""
+        documents = self._trials.run([self._request(self._seed, each.settings) for each in findings], share)
+        self._left_out += sum(document is None for document in documents)
+        return [
+            self._measured(finding, [(self._facts.document, document)])
+            for finding, document in zip(findings, documents, strict=True)
+            if document is not None
+        ]
+
+    def _pairs(self, screened: Sequence[Finding]) -> list[Finding]:
+        """Pairs of remedies of different kinds, those with the largest gains and evidence first."""
+        chosen = sorted(_best_of_kinds(screened), key=lambda each: -(each.net + each.evidence))[:_PAIRED]
+        pairs = []
+        for first, second in itertools.combinations(chosen, 2):
+            settings = (*first.settings, *second.settings)
+            if "buffers" in (first.kind, second.kind) or not is_valid(self._scenario, settings):
+                continue
+            cause = f"Two causes act together. {first.cause}. {second.cause}"
+            proposals = (*first.proposals, *second.proposals)
+            pairs.append(Finding(f"{first.kind} + {second.kind}", first.flow, proposals, cause))
+        return pairs
+
+    def _repeated(self, screened: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+        """The best remedies with their gains over several seeds, and the others as they are."""
+        best, rest = list(screened[:_VERIFIED]), list(screened[_VERIFIED:])
+        if self._options.reps == 1 or not best:
+            return best, rest
+        vary = self._variation()
+        seeds = self._seeds()
+        variants: list[tuple[str, ...]] = [(), *(each.settings for each in best)]
+        requests: list[Request] = [self._request(seed, (*each, *vary)) for seed in seeds for each in variants]
+        documents = self._trials.run(requests)
+        found: list[list[tuple[Document, Document]]] = [[] for _ in best]
+        for row in range(len(seeds)):
+            base, *changed = documents[row * len(variants) : (row + 1) * len(variants)]
+            for pairs, document in zip(found, changed, strict=True):
+                if base is not None and document is not None:
+                    pairs.append((base, document))
+        first = [each.measured.gains if each.measured else () for each in best]
+        measured = [self._measured(each, pairs) for each, pairs in zip(best, found, strict=True)]
+        complete = [
+            replace(each, measured=Measured(self._objective, (*gains, *(each.measured.gains if each.measured else ()))))
+            for each, gains in zip(measured, first, strict=True)
+        ]
+        return complete, rest
+
+    def _variation(self) -> tuple[str, ...]:
+        """Settings that draw the start of each flow, for scenarios in which the seed changes nothing."""
+        if self._second is None or not _equal(self._second, self._facts.document):
+            return ()
+        self._notes.append(
+            f"The seed changes nothing in this scenario: repetitions delay the start of each flow by up to "
+            f"{1e3 * _START_SPREAD_S:.0f} ms at random."
+        )
+        settings = []
+        for flow in self._facts.document["flows"]:
+            begin = float(flow["start_s"])
+            span = [f"{begin:.9f} s", f"{begin + _START_SPREAD_S:.9f} s"]
+            settings.append(setting(f"flow.{flow['name']}.start", {"uniform": span}))
+        return tuple(settings) if is_valid(self._scenario, settings) else ()
+
+    def _seeds(self) -> list[int]:
+        """The seeds after the first one."""
+        return [(self._seed + number) % LARGEST_SEED for number in range(1, max(2, self._options.reps))]
+
+    def _request(self, seed: int, settings: Sequence[str]) -> Request:
+        return request(self._scenario, seed, settings)
+
+    def _measured(self, finding: Finding, pairs: Sequence[tuple[Document, Document]]) -> Finding:
+        gains = tuple(self._objective.gain(before, after) for before, after in pairs)
+        return replace(finding, measured=Measured(self._objective, gains) if gains else None)
+
+    def _nothing(self, others: Sequence[Finding]) -> Finding:
+        """The finding for a flow that no remedy improves."""
+        facts = self._facts
+        tried = "" if self._options.runs is False else f"; none of the remedies brings {100 * MIN_GAIN:.0f} % or more"
+        largest = max((each.net for each in others), default=0.0)
+        if largest > 0.0:
+            tried = f"; the best remedy brings {100 * largest:.1f} %"
+        possible = facts.possible_bps
+        of_possible = "" if possible is None else f" of {mbps(possible)} that its links carry"
+        reached = f'"{facts.name}" reaches {mbps(facts.goodput_bps)}{of_possible}'
+        if crossing := busiest(facts):
+            return Finding("cross-traffic", facts.name, (), f"Nothing to mend: {reached}. {crossing}{tried}")
+        if facts.gap < 2 * MIN_GAIN and possible is not None:
+            return Finding("capacity", facts.name, (), f"Nothing to mend: {reached}{tried}")
+        return Finding("unknown", facts.name, (), f"No cause found: {reached}{tried}")
+
+    def _explanation(self, findings: Sequence[Finding], others: Sequence[Finding]) -> Explanation:
+        objective, facts = self._objective, self._facts
+        return Explanation(
+            flow=facts.name,
+            objective=objective.name,
+            baseline=objective.scale * objective.value(facts.document),
+            unit=objective.unit,
+            goodput_bps=facts.goodput_bps,
+            possible_bps=facts.possible_bps,
+            findings=tuple(findings),
+            others=tuple(others),
+            left_out=self._left_out,
+            runs=self._trials.runs,
+            elapsed_s=self._trials.elapsed_s,
+            notes=tuple(self._notes),
+        )
+
+
+def _equal(first: Document, second: Document) -> bool:
+    """Whether two runs took the same course: digests contain random tokens, counts of events do not."""
+    return bool(first["events"] == second["events"] and first["flows"] == second["flows"])
+
+
+def _best_of_kinds(findings: Sequence[Finding]) -> list[Finding]:
+    """The remedy with the largest gain of each kind and path or link, by gain."""
+    best: dict[tuple[str, str], Finding] = {}
+    for finding in ranked(findings):
+        best.setdefault((finding.kind, finding.subject), finding)
+    return list(best.values())
+
+
+def _without_idle_parts(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings without those that change further keys than another one and gain hardly more."""
+    return [
+        each
+        for each in findings
+        if not any(_keys(other) < _keys(each) and each.net < other.net + MIN_GAIN for other in findings)
+    ]
+
+
+def _keys(finding: Finding) -> set[str]:
+    return {setting.partition("=")[0] for setting in finding.settings}
+
+
+def explain_document(document: Document, options: Options | None = None, file: str = "result") -> Explanation:
+    """Explain a flow of a finished run: its scenario runs again in the simulator.
+
+    Args:
+        document: The result document.
+        options: The flow, the aim, and the extent of the runs; the seed is that of the run by default.
+        file: Name of the result in messages; files that the scenario names are relative to its folder.
+
+    Raises:
+        InputError: If the document does not contain its scenario, or an option is not valid.
+        RunFailed: If a run breaks off.
+
+    """
+    if "scenario" not in document:
+        raise InputError('lacks "scenario", so that nothing can be run again; explain the scenario file instead', file)
+    chosen = options or Options()
+    if chosen.seed is None:
+        chosen = replace(chosen, seed=int(document["seed"]))
+    text = "\n".join(setting(key, value) for key, value in document["scenario"].items())
+    found = explain(Scenario(text, file), chosen)
+    then, now = goodput_bps(Facts.of(document, found.flow).flow), found.goodput_bps
+    if abs(then - now) <= _SAME_GOODPUT * max(then, now):
+        return found
+    note = (
+        f"This run had {mbps(then)} ({LABELS[document['world']]}, version {document.get('version', 'unknown')}), the "
+        f"simulator now has {mbps(now)}: the findings are those of the simulator."
+    )
+    return replace(found, notes=(*found.notes, note))

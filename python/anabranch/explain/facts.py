@@ -1,0 +1,240 @@
+"""A run as the remedies see it: a flow with its paths, and both directions of the links on each path."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import InputError, nearest
+from anabranch.fairness.capacity import MULTIPATH, bits_per_second, directions, seconds, size_bytes
+from anabranch.fairness.possible import possible_bps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anabranch._core.simulator import Document
+    from anabranch.fairness.capacity import Direction
+
+_PACKET_BYTES = 1500
+_SCTP_RECEIVE = ("reordering-induced", "advertised-window-induced")
+_SCTP_SEND = ("transmission-induced", "gap-induced")
+WAITS: dict[str, tuple[str, ...]] = {
+    "receive": ("receive-window", *_SCTP_RECEIVE),
+    "send": _SCTP_SEND,
+    "congestion": ("congestion-window",),
+}
+"""The causes in `blocked_s` of each kind of wait."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One direction of a link, as the scenario has it."""
+
+    link: str
+    is_forward: bool
+    values: Mapping[str, Any]
+    report: Mapping[str, Any]
+    """Its entry in the result document."""
+
+    @property
+    def key(self) -> str:
+        """The prefix of its keys in settings, such as "link.lte.reverse."."""
+        return f"link.{self.link}." if self.is_forward else f"link.{self.link}.reverse."
+
+    @property
+    def rate_bps(self) -> float | None:
+        """Rate in bit/s; `None` if the link follows a trace."""
+        rate = self.values["rate"]
+        return bits_per_second(rate) if isinstance(rate, str) else None
+
+    @property
+    def delay_s(self) -> float:
+        """Propagation delay, seconds."""
+        return seconds(self.values["delay"])
+
+    @property
+    def limit_bytes(self) -> float:
+        """Capacity of the queue, bytes."""
+        limit = str(self.values["queue"]["limit"])
+        packets, unit = limit.split()
+        return float(packets) * _PACKET_BYTES if unit.startswith("packet") else size_bytes(limit)
+
+    @property
+    def limit_s(self) -> float:
+        """Time that a full queue needs to empty, seconds; 0 if the rate is unknown."""
+        return 8.0 * self.limit_bytes / self.rate_bps if self.rate_bps else 0.0
+
+    @property
+    def queue_s(self) -> float:
+        """Mean waiting time in the queue, seconds; 0 if the rate is unknown."""
+        return 8.0 * float(self.report["occupancy_bytes"]["mean"]) / self.rate_bps if self.rate_bps else 0.0
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether the link itself loses packets."""
+        return bool(self.values["loss"]["model"] != "none")
+
+
+@dataclass(frozen=True)
+class PathFacts:
+    """A path of the flow with its links there and back."""
+
+    report: Mapping[str, Any]
+    """Its entry in the result document."""
+    there: tuple[Side, ...]
+    """Directions of links that carry the data."""
+    back: tuple[Side, ...]
+    """Directions of links that carry the acknowledgements."""
+
+    @property
+    def name(self) -> str:
+        """Name in the result document."""
+        return str(self.report["name"])
+
+    @property
+    def rate_bps(self) -> float | None:
+        """Rate of the slowest link; `None` if a link follows a trace."""
+        rates = [side.rate_bps for side in self.there]
+        known = [rate for rate in rates if rate is not None]
+        return min(known) if known and len(known) == len(rates) else None
+
+    @property
+    def rtt_s(self) -> float:
+        """Round-trip time without queues, seconds."""
+        return math.fsum(side.delay_s for side in (*self.there, *self.back))
+
+    @property
+    def srtt_s(self) -> float:
+        """Mean smoothed round-trip time, seconds; that without queues before the first sample."""
+        return float(self.report["srtt_mean_s"] or self.rtt_s)
+
+    @property
+    def goodput_bps(self) -> float:
+        """New payload that arrived on this path, bit/s."""
+        return float(self.report["goodput_bps"])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A run and the flow to explain."""
+
+    document: Document
+    flow: Mapping[str, Any]
+    """The flow's entry in the result document."""
+    spelt_out: Mapping[str, Any]
+    """The scenario with every default."""
+
+    @classmethod
+    def of(cls, document: Document, name: str | None) -> Facts:
+        """Select a flow: the named one, or else the first that uses several paths, or else the first.
+
+        Raises:
+            InputError: If there is no such flow, or it uses UDP, which nothing but the network limits.
+
+        """
+        flows = document["flows"]
+        known = [flow["name"] for flow in flows]
+        if name is not None and name not in known:
+            raise InputError(f'there is no flow "{name}" in this scenario ({nearest(name, known)})')
+        usable = [flow for flow in flows if flow["protocol"] != "udp" and name in (None, flow["name"])]
+        if not usable:
+            raise InputError("UDP has no control or buffer to explain; name a TCP, MPTCP or SCTP flow with --flow")
+        chosen = next((flow for flow in usable if flow["protocol"] in MULTIPATH), usable[0])
+        return cls(document, chosen, document["scenario"])
+
+    @property
+    def name(self) -> str:
+        """Name of the flow."""
+        return str(self.flow["name"])
+
+    @property
+    def protocol(self) -> str:
+        """Protocol of the flow."""
+        return str(self.flow["protocol"])
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """The flow's keys in the scenario."""
+        return next(flow for flow in self.spelt_out["flow"] if flow["name"] == self.name)
+
+    @property
+    def measured_s(self) -> float:
+        """Duration of the measured part, seconds."""
+        return float(self.document["duration_s"] - self.document["warmup_s"])
+
+    @cached_property
+    def paths(self) -> tuple[PathFacts, ...]:
+        """The flow's paths with their links; one that never opened can lack links."""
+        found = []
+        for report in self.flow["paths"]:
+            ways = directions(self.flow, report, self.document)
+            back = tuple((link, not forward) for link, forward in reversed(ways))
+            found.append(PathFacts(report, tuple(map(self.side, ways)), tuple(map(self.side, back))))
+        return tuple(found)
+
+    def side(self, direction: Direction) -> Side:
+        """One direction of a link."""
+        name, forward = direction
+        link = next(link for link in self.spelt_out["link"] if link["name"] == name)
+        values = link if forward else {**link, **link.get("reverse", {})}
+        wanted = "forward" if forward else "reverse"
+        report = next(r for r in self.document["links"] if r["name"] == name and r["direction"] == wanted)
+        return Side(name, forward, values, report)
+
+    @property
+    def sides_there(self) -> list[Side]:
+        """The directions of links that carry the flow's data, each once."""
+        return list({side.key: side for path in self.paths for side in path.there}.values())
+
+    @property
+    def sides_back(self) -> list[Side]:
+        """The directions of links that carry its acknowledgements, each once."""
+        return list({side.key: side for path in self.paths for side in path.back}.values())
+
+    @cached_property
+    def possible_bps(self) -> float | None:
+        """Largest rate that the links on the flow's paths carry without other traffic, bit/s."""
+        return possible_bps(self.document, [self.name])
+
+    @property
+    def goodput_bps(self) -> float:
+        """Goodput in both directions, bit/s."""
+        return goodput_bps(self.flow)
+
+    @property
+    def gap(self) -> float:
+        """Share of the possible rate that the flow does not reach; 0.5 if the possible rate is unknown."""
+        if not self.possible_bps:
+            return 0.5
+        return min(1.0, max(0.0, 1.0 - self.goodput_bps / self.possible_bps))
+
+    def waited_s(self, kind: str, report: Mapping[str, Any] | None = None) -> float:
+        """Time that the flow, or a path of it, waited for a cause of `WAITS`, seconds."""
+        blocked = (self.flow if report is None else report)["blocked_s"] or {}
+        return math.fsum(blocked.get(cause) or 0.0 for cause in WAITS[kind])
+
+    def waited_share(self, kind: str) -> float:
+        """The same as a share of the measured time."""
+        return self.waited_s(kind) / self.measured_s if self.measured_s else 0.0
+
+    @property
+    def largest_rtt_s(self) -> float:
+        """Largest mean round-trip time of its paths, seconds."""
+        return max((path.srtt_s for path in self.paths), default=0.0)
+
+    def links_of_ends(self) -> Iterator[Mapping[str, Any]]:
+        """The links of the flow's two hosts."""
+        ends = {self.flow["from"], self.flow.get("through", self.flow["to"])}
+        yield from (link for link in self.spelt_out["link"] if ends & set(link["between"]))
+
+    def unused_links(self) -> list[str]:
+        """Links of the flow's hosts that no path uses, though both hosts have several or it joins them."""
+        used = {link for path in self.flow["paths"] for link in path["links"]}
+        return [link["name"] for link in self.links_of_ends() if link["name"] not in used]
+
+
+def goodput_bps(flow: Mapping[str, Any]) -> float:
+    """Goodput of a flow in both directions, bit/s."""
+    return float(flow["goodput_bps"] + (flow.get("reverse_goodput_bps") or 0.0))

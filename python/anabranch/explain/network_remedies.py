@@ -1,0 +1,161 @@
+"""Remedies in the network: links, queues, events and middleboxes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch.explain.proposals import Proposal, mbps, ms, of_flow
+from anabranch.fairness.capacity import seconds
+from anabranch.sweep import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from anabranch.explain.facts import Facts, Side
+
+_PACKET_BYTES = 1500
+_MIN_PACKETS = 20
+_USUAL_MTU = 1500
+_BLOATED_TRIPS = 2.0
+"""Full queue, in round trips of its path, from which a queue is too long."""
+_BUSY = 0.5
+"""Share of the time from which a link for acknowledgements counts as busy."""
+
+
+def random_loss(facts: Facts) -> Iterator[Proposal]:
+    """Links that lose packets at random, without that loss."""
+    for side in facts.sides_there:
+        if side.has_loss:
+            lost = side.report["drops_by_cause"].get("loss") or 0
+            cause = f'Link "{side.link}" lost {lost:,} of {side.report["packets"]:,} packets at random'
+            yield _of_link(side, "loss", {"model": "none"}, cause, 0.7 * facts.gap)
+
+
+def queue_too_short(facts: Facts) -> Iterator[Proposal]:
+    """A queue of one bandwidth-delay product, where it is shorter and full queues dropped packets."""
+    for path in facts.paths:
+        for side in path.there:
+            dropped = side.report["drops_by_cause"].get("queue") or 0
+            product = (side.rate_bps or 0.0) * max(path.rtt_s, 0.02) / 8.0
+            if not dropped or side.limit_bytes >= product:
+                continue
+            packets = max(_MIN_PACKETS, round(product / _PACKET_BYTES))
+            cause = (
+                f'The queue of link "{side.link}" holds {side.values["queue"]["limit"]}, less than a round trip of '
+                f"traffic ({packets} packets), and dropped {dropped:,} packets"
+            )
+            weight = 0.9 * (1.0 - side.limit_bytes / product)
+            yield _of_link(side, "queue.limit", f"{packets} packets", cause, weight * facts.gap)
+
+
+def bufferbloat(facts: Facts) -> Iterator[Proposal]:
+    """Short delays by active queue management, where a queue can hold several round trips of traffic."""
+    for path in facts.paths:
+        for side in path.there:
+            if side.values["queue"]["kind"] != "fifo" or side.limit_s < _BLOATED_TRIPS * max(path.rtt_s, 0.01):
+                continue
+            cause = (
+                f'The queue of link "{side.link}" can hold {ms(side.limit_s)} of traffic and delayed packets by '
+                f'{ms(side.queue_s)} on average; path "{path.name}" has a round trip of {ms(path.rtt_s)} without it'
+            )
+            evidence = facts.gap * min(1.0, side.queue_s / (side.queue_s + path.rtt_s or 1.0))
+            yield _of_link(side, "queue", {"kind": "codel"}, cause, 0.6 * evidence)
+
+
+def reverse_path(facts: Facts) -> Iterator[Proposal]:
+    """A faster or emptier way back for acknowledgements."""
+    rates = {(side.link, side.is_forward): side.rate_bps for side in facts.sides_there}
+    for side in facts.sides_back:
+        used = float(side.report["utilisation"] or 0.0)
+        there = rates.get((side.link, not side.is_forward))
+        if used < _BUSY and not side.has_loss:
+            continue
+        cause = (
+            f'Acknowledgements wait on link "{side.link}", whose way back was busy for {100 * used:.0f} % of the time '
+            f"and delayed packets by {ms(side.queue_s)} on average"
+        )
+        evidence = facts.gap * used
+        if side.rate_bps and there and there > side.rate_bps:
+            yield _of_link(side, "rate", f"{there / 1e6:g} Mbit/s", cause, 0.6 * evidence)
+        if side.values["queue"]["kind"] == "fifo":
+            yield _of_link(side, "queue", {"kind": "fq-codel"}, cause, 0.7 * evidence)
+        if side.has_loss:
+            yield _of_link(side, "loss", {"model": "none"}, f'Link "{side.link}" loses acknowledgements', 0.2)
+
+
+def down(facts: Facts) -> Iterator[Proposal]:
+    """Links that are down from the start, and events that take a link down or make it worse."""
+    on_paths = {link["name"] for link in facts.links_of_ends()} | {side.link for side in facts.sides_there}
+    for link in facts.spelt_out["link"]:
+        if link["name"] in on_paths and link["state"] == "down":
+            cause = f'Link "{link["name"]}" is down at the start'
+            yield Proposal(link["name"], (f'link.{link["name"]}.state="up"',), cause, 0.5)
+    by_link: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
+    for number, event in enumerate(facts.spelt_out.get("event", [])):
+        if event["link"] in on_paths:
+            by_link.setdefault(event["link"], []).append((number, event))
+    for name, events in by_link.items():
+        settings = tuple(setting(f"event.{number}.set", {"state": "up"}) for number, _ in events)
+        first = events[0][1]
+        changes = ", ".join(f"{key} = {value}" for key, value in first["set"].items())
+        cause = f'Link "{name}" changes during the run: at {first["at"]} {changes}'
+        duration_s = facts.document["duration_s"]
+        evidence = 0.6 * facts.gap * (1.0 - min(1.0, seconds(first["at"]) / duration_s))
+        yield Proposal(name, settings, cause, max(0.1, evidence))
+
+
+def middleboxes(facts: Facts) -> Iterator[Proposal]:
+    """Middleboxes that let the packets of Multipath TCP pass."""
+    reports = {box["node"]: box for box in facts.document.get("middleboxes", [])}
+    for box in facts.spelt_out.get("middlebox", []):
+        node, does = box["node"], box["does"]
+        report = reports.get(node, {})
+        touched = (report.get("changed") or 0) + (report.get("dropped") or 0)
+        cause = f'The middlebox at "{node}" ({does["kind"]}) changed or dropped {touched:,} packets'
+        harmless: dict[str, dict[str, Any]] = {
+            "strip-options": {"mptcp": False},
+            "drop-syn": {"capable": False, "join": False},
+        }
+        values = harmless.get(does["kind"])
+        if values is not None:
+            settings = tuple(setting(f"middlebox.{node}.does.{key}", value) for key, value in values.items())
+            yield Proposal(node, settings, cause, 0.6 if touched else 0.3)
+        elif does["kind"] == "shaper" and facts.possible_bps:
+            rate = f"{facts.possible_bps * 1e-6:g} Mbit/s"
+            yield Proposal(node, (setting(f"middlebox.{node}.does.rate", rate),), cause, 0.5 * facts.gap)
+
+
+def mtu(facts: Facts) -> Iterator[Proposal]:
+    """The usual packet size, and packets that fit where routers drop long ones silently."""
+    for side in facts.sides_there:
+        size, silent = side.values["mtu"], side.report["drops_by_cause"].get("mtu") or 0
+        if size < _USUAL_MTU:
+            cause = f'Link "{side.link}" carries packets of at most {size} bytes'
+            settings = (f"link.{side.link}.mtu={_USUAL_MTU}",)
+            yield Proposal(side.link, settings, cause, 0.5 if silent else 0.5 * (1.0 - size / _USUAL_MTU))
+        if silent and not side.values["icmp"]:
+            cause = f'Link "{side.link}" dropped {silent:,} packets longer than {size} bytes without an answer'
+            yield of_flow(facts, {"mtu": size}, cause, 0.9, side.link)
+    own, smallest = facts.settings.get("mtu"), min((side.values["mtu"] for side in facts.sides_there), default=0)
+    if own is not None and own < smallest:
+        cause = f"Packets of the flow have at most {own} bytes, although its links carry {smallest}"
+        yield of_flow(facts, {"mtu": smallest}, cause, 0.5 * (1.0 - own / smallest))
+
+
+def busiest(facts: Facts) -> str:
+    """A sentence on the link where other flows take most, without its full stop; empty if there is none."""
+    others = [flow for flow in facts.document["flows"] if flow["name"] != facts.name]
+    found = []
+    for side in facts.sides_there:
+        taken = sum(path["goodput_bps"] for flow in others for path in flow["paths"] if side.link in path["links"])
+        if side.rate_bps and (side.report["utilisation"] or 0.0) > 0.9 and taken > 0.1 * side.rate_bps:  # noqa: PLR2004
+            found.append((taken, side))
+    if not found:
+        return ""
+    taken, side = max(found, key=lambda each: each[0])
+    return f'Other flows take {mbps(taken)} of the {mbps(side.rate_bps or 0.0)} of link "{side.link}", which is full'
+
+
+def _of_link(side: Side, key: str, value: Any, cause: str, evidence: float) -> Proposal:
+    return Proposal(side.link, (setting(f"{side.key}{key}", value),), cause, evidence)

@@ -1,0 +1,64 @@
+"""The table of all kinds of causes: one row a kind, with the function that proposes its remedies.
+
+A function yields nothing where its kind does not apply. A new kind is one function and one row here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anabranch.explain import endpoint_remedies as ends
+from anabranch.explain import network_remedies as net
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from anabranch.explain.facts import Facts
+    from anabranch.explain.proposals import Proposal
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of cause."""
+
+    name: str
+    title: str
+    """Noun phrase for tables."""
+    propose: Callable[[Facts], Iterator[Proposal]]
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind("application", "the application writes too little", ends.application),
+    Kind("receive-buffer", "receive buffer too small", ends.receive_buffer),
+    Kind("send-buffer", "send buffer too small", ends.send_buffer),
+    Kind("buffers", "both buffers too small", ends.buffers),
+    Kind("backup", "path is only a backup", ends.backup),
+    Kind("path-not-used", "links without a path of the flow", ends.multipath),
+    Kind("path-down", "link down, late or changed by an event", net.down),
+    Kind("middlebox", "middlebox changes or drops packets", net.middleboxes),
+    Kind("mtu", "packets too small or too large", net.mtu),
+    Kind("handshake", "slow or failed handshake", ends.handshake),
+    Kind("random-loss", "link loses packets at random", net.random_loss),
+    Kind("control", "congestion control", ends.control),
+    Kind("coupling", "coupling gives capacity away", ends.coupling),
+    Kind("queue-too-short", "queue shorter than a round trip", net.queue_too_short),
+    Kind("bufferbloat", "queue of several round trips", net.bufferbloat),
+    Kind("reverse-path", "slow or full way back", net.reverse_path),
+    Kind("reinjection", "data sent twice, windows halved", ends.reinjection),
+    Kind("scheduler", "scheduler leaves a path idle", ends.scheduler),
+    Kind("single-path", "one path alone is faster", ends.single_path),
+    Kind("initial-path", "connection begins on the wrong path", ends.initial_path),
+    Kind("timeouts", "retransmission timeouts", ends.timeouts),
+    Kind("slow-start", "short transfer in slow start", ends.slow_start),
+    Kind("nagle", "small packets held back", ends.nagle),
+    Kind("association", "settings of SCTP", ends.association),
+)
+"""All kinds that have a remedy, in the order in which equal ones are tried."""
+
+WITHOUT_REMEDY = {
+    "capacity": "nothing to mend: the links are full",
+    "cross-traffic": "nothing to mend: other flows share the links",
+    "unknown": "no remedy helps",
+}
+"""Kinds of a finding that names no remedy."""

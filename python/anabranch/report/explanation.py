@@ -1,0 +1,56 @@
+"""An explanation at the terminal: findings as sentences, and remedies that do not help as one line."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from anabranch.explain.remedies import WITHOUT_REMEDY
+from anabranch.report.terminal import say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anabranch.explain.explanation import Explanation
+
+
+def print_explanation(explanation: Explanation, console: Console) -> None:
+    """Print the flow, its findings, and the number and duration of the runs."""
+    say(console, _head(explanation))
+    for number, finding in enumerate(explanation.findings, 1):
+        console.print()
+        say(console, f"{number}. {finding.sentence}")
+    console.print()
+    if explanation.others:
+        best = explanation.others[0]
+        say(
+            console,
+            f"{len(explanation.others)} other remedies bring less than 10 %; the best of these is {best.command} "
+            f"({100 * best.net:+.1f} %).",
+        )
+    for note in explanation.notes:
+        say(console, note)
+    say(console, _runs(explanation))
+
+
+def _head(explanation: Explanation) -> str:
+    """The flow and its present number."""
+    if math.isinf(explanation.baseline):
+        now = f"{explanation.objective}: no end within the run"
+    else:
+        now = f"{explanation.objective} {explanation.baseline:.3g} {explanation.unit}"
+    possible = explanation.possible_bps
+    carry = "" if possible is None else f"; its links carry {possible * 1e-6:.3g} Mbit/s"
+    kind = explanation.first.kind
+    verdict = "" if kind not in WITHOUT_REMEDY else f" – {WITHOUT_REMEDY[kind]}"
+    return f'"{explanation.flow}": {now}{carry}{verdict}'
+
+
+def _runs(explanation: Explanation) -> str:
+    """Number and duration of the runs, and the remedies that the time limit left out."""
+    text = f"{explanation.runs} run{'s' * (explanation.runs != 1)} in {explanation.elapsed_s:.1f} s."
+    if len(explanation.findings) > 1 and explanation.findings[0].measured is not None:
+        text = f"Each gain is that of one remedy alone, after the loss of other flows. {text}"
+    if explanation.left_out:
+        text += f" The time limit left out {explanation.left_out} remedies; a larger --time-limit runs them."
+    return text

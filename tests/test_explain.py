@@ -1,0 +1,245 @@
+"""Explanations: planted faults are found, their remedies gain what is promised, and wrong input is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import anabranch
+from anabranch import InputError, Scenario
+from anabranch.explain.explanation import Explanation, Options, explain
+from anabranch.explain.remedies import KINDS, WITHOUT_REMEDY
+from command import anabranch as command
+
+TWO_PATHS = """
+title = "DSL and LTE"
+duration = "6 s"
+warmup = "1 s"
+
+[[link]]
+name = "dsl"
+between = ["phone", "server"]
+rate = "1 Mbit/s"
+delay = "10 ms"
+queue = { kind = "fifo", limit = "64 kB" }
+reverse = { rate = "8 Mbit/s" }
+
+[[link]]
+name = "lte"
+between = ["phone", "server"]
+rate = "5 Mbit/s"
+delay = "20 ms"
+queue = { kind = "fifo", limit = "150 kB" }
+reverse = { rate = "12 Mbit/s" }
+
+[[flow]]
+name = "F"
+from = "server"
+to = "phone"
+protocol = "mptcp"
+"""
+EVENT = '[[event]]\nat = "2 s"\nlink = "lte"\nset = { state = "down" }\n'
+ALL = Options(reps=1, time_limit_s=600.0)
+
+DELAYED = ("link.dsl.delay=100 ms", "link.lte.delay=100 ms")
+PERIODIC = ('link.lte.reverse.loss={model="periodic",every=300}', 'link.dsl.reverse.loss={model="periodic",every=300}')
+
+PLANTED = [
+    ("receive-buffer", ("flow.F.receive_buffer=32 kB",), ""),
+    ("send-buffer", ("flow.F.send_buffer=32 kB",), ""),
+    ("buffers", ("flow.F.send_buffer=32 kB", "flow.F.receive_buffer=32 kB"), ""),
+    ("application", ('flow.F.workload={kind="rate",rate="2 Mbit/s"}',), ""),
+    ("backup", ('flow.F.backup=["lte"]',), ""),
+    ("path-not-used", ("flow.F.protocol=tcp",), ""),
+    ("path-not-used", ("flow.F.paths=default",), ""),
+    ("path-down", (), EVENT),
+    ("path-down", ("link.lte.state=down",), ""),
+    ("random-loss", ('link.lte.reverse.loss={model="bernoulli",rate=0.02}',), ""),
+    ("queue-too-short", ("link.lte.reverse.queue.limit=3 packets",), ""),
+    ("slow-start", ('flow.F.workload={kind="file",size="60 kB"}', *DELAYED), ""),
+    ("reverse-path", ("link.lte.rate=40 kbit/s", "link.dsl.rate=40 kbit/s"), ""),
+    ("control", ("flow.F.protocol=cmt-sctp", *PERIODIC), ""),
+    ("nagle", ("flow.F.protocol=sctp", 'flow.F.workload={kind="request-response",request="3 kB",response="3 kB"}'), ""),
+    ("initial-path", ("flow.F.protocol=sctp", "flow.F.congestion=cubic"), ""),
+    ("scheduler", ("flow.F.scheduler=redundant",), ""),
+    ("capacity", (), ""),
+]
+
+
+def two_paths(*settings: str, more: str = "") -> Scenario:
+    return Scenario.from_toml(TWO_PATHS + more).with_settings(settings)
+
+
+def explained(*settings: str, more: str = "") -> Explanation:
+    return explain(two_paths(*settings, more=more), ALL)
+
+
+@pytest.mark.parametrize(("kind", "settings", "more"), PLANTED, ids=[f"{n}-{p[0]}" for n, p in enumerate(PLANTED)])
+def test_planted_fault_is_first(kind: str, settings: tuple[str, ...], more: str) -> None:
+    found = explained(*settings, more=more)
+    tried = (*found.findings, *found.others)
+    assert found.left_out == 0
+    assert found.first.kind == kind, [(each.kind, each.net, each.settings) for each in tried]
+    if found.first.settings:
+        assert found.first.net >= 0.9 * max(each.net for each in tried)
+
+
+THROUGH_M = """
+duration = "6 s"
+warmup = "1 s"
+[link_defaults]
+rate = "10 Mbit/s"
+delay = "10 ms"
+[[link]]
+name = "a"
+between = ["S", "M"]
+[[link]]
+name = "a2"
+between = ["M", "D"]
+[[flow]]
+name = "F"
+from = "S"
+to = "D"
+protocol = "mptcp"
+"""
+SECOND_LINK = '[[link]]\nname = "b"\nbetween = ["S", "D"]\nrate = "5 Mbit/s"\n'
+COMPETITOR = '[[flow]]\nname = "tcp"\nfrom = "S"\nto = "D"\nprotocol = "tcp"\n'
+
+
+@pytest.mark.parametrize("kind", ["strip-options", "drop-syn"])
+def test_middlebox_is_first(kind: str) -> None:
+    box = f'[[middlebox]]\nnode = "M"\ndoes = {{ kind = "{kind}" }}\n'
+    found = explain(Scenario.from_toml(THROUGH_M + SECOND_LINK + box), ALL)
+    assert found.first.kind == "middlebox"
+    assert found.first.subject == "M"
+
+
+def test_small_packets_with_framing_are_first() -> None:
+    settings = ("link_defaults.overhead=200", "flow.F.mtu=576")
+    found = explain(Scenario.from_toml(THROUGH_M).with_settings(settings), ALL)
+    assert found.first.kind == "mtu"
+    assert found.first.settings == ("flow.F.mtu=1500",)
+
+
+def test_remedy_that_only_takes_from_others_is_none() -> None:
+    found = explain(Scenario.from_toml(THROUGH_M + COMPETITOR), ALL)
+    assert found.first.kind == "cross-traffic"
+    assert not found.first.settings
+    assert "Other flows take" in found.first.cause
+
+
+def test_gain_has_paired_interval() -> None:
+    lossy = two_paths('link.lte.reverse.loss={model="bernoulli",rate=0.02}')
+    measured = explain(lossy, Options(reps=4, time_limit_s=600.0)).first.measured
+    assert measured is not None
+    assert len(measured.gains) == 4
+    assert measured.interval is not None
+    assert measured.interval.low < measured.relative < measured.interval.high
+    assert "95 % interval" in measured.sentence
+
+
+def test_promised_gain_is_that_of_the_setting() -> None:
+    base = two_paths("flow.F.receive_buffer=32 kB")
+    found = explain(base, ALL).first
+    before, after = (anabranch.run(each).document for each in (base, base.with_settings(found.settings)))
+    ratio = after["flows"][0]["goodput_bps"] / before["flows"][0]["goodput_bps"]
+    assert found.net == pytest.approx(ratio - 1.0)
+
+
+def test_cause_without_runs_is_marked() -> None:
+    found = explain(two_paths("flow.F.receive_buffer=32 kB"), Options(runs=False))
+    assert found.first.kind == "receive-buffer"
+    assert "Not verified" in found.first.sentence
+    assert found.runs == 1
+    assert len(found.findings) <= 3
+
+
+def test_delays_of_a_long_queue_are_explained() -> None:
+    settings = ("link.lte.reverse.queue.limit=2 MB", 'flow.F.workload={kind="rate",rate="25 Mbit/s"}')
+    found = explain(two_paths(*settings), Options(reps=1, time_limit_s=600.0, aim="delay"))
+    assert found.first.kind in ("bufferbloat", "control", "single-path")
+    assert found.unit == "ms"
+
+
+def test_time_limit_leaves_remedies_out() -> None:
+    found = explain(two_paths(), Options(reps=1, time_limit_s=1e-6))
+    assert found.left_out > 0
+
+
+def test_result_is_explained_with_its_scenario(tmp_path: Path) -> None:
+    result = anabranch.run(two_paths("flow.F.receive_buffer=32 kB"), seed=3)
+    assert result.explain(ALL).first.kind == "receive-buffer"
+    result.save(tmp_path / "result.json")
+    done = command("explain", str(tmp_path / "result.json"), "--reps", "1", "--json", "--time-limit", "600")
+    document = json.loads(done.stdout)
+    assert document["findings"][0]["settings"] == ['flow.F.receive_buffer="1 MB"']
+
+
+def test_changed_result_has_a_note() -> None:
+    result = anabranch.run(two_paths())
+    result.document["flows"][0]["goodput_bps"] /= 2
+    assert "the simulator now has" in result.explain(Options(runs=False)).notes[-1]
+
+
+def test_result_without_scenario_is_refused(tmp_path: Path) -> None:
+    document = dict(anabranch.run(two_paths()).document)
+    del document["scenario"]
+    (tmp_path / "old.json").write_text(json.dumps(document), encoding="utf-8")
+    done = command("explain", str(tmp_path / "old.json"))
+    assert done.returncode == 2
+    assert 'lacks "scenario"' in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (Options(flow="G"), 'there is no flow "G"'),
+        (Options(aim="speed"), 'there is no aim "speed"'),
+        (Options(reps=0), "reps must be a whole number from 1 on"),
+        (Options(time_limit_s=0.0), "the time limit must be"),
+    ],
+)
+def test_wrong_option_is_refused(options: Options, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        explain(two_paths(), options)
+
+
+def test_udp_is_refused() -> None:
+    udp = two_paths("flow.F.protocol=udp", 'flow.F.workload={kind="rate",rate="1 Mbit/s"}')
+    with pytest.raises(InputError, match="UDP has no control"):
+        explain(udp, ALL)
+
+
+def test_command_prints_sentences_and_draws_gains(tmp_path: Path) -> None:
+    file = tmp_path / "home.toml"
+    file.write_text(TWO_PATHS, encoding="utf-8")
+    options = ("--set", 'flow.F.receive_buffer="32 kB"', "--reps", "2", "--time-limit", "600")
+    done = command("explain", str(file), *options, "--plot", str(tmp_path / "gains.png"))
+    assert done.returncode == 0, done.stderr
+    assert "1. The receive buffer of 32 kB is too small" in done.stdout
+    assert '--set flow.F.receive_buffer="1 MB"' in done.stdout
+    assert (tmp_path / "gains.png").stat().st_size > 1000
+
+
+def test_kinds_have_unique_names() -> None:
+    assert len({kind.name for kind in KINDS}) == len(KINDS) >= 20
+
+
+def test_how_to_page_shows_the_output(tmp_path: Path) -> None:
+    page = (Path(__file__).parent.parent / "docs/how-to/slow-aggregate.md").read_text(encoding="utf-8")
+    (scenario,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "home.toml").write_text(scenario, encoding="utf-8")
+    done = command("explain", str(tmp_path / "home.toml"), "--time-limit", "600")
+    without_time = r"\d+ runs in .*"
+    assert re.sub(without_time, "", done.stdout).strip() == re.sub(without_time, "", shown).strip()
+
+
+def test_reference_lists_all_kinds() -> None:
+    page = (Path(__file__).parent.parent / "docs/reference/command-line.md").read_text(encoding="utf-8")
+    for name in (*(kind.name for kind in KINDS), *WITHOUT_REMEDY):
+        assert f"| `{name}` |" in page
