@@ -155,28 +155,29 @@ class Result:
         self,
         file: str | Path | None = None,
         *,
-        kind: Literal["windows", "sequences"] = "windows",
+        kind: Literal["windows", "sequences", "limits"] = "windows",
         flows: Sequence[str] = (),
         window: Window = (0.0, 0.0),
         width: Literal["page", "column"] = "page",
     ) -> Figure:
-        """Draw the traces of the run over time.
+        """Draw the traces of the run over time, or its times by cause.
 
         Args:
             file: File for the figure; its ending selects PNG, SVG or PDF.
             kind: "windows" for congestion windows, bytes in flight and buffers; "sequences" for the data that the
-                schedulers assigned to each path.
+                schedulers assigned to each path; "limits" for the times by the cause that limited each path, which
+                need no traces and have no window.
             flows: Names of the flows to draw; all flows if none is named.
             window: Begin and end in seconds; the whole run by default. An end after that of the run is cut.
             width: "page" for the width that the panels need, "column" for one column of a two-column page.
 
         Raises:
-            InputError: If the run wrote no traces, a flow does not exist, the window begins after the end of the run,
-                or the file cannot be written.
+            InputError: If the run wrote no traces or has no such times, a flow does not exist, the window begins after
+                the end of the run, or the file cannot be written.
             RunFailed: If the disk is full.
 
         """
-        from anabranch.plot import sequences, style, windows
+        from anabranch.plot import limits, sequences, style, windows
 
         known = [flow["name"] for flow in self.document["flows"]]
         for flow in flows:
@@ -184,7 +185,9 @@ class Result:
                 raise InputError(f'there is no flow "{flow}" in this run ({nearest(flow, known)})')
         span = span_of(window, float(self.document["duration_s"]))
         title = str(self.document["title"])
-        if kind == "sequences":
+        if kind == "limits":
+            figure = limits.draw(self.document, width, flows)
+        elif kind == "sequences":
             figure = sequences.draw(title, width, sequences.Pieces.of(self.traces, flows, span))
         else:
             layout = windows.Layout("", {}, width, span if any(window) else (0.0, 0.0))

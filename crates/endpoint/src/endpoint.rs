@@ -1,6 +1,6 @@
 //! The contract by which every protocol core is driven and observed.
 
-use crate::blocked::Waits;
+use crate::limits::Limits;
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 pub use anabranch_multipath::policy::Reliability;
@@ -118,9 +118,9 @@ pub trait Endpoint: Send {
     /// State and counters as of now.
     fn report(&self) -> Report;
 
-    /// Time for which data has waited here up to `now`, by cause: for TCP and MPTCP the congestion windows and the receive
-    /// window, for SCTP the causes of its `Blocking`. Empty for a protocol in which data never waits.
-    fn blocked(&self, now: Time) -> Waits;
+    /// Times of this end's paths up to `now`, by the cause that limited what they sent. Empty for a protocol without
+    /// congestion control.
+    fn limits(&self, now: Time) -> Limits;
 
     /// The state of one path without allocating, for traces and sampling; `None` if there is no such path.
     fn path(&self, path: PathId) -> Option<PathReport>;

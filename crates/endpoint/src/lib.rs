@@ -37,10 +37,11 @@ pub mod bytes;
 pub mod drive;
 pub mod endpoint;
 pub mod ends;
+pub mod limits;
 pub mod rate;
 pub mod secrets;
 
-pub use blocked::{Spent, Waits};
+pub use blocked::Spent;
 pub use bytes::{Bytes, Socket};
 pub use drive::{Driver, drive};
 pub use endpoint::{
@@ -49,4 +50,5 @@ pub use endpoint::{
     Write,
 };
 pub use ends::{Address, Ends};
+pub use limits::{Limit, Limited, Limits};
 pub use secrets::Secrets;

@@ -8,6 +8,7 @@ use super::common::Core;
 use super::counters::Blocking;
 use super::gaps::Change;
 use super::inbound::following;
+use super::limited::Stop;
 use super::limits::{Forwarding, Limits};
 use super::outstanding::{Chunk, Outstanding};
 use super::path::{Flight, Repeat};
@@ -529,7 +530,8 @@ impl Outbound {
             if matches!(whole, None | Some(Blocking::CongestionWindow)) {
                 whole = cause.or(whole);
             }
-            core.paths[at].blocked.set(now, cause);
+            core.paths[at].blocked = cause;
+            core.note_limit(now, at, self.stop(core, (at, now), (counts, cause)));
             free |= cause.is_some_and(|cause| cause != Blocking::CongestionWindow);
         }
         // A share of a buffer is a matter of the path alone.
@@ -537,6 +539,25 @@ impl Outbound {
             core.scheduler.on_blocked();
         }
         core.blocked.set(now, whole.filter(|_| !open));
+        core.follow_limits(now);
+    }
+
+    /// The cause for which nothing more leaves on path `at`, which new data may use if it `counts`.
+    fn stop(&self, core: &Core, (at, now): (usize, Time), (counts, cause): (bool, Option<Blocking>)) -> Stop {
+        let path = &core.paths[at];
+        match cause {
+            // Lost chunks wait for the pacer.
+            Some(Blocking::CongestionWindow)
+                if path.is_paced_out(now) && core.window_admits(path, path.mss) =>
+            {
+                Stop::Paced
+            }
+            Some(cause) => Stop::Blocked(cause),
+            None if !counts => Stop::Standby,
+            None if self.held_back(core) => Stop::HeldBack,
+            None if !path.is_released(now) => Stop::Paced,
+            None => Stop::NotChosen,
+        }
     }
 
     /// Records the decision that data has to wait, and the reason, if it has changed.
@@ -548,7 +569,7 @@ impl Outbound {
         } else if core
             .paths
             .iter()
-            .any(|path| !matches!(path.blocked.cause(), None | Some(Blocking::CongestionWindow)))
+            .any(|path| !matches!(path.blocked, None | Some(Blocking::CongestionWindow)))
         {
             DecisionReason::BufferShare
         } else {

@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     "--plot", metavar="FILE", help="Draw windows and buffers over time there, as PNG, SVG or PDF by the name's ending."
 )
 @click.option(
-    "--plot-kind", type=click.Choice(["windows", "sequences"]), show_default="windows",
-    help="Draw windows and buffers, or data sequence numbers by path.",
+    "--plot-kind", type=click.Choice(["windows", "sequences", "limits"]), show_default="windows",
+    help="Draw windows and buffers, data sequence numbers by path, or times by cause.",
 )  # fmt: skip
 @click.option(
     "--plot-window", metavar="FROM TO", nargs=2, type=click.FloatRange(min=0.0), default=None,
@@ -78,7 +78,7 @@ def run(
     ends: tuple[str, ...],
     flows: tuple[str, ...],
     plot: str | None,
-    plot_kind: Literal["windows", "sequences"] | None,
+    plot_kind: Literal["windows", "sequences", "limits"] | None,
     plot_window: tuple[float, float] | None,
     check_wire: bool,
 ) -> None:
@@ -92,10 +92,7 @@ def run(
         raise InputError("--pcap-end, --pcap-flow and --pcap-snaplen need --pcap FILE")
     if trace is None and trace_changes:
         raise InputError("--trace-changes needs a folder for the traces; add --trace DIR")
-    if plot is None and (plot_window or plot_kind):
-        raise InputError("--plot-window and --plot-kind need --plot FILE")
-    if plot_window is not None and not plot_window[0] < plot_window[1] < math.inf:
-        raise InputError("--plot-window ends before it begins; give it FROM and then TO, in seconds")
+    _check_plot(plot, plot_kind, plot_window)
     capture = None if pcap is None else Capture(pcap, pcap_snaplen, ends, flows)
     if world == "kernel":
         from anabranch.testbed import rootless
@@ -108,7 +105,7 @@ def run(
         check_ending(Path(plot))
     if plot_window is not None:
         _check_window(plot_window, chosen)
-    with _traces(trace, wanted=plot is not None) as folder:
+    with _traces(trace, wanted=plot is not None and plot_kind != "limits") as folder:
         with _progress() as progress:
             result = run_scenario(
                 chosen, seed=seed, trace=folder, pcap=capture, check_wire=check_wire, trace_changes=trace_changes,
@@ -120,6 +117,16 @@ def run(
         click.echo(json.dumps(result.document, indent=2))
     else:
         print_result(result, Console())
+
+
+def _check_plot(plot: str | None, kind: str | None, window: tuple[float, float] | None) -> None:
+    """Refuse options of a figure that contradict each other."""
+    if plot is None and (window or kind):
+        raise InputError("--plot-window and --plot-kind need --plot FILE")
+    if window is not None and kind == "limits":
+        raise InputError("--plot-window is for windows and sequences; --plot-kind limits covers the measured part")
+    if window is not None and not window[0] < window[1] < math.inf:
+        raise InputError("--plot-window ends before it begins; give it FROM and then TO, in seconds")
 
 
 def _check_window(window: tuple[float, float], scenario: Scenario) -> None:

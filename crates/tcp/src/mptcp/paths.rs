@@ -52,7 +52,7 @@ impl Connection {
         subflow.predecessor = reset.or(old.predecessor.take());
         *subflow.block.counters_mut() = *old.block.counters();
         subflow.new = old.new;
-        subflow.blocked = old.blocked;
+        subflow.block.limiting.clock = old.block.limiting.clock;
         subflow.retry.failures = old.retry.failures;
         self.subflows[index] = subflow;
     }
@@ -172,7 +172,6 @@ impl Connection {
         self.send.clear_avoidance(Some(PathId(index as u8)));
         self.reinject_all(index, None);
         let subflow = &mut self.subflows[index];
-        subflow.blocked.set(now, None);
         subflow.sent.clear();
         for doubtful in subflow.mappings.clear() {
             self.placed.settle(doubtful, false);

@@ -491,6 +491,7 @@ impl Tcb {
         }
         self.ecn.reduced = true;
         self.counters.ecn_reductions += 1;
+        self.window_changed();
         let in_flight = self.window_used(context, una);
         context.congestion.on_loss(&Loss {
             now: context.now,

@@ -107,6 +107,7 @@ impl Tcb {
         }
         self.rack.probe = None;
         if probe.retransmission && !duplicated && !self.is_recovering() {
+            self.window_changed();
             context.congestion.on_loss(&Loss {
                 now: context.now,
                 path: self.path,
