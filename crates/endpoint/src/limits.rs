@@ -236,6 +236,36 @@ impl LimitClock {
     }
 }
 
+/// The largest delivery rate of a path over spans of one smoothed round-trip time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeliveryPeak {
+    since: Option<Time>,
+    bytes: u64,
+    peak: Option<u64>,
+}
+
+impl DeliveryPeak {
+    /// A larger number of bytes in all is known to have arrived.
+    #[inline]
+    pub fn update(&mut self, now: Time, bytes: u64, srtt: Option<Duration>) {
+        let (Some(since), Some(round)) = (self.since, srtt) else {
+            (self.since, self.bytes) = (Some(now), bytes);
+            return;
+        };
+        let span = now.since(since);
+        if span >= round && span > Duration::ZERO {
+            let rate = u128::from(bytes - self.bytes) * 1_000_000_000 / u128::from(span.as_nanos());
+            self.peak = self.peak.max(u64::try_from(rate).ok());
+            (self.since, self.bytes) = (Some(now), bytes);
+        }
+    }
+
+    /// The largest rate, bytes a second.
+    pub const fn rate(&self) -> Option<u64> {
+        self.peak
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,6 +336,19 @@ mod tests {
         let limited = connection.up_to(at(100));
         let shares = [Limit::Opening, Limit::Avoidance, Limit::ReceiveWindow, Limit::Backup];
         assert_eq!(shares.map(|limit| limited.by(limit)), [ms(10), ms(20), ms(30), ms(40)]);
+    }
+
+    #[test]
+    fn largest_delivery_rate_is_over_a_round_trip() {
+        let mut peak = DeliveryPeak::default();
+        let round = Some(ms(10));
+        peak.update(at(0), 5000, round); // begins the first span
+        peak.update(at(4), 6000, round);
+        assert_eq!(peak.rate(), None);
+        peak.update(at(10), 7000, round);
+        assert_eq!(peak.rate(), Some(200_000));
+        peak.update(at(30), 8000, round);
+        assert_eq!(peak.rate(), Some(200_000));
     }
 
     #[test]

@@ -175,6 +175,8 @@ impl Endpoint for Udp {
             cwnd: 0,
             ssthresh: u64::MAX,
             srtt: None,
+            srtt_min: None,
+            delivery_rate_max: None,
             rto: Duration::ZERO,
             outstanding: 0,
             mss: self.payload_max,

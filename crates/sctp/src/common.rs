@@ -3,9 +3,8 @@
 
 use super::config::{Config, Paths, base_mtu, least_mtu};
 use super::cookie::CookieKey;
-use super::counters::{Blocking, Totals};
+use super::counters::{Blocking, Stop, Totals};
 use super::inbox::Inbox;
-use super::limited::Stop;
 use super::origin::{Origin, back};
 use super::path::{Heartbeat, Path, Reachability, Setup};
 use super::pmtu::Discovery;

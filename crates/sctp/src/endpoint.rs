@@ -163,6 +163,8 @@ impl Association {
             cwnd: control.window(path.id),
             ssthresh: control.ssthresh(path.id),
             srtt: path.rtt.srtt(),
+            srtt_min: path.rtt.min_srtt(),
+            delivery_rate_max: path.peak.rate(),
             rto: path.rtt.rto(),
             outstanding: path.totals.in_flight(),
             mss: path.mss,

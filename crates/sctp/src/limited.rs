@@ -2,28 +2,12 @@
 
 use super::association::{Association, State};
 use super::common::Core;
-use super::counters::Blocking;
+use super::counters::{Blocking, Stop};
+use super::outbound::Outbound;
 use super::path::{Path, Reachability};
 use anabranch_base::time::Time;
 use anabranch_endpoint::blocked::Causes;
 use anabranch_endpoint::limits::{Limit, Limits};
-
-/// The cause for which new data does not leave on a path that may carry it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// There is none.
-    NoData,
-    /// A buffer or the congestion window.
-    Blocked(Blocking),
-    /// A small rest is held back (Nagle).
-    HeldBack,
-    /// The pacing rate or the limit on bursts.
-    Paced,
-    /// The scheduler chose another path, or none.
-    NotChosen,
-    /// Without CMT, new data leaves on another path.
-    Standby,
-}
 
 impl Path {
     /// The cause that limits this path whatever data there is.
@@ -85,6 +69,7 @@ impl Core {
         }
     }
 
+    #[inline]
     fn limit(&mut self, at: usize, stop: Stop) -> Limit {
         match stop {
             Stop::NoData | Stop::HeldBack => Limit::Application,
@@ -98,6 +83,7 @@ impl Core {
     }
 
     /// Phase of congestion control that the full window of a path is in.
+    #[inline]
     fn window_limit(&mut self, at: usize) -> Limit {
         let path = &mut self.paths[at];
         if path.recovery.is_some() {
@@ -109,6 +95,53 @@ impl Core {
             path.avoids = modelled || self.congestion.window(path.id) >= self.congestion.ssthresh(path.id);
         }
         if path.avoids { Limit::Avoidance } else { Limit::SlowStart }
+    }
+}
+
+impl Outbound {
+    /// Notes why each path is blocked, and the association if all of them are. Informs the scheduler if a
+    /// path has room that a full buffer does not let it use.
+    pub fn note_blocking(&self, core: &mut Core, (len, now): (Option<u32>, Time)) {
+        let shared = self.shared(core);
+        let preferred = core.preferred();
+        let several = core.config.cmt && shared.paths > 0;
+        let (mut open, mut free, mut whole) = (false, false, None);
+        for at in 0..core.paths.len() {
+            let counts = if several { core.in_use(at) } else { at == preferred };
+            let cause = if counts { self.blocking(core, at, (len, &shared)) } else { None };
+            open |= counts && cause.is_none();
+            if matches!(whole, None | Some(Blocking::CongestionWindow)) {
+                whole = cause.or(whole);
+            }
+            core.paths[at].blocked = cause;
+            core.note_limit(now, at, self.stop(core, (at, now), (counts, cause)));
+            free |= cause.is_some_and(|cause| cause != Blocking::CongestionWindow);
+        }
+        // A share of a buffer is a matter of the path alone.
+        if several && free && len.is_none_or(|len| u64::from(len) > self.window()) {
+            core.scheduler.on_blocked();
+        }
+        core.blocked.set(now, whole.filter(|_| !open));
+        core.follow_limits(now);
+    }
+
+    /// The cause for which nothing more leaves on path `at`, which new data may use if it `counts`.
+    #[inline]
+    fn stop(&self, core: &Core, (at, now): (usize, Time), (counts, cause): (bool, Option<Blocking>)) -> Stop {
+        let path = &core.paths[at];
+        match cause {
+            // Lost chunks wait for the pacer.
+            Some(Blocking::CongestionWindow)
+                if path.is_paced_out(now) && core.window_admits(path, path.mss) =>
+            {
+                Stop::Paced
+            }
+            Some(cause) => Stop::Blocked(cause),
+            None if !counts => Stop::Standby,
+            None if self.held_back(core) => Stop::HeldBack,
+            None if !path.is_released(now) => Stop::Paced,
+            None => Stop::NotChosen,
+        }
     }
 }
 

@@ -8,7 +8,6 @@ use super::common::Core;
 use super::counters::Blocking;
 use super::gaps::Change;
 use super::inbound::following;
-use super::limited::Stop;
 use super::limits::{Forwarding, Limits};
 use super::outstanding::{Chunk, Outstanding};
 use super::path::{Flight, Repeat};
@@ -448,6 +447,13 @@ impl Outbound {
         }
         let path = &mut core.paths[at];
         path.counters.bytes_sent += u64::from(chunk.len);
+        match lost {
+            Some(Resend::Rescheduled) => {
+                path.counters.count_repeated(DecisionReason::Rescheduling, chunk.len.into());
+            }
+            Some(_) => path.counters.bytes_retransmitted += u64::from(chunk.len),
+            None => {}
+        }
         path.order.push_back(Flight { tsn, sent_as });
         if !chunk.fast {
             path.watch.push_back(Flight { tsn, sent_as });
@@ -516,50 +522,6 @@ impl Outbound {
         self.waits = len.filter(|_| settled).map(|len| (now, len));
     }
 
-    /// Notes why each path is blocked, and the association if all of them are. Informs the scheduler if a
-    /// path has room that a full buffer does not let it use.
-    fn note_blocking(&self, core: &mut Core, (len, now): (Option<u32>, Time)) {
-        let shared = self.shared(core);
-        let preferred = core.preferred();
-        let several = core.config.cmt && shared.paths > 0;
-        let (mut open, mut free, mut whole) = (false, false, None);
-        for at in 0..core.paths.len() {
-            let counts = if several { core.in_use(at) } else { at == preferred };
-            let cause = if counts { self.blocking(core, at, (len, &shared)) } else { None };
-            open |= counts && cause.is_none();
-            if matches!(whole, None | Some(Blocking::CongestionWindow)) {
-                whole = cause.or(whole);
-            }
-            core.paths[at].blocked = cause;
-            core.note_limit(now, at, self.stop(core, (at, now), (counts, cause)));
-            free |= cause.is_some_and(|cause| cause != Blocking::CongestionWindow);
-        }
-        // A share of a buffer is a matter of the path alone.
-        if several && free && len.is_none_or(|len| u64::from(len) > self.window()) {
-            core.scheduler.on_blocked();
-        }
-        core.blocked.set(now, whole.filter(|_| !open));
-        core.follow_limits(now);
-    }
-
-    /// The cause for which nothing more leaves on path `at`, which new data may use if it `counts`.
-    fn stop(&self, core: &Core, (at, now): (usize, Time), (counts, cause): (bool, Option<Blocking>)) -> Stop {
-        let path = &core.paths[at];
-        match cause {
-            // Lost chunks wait for the pacer.
-            Some(Blocking::CongestionWindow)
-                if path.is_paced_out(now) && core.window_admits(path, path.mss) =>
-            {
-                Stop::Paced
-            }
-            Some(cause) => Stop::Blocked(cause),
-            None if !counts => Stop::Standby,
-            None if self.held_back(core) => Stop::HeldBack,
-            None if !path.is_released(now) => Stop::Paced,
-            None => Stop::NotChosen,
-        }
-    }
-
     /// Records the decision that data has to wait, and the reason, if it has changed.
     fn note_wait(&mut self, core: &mut Core, now: Time) {
         let (Some(message), false) = (self.queue.peek(), self.held_back(core)) else { return };
@@ -584,7 +546,12 @@ impl Outbound {
     }
 
     /// Why new data, a fragment of `next` bytes or one that the send buffer has refused, does not go out on a path.
-    fn blocking(&self, core: &Core, at: usize, (next, shared): (Option<u32>, &Shared)) -> Option<Blocking> {
+    pub fn blocking(
+        &self,
+        core: &Core,
+        at: usize,
+        (next, shared): (Option<u32>, &Shared),
+    ) -> Option<Blocking> {
         let path = &core.paths[at];
         if self.owes(path) || !core.window_admits(path, next.unwrap_or(path.mss)) {
             return (!self.held_back(core)).then_some(Blocking::CongestionWindow);

@@ -16,7 +16,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeSet, VecDeque};
 
 use anabranch_endpoint::endpoint::Counters;
-use anabranch_endpoint::limits::LimitClock;
+use anabranch_endpoint::limits::{DeliveryPeak, LimitClock};
 use anabranch_endpoint::rate::PathRate;
 
 /// Reachability of a path.
@@ -202,6 +202,7 @@ pub(super) struct Path {
     pub blocked: Option<Blocking>,
     /// Times by cause.
     pub clock: LimitClock,
+    pub peak: DeliveryPeak,
     /// The window has left slow start, and nothing has happened since that could lead back to it.
     pub avoids: bool,
 }
@@ -255,6 +256,7 @@ impl Path {
             counters: Counters::default(),
             blocked: None,
             clock: LimitClock::default(),
+            peak: DeliveryPeak::default(),
             avoids: false,
         }
     }
@@ -335,8 +337,9 @@ impl Path {
 
     /// Forgets everything in flight: the association restarts.
     pub fn reset(&mut self, setup: &Setup) {
-        let (id, counters, blocked, clock) = (self.id, self.counters, self.blocked, self.clock);
-        *self = Self { reachability: self.reachability, counters, blocked, clock, ..Self::new(id, setup) };
+        let Self { id, counters, blocked, clock, peak, .. } = *self;
+        *self =
+            Self { reachability: self.reachability, counters, blocked, clock, peak, ..Self::new(id, setup) };
     }
 
     /// Its address is back: nothing is known of it but what chunks it has carried.

@@ -187,6 +187,7 @@ impl Outbound {
             path.recovery = None;
             Self::rate_timeout(path);
             path.avoids = false;
+            path.counters.timeout_reductions += 1;
             path.clock.charge_back(now, now - path.rtt.rto(), Limit::Timeout);
             let in_flight = path.totals.in_flight();
             core.congestion.on_timeout(&Timeout { now, path: path.id, repeated, in_flight });
@@ -383,6 +384,7 @@ impl Core {
         path.holds_up = Some((if again { now } else { since }, now));
         if again {
             self.totals.penalisations += 1;
+            path.counters.penalisations += 1;
             path.avoids = false;
             self.congestion.penalise(now, path.id, PenaltyInSlowStart::Bounded);
         }

@@ -81,6 +81,22 @@ fn check(flow: &FlowResult) {
         assert_eq!(Some(paths), *missed, "{cause}");
     }
     assert_eq!(blocked(&flow.limited_s), flow.blocked_s);
+    for path in &flow.paths {
+        let bytes = &path.bytes_by_kind;
+        let repeated: u64 = bytes
+            .iter()
+            .filter(|(kind, _)| *kind != "new" && *kind != "retransmission")
+            .map(|(_, bytes)| bytes)
+            .sum();
+        assert_eq!(repeated > 0, path.reinjections > Some(0), "{bytes:?}");
+        assert!(bytes["new"] <= flow.written_bytes, "{bytes:?}");
+        let reductions = &path.reductions_by_cause;
+        assert!(reductions["timeout"] <= path.timeouts.unwrap_or_default(), "{reductions:?}");
+        assert_eq!(Some(reductions["spurious"]), path.undone);
+        assert!(path.srtt_min_s <= path.srtt_s && (path.srtt_s.is_none() || path.srtt_min_s.is_some()));
+    }
+    let new: u64 = flow.paths.iter().map(|path| path.bytes_by_kind["new"]).sum();
+    assert!(new <= flow.written_bytes, "new data leaves once: {new} of {} bytes", flow.written_bytes);
 }
 
 const WINDOW: &[&str] = &["congestion-avoidance", "slow-start", "recovery", "timeout"];
@@ -206,6 +222,39 @@ fn outage_is_timeout_and_then_unusable() {
         assert!(timeout + unusable > 5.0, "{protocol}: {:?}", flow.limited_s);
         assert!(timeout + unusable < 11.0, "{protocol}: {:?}", flow.limited_s);
     }
+}
+
+/// Random losses on a link of 10 Mbit/s: each kind of byte and each reduction has its cause.
+#[test]
+fn bytes_and_reductions_have_their_causes() {
+    let lossy = "{ model = \"bernoulli\", rate = 0.01 }";
+    for protocol in ["tcp", "mptcp", "cmt-sctp"] {
+        let flow = flow(&[("flow.F.protocol", protocol), ("link.first.loss", lossy)]);
+        let path = &flow.paths[0];
+        // A packet carries at most 1460 bytes; a probe may be a retransmission.
+        let again = path.bytes_by_kind["retransmission"];
+        let most = 1460 * (path.retransmissions + path.probes.unwrap_or_default());
+        assert!((700 * path.retransmissions..=most).contains(&again) && again > 0, "{protocol}: {path:#?}");
+        assert!(path.reductions_by_cause["loss"] > 10, "{protocol}: {:?}", path.reductions_by_cause);
+        assert_eq!(path.reductions_by_cause["ecn"], 0);
+        // 20 ms there and back, and at most 10 Mbit/s, headers included.
+        let (rtt, rate) =
+            (path.srtt_min_s.unwrap_or_default(), path.delivery_rate_max_bps.unwrap_or_default());
+        assert!((0.02..0.04).contains(&rtt), "{protocol}: {rtt} s");
+        assert!((5e6..11e6).contains(&rate), "{protocol}: {rate} bit/s");
+    }
+    let copies = flow(&[("flow.F.protocol", "mptcp"), ("flow.F.scheduler", "redundant")]);
+    let bytes: Vec<_> = copies.paths.iter().map(|path| path.bytes_by_kind["copy"]).collect();
+    assert!(bytes.iter().sum::<u64>() > 10_000_000, "{bytes:?}");
+    let narrow = flow(&[
+        ("flow.F.protocol", "mptcp"),
+        ("flow.F.receive_buffer", "100 kB"),
+        ("link.second.delay", "400 ms"),
+    ]);
+    let slow = &narrow.paths[1];
+    assert!(slow.reductions_by_cause["penalisation"] > 0, "{:?}", slow.reductions_by_cause);
+    assert_eq!(narrow.paths[0].reductions_by_cause["penalisation"], 0);
+    assert!(narrow.paths[0].bytes_by_kind["opportunistic-retransmission"] > 0, "{:?}", narrow.paths[0]);
 }
 
 /// A small receive buffer, occupied by data on a slow path, keeps both paths from sending although their

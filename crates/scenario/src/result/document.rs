@@ -312,6 +312,23 @@ part! {
         undone: Option<u64>,
         /// Window reductions because of ECN; absent where the kernel does not report them.
         ecn_reductions: Option<u64>,
+        /// Reductions of the congestion window by cause: `loss`, `timeout`, `ecn`, `penalisation`; `spurious` counts those
+        /// that were undone. Empty where the kernel does not report them.
+        #[serde(default)]
+        reductions_by_cause: BTreeMap<String, u64>,
+        /// Payload bytes sent by kind: `new`, `retransmission` (with SCTP also of data of another path), and further copies
+        /// of data of another path by mechanism: `reinjection`, `opportunistic-retransmission`, `copy`, `confluence`,
+        /// `chunk-rescheduling`. Empty where the kernel does not report them.
+        #[serde(default)]
+        bytes_by_kind: BTreeMap<String, u64>,
+        /// Largest rate at which payload is known to have arrived, over a smoothed round-trip time, bit/s; absent where
+        /// the kernel does not report it.
+        #[serde(default)]
+        delivery_rate_max_bps: Option<f64>,
+        /// Smallest smoothed round-trip time, seconds; absent before the first sample, and where the kernel does not report
+        /// it.
+        #[serde(default)]
+        srtt_min_s: Option<f64>,
         /// Smoothed round-trip time at the end, seconds.
         srtt_s: Option<f64>,
         /// Mean of the smoothed round-trip time over time, from its first sample to the end of the connection, seconds.

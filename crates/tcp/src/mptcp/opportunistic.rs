@@ -130,6 +130,7 @@ impl Connection {
             subflow.penalised_at = Some(now);
             self.tally.penalisations += 1;
             subflow.block.window_changed();
+            subflow.block.counters_mut().penalisations += 1;
             self.congestion.penalise(now, PathId(holder as u8), PenaltyInSlowStart::Unbounded);
         }
     }

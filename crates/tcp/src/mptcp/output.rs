@@ -381,6 +381,9 @@ impl Connection {
             decisions.push_back(SchedulingDecision { at: now, path: Some(path), offset: data, len, reason });
         }
         let index = path.index();
+        if reason != DecisionReason::New {
+            self.subflows[index].block.counters_mut().count_repeated(reason, u64::from(len));
+        }
         let last = self.send.all_assigned();
         let mut packet = self.with_block(now, index, |block, context| block.send(context, len, last));
         let start = segment_of(&mut packet).payload.offset;

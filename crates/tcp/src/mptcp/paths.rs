@@ -50,9 +50,8 @@ impl Connection {
         let reset = reset.map(|reset| self.add_options(now, index, reset));
         let old = &mut self.subflows[index];
         subflow.predecessor = reset.or(old.predecessor.take());
-        *subflow.block.counters_mut() = *old.block.counters();
         subflow.new = old.new;
-        subflow.block.limiting.clock = old.block.limiting.clock;
+        subflow.block.keep_measurements(&old.block);
         subflow.retry.failures = old.retry.failures;
         self.subflows[index] = subflow;
     }

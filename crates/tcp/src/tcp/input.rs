@@ -389,6 +389,10 @@ impl Tcb {
             }
         }
         self.judge_suspect(context, &news, segment.options.timestamps);
+        if news.delivered > 0 {
+            self.limiting.delivered += news.delivered;
+            self.limiting.peak.update(context.now, self.limiting.delivered, self.rtt.srtt());
+        }
         self.detect_loss(context, &news);
         self.tell_rate(context, limited);
         if news.acked > 0 {

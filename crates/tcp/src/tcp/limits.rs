@@ -3,13 +3,16 @@
 use super::phase::RecoveryPhase;
 use super::tcb::{Context, Tcb};
 use anabranch_base::time::Time;
-use anabranch_endpoint::limits::{Limit, LimitClock};
+use anabranch_endpoint::limits::{DeliveryPeak, Limit, LimitClock};
 use anabranch_multipath::congestion::CongestionControl;
 
 /// State of a block's times by cause.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limiting {
     pub clock: LimitClock,
+    pub peak: DeliveryPeak,
+    /// Bytes known to have arrived.
+    pub(super) delivered: u64,
     /// Free congestion window when it was last compared with the data in flight, bytes.
     pub(super) spare: u64,
     /// The pacer did not permit a packet then.
@@ -116,6 +119,14 @@ impl Tcb {
     /// The window or its threshold has changed other than by acknowledgements.
     pub(crate) fn window_changed(&mut self) {
         self.limiting.avoids = false;
+    }
+
+    /// Continues the counters and times of an earlier block of the same path.
+    pub(crate) fn keep_measurements(&mut self, earlier: &Self) {
+        self.counters = earlier.counters;
+        self.limiting.clock = earlier.limiting.clock;
+        self.limiting.peak = earlier.limiting.peak;
+        self.limiting.delivered = earlier.limiting.delivered;
     }
 
     /// The retransmission timer has run out.

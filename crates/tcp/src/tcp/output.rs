@@ -258,6 +258,7 @@ impl Tcb {
         let data = u64::from(len > 0);
         self.counters.data_packets_sent += data;
         self.counters.bytes_sent += u64::from(len);
+        self.counters.bytes_retransmitted += u64::from(len);
         match self.phase {
             RecoveryPhase::Loss { .. } => self.counters.timeout_retransmissions += data,
             _ => self.counters.fast_retransmissions += data,

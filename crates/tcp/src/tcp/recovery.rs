@@ -131,6 +131,7 @@ impl Tcb {
         self.counters.timeouts += 1;
         let repeated = self.attempts > 1;
         let frto = self.suspect_timeout(repeated);
+        self.counters.timeout_reductions += 1;
         self.note_timeout(context.now);
         self.rtt.back_off();
         self.suspect_black_hole(context);

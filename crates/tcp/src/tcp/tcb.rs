@@ -583,6 +583,8 @@ impl Tcb {
             cwnd: if known { congestion.window(self.path) } else { 0 },
             ssthresh: if known { congestion.ssthresh(self.path) } else { u64::MAX },
             srtt: self.rtt.srtt(),
+            srtt_min: self.rtt.min_srtt(),
+            delivery_rate_max: self.limiting.peak.rate(),
             rto: self.rtt.rto(),
             outstanding: self.board.pipe(),
             mss: self.mss,
