@@ -3,23 +3,8 @@
 use super::phase::RecoveryPhase;
 use super::tcb::{Context, Tcb};
 use anabranch_base::time::Time;
-use anabranch_endpoint::limits::{DeliveryPeak, Limit, LimitClock};
+use anabranch_endpoint::limits::Limit;
 use anabranch_multipath::congestion::CongestionControl;
-
-/// State of a block's times by cause.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Limiting {
-    pub clock: LimitClock,
-    pub peak: DeliveryPeak,
-    /// Bytes known to have arrived.
-    pub(super) delivered: u64,
-    /// Free congestion window when it was last compared with the data in flight, bytes.
-    pub(super) spare: u64,
-    /// The pacer did not permit a packet then.
-    pub(super) paced: bool,
-    /// The window has left slow start, and nothing has happened since that could lead back to it.
-    pub(super) avoids: bool,
-}
 
 /// Data that the owner of a block has for it, now that nothing more is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

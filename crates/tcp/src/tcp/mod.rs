@@ -5,6 +5,7 @@ pub mod config;
 mod connection;
 mod deadlines;
 mod input;
+mod limiting;
 mod limits;
 mod numbers;
 mod output;

@@ -8,7 +8,7 @@
 
 use super::autotuning::EchoAge;
 use super::deadlines::{Life, Timers};
-use super::limits::Limiting;
+use super::limiting::Limiting;
 use super::phase::{Prr, RecoveryPhase};
 use super::rack::Rack;
 use super::receiver::Receiver;
