@@ -45,7 +45,7 @@ REPS = "4"
 def document(seed: int, goodput: float, drops: float = 0.0, delay: float | None = 1.0) -> dict[str, Any]:
     """A result with one flow; goodput in Mbit/s, mean delay in ms."""
     return {
-        "format": 1, "version": "0", "world": "kernel", "seed": seed, "digest": None, "duration_s": 1.0,
+        "format": 2, "version": "0", "world": "kernel", "seed": seed, "digest": None, "duration_s": 1.0,
         "warmup_s": 0.0, "jain": None, "host": None,
         "flows": [{
             "name": "F", "goodput_bps": goodput * 1e6, "throughput_bps": goodput * 1e6, "delivered_bytes": 1,
@@ -443,7 +443,7 @@ MISTAKES = [
     (("compare", "s.toml"), "a comparison needs two sides or more"),
     (("compare", "s.toml", "nothing.toml"), "nothing.toml: cannot be read: No such file or directory"),
     (("compare", "old.json", "foreign.json"), "foreign.json: is JSON, but not a result"),
-    (("compare", "old.json", "later.json"), "later.json: is a result in format 99, but this version reads format 1"),
+    (("compare", "old.json", "later.json"), "later.json: is a result in format 99, but this version reads format 2"),
     (("compare", "old.json", "cut.json"), "cut.json:1: is not a result"),
     (("compare", "old.json", "null.json"), "null.json: is JSON, but not a result"),
     (("compare", "old.json", "empty"), "empty: contains neither results (*.json) nor a store of a study"),

@@ -94,6 +94,16 @@ def test_store_of_an_earlier_version_is_read(tmp_path: Path, study: Study) -> No
         assert (len(analysis.runs), analysis.unreadable) == (2, [])
 
 
+def test_blocked_times_of_earlier_paths_are_left_out(tmp_path: Path, study: Study) -> None:
+    (tmp_path / FILE).write_bytes(EARLIER.read_bytes())
+    assert b'"paths":[{' in EARLIER.read_bytes()
+    with read(tmp_path) as store:
+        for stored in store.records.values():
+            for flow in stored.checked().document["flows"]:
+                assert flow["blocked_s"]
+                assert all("blocked_s" not in path for path in flow["paths"])
+
+
 def test_document_of_the_simulator_fits_the_layout(study: Study) -> None:
     from anabranch._core import simulator
     from anabranch.study.engine import request_of

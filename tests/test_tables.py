@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,12 @@ from rich.console import Console
 from rich.text import Text
 
 import anabranch
+from anabranch import limits
 from anabranch.report.table_layout import Column, Sheet
 from anabranch.report.terminal import print_result
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PATHS = """
 title = "Two paths"
@@ -72,8 +77,8 @@ def test_pipe_gets_every_number_whole(result: anabranch.Result) -> None:
 def test_narrow_terminal_names_omitted_columns(result: anabranch.Result) -> None:
     text = shown(result, 80, terminal=True)
     assert max(len(line) for line in text.splitlines()) <= 80
-    note = next(line for line in text.splitlines() if line.startswith("No room here for: "))
-    assert note.endswith("Delay p95 ms, Blocked cwnd s.")
+    note = " ".join(text[text.index("No room here for: ") :].partition(".\n")[0].split())
+    assert "Delay p95 ms, Limited app s" in note or "Delay p95 ms, Limited cwnd s" in note
     assert "Window" not in shown(result, 92, terminal=True).partition("No room")[2].partition("\n")[0]
     assert any(line.strip() == "a-link-with-a-long-name" or line.split()[:1] == ["a-link-with-a-long-name"]
                for line in text.splitlines())  # fmt: skip
@@ -143,11 +148,25 @@ def test_square_brackets_are_printed() -> None:
     assert "[red]x[/red]" in output.getvalue()
 
 
-def test_blocked_times_have_a_column_for_each_cause(result: anabranch.Result) -> None:
+def test_times_by_cause_have_columns(result: anabranch.Result) -> None:
     text = shown(result, 200, terminal=False)
-    assert "cwnd s" in text
     flow = result.document["flows"][0]
-    assert f" {flow['blocked_s']['congestion-window']:.1f}\n" in text
+    causes = limits.shown(result.document)
+    assert "congestion-avoidance" in causes
+    (row,) = [line for line in text.splitlines() if line.split()[:1] == [flow["name"]]]
+    assert [float(cell) for cell in row.split()[-len(causes) :]] == [round(flow["limited_s"][c], 1) for c in causes]
+    for cause in causes:
+        assert f"{limits.CAUSES[cause].split()[-1]} s" in text or limits.CAUSES[cause] in text
+
+
+def test_figure_shows_each_path_by_cause(result: anabranch.Result, tmp_path: Path) -> None:
+    result.plot(tmp_path / "limits.svg", kind="limits")
+    text = (tmp_path / "limits.svg").read_text(encoding="utf-8")
+    rows = list(limits.rows(result.document))
+    assert all(f">{row.path or row.flow}<" in text for row in rows)
+    assert "congestion-avoidance" in text
+    for row in rows:
+        assert sum(time or 0.0 for time in row.times.values()) > 0.0
 
 
 def test_aggregate_has_the_possible_rate(result: anabranch.Result) -> None:

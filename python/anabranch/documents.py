@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from anabranch._core.simulator import Document
 
-FORMAT = 1
+FORMAT = 2
 """Version of the format of result documents, which each document contains."""
 
 _NEEDED = ("world", "seed", "duration_s", "flows", "links")

@@ -160,29 +160,30 @@ class Result:
         self,
         file: str | Path | None = None,
         *,
-        kind: Literal["windows", "sequences", "goodput", "rtt", "queues"] = "windows",
+        kind: Literal["windows", "sequences", "goodput", "rtt", "queues", "limits"] = "windows",
         flows: Sequence[str] = (),
         window: Window = (0.0, 0.0),
         width: Literal["page", "column"] = "page",
     ) -> Figure:
-        """Draw the traces of the run over time.
+        """Draw the traces of the run over time, or its times by cause.
 
         Args:
             file: File for the figure; its ending selects PNG, SVG or PDF.
             kind: "windows" for congestion windows, bytes in flight and buffers; "sequences" for the data that the
                 schedulers assigned to each path; "goodput" and "rtt" for a value in each interval of flows, paths and
-                their sum; "queues" for the lengths of queues with the thresholds of RED.
+                their sum; "queues" for the lengths of queues with the thresholds of RED;
+                "limits" for the times by the cause that limited each path, which need no traces and have no window.
             flows: Names of the flows to draw; all flows if none is named.
             window: Begin and end in seconds; the whole run by default. An end after that of the run is cut.
             width: "page" for the width that the panels need, "column" for one column of a two-column page.
 
         Raises:
-            InputError: If the run wrote no traces, a flow does not exist, the window begins after the end of the run,
-                or the file cannot be written.
+            InputError: If the run wrote no traces or has no such times, a flow does not exist, the window begins after
+                the end of the run, or the file cannot be written.
             RunFailed: If the disk is full.
 
         """
-        from anabranch.plot import queues, rates, sequences, style, windows
+        from anabranch.plot import limits, queues, rates, sequences, style, windows
 
         known = [flow["name"] for flow in self.document["flows"]]
         for flow in flows:
@@ -190,7 +191,9 @@ class Result:
                 raise InputError(f'there is no flow "{flow}" in this run ({nearest(flow, known)})')
         span = span_of(window, float(self.document["duration_s"]))
         title = str(self.document["title"])
-        if kind == "sequences":
+        if kind == "limits":
+            figure = limits.draw(self.document, width, flows)
+        elif kind == "sequences":
             figure = sequences.draw(title, width, sequences.Pieces.of(self.traces, flows, span))
         elif kind == "queues":
             panel = queues.panel_of(title, self.traces, self.document, (), span)

@@ -1,19 +1,9 @@
-//! How long a sender with data could not send it, by cause.
+//! How long a protocol could not send the data it had, by the protocol's causes.
 
 use anabranch_base::time::{Duration, Time};
 
 /// Time by cause, under the names that results use.
 pub type Spent = Vec<(&'static str, Duration)>;
-
-/// How long data waited at one end up to some moment. Waits that have not ended count up to that moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waits {
-    /// Of the whole connection: data waited, and no path took it.
-    pub connection: Spent,
-    /// Of each path, in the order of [`Report::paths`](crate::Report::paths): data waited, and this path did not take
-    /// it although it could carry data.
-    pub paths: Vec<Spent>,
-}
 
 /// The `N` causes that a [`Blocked`] distinguishes.
 pub trait Causes<const N: usize>: Copy + Eq + 'static {
@@ -22,26 +12,6 @@ pub trait Causes<const N: usize>: Copy + Eq + 'static {
 
     /// The name in results; stable.
     fn name(self) -> &'static str;
-}
-
-/// Why data waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitCause {
-    /// The congestion windows are full.
-    CongestionWindow,
-    /// The peer's receive window is closed.
-    ReceiveWindow,
-}
-
-impl Causes<2> for WaitCause {
-    const ALL: [Self; 2] = [Self::CongestionWindow, Self::ReceiveWindow];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::CongestionWindow => "congestion-window",
-            Self::ReceiveWindow => "receive-window",
-        }
-    }
 }
 
 /// A stopwatch per cause, of which one runs at most.
@@ -95,6 +65,23 @@ impl<C: Causes<N>, const N: usize> Blocked<C, N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum WaitCause {
+        CongestionWindow,
+        ReceiveWindow,
+    }
+
+    impl Causes<2> for WaitCause {
+        const ALL: [Self; 2] = [Self::CongestionWindow, Self::ReceiveWindow];
+
+        fn name(self) -> &'static str {
+            match self {
+                Self::CongestionWindow => "congestion-window",
+                Self::ReceiveWindow => "receive-window",
+            }
+        }
+    }
 
     #[test]
     fn time_goes_to_the_cause_of_the_moment() {

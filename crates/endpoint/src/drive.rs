@@ -134,7 +134,7 @@ impl<E: Endpoint + ?Sized> Driver<E> for Collected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Delivery, NetworkEvent, PathReport, Place, Report, Waits, Write};
+    use crate::{Delivery, Limits, NetworkEvent, PathReport, Place, Report, Write};
     use anabranch_multipath::PathId;
     use anabranch_wire::{Body, Content, Ecn, Payload, udp};
 
@@ -206,8 +206,8 @@ mod tests {
         fn report(&self) -> Report {
             Report::default()
         }
-        fn blocked(&self, _: Time) -> Waits {
-            Waits::default()
+        fn limits(&self, _: Time) -> Limits {
+            Limits::default()
         }
         fn path(&self, _: PathId) -> Option<PathReport> {
             None

@@ -1,6 +1,8 @@
 //! The contract by which every protocol core is driven and observed.
 
-use crate::blocked::Waits;
+pub use crate::counters::{Counters, Repeated};
+use crate::limits::Limits;
+pub use crate::scheduling::{DecisionReason, SchedulingDecision};
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_multipath::shared_bottleneck::Grouping;
@@ -118,9 +120,9 @@ pub trait Endpoint: Send {
     /// State and counters as of now.
     fn report(&self) -> Report;
 
-    /// Time for which data has waited here up to `now`, by cause: for TCP and MPTCP the congestion windows and the receive
-    /// window, for SCTP the causes of its `Blocking`. Empty for a protocol in which data never waits.
-    fn blocked(&self, now: Time) -> Waits;
+    /// Times of this end's paths up to `now`, by the cause that limited what they sent. Empty for a protocol without
+    /// congestion control.
+    fn limits(&self, now: Time) -> Limits;
 
     /// The state of one path without allocating, for traces and sampling; `None` if there is no such path.
     fn path(&self, path: PathId) -> Option<PathReport>;
@@ -162,67 +164,6 @@ pub struct Held {
     pub bytes: u64,
     /// Of these, bytes that wait for a gap to close.
     pub reordering: u64,
-}
-
-/// A scheduling decision: data that was given to a path, or that has to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SchedulingDecision {
-    /// Time of the decision.
-    pub at: Time,
-    /// The path, or none if the data has to wait.
-    pub path: Option<PathId>,
-    /// Offset of the data in the sender's stream.
-    pub offset: u64,
-    /// Length in bytes; zero for a wait.
-    pub len: u32,
-    /// The reason.
-    pub reason: DecisionReason,
-}
-
-/// The reason for which data was given to a path, or has to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecisionReason {
-    /// New data on the path that the scheduler chose.
-    New,
-    /// Another copy for a path that carries all the data.
-    Copy,
-    /// A retransmission (CMT-SCTP; a subflow of Multipath TCP retransmits by itself).
-    Retransmission,
-    /// A copy on another path, because the gap blocks a buffer (chunk rescheduling).
-    Rescheduling,
-    /// A probe of the peer's closed window.
-    WindowProbe,
-    /// Data that another path lost, or whose path failed.
-    Reinjection,
-    /// Data that blocks the receive window, on a faster path with room (Raiciu2012).
-    Opportunistic,
-    /// Data in flight on another path where the two paths' ranges meet (confluent sequence numbers, Becke2014 §7.5).
-    Confluence,
-    /// The paths' congestion windows are full, or the scheduler prefers to wait.
-    NoRoom,
-    /// Every path that has room has used up its share of a buffer.
-    BufferShare,
-    /// The peer's receive window is closed.
-    ReceiveWindow,
-}
-
-impl DecisionReason {
-    /// The name of the reason in traces.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::New => "new-data",
-            Self::Copy => "copy",
-            Self::Retransmission => "retransmission",
-            Self::Rescheduling => "chunk-rescheduling",
-            Self::WindowProbe => "window-probe",
-            Self::Reinjection => "reinjection",
-            Self::Opportunistic => "opportunistic-retransmission",
-            Self::Confluence => "confluence",
-            Self::NoRoom => "congestion-window",
-            Self::BufferShare => "buffer-share",
-            Self::ReceiveWindow => "receive-window",
-        }
-    }
 }
 
 /// A write of the application.
@@ -517,6 +458,10 @@ pub struct PathReport {
     pub ssthresh: u64,
     /// Smoothed round-trip time.
     pub srtt: Option<Duration>,
+    /// Smallest smoothed round-trip time.
+    pub srtt_min: Option<Duration>,
+    /// Largest delivery rate over a smoothed round-trip time, payload bytes a second; `None` before the first.
+    pub delivery_rate_max: Option<u64>,
     /// Retransmission timeout, back-off included.
     pub rto: Duration,
     /// Bytes in flight.
@@ -527,36 +472,4 @@ pub struct PathReport {
     pub grouping: Option<Grouping>,
     /// Event counts since the start.
     pub counters: Counters,
-}
-
-/// Event counts of one path since the start. Payload bytes exclude all headers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Packets sent, of any kind.
-    pub packets_sent: u64,
-    /// Packets sent that carry data.
-    pub data_packets_sent: u64,
-    /// Payload bytes sent, retransmissions included.
-    pub bytes_sent: u64,
-    /// Payload bytes received on this path, duplicates included.
-    pub bytes_received: u64,
-    /// Payload bytes acknowledged on this path.
-    pub bytes_acked: u64,
-    /// Data packets retransmitted in fast recovery (or its successors PRR and RACK).
-    pub fast_retransmissions: u64,
-    /// Data packets retransmitted after a timeout.
-    pub timeout_retransmissions: u64,
-    /// Data packets sent that another path had carried before (reinjection, opportunistic retransmission,
-    /// rescheduling, redundant copies).
-    pub reinjections: u64,
-    /// Tail-loss and zero-window probes sent.
-    pub probes: u64,
-    /// Times a recovery phase was entered.
-    pub recoveries: u64,
-    /// Times the retransmission timer ran out.
-    pub timeouts: u64,
-    /// Reactions to losses and timeouts that proved spurious and were undone.
-    pub undone: u64,
-    /// Window reductions because of ECN.
-    pub ecn_reductions: u64,
 }

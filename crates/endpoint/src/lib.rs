@@ -34,19 +34,23 @@
 
 pub mod blocked;
 pub mod bytes;
+pub mod counters;
 pub mod drive;
 pub mod endpoint;
 pub mod ends;
+pub mod limits;
 pub mod rate;
+pub mod scheduling;
 pub mod secrets;
 
-pub use blocked::{Spent, Waits};
+pub use blocked::Spent;
 pub use bytes::{Bytes, Socket};
 pub use drive::{Driver, drive};
 pub use endpoint::{
     Arrival, Counters, DecisionReason, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport,
-    Place, Placement, Quote, Reason, Reliability, Report, SchedulingDecision, StreamChange, Unreachable,
-    Write,
+    Place, Placement, Quote, Reason, Reliability, Repeated, Report, SchedulingDecision, StreamChange,
+    Unreachable, Write,
 };
 pub use ends::{Address, Ends};
+pub use limits::{Limit, Limited, Limits};
 pub use secrets::Secrets;

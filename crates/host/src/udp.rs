@@ -2,8 +2,8 @@
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{
-    Arrival, Counters, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Reason, Report,
-    Waits, Write,
+    Arrival, Counters, Delivery, Endpoint, Event, Gauge, Held, Limits, NetworkEvent, PathReport, Reason,
+    Report, Write,
 };
 use anabranch_multipath::PathId;
 use anabranch_wire::udp::Datagram;
@@ -161,8 +161,8 @@ impl Endpoint for Udp {
         }
     }
 
-    fn blocked(&self, _: Time) -> Waits {
-        Waits::default()
+    fn limits(&self, _: Time) -> Limits {
+        Limits::default()
     }
 
     fn path(&self, path: PathId) -> Option<PathReport> {
@@ -175,6 +175,8 @@ impl Endpoint for Udp {
             cwnd: 0,
             ssthresh: u64::MAX,
             srtt: None,
+            srtt_min: None,
+            delivery_rate_max: None,
             rto: Duration::ZERO,
             outstanding: 0,
             mss: self.payload_max,

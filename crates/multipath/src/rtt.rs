@@ -34,6 +34,7 @@ pub struct RttEstimator {
     /// SRTT and RTTVAR of the timer: averages over the last few rounds.
     timer: (Duration, Duration),
     min: Duration,
+    smoothed_min: Option<Duration>,
     latest: Option<Duration>,
     backoff: u32,
 }
@@ -53,6 +54,7 @@ impl RttEstimator {
             smoothed: None,
             timer: (Duration::ZERO, Duration::ZERO),
             min: Duration::MAX,
+            smoothed_min: None,
             latest: None,
             backoff: 0,
         }
@@ -70,11 +72,14 @@ impl RttEstimator {
         self.min = self.min.min(rtt);
         let Some(smoothed) = self.smoothed else {
             self.smoothed = Some(rtt);
+            self.smoothed_min = Some(rtt);
             self.timer = (rtt, rtt.div(2));
             return;
         };
         let (old, sample, expected) = (smoothed.as_nanos(), rtt.as_nanos(), expected.max(1));
-        self.smoothed = Some(Duration::from_nanos(old - old / 8 + sample / 8));
+        let smoothed = Duration::from_nanos(old - old / 8 + sample / 8);
+        self.smoothed = Some(smoothed);
+        self.smoothed_min = self.smoothed_min.map(|min| min.min(smoothed));
         let (mean, variation) = self.timer;
         let deviation = mean.as_nanos().abs_diff(sample);
         self.timer = (approach(mean, sample, 8 * expected), approach(variation, deviation, 4 * expected));
@@ -123,6 +128,11 @@ impl RttEstimator {
         self.smoothed
     }
 
+    /// Smallest smoothed round-trip time that there has been.
+    pub fn min_srtt(&self) -> Option<Duration> {
+        self.smoothed_min
+    }
+
     /// Mean deviation of the round-trip time over the last few rounds.
     pub fn rttvar(&self) -> Duration {
         self.timer.1
@@ -161,6 +171,7 @@ mod tests {
         assert_eq!(e.srtt(), Some(Duration::from_millis(110))); // 7/8 * 100 + 1/8 * 180
         assert_eq!(e.rttvar(), Duration::from_micros(57_500)); // 3/4 * 50 + 1/4 * 80
         assert_eq!(e.rto(), Duration::from_millis(340));
+        assert_eq!(e.min_srtt(), Some(Duration::from_millis(100)));
     }
 
     #[test]

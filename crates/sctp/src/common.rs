@@ -3,7 +3,7 @@
 
 use super::config::{Config, Paths, base_mtu, is_routed, least_mtu};
 use super::cookie::CookieKey;
-use super::counters::{Blocking, Totals};
+use super::counters::{Blocking, Stop, Totals};
 use super::inbox::Inbox;
 use super::origin::{Origin, back};
 use super::path::{Heartbeat, Path, Reachability, Setup};
@@ -12,6 +12,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::blocked::Blocked;
 use anabranch_endpoint::endpoint::{Arrival, Event, Placement, SchedulingDecision};
 use anabranch_endpoint::ends::{Address, Ends};
+use anabranch_endpoint::limits::LimitClock;
 use anabranch_endpoint::secrets::Secrets;
 use anabranch_multipath::buffer::{Splitting, StartUp};
 use anabranch_multipath::congestion::{CongestionControl, Idle, PathSetup, Rules};
@@ -53,6 +54,8 @@ pub(super) struct Core {
     pub first: usize,
     /// How long no path took the data.
     pub blocked: Blocked<Blocking, 5>,
+    /// Times by cause.
+    pub clock: LimitClock,
     /// Packets ready to leave.
     pub out: VecDeque<Packet>,
     pub events: VecDeque<Event>,
@@ -96,6 +99,7 @@ impl Core {
             primary: 0,
             first: 0,
             blocked: Blocked::default(),
+            clock: LimitClock::default(),
             out: VecDeque::new(),
             events: VecDeque::new(),
             decisions: None,
@@ -437,9 +441,21 @@ impl Core {
     /// From `now` on nothing waits.
     pub fn unblock(&mut self, now: Time) {
         self.blocked.set(now, None);
-        for path in &mut self.paths {
-            path.blocked.set(now, None);
+        let preferred = if self.config.cmt || self.paths.is_empty() { 0 } else { self.preferred() };
+        for at in 0..self.paths.len() {
+            self.paths[at].blocked = None;
+            self.note_limit(
+                now,
+                at,
+                if self.takes_data(at, preferred) { Stop::NoData } else { Stop::Standby },
+            );
         }
+        self.follow_limits(now);
+    }
+
+    /// New data may leave on a path: with CMT on any, otherwise on the preferred one.
+    pub fn takes_data(&self, at: usize, preferred: usize) -> bool {
+        self.config.cmt || at == preferred
     }
 
     /// Smallest and initial timeouts for a timer that belongs to no measured path.
@@ -466,6 +482,7 @@ impl Core {
             && let Some(timeouts) = path.rtt.timeouts_in(now.since(path.last_sent))
         {
             self.congestion.on_idle(&Idle { now, path: path.id, timeouts });
+            self.paths[at].avoids = false;
         }
     }
 }

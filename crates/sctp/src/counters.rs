@@ -55,6 +55,23 @@ impl Causes<5> for Blocking {
     }
 }
 
+/// The cause for which new data does not leave on a path that may carry it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// There is none.
+    NoData,
+    /// A buffer or the congestion window.
+    Blocked(Blocking),
+    /// A small rest is held back (Nagle).
+    HeldBack,
+    /// The pacing rate or the limit on bursts.
+    Paced,
+    /// The scheduler chose another path, or none.
+    NotChosen,
+    /// Without CMT, new data leaves on another path.
+    Standby,
+}
+
 /// Counts over all paths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {

@@ -5,11 +5,11 @@ use super::handshake::readable;
 use super::origin::{Origin, behind_auth};
 use super::path::Reachability;
 use anabranch_base::time::Time;
-use anabranch_endpoint::blocked::Waits;
 use anabranch_endpoint::endpoint::{
     Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Reason, Report,
     SchedulingDecision, StreamChange, Write,
 };
+use anabranch_endpoint::limits::Limits;
 use anabranch_multipath::PathId;
 use anabranch_wire::sctp::{Abort, Cause, Chunk};
 use anabranch_wire::{Content, Packet};
@@ -144,7 +144,10 @@ impl Association {
         match &mut self.state {
             _ if !self.core.out.is_empty() => self.core.out.pop_front(),
             State::Open(open) => open.next_packet(&mut self.core, now),
-            _ => None,
+            _ => {
+                self.note_limits_of_handshake(now);
+                None
+            }
         }
     }
 
@@ -160,6 +163,8 @@ impl Association {
             cwnd: control.window(path.id),
             ssthresh: control.ssthresh(path.id),
             srtt: path.rtt.srtt(),
+            srtt_min: path.rtt.min_srtt(),
+            delivery_rate_max: path.peak.rate(),
             rto: path.rtt.rto(),
             outstanding: path.totals.in_flight(),
             mss: path.mss,
@@ -369,11 +374,8 @@ impl Endpoint for Association {
         report
     }
 
-    fn blocked(&self, now: Time) -> Waits {
-        Waits {
-            connection: self.core.blocked.report(now),
-            paths: self.core.paths.iter().map(|path| path.blocked.report(now)).collect(),
-        }
+    fn limits(&self, now: Time) -> Limits {
+        self.limits_up_to(now)
     }
 
     fn path(&self, path: PathId) -> Option<PathReport> {

@@ -106,6 +106,7 @@ mod heartbeat;
 mod immediate;
 mod inbound;
 mod inbox;
+mod limited;
 mod limits;
 mod listener;
 mod network;

@@ -447,6 +447,13 @@ impl Outbound {
         }
         let path = &mut core.paths[at];
         path.counters.bytes_sent += u64::from(chunk.len);
+        match lost {
+            Some(Resend::Rescheduled) => {
+                path.counters.count_repeated(DecisionReason::Rescheduling, chunk.len.into());
+            }
+            Some(_) => path.counters.bytes_retransmitted += u64::from(chunk.len),
+            None => {}
+        }
         path.order.push_back(Flight { tsn, sent_as });
         if !chunk.fast {
             path.watch.push_back(Flight { tsn, sent_as });
@@ -515,30 +522,6 @@ impl Outbound {
         self.waits = len.filter(|_| settled).map(|len| (now, len));
     }
 
-    /// Notes why each path is blocked, and the association if all of them are. Informs the scheduler if a
-    /// path has room that a full buffer does not let it use.
-    fn note_blocking(&self, core: &mut Core, (len, now): (Option<u32>, Time)) {
-        let shared = self.shared(core);
-        let preferred = core.preferred();
-        let several = core.config.cmt && shared.paths > 0;
-        let (mut open, mut free, mut whole) = (false, false, None);
-        for at in 0..core.paths.len() {
-            let counts = if several { core.in_use(at) } else { at == preferred };
-            let cause = if counts { self.blocking(core, at, (len, &shared)) } else { None };
-            open |= counts && cause.is_none();
-            if matches!(whole, None | Some(Blocking::CongestionWindow)) {
-                whole = cause.or(whole);
-            }
-            core.paths[at].blocked.set(now, cause);
-            free |= cause.is_some_and(|cause| cause != Blocking::CongestionWindow);
-        }
-        // A share of a buffer is a matter of the path alone.
-        if several && free && len.is_none_or(|len| u64::from(len) > self.window()) {
-            core.scheduler.on_blocked();
-        }
-        core.blocked.set(now, whole.filter(|_| !open));
-    }
-
     /// Records the decision that data has to wait, and the reason, if it has changed.
     fn note_wait(&mut self, core: &mut Core, now: Time) {
         let (Some(message), false) = (self.queue.peek(), self.held_back(core)) else { return };
@@ -548,7 +531,7 @@ impl Outbound {
         } else if core
             .paths
             .iter()
-            .any(|path| !matches!(path.blocked.cause(), None | Some(Blocking::CongestionWindow)))
+            .any(|path| !matches!(path.blocked, None | Some(Blocking::CongestionWindow)))
         {
             DecisionReason::BufferShare
         } else {
@@ -563,7 +546,12 @@ impl Outbound {
     }
 
     /// Why new data, a fragment of `next` bytes or one that the send buffer has refused, does not go out on a path.
-    fn blocking(&self, core: &Core, at: usize, (next, shared): (Option<u32>, &Shared)) -> Option<Blocking> {
+    pub fn blocking(
+        &self,
+        core: &Core,
+        at: usize,
+        (next, shared): (Option<u32>, &Shared),
+    ) -> Option<Blocking> {
         let path = &core.paths[at];
         if self.owes(path) || !core.window_admits(path, next.unwrap_or(path.mss)) {
             return (!self.held_back(core)).then_some(Blocking::CongestionWindow);

@@ -15,8 +15,8 @@ use anabranch_wire::sctp::{Data, HEADER_LEN, IData, padded};
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeSet, VecDeque};
 
-use anabranch_endpoint::blocked::Blocked;
 use anabranch_endpoint::endpoint::Counters;
+use anabranch_endpoint::limits::{DeliveryPeak, LimitClock};
 use anabranch_endpoint::rate::PathRate;
 
 /// Reachability of a path.
@@ -198,7 +198,13 @@ pub(super) struct Path {
     /// For a control that wants rate samples or paces.
     pub rate: Option<Box<PathRate>>,
     pub counters: Counters,
-    pub blocked: Blocked<Blocking, 5>,
+    /// Why nothing new left when nothing more was sent, if there was data.
+    pub blocked: Option<Blocking>,
+    /// Times by cause.
+    pub clock: LimitClock,
+    pub peak: DeliveryPeak,
+    /// The window has left slow start, and nothing has happened since that could lead back to it.
+    pub avoids: bool,
 }
 
 impl Path {
@@ -248,7 +254,10 @@ impl Path {
             summary: SackSummary::default(),
             rate: None,
             counters: Counters::default(),
-            blocked: Blocked::default(),
+            blocked: None,
+            clock: LimitClock::default(),
+            peak: DeliveryPeak::default(),
+            avoids: false,
         }
     }
 
@@ -328,8 +337,9 @@ impl Path {
 
     /// Forgets everything in flight: the association restarts.
     pub fn reset(&mut self, setup: &Setup) {
-        let (id, counters, blocked) = (self.id, self.counters, self.blocked);
-        *self = Self { reachability: self.reachability, counters, blocked, ..Self::new(id, setup) };
+        let Self { id, counters, blocked, clock, peak, .. } = *self;
+        *self =
+            Self { reachability: self.reachability, counters, blocked, clock, peak, ..Self::new(id, setup) };
     }
 
     /// Its address is back: nothing is known of it but what chunks it has carried.

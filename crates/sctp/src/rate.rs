@@ -115,7 +115,7 @@ impl Outbound {
             let admitted = core.window_admits(path, next.unwrap_or(path.mss));
             let again = self.sent.totals().lost_chunks() > 0 && !path.resend.is_empty();
             let dry = next.is_none() && !again && self.refused.is_none();
-            let spared = next.is_some() && path.blocked.cause().is_none() && path.is_released(now);
+            let spared = next.is_some() && path.blocked.is_none() && path.is_released(now);
             let in_window = path.in_window();
             let path = &mut core.paths[at];
             if let Some(rate) = path.rate.as_mut().filter(|_| admitted) {

@@ -10,6 +10,7 @@ use super::rescheduled_copies::RescheduledCopies;
 use super::silence::Silence;
 use super::totals::{ChunkState, Resend};
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::limits::Limit;
 use anabranch_multipath::buffer::{Occupancy, Rescheduling, Sides};
 use anabranch_multipath::congestion::{Loss, LossKind, PenaltyInSlowStart, Timeout};
 use anabranch_wire::sctp;
@@ -185,6 +186,9 @@ impl Outbound {
             let repeated = path.rtt.backoff() > 0;
             path.recovery = None;
             Self::rate_timeout(path);
+            path.avoids = false;
+            path.counters.timeout_reductions += 1;
+            path.clock.charge_back(now, now - path.rtt.rto(), Limit::Timeout);
             let in_flight = path.totals.in_flight();
             core.congestion.on_timeout(&Timeout { now, path: path.id, repeated, in_flight });
         }
@@ -380,6 +384,8 @@ impl Core {
         path.holds_up = Some((if again { now } else { since }, now));
         if again {
             self.totals.penalisations += 1;
+            path.counters.penalisations += 1;
+            path.avoids = false;
             self.congestion.penalise(now, path.id, PenaltyInSlowStart::Bounded);
         }
     }

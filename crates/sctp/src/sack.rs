@@ -301,6 +301,7 @@ impl Outbound {
         if path.summary.acked == 0 {
             return;
         }
+        path.peak.update(now, path.counters.bytes_acked, path.rtt.srtt());
         let oldest = front.map(|flight| flight.sent_as);
         let moved = path.summary.oldest.is_some() && oldest != path.summary.oldest;
         path.summary.advanced = if core.config.cmt { moved } else { cumulative_advanced };

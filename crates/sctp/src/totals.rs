@@ -126,6 +126,7 @@ impl ChunkTotals {
 
     /// Bytes in flight as a congestion window counts them: whole chunks, each with a header of `header`
     /// bytes.
+    #[inline]
     pub const fn in_window(&self, header: u32) -> u64 {
         self.in_flight + self.padding + self.chunks_in_flight * header as u64
     }

@@ -48,7 +48,9 @@ impl Open {
         }
         if sends_data {
             self.outbound.settle(core, (len, now));
-        } else if !self.outbound.resting() {
+        } else if self.outbound.resting() {
+            core.note_rest(now);
+        } else {
             core.unblock(now);
         }
         None

@@ -157,6 +157,7 @@ impl Outbound {
             path.tolerance += 1;
             path.patient_for = PATIENT_RECOVERIES;
         }
+        path.avoids = false;
         let recovering = path.recovery.take_if(|recovery| recovery.phase == episode.number);
         core.totals.spurious_reactions += 1;
         core.congestion.on_spurious(now, id);

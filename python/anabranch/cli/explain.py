@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anabranch._core.simulator import LARGEST_SEED
+from anabranch.cli import paths
 from anabranch.cli.run import read_scenario
 from anabranch.errors import InputError
 from anabranch.explain.explanation import REPS, TIME_LIMIT_S
@@ -47,6 +48,7 @@ _MAX_TIME_S = 86_400.0
 @click.option("--no-run", is_flag=True, help="Name likely causes by rules, without running remedies.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of sentences.")
 @click.option("--plot", metavar="FILE", help="Draw the gains there, as PNG, SVG or PDF by the name's ending.")
+@paths.option
 def explain(
     source: str,
     settings: tuple[str, ...],
@@ -59,6 +61,7 @@ def explain(
     no_run: bool,
     as_json: bool,
     plot: str | None,
+    allow_paths: bool,
 ) -> None:
     """Explain why a flow is slow: name causes and run a remedy for each in the simulator.
 
@@ -72,13 +75,13 @@ def explain(
     from anabranch.report.explanation import print_explanation
 
     if plot is not None:
-        from anabranch.plot.style import check_ending
+        from anabranch.plot.style import format_of_suffix
 
         if no_run:
             raise InputError("--plot draws measured gains, but --no-run measures none; leave one of them away")
-        check_ending(Path(plot))
+        format_of_suffix(Path(plot))
     options = Options(flow, aim, seed, reps, jobs, time_limit, not no_run)
-    explanation = _explained(source, settings, options)
+    explanation = _explained(source, settings, options, allow_paths=allow_paths)
     if as_json:
         click.echo(json.dumps(explanation.document(), indent=2))
     else:
@@ -89,7 +92,7 @@ def explain(
         style.save_as(gains.draw(explanation), Path(plot))
 
 
-def _explained(source: str, settings: tuple[str, ...], options: Options) -> Explanation:
+def _explained(source: str, settings: tuple[str, ...], options: Options, *, allow_paths: bool) -> Explanation:
     """Explain a scenario, or the scenario in a result."""
     from anabranch.explain.explanation import explain as explain_scenario
     from anabranch.explain.explanation import explain_document
@@ -103,7 +106,7 @@ def _explained(source: str, settings: tuple[str, ...], options: Options) -> Expl
         if others:
             raise InputError(f"contains {len(others) + 1} results; explain needs exactly one", source)
         return explain_document(first, options, source)
-    return explain_scenario(read_scenario(source).with_settings(settings), options)
+    return explain_scenario(read_scenario(source, allow_paths=allow_paths).with_settings(settings), options)
 
 
 def _is_result(path: Path) -> bool:

@@ -62,8 +62,9 @@ _LONG_RUN_S = 30.0
     "--plot", metavar="FILE", help="Draw windows and buffers over time there, as PNG, SVG or PDF by the name's ending."
 )
 @click.option(
-    "--plot-kind", type=click.Choice(["windows", "sequences", "goodput", "rtt", "queues"]), show_default="windows",
-    help="Draw this: windows and buffers, data sequence numbers by path, goodput, round trips or queues.",
+    "--plot-kind", type=click.Choice(["windows", "sequences", "goodput", "rtt", "queues", "limits"]),
+    show_default="windows",
+    help="Draw windows and buffers, data sequence numbers, goodput, round trips, queues or times by cause.",
 )  # fmt: skip
 @click.option(
     "--plot-window", metavar="FROM TO", nargs=2, type=click.FloatRange(min=0.0), default=None,
@@ -84,7 +85,7 @@ def run(
     ends: tuple[str, ...],
     flows: tuple[str, ...],
     plot: str | None,
-    plot_kind: Literal["windows", "sequences", "goodput", "rtt", "queues"] | None,
+    plot_kind: Literal["windows", "sequences", "goodput", "rtt", "queues", "limits"] | None,
     plot_window: tuple[float, float] | None,
     check_wire: bool,
     allow_paths: bool,
@@ -97,10 +98,7 @@ def run(
 
     if trace is None and trace_changes:
         raise InputError("--trace-changes needs a folder for the traces; add --trace DIR")
-    if plot is None and (plot_window or plot_kind):
-        raise InputError("--plot-window and --plot-kind need --plot FILE")
-    if plot_window is not None and not plot_window[0] < plot_window[1] < math.inf:
-        raise InputError("--plot-window ends before it begins; give it FROM and then TO, in seconds")
+    _check_plot(plot, plot_kind, plot_window)
     capture = _capture(pcap, pcap_snaplen, ends, flows)
     if world == "kernel":
         from anabranch.testbed import rootless
@@ -115,7 +113,7 @@ def run(
         _check_window(plot_window, chosen)
     if not as_json and world == "sim":
         _announce(chosen)
-    with _traces(trace, wanted=plot is not None) as folder:
+    with _traces(trace, wanted=plot is not None and plot_kind != "limits") as folder:
         with _progress() as progress:
             result = run_scenario(
                 chosen, seed=seed, trace=folder, pcap=capture, check_wire=check_wire, trace_changes=trace_changes,
@@ -136,6 +134,16 @@ def _announce(scenario: Scenario) -> None:
     expected_s = run_s(scenario)
     if expected_s is not None and expected_s > _LONG_RUN_S:
         click.echo(f"anabranch: the run takes about {spoken(expected_s)}, by the rates of its links", err=True)
+
+
+def _check_plot(plot: str | None, kind: str | None, window: tuple[float, float] | None) -> None:
+    """Refuse options of a figure that contradict each other."""
+    if plot is None and (window or kind):
+        raise InputError("--plot-window and --plot-kind need --plot FILE")
+    if window is not None and kind == "limits":
+        raise InputError("--plot-window is for windows and sequences; --plot-kind limits covers the measured part")
+    if window is not None and not window[0] < window[1] < math.inf:
+        raise InputError("--plot-window ends before it begins; give it FROM and then TO, in seconds")
 
 
 def _check_window(window: tuple[float, float], scenario: Scenario) -> None:

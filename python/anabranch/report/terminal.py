@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from anabranch.limits import CAUSES, shown
 from anabranch.printable import printable
 from anabranch.remarks import released_bps
 from anabranch.report.table_layout import Column, Sheet
@@ -26,11 +27,6 @@ if TYPE_CHECKING:
     from anabranch.stats import Estimate
     from anabranch.study.analysis import Analysis, Comparison
     from anabranch.study.claims import Measured, Verdict
-
-_CAUSES = {
-    "congestion-window": "cwnd", "receive-window": "rwnd", "transmission-induced": "transm.", "gap-induced": "gap",
-    "reordering-induced": "reord.", "advertised-window-induced": "adv. w.",
-}  # fmt: skip
 
 
 def print_result(result: Result, console: Console) -> None:
@@ -81,7 +77,7 @@ def say(console: Console, sentence: str) -> None:
 
 def _flows(result: Result) -> Sheet:
     document = result.document
-    causes = _causes(document)
+    causes = shown(document)
     extra = [column for column in _OPTIONAL if any(column.key in flow for flow in document["flows"])]
     has_copies = any(path["reinjections"] for flow in document["flows"] for path in flow["paths"])
     sheet = Sheet(
@@ -92,7 +88,7 @@ def _flows(result: Result) -> Sheet:
             Column("RTOs", spare=4), Column("SRTT\nms", spare=2), Column("Window\nkB", spare=5),
             Column("Delay\np95 ms", spare=7),
             *(Column(column.title, spare=column.spare) for column in extra),
-            *(Column(f"Blocked\n{_CAUSES.get(cause, cause)} s", spare=8) for cause in causes),
+            *(Column(f"Limited\n{CAUSES[cause]} s", spare=8) for cause in causes),
         ],
         str(document.get("title", "")),
     )  # fmt: skip
@@ -112,7 +108,7 @@ def _flows(result: Result) -> Sheet:
             number(single.get("cwnd_mean_bytes"), 1e-3, 1),
             number((flow.get("delivery_delay_s") or {}).get("p95"), 1e3, 1),
             *(column.of(flow) for column in extra),
-            *(number(flow["blocked_s"].get(cause), 1.0, 1) for cause in causes),
+            *(number(flow.get("limited_s", {}).get(cause), 1.0, 1) for cause in causes),
         )
         for path in paths if len(paths) > 1 else []:
             sheet.add(
@@ -128,7 +124,7 @@ def _flows(result: Result) -> Sheet:
                 number(path["cwnd_mean_bytes"], 1e-3, 1),
                 "",
                 *("" for _ in extra),
-                *(number(path["blocked_s"].get(cause), 1.0, 1) for cause in causes),
+                *(number(path.get("limited_s", {}).get(cause), 1.0, 1) for cause in causes),
                 style="dim",
             )
     return sheet
@@ -161,12 +157,6 @@ _OPTIONAL = [
 def _count(counts: list[int | None]) -> str:
     """A sum, as far as it is known."""
     return "–" if None in counts else str(sum(count or 0 for count in counts))
-
-
-def _causes(document: dict[str, Any]) -> list[str]:
-    """The causes for which a flow or a path of the run was blocked, in the order of the document."""
-    parts = [part for flow in document["flows"] for part in (flow, *flow["paths"])]
-    return list(dict.fromkeys(cause for part in parts for cause, time in part.get("blocked_s", {}).items() if time))
 
 
 def _possible(result: Result) -> list[str]:

@@ -153,6 +153,8 @@ def _column_type(kind: str) -> pl.DataType | None:
         return pl.Int64()
     if kind.startswith("BTreeMap<"):
         inner = kind.partition(",")[2][:-1]
+        # A value of a table may be unknown; every column can hold null.
+        inner = inner[len("Option<") : -1] if inner.startswith("Option<") else inner
         # Linux writes an unlimited pacing rate as the largest number of 64 bits.
         value = pl.UInt64() if inner.startswith("u") else _column_type(inner)
         return None if value is None else pl.List(pl.Struct({"key": pl.String(), "value": value}))

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     Check = Callable[[Any], str]
     """Returns the place and the kind of the first mistake in a value, or "" if there is none."""
 
-SCHEMA = 2
+SCHEMA = 3
 """Number of the layout of stored records and of tables; records of layout 1 had no number."""
-READABLE = (1, SCHEMA)
+READABLE = (1, 2, SCHEMA)
+_WITH_BLOCKED_PATHS = (1, 2)
+"""Layouts in which the paths had the times for which their flow was blocked."""
 ROOT = "RunResult"
 NOT_STORED = "scenario"
 """The key that a document has and a record does not."""
@@ -75,6 +77,24 @@ def _columns(prefix: str, part: str) -> Iterator[str]:
             yield from _columns(f"{prefix}{key.name}_", key.type)
         else:
             yield f"{prefix}{key.name}"
+
+
+def upgraded(document: dict[str, Any], schema: int) -> dict[str, Any]:
+    """A document of an earlier layout in the present one: without the keys that are no longer kept."""
+    flows = document.get("flows")
+    if schema not in _WITH_BLOCKED_PATHS or not isinstance(flows, list):
+        return document
+    return {**document, "flows": [_without_blocked_paths(flow) for flow in flows]}
+
+
+def _without_blocked_paths(flow: Any) -> Any:
+    if not isinstance(flow, dict) or not isinstance(flow.get("paths"), list):
+        return flow
+    return {**flow, "paths": [_without(path, "blocked_s") for path in flow["paths"]]}
+
+
+def _without(table: Any, name: str) -> Any:
+    return {key: value for key, value in table.items() if key != name} if isinstance(table, dict) else table
 
 
 def fault(document: object) -> str:

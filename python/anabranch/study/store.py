@@ -20,14 +20,14 @@ import re
 import sys
 import time
 import zlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec.json
 
 from anabranch.errors import InputError, not_written
-from anabranch.study.layout import READABLE, SCHEMA, fault
+from anabranch.study.layout import READABLE, SCHEMA, fault, upgraded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -148,7 +148,7 @@ def _record(entry: dict[str, Any]) -> Record:
                        ("host", dict), ("document", dict), ("schema", int)):  # fmt: skip
         if type(getattr(record, name)) is not kind:
             raise UnreadableRecord(f"record.{name} is not of type {kind.__name__}")
-    return record
+    return record if record.schema == SCHEMA else replace(record, document=upgraded(record.document, record.schema))
 
 
 class Source:

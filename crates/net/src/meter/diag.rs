@@ -85,6 +85,8 @@ impl Socket {
             data_packets: self.word(156).into(),
             bytes_sent: self.long(200),
             timeouts: self.field(240).map(|count| u16::from_ne_bytes(count).into()),
+            receive_window_limited_us: self.field(176).map(u64::from_ne_bytes),
+            send_buffer_limited_us: self.field(184).map(u64::from_ne_bytes),
         }
     }
 
@@ -138,6 +140,11 @@ pub struct TcpInfo {
     pub bytes_sent: u64,
     /// Retransmission timeouts, from Linux 6.7 on.
     pub timeouts: Option<u64>,
+    /// Time for which the peer's receive window kept data from being sent (`tcpi_rwnd_limited`), microseconds, from Linux
+    /// 4.10 on.
+    pub receive_window_limited_us: Option<u64>,
+    /// The same for the send buffer (`tcpi_sndbuf_limited`).
+    pub send_buffer_limited_us: Option<u64>,
 }
 
 /// The state of a Multipath TCP connection.

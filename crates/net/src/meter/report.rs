@@ -4,10 +4,11 @@ use super::flow::{Flow, Transport};
 use super::record::{State, TransferTally};
 use super::sampler::{FlowSamples, PathSamples};
 use anabranch_base::time::Time;
+use anabranch_endpoint::Limit;
 use anabranch_netem::Interface;
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::Directions;
-use anabranch_scenario::result::{FlowResult, Measured, PathNames, PathResult, Quantiles};
+use anabranch_scenario::result::{self, FlowResult, Measured, PathNames, PathResult, Quantiles, Times};
 use anabranch_scenario::workload::Client;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -49,6 +50,11 @@ impl Report<'_> {
             Transport::Udp => vec![self.datagrams(flow, tally)],
             Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.paths(index, samples, tally.state),
         };
+        // The kernel has no times of a whole Multipath TCP connection.
+        let limited_s = match &paths[..] {
+            [path] if flow.transport != Transport::Mptcp => path.limited_s.clone(),
+            _ => unknown(flow.transport != Transport::Udp),
+        };
         FlowResult {
             name: declared.name.clone(),
             from: declared.from.clone(),
@@ -83,7 +89,10 @@ impl Report<'_> {
             recovered_share: tally.pace.as_ref().and_then(|pace| pace.share(self.until)),
             reordering_buffer_bytes: None,
             receive_buffer_bytes: None,
-            blocked_s: BTreeMap::new(),
+            blocked_s: result::blocked(&limited_s),
+            limited_s,
+            missed_bytes: unknown(flow.transport != Transport::Udp),
+            buffer_blocked_s: BTreeMap::new(),
             counters: counters(samples),
             paths,
         }
@@ -123,6 +132,10 @@ impl Report<'_> {
             timeouts: info.timeouts,
             undone: None,
             ecn_reductions: None,
+            reductions_by_cause: BTreeMap::new(),
+            bytes_by_kind: BTreeMap::new(),
+            delivery_rate_max_bps: None,
+            srtt_min_s: None,
             srtt_s: info.srtt_us.map(|micros| f64::from(micros) / 1e6),
             srtt_mean_s: info.srtt_us.map(|_| path.srtt.mean(0, self.until) / 1e6),
             rto_s: f64::from(info.rto_us) / 1e6,
@@ -136,7 +149,8 @@ impl Report<'_> {
             bottleneck_share: None,
             coupled_share: None,
             kernel: path.kernel.clone(),
-            blocked_s: BTreeMap::new(),
+            limited_s: limited(path),
+            missed_bytes: unknown(true),
         }
     }
 
@@ -163,6 +177,10 @@ impl Report<'_> {
             timeouts: None,
             undone: None,
             ecn_reductions: None,
+            reductions_by_cause: BTreeMap::new(),
+            bytes_by_kind: BTreeMap::new(),
+            delivery_rate_max_bps: None,
+            srtt_min_s: None,
             srtt_s: None,
             srtt_mean_s: None,
             rto_s: 0.0,
@@ -176,7 +194,8 @@ impl Report<'_> {
             bottleneck_share: None,
             coupled_share: None,
             kernel: BTreeMap::new(),
-            blocked_s: BTreeMap::new(),
+            limited_s: BTreeMap::new(),
+            missed_bytes: BTreeMap::new(),
         }
     }
 
@@ -218,4 +237,60 @@ fn counters(samples: &FlowSamples) -> BTreeMap<String, u64> {
         ]
     };
     samples.mptcp.iter().flat_map(of).collect()
+}
+
+/// Times by cause that a kernel reports, in the measured part: those of its two windows.
+fn limited(path: &PathSamples) -> Times {
+    let seconds = |now: Option<u64>, before: Option<u64>| {
+        now.map(|micros| micros.saturating_sub(before.unwrap_or_default()) as f64 / 1e6)
+    };
+    let (now, before) = (&path.latest, &path.baseline);
+    let receive_window = seconds(now.receive_window_limited_us, before.receive_window_limited_us);
+    let send_buffer = seconds(now.send_buffer_limited_us, before.send_buffer_limited_us);
+    let mut times: Times = unknown(true);
+    times.insert(Limit::ReceiveWindow.name().to_owned(), receive_window);
+    times.insert(Limit::SendBuffer.name().to_owned(), send_buffer);
+    times
+}
+
+/// Every cause without a value; empty where there are no causes.
+fn unknown<T>(limits: bool) -> BTreeMap<String, Option<T>> {
+    Limit::ALL.iter().filter(|_| limits).map(|limit| (limit.name().to_owned(), None)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meter::diag::TcpInfo;
+    use anabranch_scenario::measure::TimeMeans;
+
+    #[test]
+    fn times_of_the_kernel_count_from_the_warm_up() {
+        let end = ([127, 0, 0, 1], 1).into();
+        let info = |receive, send| TcpInfo {
+            receive_window_limited_us: receive,
+            send_buffer_limited_us: send,
+            ..TcpInfo::default()
+        };
+        let mean = TimeMeans::new(Time::ZERO);
+        let path = PathSamples {
+            local: end,
+            remote: end,
+            usable: true,
+            latest: info(Some(2_500_000), None),
+            baseline: info(Some(500_000), None),
+            kernel: BTreeMap::new(),
+            received: [0; 2],
+            cwnd: mean,
+            srtt: mean,
+            in_flight: mean,
+        };
+        let times = limited(&path);
+        assert_eq!((times["receive-window"], times["send-buffer"]), (Some(2.0), None));
+        assert_eq!((times["application"], times.len()), (None, Limit::COUNT));
+        assert_eq!(
+            result::blocked(&times).into_iter().collect::<Vec<_>>(),
+            [("receive-window".to_owned(), 2.0)]
+        );
+    }
 }

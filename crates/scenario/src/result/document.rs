@@ -1,6 +1,6 @@
 //! The result document of a run, the same for every world.
 //!
-//! Counts cover the whole run. Rates, means, delays and blocked times cover the measured part, between the
+//! Counts cover the whole run. Rates, means, delays and times by cause cover the measured part, between the
 //! end of the warm-up and the end of the run. Values that only a simulation has are absent in other worlds.
 
 use crate::measure::Histogram;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The version of the document's format. It is increased when a key is removed or changes its meaning;
 /// additional keys do not change it.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The directions of a link in [`LinkResult::direction`]: from the first of its nodes to the second, and back.
 pub const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
@@ -251,8 +251,19 @@ part! {
         reordering_buffer_bytes: Option<MeanMax>,
         /// Unread bytes at the receiver; absent where the kernel does not report them.
         receive_buffer_bytes: Option<MeanMax>,
-        /// Time for which the sender had data and no path accepted it, by cause, seconds.
+        /// Time by the cause that limited what the flow sent, seconds; see [limits](#limits). The times add up to the part of
+        /// the flow's life that is measured. Null where a kernel does not report a time; empty for UDP.
+        #[serde(default)]
+        limited_s: BTreeMap<String, Option<f64>>,
+        /// Payload bytes that the free parts of the paths' congestion windows would have carried, by the cause that
+        /// limited the paths: an estimate of a remedy's gain, which exceeds it where the window is larger than the path needs. Null and empty as `limited_s`.
+        #[serde(default)]
+        missed_bytes: BTreeMap<String, Option<u64>>,
+        /// Time for which the sender had data and no path accepted it, by cause, seconds: sums of `limited_s`.
         blocked_s: BTreeMap<String, f64>,
+        /// SCTP: time for which a buffer kept every path with data from sending, by the contents of the buffer, seconds.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        buffer_blocked_s: BTreeMap<String, f64>,
         /// Counters of the protocol.
         counters: BTreeMap<String, u64>,
         /// Paths.
@@ -301,6 +312,23 @@ part! {
         undone: Option<u64>,
         /// Window reductions because of ECN; absent where the kernel does not report them.
         ecn_reductions: Option<u64>,
+        /// Reductions of the congestion window by cause: `loss`, `timeout`, `ecn`, `penalisation`; `spurious` counts those
+        /// that were undone. Empty where the kernel does not report them.
+        #[serde(default)]
+        reductions_by_cause: BTreeMap<String, u64>,
+        /// Payload bytes sent by kind: `new`, `retransmission` (with SCTP also of data of another path), and further copies
+        /// of data of another path by mechanism: `reinjection`, `opportunistic-retransmission`, `copy`, `confluence`,
+        /// `chunk-rescheduling`. Empty where the kernel does not report them.
+        #[serde(default)]
+        bytes_by_kind: BTreeMap<String, u64>,
+        /// Largest rate at which payload is known to have arrived, over a smoothed round-trip time, bit/s; absent where
+        /// the kernel does not report it.
+        #[serde(default)]
+        delivery_rate_max_bps: Option<f64>,
+        /// Smallest smoothed round-trip time, seconds; absent before the first sample, and where the kernel does not report
+        /// it.
+        #[serde(default)]
+        srtt_min_s: Option<f64>,
         /// Smoothed round-trip time at the end, seconds.
         srtt_s: Option<f64>,
         /// Mean of the smoothed round-trip time over time, from its first sample to the end of the connection, seconds.
@@ -339,9 +367,14 @@ part! {
         /// (`linux/tcp.h`): times in microseconds, windows in segments, rates in bytes a second. Absent in a simulation.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         kernel: BTreeMap<String, u64>,
-        /// Time for which the sender had data and this path, although usable, did not accept it, by cause,
-        /// seconds.
-        blocked_s: BTreeMap<String, f64>,
+        /// Time by the cause that limited what this path sent, seconds; see [limits](#limits). The times add up to the part of
+        /// the path's life that is measured. Null where a kernel does not report a time; empty for UDP.
+        #[serde(default)]
+        limited_s: BTreeMap<String, Option<f64>>,
+        /// Payload bytes that the free part of the congestion window would have carried, one window a smoothed round-trip
+        /// time, by the cause that limited the path: an estimate of a remedy's gain, which exceeds it where the window is larger than the path needs. Null and empty as `limited_s`.
+        #[serde(default)]
+        missed_bytes: BTreeMap<String, Option<u64>>,
     }
 }
 

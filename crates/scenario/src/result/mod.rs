@@ -2,6 +2,7 @@
 
 pub mod capture;
 mod document;
+mod limits;
 mod links;
 mod metrics;
 mod names;
@@ -12,6 +13,7 @@ pub use document::{
     DIRECTIONS, Document, FORMAT, Field, FlowResult, HostFacts, HostResult, LatenessResult, LinkResult,
     MeanMax, MiddleboxResult, PathResult, Quantiles, RunResult, jain, parts,
 };
+pub use limits::{Times, blocked};
 pub use links::Measured;
 pub use metrics::{Level, METRICS, Metric};
 pub use names::PathNames;

@@ -26,7 +26,7 @@ fn goodput(net: &mut Net, secs: u64) -> f64 {
 
 /// Seconds that the association was blocked by its buffers, by cause.
 fn blocked(net: &Net) -> [f64; 4] {
-    let list = net.ends[A].blocked(net.now).connection;
+    let list = net.ends[A].limits(net.now).buffers;
     core::array::from_fn(|i| list[i].1.as_secs_f64())
 }
 

@@ -2,7 +2,7 @@
 
 use super::returns::Returns;
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::{Endpoint, Gauge, Held, Report, Waits};
+use anabranch_endpoint::{Endpoint, Gauge, Held, Limits, Report};
 use anabranch_scenario::measure::TimeMeans;
 
 /// Means over time of one path, from its start to the end of the connection.
@@ -59,8 +59,8 @@ pub struct Meters {
 pub struct Baseline {
     /// Of the connecting and of the listening end.
     pub reports: [Report; 2],
-    /// Times for which data had waited at the end whose data is measured.
-    pub blocked: Waits,
+    /// Times by cause of the end whose data is measured.
+    pub limits: Limits,
     /// Delivered bytes of each end's data.
     pub delivered: [u64; 2],
 }
@@ -122,8 +122,8 @@ impl Meters {
     pub fn restart(&mut self, now: Time, endpoints: [Option<&dyn Endpoint>; 2], delivered: [u64; 2]) {
         self.paths.iter_mut().for_each(|path| path.values.restart(now));
         self.held.restart(now);
-        let blocked = endpoints[self.source].map(|endpoint| endpoint.blocked(now)).unwrap_or_default();
+        let limits = endpoints[self.source].map(|endpoint| endpoint.limits(now)).unwrap_or_default();
         let reports = endpoints.map(|endpoint| endpoint.map(Endpoint::report).unwrap_or_default());
-        self.baseline = Some(Box::new(Baseline { reports, blocked, delivered }));
+        self.baseline = Some(Box::new(Baseline { reports, limits, delivered }));
     }
 }

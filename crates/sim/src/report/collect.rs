@@ -6,10 +6,10 @@ use crate::host::{Baseline, Flow, Legs, PathMeter, RECEIVER, Relays, SENDER, Tra
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Change, Directions, Event};
 use crate::scenario::result::{
-    FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles,
+    self, FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles, Times,
 };
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::{Arrival, Counters, Endpoint, PathReport, Report, Spent};
+use anabranch_endpoint::{Arrival, Counters, Endpoint, Limited, Limits, PathReport, Report, Spent};
 use anabranch_netem::{Interface, Network, Totals};
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ impl Run<'_> {
         let baseline = flow.meters.baseline.as_deref().unwrap_or(&nothing);
         let source = flow.source();
         let (sender, receiver) = (&reports[source], &reports[1 - source]);
-        let waits = endpoints[source].map(|endpoint| endpoint.blocked(self.now)).unwrap_or_default();
+        let limits = endpoints[source].map(|endpoint| endpoint.limits(self.now)).unwrap_or_default();
         let [written, back_written] = [source, 1 - source].map(|end| legs.written_by(end));
         let [main, back] = [source, 1 - source].map(|end| legs.read_of(end));
         let delivered = |transfer: Option<&Transfer>| transfer.map(|transfer| transfer.checker.delivered());
@@ -74,12 +74,9 @@ impl Run<'_> {
         let delays = |transfer: Option<&Transfer>| Quantiles::of(transfer?.checker.delays());
         let pace = main.and_then(|transfer| transfer.checker.pace());
         let mut paths = self.paths(flow, &reports, baseline, &mut world.datapath);
-        // Paths that were added later had no waits before.
-        let nothing = Spent::new();
-        let before = baseline.blocked.paths.iter().chain(core::iter::repeat(&nothing));
-        for ((path, spent), before) in paths.iter_mut().zip(&waits.paths).zip(before) {
-            path.blocked_s = seconds_since(spent, before);
-        }
+        let limited = limit_paths(&mut paths, &limits, &baseline.limits);
+        let limited_s =
+            times(&limits.connection.since(&baseline.limits.connection), !limits.paths.is_empty());
         FlowResult {
             name: declared.name.clone(),
             from: declared.from.clone(),
@@ -108,7 +105,10 @@ impl Run<'_> {
             recovered_share: pace.and_then(|pace| pace.share(self.now)),
             reordering_buffer_bytes: Some(self.held(flow, 1)),
             receive_buffer_bytes: Some(self.held(flow, 0)),
-            blocked_s: seconds_since(&waits.connection, &baseline.blocked.connection),
+            blocked_s: result::blocked(&limited_s),
+            limited_s,
+            missed_bytes: missed(&limited, !limits.paths.is_empty()),
+            buffer_blocked_s: seconds_since(&limits.buffers, &baseline.limits.buffers),
             counters: counters(sender, receiver),
             paths,
         }
@@ -185,6 +185,10 @@ impl Run<'_> {
             timeouts: Some(counters.timeouts),
             undone: Some(counters.undone),
             ecn_reductions: Some(counters.ecn_reductions),
+            reductions_by_cause: counters.reductions().map(|(cause, count)| (cause.to_owned(), count)).into(),
+            bytes_by_kind: counters.bytes_by_kind().map(|(kind, bytes)| (kind.to_owned(), bytes)).into(),
+            delivery_rate_max_bps: path.delivery_rate_max.map(|bytes| 8.0 * bytes as f64),
+            srtt_min_s: path.srtt_min.map(Duration::as_secs_f64),
             srtt_s: path.srtt.map(Duration::as_secs_f64),
             srtt_mean_s: meter.srtt(self.now).map(|nanos| nanos / 1e9),
             rto_s: path.rto.as_secs_f64(),
@@ -198,7 +202,8 @@ impl Run<'_> {
             bottleneck_share: path.grouping.and_then(|grouping| grouping.bottleneck_share()),
             coupled_share: path.grouping.and_then(|grouping| grouping.shared_share()),
             kernel: BTreeMap::new(),
-            blocked_s: BTreeMap::new(),
+            limited_s: BTreeMap::new(),
+            missed_bytes: BTreeMap::new(),
         }
     }
 
@@ -275,6 +280,31 @@ impl Way {
 fn sent_since(path: &PathReport, baseline: &Report) -> u64 {
     let before = baseline.paths.iter().find(|before| before.id == path.id);
     path.counters.bytes_sent - before.map_or(0, |before| before.counters.bytes_sent)
+}
+
+/// Writes the times of each path since `before`, and returns their sum.
+fn limit_paths(paths: &mut [PathResult], limits: &Limits, before: &Limits) -> Limited {
+    let mut sum = Limited::default();
+    for (at, (path, limited)) in paths.iter_mut().zip(&limits.paths).enumerate() {
+        // A path that was added after `before` had no times then.
+        let before = before.paths.get(at).copied().unwrap_or_default();
+        let since = limited.since(&before);
+        path.limited_s = times(&since, true);
+        path.missed_bytes = missed(&since, true);
+        sum.missed.iter_mut().zip(since.missed).for_each(|(sum, missed)| *sum += missed);
+    }
+    sum
+}
+
+/// Seconds by cause; empty unless they are `known`.
+fn times(limited: &Limited, known: bool) -> Times {
+    let seconds = |(cause, time): (&str, Duration)| (cause.to_owned(), Some(time.as_secs_f64()));
+    limited.times().filter(|_| known).map(seconds).collect()
+}
+
+/// Missed bytes by cause; empty unless they are `known`.
+fn missed(limited: &Limited, known: bool) -> BTreeMap<String, Option<u64>> {
+    limited.bytes().filter(|_| known).map(|(cause, bytes)| (cause.to_owned(), Some(bytes))).collect()
 }
 
 /// Seconds by cause, since `before`.

@@ -2,7 +2,6 @@
 
 mod applications;
 mod bbr;
-mod blocked;
 mod by_hand;
 mod captures;
 mod cases;
@@ -15,6 +14,7 @@ mod faults;
 mod initial_path;
 mod internet;
 mod late_links;
+mod limits;
 mod meters;
 mod middleboxes;
 mod mptcp_bars;

@@ -12,8 +12,8 @@ use super::opening::Opening;
 use super::subflow::{Confirmation, Handshake, Keys, Life, Resend, Subflow};
 use crate::tcp::{Context, Route, State, Tcb, Tuple, of_connection};
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::blocked::{Blocked, WaitCause};
 use anabranch_endpoint::endpoint::{Endpoint, Event, Placement, Reason, SchedulingDecision};
+use anabranch_endpoint::limits::LimitClock;
 use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_multipath::PathId;
 use anabranch_multipath::buffer::RangeSet;
@@ -91,6 +91,15 @@ pub(super) struct Tally {
     pub data_timeouts: u64,
     pub joins: u64,
     pub checksum_failures: u64,
+}
+
+/// Why data of the connection waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitCause {
+    /// No path has room, or the scheduler prefers to wait.
+    CongestionWindow,
+    /// The peer's receive window is closed.
+    ReceiveWindow,
 }
 
 /// State that was last reported to the application.
@@ -178,7 +187,10 @@ pub struct Connection {
     pub(super) portless: VecDeque<Pair>,
     pub(super) tally: Tally,
     pub(super) seen: Seen,
-    pub(super) blocked: Blocked<WaitCause, 2>,
+    /// Why data waits, as the last attempt to send found.
+    pub(super) waiting_for: Option<WaitCause>,
+    /// Times of the connection by cause.
+    pub(super) clock: LimitClock,
     /// Since this time a full segment has had to wait for room on any path, or for a decision of the scheduler, and
     /// the only event was that the application wrote more.
     pub(super) waits: Option<Time>,
@@ -261,7 +273,8 @@ impl Connection {
             active: role == Role::Server,
             tally: Tally::default(),
             seen: Seen::default(),
-            blocked: Blocked::default(),
+            waiting_for: None,
+            clock: LimitClock::default(),
             waits: None,
             events: VecDeque::new(),
             decisions: None,

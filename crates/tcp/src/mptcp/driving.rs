@@ -5,11 +5,11 @@ use super::data::DataFin;
 use super::subflow::Subflow;
 use crate::tcp::Numbers;
 use anabranch_base::time::Time;
-use anabranch_endpoint::blocked::Waits;
 use anabranch_endpoint::endpoint::{
     Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Quote, Reason, Report,
     SchedulingDecision, Write,
 };
+use anabranch_endpoint::limits::Limits;
 use anabranch_multipath::PathId;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::{Content, Packet};
@@ -228,11 +228,9 @@ impl Endpoint for Connection {
         }
     }
 
-    fn blocked(&self, now: Time) -> Waits {
-        Waits {
-            connection: self.blocked.report(now),
-            paths: self.subflows.iter().map(|subflow| subflow.blocked.report(now)).collect(),
-        }
+    fn limits(&self, now: Time) -> Limits {
+        let paths: Vec<_> = self.subflows.iter().map(|s| s.block.limiting.clock.up_to(now)).collect();
+        Limits { connection: self.clock.up_to(now), paths, buffers: Vec::new() }
     }
 
     fn path(&self, path: PathId) -> Option<PathReport> {

@@ -10,6 +10,7 @@ mod input;
 #[cfg(test)]
 mod interference_tests;
 mod keys;
+mod limits;
 mod mapping;
 #[cfg(test)]
 mod middlebox_tests;

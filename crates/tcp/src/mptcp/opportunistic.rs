@@ -129,6 +129,8 @@ impl Connection {
         if subflow.penalised_at.is_none_or(|at| now >= at + interval) {
             subflow.penalised_at = Some(now);
             self.tally.penalisations += 1;
+            subflow.block.window_changed();
+            subflow.block.counters_mut().penalisations += 1;
             self.congestion.penalise(now, PathId(holder as u8), PenaltyInSlowStart::Unbounded);
         }
     }

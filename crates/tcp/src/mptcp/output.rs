@@ -1,13 +1,12 @@
 //! Output: urgent segments, then data in the scheduler's order, then the rest; and the options on all of them.
 
-use super::connection::{Connection, ConnectionPhase};
+use super::connection::{Connection, ConnectionPhase, WaitCause};
 use super::data::{DataFin, Reinjection, SendSpace};
 use super::mapping::Mapping;
 use super::reset::ResetReason;
 use super::subflow::{Confirmation, Handshake};
 use crate::tcp::{Tcb, segment_of};
 use anabranch_base::time::Time;
-use anabranch_endpoint::blocked::WaitCause;
 use anabranch_endpoint::endpoint::{DecisionReason, SchedulingDecision};
 use anabranch_multipath::PathId;
 use anabranch_multipath::scheduler::{self, Data, Decision, Offer, PathState, Piece};
@@ -44,7 +43,7 @@ impl Connection {
                 self.want_control(now);
             }
             ConnectionPhase::Opening | ConnectionPhase::Closed(_) => {
-                self.note_wait(now, None);
+                self.waiting_for = None;
             }
         }
         let idle = self.send.all_assigned() && self.send.reinjections.is_empty();
@@ -56,6 +55,7 @@ impl Connection {
                 return Some(self.add_options(now, index, output));
             }
         }
+        self.note_limits(now, idle);
         self.note_dry(now, idle);
         None
     }
@@ -91,7 +91,7 @@ impl Connection {
             block.poll_rest(context, available == 0)
         });
         if output.is_none() {
-            self.note_wait(now, self.subflows[0].block.waits_for(available));
+            self.note_limits_of_plain(now, available);
             if available == 0 {
                 self.with_block(now, 0, |block, context| block.ran_dry(context));
             }
@@ -124,7 +124,7 @@ impl Connection {
         let (start, available) = self.send.unassigned();
         let held_up = available == 0 && self.is_held_up();
         if available == 0 && self.send.reinjections.is_empty() && !self.scheduler.duplicates() && !held_up {
-            self.note_wait(now, None);
+            self.waiting_for = None;
             return None;
         }
         self.snapshot_paths(now);
@@ -135,7 +135,7 @@ impl Connection {
             return self.send_copies(now);
         }
         if available == 0 {
-            self.note_wait(now, None);
+            self.waiting_for = None;
             if held_up {
                 self.tell_blocked();
                 return self.retransmit_opportunistically(now);
@@ -162,7 +162,7 @@ impl Connection {
             return None;
         };
         let len = u64::from(self.subflows[path.index()].block.mss()).min(available).min(window);
-        self.blocked.set(now, None);
+        self.waiting_for = None;
         self.send.assign(start, start + len);
         Some(self.send_on(now, (path, DecisionReason::New), (start, len as u32)))
     }
@@ -170,7 +170,7 @@ impl Connection {
     /// Sends one packet of the data that the scheduler places, if there is any.
     fn send_placed(&mut self, now: Time) -> Option<Packet> {
         if self.send.una >= self.send.written && self.send.reinjections.is_empty() {
-            self.note_wait(now, None);
+            self.waiting_for = None;
             return None;
         }
         self.snapshot_paths(now);
@@ -187,7 +187,7 @@ impl Connection {
         };
         let Piece { path, start, end, repeated } = piece;
         debug_assert!(una <= start && start < end && end <= edge.min(written), "beyond the window");
-        self.blocked.set(now, None);
+        self.waiting_for = None;
         self.send.assign(start, end);
         if repeated {
             self.subflows[path.index()].block.counters_mut().reinjections += 1;
@@ -222,7 +222,7 @@ impl Connection {
         let settled = (more || full) && enough && self.send.reinjections.is_empty();
         self.waits = (settled && self.scheduler.is_exhausted()).then_some(now);
         if available == 0 {
-            self.note_wait(now, None);
+            self.waiting_for = None;
         } else if full || !self.waits_for_window((start, available)) {
             self.wait(now, start, WaitCause::CongestionWindow);
         } else {
@@ -334,7 +334,7 @@ impl Connection {
             if available > 0 {
                 self.wait(now, start, cause);
             } else {
-                self.note_wait(now, None);
+                self.waiting_for = None;
             }
             if available > 0 && self.data_timer.is_none() {
                 self.data_timer = Some(now + self.data_timeout());
@@ -352,13 +352,14 @@ impl Connection {
             self.send.assign(start, stop);
         }
         subflow.cursor = stop;
-        self.blocked.set(now, None);
+        self.waiting_for = None;
         Some(self.send_on(now, (path, reason), (start, (stop - start) as u32)))
     }
 
     /// Data from `offset` on has to wait, for a known cause.
     fn wait(&mut self, now: Time, offset: u64, cause: WaitCause) {
-        if self.note_wait(now, Some(cause))
+        let before = self.waiting_for.replace(cause);
+        if before != Some(cause)
             && let Some(decisions) = &mut self.decisions
         {
             let reason = match cause {
@@ -367,15 +368,6 @@ impl Connection {
             };
             decisions.push_back(SchedulingDecision { at: now, path: None, offset, len: 0, reason });
         }
-    }
-
-    /// From `now` on, data waits for `cause`, or for nothing, on every path that could carry it. Returns whether this
-    /// is a change.
-    fn note_wait(&mut self, now: Time, cause: Option<WaitCause>) -> bool {
-        for subflow in &mut self.subflows {
-            subflow.blocked.set(now, cause.filter(|_| subflow.is_usable()));
-        }
-        self.blocked.set(now, cause)
     }
 
     /// Data `[data, data + len)` is sent on a path.
@@ -389,6 +381,9 @@ impl Connection {
             decisions.push_back(SchedulingDecision { at: now, path: Some(path), offset: data, len, reason });
         }
         let index = path.index();
+        if reason != DecisionReason::New {
+            self.subflows[index].block.counters_mut().count_repeated(reason, u64::from(len));
+        }
         let last = self.send.all_assigned();
         let mut packet = self.with_block(now, index, |block, context| block.send(context, len, last));
         let start = segment_of(&mut packet).payload.offset;

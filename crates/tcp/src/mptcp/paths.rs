@@ -50,9 +50,8 @@ impl Connection {
         let reset = reset.map(|reset| self.add_options(now, index, reset));
         let old = &mut self.subflows[index];
         subflow.predecessor = reset.or(old.predecessor.take());
-        *subflow.block.counters_mut() = *old.block.counters();
         subflow.new = old.new;
-        subflow.blocked = old.blocked;
+        subflow.block.keep_measurements(&old.block);
         subflow.retry.failures = old.retry.failures;
         self.subflows[index] = subflow;
     }
@@ -172,7 +171,6 @@ impl Connection {
         self.send.clear_avoidance(Some(PathId(index as u8)));
         self.reinject_all(index, None);
         let subflow = &mut self.subflows[index];
-        subflow.blocked.set(now, None);
         subflow.sent.clear();
         for doubtful in subflow.mappings.clear() {
             self.placed.settle(doubtful, false);

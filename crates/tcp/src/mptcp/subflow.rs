@@ -5,7 +5,6 @@ use super::mapping::{Mapping, Mappings, Received};
 use super::reset::ResetReason;
 use crate::tcp::{State, Tcb};
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::blocked::{Blocked, WaitCause};
 use anabranch_multipath::congestion::CongestionControl;
 use anabranch_multipath::path_manager::Pair;
 use anabranch_wire::Packet;
@@ -130,8 +129,6 @@ pub(super) struct Subflow {
     pub transient: bool,
     /// Last penalisation.
     pub penalised_at: Option<Time>,
-    /// How long data waited that it did not take.
-    pub blocked: Blocked<WaitCause, 2>,
 }
 
 impl Subflow {
@@ -162,7 +159,6 @@ impl Subflow {
             reset_again: None,
             transient: false,
             penalised_at: None,
-            blocked: Blocked::default(),
         }
     }
 

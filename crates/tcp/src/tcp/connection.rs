@@ -4,10 +4,10 @@ use super::autotuning::{ReceiveSpace, send_space};
 use super::tcb::{Context, Route, State, Tcb};
 use super::{Config, Numbers};
 use anabranch_base::time::Time;
-use anabranch_endpoint::blocked::{Blocked, WaitCause, Waits};
 use anabranch_endpoint::endpoint::{
     Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement, Reason, Report, Write,
 };
+use anabranch_endpoint::limits::Limits;
 use anabranch_endpoint::{Ends, Secrets};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::CongestionControl;
@@ -35,7 +35,6 @@ pub struct Connection {
     closing: bool,
     /// A write was cut short: the application must be notified when there is room.
     starved: bool,
-    blocked: Blocked<WaitCause, 2>,
     /// Since this time a full segment has had to wait, and the only event was that the application wrote more.
     waits: Option<Time>,
     seen: Seen,
@@ -86,7 +85,6 @@ impl Connection {
             read: 0,
             closing: false,
             starved: false,
-            blocked: Blocked::default(),
             waits: None,
             seen: Seen::default(),
             events: VecDeque::new(),
@@ -169,7 +167,14 @@ impl Connection {
         {
             return Some(output);
         }
-        self.blocked.set(now, self.block.waits_for(available));
+        if self.block.is_over() {
+            self.block.limiting.clock.end(now);
+        } else {
+            let standing = self.block.standing();
+            let limit =
+                standing.unwrap_or_else(|| self.block.limit_alone(&context, (available, self.starved)));
+            self.block.note_limit(now, limit);
+        }
         if available == 0 {
             self.block.ran_dry(&context);
         }
@@ -324,9 +329,9 @@ impl Endpoint for Connection {
         }
     }
 
-    fn blocked(&self, now: Time) -> Waits {
-        let spent = self.blocked.report(now);
-        Waits { paths: vec![spent.clone()], connection: spent }
+    fn limits(&self, now: Time) -> Limits {
+        let limited = self.block.limiting.clock.up_to(now);
+        Limits { connection: limited, paths: vec![limited], buffers: Vec::new() }
     }
 
     fn path(&self, path: PathId) -> Option<PathReport> {

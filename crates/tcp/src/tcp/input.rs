@@ -389,6 +389,10 @@ impl Tcb {
             }
         }
         self.judge_suspect(context, &news, segment.options.timestamps);
+        if news.delivered > 0 {
+            self.limiting.delivered += news.delivered;
+            self.limiting.peak.update(context.now, self.limiting.delivered, self.rtt.srtt());
+        }
         self.detect_loss(context, &news);
         self.tell_rate(context, limited);
         if news.acked > 0 {
@@ -491,6 +495,7 @@ impl Tcb {
         }
         self.ecn.reduced = true;
         self.counters.ecn_reductions += 1;
+        self.window_changed();
         let in_flight = self.window_used(context, una);
         context.congestion.on_loss(&Loss {
             now: context.now,

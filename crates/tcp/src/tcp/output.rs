@@ -52,10 +52,12 @@ impl Tcb {
         }
         self.restart_if_idle(context);
         let mut room = self.allowed(context).saturating_sub(self.board.pipe());
+        self.limiting.spare = room;
         if !self.shared_window {
             room = room.min(self.peer_room());
         }
-        if room > 0 && self.is_paced_out(context) { 0 } else { room }
+        self.limiting.paced = room > 0 && self.is_paced_out(context);
+        if self.limiting.paced { 0 } else { room }
     }
 
     /// When the segment at this position was last sent; `None` once it is acknowledged.
@@ -64,7 +66,7 @@ impl Tcb {
     }
 
     /// Bytes that the peer's window admits beyond what was sent.
-    fn peer_room(&self) -> u64 {
+    pub(super) fn peer_room(&self) -> u64 {
         (self.una + self.peer.bytes).saturating_sub(self.nxt)
     }
 
@@ -76,6 +78,7 @@ impl Tcb {
         {
             self.last_sent = now;
             context.congestion.on_idle(&Idle { now, path, timeouts });
+            self.window_changed();
         }
     }
 
@@ -255,6 +258,7 @@ impl Tcb {
         let data = u64::from(len > 0);
         self.counters.data_packets_sent += data;
         self.counters.bytes_sent += u64::from(len);
+        self.counters.bytes_retransmitted += u64::from(len);
         match self.phase {
             RecoveryPhase::Loss { .. } => self.counters.timeout_retransmissions += data,
             _ => self.counters.fast_retransmissions += data,

@@ -89,6 +89,7 @@ impl Tcb {
         self.phase = RecoveryPhase::Recovery { until: self.nxt, rescued: false };
         self.suspect = self.undoes().then(|| Suspect::new(self.una, self.nxt));
         self.ecn.reduced |= self.agreed.ecn;
+        self.window_changed();
         context.congestion.on_loss(&Loss {
             now: context.now,
             path: self.path,
@@ -130,6 +131,8 @@ impl Tcb {
         self.counters.timeouts += 1;
         let repeated = self.attempts > 1;
         let frto = self.suspect_timeout(repeated);
+        self.counters.timeout_reductions += 1;
+        self.note_timeout(context.now);
         self.rtt.back_off();
         self.suspect_black_hole(context);
         self.board.mark_all_lost();

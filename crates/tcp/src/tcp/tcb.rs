@@ -8,6 +8,7 @@
 
 use super::autotuning::EchoAge;
 use super::deadlines::{Life, Timers};
+use super::limiting::Limiting;
 use super::phase::{Prr, RecoveryPhase};
 use super::rack::Rack;
 use super::receiver::Receiver;
@@ -16,7 +17,6 @@ use super::suspect::Suspect;
 use super::time_wait::TimeWaitState;
 use super::{Config, Numbers, Tuple};
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::blocked::WaitCause;
 use anabranch_endpoint::endpoint::{Arrival, Counters, Gauge, PathReport, Reason};
 use anabranch_endpoint::rate::PathRate;
 use anabranch_multipath::PathId;
@@ -208,6 +208,8 @@ pub struct Tcb {
     pub(super) counters: Counters,
     /// Payload bytes received that were new.
     pub(super) new: u64,
+    /// Times by cause.
+    pub(crate) limiting: Limiting,
 }
 
 impl Tcb {
@@ -260,6 +262,7 @@ impl Tcb {
             reset: None,
             counters: Counters::default(),
             new: 0,
+            limiting: Limiting::default(),
             config,
         }
     }
@@ -356,18 +359,9 @@ impl Tcb {
     }
 
     /// The handshake is complete and the connection is not over.
+    #[inline]
     pub fn is_synchronised(&self) -> bool {
         !matches!(self.state, State::Listen | State::SynSent | State::SynReceived | State::Closed(_))
-    }
-
-    /// Why `available` bytes wait, now that no more data is sent.
-    pub(crate) fn waits_for(&self, available: u64) -> Option<WaitCause> {
-        if available == 0 || !self.is_synchronised() {
-            return None;
-        }
-        let room = (self.acknowledged() + self.peer_window()).saturating_sub(self.sent());
-        let short = room < available.min(u64::from(self.mss()));
-        Some(if short { WaitCause::ReceiveWindow } else { WaitCause::CongestionWindow })
     }
 
     /// The block is closed or in TIME-WAIT.
@@ -589,6 +583,8 @@ impl Tcb {
             cwnd: if known { congestion.window(self.path) } else { 0 },
             ssthresh: if known { congestion.ssthresh(self.path) } else { u64::MAX },
             srtt: self.rtt.srtt(),
+            srtt_min: self.rtt.min_srtt(),
+            delivery_rate_max: self.limiting.peak.rate(),
             rto: self.rtt.rto(),
             outstanding: self.board.pipe(),
             mss: self.mss,

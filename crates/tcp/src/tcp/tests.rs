@@ -2,8 +2,8 @@
 
 use super::{Config, Connection, Recovery, State};
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::blocked::Waits;
 use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Write};
+use anabranch_endpoint::limits::{Limit, Limits};
 use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_wire::tcp::{Flags, Segment, Timestamps};
@@ -234,12 +234,13 @@ fn a_closed_window_is_probed_and_opens_again() {
     assert!(pair.run_while(8.0, |p| p.sinks[1].delivered < 100_000));
 }
 
-/// Milliseconds that the client was blocked: by the congestion window, by the receive window.
+/// Milliseconds for which the client waited: for its congestion window, for the receive window.
 fn blocked(pair: &Pair<Connection>) -> [u64; 2] {
-    let Waits { connection, paths } = pair.ends[0].blocked(pair.now);
+    let Limits { connection, paths, .. } = pair.ends[0].limits(pair.now);
     assert_eq!(paths, core::slice::from_ref(&connection), "the only path");
-    assert_eq!([connection[0].0, connection[1].0], ["congestion-window", "receive-window"]);
-    [0, 1].map(|at: usize| connection[at].1.as_millis())
+    let window = [Limit::SlowStart, Limit::Avoidance, Limit::Recovery, Limit::Timeout];
+    let congestion = window.map(|limit| connection.by(limit).as_millis()).iter().sum();
+    [congestion, connection.by(Limit::ReceiveWindow).as_millis()]
 }
 
 #[test]

@@ -107,6 +107,8 @@ impl Tcb {
         }
         self.rack.probe = None;
         if probe.retransmission && !duplicated && !self.is_recovering() {
+            self.window_changed();
+            self.counters.probe_reductions += 1;
             context.congestion.on_loss(&Loss {
                 now: context.now,
                 path: self.path,

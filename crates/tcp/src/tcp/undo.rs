@@ -107,6 +107,7 @@ impl Tcb {
     fn undo(&mut self, context: &mut Context<'_>) {
         self.suspect = None;
         self.counters.undone += 1;
+        self.window_changed();
         context.congestion.on_spurious(context.now, self.path);
         if matches!(self.phase, RecoveryPhase::Loss { .. }) {
             // The delivery time that the retransmission seemed to show does not hold.
