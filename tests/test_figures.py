@@ -226,6 +226,31 @@ def assert_legend_fits(canvas: Canvas) -> None:
     assert box.y0 >= 0.0
 
 
+def test_ranges_and_vertical_lines_are_drawn(tmp_path: Path) -> None:
+    more = 'x = "capacity"\nx_range = [5, 25.5]\ny_range = [1, 40]\nmarks = [10, 12.5]'
+    for axes in drawn(analysed(tmp_path, KINDS.format(kind="lines", more=more))).axes:
+        assert (axes.get_xlim(), axes.get_ylim()) == ((5.0, 25.5), (1.0, 40.0))
+        lines = [line for line in axes.lines if line.get_color() == "#888888"]
+        assert [float(np.asarray(line.get_xdata())[0]) for line in lines] == [10.0, 12.5]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("x_range = [3, 3]", '"x_range" has to be [from, to]'),
+        ("y_range = [5]", '"y_range" has to be [from, to]'),
+        ('y_range = ["a", 5, 6]', '"y_range" has to be [from, to]'),
+        ('marks = ["reno"]', '"marks" has to be a list of places'),
+    ],
+)
+def test_wrong_range_is_refused(tmp_path: Path, more: str, message: str) -> None:
+    text = small_study.STUDY + KINDS.format(kind="lines", more=f'x = "capacity"\n{more}')
+    with pytest.raises(InputError) as caught:
+        load(small_study.write(tmp_path / "study", study=text))
+    assert message in str(caught.value)
+    assert "study.toml:" in str(caught.value)
+
+
 FAIR = """
 [[figure]]
 name = "fair"

@@ -143,9 +143,21 @@ def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Valu
         axes[0][0].set_ylim(bottom=0.0)
     together = f", {figure.together}" if figure.together not in ("", "mean") else ""
     quantity = view.analysis.study.metrics[figure.metric].axis + together
+    _apply_ranges(axes, figure)
     canvas.supylabel(quantity if figure.kind.has_places else "Share of runs", fontsize=8.5)
     if figure.title:
         canvas.suptitle(figure.title, fontsize=9.5)
+
+
+def _apply_ranges(axes: Grid, figure: Figure) -> None:
+    """Set the ranges of the axes that the figure has, and draw its vertical lines."""
+    if figure.options.get("x_range"):
+        axes[0][0].set_xlim(*figure.options["x_range"])
+    if figure.options.get("y_range"):
+        axes[0][0].set_ylim(*figure.options["y_range"])
+    for place in figure.options.get("marks", ()):
+        for panel in axes.flat:
+            panel.axvline(place, color="#888888", linewidth=0.8, zorder=1)
 
 
 def _make_logarithmic(axes: Axes) -> None:

@@ -8,6 +8,7 @@ from matplotlib.patches import Patch
 
 from anabranch.plot import marks
 from anabranch.plot.panels import PANEL_KEYS, PanelKind
+from anabranch.plot.ranges import Y_RANGE
 from anabranch.plot.style import look
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Box(PanelKind):
     name = "box"
     required = ("x",)
     optional = PANEL_KEYS
+    keys = (Y_RANGE,)
     has_places = True
 
     def paint(self, axes: Axes, view: View, points: Sequence[Point]) -> None:

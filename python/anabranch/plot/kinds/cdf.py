@@ -8,6 +8,7 @@ from matplotlib.lines import Line2D
 
 from anabranch.plot import marks
 from anabranch.plot.panels import PANEL_KEYS, PanelKind
+from anabranch.plot.ranges import MARKS, X_RANGE, Y_RANGE
 from anabranch.plot.style import LINE_STYLES, look
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Distribution(PanelKind):
 
     name = "cdf"
     optional = PANEL_KEYS | {"log_x"}
+    keys = (X_RANGE, Y_RANGE, MARKS)
 
     def paint(self, axes: Axes, view: View, points: Sequence[Point]) -> None:
         """Draw the series of one panel."""

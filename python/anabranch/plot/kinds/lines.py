@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 
 from anabranch.plot import marks
 from anabranch.plot.panels import PANEL_KEYS, PanelKind
+from anabranch.plot.ranges import MARKS, X_RANGE, Y_RANGE
 from anabranch.plot.style import look
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Lines(PanelKind):
     name = "lines"
     required = ("x",)
     optional = PANEL_KEYS | {"log_x"}
+    keys = (X_RANGE, Y_RANGE, MARKS)
     has_places = True
     is_scaled = True
     shows_published = True
