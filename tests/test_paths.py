@@ -33,7 +33,7 @@ TRACES = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of a stranger, beside one with a trace that a link in it leads to."""
+    """A folder of a stranger with a symbolic link to a trace in the folder `other`."""
     other, own = tmp_path / "other", tmp_path / "own"
     other.mkdir()
     (own / "below").mkdir(parents=True)

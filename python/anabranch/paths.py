@@ -27,7 +27,7 @@ def check_inside(kind: str, name: str, file: str, line: int | None) -> None:
     """Check that a file which another one names lies in or below the other's folder, also behind symbolic links.
 
     Args:
-        kind: What the file is, for the message, such as "trace".
+        kind: The kind of the file, for the message, such as "trace".
         name: Its path as written, relative to the folder of `file`.
         file: The file that names it; one of this package may name any.
         line: The line there.
