@@ -110,6 +110,18 @@ def test_scheduler_refuses_clients_without_its_certificate(monkeypatch: pytest.M
             assert own.submit(abs, -7).result() == 7
 
 
+@pytest.mark.slow
+def test_worker_that_restarts_slowly_is_kept() -> None:
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 ms"}),
+        cluster._local(1) as local,
+        distributed.Client(local, set_as_default=False) as own,
+    ):
+        first = own.submit(os.getpid).result()
+        os.kill(first, signal.SIGKILL)
+        assert own.submit(os.getpid, pure=False).result(timeout=300) != first
+
+
 def test_jobs_get_certificates_and_no_web_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     options = certificates.job_options()

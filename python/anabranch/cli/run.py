@@ -111,8 +111,7 @@ def run(
         format_of_suffix(Path(plot))
     if plot_window is not None:
         _check_window(plot_window, chosen)
-    if not as_json and world == "sim":
-        _announce(chosen)
+    _announce(chosen, is_silent=as_json or world != "sim")
     with _traces(trace, wanted=plot is not None and plot_kind != "limits") as folder:
         with _progress() as progress:
             result = run_scenario(
@@ -127,11 +126,11 @@ def run(
         print_result(result, Console())
 
 
-def _announce(scenario: Scenario) -> None:
+def _announce(scenario: Scenario, *, is_silent: bool) -> None:
     """Print an estimate of the duration of a long run before it begins."""
     from anabranch.forecast import run_s, spoken
 
-    expected_s = run_s(scenario)
+    expected_s = None if is_silent else run_s(scenario)
     if expected_s is not None and expected_s > _LONG_RUN_S:
         click.echo(f"anabranch: the run takes about {spoken(expected_s)}, by the rates of its links", err=True)
 

@@ -10,6 +10,8 @@ import distributed
 
 from anabranch.errors import InputError
 
+_RESTART_TIMEOUT = "1 h"
+
 
 class _QuietScheduler(distributed.Scheduler):  # type: ignore[misc]
     """A scheduler without Dask's web server, which listens on port 8787 even where the dashboard is off."""
@@ -27,6 +29,11 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]
     async def _start(self) -> None:
         self.scheduler_spec["cls"] = _QuietScheduler
         await super()._start()
+
+    def _update_worker_status(self, op: str, msg: Any) -> None:
+        # A worker that died starts again. Dask removes it for good if that takes longer, by default 15 s.
+        with dask.config.set({"distributed.deploy.lost-worker-timeout": _RESTART_TIMEOUT}):
+            super()._update_worker_status(op, msg)
 
 
 def temporary() -> Any:
