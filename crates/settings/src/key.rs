@@ -42,11 +42,11 @@ pub struct Place {
 /// Parts of a flow's settings, in the order of the canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// What every connection has.
+    /// Keys of every connection.
     Connection,
-    /// What its protocol adds.
+    /// Keys of single protocols.
     Protocol,
-    /// What several paths add.
+    /// Keys of connections with several paths.
     Multipath,
 }
 
@@ -76,7 +76,7 @@ pub enum Takes {
     },
     /// A size greater than zero, or `auto`.
     Buffer,
-    /// One word of a list.
+    /// A word from a list.
     OneOf(fn() -> Vec<Choice>),
     /// A path manager, with its parameter after a colon.
     PathManager,
@@ -174,7 +174,7 @@ impl Takes {
         }
     }
 
-    /// The word of a list for this name or alias.
+    /// The word from a list for this name or alias.
     pub fn word(&self, name: &str) -> Option<&'static str> {
         match self {
             Self::OneOf(list) => {

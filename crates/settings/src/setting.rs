@@ -19,7 +19,7 @@ pub enum Value {
     Time(Duration),
     /// A number of bytes.
     Size(u64),
-    /// One word of a list.
+    /// A word from a list.
     Word(&'static str),
     /// A path manager with its parameter.
     PathManager(path_manager::Choice),

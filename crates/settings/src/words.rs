@@ -35,7 +35,7 @@ pub struct Choice {
 
 /// Values that scenarios write as words.
 pub trait Words: Copy + PartialEq + 'static {
-    /// The word of every value.
+    /// All values with their words.
     const WORDS: &'static [Named<Self>];
 }
 
@@ -89,7 +89,7 @@ pub fn words<T: Words>() -> Vec<Choice> {
     choices(T::WORDS)
 }
 
-/// The value of a word, if it is in the list.
+/// The value with this name, if the list has one.
 pub fn find<T: Copy>(list: &'static [Named<T>], name: &str) -> Option<T> {
     list.iter().find(|entry| entry.name == name).map(|entry| entry.value)
 }

@@ -3,7 +3,7 @@
 use super::{JOINED, WORKLOAD, protocols};
 use crate::choices::{FLOW_DIRECTIONS, PROTOCOLS, Protocols, choices};
 use crate::keys::{Default, Key, Section, Shape};
-use crate::written;
+use crate::written::Written;
 use anabranch_settings::key::{self, Part, Place, Takes};
 use anabranch_settings::protocol::{Protocol, keys};
 use std::sync::LazyLock;
@@ -72,7 +72,7 @@ fn default(key: &key::Key) -> Default {
     let mut texts: Vec<(Protocols, &'static str)> = Vec::new();
     for entry in PROTOCOLS.iter().filter(|entry| key.protocols.contains(entry.value)) {
         let value = Protocol::new(entry.value).get(key.name).expect("a key of the protocol");
-        let text = written::setting(value);
+        let text = Written::from(value).toml();
         match texts.iter_mut().find(|(_, known)| *known == text) {
             Some((protocols, _)) => *protocols = protocols.or(entry.value),
             None => texts.push((entry.value, String::leak(text))),
