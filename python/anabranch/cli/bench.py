@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anabranch.cli.bench_defaults import defaults
+from anabranch.cli.bench_explain import bench_explain
 from anabranch.study.definition import MAX_REPETITIONS
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def bench(context: click.Context, against: str | None, reps: int, rows: int | No
 
 
 bench.add_command(defaults)
+bench.add_command(bench_explain)
 
 
 def _bench_store(name: str, count: int, as_json: bool) -> None:
