@@ -140,7 +140,9 @@ $(VENV)/.installed: requirements.lock
 	$(BIN)/pip install --quiet --no-deps --requirement requirements.lock
 	@touch $@
 
+# The stamp has the time before the build: a source that changes meanwhile is newer.
 $(NATIVE): $(VENV)/.installed pyproject.toml $(RUST)
+	@touch $@.begin
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) env -u MAKEFLAGS $(BIN)/maturin develop --release --locked
 	@if env --block-signal=INT true 2> /dev/null; then printf '$(LAUNCHER)' "$(CURDIR)/$(BIN)/python" > $(BIN)/anabranch; fi
-	@touch $@
+	@mv $@.begin $@
