@@ -2,9 +2,9 @@
 //! al., "Is it still possible to extend TCP?", IMC 2011, §4.5; RFC 8684 §3.3.1 requires that mappings
 //! tolerate it).
 
-use crate::{Acts, Outcome, Transit, segment};
+use crate::{Behaviour, Outcome, Transit, segment};
 use anabranch_base::time::Time;
-use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_netem::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Packet, Pattern};
 
@@ -29,7 +29,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { size: values.integer("size") as u32 })
     }
 
@@ -38,10 +38,10 @@ impl Keyed for Settings {
     }
 }
 
-/// One that remembers nothing.
+/// A middlebox without state.
 pub type State<R> = crate::Stateless<Settings, R>;
 
-impl<R: Copy> Acts<R> for State<R> {
+impl<R: Copy> Behaviour<R> for State<R> {
     fn pass(&mut self, _: Time, mut transit: Transit<R>, outcome: &mut Outcome<R>) {
         let size = self.settings.size;
         let Some(whole) = segment(&mut transit).filter(|segment| segment.payload.len > size) else {

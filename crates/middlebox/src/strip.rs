@@ -1,9 +1,9 @@
-//! Removes options from TCP segments, like middleboxes that do not know them (Honda et al., "Is it still
+//! Removes options from TCP segments, like middleboxes that do not support these options (Honda et al., "Is it still
 //! possible to extend TCP?", IMC 2011, §4.2).
 
-use crate::{Acts, Outcome, Transit, segment};
+use crate::{Behaviour, Outcome, Transit, segment};
 use anabranch_base::time::Time;
-use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_netem::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use anabranch_wire::tcp::{Flags, SackBlocks, Segment};
 
 /// The kind in scenarios.
@@ -47,7 +47,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         let [mptcp, timestamps, sack, window_scale, syn, data] =
             ["mptcp", "timestamps", "sack", "window_scale", "syn", "data"].map(|key| values.flag(key));
         Ok(Self { mptcp, timestamps, sack, window_scale, syn, data })
@@ -65,7 +65,7 @@ impl Keyed for Settings {
     }
 }
 
-/// One that remembers nothing.
+/// A middlebox without state.
 pub type State<R> = crate::Stateless<Settings, R>;
 
 impl<R> State<R> {
@@ -93,7 +93,7 @@ impl<R> State<R> {
     }
 }
 
-impl<R> Acts<R> for State<R> {
+impl<R> Behaviour<R> for State<R> {
     fn pass(&mut self, _: Time, mut transit: Transit<R>, outcome: &mut Outcome<R>) {
         if let Some(segment) = segment(&mut transit) {
             outcome.changed += u64::from(self.strip(segment));

@@ -14,12 +14,12 @@ const MAX_BATCH: usize = 64;
 
 /// The application of a connection.
 pub trait Application {
-    /// Reports an event of the connection. A turn follows.
+    /// Reports an event of the connection. A call of [`turn`](Self::turn) follows.
     fn event(&mut self, event: Event);
 
-    /// The application's turn: it may write, read and close, and must not block. It is called after every
-    /// event, until it returns false, that is, until it did nothing. After the turn that follows
-    /// [`Event::Closed`], connection and application are removed.
+    /// Lets the application write, read and close; it must not block. The stack calls it after every event,
+    /// until it returns false, that is, until it did nothing. After the calls that follow [`Event::Closed`],
+    /// connection and application are removed.
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool;
 }
 
@@ -30,7 +30,7 @@ pub type Accept = Box<dyn FnMut() -> Box<dyn Application>>;
 #[derive(Default)]
 struct Connection {
     bytes: Bytes,
-    /// None before it is accepted.
+    /// `None` before the connection is accepted.
     application: Option<Box<dyn Application>>,
 }
 
@@ -137,13 +137,13 @@ impl Stack {
                 return Ok(());
             }
             for (id, event) in core::mem::take(&mut self.events) {
-                self.hear(now, id, event);
+                self.deliver_event(now, id, event);
             }
         }
     }
 
     /// Passes an event of a connection to its application, if it has one.
-    fn hear(&mut self, now: Time, id: ConnectionId, event: Event) {
+    fn deliver_event(&mut self, now: Time, id: ConnectionId, event: Event) {
         let over = matches!(event, Event::Closed(_));
         let Some(Connection { bytes, application }) = self.connections.get_mut(&id) else { return };
         if let (Some(application), Some(endpoint)) = (application, self.host.endpoint_mut(id)) {

@@ -2,8 +2,8 @@
 //! serialised packets over the modelled links, in one thread and without devices or rights.
 //!
 //! Links, workloads, events and measurements are the simulator's. Time is the machine's: a deadline passes when the
-//! clock says so, processing takes time, and a packet reaches its host when the thread gets to it. This lateness is
-//! measured.
+//! clock has reached it, processing takes time, and a packet reaches its host when the thread processes it. This
+//! lateness is measured.
 
 use crate::clock::{Clock, prefer_this_thread};
 use crate::emulator::Lateness;
@@ -18,16 +18,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Name of this world in results.
 const WORLD: &str = "user";
 
-/// Interval at which the caller is told the progress, and may stop the run.
+/// Interval between two calls of `progress`.
 const REPORT_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// The machine's clock from the start of a run on, and how late it delivers packets.
-struct Wall {
+struct WallClock {
     clock: Clock,
     lateness: Lateness,
 }
 
-impl RealClock for Wall {
+impl RealClock for WallClock {
     fn now(&self) -> Time {
         self.clock.now()
     }
@@ -52,12 +52,12 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// Runs a scenario in real time, in a thread of its own. `progress` is called every 50 ms, and stops the run by
+/// Runs a scenario in real time, in a separate thread. `progress` is called every 50 ms, and stops the run by
 /// returning false.
 ///
 /// # Errors
 ///
-/// If the scenario is invalid, a file cannot be written, a packet arrives with other contents, or if it is stopped.
+/// If the scenario is invalid, a file cannot be written, a packet arrives with changed contents, or the run is stopped.
 ///
 /// # Panics
 ///
@@ -86,7 +86,7 @@ fn run_here(scenario: &Scenario, options: &RunOptions, shared: &Shared) -> Resul
     let machine = Machine::before(BTreeMap::new(), Vec::new());
     let mut simulation = Simulation::new(scenario, options)?;
     prefer_this_thread();
-    let mut wall = Wall { clock: Clock::new(), lateness: Lateness::default() };
+    let mut wall = WallClock { clock: Clock::new(), lateness: Lateness::default() };
     simulation.run_by(&mut wall, &mut |progress| {
         shared.now_ns.store(progress.now.as_nanos(), Ordering::Relaxed);
         shared.events.store(progress.events, Ordering::Relaxed);
@@ -95,7 +95,7 @@ fn run_here(scenario: &Scenario, options: &RunOptions, shared: &Shared) -> Resul
     let wall_s = wall.clock.elapsed().as_secs_f64();
     Ok(RunResult {
         world: WORLD.to_owned(),
-        // No two runs are equal.
+        // Runs in real time are not reproducible, so they have no digest.
         digest: None,
         wall_s,
         host: Some(machine.after(wall.lateness.result(0))),

@@ -69,7 +69,7 @@ fn emulated(scenario: &Scenario, sent: &[Seen]) -> (Vec<Seen>, Vec<LinkResult>) 
         network.send(*at, *interface, bytes.clone());
     }
     let end = Time::ZERO + scenario.duration;
-    // Events at the very end come after it.
+    // Events exactly at the end do not belong to the run.
     network.advance(Time::from_nanos(end.as_nanos() - 1), &mut deliver);
     assert_eq!(network.unreachable(), 0);
     let links = network.links(end, scenario);

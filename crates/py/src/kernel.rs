@@ -1,4 +1,4 @@
-//! The kernel's world for Python: an emulated network between network namespaces, and traffic over the
+//! Runs on the kernel's sockets, for Python: an emulated network between network namespaces, and traffic over the
 //! kernel's sockets.
 
 use crate::errors;
@@ -27,7 +27,7 @@ const SIGNAL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50
 pub(crate) fn layout(toml_text: &str, file_name: &str, overrides: Vec<String>) -> PyResult<String> {
     let scenario = scenario(toml_text, file_name, overrides)?;
     let layout = Layout::new(&scenario)
-        .map_err(|error| errors::raised_at(error.to_string(), Some(file_name.to_owned()), None))?;
+        .map_err(|error| errors::input_error_at(error.to_string(), Some(file_name.to_owned()), None))?;
     json(&layout)
 }
 
@@ -70,13 +70,13 @@ impl Emulation {
     ) -> PyResult<Self> {
         let mut scenario = scenario(toml_text, file_name, overrides)?;
         if let Some(seed) = seed {
-            scenarios::reseed(&mut scenario, seed).map_err(errors::raised)?;
+            scenarios::reseed(&mut scenario, seed).map_err(errors::input_error)?;
         }
         let scenario = Arc::new(scenario);
         let open = |(host, path): (String, PathBuf)| Ok((host, Namespace::open(&path)?));
         let namespaces: BTreeMap<_, _> = namespaces.into_iter().map(open).collect::<std::io::Result<_>>()?;
         let layout = Layout::new(&scenario)
-            .map_err(|error| errors::raised_at(error.to_string(), Some(file_name.to_owned()), None))?;
+            .map_err(|error| errors::input_error_at(error.to_string(), Some(file_name.to_owned()), None))?;
         let mut attachments = Vec::new();
         for host in &layout.hosts {
             for interface in &host.interfaces {
@@ -84,7 +84,10 @@ impl Emulation {
                 attachments.push(Attachment {
                     interface: Interface(interface.index),
                     namespace: namespace.ok_or_else(|| {
-                        PyRuntimeError::new_err(format!("no namespace is given for the host {}", host.name))
+                        PyRuntimeError::new_err(format!(
+                            "`namespaces` has no entry for the host {}",
+                            host.name
+                        ))
                     })?,
                     device: interface.device.clone(),
                 });
@@ -94,7 +97,7 @@ impl Emulation {
         let settings = Settings { spin: Duration::from_micros(spin_us), trace: trace_dir.clone(), pcap };
         let emulator = Emulator::open(Arc::clone(&scenario), scenario.seed, attachments, settings);
         let emulator = emulator.map_err(|error| match error {
-            OpenError::Unknown(sentence) => errors::raised_at(sentence, None, None),
+            OpenError::Unknown(sentence) => errors::input_error_at(sentence, None, None),
             OpenError::Capture(file, reason) => {
                 not_written(format!("cannot write {}: {reason}", file.display()), &reason)
             }
@@ -112,7 +115,7 @@ impl Emulation {
             .ok_or_else(|| PyRuntimeError::new_err("the emulation was started before"))?;
         let clock = Clock::new();
         let running = emulator.start(clock, Time::MAX);
-        prefer(py, running.thread_id());
+        raise_priority(py, running.thread_id());
         self.running = Some(running);
         Ok(zero_s(clock))
     }
@@ -156,7 +159,7 @@ impl Emulation {
         let (watch, clock) = (Stopwatch::start(), Clock::new());
         let until = Time::ZERO + self.scenario.duration;
         let running = emulator.start(clock, until);
-        prefer(py, running.thread_id());
+        raise_priority(py, running.thread_id());
         let measuring = meter.start(clock);
         let mut interrupted = begun_callback.call1((zero_s(clock),)).map(drop);
         while interrupted.is_ok() && measuring.share() < 1.0 && !measuring.has_failed() && !running.is_over()
@@ -209,14 +212,14 @@ fn zero_s(clock: Clock) -> f64 {
 }
 
 /// Gives a thread precedence over normal ones (`SCHED_RR`). If the system refuses, for example without root,
-/// packets are later, which is measured.
-fn prefer(py: Python<'_>, thread: i32) {
-    let prefer = || {
+/// packets are later, and the results contain their lateness.
+fn raise_priority(py: Python<'_>, thread: i32) {
+    let raise_priority = || {
         let os = py.import("os")?;
         let parameters = os.call_method1("sched_param", (1,))?;
         os.call_method1("sched_setscheduler", (thread, os.getattr("SCHED_RR")?, parameters))
     };
-    let _: PyResult<_> = prefer();
+    let _: PyResult<_> = raise_priority();
 }
 
 fn json<T: serde::Serialize>(value: &T) -> PyResult<String> {
@@ -226,7 +229,7 @@ fn json<T: serde::Serialize>(value: &T) -> PyResult<String> {
 /// Distinguishes errors of the caller from refusals of the system.
 fn failure(error: MeterError) -> PyErr {
     match error {
-        MeterError::Flow(error) => errors::raised_at(error.to_string(), None, None),
+        MeterError::Flow(error) => errors::input_error_at(error.to_string(), None, None),
         error @ MeterError::System { .. } => PyOSError::new_err(error.to_string()),
     }
 }

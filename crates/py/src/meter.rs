@@ -25,7 +25,7 @@ impl MeterServer {
     fn new(address: &str, port: u16) -> PyResult<Self> {
         let address = place(address, port).ok_or_else(|| {
             let sentence = format!("{address} is not an IPv4 or IPv6 address; write for example 0.0.0.0");
-            errors::raised_at(sentence, None, None)
+            errors::input_error_at(sentence, None, None)
         })?;
         let server = Server::start(address)
             .map_err(|error| PyOSError::new_err(format!("cannot listen at {address}: {error}")))?;
@@ -71,7 +71,7 @@ pub(crate) fn meter_run(
     let local = local
         .map(|address| {
             address.parse().map_err(|_| {
-                errors::raised_at(format!("{address} is not an IPv4 or IPv6 address"), None, None)
+                errors::input_error_at(format!("{address} is not an IPv4 or IPv6 address"), None, None)
             })
         })
         .transpose()?;
@@ -94,7 +94,7 @@ pub(crate) fn meter_run(
         return Err(error);
     }
     let document = document.map_err(|failure| match failure {
-        Failure::Plan(sentence) => errors::raised_at(sentence, None, None),
+        Failure::Plan(sentence) => errors::input_error_at(sentence, None, None),
         Failure::Peer(sentence) => PyOSError::new_err(sentence),
     })?;
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))

@@ -86,7 +86,7 @@ fn mapping_expires_without_leaving_packets() {
     assert_eq!(
         pass(&mut nat, at(101), back(reply.clone(), 0)).dropped.len(),
         1,
-        "packets from outside do not keep it"
+        "packets from outside do not renew the mapping"
     );
     pass(&mut nat, at(200), out(join(), 8));
     assert_eq!(one(&pass(&mut nat, at(201), back(reply, 0))).1, Onward::Back(8));
@@ -107,7 +107,11 @@ fn errors_are_translated_with_their_quotes() {
     let (packet, onward) = one(&outcome);
     assert_eq!((packet.destination, onward), (CLIENT, Onward::Back(7)));
     let Body::Icmp(message) = &packet.body else { panic!("{packet:?}") };
-    assert_eq!(message.quote(), Some(&Quote::of(&data(0, 100))), "as if it had never been translated");
+    assert_eq!(
+        message.quote(),
+        Some(&Quote::of(&data(0, 100))),
+        "the quote contains the packet before its translation"
+    );
     // The opposite direction: the client's network cannot carry a packet that entered.
     let came = answer(&data(0, 100));
     let mut inner = error(&came, SERVER);

@@ -4,7 +4,7 @@ use super::flow::{DATAGRAM_HEADER, Transport};
 use super::record::{Record, State, state_of};
 use super::socket;
 use super::span::{MAX_SLEEP, Span};
-use super::speaker::Speaker;
+use super::speaker::SharedApplication;
 use anabranch_base::time::Time;
 use anabranch_wire::Payload;
 use rustix::event::PollFlags;
@@ -31,13 +31,13 @@ impl<'a> Reader<'a> {
 
     /// Reads until the other end closes or the run ends, and informs the application of this end, if there is
     /// one.
-    pub fn read(mut self, transport: Transport, application: Option<&Speaker>) {
+    pub fn read(mut self, transport: Transport, application: Option<&SharedApplication>) {
         match transport {
             Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.stream(application),
             Transport::Udp => self.datagrams(),
         }
         if let Some(application) = application {
-            application.heard_all();
+            application.end_input();
         }
     }
 
@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn stream(&mut self, application: Option<&Speaker>) {
+    fn stream(&mut self, application: Option<&SharedApplication>) {
         let mut offset = 0;
         let mut last = None;
         while !self.span.is_over() {

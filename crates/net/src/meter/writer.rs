@@ -4,7 +4,7 @@ use super::flow::{DATAGRAM_HEADER, Transport};
 use super::record::{Record, State, state_of};
 use super::socket;
 use super::span::{MAX_SLEEP, Span};
-use super::speaker::Speaker;
+use super::speaker::SharedApplication;
 use anabranch_base::time::Time;
 use anabranch_scenario::workload::Step;
 use anabranch_wire::Payload;
@@ -37,14 +37,14 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the application's data until it closes or the run ends.
-    pub fn write(mut self, transport: Transport, application: &Speaker) {
+    pub fn write(mut self, transport: Transport, application: &SharedApplication) {
         match transport {
             Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.stream(application),
             Transport::Udp => self.datagrams(application),
         }
     }
 
-    fn stream(&mut self, application: &Speaker) {
+    fn stream(&mut self, application: &SharedApplication) {
         while !self.span.is_over() {
             let now = self.span.now();
             match application.poll(now) {
@@ -58,7 +58,7 @@ impl<'a> Writer<'a> {
                 },
                 Step::Close => {
                     if self.mutual {
-                        self.span.wait_for_look();
+                        self.span.wait_for_sample();
                     }
                     self.record.tally().finished_writing = true;
                     if let Err(error) = rustix::net::shutdown(self.socket, Shutdown::Write) {
@@ -98,7 +98,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A datagram begins with its stream offset and its time of creation.
-    fn datagrams(&mut self, application: &Speaker) {
+    fn datagrams(&mut self, application: &SharedApplication) {
         while !self.span.is_over() {
             let now = self.span.now();
             match application.poll(now) {

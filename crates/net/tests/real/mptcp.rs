@@ -1,4 +1,4 @@
-//! Our Multipath TCP and Linux's, over two TUN interfaces.
+//! Multipath TCP of this stack and of Linux, over two TUN interfaces.
 
 use super::kernel;
 use super::ours::{self, BYTES, Done, Role};
@@ -48,7 +48,7 @@ fn used(carried: &[(u64, u64)]) -> usize {
     carried.iter().filter(|&&(sent, received)| sent > BYTES / 100 && received > 0).count()
 }
 
-/// Checks that both paths carried data, by our counters and the kernel's, and that neither end fell back to
+/// Checks that both paths carried data, by the counters of this stack and of the kernel, and that neither end fell back to
 /// TCP.
 fn check(done: &Done, peer: kernel::Done) {
     done.check(&peer.join().expect("the peer succeeds"));

@@ -25,7 +25,7 @@ pub struct Opportunities {
     first: u64,
     /// Number of the current opportunity, counted over all rounds of the trace.
     current: u64,
-    /// Bytes that it can still carry.
+    /// Bytes that the current opportunity can still carry.
     left: u64,
     /// Bytes of all packets sent.
     used: u64,
@@ -35,7 +35,7 @@ pub struct Opportunities {
 /// The last packet, which may not have left completely.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
-    /// Its first opportunity, and the bytes that it took of it.
+    /// The packet's first opportunity, and the bytes of this opportunity that the packet used.
     first: (u64, u64),
     len: u64,
 }
@@ -88,7 +88,7 @@ impl Opportunities {
         end
     }
 
-    /// The part of the last packet that has not left by `now` is lost.
+    /// Stops the service: the part of the last packet that has not left by `now` is lost.
     pub fn stop(&mut self, now: Time) {
         let unsent = self.unsent(now);
         self.used -= unsent;

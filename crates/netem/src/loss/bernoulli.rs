@@ -1,7 +1,7 @@
 //! Independent loss.
 
 use super::LossModel;
-use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Value, Values};
+use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, PROBABILITY, Value, Values};
 use anabranch_base::rng::Rng;
 
 /// The kind in scenarios.
@@ -25,7 +25,7 @@ pub struct Bernoulli {
 }
 
 impl Keyed for Bernoulli {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { rate: values.number("rate") })
     }
 

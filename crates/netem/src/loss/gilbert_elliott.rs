@@ -1,7 +1,7 @@
 //! The Gilbert–Elliott model: a good and a bad state, with a transition before every packet.
 
 use super::LossModel;
-use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Value, Values};
+use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, PROBABILITY, Value, Values};
 use anabranch_base::rng::Rng;
 
 /// The kind in scenarios.
@@ -51,7 +51,7 @@ pub struct GilbertElliott {
 }
 
 impl Keyed for GilbertElliott {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         let number = |key| values.number(key);
         Ok(Self {
             to_bad: number("to_bad"),

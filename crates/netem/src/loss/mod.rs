@@ -7,7 +7,7 @@ pub mod gilbert_elliott;
 pub mod none;
 pub mod periodic;
 
-use crate::keys::{Keyed, Kind, Mistake, Value, Values};
+use crate::keys::{InvalidValues, Keyed, Kind, Value, Values};
 use anabranch_base::rng::Rng;
 
 /// Decides which packets are lost.
@@ -44,7 +44,7 @@ macro_rules! models {
             /// # Errors
             ///
             /// If there is no such kind.
-            pub fn read(kind: &str, values: Values<'_>) -> Result<Self, Mistake> {
+            pub fn read(kind: &str, values: Values<'_>) -> Result<Self, InvalidValues> {
                 $(if kind == $module::KIND.name {
                     return $module::$Model::read(values).map(Self::$Model);
                 })+

@@ -5,7 +5,7 @@
 //! square root of their number, until a packet has waited for less than `target`.
 
 use super::{Arrival, Queue, QueueLimit};
-use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use crate::{DropCause, Drops, Frame};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -50,14 +50,14 @@ pub static KIND: Kind = Kind {
 pub struct Law {
     /// Acceptable waiting time of packets.
     pub target: Duration,
-    /// Time for which packets must have exceeded it.
+    /// Time for which packets must have exceeded the target.
     pub interval: Duration,
     /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
 }
 
 impl Law {
-    pub(super) fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    pub(super) fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         let (target, interval) = (values.time("target"), values.time("interval"));
         if target >= interval {
             let millis = |time: Duration| time.as_nanos() as f64 / 1e6;
@@ -66,7 +66,7 @@ impl Law {
                 millis(interval),
                 millis(target)
             );
-            return Err(Mistake { keys: &["target", "interval"], problem });
+            return Err(InvalidValues { keys: &["target", "interval"], problem });
         }
         Ok(Self { target, interval, ecn: values.flag("ecn") })
     }
@@ -90,7 +90,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { limit: values.limit("limit"), law: Law::read(values)? })
     }
 
@@ -105,13 +105,13 @@ impl Keyed for Settings {
 #[derive(Clone, Debug)]
 pub(super) struct Controlled<F> {
     law: Law,
-    /// A queue of at most this many bytes is left alone: the largest packet.
+    /// Length of the largest packet, bytes: a queue of at most this length is not controlled.
     enough: u64,
     frames: VecDeque<(Time, F)>,
     bytes: u64,
     /// When packets will have exceeded the target for an interval; `None` if they do not exceed it now.
     first_above: Option<Time>,
-    /// Packets are being dropped.
+    /// True during a dropping phase.
     dropping: bool,
     /// The next drop in a dropping phase; after it, the time at which the next drop would have been.
     drop_next: Time,
@@ -187,7 +187,7 @@ impl<F: Frame> Controlled<F> {
         Some(frame)
     }
 
-    /// Begins a dropping phase: soon after the previous one, at the rate that controlled the queue then.
+    /// Begins a dropping phase. Soon after the previous one, it begins with the drop rate of that phase.
     fn begin_dropping(&mut self, now: Time) {
         self.dropping = true;
         let delta = self.count.saturating_sub(self.last_count);
@@ -203,7 +203,7 @@ impl<F: Frame> Controlled<F> {
         moment + Duration::from_nanos(nanos as u64)
     }
 
-    /// Takes out the frame at the head, and returns whether it may be dropped (`dodequeue`).
+    /// Removes the frame at the head, and returns whether it may be dropped (`dodequeue`).
     fn look(&mut self, now: Time) -> Option<(F, bool)> {
         let Some((since, frame)) = self.pop() else {
             self.first_above = None;
@@ -287,7 +287,7 @@ mod tests {
         queue
     }
 
-    /// Takes out a packet every millisecond from `from` until before `to`; returns the times of drops or
+    /// Removes a packet every millisecond from `from` until before `to`; returns the times of drops or
     /// marks.
     fn serve(queue: &mut Codel<TestFrame>, from: u64, to: u64) -> Vec<u64> {
         let mut drops = Drops::default();

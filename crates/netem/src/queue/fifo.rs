@@ -1,7 +1,7 @@
-//! Drop-tail.
+//! Drop-tail queue.
 
 use super::{Arrival, Backlog, Queue, QueueLimit};
-use crate::keys::{Keyed, Kind, Mistake, Value, Values};
+use crate::keys::{InvalidValues, Keyed, Kind, Value, Values};
 use crate::{DropCause, Drops, Frame};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
@@ -22,7 +22,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { limit: values.limit("limit") })
     }
 

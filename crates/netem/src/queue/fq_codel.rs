@@ -1,13 +1,13 @@
 //! FlowQueue-CoDel: T. Høiland-Jørgensen, P. McKenney, D. Täht, J. Gettys, E. Dumazet: The Flow Queue CoDel Packet Scheduler
 //! and Active Queue Management Algorithm, RFC 8290.
 //!
-//! Flows are hashed to queues, each with a separate CoDel state, which are served in turn by a deficit round
-//! robin over bytes (DRR++). Queues that have just become active go first: a flow that sends less than its
-//! share hardly waits.
+//! Flows are hashed to queues, each with a separate CoDel state. A deficit round robin over bytes (DRR++) serves
+//! the queues. Queues that have just become active are served first: a flow that sends less than its share hardly
+//! waits.
 
 use super::codel::{Controlled, INTERVAL, Law, TARGET};
 use super::{Arrival, Queue, QueueLimit};
-use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use crate::{DropCause, Drops, Frame};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
@@ -51,7 +51,7 @@ pub static KIND: Kind = Kind {
 pub struct Settings {
     /// Capacity of all queues together.
     pub limit: QueueLimit,
-    /// The control law of each.
+    /// The control law of each queue.
     pub law: Law,
     /// Number of queues.
     pub flows: u32,
@@ -60,7 +60,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self {
             limit: values.limit("limit"),
             law: Law::read(values)?,
@@ -95,7 +95,7 @@ pub struct FqCodel<F> {
     mtu: u32,
     /// Perturbs the hash.
     salt: u32,
-    /// By hash; unused queues are not allocated.
+    /// The queues, by hash; unused queues are not allocated.
     buckets: Vec<Option<Box<Bucket<F>>>>,
     /// The queues to serve, by number: those that became active recently, and the others.
     new: VecDeque<u32>,
@@ -190,7 +190,7 @@ impl<F: Frame> Queue<F> for FqCodel<F> {
                 return Some(frame);
             }
             // An empty queue stays on the old list for another round before it may be new again. Otherwise, a
-            // flow that sends a packet now and then would starve the old ones (RFC 8290 §4.2).
+            // flow that sends single packets would starve the old ones (RFC 8290 §4.2).
             if is_new {
                 self.new.pop_front();
                 self.old.push_back(number);

@@ -2,7 +2,7 @@
 //! IEEE/ACM Transactions on Networking 1(4), 1993, figure 2.
 
 use super::{Arrival, Backlog, Queue, QueueLimit};
-use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Takes, Value, Values};
+use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, PROBABILITY, Takes, Value, Values};
 use crate::{DropCause, Drops, Frame};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -72,15 +72,15 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         let limit = values.limit("limit");
         let given = [values.get("min"), values.get("max")];
-        let min = length(given[0], limit).map_err(|problem| Mistake { keys: &["min"], problem })?;
-        let max = length(given[1], limit).map_err(|problem| Mistake { keys: &["max"], problem })?;
+        let min = length(given[0], limit).map_err(|problem| InvalidValues { keys: &["min"], problem })?;
+        let max = length(given[1], limit).map_err(|problem| InvalidValues { keys: &["max"], problem })?;
         if min >= max {
             let [min, max] = given.map(shown);
             let problem = format!("must be below its queue.max, but is {min}, and queue.max is {max}");
-            return Err(Mistake { keys: &["min", "max"], problem });
+            return Err(InvalidValues { keys: &["min", "max"], problem });
         }
         let (max_p, weight, ecn) = (values.number("max_p"), values.number("w_q"), values.flag("ecn"));
         Ok(Self { limit, min, max, max_p, weight, ecn })
@@ -98,7 +98,7 @@ impl Keyed for Settings {
     }
 }
 
-/// A threshold as it was given.
+/// Reads a threshold from the values of the keys.
 fn shown(value: Value) -> String {
     match value {
         Value::Limit(length) => length.to_string(),
@@ -123,8 +123,8 @@ fn length(value: Value, limit: QueueLimit) -> Result<f64, String> {
     }
 }
 
-/// The value from which a threshold is read: a length if it is whole, else the share of the limit that gives
-/// it exactly.
+/// Writes a threshold as a value that is read as the same threshold: a whole number as a length, any other as a
+/// share of the limit.
 fn threshold(length: f64, limit: QueueLimit) -> Value {
     if length.fract() == 0.0 && length >= 1.0 {
         let whole = length as u64;
@@ -306,7 +306,8 @@ mod tests {
         assert!((red.average - 4.0).abs() < 1e-12);
         verdict(&mut red, 8, None, false);
         assert!((red.average - 6.0).abs() < 1e-12);
-        // Two typical packets' time idle: 6 · 0.5² = 1.5, then the arrival at an empty queue: 0.75.
+        // The link was idle for the time of two typical packets: 6 · 0.5² = 1.5. Then a packet arrives at an empty
+        // queue: 0.75.
         verdict(&mut red, 0, Some(Duration::from_millis(2)), false);
         assert!((red.average - 0.75).abs() < 1e-12);
     }

@@ -54,20 +54,20 @@ pub struct Transfer {
     pub checker: DeliveryChecker,
     streams: Streams,
     next_stream: u16,
-    /// The transport accepts data.
+    /// True if the transport accepts data.
     may_write: bool,
-    /// The transport has reported this since the writer was last polled.
+    /// True if the transport has reported that it accepts data since the writer was last polled.
     fresh: bool,
-    /// Time of the reader's last delivery, or of the report that no more data comes.
+    /// Time of the reader's last delivery, or of the report that no more data will arrive.
     delivered_at: Option<Time>,
-    /// The reader knows that no more data comes.
+    /// True if the reader has been informed that no more data will arrive.
     ended: bool,
-    /// The reader is a proxy with this much room.
+    /// Free buffer space of the reading proxy, bytes; `None` if the reader is not a proxy.
     room: Option<u64>,
 }
 
 impl Transfer {
-    /// Nothing written yet.
+    /// A transfer without written data.
     pub fn new(writer: Application, service: Service, streams: Streams) -> Self {
         Self {
             writer,
@@ -82,7 +82,7 @@ impl Transfer {
         }
     }
 
-    /// Sets a proxy as the reader, with room for `room` bytes; it forwards the data of
+    /// Sets a proxy as the reader, with buffer space for `room` bytes; it forwards the data of
     /// [`take_run`](Self::take_run).
     #[must_use]
     pub fn read_by_proxy(mut self, room: u64) -> Self {
@@ -96,13 +96,13 @@ impl Transfer {
         self.checker.take_run()
     }
 
-    /// Sets the room of a proxy; returns whether it had none before, and so has to try to read.
+    /// Sets the free buffer space of a proxy; returns true if it had no space before, and so has to try to read.
     pub fn set_room(&mut self, room: u64) -> bool {
         let before = self.room.replace(room);
         before == Some(0) && room > 0
     }
 
-    /// The reader has read all data.
+    /// Whether the reader has read all data.
     pub const fn has_ended(&self) -> bool {
         self.ended
     }
@@ -129,9 +129,9 @@ impl Transfer {
         }
     }
 
-    /// Whether the writer's workload is complete and all its data has been read. One end may read this about
-    /// the other independently of lookahead: the writer becomes complete in the turn in which it writes its
-    /// last byte.
+    /// Whether the writer's workload is complete and all its data has been read. Either end may use
+    /// this value of the other, independently of lookahead: the writer becomes complete in the step in which it
+    /// writes its last byte.
     const fn is_whole(&self) -> bool {
         self.writer.completed() && self.checker.is_settled()
     }
@@ -146,7 +146,7 @@ pub struct Applications {
     /// An end that has written everything closes once it has read everything: the protocol has no half-closed
     /// connections (RFC 9260 §1.5.2).
     closes_together: bool,
-    /// The end of a proxy that does not write: it closes when the proxy's other connection has closed.
+    /// The end that is a proxy's and does not write: it closes when the proxy's other connection has closed.
     kept_open: Option<usize>,
     /// State of the flow.
     pub state: State,
@@ -182,12 +182,12 @@ impl Applications {
         self.transfers[side].as_deref()
     }
 
-    /// The same, for a proxy.
+    /// The transfer from an end, if it writes, for a proxy.
     pub fn written_by_mut(&mut self, side: usize) -> Option<&mut Transfer> {
         self.transfers[side].as_deref_mut()
     }
 
-    /// Whether data from an end may be lost for good, so that losses have to be reported.
+    /// Whether the protocol does not retransmit all data from an end, so that losses have to be reported.
     #[inline]
     pub fn may_lose(&self, side: usize) -> bool {
         self.transfers[side].as_ref().is_some_and(|transfer| transfer.checker.may_lose())
@@ -195,11 +195,11 @@ impl Applications {
 
     /// Reports dropped datagrams of an end.
     #[inline(never)]
-    pub fn note_lost(&mut self, side: usize, datagrams: Vec<Payload>) {
+    pub fn record_lost(&mut self, side: usize, datagrams: Vec<Payload>) {
         let Some(transfer) = &mut self.transfers[side] else { return };
         for datagram in datagrams {
-            if let Err(mistake) = transfer.checker.lost(datagram) {
-                panic!("flow \"{}\": {mistake}", self.name);
+            if let Err(violation) = transfer.checker.lost(datagram) {
+                panic!("flow \"{}\": {violation}", self.name);
             }
         }
     }
@@ -247,8 +247,8 @@ impl Applications {
     pub fn place(&mut self, now: Time, side: usize, (key, payload): (u64, Payload)) {
         match &mut self.transfers[1 - side] {
             Some(transfer) => {
-                if let Err(mistake) = transfer.checker.place(key, payload) {
-                    self.fail(now, &mistake);
+                if let Err(violation) = transfer.checker.place(key, payload) {
+                    self.fail(now, &violation);
                 }
             }
             None => self.fail(now, "a fragment was placed although nothing was written"),
@@ -265,19 +265,19 @@ impl Applications {
 
     /// Panics because of an error of a protocol core.
     #[cold]
-    fn fail(&self, now: Time, mistake: &str) -> ! {
-        panic!("flow \"{}\" at {now:?}: {mistake}", self.name)
+    fn fail(&self, now: Time, violation: &str) -> ! {
+        panic!("flow \"{}\" at {now:?}: {violation}", self.name)
     }
 
     /// Records that the transport of an end discards fragments: the key of the first, and their number.
     #[cold]
     pub fn forget(&mut self, now: Time, side: usize, run: (u64, u32)) {
-        let mistake = match &mut self.transfers[1 - side] {
+        let violation = match &mut self.transfers[1 - side] {
             Some(transfer) => transfer.checker.forget(run).err(),
             None => Some(format!("{run:?} was discarded although nothing was written")),
         };
-        if let Some(mistake) = mistake {
-            panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
+        if let Some(violation) = violation {
+            panic!("flow \"{}\" at {now:?}: {violation}", self.name);
         }
     }
 
@@ -292,7 +292,7 @@ impl Applications {
                 self.invite(side);
             }
             Event::Writable => self.invite(side),
-            Event::Abandoned { offset, len, .. } => self.give_up(now, side, (offset, len)),
+            Event::Abandoned { offset, len, .. } => self.abandon(now, side, (offset, len)),
             Event::Closed(reason) => {
                 self.ended[side] = Some((now, reason));
                 if side == SENDER {
@@ -303,12 +303,12 @@ impl Applications {
         }
     }
 
-    /// The transport of an end has abandoned a message that was written there.
+    /// Records that the transport of an end has abandoned a message that was written there.
     #[cold]
-    fn give_up(&mut self, now: Time, side: usize, (offset, len): (u64, u64)) {
-        let given_up = self.transfers[side].as_mut().map(|transfer| transfer.checker.give_up(offset, len));
-        if let Some(Err(mistake)) = given_up {
-            self.fail(now, &mistake);
+    fn abandon(&mut self, now: Time, side: usize, (offset, len): (u64, u64)) {
+        let given_up = self.transfers[side].as_mut().map(|transfer| transfer.checker.abandon(offset, len));
+        if let Some(Err(violation)) = given_up {
+            self.fail(now, &violation);
         }
     }
 
@@ -422,13 +422,13 @@ impl Applications {
         {
             acted = true;
             incoming.room = incoming.room.map(|room| room - delivery.len);
-            if let Err(mistake) = incoming.checker.deliver(now, delivery, endpoint.fragments()) {
-                self.fail(now, &mistake);
+            if let Err(violation) = incoming.checker.deliver(now, delivery, endpoint.fragments()) {
+                self.fail(now, &violation);
             }
             if let Some(own) = own {
                 own.writer.read(now, delivery.len);
             }
-            // Of a stream that was all data.
+            // A stream has no further data then.
             if incoming.checker.service() == Service::Stream {
                 break;
             }
@@ -454,8 +454,8 @@ impl Applications {
 /// Reports of an endpoint that concern its application's reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct News {
-    /// Data can be read.
+    /// True if data can be read.
     pub readable: bool,
-    /// No more data will arrive.
+    /// True if no more data will arrive.
     pub finished: bool,
 }

@@ -24,10 +24,10 @@ pub struct Hosts {
 
 /// The environment of a run's flows.
 #[derive(Debug)]
-pub struct World {
+pub struct FlowEnvironment {
     /// The network.
     pub datapath: Datapath,
-    /// The hosts at its edge.
+    /// The hosts at the ends of the flows.
     pub hosts: Hosts,
 }
 
@@ -73,7 +73,7 @@ impl Hosts {
         self.hosts[host.0].endpoint(connection?)
     }
 
-    /// An address of a host was added (`up`) or removed; its connections are notified.
+    /// Notifies a host's connections that an address was added (`up`) or removed.
     pub fn address_changed(&mut self, now: Time, host: HostId, (address, mtu): (IpAddr, u32), up: bool) {
         let host = self.get_mut(host);
         if up {

@@ -21,7 +21,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// The hash of nothing.
+    /// The hash of no values.
     pub fn new() -> Self {
         Self::default()
     }

@@ -12,7 +12,8 @@ use anabranch_sim::{RunOptions, RunResult};
 
 const BETWEEN: [&str; 2] = ["S", "D"];
 
-/// Runs a scenario, and compares the result with that in order of time and that with every packet checked.
+/// Runs a scenario three times: with lookahead, in order of time, and with every packet checked. The results
+/// must be equal.
 fn run(scenario: &Scenario) -> RunResult {
     let run = |options| anabranch_sim::run(scenario, &options).expect("the run succeeds");
     let result = run(RunOptions::default());
@@ -21,7 +22,7 @@ fn run(scenario: &Scenario) -> RunResult {
     result
 }
 
-/// Every protocol that has connections.
+/// All protocols with connections.
 fn connected() -> Vec<(&'static str, Protocol, &'static str)> {
     let Protocol::Sctp(ordered) = sctp(false) else { unreachable!("sctp") };
     let ordered = Sctp { ordered: true, ..ordered };

@@ -40,7 +40,7 @@ fn total(blocked: &BTreeMap<String, f64>) -> f64 {
     blocked.values().sum()
 }
 
-/// Each time counts once, for the flow and for each path.
+/// Every waiting time is counted once for the flow and once for each path.
 fn check(flow: &FlowResult) {
     let paths = flow.paths.iter().map(|PathResult { blocked_s, .. }| blocked_s);
     for blocked in paths.chain([&flow.blocked_s]) {

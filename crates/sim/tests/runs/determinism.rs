@@ -72,7 +72,7 @@ fn observation_does_not_change_the_run() {
     let trace = Some(folder.join("trace"));
     assert_eq!(timeless(run(&RunOptions { trace, ..RunOptions::default() })), plain, "trace");
     let other = run(&RunOptions { seed: Some(2), ..RunOptions::default() });
-    assert_ne!(other.digest, plain.digest, "another seed is another run");
+    assert_ne!(other.digest, plain.digest, "another seed changes the run");
 }
 
 /// Flows of every protocol, each with its own hosts and access links, over two bottlenecks that change in

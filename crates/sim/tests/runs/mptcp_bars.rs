@@ -63,8 +63,8 @@ fn recovered_path_is_used_within_three_seconds() {
 
 #[test]
 fn data_assigned_ahead_waits_for_a_slow_path() {
-    // From the tenth second on the second path has 100 kbit/s. Of 1 MB about half had been assigned to it by
-    // then: at 12.5 kB/s the whole connection waits for that until long after the twentieth second.
+    // From the tenth second on the second path has 100 kbit/s. By then, a scheduler that assigns data ahead has
+    // assigned about 0.5 MB to it. At 12.5 kB/s the connection waits for that data for 40 s.
     // Schedulers that assign only sendable data avoid the wait.
     let link = "rate = \"10 Mbit/s\"\ndelay = \"10 ms\"\nqueue = { kind = \"fifo\", limit = \"10 packets\" }";
     let events = "[[event]]\nat = \"10 s\"\nlink = \"two\"\nset = { rate = \"100 kbit/s\" }\n";

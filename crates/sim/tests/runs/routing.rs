@@ -1,4 +1,4 @@
-//! Main routing tables, and SYNs that are repeated on other pairs (Becke2014 §5.1.2.1, figures 5.4 and 5.5b).
+//! Main routing tables, and SYNs that are retransmitted on other address pairs (Becke2014 §5.1.2.1, figures 5.4 and 5.5b).
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::RunResult};
@@ -99,7 +99,7 @@ fn later_connection_begins_on_working_pair() {
     let remembered = setups(multipath);
     assert!(remembered[0].is_some_and(|s| (1.02..1.021).contains(&s)), "{remembered:?}");
     assert!(at_once(remembered[1]), "{remembered:?}");
-    // Without the option it stays on its own pair, which is not connected.
+    // Without the option the flow retransmits SYNs only on its own pair, which is not connected.
     assert_eq!(setups("")[1], None);
     // Only one pair is tried: the one that worked.
     let limited = setups(&format!("{multipath}\nsyn_pairs = 1"));
@@ -162,7 +162,7 @@ fn server_without_policy_routing_uses_one_link() {
 #[test]
 fn pairs_without_a_main_route_are_omitted() {
     let flow = &run(MAIN_ONLY, "protocol = \"mptcp\"\npaths = \"fullmesh\"").flows[0];
-    // From both addresses of the client over C1, to the only address of the server that it reaches. Packets
+    // Both addresses of the client send over C1, to the only address of the server that C1 reaches. Packets
     // of the server to the address at C2 leave by R1 into a network without a route to it.
     assert_eq!(flow.paths.len(), 1);
     assert_eq!(flow.paths[0].links, ["C1", "R1"]);

@@ -1,4 +1,4 @@
-//! Paths of SCTP and CMT-SCTP that fail, return, mark packets or come late, and buffers of every size, in whole runs.
+//! Paths of SCTP and CMT-SCTP that fail, recover, mark packets or come up late, and buffers of every size, in whole runs.
 
 use anabranch_multipath::congestion::ALGORITHMS;
 use anabranch_sim::scenario;
@@ -103,7 +103,7 @@ fn messages_with_a_lifetime_arrive_without_nagle() {
     }
 }
 
-/// Delivered bytes until each time, s.
+/// Bytes delivered until each of these times in seconds.
 fn delivered<const N: usize>(text: impl Fn(f64) -> String, at: [f64; N]) -> [u64; N] {
     at.map(|at| run(&text(at)).flows[0].delivered_bytes)
 }
@@ -159,7 +159,7 @@ fn larger_receive_buffers_are_not_slower() {
     assert!(goodput(4000) > 0.5e6, "two packets per round trip");
 }
 
-/// From two seconds after the death of one of two equal links on, the living one carries what SCTP has on it alone.
+/// Two seconds after the failure of one of two equal links, the other link has the goodput that SCTP has on it alone.
 #[test]
 fn living_path_carries_what_it_can() {
     for (congestion, buffer) in [("lia", "500 kB"), ("reno", "500 kB"), ("lia", "4 MB")] {

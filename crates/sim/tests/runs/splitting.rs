@@ -47,8 +47,8 @@ impl Case {
     }
 }
 
-/// Both with SACK. RFC 6675 by itself, the third, bursts retransmissions and has a timeout for each of them that is lost,
-/// which is a matter of chance.
+/// The two recoveries with SACK. RFC 6675 alone, the third, sends retransmissions in bursts and has a timeout for each lost
+/// one; their number varies by chance.
 const RECOVERIES: [&str; 2] = ["prr", "rack"];
 
 #[test]

@@ -12,7 +12,7 @@
 //!
 //! At the sender's own interface no segment is out of order, so the first two, and a keep-alive with a byte,
 //! are retransmissions; together they equal the sender's count on every path. (Its window probes have no
-//! byte.) We do not count repeated SYNs as data, so they are excluded.
+//! byte.) The sender does not count retransmitted SYNs as data, so they are excluded.
 //!
 //! # Retransmissions of SCTP
 //!
@@ -182,7 +182,7 @@ fn tshark_reads_unusual_connections() {
     assert_eq!(hosts.finish(), 50_000);
     assert!(subtypes(&path).contains(&6), "MP_FAIL");
 
-    // A sudden end.
+    // An abort.
     let (mut hosts, path) = Hosts::new("aborted", None);
     hosts.run(200);
     hosts.write(50_000);

@@ -48,7 +48,7 @@ impl EndTally {
 
     /// The counts.
     pub fn counts(&self) -> MutexGuard<'_, Counts> {
-        // A thread that panicked while holding it ends the test anyway.
+        // The lock may be poisoned: the thread that panicked ends the test anyway.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -57,14 +57,14 @@ impl EndTally {
         (now.as_nanos() / self.interval.as_nanos().max(1)) as usize
     }
 
-    /// The socket accepted `bytes` bytes.
+    /// Records that the socket accepted `bytes` bytes.
     pub fn wrote(&self, now: Time, bytes: u64) {
         let written = &mut self.counts().written;
         written.bytes += bytes;
         *slot(&mut written.intervals, self.place(now)) += bytes;
     }
 
-    /// `bytes` bytes have been read.
+    /// Records that `bytes` bytes have been read.
     pub fn read(&self, now: Time, bytes: u64) {
         let read = &mut self.counts().read;
         read.bytes += bytes;
@@ -72,7 +72,7 @@ impl EndTally {
         *slot(&mut read.intervals, self.place(now)) += bytes;
     }
 
-    /// A datagram with this number arrived: all before it are due, too.
+    /// Records the arrival of a datagram with this number: all datagrams with lower numbers are due, too.
     pub fn due(&self, now: Time, number: u64) {
         let read = &mut self.counts().read;
         read.reordered += u64::from(number < read.due);
@@ -81,7 +81,7 @@ impl EndTally {
         read.due = due;
     }
 
-    /// A message has been read completely; `born` is given if both ends share a clock.
+    /// Records a completely read message; `born` is given if both ends share a clock.
     pub fn message(&self, now: Time, born: Option<Time>) {
         let mut guard = self.counts();
         let counts = &mut *guard;

@@ -35,7 +35,7 @@ impl Datapath {
             let ingress_link = self.graph.ingress_link(at);
             let state = &mut self.links[ingress_link as usize];
             if state.due == Due::NEVER {
-                state.due = Due::ATTENDED;
+                state.due = Due::POLLED;
             }
             let offered = self.earliest_offer(ingress_link, now);
             let link = &mut self.links[ingress_link as usize].link;
@@ -71,15 +71,15 @@ impl Datapath {
         Some((time, frame))
     }
 
-    /// An end has been processed as far as it was safe: its ingress links have events again.
+    /// Schedules the events of an end's ingress links, after the end has been processed as far as it is safe.
     pub fn resume(&mut self, end: EndId) {
         for at in self.graph.ingress(end) {
             let ingress_link = self.graph.ingress_link(at);
             let state = &mut self.links[ingress_link as usize];
-            if state.due == Due::ATTENDED {
+            if state.due == Due::POLLED {
                 state.due = Due::NEVER;
             }
-            // It leads to the end and has no other destination.
+            // This link leads to the end and has no other destination.
             self.schedule(ingress_link);
         }
     }

@@ -1,5 +1,5 @@
-//! Two Multipath TCP hosts driven by hand, for situations that no scenario creates: a middlebox, damage, a
-//! sudden end.
+//! Two Multipath TCP hosts that the test drives itself, for situations that no scenario creates: a middlebox,
+//! damaged packets, an abort.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::drive::Collected;
@@ -103,7 +103,7 @@ impl Hosts {
         }
     }
 
-    /// Continues for `millis` milliseconds.
+    /// Runs the hosts for `millis` milliseconds.
     pub fn run(&mut self, millis: u64) {
         let until = self.now + Duration::from_millis(millis);
         loop {
@@ -125,13 +125,13 @@ impl Hosts {
         self.now = until;
     }
 
-    /// The client writes.
+    /// Lets the client write `bytes` bytes.
     pub fn write(&mut self, bytes: u64) {
         self.ends[0].write(self.now, Write::bytes(bytes));
         self.settle();
     }
 
-    /// The client ends the connection.
+    /// Lets the client abort the connection.
     pub fn abort(&mut self) {
         self.ends[0].abort(self.now);
         self.settle();
@@ -142,7 +142,7 @@ impl Hosts {
         self.ends.iter().all(|end| end.report().fallback)
     }
 
-    /// Closes the capture.
+    /// Closes the capture; returns the number of its packets.
     pub fn finish(self) -> u64 {
         self.writer.finish().expect("the end");
         self.ends[1].report().delivered

@@ -58,8 +58,8 @@ impl Case {
     }
 }
 
-/// Bytes that a receiver has to accept beyond its buffer: with I-DATA each stream may have a begun message,
-/// and none can be read before its end has been accepted.
+/// Bytes that a receiver has to accept beyond its buffer: with I-DATA each stream may have an incomplete message,
+/// which can be read only after its last fragment has been accepted.
 pub fn begun(flow: &Flow) -> u64 {
     match &flow.protocol {
         Protocol::Sctp(settings) if settings.i_data => u64::from(settings.streams) * MAX_MESSAGE_BYTES,
@@ -218,7 +218,7 @@ fn loss() -> impl Strategy<Value = Loss> {
     ]
 }
 
-/// An event before the quiet time, for the link selected by the index.
+/// An event before [`FAULTS_END`], for the link selected by the index.
 fn event() -> impl Strategy<Value = (Index, Event)> {
     let change = prop_oneof![
         3 => Just(Change::State { up: false }),
@@ -396,7 +396,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 heartbeat_interval: Some(Duration::from_secs(30)),
                 path_max_retrans,
                 potentially_failed_threshold: suspicion,
-                // More errors than the faults can cause: an endpoint that gives up has stalled.
+                // More errors than the faults can cause: an endpoint that ends its association has stalled.
                 association_max_retrans: 1000,
                 init_max_retrans: 1000,
                 max_burst,
