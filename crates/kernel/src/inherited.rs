@@ -11,7 +11,7 @@ use std::io;
 ///
 /// If the system does not list the open files.
 #[allow(unsafe_code)]
-pub fn keep() -> io::Result<()> {
+pub fn close_on_exec() -> io::Result<()> {
     let files = fs::read_dir("/proc/self/fd")?.flatten();
     for file in files.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|&file| file > 2) {
         // SAFETY: the listed files are open, and nothing here closes one before the list ends.

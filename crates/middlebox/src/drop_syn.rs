@@ -72,15 +72,15 @@ impl<R> Behaviour<R> for State<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{back, data, join, pass, through};
+    use crate::fixture::{back, data, join, pass, pass_all};
     use crate::{Middlebox, fixture};
 
     #[test]
     fn joins_are_dropped_if_set_and_data_is_not() {
         let both = |join| crate::Settings::DropSyn(Settings { capable: true, join });
-        let outcome = through(both(true), [join(), data(0, 100)]);
+        let outcome = pass_all(both(true), [join(), data(0, 100)]);
         assert_eq!((outcome.dropped.len(), outcome.sent.len()), (1, 1));
-        let outcome = through(both(false), [join(), data(0, 100)]);
+        let outcome = pass_all(both(false), [join(), data(0, 100)]);
         assert_eq!((outcome.dropped.len(), outcome.sent.len()), (0, 2));
     }
 

@@ -191,9 +191,9 @@ middleboxes! {
 
 impl<R: Copy> Middlebox<R> {
     /// The inside address and port that a translator translates to `outer`, if there is one.
-    pub fn behind(&self, transport: u8, outer: SocketAddr) -> Option<SocketAddr> {
+    pub fn inner_address(&self, transport: u8, outer: SocketAddr) -> Option<SocketAddr> {
         match self {
-            Self::Nat(state) => state.behind(transport, outer),
+            Self::Nat(state) => state.inner_address(transport, outer),
             _ => None,
         }
     }

@@ -80,7 +80,7 @@ fn piece(whole: &Segment, from: u32, len: u32) -> Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{data, segment_of, through};
+    use crate::fixture::{data, pass_all, segment_of};
     use anabranch_wire::seq::Serial;
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
         let Body::Tcp(segment) = &mut whole.body else { panic!("{whole:?}") };
         segment.flags = Flags::ACK | Flags::PSH | Flags::FIN | Flags::CWR;
         let mapping = segment.options.mptcp.dss;
-        let outcome = through(crate::Settings::Split(Settings { size: 400 }), [whole]);
+        let outcome = pass_all(crate::Settings::Split(Settings { size: 400 }), [whole]);
         assert_eq!(outcome.changed, 1);
         let pieces: Vec<_> = outcome.sent.iter().map(|(packet, _)| segment_of(packet)).collect();
         let places: Vec<_> = pieces.iter().map(|p| (p.seq, p.payload.offset, p.payload.len)).collect();
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn small_segment_is_not_split() {
-        let outcome = through(crate::Settings::Split(Settings { size: 400 }), [data(0, 400)]);
+        let outcome = pass_all(crate::Settings::Split(Settings { size: 400 }), [data(0, 400)]);
         assert_eq!((outcome.changed, outcome.sent.len()), (0, 1));
     }
 }

@@ -105,7 +105,7 @@ impl<R> Behaviour<R> for State<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{data, join, segment_of, through};
+    use crate::fixture::{data, join, pass_all, segment_of};
 
     const ALL: Settings =
         Settings { mptcp: true, timestamps: false, sack: false, window_scale: false, syn: true, data: true };
@@ -117,7 +117,7 @@ mod tests {
             let anabranch_wire::Body::Tcp(segment) = &mut packet.body else { panic!("{packet:?}") };
             segment.options.window_scale = Some(7);
         }
-        let outcome = through(crate::Settings::Strip(ALL), packets);
+        let outcome = pass_all(crate::Settings::Strip(ALL), packets);
         assert_eq!(outcome.changed, 2);
         for (packet, _) in &outcome.sent {
             let options = &segment_of(packet).options;
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn handshake_options_can_be_kept() {
         let settings = Settings { syn: false, ..ALL };
-        let outcome = through(crate::Settings::Strip(settings), [join(), data(0, 100)]);
+        let outcome = pass_all(crate::Settings::Strip(settings), [join(), data(0, 100)]);
         assert_eq!(outcome.changed, 1);
         assert!(!segment_of(&outcome.sent[0].0).options.mptcp.is_empty());
         assert!(segment_of(&outcome.sent[1].0).options.mptcp.is_empty());

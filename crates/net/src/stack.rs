@@ -95,7 +95,7 @@ impl Stack {
     /// If a device is broken or gone.
     pub fn run(&mut self, limit: Time, mut done: impl FnMut(&Self) -> bool) -> io::Result<bool> {
         let mut buffer = Vec::new();
-        self.settle(self.network.now(), None)?;
+        self.process_due(self.network.now(), None)?;
         while !done(self) {
             let now = self.network.now();
             if now >= limit {
@@ -103,7 +103,7 @@ impl Stack {
             }
             if self.host.next_timeout().is_some_and(|due| due <= now) {
                 self.host.handle_timeout(now);
-                self.settle(now, None)?;
+                self.process_due(now, None)?;
             }
             let mut received = 0;
             while received < MAX_BATCH
@@ -112,7 +112,7 @@ impl Stack {
                 received += 1;
                 let (now, content) = (self.network.now(), Buffer(&buffer));
                 self.host.handle_packet(now, packet, &content);
-                self.settle(now, Some(content))?;
+                self.process_due(now, Some(content))?;
             }
             if received == 0 {
                 self.network.wait(self.host.next_timeout().map_or(limit, |due| due.min(limit)))?;
@@ -122,7 +122,7 @@ impl Stack {
     }
 
     /// Processes everything that is due; `packet` was just received.
-    fn settle(&mut self, now: Time, packet: Option<Buffer<'_>>) -> io::Result<()> {
+    fn process_due(&mut self, now: Time, packet: Option<Buffer<'_>>) -> io::Result<()> {
         loop {
             let Self { host, network, connections, events, .. } = self;
             let mut outlet = Outlet { network, connections, events, packet, result: Ok(()) };

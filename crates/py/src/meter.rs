@@ -23,7 +23,7 @@ pub(crate) struct MeterServer {
 impl MeterServer {
     #[new]
     fn new(address: &str, port: u16) -> PyResult<Self> {
-        let address = place(address, port).ok_or_else(|| {
+        let address = socket_address(address, port).ok_or_else(|| {
             let sentence = format!("{address} is not an IPv4 or IPv6 address; write for example 0.0.0.0");
             errors::input_error_at(sentence, None, None)
         })?;
@@ -47,7 +47,7 @@ impl MeterServer {
 
 /// An address as text with a port. A link-local IPv6 address is followed by its interface, for example
 /// `fe80::1%eth0`.
-fn place(address: &str, port: u16) -> Option<SocketAddr> {
+fn socket_address(address: &str, port: u16) -> Option<SocketAddr> {
     match address.split_once('%') {
         None => Some(SocketAddr::new(address.parse().ok()?, port)),
         Some((ip, _)) if ip.parse::<Ipv6Addr>().is_ok() => (address, port).to_socket_addrs().ok()?.next(),

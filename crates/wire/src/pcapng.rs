@@ -54,7 +54,7 @@ pub struct Writer<W: Write> {
     out: W,
     snaplen: u32,
     interfaces: u32,
-    /// The block being made.
+    /// The block that is being built.
     block: Vec<u8>,
     /// The packet being written.
     packet: Vec<u8>,
@@ -164,7 +164,7 @@ impl<W: Write> Writer<W> {
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.block.extend_from_slice(&kind.to_le_bytes());
-        // The length, known at the end.
+        // Place of the length, which is known at the end.
         self.block.extend_from_slice(&[0; 4]);
     }
 

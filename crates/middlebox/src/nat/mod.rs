@@ -77,7 +77,7 @@ impl<R> State<R> {
     }
 
     /// The inside end that is mapped to an outside end.
-    pub(crate) fn behind(&self, transport: u8, outer: SocketAddr) -> Option<SocketAddr> {
+    pub(crate) fn inner_address(&self, transport: u8, outer: SocketAddr) -> Option<SocketAddr> {
         self.by_outer.get(&(transport, outer)).map(|mapping| mapping.inner)
     }
 

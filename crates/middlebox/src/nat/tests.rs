@@ -32,9 +32,9 @@ fn leaving_packet_is_translated_and_answered() {
     let (left, onward) = one(&outcome);
     assert_eq!((left.source, left.destination, onward), (ROUTER, SERVER, Onward::As(7)));
     assert_eq!((segment_of(left).source_port, segment_of(left).destination_port), (1000, 80));
-    let behind = nat.behind(protocol::TCP, (ROUTER, 1000).into());
+    let behind = nat.inner_address(protocol::TCP, (ROUTER, 1000).into());
     assert_eq!(
-        (behind, nat.behind(protocol::UDP, (ROUTER, 1000).into())),
+        (behind, nat.inner_address(protocol::UDP, (ROUTER, 1000).into())),
         (Some((CLIENT, 1000).into()), None)
     );
     let outcome = pass(&mut nat, at(10), back(answer(left), 9));

@@ -32,7 +32,7 @@ fn rates(group: &Group<()>, at: usize) -> Option<(f64, f64)> {
         return None;
     }
     let (mut total, mut largest) = (0.0, 0.0_f64);
-    for path in group.counted(at) {
+    for path in group.included_paths(at) {
         let rate = path.packets() * path.per_rtt;
         total += rate;
         largest = largest.max(rate);

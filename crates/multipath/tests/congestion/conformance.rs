@@ -11,7 +11,7 @@ use anabranch_multipath::congestion::{
 use anabranch_multipath::shared_bottleneck::{DelaySample, RelativeDelay};
 use proptest::prelude::*;
 
-/// Any event that a transport can report to a control, sensible or not.
+/// Any event that a transport can report to a control, including events that do not occur in practice.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Add(u8, PathSetup),
@@ -205,7 +205,7 @@ struct Known {
 }
 
 impl Known {
-    fn follow(known: &mut [Self; PATHS as usize], event: Event) {
+    fn apply_event(known: &mut [Self; PATHS as usize], event: Event) {
         match event {
             Event::Add(p, setup) => {
                 let mss = u64::from(setup.mss.max(1));
@@ -236,7 +236,7 @@ fn check(entry: &'static Entry, options: Options, events: &[Event]) -> Result<()
     for (step, &event) in events.iter().enumerate() {
         let (before, was) = (windows(&*control), known);
         apply(&mut *control, &mut now, event);
-        Known::follow(&mut known, event);
+        Known::apply_event(&mut known, event);
         let after = windows(&*control);
         for p in 0..PATHS as usize {
             let context =
@@ -270,7 +270,10 @@ fn check(entry: &'static Entry, options: Options, events: &[Event]) -> Result<()
                 Event::Sent { path, .. } | Event::Lost(path, _) if usize::from(path) == p && model => {}
                 Event::Add(path, _) | Event::Mss(path, _) | Event::Loss(path, ..)
                     if usize::from(path) == p => {}
-                _ => prop_assert!(after[p] == before[p], "no event of this path: {context}"),
+                _ => prop_assert!(
+                    after[p] == before[p],
+                    "the window changed without an event of this path: {context}"
+                ),
             }
         }
     }

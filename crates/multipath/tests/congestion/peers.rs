@@ -42,7 +42,7 @@ fn every_coupled_control_grows_in_avoidance() {
     }
 }
 
-/// Defect: OLIA's bytes are never counted, so that no path is ever better than another, and 1 is divided by n
+/// Defect: OLIA's bytes are never counted, so that all paths are equally good, and 1 is divided by n
 /// in integers, so that α is always 0.
 #[test]
 fn olia_counts_bytes_and_divides_as_real_numbers() {

@@ -26,7 +26,7 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// Without the right to do so, without `/dev/net/tun`, if the name is taken, or if offloads are requested
+    /// If the caller lacks the right to do so, without `/dev/net/tun`, if the name is taken, or if offloads are requested
     /// and the kernel has none.
     pub fn open(namespace: &Namespace, name: &str, mtu: u16, offloads: bool) -> io::Result<Self> {
         let device = namespace.run(|| {

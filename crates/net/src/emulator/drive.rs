@@ -118,7 +118,7 @@ impl Emulator {
         let mut network = EmulatedNetwork::new(&scenario, seed)
             .map_err(|error| ("the network".to_owned(), io::Error::other(error.to_string())))?;
         if let Some(settings) = &settings.pcap {
-            network.tap(Tap::create(settings, &scenario).map_err(|mistake| match mistake {
+            network.start_capture(Tap::create(settings, &scenario).map_err(|mistake| match mistake {
                 Mistake::Unknown(sentence) => OpenError::Unknown(sentence),
                 Mistake::File(error) => OpenError::Capture(settings.file.clone(), error),
             })?);
@@ -182,7 +182,7 @@ impl Emulator {
 
     fn run(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
         let result = self.run_until(clock, until, stop);
-        match self.network.untap() {
+        match self.network.take_capture() {
             // A failed or stopped run leaves no capture.
             Some(tap) if result.is_ok() && !stop.load(Ordering::Relaxed) => tap.finish(),
             _ => result,

@@ -117,12 +117,12 @@ impl EmulatedNetwork {
     }
 
     /// Starts a capture of every packet that passes an end of a link.
-    pub fn tap(&mut self, tap: Tap) {
+    pub fn start_capture(&mut self, tap: Tap) {
         self.tap = Some(tap);
     }
 
     /// Removes and returns the capture, so that the caller can finish it.
-    pub fn untap(&mut self) -> Option<Tap> {
+    pub fn take_capture(&mut self) -> Option<Tap> {
         self.tap.take()
     }
 

@@ -192,7 +192,7 @@ impl Train {
         vnet_header[1] = if first.bytes()[0] >> 4 == 4 { TCP_V4 } else { TCP_V6 };
         vnet_header[2..4].copy_from_slice(&(header as u16).to_ne_bytes());
         vnet_header[4..6].copy_from_slice(&(segment as u16).to_ne_bytes());
-        first.lengthen(total, unfinished, last_flags.unwrap_or_default() & PSH);
+        first.set_lengths(total, unfinished, last_flags.unwrap_or_default() & PSH);
         let parts =
             core::iter::once(first.bytes()).chain(rest.iter().map(|packet| &packet.bytes()[header..]));
         Some((vnet_header, parts.collect()))
@@ -258,7 +258,7 @@ fn same_headers(one: &SegmentProperties<'_>, other: &SegmentProperties<'_>) -> b
 
 impl RawPacket {
     /// Sets the headers for `total` bytes, and adds flags.
-    fn lengthen(&mut self, total: usize, unfinished: Unfinished, flags: u8) {
+    fn set_lengths(&mut self, total: usize, unfinished: Unfinished, flags: u8) {
         let at = usize::from(unfinished.start);
         let len = self.bytes().len();
         self.edit(|bytes| {
@@ -277,7 +277,7 @@ mod tests {
     use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     /// A packet in its form on a wire.
-    fn whole(ipv6: bool, offset: u64, len: u32) -> Vec<u8> {
+    fn wire_packet(ipv6: bool, offset: u64, len: u32) -> Vec<u8> {
         let address = |host: u8| -> IpAddr {
             if ipv6 {
                 Ipv6Addr::from(0x2001_0db8_u128 << 96 | u128::from(host)).into()
@@ -337,20 +337,20 @@ mod tests {
     #[test]
     fn long_packet_is_split_into_wire_packets() {
         for ipv6 in [false, true] {
-            let packets = collect_segments(&output(&whole(ipv6, 0, 3500), 1448));
+            let packets = collect_segments(&output(&wire_packet(ipv6, 0, 3500), 1448));
             let lens: Vec<u32> = [1448, 1448, 604].to_vec();
             assert_eq!(packets.len(), 3);
             let mut offset = 0;
             for (packet, len) in packets.iter().zip(lens) {
                 let parsed = Packet::parse(&finished(packet)).expect("every length and checksum is correct");
                 let expected =
-                    Packet::parse(&whole(ipv6, offset, len)).expect("the same packet from the sender");
+                    Packet::parse(&wire_packet(ipv6, offset, len)).expect("the same packet from the sender");
                 let (Body::Tcp(ours), Body::Tcp(theirs)) = (&parsed.body, &expected.body) else {
                     panic!("tcp")
                 };
                 assert_eq!((ours.seq, ours.payload.len), (theirs.seq, theirs.payload.len));
                 let head = if ipv6 { 60 } else { 40 };
-                assert_eq!(finished(packet)[head..], whole(ipv6, offset, len)[head..]);
+                assert_eq!(finished(packet)[head..], wire_packet(ipv6, offset, len)[head..]);
                 offset += u64::from(len);
             }
         }
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn split_packets_are_merged_only_in_order() {
         for ipv6 in [false, true] {
-            let original = output(&whole(ipv6, 0, 3500), 1448);
+            let original = output(&wire_packet(ipv6, 0, 3500), 1448);
             let packets = collect_segments(&original);
             let mut train = Train::default();
             for packet in packets.clone() {
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn marks_flags_and_gaps_prevent_merging() {
         use anabranch_netem::Frame;
-        let packets = collect_segments(&output(&whole(false, 0, 3500), 1448));
+        let packets = collect_segments(&output(&wire_packet(false, 0, 3500), 1448));
         let refused = |change: &dyn Fn(&mut RawPacket)| {
             let mut train = Train::default();
             train.push(packets[0].clone()).expect("any packet may be the first");
@@ -404,7 +404,7 @@ mod tests {
     fn invalid_headers_give_no_packets() {
         assert_eq!(collect_segments(&[0; 5]), []);
         assert_eq!(collect_segments(&[0; VNET_HEADER_BYTES]), []);
-        let sensible = output(&whole(false, 0, 3000), 1000);
+        let sensible = output(&wire_packet(false, 0, 3000), 1000);
         for (at, value) in [(4, 0), (6, 255), (8, 200)] {
             let mut strange = sensible.clone();
             strange[at] = value;

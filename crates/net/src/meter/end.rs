@@ -59,7 +59,7 @@ impl End {
         let socket = match opened {
             Ok(socket) => socket,
             Err(sentence) => {
-                self.main().fault(sentence);
+                self.main().record_fault(sentence);
                 return FinishedEnd::default();
             }
         };
@@ -90,8 +90,8 @@ impl End {
     }
 
     /// Sets the state in all records of the flow.
-    fn reached(&self, state: State) {
-        self.records.iter().for_each(|record| record.reached(state));
+    fn set_state(&self, state: State) {
+        self.records.iter().for_each(|record| record.set_state(state));
     }
 
     /// Connects; on failure, returns false and puts the reason into the record.
@@ -104,15 +104,15 @@ impl End {
                 }
             }
             Err(error) => {
-                self.reached(state_of(error));
+                self.set_state(state_of(error));
                 return false;
             }
         }
         if let Err(sentence) = socket::check_congestion(socket, &self.flow) {
-            self.main().fault(sentence);
+            self.main().record_fault(sentence);
             return false;
         }
-        self.reached(State::Open);
+        self.set_state(State::Open);
         true
     }
 
@@ -123,7 +123,7 @@ impl End {
                 Ok(Some(_)) => return true,
                 _ => {
                     if let Ok(Err(error)) = rustix::net::sockopt::socket_error(socket) {
-                        self.reached(state_of(error));
+                        self.set_state(state_of(error));
                         return false;
                     }
                 }
@@ -145,14 +145,14 @@ impl End {
                         Ok(()) if self.flow.proxied && !self.remove_proxy_header(&connection) => continue,
                         Ok(()) => Some(connection),
                         Err(sentence) => {
-                            self.main().fault(sentence);
+                            self.main().record_fault(sentence);
                             None
                         }
                     };
                 }
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => self.wait_for_input(socket),
                 Err(error) => {
-                    self.main().fault(format!("cannot accept a connection: {error}"));
+                    self.main().record_fault(format!("cannot accept a connection: {error}"));
                     return None;
                 }
             }
@@ -192,13 +192,13 @@ impl End {
                 Ok((_, _, Some(peer))) => match rustix::net::connect(socket, &peer) {
                     Ok(()) => return true,
                     Err(error) => {
-                        self.reached(state_of(error));
+                        self.set_state(state_of(error));
                         return false;
                     }
                 },
                 Ok(_) | Err(Errno::AGAIN | Errno::INTR) => self.wait_for_input(socket),
                 Err(error) => {
-                    self.reached(state_of(error));
+                    self.set_state(state_of(error));
                     return false;
                 }
             }
@@ -208,7 +208,7 @@ impl End {
 
     fn wait_for_input(&self, socket: &OwnedFd) {
         if let Err(error) = socket::wait(socket, PollFlags::IN, MAX_SLEEP) {
-            self.main().fault(format!("cannot wait for the socket: {error}"));
+            self.main().record_fault(format!("cannot wait for the socket: {error}"));
         }
     }
 

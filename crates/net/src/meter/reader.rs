@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
 
     fn wait(&self) {
         if let Err(error) = socket::wait(self.socket, PollFlags::IN, MAX_SLEEP) {
-            self.record.fault(format!("cannot wait for the socket: {error}"));
+            self.record.record_fault(format!("cannot wait for the socket: {error}"));
         }
     }
 
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
                     }
                 }
                 Err(Errno::AGAIN | Errno::INTR) => self.wait(),
-                Err(error) => return self.record.reached(state_of(error)),
+                Err(error) => return self.record.set_state(state_of(error)),
             }
         }
     }
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         while !self.span.is_over() {
             match rustix::net::recv(self.socket, self.chunk.as_mut_slice(), RecvFlags::empty()) {
                 Ok((len, _)) if len < DATAGRAM_HEADER => {
-                    self.record.fault(format!("a datagram of {len} bytes arrived that was not sent"));
+                    self.record.record_fault(format!("a datagram of {len} bytes arrived that was not sent"));
                 }
                 Ok((len, _)) => {
                     let word =
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
                     self.record.read_datagram(self.span.now(), len as u64, born);
                 }
                 Err(Errno::AGAIN | Errno::INTR) => self.wait(),
-                Err(error) => return self.record.reached(state_of(error)),
+                Err(error) => return self.record.set_state(state_of(error)),
             }
         }
     }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
     fn check(&self, expected: Payload, bytes: &[u8]) {
         if let Some(at) = expected.first_difference(bytes) {
             let at = expected.offset + at as u64;
-            self.record.fault(format!("byte {at} differs from the sent one"));
+            self.record.record_fault(format!("byte {at} differs from the sent one"));
         }
     }
 }

@@ -181,12 +181,12 @@ impl Record {
     }
 
     /// Sets the state of the flow.
-    pub fn reached(&self, state: State) {
+    pub fn set_state(&self, state: State) {
         self.tally().state = state;
     }
 
     /// Records an error; only the first is kept.
-    pub fn fault(&self, sentence: String) {
+    pub fn record_fault(&self, sentence: String) {
         self.tally().fault.get_or_insert(sentence);
     }
 }

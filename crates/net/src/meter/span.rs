@@ -50,7 +50,7 @@ impl Span {
         self.stop.load(Ordering::Relaxed) || self.now() >= self.until
     }
 
-    fn looks(&self) -> MutexGuard<'_, SampleCounts> {
+    fn lock_counts(&self) -> MutexGuard<'_, SampleCounts> {
         // The lock may be poisoned: the thread that panicked ends the run anyway.
         self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,7 +58,7 @@ impl Span {
     /// Waits until the kernel's connections have been sampled, or for [`MAX_SLEEP`]: the kernel discards
     /// the state of a connection that both ends have closed.
     pub fn wait_for_sample(&self) {
-        let mut looks = self.looks();
+        let mut looks = self.lock_counts();
         looks.wanted += 1;
         let own = looks.wanted;
         self.news.notify_all();
@@ -71,18 +71,18 @@ impl Span {
     /// The number of requested samples; the sampler calls
     /// [`finish_samples`](Self::finish_samples) afterwards.
     pub fn requested_samples(&self) -> u64 {
-        self.looks().wanted
+        self.lock_counts().wanted
     }
 
     /// Reports that the first `wanted` requested samples have been taken.
     pub fn finish_samples(&self, wanted: u64) {
-        self.looks().done = wanted;
+        self.lock_counts().done = wanted;
         self.news.notify_all();
     }
 
     /// Sleeps until a time, the end of the run, or a request for a sample.
     pub fn sleep_until_sample(&self, moment: Time) {
-        let mut looks = self.looks();
+        let mut looks = self.lock_counts();
         while !self.is_over() && looks.wanted == looks.done {
             let left = moment.min(self.until).since(self.now());
             if left == Duration::ZERO {

@@ -54,7 +54,7 @@ impl<'a> Writer<'a> {
                         application.accepted(taken);
                         self.record.wrote(self.span.now(), taken, born.max(Time::ZERO));
                     }
-                    Err(error) => return self.record.reached(state_of(error)),
+                    Err(error) => return self.record.set_state(state_of(error)),
                 },
                 Step::Close => {
                     if self.mutual {
@@ -62,7 +62,7 @@ impl<'a> Writer<'a> {
                     }
                     self.record.tally().finished_writing = true;
                     if let Err(error) = rustix::net::shutdown(self.socket, Shutdown::Write) {
-                        self.record.reached(state_of(error));
+                        self.record.set_state(state_of(error));
                     }
                     return;
                 }
@@ -93,7 +93,7 @@ impl<'a> Writer<'a> {
     fn wait_for_room(&self, wake: Time) {
         let sleep = wake.since(self.span.now()).min(MAX_SLEEP);
         if let Err(error) = socket::wait(self.socket, PollFlags::OUT, sleep) {
-            self.record.fault(format!("cannot wait for the socket: {error}"));
+            self.record.record_fault(format!("cannot wait for the socket: {error}"));
         }
     }
 
@@ -112,12 +112,12 @@ impl<'a> Writer<'a> {
                     self.offset += len;
                     match socket::send_datagram(self.socket, datagram) {
                         Ok(taken) => self.record.wrote_datagram(now, len, taken),
-                        Err(error) => return self.record.reached(state_of(error)),
+                        Err(error) => return self.record.set_state(state_of(error)),
                     }
                 }
                 Step::Close => {
                     self.record.tally().finished_writing = true;
-                    return self.record.reached(State::Closed);
+                    return self.record.set_state(State::Closed);
                 }
                 Step::Idle => application.sleep(self.span),
             }

@@ -41,10 +41,10 @@ fn routes() {
 
 /// True until two paths have carried data in both directions, since the kernel may join late.
 fn lacks_a_path(socket: &mut Socket<'_>) -> bool {
-    used(&ours::carried(&socket.endpoint.report())) < 2
+    used_path_count(&ours::bytes_by_path(&socket.endpoint.report())) < 2
 }
 
-fn used(carried: &[(u64, u64)]) -> usize {
+fn used_path_count(carried: &[(u64, u64)]) -> usize {
     carried.iter().filter(|&&(sent, received)| sent > BYTES / 100 && received > 0).count()
 }
 
@@ -53,8 +53,8 @@ fn used(carried: &[(u64, u64)]) -> usize {
 fn check(done: &Done, peer: kernel::Done) {
     done.check(&peer.join().expect("the peer succeeds"));
     assert!(!done.report.fallback, "{:#?}", done.report);
-    let carried = done.carried();
-    assert!(used(&carried) >= 2, "two subflows: {carried:?}");
+    let carried = done.bytes_by_path();
+    assert!(used_path_count(&carried) >= 2, "two subflows: {carried:?}");
     for name in ["MPCapableFallbackACK", "MPCapableFallbackSYNACK", "DataCsumErr", "MPFailTx", "MPRstTx"] {
         assert_eq!(counter("MPTcpExt", name), 0, "{name}");
     }

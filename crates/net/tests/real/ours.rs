@@ -157,7 +157,7 @@ impl Done {
             assert_eq!(written.digests(), read.digests());
         }
         let both = self.written.bytes + self.read.bytes;
-        println!("{} MB in {:.2} s, by path {:?}", both / 1_000_000, self.seconds, self.carried());
+        println!("{} MB in {:.2} s, by path {:?}", both / 1_000_000, self.seconds, self.bytes_by_path());
     }
 
     /// Like [`check`](Self::check), but up to `abandoned` messages of this stack may be missing.
@@ -170,13 +170,13 @@ impl Done {
     }
 
     /// Payload bytes by path: sent and received.
-    pub fn carried(&self) -> Vec<(u64, u64)> {
-        carried(&self.report)
+    pub fn bytes_by_path(&self) -> Vec<(u64, u64)> {
+        bytes_by_path(&self.report)
     }
 }
 
 /// Payload bytes by path: sent and received.
-pub fn carried(report: &Report) -> Vec<(u64, u64)> {
+pub fn bytes_by_path(report: &Report) -> Vec<(u64, u64)> {
     let counters = report.paths.iter().map(|path| path.counters);
     counters.map(|counters| (counters.bytes_sent, counters.bytes_received)).collect()
 }

@@ -287,7 +287,7 @@ impl<F: Frame> Link<F> {
 
     /// Processes a frame that may be dropped or has to wait. Not inlined: most frames do not need it.
     #[inline(never)]
-    fn consider(&mut self, now: Time, frame: F) {
+    fn offer_to_queue(&mut self, now: Time, frame: F) {
         let too_big = frame.wire_len() > u32::from(self.mtu) && !frame.may_fragment();
         if !self.rest.up || too_big {
             let cause = if self.rest.up { DropCause::Mtu } else { DropCause::Down };
@@ -312,7 +312,7 @@ impl<F: Frame> Link<F> {
 
     /// Transmits the next frame of the queue. A frame that was taken ahead of time (`beyond`) is not
     /// propagated again.
-    fn depart(&mut self, at: Time, beyond: &mut u32) {
+    fn transmit_next(&mut self, at: Time, beyond: &mut u32) {
         let Rest { queue, occupancy, drops, .. } = self.rest.as_mut();
         let frame = queue.dequeue(at, drops);
         let packets = queue.packets();
@@ -382,7 +382,7 @@ impl<F: Frame> Link<F> {
     #[inline(never)]
     fn apply_impairments(&mut self, at: Time, arrival: Time, frame: F) {
         let rest = self.rest.as_mut();
-        if rest.loss.loses() {
+        if rest.loss.is_next_lost() {
             self.drop_frame(at, frame, DropCause::Loss);
             return;
         }
@@ -470,7 +470,7 @@ impl<F: Frame> Link<F> {
         let rest = self.rest.as_ref();
         let deterministic = rest.up
             && matches!(rest.service, Service::Constant(_))
-            && rest.loss.never()
+            && rest.loss.is_lossless()
             && rest.impairments.is_none();
         let fast_path = deterministic && rest.queue.bypassed_when_idle();
         self.state &= HAS_DROPPED;
@@ -489,7 +489,7 @@ impl<F: Frame> Link<F> {
     #[inline]
     pub fn advance_beyond(&mut self, now: Time, beyond: &mut u32) {
         while self.waiting > 0 && self.busy_until <= now {
-            self.depart(self.busy_until, beyond);
+            self.transmit_next(self.busy_until, beyond);
         }
     }
 
@@ -502,7 +502,7 @@ impl<F: Frame> Link<F> {
         if self.state & FAST_PATH != 0 && self.busy_until <= now && frame.wire_len() <= u32::from(self.mtu) {
             self.transmit(now, frame);
         } else {
-            self.consider(now, frame);
+            self.offer_to_queue(now, frame);
         }
     }
 

@@ -144,7 +144,7 @@ mod tests {
         // 1000 of 1500 bytes at 2 ms; the next 1000 take the rest of it and 500 at 5 ms.
         assert_eq!(trace.send(ms(0), 1000), ms(2));
         assert_eq!(trace.send(ms(2), 1000), ms(5));
-        // 1000 are left at 5 ms, then a whole opportunity at 5 ms: 2500 bytes fit exactly.
+        // The current opportunity at 5 ms has 1000 bytes left, and another one at 5 ms has 1500: 2500 bytes fit exactly.
         assert_eq!(trace.send(ms(5), 2500), ms(5));
         assert_eq!(trace.send(ms(5), 40), ms(9));
         // The second round starts at 9 ms: 11, 14, 14, 18; the rest of 9 ms is lost.
@@ -194,7 +194,7 @@ mod tests {
     fn trace_begins_at_zero() {
         let mut trace = Opportunities::new(Arc::from([0, 4].as_slice()), Duration::ZERO);
         assert_eq!(trace.send(ms(0), 1500), ms(0));
-        // 4 ms is both the end of the first round and the 0 of the second.
+        // The opportunity at 4 ms is both the end of the first round and the start of the second.
         assert_eq!(trace.send(ms(0), 1500), ms(4));
         assert_eq!(trace.send(ms(4), 1500), ms(4));
         assert_eq!(trace.send(ms(4), 1500), ms(8));

@@ -13,10 +13,10 @@ use anabranch_base::rng::Rng;
 /// Decides which packets are lost.
 pub trait LossModel {
     /// Whether the next packet is lost.
-    fn loses(&mut self) -> bool;
+    fn is_next_lost(&mut self) -> bool;
 
     /// True if no packet is ever lost.
-    fn never(&self) -> bool {
+    fn is_lossless(&self) -> bool {
         false
     }
 }
@@ -72,12 +72,12 @@ macro_rules! models {
 
         impl LossModel for Loss {
             #[inline]
-            fn loses(&mut self) -> bool {
-                match self { $(Self::$Model(model) => model.loses(),)+ }
+            fn is_next_lost(&mut self) -> bool {
+                match self { $(Self::$Model(model) => model.is_next_lost(),)+ }
             }
 
-            fn never(&self) -> bool {
-                match self { $(Self::$Model(model) => model.never(),)+ }
+            fn is_lossless(&self) -> bool {
+                match self { $(Self::$Model(model) => model.is_lossless(),)+ }
             }
         }
     };

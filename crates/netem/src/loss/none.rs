@@ -33,11 +33,11 @@ impl State {
 
 impl LossModel for State {
     #[inline]
-    fn loses(&mut self) -> bool {
+    fn is_next_lost(&mut self) -> bool {
         false
     }
 
-    fn never(&self) -> bool {
+    fn is_lossless(&self) -> bool {
         true
     }
 }

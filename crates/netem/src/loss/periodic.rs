@@ -52,7 +52,7 @@ impl State {
 
 impl LossModel for State {
     #[inline]
-    fn loses(&mut self) -> bool {
+    fn is_next_lost(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
         let lost = self.left == 0;
         if lost {
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn every_third_packet_is_lost() {
         let mut model = State::new(Periodic { every: 3 }, Rng::new(1));
-        let lost: Vec<bool> = (0..7).map(|_| model.loses()).collect();
+        let lost: Vec<bool> = (0..7).map(|_| model.is_next_lost()).collect();
         assert_eq!(lost, [false, false, true, false, false, true, false]);
     }
 }

@@ -157,7 +157,7 @@ impl<F: Frame> Controlled<F> {
 
     /// The next frame to transmit (RFC 8289 §5.5, `codel_queue_t::deque`, with marking as in Linux); `None` once empty.
     pub(super) fn dequeue(&mut self, now: Time, drops: &mut Drops<F>) -> Option<F> {
-        let (mut frame, mut may_drop) = self.look(now)?;
+        let (mut frame, mut may_drop) = self.dequeue_head(now)?;
         if self.dropping {
             // A wait below the target ends the phase.
             self.dropping = may_drop;
@@ -169,7 +169,7 @@ impl<F: Frame> Controlled<F> {
                     break;
                 }
                 drops.drop(now, frame, DropCause::Aqm);
-                (frame, may_drop) = self.look(now)?;
+                (frame, may_drop) = self.dequeue_head(now)?;
                 self.dropping = may_drop;
                 if self.dropping {
                     self.drop_next = self.after(self.drop_next);
@@ -180,7 +180,7 @@ impl<F: Frame> Controlled<F> {
                 drops.mark(&mut frame);
             } else {
                 drops.drop(now, frame, DropCause::Aqm);
-                (frame, _) = self.look(now)?;
+                (frame, _) = self.dequeue_head(now)?;
             }
             self.begin_dropping(now);
         }
@@ -204,7 +204,7 @@ impl<F: Frame> Controlled<F> {
     }
 
     /// Removes the frame at the head, and returns whether it may be dropped (`dodequeue`).
-    fn look(&mut self, now: Time) -> Option<(F, bool)> {
+    fn dequeue_head(&mut self, now: Time) -> Option<(F, bool)> {
         let Some((since, frame)) = self.pop() else {
             self.first_above = None;
             return None;
@@ -315,7 +315,7 @@ mod tests {
     fn mark_times_equal_drop_times() {
         let mut marking = queue(1000, true);
         assert_eq!(serve(&mut marking, 1, 470), [105, 205, 276, 334, 384, 429, 469]);
-        assert_eq!(marking.packets(), 1000 - 469, "nothing was dropped");
+        assert_eq!(marking.packets(), 1000 - 469, "no packet was dropped");
     }
 
     #[test]
@@ -339,15 +339,14 @@ mod tests {
         for id in 0..200 {
             queue.enqueue(Arrival { now: ms(700), idle: None }, TestFrame::new(id, 1000), &mut drops);
         }
-        // They exceed the target at 705 ms, and for an interval by 805 ms. The earlier phase went from a
-        // count of 1 to 6: this one begins with 5, and continues 100/√5 = 44.72 ms and then 100/√6 = 40.82 ms
-        // later.
+        // The packets exceed the target at 705 ms, and for an interval by 805 ms. The earlier phase increased the count
+        // from 1 to 6. This phase begins with 5: its drops follow 100/√5 = 44.72 ms and then 100/√6 = 40.82 ms later.
         assert_eq!(serve(&mut queue, 701, 892), [805, 850, 891]);
     }
 
     #[test]
     fn queue_below_one_packet_is_left_alone() {
-        // 2 packets: behind the first there is one of 1000 bytes, less than the MTU.
+        // Two packets: behind the first, the queue has 1000 bytes, which is less than the MTU.
         let mut queue = queue(2, false);
         let mut drops = Drops::default();
         assert_eq!(queue.dequeue(ms(1000), &mut drops).map(|frame| frame.id), Some(0));

@@ -59,9 +59,9 @@ const MEAN_PACKET_BYTES: u64 = 1000;
 pub struct Settings {
     /// Capacity; `min` and `max` are in its unit.
     pub limit: QueueLimit,
-    /// Average length below which nothing is dropped.
+    /// Average length below which no packet is dropped.
     pub min: f64,
-    /// Average length from which everything is dropped.
+    /// Average length from which on all packets are dropped.
     pub max: f64,
     /// Drop probability as the average reaches `max`.
     pub max_p: f64,
@@ -178,7 +178,7 @@ impl<F: Frame> Red<F> {
         }
     }
 
-    fn admit(&mut self, arrival: Arrival, frame: &F) -> RedVerdict {
+    fn decide(&mut self, arrival: Arrival, frame: &F) -> RedVerdict {
         self.update_average(arrival.idle);
         let len = frame.wire_len();
         let (packets, bytes) = (self.packets() + 1, self.bytes() + u64::from(len));
@@ -197,7 +197,7 @@ impl<F: Frame> Red<F> {
             return RedVerdict::Drop(DropCause::Aqm);
         }
         self.count += 1;
-        if !self.picks(len) {
+        if !self.is_selected(len) {
             return RedVerdict::Accept;
         }
         self.count = 0;
@@ -220,7 +220,7 @@ impl<F: Frame> Red<F> {
 
     /// Whether the packet is selected, so that the gaps between selected packets are uniform (the paper's
     /// method 2).
-    fn picks(&mut self, len: u32) -> bool {
+    fn is_selected(&mut self, len: u32) -> bool {
         let Settings { min, max, max_p, limit, .. } = self.settings;
         let mut p = max_p * (self.average - min) / (max - min);
         if matches!(limit, QueueLimit::Bytes(_)) {
@@ -237,7 +237,7 @@ impl<F: Frame> Red<F> {
 impl<F: Frame> Queue<F> for Red<F> {
     #[inline(never)]
     fn enqueue(&mut self, arrival: Arrival, mut frame: F, drops: &mut Drops<F>) {
-        match self.admit(arrival, &frame) {
+        match self.decide(arrival, &frame) {
             RedVerdict::Accept => self.backlog.push(frame),
             RedVerdict::Mark => {
                 drops.mark(&mut frame);
@@ -296,7 +296,7 @@ mod tests {
         while red.packets() > packets {
             red.backlog.pop();
         }
-        red.admit(Arrival { now: Time::ZERO, idle }, &TestFrame { ecn, ..TestFrame::new(1, 1500) })
+        red.decide(Arrival { now: Time::ZERO, idle }, &TestFrame { ecn, ..TestFrame::new(1, 1500) })
     }
 
     #[test]

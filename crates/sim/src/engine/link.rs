@@ -311,7 +311,7 @@ mod tests {
         for id in 0..4 {
             link.offer(us(0), frame(id, 1500));
         }
-        // One is being transmitted, three wait. Nothing is taken beyond the limit.
+        // One frame is being transmitted, three wait. No frame is taken that arrives after the limit.
         let mut taken = || link.take_ahead(us(8000)).map(|(at, frame)| (at, frame.id));
         assert_eq!([taken(), taken(), taken()], [Some((us(6000), 0)), Some((us(7000), 1)), None]);
         // The taken frames still occupy the queue, which is full until the first has left.

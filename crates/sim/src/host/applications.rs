@@ -107,7 +107,7 @@ impl Transfer {
         self.ended
     }
 
-    const fn invite(&mut self) {
+    const fn allow_writing(&mut self) {
         (self.may_write, self.fresh) = (true, true);
     }
 
@@ -289,9 +289,9 @@ impl Applications {
                     self.state = State::Open;
                 }
                 self.connected[side] = Some(now);
-                self.invite(side);
+                self.allow_writing(side);
             }
-            Event::Writable => self.invite(side),
+            Event::Writable => self.allow_writing(side),
             Event::Abandoned { offset, len, .. } => self.abandon(now, side, (offset, len)),
             Event::Closed(reason) => {
                 self.ended[side] = Some((now, reason));
@@ -312,15 +312,21 @@ impl Applications {
         }
     }
 
-    fn invite(&mut self, side: usize) {
+    fn allow_writing(&mut self, side: usize) {
         if let Some(transfer) = &mut self.transfers[side] {
-            transfer.invite();
+            transfer.allow_writing();
         }
     }
 
     /// Runs an end's application; returns whether it did anything that may cause output of the endpoint.
     #[inline]
-    pub fn act<E: Endpoint>(&mut self, now: Time, side: usize, news: News, endpoint: &mut E) -> bool {
+    pub fn run_application<E: Endpoint>(
+        &mut self,
+        now: Time,
+        side: usize,
+        news: News,
+        endpoint: &mut E,
+    ) -> bool {
         let mut acted = false;
         let written = self.transfers[1 - side].is_some();
         if news.readable && !written {
@@ -336,7 +342,7 @@ impl Applications {
         self.write(now, side, endpoint) || acted
     }
 
-    /// Processes the end of the other side's data, all of which has been read.
+    /// Processes the end of the other end's data, after this end has read all of it.
     fn finish<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &mut E) {
         if let Some(incoming) = &mut self.transfers[1 - side] {
             incoming.delivered_at.get_or_insert(now);

@@ -104,7 +104,7 @@ struct Turn<'a> {
 }
 
 impl Flow {
-    /// A flow that begins at `start`, after [`arm`](Self::arm).
+    /// A flow that begins at `start`, after [`arm`](Self::schedule_start).
     pub fn new(index: u32, parts: Parts, start: Time) -> Self {
         let Parts { hosts, opening, applications, source } = parts;
         Self {
@@ -172,7 +172,7 @@ impl Flow {
     pub fn begin(&mut self, now: Time, world: &mut FlowEnvironment) {
         if let Some(opening) = self.opening.take() {
             self.connect(now, &opening, world);
-            self.rest(SENDER, &mut world.datapath);
+            self.schedule_wake_up(SENDER, &mut world.datapath);
         }
     }
 
@@ -201,15 +201,15 @@ impl Flow {
     }
 
     /// Schedules the start of the flow.
-    pub fn arm(&mut self, datapath: &mut Datapath) {
+    pub fn schedule_start(&mut self, datapath: &mut Datapath) {
         self.ends[SENDER].scheduled = self.start;
-        self.rest(SENDER, datapath);
+        self.schedule_wake_up(SENDER, datapath);
     }
 
     /// Processes a packet that reached one of its ends.
     pub fn arrived(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut FlowEnvironment) {
         self.receive(now, side, frame, world);
-        self.rest(side, &mut world.datapath);
+        self.schedule_wake_up(side, &mut world.datapath);
     }
 
     /// Processes a wake-up of one of its ends, as far ahead as possible. Returns the number of its timer
@@ -238,7 +238,7 @@ impl Flow {
             }
         }
         world.datapath.resume(id);
-        self.rest(side, &mut world.datapath);
+        self.schedule_wake_up(side, &mut world.datapath);
         timer_events
     }
 
@@ -257,7 +257,7 @@ impl Flow {
             timer_events += 1;
             self.on_timer(now, side, world);
         }
-        self.rest(side, &mut world.datapath);
+        self.schedule_wake_up(side, &mut world.datapath);
         timer_events
     }
 
@@ -307,7 +307,7 @@ impl Flow {
                 if own.is_none() {
                     (end.connection, end.live) = (Some(found), Some(found));
                     self.applications.ended[side] = None;
-                    self.begun(side, &mut world.hosts);
+                    self.set_connection(side, &mut world.hosts);
                 }
                 self.drive(now, side, world);
             }
@@ -358,12 +358,12 @@ impl Flow {
         let connection =
             begun.unwrap_or_else(|error| panic!("flow \"{}\": {error}", self.applications.name()));
         (end.connection, end.live) = (Some(connection), Some(connection));
-        self.begun(SENDER, &mut world.hosts);
+        self.set_connection(SENDER, &mut world.hosts);
         self.drive(now, SENDER, world);
     }
 
     /// Sets the connection of an end.
-    fn begun(&self, side: usize, hosts: &mut Hosts) {
+    fn set_connection(&self, side: usize, hosts: &mut Hosts) {
         let End { host, connection, .. } = &self.ends[side];
         if self.keeps_decisions
             && side == self.source
@@ -374,7 +374,7 @@ impl Flow {
     }
 
     /// Schedules the next wake-up of an end.
-    fn rest(&mut self, side: usize, datapath: &mut Datapath) {
+    fn schedule_wake_up(&mut self, side: usize, datapath: &mut Datapath) {
         let id = self.id(side);
         let end = &mut self.ends[side];
         if end.scheduled < end.queued {
@@ -387,7 +387,7 @@ impl Flow {
     /// work of its application.
     pub fn turn(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) {
         self.drive(now, side, world);
-        self.rest(side, &mut world.datapath);
+        self.schedule_wake_up(side, &mut world.datapath);
     }
 
     /// Adds the arrivals at its ends.
@@ -519,7 +519,7 @@ impl<E: Endpoint> Driver<E> for Turn<'_> {
     #[inline]
     fn application(&mut self, endpoint: &mut E) -> bool {
         let news = core::mem::take(&mut self.news);
-        self.applications.act(self.now, self.side, news, endpoint)
+        self.applications.run_application(self.now, self.side, news, endpoint)
     }
 
     #[inline]

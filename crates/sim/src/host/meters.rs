@@ -84,7 +84,7 @@ impl Meters {
                 self.held.set(now, [bytes, reordering]);
             }
             if let Some(returns) = &mut self.returns {
-                returns.look(now, endpoint);
+                returns.check(now, endpoint);
             }
         }
     }

@@ -24,14 +24,14 @@ impl Returns {
 
     /// Checks the arrivals of a receiver that has just been processed.
     #[cold]
-    pub fn look<E: Endpoint>(&mut self, now: Time, receiver: &E) {
+    pub fn check<E: Endpoint>(&mut self, now: Time, receiver: &E) {
         if now >= self.next_check {
             self.next_check = now + CHECK_INTERVAL;
-            self.note(now, &receiver.report().arrivals);
+            self.record_arrivals(now, &receiver.report().arrivals);
         }
     }
 
-    fn note(&mut self, now: Time, arrivals: &[Arrival]) {
+    fn record_arrivals(&mut self, now: Time, arrivals: &[Arrival]) {
         for arrival in arrivals {
             let same = |known: &&Arrival| (known.local, known.remote) == (arrival.local, arrival.remote);
             let before = self.before.iter().find(same).map_or(0, |known| known.new);
@@ -61,8 +61,8 @@ mod tests {
     fn first_new_data_counts_from_the_return() {
         let at = |millis| Time::ZERO + Duration::from_millis(millis);
         let mut returns = Returns::new(at(100), vec![arrival(2, 10), arrival(3, 5)]);
-        returns.note(at(107), &[arrival(2, 10), arrival(3, 6)]);
-        returns.note(at(150), &[arrival(2, 11), arrival(3, 7), arrival(4, 0)]);
+        returns.record_arrivals(at(107), &[arrival(2, 10), arrival(3, 6)]);
+        returns.record_arrivals(at(150), &[arrival(2, 11), arrival(3, 7), arrival(4, 0)]);
         let times: Vec<_> = returns.times().map(|(_, remote, after)| (remote, after)).collect();
         let expected = [(3, 7), (2, 50)];
         assert_eq!(

@@ -127,7 +127,7 @@ impl<'a> Simulation<'a> {
         }
         // Connections behind proxies begin when the proxy accepts one.
         for flow in &mut run.flows[..scenario.flows.len()] {
-            flow.arm(&mut run.world.datapath);
+            flow.schedule_start(&mut run.world.datapath);
         }
         Ok(run)
     }

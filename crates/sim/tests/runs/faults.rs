@@ -34,7 +34,7 @@ fn check_case(case: &Case) -> Result<(), TestCaseError> {
         // The sender respects the window; each path may have a packet in flight that exceeds it.
         let limit = declared.common.receive_buffer.most()
             + 1500 * (flow.paths.len() as u64 + 2)
-            + super::cases::begun(declared);
+            + super::cases::incomplete_message_bytes(declared);
         let most = flow.receive_buffer_bytes.expect("a simulation reports it").max;
         prop_assert!(most <= limit, "{} holds {most} B in a receive buffer of {limit} B", flow.name);
         if is_stranded(flow, declared) {

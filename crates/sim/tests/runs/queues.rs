@@ -52,12 +52,12 @@ protocol = "udp"
 workload = { kind = "messages", message = "200 B", interval = "20 ms" }
 "#;
 
-fn three(queue: &str, sets: &[(&str, &str)]) -> Scenario {
+fn three_flows(queue: &str, sets: &[(&str, &str)]) -> Scenario {
     read(&THREE_FLOWS.replace("QUEUE", queue), sets)
 }
 
 fn run(queue: &str, sets: &[(&str, &str)]) -> RunResult {
-    anabranch_sim::run(&three(queue, sets), &RunOptions::default()).unwrap()
+    anabranch_sim::run(&three_flows(queue, sets), &RunOptions::default()).unwrap()
 }
 
 /// Mean queueing delay at the bottleneck, seconds, by Little's law.
@@ -132,7 +132,7 @@ fn ecn_marks_instead_of_dropping() {
 #[test]
 fn lookahead_does_not_change_the_run() {
     for queue in ["codel", "fq-codel"] {
-        let scenario = three(queue, &[("duration", "12 s")]);
+        let scenario = three_flows(queue, &[("duration", "12 s")]);
         let run = |in_order| {
             anabranch_sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap()
         };

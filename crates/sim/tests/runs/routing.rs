@@ -120,7 +120,7 @@ fn redundant_table_changes_nothing() {
 }
 
 /// A client and a server with two links each, all to one router.
-fn crossed() -> String {
+fn crossed_links() -> String {
     DISJOINT.replace("N1", "N").replace("N2", "N")
 }
 
@@ -133,7 +133,7 @@ fn main_table_applies_without_policy_routing() {
     {
         let run = |tables: &str, direction: &str| {
             let flow = format!("protocol = \"{protocol}\"\n{more}\ndirection = \"{direction}\"");
-            run_on(&crossed(), tables, &flow).flows.remove(0)
+            run_on(&crossed_links(), tables, &flow).flows.remove(0)
         };
         // Both outgoing subflows share one link, but not in the opposite direction: the server answers to
         // both addresses.
@@ -154,7 +154,7 @@ fn server_without_policy_routing_uses_one_link() {
     let table = MAIN_ONLY.replace("\"C\"", "\"R\"").replace("C1", "R1");
     let sends = |direction: &str| {
         let flow = format!("protocol = \"mptcp\"\ndirection = \"{direction}\"");
-        run_on(&crossed(), &table, &flow).flows.remove(0).goodput_bps
+        run_on(&crossed_links(), &table, &flow).flows.remove(0).goodput_bps
     };
     assert!(sends("forward") > 17e6 && (8.5e6..10e6).contains(&sends("reverse")));
 }

@@ -157,7 +157,7 @@ fn alone(protocol: &str, link: &str) -> f64 {
     run(&text, 1).flows[0].goodput_bps / 1e6
 }
 
-/// One packet in twenty arrives 5 ms late, behind twenty others.
+/// One packet in twenty arrives 5 ms late, after about twenty later packets.
 #[test]
 fn reordering_hardly_reduces_goodput() {
     for protocol in ["sctp", "cmt-sctp"] {

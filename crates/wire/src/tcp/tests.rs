@@ -115,7 +115,7 @@ fn other_orders_and_paddings_are_read() {
     };
     let parsed = Options::parse(&bytes("03 03 02 04 02 01 08 0a 01020304 05060708 02 04 03e8 00 ff ff"));
     assert_eq!(parsed, Ok(expected));
-    // An unknown kind (TCP Fast Open) is skipped; the last MSS counts; SACK blocks add up.
+    // An unknown kind (TCP Fast Open) is skipped; the last MSS is used; the SACK blocks of both options are used.
     let parsed = Options::parse(&bytes("22 04 dead 02 04 0001 02 04 0002")).unwrap();
     assert_eq!(parsed, Options { mss: Some(2), ..Options::default() });
     let parsed = Options::parse(&bytes("05 0a 00000000 00000001 05 0a 00000002 00000003")).unwrap();

@@ -78,7 +78,7 @@ impl Path {
         self.budget(self.bdp_multiple(gain, bw))
     }
 
-    /// `TargetInflight`, bytes. After a timeout has cut the window to one packet, the earlier window counts
+    /// `TargetInflight`, bytes. After a timeout has reduced the window to one packet, the earlier window is used
     /// until the lost data is repaired.
     pub(super) fn target_inflight(&self) -> u64 {
         let window = if self.repairing { self.cwnd.max(self.prior_cwnd) } else { self.cwnd };

@@ -52,7 +52,7 @@ pub fn run(
     look: &mut dyn FnMut(Option<Interval>) -> bool,
 ) -> Result<Document, Failure> {
     let test = plan.test().map_err(Failure::Plan)?;
-    let (mut control, server) = reach(host, port, local)?;
+    let (mut control, server) = connect_to_server(host, port, local)?;
     let one_clock = exchange_hellos(&mut control, &server)?;
     let cookie = cookie()?;
     let sent = |message: Result<(), io::Error>| message.map_err(|error| disconnect_failure(&server, &error));
@@ -122,7 +122,7 @@ pub fn run(
 }
 
 /// Connects to a server.
-fn reach(host: &str, port: u16, local: Option<IpAddr>) -> Result<(Control, String), Failure> {
+fn connect_to_server(host: &str, port: u16, local: Option<IpAddr>) -> Result<(Control, String), Failure> {
     let server = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let addresses = (host, port)
         .to_socket_addrs()

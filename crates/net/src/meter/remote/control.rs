@@ -47,7 +47,7 @@ pub enum Message {
         protocol: u32,
         /// Version of the program.
         version: String,
-        /// Identifier of the machine's present boot; of the server's, only if the client has sent the same one:
+        /// Identifier of the machine's present boot; the server sends it only if the client has sent the same identifier:
         /// the ends then share a clock.
         boot: String,
     },

@@ -148,14 +148,14 @@ impl Client {
             .set_nonblocking(false)
             .and_then(|()| Control::new(stream, MAX_CLIENT_LINE_BYTES))
             .map_err(|error| error.to_string())
-            .and_then(|control| self.talk(control));
+            .and_then(|control| self.serve_test(control));
         match served {
             Ok(text) => News { text: format!("{peer}: {text}"), ended: true },
             Err(reason) => News { text: format!("{peer}: {reason}"), ended: false },
         }
     }
 
-    fn talk(&self, mut control: Control) -> Result<String, String> {
+    fn serve_test(&self, mut control: Control) -> Result<String, String> {
         let one_clock = exchange_hellos(&mut control)?;
         let (cookie, plan) = match control.receive(REPLY_TIMEOUT) {
             Ok(Message::Plan { cookie, plan }) => (cookie, plan),
@@ -171,7 +171,7 @@ impl Client {
         let listening: Result<Vec<_>, _> = test
             .flows
             .iter()
-            .map(|flow| open::listening(&plan, flow.transport, self.place(host, flow.transport)))
+            .map(|flow| open::listening(&plan, flow.transport, self.listening_address(host, flow.transport)))
             .collect();
         let listening = listening.map_err(|reason| refuse(&control, &reason))?;
         let ports = listening.iter().map(|open| open.local.port()).collect();
@@ -196,7 +196,7 @@ impl Client {
 
     /// The listening address for a flow of a client that connected to `host`: that address, unless further
     /// subflows may connect to other addresses.
-    fn place(&self, host: SocketAddr, transport: Transport) -> SocketAddr {
+    fn listening_address(&self, host: SocketAddr, transport: Transport) -> SocketAddr {
         let everywhere = self.everywhere && transport == Transport::Mptcp;
         match host.ip().to_canonical() {
             IpAddr::V4(_) if everywhere => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),

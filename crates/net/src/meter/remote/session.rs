@@ -149,7 +149,7 @@ impl Session {
         let samples = reports * self.flows.len() + looks.iter().map(Vec::len).sum::<usize>();
         if samples > MAX_SAMPLES {
             self.tallies[0]
-                .fault(format!("the test has more than {MAX_SAMPLES} samples; increase the interval"));
+                .record_fault(format!("the test has more than {MAX_SAMPLES} samples; increase the interval"));
             self.span.stop();
         }
     }
@@ -195,7 +195,7 @@ impl Session {
     ) -> Interval {
         let sockets = diagnostics.and_then(|open| open.tcp().ok()).unwrap_or_default();
         let flows = self.tallies.iter().enumerate().map(|(at, tally)| {
-            let place = tally.place(from);
+            let place = tally.interval_index(from);
             let counts = tally.counts();
             let bytes = |intervals: &[u64]| intervals.get(place).copied().unwrap_or_default();
             let (written, read) = (bytes(&counts.written.intervals), bytes(&counts.read.intervals));

@@ -38,7 +38,7 @@ impl MessageTransfer<'_> {
     fn wait(&self, flags: PollFlags, until: Time) {
         let sleep = until.since(self.span.now()).min(MAX_SLEEP);
         if let Err(error) = socket::wait(self.socket, flags, sleep) {
-            self.tally.fault(format!("cannot wait for a socket: {error}"));
+            self.tally.record_fault(format!("cannot wait for a socket: {error}"));
         }
     }
 
@@ -116,7 +116,7 @@ impl MessageTransfer<'_> {
 
     fn record_failure(&self, error: Errno) {
         if !self.span.is_over() {
-            self.tally.fault(format!("the connection failed: {error}"));
+            self.tally.record_fault(format!("the connection failed: {error}"));
         }
     }
 
@@ -148,7 +148,9 @@ impl MessageTransfer<'_> {
                         return;
                     }
                     let read = incoming.take(self, now, &chunk[..len]);
-                    let Ok(bytes) = read.map_err(|sentence| self.tally.fault(sentence)) else { return };
+                    let Ok(bytes) = read.map_err(|sentence| self.tally.record_fault(sentence)) else {
+                        return;
+                    };
                     self.tally.read(now, bytes);
                     if let Some(application) = application {
                         application.read(now, bytes);
@@ -173,7 +175,7 @@ impl MessageTransfer<'_> {
                         continue;
                     };
                     if pattern(header, len).first_difference(&chunk[HEADER_BYTES..len]).is_some() {
-                        return self.tally.fault(mismatch_message(header));
+                        return self.tally.record_fault(mismatch_message(header));
                     }
                     self.tally.due(now, header.number.into());
                     self.tally.read(now, header.len);
@@ -307,7 +309,7 @@ mod tests {
     use anabranch_base::time::Duration;
 
     /// The result of receiving a stream of messages of these lengths in parts of `part` bytes.
-    fn through(lens: &[u64], part: usize, spoil: Option<usize>) -> Result<(u64, u64), String> {
+    fn transfer(lens: &[u64], part: usize, spoil: Option<usize>) -> Result<(u64, u64), String> {
         let mut stream = Stream::default();
         let mut bytes = Vec::new();
         for (number, &len) in lens.iter().enumerate() {
@@ -347,14 +349,14 @@ mod tests {
     fn messages_of_any_length_arrive_in_any_parts() {
         let lens = [1, 24, 25, 300_000, 23, 1400, 2];
         for part in [1, 7, 24, 1000, 1 << 20] {
-            assert_eq!(through(&lens, part, None), Ok((lens.iter().sum(), 7)), "{part}");
+            assert_eq!(transfer(&lens, part, None), Ok((lens.iter().sum(), 7)), "{part}");
         }
     }
 
     #[test]
     fn changed_byte_is_detected_anywhere() {
         for at in [0, 5, 30, 1300] {
-            assert!(through(&[1400, 1400], 500, Some(at)).is_err(), "{at}");
+            assert!(transfer(&[1400, 1400], 500, Some(at)).is_err(), "{at}");
         }
     }
 }

@@ -53,7 +53,7 @@ impl EndTally {
     }
 
     /// The number of the interval that contains a time.
-    pub fn place(&self, now: Time) -> usize {
+    pub fn interval_index(&self, now: Time) -> usize {
         (now.as_nanos() / self.interval.as_nanos().max(1)) as usize
     }
 
@@ -61,7 +61,7 @@ impl EndTally {
     pub fn wrote(&self, now: Time, bytes: u64) {
         let written = &mut self.counts().written;
         written.bytes += bytes;
-        *slot(&mut written.intervals, self.place(now)) += bytes;
+        *slot(&mut written.intervals, self.interval_index(now)) += bytes;
     }
 
     /// Records that `bytes` bytes have been read.
@@ -69,7 +69,7 @@ impl EndTally {
         let read = &mut self.counts().read;
         read.bytes += bytes;
         read.measured_bytes += if now >= self.warmup { bytes } else { 0 };
-        *slot(&mut read.intervals, self.place(now)) += bytes;
+        *slot(&mut read.intervals, self.interval_index(now)) += bytes;
     }
 
     /// Records the arrival of a datagram with this number: all datagrams with lower numbers are due, too.
@@ -96,7 +96,7 @@ impl EndTally {
     }
 
     /// Records an error; only the first is kept.
-    pub fn fault(&self, sentence: String) {
+    pub fn record_fault(&self, sentence: String) {
         self.counts().fault.get_or_insert(sentence);
     }
 

@@ -85,7 +85,7 @@ impl Middleboxes {
 
     /// The inner address and port for which a translator uses `end` on the outside.
     fn inner_address_of(&self, end: SocketAddr) -> Option<SocketAddr> {
-        self.all.iter().find_map(|placed| placed.middlebox.behind(protocol::TCP, end))
+        self.all.iter().find_map(|placed| placed.middlebox.inner_address(protocol::TCP, end))
     }
 
     /// Adds the drops.

@@ -80,7 +80,7 @@ impl Hosts {
         let on_the_way = VecDeque::new();
         let mut hosts =
             Self { now: Time::ZERO, ends: [client, server], on_the_way, middlebox, writer, interface };
-        hosts.settle();
+        hosts.exchange_packets();
         (hosts, path)
     }
 
@@ -88,7 +88,7 @@ impl Hosts {
         self.writer.packet(self.interface.at(self.now.as_nanos()), packet).expect("a packet");
     }
 
-    fn settle(&mut self) {
+    fn exchange_packets(&mut self) {
         for end in [0, 1] {
             for mut packet in Collected::from(&mut self.ends[end], self.now).packets {
                 if end == 0 {
@@ -120,7 +120,7 @@ impl Hosts {
             } else {
                 self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
             }
-            self.settle();
+            self.exchange_packets();
         }
         self.now = until;
     }
@@ -128,13 +128,13 @@ impl Hosts {
     /// Lets the client write `bytes` bytes.
     pub fn write(&mut self, bytes: u64) {
         self.ends[0].write(self.now, Write::bytes(bytes));
-        self.settle();
+        self.exchange_packets();
     }
 
     /// Lets the client abort the connection.
     pub fn abort(&mut self) {
         self.ends[0].abort(self.now);
-        self.settle();
+        self.exchange_packets();
     }
 
     /// Whether both sides fell back to plain TCP.

@@ -60,7 +60,7 @@ impl Case {
 
 /// Bytes that a receiver has to accept beyond its buffer: with I-DATA each stream may have an incomplete message,
 /// which can be read only after its last fragment has been accepted.
-pub fn begun(flow: &Flow) -> u64 {
+pub fn incomplete_message_bytes(flow: &Flow) -> u64 {
     match &flow.protocol {
         Protocol::Sctp(settings) if settings.i_data => u64::from(settings.streams) * MAX_MESSAGE_BYTES,
         _ => 0,
@@ -72,7 +72,7 @@ const MAX_MESSAGE_BYTES: u64 = 2900;
 
 /// The protocol without settings that its control does not support: windows that follow a model count no
 /// packets.
-fn fitting(mut protocol: Protocol, common: &Common) -> Protocol {
+fn without_unsupported(mut protocol: Protocol, common: &Common) -> Protocol {
     if let Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } = &mut protocol {
         tcp.whole_packets &= common.congestion.entry.signal != Signal::Model;
     }
@@ -87,11 +87,11 @@ pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = 
         let links: Vec<Link> = links;
         let place = |(link, event): (Index, Event)| Event { link: link.index(links.len()), ..event };
         let events = events.into_iter().map(place);
-        let mut events: Vec<Event> = events.chain(quiet(links.len())).collect();
+        let mut events: Vec<Event> = events.chain(end_of_faults(links.len())).collect();
         events.sort_by_key(|event| event.at);
         let flows = flows.into_iter().enumerate().map(|(number, (common, message, start, direction))| Flow {
             name: format!("F{number}"),
-            protocol: fitting(protocol.clone(), &common),
+            protocol: without_unsupported(protocol.clone(), &common),
             common,
             start: Time::ZERO + Duration::from_millis(start),
             start_spread: Duration::ZERO,
@@ -115,7 +115,7 @@ fn direction() -> impl Strategy<Value = Directions> {
 }
 
 /// All links come up and stop losing packets.
-fn quiet(links: usize) -> impl Iterator<Item = Event> {
+fn end_of_faults(links: usize) -> impl Iterator<Item = Event> {
     (0..links).map(|link| Event {
         at: Time::ZERO + FAULTS_END,
         link,
