@@ -69,7 +69,7 @@ pub struct Transit<R> {
     /// True if the packet has arrived by a link of the middlebox's inside: a link in its key `from`, or any link if
     /// `from` is not given.
     pub inside: bool,
-    /// True if the packet crosses between inside and outside. The node itself belongs to the outside.
+    /// True if the packet crosses between inside and outside, or is addressed to the node itself.
     pub crosses: bool,
     /// The address of the interface by which it leaves the node; `None` if it is addressed to the node
     /// itself.

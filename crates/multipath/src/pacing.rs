@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_spaces_bursts() {
+    fn bursts_are_spaced_by_the_rate() {
         // 1,000 bytes per millisecond: two packets every two milliseconds. The first burst includes the
         // credit for a late timer.
         let times = run(Rate::from_bits_per_second(8_000_000), 8);

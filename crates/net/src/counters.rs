@@ -30,7 +30,7 @@ impl Counters {
     /// The counters of hosts at the present time.
     ///
     /// # Errors
-    /// If a namespace has gone.
+    /// If a namespace was removed.
     pub fn before(hosts: &BTreeMap<String, Namespace>) -> io::Result<Self> {
         let host = |(name, namespace): (&String, &Namespace)| {
             Ok((name.clone(), namespace.clone(), read_counters(namespace)?))
@@ -41,7 +41,7 @@ impl Counters {
     /// The counters of each host that changed since the start.
     ///
     /// # Errors
-    /// If a namespace has gone.
+    /// If a namespace was removed.
     pub fn after(self) -> io::Result<Vec<HostResult>> {
         let host = |(name, namespace, before): (String, Namespace, BTreeMap<String, u64>)| {
             Ok(HostResult { name, counters: changed_counters(&before, read_counters(&namespace)?) })

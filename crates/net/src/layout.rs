@@ -52,7 +52,7 @@ pub struct Host {
 /// An interface of a host.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostInterface {
-    /// Its number, see [`Interface`].
+    /// Number of the interface, see [`Interface`].
     pub index: u32,
     /// Its name on the host: the link's name if that is a valid name of an interface.
     pub device: String,
@@ -82,7 +82,7 @@ pub struct Router {
 /// An interface of a router, which has no address.
 #[derive(Clone, Debug, Serialize)]
 pub struct RouterInterface {
-    /// Its number, see [`Interface`].
+    /// Number of the interface, see [`Interface`].
     pub index: u32,
     /// A possible name on the router.
     pub device: String,

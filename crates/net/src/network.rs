@@ -49,7 +49,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// If a device is broken or gone.
+    /// If a device fails or was removed.
     pub fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>> {
         for _ in 0..self.interfaces.len() {
             self.next_interface = (self.next_interface + 1) % self.interfaces.len();
@@ -65,7 +65,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// If a device is broken or gone.
+    /// If a device fails or was removed.
     pub fn send(&mut self, packet: &Packet, fill: Fill<'_>) -> io::Result<()> {
         let has = |interface: &&mut Interface| {
             interface.addresses.iter().any(|address| address.ip == packet.source)
@@ -78,7 +78,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// If a device is broken or gone.
+    /// If a device fails or was removed.
     pub fn wait(&self, due: Time) -> io::Result<()> {
         let left = due.since(self.now());
         if left == Duration::ZERO {

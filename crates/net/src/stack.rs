@@ -92,7 +92,7 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// If a device is broken or gone.
+    /// If a device fails or was removed.
     pub fn run(&mut self, limit: Time, mut done: impl FnMut(&Self) -> bool) -> io::Result<bool> {
         let mut buffer = Vec::new();
         self.process_due(self.network.now(), None)?;

@@ -163,7 +163,7 @@ fn slow_clients_do_not_block_others() {
 }
 
 #[test]
-fn second_client_is_refused_and_dead_one_ends_test() {
+fn second_client_is_refused_disconnect_ends_test() {
     let server = server();
     let saturated = format!("{FORWARD}workload = {{ kind = \"saturated\" }}");
     let mut refused = None;

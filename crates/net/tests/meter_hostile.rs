@@ -116,7 +116,7 @@ fn start_far_from_servers_clock_is_refused() {
 }
 
 #[test]
-fn client_that_dies_before_its_flows_frees_server() {
+fn disconnected_client_frees_the_server() {
     let server = server();
     let mut client = Client::connect(&server);
     client.send_hello();

@@ -12,7 +12,7 @@ pub enum Load {
     Stream { bytes: u64 },
     /// Messages.
     Messages {
-        /// Minimum of their total length.
+        /// Minimum of the total length of all messages.
         bytes: u64,
         /// The length of a message is uniform in these bounds.
         lengths: (u64, u64),

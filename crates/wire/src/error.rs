@@ -80,7 +80,7 @@ impl ParseError {
         Self { header, at, problem }
     }
 
-    /// The same error seen from an enclosing header that starts `by` bytes earlier.
+    /// The error with its offset relative to an enclosing header, which starts `by` bytes earlier.
     #[must_use]
     pub const fn shifted(self, by: usize) -> Self {
         Self { at: self.at + by, ..self }

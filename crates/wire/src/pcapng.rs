@@ -32,7 +32,7 @@ pub struct Interface(u32);
 /// Metadata of a captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp<'a> {
-    /// The interface that saw the packet.
+    /// The interface at which the packet was captured.
     pub interface: Interface,
     /// Time in nanoseconds since the capture's epoch; in a simulation, since its beginning.
     pub nanoseconds: u64,
@@ -47,7 +47,7 @@ impl Interface {
     }
 }
 
-/// Writes a capture. Each block goes to the output in one call, so that a buffered writer is not needed for
+/// Writes a capture. Each block is written to the output in one call, so that a buffered writer is not needed for
 /// correctness, only for speed.
 #[derive(Debug)]
 pub struct Writer<W: Write> {

@@ -60,7 +60,7 @@ proptest! {
 
     /// A truncated packet is an error, never a panic and never another packet.
     #[test]
-    fn a_truncated_packet_is_an_error(packet in strategies::packet(40)) {
+    fn truncated_packet_is_an_error(packet in strategies::packet(40)) {
         let mut bytes = Vec::new();
         packet.emit(&mut bytes);
         for len in 0..bytes.len() {
@@ -74,7 +74,7 @@ proptest! {
 
     /// One changed bit always changes the checksum. (This does not hold for UDP, whose length field moves the end of the sum.)
     #[test]
-    fn a_changed_bit_of_a_segment_is_an_error(packet in strategies::packet(40), at in any::<usize>()) {
+    fn changed_bit_of_a_segment_is_an_error(packet in strategies::packet(40), at in any::<usize>()) {
         let Packet { body: Body::Tcp(_), .. } = packet else { return Ok(()) };
         let mut bytes = Vec::new();
         packet.emit(&mut bytes);

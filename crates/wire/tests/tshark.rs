@@ -228,7 +228,7 @@ fn dissect(path: &Path, fields: &[&str]) -> Option<Vec<Vec<String>>> {
 }
 
 #[test]
-fn tshark_reads_our_packets_as_intended() {
+fn tshark_reads_every_field() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tcp_udp.pcapng");
     let packets = packets();
     capture(&path, &packets);

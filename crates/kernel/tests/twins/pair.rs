@@ -161,8 +161,8 @@ impl Pair {
         assert_eq!(self.input.len(), self.expected.len() * EVENT_BYTES);
     }
 
-    /// Minimum threshold of the C control: two packets. CMT/RPv1 in Rust sets four on a single path, where the
-    /// control in C acts as reno.
+    /// Minimum threshold that the C control gets: two packets, because windows are whole packets. CMT/RPv1 sets four
+    /// on its only path, where the control in C acts as reno.
     fn floor(&self, own: u8) -> u32 {
         let others = self.usable.iter().enumerate().any(|(i, &usable)| usable && i != usize::from(own));
         if self.control.name() == "cmt-rpv1" && !others { 4 } else { 2 }

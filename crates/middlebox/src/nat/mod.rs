@@ -81,7 +81,7 @@ impl<R> State<R> {
         self.by_outer.get(&(transport, outer)).map(|mapping| mapping.inner)
     }
 
-    /// The outside end to which an inside end is find_or_create_mapping, if the mapping has not expired.
+    /// The outside end to which an inside end is mapped, if the mapping has not expired.
     fn outer(&mut self, now: Time, (inner, address): (End, IpAddr)) -> Option<SocketAddr> {
         let outer = *self.by_inner.get(&(inner, address))?;
         if self.by_outer.get(&(inner.0, outer)).is_some_and(|mapping| mapping.until >= now) {

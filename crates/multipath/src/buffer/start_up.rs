@@ -13,7 +13,7 @@ use anabranch_base::time::Duration;
 #[derive(Debug)]
 pub struct StartUp {
     over: bool,
-    /// The largest window seen of each path, bytes, by path index.
+    /// The largest window of each path until now, bytes, by path index.
     largest: Vec<u64>,
 }
 

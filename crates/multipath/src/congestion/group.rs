@@ -1,4 +1,4 @@
-//! The paths of one connection, in the form that every algorithm sees.
+//! The paths of one connection, in the form that every algorithm gets.
 
 use super::{Ack, PathSetup, Rules};
 use crate::shared_bottleneck::UNKNOWN;

@@ -85,8 +85,8 @@ fn steady_sample_is_the_bottleneck_rate() {
 
 #[test]
 fn send_interval_limits_aggregated_acknowledgements() {
-    // Ten packets leave over 90 ms; the first nine acknowledgements come 50 ms after their packets, then the last four
-    // of the next ten come at once.
+    // Ten packets leave over 90 ms; the first nine acknowledgements arrive 50 ms after their packets. Then the last
+    // four of the next ten arrive at once.
     let mut line = Line::default();
     let first: Vec<_> = (0..5).map(|i| line.send(10 * i)).collect();
     let mut second = Vec::new();
@@ -118,7 +118,7 @@ fn sending_rate_limits_sample_after_idle_time() {
     line.ack(145, &packets[..3]);
     let sample = line.ack(150, &packets[3..]);
     // The send interval begins with the transmission of the packet that was delivered last before: the first
-    // of the flight, at 80, since nothing of this flight had been delivered when it left.
+    // of the flight, at 80, since no packet of this flight had been delivered when it left.
     assert_eq!((sample.send_elapsed, sample.ack_elapsed), (ms(60), ms(70)));
     assert_eq!(
         (sample.rtt, sample.rate),

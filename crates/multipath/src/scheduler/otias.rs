@@ -8,8 +8,8 @@
 //! - T_j = (w_j + 1/2) · SRTT_j, w_j = ⌈(n_j + 1 − free_j) / cwnd_j⌉, or 0 without a wait.
 //!
 //! So the path with the longer round trip gets later data as soon as the other path's queue is equally long,
-//! and both arrive at the same time. Data assigned to a path stays there: if its window shrinks, everything
-//! waits for it. Packets of all paths are assumed to be equally large, as in the publication. The rounding
+//! and both arrive at the same time. Data assigned to a path stays there: if its window shrinks, all
+//! later data waits for it. Packets of all paths are assumed to be equally large, as in the publication. The rounding
 //! to whole round trips is that of the module for Linux by Ferlin et al. (2016). A sender does not know the delay to the
 //! receiver and uses half of the round-trip time instead.
 

@@ -104,7 +104,7 @@ fn weighted_interleaves_by_rate() {
 }
 
 #[test]
-fn only_redundant_duplicates() {
+fn only_redundant_scheduler_duplicates_data() {
     for entry in SCHEDULERS {
         assert_eq!((entry.build)().duplicates(), entry.name == "redundant");
     }
@@ -112,7 +112,7 @@ fn only_redundant_duplicates() {
 }
 
 #[test]
-fn repeated_data_does_not_wait_for_better_path() {
+fn reinjected_data_does_not_wait_for_better_path() {
     let paths = [filled(path(0, 9000, 1)), path(1, 9000, 200)];
     for entry in SCHEDULERS {
         let offer = Offer { repeated: true, ..OFFER };
@@ -247,7 +247,7 @@ fn linux_keeps_no_rate_of_an_unmeasured_path() {
     assert_eq!(choice(&mut *linux, &offer, &[state(0, 20, 12_001), state(1, 100, 2400)]), 1);
 }
 
-/// The next piece of a scheduler that places data, of 400 kB of which nothing is acknowledged.
+/// The next piece of a scheduler that places data, for 400 kB of data without an acknowledgement.
 fn placed(scheduler: &mut dyn Scheduler, paths: &[PathState]) -> Option<(u8, u64, u64)> {
     let arrived = RangeSet::default();
     let data = Data { now: Time::ZERO, una: 0, end: 400_000, more: false, arrived: &arrived };

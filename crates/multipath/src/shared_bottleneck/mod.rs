@@ -10,12 +10,12 @@
 //! - *No queue, or none most of the time*: the delay is at its minimum and its skewness positive. The path
 //!   passes no bottleneck.
 //! - *Few samples* (an idle path, or one whose application has little to send): below one sample per interval
-//!   on average the path passes no bottleneck. Intervals without a sample count only for losses.
+//!   on average the path passes no bottleneck. Intervals without a sample are used only for losses.
 //! - *Clock drift*: 100 ppm are 1 ms in ten seconds, the length of the mean; §4.2 considers that too little
 //!   to matter, so there is no correction.
 //! - *Coarse timestamps*: means are `f64`, so that their rounding does not bias the skewness (§3.2.2). A
 //!   clock of a millisecond needs delays that vary by a hundred milliseconds (§4.1); with less, the
-//!   variabilities of two bottlenecks look alike.
+//!   variabilities of two bottlenecks are nearly equal.
 //! - *Two bottlenecks with similar statistics* are detected as one, and two paths of one bottleneck whose
 //!   delays differ by more than the thresholds as paths of different bottlenecks. `docs/lab-notes/shared-bottlenecks.md` gives the
 //!   frequencies.

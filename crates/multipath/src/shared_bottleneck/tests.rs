@@ -266,7 +266,7 @@ fn paths_are_grouped_after_sixty_intervals() {
     assert_eq!((grouping.decisions, grouping.shared, grouping.bottlenecked), (10, 10, 10));
     assert_eq!((grouping.shared_share(), grouping.bottleneck_share()), (Some(1.0), Some(1.0)));
     assert_eq!(detector.grouping(PathId(2)).and_then(|third| third.shared_share()), Some(0.0));
-    // A path that joins later is not judged yet; a removed one has no result.
+    // A path that joins later is not grouped yet; a removed path has no result.
     detector.add(PathId(2));
     detector.remove(PathId(0));
     simulate_intervals(&mut detector, 70, 2, delay);

@@ -327,8 +327,7 @@ fn loss_based() -> impl Iterator<Item = &'static Entry> {
     ALGORITHMS.iter().filter(|entry| entry.signal == Signal::Loss)
 }
 
-/// With one path there is nothing to couple: growth is a packet per window, and a loss takes half, as in
-/// Reno.
+/// With one path a coupled control is Reno: the window grows by a packet per window, and a loss halves it.
 #[test]
 fn coupled_controls_equal_reno_on_one_path() {
     for entry in loss_based().filter(|entry| entry.coupled) {
@@ -385,7 +384,7 @@ fn slow_start_counts_bytes_up_to_a_limit() {
 
 /// Coupled paths grow at most half as fast as two uncoupled ones, but they do grow.
 #[test]
-fn coupling_limits_growth() {
+fn coupled_paths_grow_at_most_half_as_fast() {
     for entry in loss_based() {
         let grown = |others: u8| {
             let mut rig = Rig::new(entry.name).path(0, 50_000, MSS);
@@ -434,7 +433,7 @@ fn spurious_loss_is_undone() {
         twin.wait(100);
         grown(&mut twin);
         assert!(grown(&mut rig) >= grown(&mut twin), "{}", entry.name);
-        // There is nothing more to undo.
+        // No further reaction can be undone.
         let now = rig.window(0);
         rig.control.on_spurious(rig.now, PathId(0));
         assert_eq!(rig.window(0), now, "{}", entry.name);

@@ -259,7 +259,7 @@ fn balia_has_its_published_windows() {
 /// Under random loss, arithmetic means relative to Reno's 1.31/√p. LIA and BALIA keep their published windows
 /// within 15 % (measured: −10 to +10 %). OLIA keeps equal paths equal and the total within 15 % (−12 to −2
 /// %), but does not empty the worse path: its intervals between losses are exponentially distributed, so the
-/// worse path often looks best, and holds up to 0.38 of the better one's window.
+/// worse path is often the best one by OLIA's measure, and has up to 0.38 of the better one's window.
 #[test]
 fn random_loss_shifts_equilibria_as_measured() {
     let tcp_mean = 1.31 / 2.0_f64.sqrt();

@@ -75,14 +75,14 @@ fn whole_packet_windows_follow_linux() {
 }
 
 #[test]
-fn reno_floors_depend_on_the_protocol() {
+fn reno_minimum_threshold_depends_on_protocol() {
     assert_eq!(Rig::new("reno").path_by(Rules::Sctp, 0, 5_000, NONE).lose(0), 4_000);
     assert_eq!(Rig::new("reno").path_by(Rules::Tcp, 0, 3_000, NONE).lose(0), 2_000);
 }
 
 /// A minimum threshold of 4 packets for TCP, too, as in Becke2014 §2.2.4.1; coupled controls use their own minimum.
 #[test]
-fn floor_is_configurable() {
+fn minimum_threshold_is_configurable() {
     let left = |name, window| {
         let setup = PathSetup { floor: 4, ..setup(Rules::Tcp, window, NONE) };
         Rig::new(name).path_of(0, setup).lose(0)
@@ -185,7 +185,7 @@ fn penalty_bounds_slow_start() {
 }
 
 #[test]
-fn larger_packet_raises_window_threshold_and_floor() {
+fn larger_packet_raises_window_and_thresholds() {
     let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 3_000, 3_000);
     rig.control.set_mss(PathId(0), 8_000);
     assert_eq!((rig.window(0), rig.ssthresh(0)), (8_000, 8_000));
@@ -314,7 +314,7 @@ fn lia_carries_fractions_of_a_byte() {
 }
 
 #[test]
-fn lia_s_slow_start_is_tcp_s_or_coupled() {
+fn lia_slow_start_is_uncoupled_or_coupled() {
     let start = |slow_start| {
         let mut rig = Rig::with("lia", Options { slow_start, ..Options::default() })
             .path(0, 20_000, NONE)

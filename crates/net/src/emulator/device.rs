@@ -48,7 +48,7 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// If the interface is gone.
+    /// If the interface was removed.
     pub fn receive(
         &self,
         scratch: &mut Scratch,
@@ -73,7 +73,7 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// If the interface is gone.
+    /// If the interface was removed.
     pub fn send(&self, train: &mut Train) -> io::Result<()> {
         let Some((vnet_header, parts)) = train.parts() else { return Ok(()) };
         let vnet_header = self.offloads.then_some(vnet_header.as_slice());

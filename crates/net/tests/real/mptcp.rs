@@ -73,7 +73,7 @@ fn connects(checksum: bool) {
     let role = (Role::Connect(machine, 5001), lacks_a_path as ours::Meanwhile);
     let done = ours::start_with(network, protocol(checksum), LOAD, role).finish();
     check(&done, peer);
-    assert!(counter("MPTcpExt", "MPJoinAckRx") >= 1, "the kernel received our joins");
+    assert!(counter("MPTcpExt", "MPJoinAckRx") >= 1, "the kernel received the joins of this stack");
     assert!(counter("MPTcpExt", "AddAddrTx") >= 1, "the kernel announced its second address");
 }
 

@@ -197,11 +197,11 @@ fn resets() -> Vec<StreamChange> {
 /// outgoing streams, it loses track of the message that it was sending (`sctp_send_str_reset_req` copies
 /// the streams, and then initialises their scheduler) and continues with another. With DATA, the fragments of
 /// one message are then between those of another, which no receiver can separate (RFC 9260 §6.9): 9 of 20
-/// transfers ended with our ABORT for that reason. And one of 40 transfers on a busy machine ended with an
+/// transfers ended with an ABORT of this stack for that reason. And one of 40 transfers on a busy machine ended with an
 /// ABORT of usrsctp while we added streams, for an unknown reason.
 ///
 /// We do not request a reset of the peer's streams, since it writes all the time: of 155 transfers with
-/// I-DATA and such resets, our ABORT ended one, and two did not end. usrsctp checks whether a stream is to be
+/// I-DATA and such resets, an ABORT of this stack ended one, and two did not end. usrsctp checks whether a stream is to be
 /// reset before it queues a message, and numbers the message when it is sent. A message in between, with a
 /// number from before the reset, would explain that, but was not observed.
 fn additions() -> Vec<StreamChange> {

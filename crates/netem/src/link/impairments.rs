@@ -20,8 +20,8 @@ pub struct Impairments {
     jitter_rng: Rng,
     reorder: Option<Reorder>,
     reorder_rng: Rng,
-    /// With jitter: arrival times of the frames that were held back, in order; no other frame arrives at one
-    /// of these times.
+    /// With jitter: arrival times of the frames that were held back, in order. No other frame arrives at these
+    /// times.
     held: VecDeque<Time>,
 }
 
@@ -45,7 +45,7 @@ impl Impairments {
         }
     }
 
-    /// The later arrival time of the next frame if it is to be held back; `arrival` is its regular one.
+    /// The later arrival time of the next frame, if the frame is held back; `arrival` is its regular arrival time.
     pub(super) fn hold<F>(&mut self, arrival: Time, flight: &VecDeque<(Time, F)>) -> Option<Time> {
         let reorder = self.reorder?;
         if !self.reorder_rng.chance(reorder.rate) {

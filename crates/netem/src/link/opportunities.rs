@@ -1,6 +1,6 @@
 //! Trace-driven service, as in Mahimahi's link shell (R. Netravali et al.: Mahimahi: Accurate
 //! Record-and-Replay for HTTP, USENIX ATC 2015): a trace lists times, in milliseconds, at which up to 1500
-//! bytes may leave, and repeats.
+//! bytes may leave; the trace is repeated.
 
 use anabranch_base::time::{Duration, Time};
 use std::sync::Arc;

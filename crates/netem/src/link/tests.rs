@@ -336,7 +336,7 @@ fn jitter_mean_is_independent_of_frame_distance() {
 }
 
 #[test]
-fn held_back_frames_take_no_part_in_jitter() {
+fn held_back_frames_are_not_sorted_by_jitter() {
     let reorder = Some(Reorder { rate: 0.2, delay: Duration::from_millis(90) });
     let model = LinkModel { jitter: Duration::from_millis(10), reorder, queue: fifo(10_000), ..model() };
     let mut link = link(&model);

@@ -18,7 +18,7 @@ pub enum BuildError {
         /// The host.
         host: String,
     },
-    /// A flow goes from a host to itself.
+    /// A flow has the same host at both ends.
     SameHost {
         /// The flow.
         flow: usize,

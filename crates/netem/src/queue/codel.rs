@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn queue_below_one_packet_is_left_alone() {
+    fn queue_below_one_packet_is_not_controlled() {
         // Two packets: behind the first, the queue has 1000 bytes, which is less than the MTU.
         let mut queue = queue(2, false);
         let mut drops = Drops::default();

@@ -78,7 +78,7 @@ impl Keyed for Settings {
         let min = length(given[0], limit).map_err(|problem| InvalidValues { keys: &["min"], problem })?;
         let max = length(given[1], limit).map_err(|problem| InvalidValues { keys: &["max"], problem })?;
         if min >= max {
-            let [min, max] = given.map(shown);
+            let [min, max] = given.map(threshold_text);
             let problem = format!("must be below its queue.max, but is {min}, and queue.max is {max}");
             return Err(InvalidValues { keys: &["min", "max"], problem });
         }
@@ -98,8 +98,8 @@ impl Keyed for Settings {
     }
 }
 
-/// Reads a threshold from the values of the keys.
-fn shown(value: Value) -> String {
+/// A threshold in the notation of scenarios.
+fn threshold_text(value: Value) -> String {
     match value {
         Value::Limit(length) => length.to_string(),
         Value::Number(share) => share.to_string(),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn min_passes_all_and_max_passes_none() {
+    fn all_pass_below_min_and_none_above_max() {
         let mut red = red(1.0, true);
         assert!((0..1000).all(|_| verdict(&mut red, 29, None, true) == RedVerdict::Accept));
         assert!((0..1000).all(|_| verdict(&mut red, 90, None, true) == RedVerdict::Drop(DropCause::Aqm)));

@@ -1,11 +1,11 @@
 //! The forwarding graph, which decides where lookahead is possible.
 //!
 //! A component (a link direction, or an end of a flow) with a single source gets its packets in the order in
-//! which the source forwards them. No other packet can come between, so the packets need not wait for their
+//! which the source forwards them. No other packet can arrive between them, so the packets need not wait for their
 //! time.
 //!
-//! Errors of routers can come between: a direction that is too narrow for some packets sends them when a
-//! packet is offered to it. So nothing is offered to such a direction ahead of time, nor to the first
+//! Errors of routers can arrive between them: a direction that is too narrow for some packets sends them when a
+//! packet is offered to it. So no packet is offered ahead of time to such a direction, nor to the first
 //! direction of its errors.
 
 use anabranch_netem::Network;
@@ -256,7 +256,11 @@ mod tests {
         // The first flow's own first link is narrow: only its sender is affected.
         let errors = [ErrorRoute { narrow: 2, back: vec![3], end: 0 }];
         let graph = ForwardingGraph::from_steps(dumbbell(), 2, &with(&errors));
-        assert_eq!((graph.role(1), graph.upstream(3)), (Role::Plain, None), "errors come between");
+        assert_eq!(
+            (graph.role(1), graph.upstream(3)),
+            (Role::Plain, None),
+            "errors arrive between the packets"
+        );
         let ingresses: Vec<_> = (0..4).map(|end| ingress(&graph, end)).collect();
         assert_eq!(ingresses, [vec![], vec![6], vec![5], vec![8]]);
     }

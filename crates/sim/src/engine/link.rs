@@ -362,9 +362,9 @@ mod tests {
     }
 
     proptest! {
-        /// For any offers, taking frames ahead changes nothing.
+        /// For any offers, taking frames ahead does not change the arrivals and drops.
         #[test]
-        fn taking_ahead_changes_nothing(
+        fn taking_ahead_does_not_change_arrivals(
             offers in prop::collection::vec((0_u64..3000, 40_u32..1600, 0_u8..8), 1..120),
             red in any::<bool>(),
             lossy in any::<bool>(),

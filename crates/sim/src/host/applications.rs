@@ -143,10 +143,10 @@ pub struct Applications {
     name: String,
     /// The transfer from each end that writes.
     transfers: [Option<Box<Transfer>>; 2],
-    /// An end that has written everything closes once it has read everything: the protocol has no half-closed
+    /// True if an end that has written all its data closes only after it has read all data: the protocol has no half-closed
     /// connections (RFC 9260 §1.5.2).
     closes_together: bool,
-    /// The end that is a proxy's and does not write: it closes when the proxy's other connection has closed.
+    /// The end at a proxy, if it does not write: it closes when the proxy's other connection has closed.
     kept_open: Option<usize>,
     /// State of the flow.
     pub state: State,
@@ -342,7 +342,7 @@ impl Applications {
         self.write(now, side, endpoint) || acted
     }
 
-    /// Processes the end of the other end's data, after this end has read all of it.
+    /// Processes the end of the other end's stream, after this end has read all of it.
     fn finish<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &mut E) {
         if let Some(incoming) = &mut self.transfers[1 - side] {
             incoming.delivered_at.get_or_insert(now);
@@ -403,7 +403,7 @@ impl Applications {
         }
     }
 
-    /// Whether an end that has written everything has to stay open for the other's data. Among datagrams, the
+    /// Whether an end that has written all its data has to stay open for the other's data. Among datagrams, the
     /// last one is not recognisable.
     fn must_wait(&self, side: usize) -> bool {
         let [own, incoming] = [side, 1 - side].map(|at| self.transfers[at].as_deref());
@@ -450,7 +450,7 @@ impl Applications {
         closes || endpoint.window_update_due()
     }
 
-    /// Whether an end that closes together with the other has nothing left to wait for.
+    /// Whether an end that closes together with the other need not wait any longer.
     fn closes_whole(&self, side: usize) -> bool {
         let completed = self.transfers[side].as_ref().is_some_and(|own| own.writer.completed());
         completed && !self.must_wait(side)

@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_repeats_and_unwritten_data_are_detected() {
+    fn gaps_duplicates_and_unwritten_data_are_detected() {
         let mut checker = DeliveryChecker::new(Service::Stream);
         checker.wrote(100, ms(0));
         assert!(checker.deliver(ms(1), &delivery(10, 10), &[]).unwrap_err().contains("byte 0 was expected"));

@@ -88,7 +88,7 @@ pub struct Flow {
     keeps_decisions: bool,
 }
 
-/// Processing of one end of a flow at one time: output of its endpoint goes to the network and to its
+/// Processing of one end of a flow at one time: passes the output of its endpoint to the network and to its
 /// application.
 struct Turn<'a> {
     now: Time,
@@ -261,7 +261,7 @@ impl Flow {
         timer_events
     }
 
-    /// The engine knows the connection of a packet, so the host need not search for it. The host does for
+    /// The engine knows the connection of a packet, so the host need not search for it. The host searches for
     /// packets that may open a connection or a subflow (SYNs), for errors, and for packets without a
     /// connection.
     #[inline]

@@ -34,7 +34,7 @@ pub struct FlowEnvironment {
 impl Hosts {
     /// The hosts at the ends of flows.
     pub fn new(scenario: &Scenario, network: &Network, rng: &Rng) -> Self {
-        // A scenario has only its declared connections. With lookahead, a host sees the connections of
+        // A scenario has only its declared connections. With lookahead, a host processes the connections of
         // different addresses out of order, so limits that depend on their number or timing are off.
         let limits = Limits {
             connections: usize::MAX,

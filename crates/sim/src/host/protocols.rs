@@ -85,7 +85,7 @@ impl Setup<'_> {
         self.pairs.iter().any(|&(near, far, _)| (near, far) == (from, to))
     }
 
-    /// The pairs of addresses without a route, seen from this end: its own address first.
+    /// The pairs of addresses without a route; the address of this end is first.
     fn unroutable(&self, end: usize) -> Vec<(IpAddr, IpAddr)> {
         let [near, far] = [0, 1].map(|end| self.interfaces(end));
         let pairs = near.iter().flat_map(|&(from, _)| far.iter().map(move |&(to, _)| (from, to)));

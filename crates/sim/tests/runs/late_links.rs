@@ -172,7 +172,7 @@ fn connection_begins_on_a_link_that_is_up() {
 /// All links of both hosts go down and come up again: Multipath TCP continues within a second in every case in which TCP
 /// continues.
 #[test]
-fn connection_outlives_an_outage_that_tcp_outlives() {
+fn mptcp_survives_outages_that_tcp_survives() {
     for outage in [40, 160, 400, 500] {
         let back = 10 + outage;
         let event = |link: &str, at: u64, state: &str| {

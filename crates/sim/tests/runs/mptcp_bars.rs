@@ -28,7 +28,7 @@ fn buffers(bytes: u64) -> String {
 }
 
 #[test]
-fn dead_path_costs_only_its_own_share() {
+fn failed_path_costs_only_its_own_share() {
     for buffer in [500_000, 1_000_000, 4_000_000] {
         for delays in [("10 ms", "10 ms"), ("10 ms", "40 ms"), ("40 ms", "10 ms")] {
             let link = |delay| format!("rate = \"10 Mbit/s\"\ndelay = \"{delay}\"");
@@ -123,7 +123,7 @@ start = { uniform = ["0 s", "0.529 s"] }
 "#;
 
 #[test]
-fn data_in_flight_at_timeout_causes_no_other() {
+fn data_in_flight_causes_no_second_timeout() {
     for seed in 2_490_106_840..2_490_106_860_u64 {
         let scenario = scenario::parse(LOSSES, "losses.toml", &[("seed".into(), seed.to_string())]).unwrap();
         let flow = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);

@@ -172,7 +172,7 @@ fn pairs_without_a_main_route_are_omitted() {
 fn table_without_connection_is_refused() {
     let wrong = |host: &str, flow: &str| {
         let text = format!("{DISJOINT}{host}\n[[flow]]\nname = \"F\"\nfrom = \"C\"\nto = \"R\"\n{flow}\n");
-        scenario::parse(&text, "routing.toml", &[]).expect_err("a mistake").to_string()
+        scenario::parse(&text, "routing.toml", &[]).expect_err("the scenario is invalid").to_string()
     };
     let by_path = wrong(MAIN_ONLY, "protocol = \"tcp\"\ninitial_path = \"R2\"");
     assert!(

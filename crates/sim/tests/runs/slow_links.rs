@@ -36,7 +36,7 @@ fn random_link(rng: &mut Rng) -> (f64, String) {
 }
 
 #[test]
-fn multipath_tcp_lives_as_long_as_tcp_on_slow_links() {
+fn mptcp_survives_slow_links_as_long_as_tcp() {
     let mut rng = Rng::new(20_261_125);
     let mut total = [0; 2];
     for _ in 0..80 {

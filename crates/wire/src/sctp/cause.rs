@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_of_address_reconfiguration() {
+    fn address_reconfiguration_equals_vectors() {
         let address = Ipv4Addr::new(10, 0, 0, 1).into();
         let request = Parameter::DeleteAddress { correlation: 2, address }.to_bytes();
         let written = "c002 0010 00000002 0005 0008 0a000001";

@@ -207,7 +207,7 @@ impl Parameter {
         }
     }
 
-    /// The treatment by a receiver that does not know the parameter (RFC 9260 §3.2.1).
+    /// The treatment by a receiver that does not support the parameter (RFC 9260 §3.2.1).
     pub const fn action(&self) -> Action {
         Action::of_parameter(self.kind())
     }

@@ -26,7 +26,7 @@ fn blocks(count: u32) -> SackBlocks {
 }
 
 #[test]
-fn each_option_alone() {
+fn each_option_round_trips_alone() {
     let none = Options::default();
     both_ways(&none, "");
     both_ways(&Options { mss: Some(1460), ..none.clone() }, "02 04 05b4");
@@ -38,7 +38,7 @@ fn each_option_alone() {
 }
 
 #[test]
-fn a_syn_takes_twenty_bytes_and_data_twelve() {
+fn options_of_syn_have_20_bytes_and_of_data_12() {
     let syn = Options {
         mss: Some(1460),
         window_scale: Some(7),
@@ -178,7 +178,7 @@ fn example() -> (Segment, Vec<u8>) {
 }
 
 #[test]
-fn a_segment_byte_by_byte() {
+fn segment_equals_bytes_computed_by_hand() {
     let (segment, out) = example();
     // Sum by hand: pseudo-header 0a00 0001 0a00 0002 0006 001b, then the words below with a zero behind the last byte.
     let words: [u32; 20] = [

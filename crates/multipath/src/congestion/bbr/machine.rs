@@ -568,7 +568,7 @@ impl Path {
         self.restore = true;
     }
 
-    /// `OnEnterRTO`: all outstanding data counts as lost, and one packet may leave. The losses are compared
+    /// `OnEnterRTO`: all outstanding data is marked lost, and one packet may leave. The losses are compared
     /// with the window with which the packets were sent, whether they are reported before or after the timeout.
     pub fn on_timeout(&mut self) {
         if self.undo.is_none() || !self.model.is_lossy() {

@@ -131,7 +131,7 @@ struct ConSn {
     pace: f64,
     /// See [`Scheduler::is_exhausted`].
     exhausted: bool,
-    /// Number of paths last seen, and whether the roles are valid for the usable ones.
+    /// Number of paths at the last call, and whether the roles are valid for the usable paths.
     known: usize,
     settled: bool,
 }

@@ -98,7 +98,7 @@ pub(super) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Data that is skipped: with `repeated`, arrived data and that of this path, otherwise all sent data.
+    /// Data that is skipped: for reinjections, arrived data and data that this path has sent; otherwise all sent data.
     fn skipped_ranges(&self, repeated: bool) -> Taken<'_> {
         if repeated { Taken::Had(self.data.arrived, self.had) } else { Taken::Sent(self.sent) }
     }

@@ -28,7 +28,7 @@ const fn full(path: PathState) -> PathState {
     PathState { queueable: 0, ..path }
 }
 
-/// A scheduler, and its input for data of which nothing has arrived out of order.
+/// A scheduler, and its input for data without out-of-order arrivals.
 struct Window {
     consn: ConSn,
     arrived: RangeSet,
@@ -71,7 +71,7 @@ fn two_paths_send_towards_each_other() {
 }
 
 #[test]
-fn data_is_repeated_if_sooner_or_overdue() {
+fn data_is_reinjected_if_faster_or_overdue() {
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     window.all(0, (0, 10_000), &[full(fast), slow]);
@@ -230,7 +230,7 @@ fn late_descending_path_restarts_at_window_end() {
 }
 
 #[test]
-fn data_of_one_path_can_be_repeated_by_the_next() {
+fn next_path_can_reinject_data_of_another() {
     let paths = [path(0, 5000, 30), path(1, 5000, 20), full(path(2, 5000, 400))];
     let mut window = Window::new(Form::OneDescends);
     let given = window.all(0, (0, 4000), &[paths[0], full(paths[1]), paths[2]]);
@@ -239,7 +239,7 @@ fn data_of_one_path_can_be_repeated_by_the_next() {
 }
 
 #[test]
-fn freed_window_precedes_repetitions() {
+fn newly_admitted_data_precedes_reinjections() {
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 400));
     let mut consn = ConSn::new(Form::OneAscends);
     let nothing = RangeSet::new();

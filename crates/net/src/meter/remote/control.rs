@@ -166,7 +166,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// If the other end has gone.
+    /// If the other end has disconnected.
     pub fn send(&self, message: &Message) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
@@ -177,7 +177,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// If no message or an invalid one arrives, or the other end has gone.
+    /// If no message or an invalid one arrives, or the other end has disconnected.
     pub fn receive(&mut self, patience: Duration) -> io::Result<Message> {
         let waiting = Clock::new();
         loop {
@@ -296,11 +296,14 @@ mod tests {
         other.write_all(b"\"conn").expect("the control connection is open");
         drop(other);
         assert_eq!(control.receive(REPLY_TIMEOUT).expect_err("no line").kind(), io::ErrorKind::InvalidData);
-        assert_eq!(control.receive(REPLY_TIMEOUT).expect_err("gone").kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            control.receive(REPLY_TIMEOUT).expect_err("the other end has disconnected").kind(),
+            io::ErrorKind::UnexpectedEof
+        );
     }
 
     #[test]
-    fn unfinished_line_is_not_waited_for() {
+    fn unfinished_line_does_not_block_the_reader() {
         let (mut control, mut other) = pair();
         assert!(matches!(control.try_receive(), Ok(None)));
         other.write_all(b"\"conn").expect("the control connection is open");
@@ -309,7 +312,10 @@ mod tests {
         other.write_all(b"ected\"\n").expect("the control connection is open");
         assert!(matches!(control.receive(REPLY_TIMEOUT), Ok(Message::Connected)));
         drop(other);
-        assert_eq!(control.receive(REPLY_TIMEOUT).expect_err("gone").kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            control.receive(REPLY_TIMEOUT).expect_err("the other end has disconnected").kind(),
+            io::ErrorKind::UnexpectedEof
+        );
         assert!(control.is_closed());
     }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 8;
 
-/// Interval at which a greeting is repeated by datagram, since it may be lost.
+/// Interval at which a greeting is sent again by datagram, since it may be lost.
 const GREETING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time limit for the greeting of a connection.

@@ -114,13 +114,13 @@ fn flow(scenario: &Scenario, at: usize, rng: &Rng) -> Result<PlannedFlow, String
     let ends = [declared.from.as_str(), declared.to.as_str()];
     if ends != [CLIENT, SERVER] && ends != [SERVER, CLIENT] {
         return Err(format!(
-            "flow \"{}\" goes from {} to {}, but a test is between {CLIENT} and {SERVER}",
+            "flow \"{}\" is from {} to {}, but a test is between {CLIENT} and {SERVER}",
             declared.name, ends[0], ends[1]
         ));
     }
     if let Some(proxy) = &declared.through {
         return Err(format!(
-            "flow \"{}\" goes through {proxy}, but a test is between {CLIENT} and {SERVER}; remove \"through\"",
+            "flow \"{}\" uses the proxy {proxy}, but a test is between {CLIENT} and {SERVER}; remove \"through\"",
             declared.name
         ));
     }

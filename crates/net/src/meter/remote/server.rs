@@ -301,7 +301,7 @@ fn disconnect_reason(error: &io::Error) -> String {
     }
 }
 
-/// The clock of a test on one machine, whose time zero comes from the client.
+/// The clock of a test on one machine, whose time zero the client has sent.
 fn start_clock(control: &Control, zero_ns: u64) -> Result<Clock, String> {
     let difference = Duration::from_nanos(Clock::new().zero_ns().abs_diff(zero_ns));
     if difference > MAX_START_DIFFERENCE {

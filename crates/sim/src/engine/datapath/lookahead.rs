@@ -1,8 +1,8 @@
 //! Conservative lookahead: processing ahead of time.
 //!
-//! Invariant: nothing is processed for a time before which another event may still occur. The lower bound on
+//! Invariant: no event is processed for a time before which another event may still occur. The lower bound on
 //! the timestamps of a link's further deliveries follows from its transmitter, from the earliest further
-//! offer to it, and from its delay. Nothing is processed beyond the synchronisation point, the next time at
+//! offer to it, and from its delay. No event is processed beyond the synchronisation point, the next time at
 //! which the state is sampled or the scenario has an event. So lookahead does not affect the result.
 //!
 //! A direction forwards a frame as soon as its arrival is certain, to directions that have no other source.
@@ -21,7 +21,7 @@ impl Datapath {
         }
     }
 
-    /// Sets the time from which on nothing may be processed ahead.
+    /// Sets the time from which on no event may be processed ahead.
     pub const fn set_sync_point(&mut self, sync_point: Time) {
         self.sync_point = sync_point;
     }

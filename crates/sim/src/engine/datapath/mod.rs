@@ -65,7 +65,7 @@ struct LinkState {
     due: Due,
     role: Role,
     link: LookaheadLink,
-    /// Fingerprint of everything dropped here. Each link has its own, since the time at which a lazy link
+    /// Digest of all frames dropped at this link. Each link has its own, since the time at which a lazy link
     /// detects a drop depends on when it is called; at the end of a run [`Datapath::finish`] brings all links
     /// up to date.
     drops: Digest,
