@@ -19,12 +19,12 @@
 //! let departure = Time::ZERO + packet;
 //! assert_eq!(departure.since(Time::ZERO), packet);
 //!
-//! // The same seed and name give the same stream on every machine; another name another one.
+//! // The same seed and name give the same stream on every machine; another name gives another stream.
 //! let draw = |name| Rng::new(1).fork(name).next_u64();
 //! assert_eq!(draw("link"), draw("link"));
 //! assert_ne!(draw("link"), draw("queue"));
 //!
-//! // Two events a second, and no third one at once.
+//! // At most two events a second: the third is refused.
 //! let mut limit = RateLimit::per_second(2);
 //! assert_eq!([(); 3].map(|()| limit.allows(departure)), [true, true, false]);
 //! ```

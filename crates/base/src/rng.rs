@@ -21,7 +21,7 @@ impl Rng {
     /// draws.
     #[must_use]
     pub fn fork(&self, name: &str) -> Self {
-        // FNV-1a spreads the name over 64 bits; seed_from_u64 (SplitMix64) does the rest of the mixing.
+        // FNV-1a spreads the name over 64 bits; seed_from_u64 (SplitMix64) mixes the bits further.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for byte in name.bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -39,18 +39,18 @@ impl Rng {
         (self.next_u64() >> 32) as u32
     }
 
-    /// Uniform in [0, 1), 53 bits.
+    /// A uniform number in [0, 1) with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Uniform in `0..bound`; `bound` must not be zero.
+    /// A uniform number in `0..bound`; `bound` must not be zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "an empty range has no element to draw");
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Uniform in `low..=high`.
+    /// A uniform number in `low..=high`.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below((high - low).saturating_add(1).max(1))
     }

@@ -37,7 +37,7 @@ impl Time {
         self.0 as f64 / 1e9
     }
 
-    /// The time since `earlier`; zero if that is not in the past.
+    /// The time since `earlier`; zero if `earlier` is later than this time.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }

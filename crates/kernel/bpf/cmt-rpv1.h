@@ -3,7 +3,7 @@
  * CMT/RPv1, resource pooling by thresholds (Dreibholz et al. 2011, III-B.1).
  *
  * With the share s = s_P / sum s_i: the window grows by s packets per acknowledgement in slow start, and by s packets per
- * full window in avoidance. Loss: max(c - sum c_i / 2, 4 s). A path without a threshold counts with the mean of the
+ * full window in avoidance. Loss: max(c - sum c_i / 2, 4 s). For a path without a threshold the sums use the mean of the
  * known ones. Rust counterpart: crates/multipath/src/congestion/cmt_rpv1.rs.
  */
 #define KEEPS_COUNT 1

@@ -31,7 +31,7 @@ struct statistics {
 	u64 coupled;
 	u64 losses;
 	u64 timeouts;
-	/* Always 0, unknown to the verifier. It is in this map, since another map would cost another cache miss. */
+	/* Always 0, but the verifier does not assume that. It is in this map, since another map would cost a cache miss. */
 	volatile u64 zero;
 } statistics SEC(".data.count") = {};
 
@@ -44,7 +44,7 @@ struct kept {
 	/* Acknowledgements since the last loss; of these, the ones with more than one usable subflow. */
 	u32 acknowledged;
 	u32 coupled;
-	/* Settings when the socket started; copied, to avoid a cache miss for their map at a loss. */
+	/* Copy of the settings when the socket started; it avoids a cache miss for their map at a loss. */
 	struct settings settings;
 	struct state state;
 };

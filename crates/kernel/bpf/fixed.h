@@ -33,7 +33,7 @@ static ALWAYS_INLINE u64 most(u64 a, u64 b)
 	return a > b ? a : b;
 }
 
-/* a - b, or 0 if that is negative. */
+/* a - b, or 0 if the difference is negative. */
 static ALWAYS_INLINE u64 less(u64 a, u64 b)
 {
 	return a > b ? a - b : 0;

@@ -111,7 +111,7 @@ static ALWAYS_INLINE u64 read_holder(const void *place, u32 size)
 
 #define HELD(object, member) read_holder((const void *)(object) + HOLDER(object, member), HOLDER_SIZE(object, member))
 
-/* The same, from a storage unit already read for another member if this kernel has both in one. */
+/* The storage unit of a bit-field member; one that was read for another member is used if this kernel has both in it. */
 #define HELD_TOO(object, member, other, holder) \
 	(HOLDER(object, member) == HOLDER(object, other) ? (holder) : HELD(object, member))
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* For controls in which a path gets its share of one path's growth (resource pooling): they differ in share and loss. */
+/* For controls in which a path gets a share of the growth of one path (resource pooling). They differ in share and loss. */
 #ifndef ANABRANCH_POOLING_H
 #define ANABRANCH_POOLING_H
 

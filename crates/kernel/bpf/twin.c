@@ -75,7 +75,7 @@ static u32 visit(struct group *group, const struct own *own, struct totals *tota
 
 static void reduce(struct group *group, struct own *own, struct path_kept *kept, u32 in_flight, int skipped)
 {
-	/* The kernel validates its windows, so that a control sees only the used part. */
+	/* The kernel validates its windows (RFC 7661), so that a control gets only the used part. */
 	own->path.cwnd = most(least(own->path.cwnd, in_flight), 1);
 	kept->before = own->path.cwnd;
 	kept->restored = own->path.ssthresh;

@@ -8,7 +8,7 @@ pub struct Control {
     /// Its name in scenarios.
     pub name: &'static str,
     /// Its name in the kernel, for `sysctl`, `TCP_CONGESTION` and `ss`. It equals the name in scenarios
-    /// except for hyphens: a name in BPF consists of letters, digits and underlines, 15 at most.
+    /// except for hyphens: a name in BPF has at most 15 characters: letters, digits and underscores.
     pub kernel_name: &'static str,
     /// Description in one line.
     pub summary: &'static str,

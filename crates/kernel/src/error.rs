@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-/// The reason of a failure.
+/// A failure, by its cause.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The caller's mistake.
+    /// An invalid argument of the caller.
     Input(String),
-    /// This machine lacks something.
+    /// This machine does not meet a requirement.
     Machine(String),
-    /// The kernel refused.
+    /// The kernel refused an operation.
     Refused(String),
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Error {
-    /// An error of a system call.
+    /// Creates an error from a failed system call.
     pub(crate) fn system(what: &str, error: &dyn fmt::Display) -> Self {
         Self::Refused(format!("{what}: {error}"))
     }

@@ -11,10 +11,10 @@ use std::io;
 ///
 /// If the system does not list the open files.
 #[allow(unsafe_code)]
-pub fn keep() -> io::Result<()> {
+pub fn close_on_exec() -> io::Result<()> {
     let files = fs::read_dir("/proc/self/fd")?.flatten();
     for file in files.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|&file| file > 2) {
-        // SAFETY: the listed files are open, and nothing here closes one before the list ends.
+        // SAFETY: the listed files are open, and no code here closes one of them before the list ends.
         let file = unsafe { BorrowedFd::borrow_raw(file) };
         fcntl_setfd(file, FdFlags::CLOEXEC)?;
     }

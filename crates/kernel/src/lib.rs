@@ -31,9 +31,9 @@
 //! # Ok::<(), anabranch_kernel::Error>(())
 //! ```
 //!
-//! The controls are written in C, in `bpf/`: one file of arithmetic for each, and one that makes a
-//! `tcp_congestion_ops` of it. They are compiled in advance (`make bpf`) and included in the loader. Only
-//! they are under the GPL, which the kernel requires.
+//! The controls are written in C, in `bpf/`: one file of arithmetic for each, and a common file that defines the
+//! `tcp_congestion_ops`. They are compiled in advance (`make bpf`) and included in the loader. Only these files
+//! are under the GPL, which the kernel requires.
 #![cfg(target_os = "linux")]
 
 mod control;

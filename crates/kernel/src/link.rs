@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Makes a link register another map's operations instead of the present ones, atomically: sockets with the
-/// old ones keep them, and the name is never unregistered.
+/// old operations keep them, and the name is never unregistered.
 ///
 /// # Errors
 ///

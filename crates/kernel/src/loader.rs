@@ -21,9 +21,9 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Sockets (subflows, or connections of plain TCP) that have started with it.
+    /// Sockets (subflows, or connections of plain TCP) that have started with the control.
     pub opened: u64,
-    /// Sockets that have ended, or changed to another control.
+    /// Sockets that have ended, or have changed to another control.
     pub closed: u64,
     /// Acknowledgements for which a window was computed.
     pub acknowledgements: u64,
@@ -96,15 +96,16 @@ pub fn load(control: &Control, settings: Settings) -> Result<Outcome, Error> {
     pins::check(control.name)?;
     let pinned = pins::link(control.name).exists();
     if !pinned && machine::knows(control.kernel_name) {
-        return Err(taken(control.kernel_name));
+        return Err(name_taken(control.kernel_name));
     }
     let mut object = object::load(control, settings)?;
-    let outcome = if pinned { exchange(control, &mut object)? } else { register(control, &mut object)? };
-    clear(control.name)?;
+    let outcome =
+        if pinned { replace_loaded(control, &mut object)? } else { register(control, &mut object)? };
+    remove_unused(control.name)?;
     Ok(outcome)
 }
 
-fn taken(name: &str) -> Error {
+fn name_taken(name: &str) -> Error {
     Error::Refused(format!(
         "this kernel has another congestion control named {name}; unload it first (rmmod tcp_{name}, or with its loader)"
     ))
@@ -116,31 +117,31 @@ fn operations(object: &mut Object) -> Option<MapMut<'_>> {
 
 fn register(control: &Control, object: &mut Object) -> Result<Outcome, Error> {
     log::begin();
-    let Some(mut map) = operations(object) else { return Err(incomplete(control.name)) };
+    let Some(mut map) = operations(object) else { return Err(missing_operations(control.name)) };
     let mut link = map.attach_struct_ops().map_err(|error| match error.kind() {
-        libbpf_rs::ErrorKind::AlreadyExists => taken(control.kernel_name),
+        libbpf_rs::ErrorKind::AlreadyExists => name_taken(control.kernel_name),
         _ => Error::Refused(log::explain(control.name, &error)),
     })?;
-    pin(control.name, number(&map)?, object)?;
+    pin(control.name, map_number(&map)?, object)?;
     link.pin(pins::link(control.name)).map_err(|error| {
         Error::system(&format!("cannot pin {} in the BPF file system", control.name), &error)
     })?;
     Ok(Outcome::Loaded)
 }
 
-fn exchange(control: &Control, object: &mut Object) -> Result<Outcome, Error> {
+fn replace_loaded(control: &Control, object: &mut Object) -> Result<Outcome, Error> {
     log::begin();
     let refused =
         |error: &dyn std::fmt::Display| Error::system(&format!("cannot replace {}", control.name), error);
     let old = Link::open(pins::link(control.name)).map_err(|error| refused(&error))?;
-    let Some(mut map) = operations(object) else { return Err(incomplete(control.name)) };
+    let Some(mut map) = operations(object) else { return Err(missing_operations(control.name)) };
     // The attempt to register the map fills it, and then fails since the name is in use.
     match map.attach_struct_ops() {
         Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(refused(&log::explain(control.name, &error))),
         Ok(_) => return Err(refused(&"it is pinned, but not registered in the kernel; unload it first")),
     }
-    let number = number(&map)?;
+    let number = map_number(&map)?;
     link::update(&old, &map).map_err(|error| refused(&error))?;
     pin(control.name, number, object)?;
     // A network namespace keeps the operations that its default control had when the default was set.
@@ -158,11 +159,11 @@ fn exchange(control: &Control, object: &mut Object) -> Result<Outcome, Error> {
     Ok(Outcome::Replaced)
 }
 
-fn incomplete(name: &str) -> Error {
+fn missing_operations(name: &str) -> Error {
     Error::Refused(format!("the object of {name} has no operations; rebuild the loader"))
 }
 
-fn number(map: &MapMut<'_>) -> Result<u32, Error> {
+fn map_number(map: &MapMut<'_>) -> Result<u32, Error> {
     let info = map.info().map_err(|error| Error::system("cannot read the number of a map", &error))?;
     Ok(info.info.id)
 }
@@ -183,17 +184,17 @@ fn pin(name: &str, number: u32, object: &mut Object) -> Result<(), Error> {
     Ok(())
 }
 
-fn value(pin: &std::path::Path) -> Option<Vec<u8>> {
+fn read_pin(pin: &std::path::Path) -> Option<Vec<u8>> {
     MapHandle::from_pinned_path(pin).ok()?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()?
 }
 
-/// Statistics of a set of operations, by its folder.
-fn counted(folder: &std::path::Path) -> Option<Statistics> {
-    value(&folder.join(pins::STATISTICS)).and_then(|bytes| Statistics::decode(&bytes))
+/// Reads the statistics of a `struct_ops` program from its pin folder.
+fn read_statistics(folder: &std::path::Path) -> Option<Statistics> {
+    read_pin(&folder.join(pins::STATISTICS)).and_then(|bytes| Statistics::decode(&bytes))
 }
 
 /// The number of the operations registered under a name.
-fn current(name: &str) -> Option<u32> {
+fn registered_number(name: &str) -> Option<u32> {
     log::begin();
     match Link::open(pins::link(name)).ok()?.info().ok()?.info {
         LinkTypeInfo::StructOps(operations) => Some(operations.map_id),
@@ -202,22 +203,23 @@ fn current(name: &str) -> Option<u32> {
 }
 
 /// Removes the replaced operations that no socket uses any more.
-fn clear(name: &str) -> Result<(), Error> {
-    let current = current(name);
+fn remove_unused(name: &str) -> Result<(), Error> {
+    let current = registered_number(name);
     for (number, folder) in pins::generations(name) {
-        if current != Some(number) && counted(&folder).is_none_or(|statistics| statistics.open() == 0) {
+        if current != Some(number) && read_statistics(&folder).is_none_or(|statistics| statistics.open() == 0)
+        {
             pins::remove(&folder)?;
         }
     }
     Ok(())
 }
 
-/// The controls that are loaded.
+/// The loaded controls.
 ///
 /// # Errors
 ///
-/// If the caller is not root, since the kernel informs only root, or if users other than root may have made
-/// the pinned files.
+/// If the caller is not root (the kernel informs only root), or if users other than root may have created the
+/// pinned files.
 pub fn list() -> Result<Vec<Loaded>, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::Machine("only root can list loaded controls; run this as root".to_owned()));
@@ -227,13 +229,13 @@ pub fn list() -> Result<Vec<Loaded>, Error> {
 }
 
 fn loaded(name: &'static str) -> Option<Loaded> {
-    let current = current(name)?;
+    let current = registered_number(name)?;
     let (settings, version) =
-        Settings::decode(&value(&pins::folder(name).join(current.to_string()).join(pins::SETTINGS))?)?;
+        Settings::decode(&read_pin(&pins::folder(name).join(current.to_string()).join(pins::SETTINGS))?)?;
     let mut statistics = Statistics::default();
     for (_, folder) in pins::generations(name) {
-        if let Some(counted) = counted(&folder) {
-            statistics.add(&counted);
+        if let Some(read_statistics) = read_statistics(&folder) {
+            statistics.add(&read_statistics);
         }
     }
     let Settings { floor, coupled_start } = settings;
@@ -251,7 +253,7 @@ fn loaded(name: &'static str) -> Option<Loaded> {
 /// Number and interval of checks whether the kernel has unregistered a name.
 const UNREGISTER_POLL: (u32, Duration) = (500, Duration::from_millis(10));
 
-/// Unregisters a control. Its connections pin it. Returns the number of their sockets.
+/// Unregisters a control. It stays in memory while connections use it. Returns the number of their sockets.
 ///
 /// # Errors
 ///
@@ -275,7 +277,7 @@ pub fn unload(control: &Control) -> Result<u64, Error> {
         pins::remove(&folder)?;
     }
     fs::remove_dir(pins::folder(name)).map_err(refused)?;
-    // The folder is not empty while others are loaded.
+    // Ignore errors: the folder is not empty while other controls are loaded.
     let _ = fs::remove_dir(pins::root());
     let (steps, pause) = UNREGISTER_POLL;
     for _ in 0..steps {

@@ -6,11 +6,11 @@ use std::sync::{Mutex, Once, PoisonError};
 static MESSAGES: Mutex<String> = Mutex::new(String::new());
 static INITIALISED: Once = Once::new();
 
-/// Maximum length of the kept log, bytes: the verifier's complaint is at the end of it.
+/// Maximum length of the stored log, bytes. A longer log loses its beginning; the verifier's error is at its end.
 const MAX_LOG_BYTES: usize = 1 << 20;
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature is that of libbpf-rs")]
-fn listen(_: PrintLevel, text: String) {
+fn store_message(_: PrintLevel, text: String) {
     let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     messages.push_str(&text);
     if messages.len() > MAX_LOG_BYTES {
@@ -25,7 +25,7 @@ fn listen(_: PrintLevel, text: String) {
 /// Clears the log.
 pub fn begin() {
     INITIALISED.call_once(|| {
-        libbpf_rs::set_print(Some((PrintLevel::Warn, listen)));
+        libbpf_rs::set_print(Some((PrintLevel::Warn, store_message)));
     });
     MESSAGES.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
@@ -35,12 +35,12 @@ pub fn messages() -> String {
     MESSAGES.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// The meaning of a refusal to load, in a sentence or a few lines.
+/// Explains why the kernel refused to load a program, in a sentence or a few lines.
 pub fn explain(control: &str, error: &dyn std::fmt::Display) -> String {
-    explained(control, &error.to_string(), &messages())
+    explanation(control, &error.to_string(), &messages())
 }
 
-fn explained(control: &str, error: &str, messages: &str) -> String {
+fn explanation(control: &str, error: &str, messages: &str) -> String {
     if let Some(member) = messages.lines().find(|line| line.contains("failed to resolve CO-RE relocation")) {
         let member = member.rsplit("relocation").next().unwrap_or(member).trim();
         return format!(
@@ -72,13 +72,13 @@ fn explained(control: &str, error: &str, messages: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::explained;
+    use super::explanation;
 
     #[test]
     fn explanation_contains_the_verifier_log() {
         let messages = "libbpf: prog 'avoid': BPF program load failed: -EACCES\nlibbpf: prog 'avoid': -- BEGIN PROG LOAD LOG --\n\
                     0: R1=ctx()\n1: (79) r1 = *(u64 *)(r1 +0)\nR1 invalid mem access\n-- END PROG LOAD LOG --\nlibbpf: failed\n";
-        let text = explained("lia", "Permission denied", messages);
+        let text = explanation("lia", "Permission denied", messages);
         assert!(text.contains("verifier refuses lia"), "{text}");
         assert!(text.ends_with("R1 invalid mem access"), "{text}");
     }
@@ -86,15 +86,15 @@ mod tests {
     #[test]
     fn missing_bpf_support_differs_from_a_refusal() {
         let messages = "libbpf: struct_ops init_kern control: struct bpf_struct_ops_tcp_congestion_ops is not found in kernel BTF\n";
-        let text = explained("lia", "No such file or directory", messages);
+        let text = explanation("lia", "No such file or directory", messages);
         assert!(text.contains("CONFIG_BPF_JIT"), "{text}");
-        let text = explained("lia", "Cannot allocate memory", "libbpf: map 'control': failed to create\n");
+        let text = explanation("lia", "Cannot allocate memory", "libbpf: map 'control': failed to create\n");
         assert_eq!(
             text,
             "the kernel refuses lia: Cannot allocate memory; libbpf: map 'control': failed to create"
         );
         assert_eq!(
-            explained("lia", "Device or resource busy", ""),
+            explanation("lia", "Device or resource busy", ""),
             "the kernel refuses lia: Device or resource busy"
         );
     }
@@ -103,7 +103,7 @@ mod tests {
     fn unknown_layout_names_the_member() {
         let messages = "libbpf: -- BEGIN PROG LOAD LOG --\n6: <invalid CO-RE relocation>\nfailed to resolve CO-RE relocation \
                     <byte_off> [23] struct mptcp_sock.conn_list (0:0 @ offset 0)\n-- END PROG LOAD LOG --\n";
-        let text = explained("lia", "Invalid argument", messages);
+        let text = explanation("lia", "Invalid argument", messages);
         assert!(text.contains("struct mptcp_sock.conn_list"), "{text}");
     }
 }

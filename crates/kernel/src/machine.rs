@@ -23,13 +23,13 @@ pub struct Finding {
 
 /// Checks all requirements of loading.
 pub fn examine() -> Vec<Finding> {
-    let mut findings = abilities();
-    findings.push(place());
+    let mut findings = kernel_requirements();
+    findings.push(persistence());
     findings
 }
 
-/// Whether loaded controls have a place where they persist.
-fn place() -> Finding {
+/// Checks whether loaded controls persist: the BPF file system is mounted.
+fn persistence() -> Finding {
     Finding {
         what: "persistent BPF file system",
         there: pins::lasts(),
@@ -39,8 +39,8 @@ fn place() -> Finding {
     }
 }
 
-/// Requirements of running our programs in the kernel.
-fn abilities() -> Vec<Finding> {
+/// Requirements of running Anabranch's programs in the kernel.
+fn kernel_requirements() -> Vec<Finding> {
     let release = read("/proc/sys/kernel/osrelease");
     let root = rustix::process::geteuid().is_root() && may_load();
     vec![
@@ -66,7 +66,7 @@ fn abilities() -> Vec<Finding> {
             what: "right to load BPF",
             there: root,
             detail: if root { "root" } else { "not root, or without its capabilities" }.to_owned(),
-            remedy: "only root may load programs into the kernel; run this as root",
+            remedy: "run this as root; only root may load programs into the kernel",
         },
     ]
 }
@@ -83,16 +83,16 @@ fn may_load() -> bool {
     effective & NET_ADMIN != 0 && effective & (BPF | SYS_ADMIN) != 0
 }
 
-/// Refuses a machine that cannot run our programs in the kernel.
+/// Returns an error if the machine cannot run Anabranch's programs in the kernel.
 ///
 /// # Errors
 ///
 /// The first missing requirement, with its remedy.
 pub fn check() -> Result<(), Error> {
-    refuse(abilities())
+    refuse(kernel_requirements())
 }
 
-/// Refuses a machine on which loaded controls would not persist.
+/// Returns an error if loaded controls would not persist on the machine.
 ///
 /// # Errors
 ///

@@ -20,7 +20,7 @@ pub fn load(control: &Control, settings: Settings) -> Result<Object, Error> {
 pub fn with_constants(name: &str, object: &[u8], constants: &[u8]) -> Result<Object, Error> {
     log::begin();
     let refused = |error: libbpf_rs::Error| Error::Refused(log::explain(name, &error));
-    // Names in the kernel consist of letters, digits and underlines.
+    // Names in the kernel consist of letters, digits and underscores.
     let mut open = ObjectBuilder::default()
         .name(name.replace('-', "_"))
         .map_err(refused)?

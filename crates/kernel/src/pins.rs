@@ -22,7 +22,7 @@ const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 pub const STATISTICS: &str = "statistics";
 /// Pinned file of the programs' settings.
 pub const SETTINGS: &str = "settings";
-/// Mode bits that allow others than the owner to write.
+/// Mode bits that allow users other than the owner to write.
 const OTHERS_WRITE: u32 = 0o022;
 
 /// The folder of all pinned files.
@@ -62,7 +62,7 @@ pub fn prepare() -> Result<OwnedFd, Error> {
     Ok(locked)
 }
 
-/// Refuses a folder in which users other than root may have created files; accepts a missing one.
+/// Returns an error if users other than root may have created files in a folder; accepts a missing folder.
 fn trust(folder: &Path) -> Result<(), Error> {
     let found = match fs::symlink_metadata(folder) {
         Ok(found) => found,
@@ -116,8 +116,8 @@ pub fn mounted() -> bool {
     statfs(BPFFS).is_ok_and(|status| u64::try_from(status.f_type).is_ok_and(|kind| kind == BPF_FS_MAGIC))
 }
 
-/// Whether files at [`BPFFS`] persist after the caller ends: it is mounted, or can be mounted where every
-/// process of the machine sees it, and not in a private mount namespace.
+/// Whether files at [`BPFFS`] persist after the caller ends: it is mounted, or can be mounted in a mount namespace
+/// that all processes of the machine share.
 pub fn lasts() -> bool {
     let tree = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     mounted() || tree("1").is_none_or(|machine| tree("self") == Some(machine))
@@ -125,11 +125,11 @@ pub fn lasts() -> bool {
 
 /// The folders of a control's sets of operations, with their numbers.
 pub fn generations(name: &str) -> Vec<(u32, PathBuf)> {
-    numbered(&folder(name))
+    numbered_folders(&folder(name))
 }
 
 /// Folders whose name is a number, without links to folders.
-fn numbered(folder: &Path) -> Vec<(u32, PathBuf)> {
+fn numbered_folders(folder: &Path) -> Vec<(u32, PathBuf)> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<_> = entries
         .flatten()
@@ -173,7 +173,7 @@ mod tests {
         }
         symlink(theirs.join(STATISTICS), ours.join(SETTINGS)).expect("the link is new");
         symlink(&theirs, place.join("control/8")).expect("the link is new");
-        assert_eq!(numbered(&place.join("control")), [(7, ours.clone())]);
+        assert_eq!(numbered_folders(&place.join("control")), [(7, ours.clone())]);
         remove(&ours).expect_err("the folder contains another file");
         assert!(ours.join("other").exists() && !ours.join(STATISTICS).exists());
         fs::remove_file(ours.join("other")).expect("the file exists");

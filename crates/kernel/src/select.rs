@@ -1,8 +1,8 @@
 //! Sets the control of one program and its descendants, by their cgroup.
 //!
-//! The program replaces the caller (`exec`), so that signals, terminal and exit status are its own. A second
-//! process holds the BPF program that sets the control, until the cgroup is empty. The program may wait for
-//! all of its children, so the holder must not be one: the caller starts a process that starts the holder and
+//! The program replaces the caller (`exec`), so that it receives the signals, has the terminal and
+//! determines the exit status. A second process, the holder, holds the BPF program that sets the control, until the cgroup is empty. The program may wait for
+//! all of its children, so the holder must not be its child: the caller starts a process that starts the holder and
 //! ends, and init inherits the holder.
 
 use crate::{Error, find, inherited, machine, object};
@@ -20,10 +20,10 @@ use std::process::{Command, Stdio};
 
 static OBJECT: &[u8] = include_bytes!("../bpf/objects/select.bpf.o");
 
-/// Prefix of the names of our cgroups.
+/// Prefix of the names of the cgroups that this module creates.
 const CGROUP_PREFIX: &str = "anabranch-";
 
-/// Byte that the holder writes when connections get the control.
+/// Byte that the holder writes once new connections get the control.
 const READY: u8 = b'+';
 
 /// Runs a command in place of the caller, with the control for its connections and those of its children.
@@ -64,17 +64,17 @@ fn start(name: &str, holder: &mut Command) -> Result<(), Error> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|error| unstarted(&error))?;
-    let mut said = [0];
-    let heard = between.stdout.take().map(|mut stdout| stdout.read(&mut said));
-    between.wait().map_err(|error| unstarted(&error))?;
-    if matches!(heard, Some(Ok(1))) && said[0] == READY {
+        .map_err(|error| holder_error(&error))?;
+    let mut answer = [0];
+    let read = between.stdout.take().map(|mut stdout| stdout.read(&mut answer));
+    between.wait().map_err(|error| holder_error(&error))?;
+    if matches!(read, Some(Ok(1))) && answer[0] == READY {
         return Ok(());
     }
     Err(Error::Refused(format!("cannot set {name} for connections; see the message above")))
 }
 
-fn unstarted(error: &io::Error) -> Error {
+fn holder_error(error: &io::Error) -> Error {
     Error::system("cannot start the process that holds the control", error)
 }
 
@@ -85,9 +85,9 @@ fn unstarted(error: &io::Error) -> Error {
 ///
 /// If the system refuses.
 pub fn detach(holder: &mut Command) -> Result<(), Error> {
-    inherited::keep().map_err(|error| unstarted(&error))?;
-    rustix::process::setsid().map_err(|error| unstarted(&error.into()))?;
-    holder.current_dir("/").spawn().map_err(|error| unstarted(&error))?;
+    inherited::close_on_exec().map_err(|error| holder_error(&error))?;
+    rustix::process::setsid().map_err(|error| holder_error(&error.into()))?;
+    holder.current_dir("/").spawn().map_err(|error| holder_error(&error))?;
     Ok(())
 }
 
@@ -108,26 +108,27 @@ struct Group {
 }
 
 impl Group {
-    /// Creates one below the cgroup of a process, so that its limits remain effective. If the process is in
-    /// one of our cgroups already, the new one becomes its sibling: of two nested ones the upper would win,
-    /// but the later choice has to.
-    fn around(process: u32) -> io::Result<Self> {
+    /// Creates one below the cgroup of a process, so that its limits remain effective. If the process is
+    /// already in a cgroup of this module, the new cgroup becomes its sibling: of two nested cgroups the upper one
+    /// would determine the control, but the later choice has to.
+    fn create_for(process: u32) -> io::Result<Self> {
         let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&context)?;
         let hierarchy = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
         let groups = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
         let theirs = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-        // The process may have been given a control before, with the same number, but not by this holder.
+        // The name contains the holder's process number: the process may already have a cgroup of an earlier holder.
         Self::make(
             hierarchy,
-            outside(Path::new(theirs)).join(format!("{CGROUP_PREFIX}{}", std::process::id())),
+            enclosing_foreign_cgroup(Path::new(theirs))
+                .join(format!("{CGROUP_PREFIX}{}", std::process::id())),
         )
     }
 
     fn make(hierarchy: OwnedFd, path: PathBuf) -> io::Result<Self> {
         let make = || mkdirat(&hierarchy, &path, Mode::from_raw_mode(0o755));
         make().or_else(|error| {
-            // A killed holder has left the cgroup. The kernel refuses to remove one with processes.
+            // The cgroup of a killed holder still exists. The kernel refuses to remove it if it has processes.
             if error != Errno::EXIST {
                 return Err(error);
             }
@@ -168,8 +169,8 @@ impl Drop for Group {
     }
 }
 
-/// The nearest enclosing cgroup that is not ours.
-fn outside(path: &Path) -> &Path {
+/// The nearest enclosing cgroup that this module has not created.
+fn enclosing_foreign_cgroup(path: &Path) -> &Path {
     let ours =
         |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CGROUP_PREFIX));
     path.ancestors().find(|path| !ours(path)).unwrap_or(path)
@@ -190,7 +191,7 @@ pub fn hold(name: &str, process: u32) -> Result<(), Error> {
     let object = object::with_constants("select", OBJECT, &constants)?;
     let refused =
         |error: &dyn std::fmt::Display| Error::system("cannot create a cgroup for the command", error);
-    let group = Group::around(process).map_err(|error| refused(&error))?;
+    let group = Group::create_for(process).map_err(|error| refused(&error))?;
     let folder = group.open(".", OFlags::RDONLY | OFlags::DIRECTORY).map_err(|error| refused(&error))?;
     let mut links = Vec::new();
     for program in object.progs_mut() {
@@ -214,9 +215,9 @@ mod tests {
 
     #[test]
     fn group_is_sibling_of_ours_and_child_of_others() {
-        assert_eq!(outside(Path::new("a/anabranch-1/anabranch-2")), Path::new("a"));
-        assert_eq!(outside(Path::new("anabranch-1")), Path::new(""));
-        assert_eq!(outside(Path::new("anabranch-1/b")), Path::new("anabranch-1/b"));
+        assert_eq!(enclosing_foreign_cgroup(Path::new("a/anabranch-1/anabranch-2")), Path::new("a"));
+        assert_eq!(enclosing_foreign_cgroup(Path::new("anabranch-1")), Path::new(""));
+        assert_eq!(enclosing_foreign_cgroup(Path::new("anabranch-1/b")), Path::new("anabranch-1/b"));
     }
 
     #[test]
@@ -225,8 +226,8 @@ mod tests {
             return anabranch_testkit::machine::skip(error);
         }
         let process = std::process::id();
-        std::mem::forget(Group::around(process).expect("as root"));
-        let group = Group::around(process).expect("as root");
+        std::mem::forget(Group::create_for(process).expect("as root"));
+        let group = Group::create_for(process).expect("as root");
         group.open("cgroup.procs", OFlags::RDONLY).expect("the cgroup exists");
     }
 }

@@ -14,12 +14,12 @@ fn same_compiler_creates_equal_objects() {
         fs::read_to_string(kept.join("version.txt")).expect("the version file is next to the objects");
     let made_by = made_by.trim();
     let here = ["clang-19", "clang"].into_iter().find_map(|name| {
-        let said = Command::new(name).arg("--version").output().ok()?;
-        Some((name, String::from_utf8_lossy(&said.stdout).lines().next()?.trim().to_owned()))
+        let output = Command::new(name).arg("--version").output().ok()?;
+        Some((name, String::from_utf8_lossy(&output.stdout).lines().next()?.trim().to_owned()))
     });
     let Some((compiler, version)) = here else { return skip("clang is not installed") };
     if version != made_by {
-        return skip(format_args!("the objects were made by {made_by}, and here is {version}"));
+        return skip(format_args!("the objects were compiled by {made_by}, but this machine has {version}"));
     }
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("objects");
     let made = Command::new("make")

@@ -1,9 +1,9 @@
 //! Drops SYNs with options unknown to a firewall (Honda et al., "Is it still possible to extend TCP?", IMC
 //! 2011, §4.2).
 
-use crate::{Acts, Outcome, Transit, segment};
+use crate::{Behaviour, Outcome, Transit, segment};
 use anabranch_base::time::Time;
-use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_netem::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use anabranch_wire::tcp::Flags;
 use anabranch_wire::tcp::mptcp::Control;
 
@@ -38,7 +38,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { capable: values.flag("capable"), join: values.flag("join") })
     }
 
@@ -50,7 +50,7 @@ impl Keyed for Settings {
 /// A middlebox without state.
 pub type State<R> = crate::Stateless<Settings, R>;
 
-impl<R> Acts<R> for State<R> {
+impl<R> Behaviour<R> for State<R> {
     fn pass(&mut self, _: Time, mut transit: Transit<R>, outcome: &mut Outcome<R>) {
         let Settings { capable, join } = self.settings;
         let refused = segment(&mut transit).is_some_and(|segment| {
@@ -72,15 +72,15 @@ impl<R> Acts<R> for State<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{back, data, join, pass, through};
+    use crate::fixture::{back, data, join, pass, pass_all};
     use crate::{Middlebox, fixture};
 
     #[test]
     fn joins_are_dropped_if_set_and_data_is_not() {
         let both = |join| crate::Settings::DropSyn(Settings { capable: true, join });
-        let outcome = through(both(true), [join(), data(0, 100)]);
+        let outcome = pass_all(both(true), [join(), data(0, 100)]);
         assert_eq!((outcome.dropped.len(), outcome.sent.len()), (1, 1));
-        let outcome = through(both(false), [join(), data(0, 100)]);
+        let outcome = pass_all(both(false), [join(), data(0, 100)]);
         assert_eq!((outcome.dropped.len(), outcome.sent.len()), (0, 2));
     }
 

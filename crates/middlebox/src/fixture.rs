@@ -67,7 +67,7 @@ pub fn pass(middlebox: &mut Middlebox<u32>, now: Time, transit: Transit<u32>) ->
 }
 
 /// The outcome of several packets in one middlebox.
-pub fn through(settings: Settings, packets: impl IntoIterator<Item = Packet>) -> Outcome<u32> {
+pub fn pass_all(settings: Settings, packets: impl IntoIterator<Item = Packet>) -> Outcome<u32> {
     let mut middlebox = Middlebox::new(&settings);
     let mut outcome = Outcome::default();
     for (number, packet) in packets.into_iter().enumerate() {

@@ -56,7 +56,7 @@ pub mod strip;
 pub use flow::FlowKey;
 
 use anabranch_base::time::Time;
-use anabranch_netem::keys::{Keyed, Kind, Mistake, Value, Values, unknown};
+use anabranch_netem::keys::{InvalidValues, Keyed, Kind, Value, Values, unknown};
 use anabranch_wire::{Body, Packet, tcp};
 use core::marker::PhantomData;
 use core::net::{IpAddr, SocketAddr};
@@ -66,11 +66,10 @@ use core::net::{IpAddr, SocketAddr};
 pub struct Transit<R> {
     /// The packet.
     pub packet: Packet,
-    /// It has arrived by one of the links that the middlebox is configured for (`from`; all, if none is
-    /// named).
+    /// True if the packet has arrived by a link of the middlebox's inside: a link in its key `from`, or any link if
+    /// `from` is not given.
     pub inside: bool,
-    /// It would leave by another link than these or is addressed to the node (if it came by one of them), or
-    /// the reverse.
+    /// True if the packet crosses between inside and outside, or is addressed to the node itself.
     pub crosses: bool,
     /// The address of the interface by which it leaves the node; `None` if it is addressed to the node
     /// itself.
@@ -82,9 +81,9 @@ pub struct Transit<R> {
 /// The destination of a packet that a middlebox passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Onward<R> {
-    /// To its original destination.
+    /// The packet's original destination.
     As(R),
-    /// To its new destination address, the sender of the packet that had this route.
+    /// The packet's new destination: the sender of the packets with this route.
     Back(R),
 }
 
@@ -138,7 +137,7 @@ macro_rules! middleboxes {
             /// # Errors
             ///
             /// If there is no such kind, or the values are inconsistent.
-            pub fn read(kind: &str, values: Values<'_>) -> Result<Self, Mistake> {
+            pub fn read(kind: &str, values: Values<'_>) -> Result<Self, InvalidValues> {
                 $(if kind == $module::KIND.name {
                     return $module::Settings::read(values).map(Self::$Kind);
                 })+
@@ -191,24 +190,24 @@ middleboxes! {
 }
 
 impl<R: Copy> Middlebox<R> {
-    /// The inside address and port that a translator shows as `outer` to the outside, if there is one.
-    pub fn behind(&self, transport: u8, outer: SocketAddr) -> Option<SocketAddr> {
+    /// The inside address and port that a translator translates to `outer`, if there is one.
+    pub fn inner_address(&self, transport: u8, outer: SocketAddr) -> Option<SocketAddr> {
         match self {
-            Self::Nat(state) => state.behind(transport, outer),
+            Self::Nat(state) => state.inner_address(transport, outer),
             _ => None,
         }
     }
 }
 
 impl Settings {
-    /// True if the middlebox distinguishes an inside from an outside; the links of the inside must be named.
+    /// True if the middlebox distinguishes inside and outside; its key `from` is then required.
     pub const fn has_an_inside(&self) -> bool {
         matches!(self, Self::Nat(_))
     }
 }
 
 /// The behaviour of a kind.
-trait Acts<R> {
+trait Behaviour<R> {
     /// See [`Middlebox::pass`].
     fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>);
 

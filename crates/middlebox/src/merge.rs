@@ -2,9 +2,9 @@
 //! (Honda et al., "Is it still possible to extend TCP?", IMC 2011, §4.5). The mapping of the appended segment
 //! is lost, so that the receiver of Multipath TCP gets bytes without a mapping (RFC 8684 §3.3.1).
 
-use crate::{Acts, FlowKey, Outcome, Transit};
+use crate::{Behaviour, FlowKey, Outcome, Transit};
 use anabranch_base::time::{Duration, Time};
-use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_netem::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Packet, Pattern};
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { size: values.integer("size") as u32, wait: values.time("wait") })
     }
 
@@ -70,7 +70,7 @@ impl<R> State<R> {
     }
 }
 
-impl<R: Copy> Acts<R> for State<R> {
+impl<R: Copy> Behaviour<R> for State<R> {
     fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>) {
         let Transit { packet, inside, onward, .. } = transit;
         let key = FlowKey::of(&packet);
@@ -122,7 +122,7 @@ impl<R: Copy> Acts<R> for State<R> {
     }
 }
 
-/// Whether it carries data, and no flag or option that needs a separate segment.
+/// Whether the segment carries data and has no flag or option that requires a separate segment.
 fn is_plain(segment: &Segment) -> bool {
     !segment.payload.is_empty() && segment.flags.0 & !(Flags::ACK | Flags::PSH | Flags::FIN).0 == 0
 }
@@ -132,7 +132,7 @@ fn ends(segment: &Segment) -> bool {
 }
 
 /// Appends a segment to another, if it follows directly and there is room. The bytes have to be consecutive
-/// in the data stream as well, since a payload is a range of it.
+/// in the data stream, too, because a payload is one range of the data stream.
 fn join(packet: &mut Packet, next: &Segment, size: u32) -> bool {
     let Body::Tcp(whole) = &mut packet.body else { return false };
     let follows = whole.seq.add(whole.payload.len) == next.seq && whole.payload.end() == next.payload.offset;

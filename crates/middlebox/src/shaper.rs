@@ -1,10 +1,10 @@
 //! Limits the rate of each flow: a provider's limit per transport connection, independent of the link's rate.
 //! Faster packets of a flow wait in the flow's own queue.
 
-use crate::{Acts, FlowKey, Outcome, Transit};
+use crate::{Behaviour, FlowKey, Outcome, Transit};
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
-use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_netem::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use anabranch_netem::queue::QueueLimit;
 use anabranch_wire::Packet;
 use core::cmp::Reverse;
@@ -41,7 +41,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { rate: values.rate("rate"), limit: values.limit("limit") })
     }
 
@@ -80,7 +80,7 @@ impl<R> State<R> {
     }
 }
 
-impl<R: Copy> Acts<R> for State<R> {
+impl<R: Copy> Behaviour<R> for State<R> {
     fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>) {
         let Transit { packet, onward, .. } = transit;
         let Some(key) = FlowKey::of(&packet).filter(|_| transit.inside) else {

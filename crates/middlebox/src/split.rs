@@ -2,9 +2,9 @@
 //! al., "Is it still possible to extend TCP?", IMC 2011, §4.5; RFC 8684 §3.3.1 requires that mappings
 //! tolerate it).
 
-use crate::{Acts, Outcome, Transit, segment};
+use crate::{Behaviour, Outcome, Transit, segment};
 use anabranch_base::time::Time;
-use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_netem::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Packet, Pattern};
 
@@ -29,7 +29,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { size: values.integer("size") as u32 })
     }
 
@@ -38,10 +38,10 @@ impl Keyed for Settings {
     }
 }
 
-/// One that remembers nothing.
+/// A middlebox without state.
 pub type State<R> = crate::Stateless<Settings, R>;
 
-impl<R: Copy> Acts<R> for State<R> {
+impl<R: Copy> Behaviour<R> for State<R> {
     fn pass(&mut self, _: Time, mut transit: Transit<R>, outcome: &mut Outcome<R>) {
         let size = self.settings.size;
         let Some(whole) = segment(&mut transit).filter(|segment| segment.payload.len > size) else {
@@ -80,7 +80,7 @@ fn piece(whole: &Segment, from: u32, len: u32) -> Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{data, segment_of, through};
+    use crate::fixture::{data, pass_all, segment_of};
     use anabranch_wire::seq::Serial;
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
         let Body::Tcp(segment) = &mut whole.body else { panic!("{whole:?}") };
         segment.flags = Flags::ACK | Flags::PSH | Flags::FIN | Flags::CWR;
         let mapping = segment.options.mptcp.dss;
-        let outcome = through(crate::Settings::Split(Settings { size: 400 }), [whole]);
+        let outcome = pass_all(crate::Settings::Split(Settings { size: 400 }), [whole]);
         assert_eq!(outcome.changed, 1);
         let pieces: Vec<_> = outcome.sent.iter().map(|(packet, _)| segment_of(packet)).collect();
         let places: Vec<_> = pieces.iter().map(|p| (p.seq, p.payload.offset, p.payload.len)).collect();
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn small_segment_is_not_split() {
-        let outcome = through(crate::Settings::Split(Settings { size: 400 }), [data(0, 400)]);
+        let outcome = pass_all(crate::Settings::Split(Settings { size: 400 }), [data(0, 400)]);
         assert_eq!((outcome.changed, outcome.sent.len()), (0, 1));
     }
 }

@@ -1,9 +1,9 @@
-//! Removes options from TCP segments, like middleboxes that do not know them (Honda et al., "Is it still
+//! Removes options from TCP segments, like middleboxes that do not support these options (Honda et al., "Is it still
 //! possible to extend TCP?", IMC 2011, §4.2).
 
-use crate::{Acts, Outcome, Transit, segment};
+use crate::{Behaviour, Outcome, Transit, segment};
 use anabranch_base::time::Time;
-use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_netem::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use anabranch_wire::tcp::{Flags, SackBlocks, Segment};
 
 /// The kind in scenarios.
@@ -47,7 +47,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         let [mptcp, timestamps, sack, window_scale, syn, data] =
             ["mptcp", "timestamps", "sack", "window_scale", "syn", "data"].map(|key| values.flag(key));
         Ok(Self { mptcp, timestamps, sack, window_scale, syn, data })
@@ -65,7 +65,7 @@ impl Keyed for Settings {
     }
 }
 
-/// One that remembers nothing.
+/// A middlebox without state.
 pub type State<R> = crate::Stateless<Settings, R>;
 
 impl<R> State<R> {
@@ -93,7 +93,7 @@ impl<R> State<R> {
     }
 }
 
-impl<R> Acts<R> for State<R> {
+impl<R> Behaviour<R> for State<R> {
     fn pass(&mut self, _: Time, mut transit: Transit<R>, outcome: &mut Outcome<R>) {
         if let Some(segment) = segment(&mut transit) {
             outcome.changed += u64::from(self.strip(segment));
@@ -105,7 +105,7 @@ impl<R> Acts<R> for State<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{data, join, segment_of, through};
+    use crate::fixture::{data, join, pass_all, segment_of};
 
     const ALL: Settings =
         Settings { mptcp: true, timestamps: false, sack: false, window_scale: false, syn: true, data: true };
@@ -117,7 +117,7 @@ mod tests {
             let anabranch_wire::Body::Tcp(segment) = &mut packet.body else { panic!("{packet:?}") };
             segment.options.window_scale = Some(7);
         }
-        let outcome = through(crate::Settings::Strip(ALL), packets);
+        let outcome = pass_all(crate::Settings::Strip(ALL), packets);
         assert_eq!(outcome.changed, 2);
         for (packet, _) in &outcome.sent {
             let options = &segment_of(packet).options;
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn handshake_options_can_be_kept() {
         let settings = Settings { syn: false, ..ALL };
-        let outcome = through(crate::Settings::Strip(settings), [join(), data(0, 100)]);
+        let outcome = pass_all(crate::Settings::Strip(settings), [join(), data(0, 100)]);
         assert_eq!(outcome.changed, 1);
         assert!(!segment_of(&outcome.sent[0].0).options.mptcp.is_empty());
         assert!(segment_of(&outcome.sent[1].0).options.mptcp.is_empty());

@@ -97,8 +97,8 @@ pub mod shared_bottleneck;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PathId(pub u8);
 
-/// Maximum number of paths of a connection, with any protocol. More are useless, and a peer must not be able
-/// to make a host open any number of paths.
+/// Maximum number of paths of a connection, with any protocol. More paths have no benefit, and a peer
+/// must not be able to make a host open an unlimited number of paths.
 pub const MAX_PATHS: usize = 64;
 
 impl PathId {

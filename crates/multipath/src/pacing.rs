@@ -4,12 +4,11 @@
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 
-/// Duration of a quantum at the pacing rate …
+/// Duration of a quantum at the pacing rate.
 const QUANTUM: Duration = Duration::from_millis(1);
-/// … its upper bound, bytes …
+/// Maximum quantum, bytes.
 const MAX_QUANTUM_BYTES: u64 = 64 * 1024;
-/// … and its lower bound, packets, so that a receiver that acknowledges every other packet acknowledges each
-/// burst.
+/// Minimum quantum, packets: a receiver that acknowledges every other packet then acknowledges each burst.
 const MIN_QUANTUM_PACKETS: u64 = 2;
 
 /// The pacer of one path.
@@ -18,19 +17,19 @@ const MIN_QUANTUM_PACKETS: u64 = 2;
 /// burst; the other one compensates a late timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
-    /// The next burst may begin when the sent bytes would have left at the pacing rate.
+    /// Start of the next burst: the time at which the sent bytes would have left at the pacing rate.
     release: Time,
     /// Bytes that may still leave in this burst.
     left: u64,
 }
 
 impl Pacer {
-    /// When the next packet may leave; `None` for now.
+    /// The time at which the next packet may leave; `None` if it may leave now.
     pub fn held_until(&self, now: Time) -> Option<Time> {
         (self.left == 0 && now < self.release).then_some(self.release)
     }
 
-    /// A packet of `bytes` leaves at `rate`; packets of its path carry `mss` bytes.
+    /// Records that a packet of `bytes` bytes leaves at `rate`; packets of its path carry `mss` bytes.
     pub fn sent(&mut self, now: Time, bytes: u64, (rate, mss): (Rate, u64)) {
         if now >= self.release {
             let quantum = quantum(rate, mss);
@@ -43,7 +42,7 @@ impl Pacer {
     }
 }
 
-/// How many bytes leave in one burst at `rate`.
+/// Number of bytes in one burst at `rate`.
 pub fn quantum(rate: Rate, mss: u64) -> u64 {
     let bytes = u128::from(rate.bits_per_second()) * u128::from(QUANTUM.as_nanos()) / 8_000_000_000;
     u64::try_from(bytes).unwrap_or(MAX_QUANTUM_BYTES).min(MAX_QUANTUM_BYTES).max(MIN_QUANTUM_PACKETS * mss)
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_spaces_bursts() {
+    fn bursts_are_spaced_by_the_rate() {
         // 1,000 bytes per millisecond: two packets every two milliseconds. The first burst includes the
         // credit for a late timer.
         let times = run(Rate::from_bits_per_second(8_000_000), 8);

@@ -1,8 +1,8 @@
 //! The retransmission timer's estimator: RFC 6298 §2 and RFC 9260 §6.3.1 (the same arithmetic), with the
 //! gains of RFC 7323 appendix G and a lower bound of the variation term.
 //!
-//! RFC 6298's gains assume one sample per round trip. With one sample per acknowledgement, a round is
-//! forgotten within a few packets, and the variation shrinks until the timer is hardly longer than the
+//! RFC 6298's gains assume one sample per round trip. With one sample per acknowledgement, the samples of a
+//! round lose their weight within a few packets, and the variation shrinks until the timer is hardly longer than the
 //! present round-trip time. Therefore, appendix G divides the gains by the expected number of samples per
 //! round. A long path with a steady round-trip time has the same problem: the lower bound of RFC 6298 §2.4
 //! applies to the sum and has no effect once the round-trip time exceeds it. Therefore, the bound applies
@@ -40,7 +40,7 @@ pub struct RttEstimator {
 }
 
 /// `old` moved towards `new` by the fraction `gain`.
-fn approach(old: Duration, new: u64, gain: u64) -> Duration {
+fn move_towards(old: Duration, new: u64, gain: u64) -> Duration {
     let old = old.as_nanos();
     let step = old.abs_diff(new) / gain;
     Duration::from_nanos(if new < old { old - step } else { old + step })
@@ -82,7 +82,8 @@ impl RttEstimator {
         self.smoothed_min = self.smoothed_min.map(|min| min.min(smoothed));
         let (mean, variation) = self.timer;
         let deviation = mean.as_nanos().abs_diff(sample);
-        self.timer = (approach(mean, sample, 8 * expected), approach(variation, deviation, 4 * expected));
+        self.timer =
+            (move_towards(mean, sample, 8 * expected), move_towards(variation, deviation, 4 * expected));
     }
 
     /// Handles a handshake without a sample, since its first segment was lost: the timer starts with
@@ -91,12 +92,12 @@ impl RttEstimator {
         self.bounds.initial = self.bounds.initial.max(initial).min(self.bounds.max);
     }
 
-    /// The timer ran out: doubles it (RFC 6298 §5.5).
+    /// Doubles the timer after it has expired (RFC 6298 §5.5).
     pub fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(32);
     }
 
-    /// New data was acknowledged: the timer is no longer doubled.
+    /// Ends the back-off, after new data was acknowledged.
     pub fn reset_backoff(&mut self) {
         self.backoff = 0;
     }

@@ -61,8 +61,8 @@ pub(crate) fn timespec(span: Duration) -> Timespec {
 }
 
 /// Gives the calling thread precise timing: its sleeps end in time and not up to 50 µs later, and it has
-/// precedence over other programs. If the kernel refuses, as it does without root, packets are later, which
-/// is measured.
+/// precedence over other programs. Without root the kernel refuses; packets are then later, and the results
+/// contain their lateness.
 pub(crate) fn prefer_this_thread() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), HIGHEST_PRIORITY);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The groups of counters that are kept.
 const GROUPS: [&str; 6] = ["Ip", "Ip6", "Tcp", "TcpExt", "IpExt", "MPTcpExt"];
 
-/// Counters that hold a state or a setting of the kernel, which may become less.
+/// Counters that contain a state or a setting of the kernel, and so can decrease.
 const STATES: [&str; 8] = [
     "IpForwarding",
     "IpDefaultTTL",
@@ -27,32 +27,33 @@ const STATES: [&str; 8] = [
 pub struct Counters(Vec<(String, Namespace, BTreeMap<String, u64>)>);
 
 impl Counters {
-    /// The counters of hosts as they are now.
+    /// The counters of hosts at the present time.
     ///
     /// # Errors
-    /// If a namespace has gone.
+    /// If a namespace was removed.
     pub fn before(hosts: &BTreeMap<String, Namespace>) -> io::Result<Self> {
-        let host =
-            |(name, namespace): (&String, &Namespace)| Ok((name.clone(), namespace.clone(), now(namespace)?));
+        let host = |(name, namespace): (&String, &Namespace)| {
+            Ok((name.clone(), namespace.clone(), read_counters(namespace)?))
+        };
         hosts.iter().map(host).collect::<io::Result<_>>().map(Self)
     }
 
     /// The counters of each host that changed since the start.
     ///
     /// # Errors
-    /// If a namespace has gone.
+    /// If a namespace was removed.
     pub fn after(self) -> io::Result<Vec<HostResult>> {
         let host = |(name, namespace, before): (String, Namespace, BTreeMap<String, u64>)| {
-            Ok(HostResult { name, counters: since(&before, now(&namespace)?) })
+            Ok(HostResult { name, counters: changed_counters(&before, read_counters(&namespace)?) })
         };
         self.0.into_iter().map(host).collect()
     }
 }
 
-/// Writes what kernels counted and said last into a folder: `counters.csv` for hosts, `subflows.csv` for paths.
+/// Writes the counters of the kernels into a folder: `counters.csv` of hosts, `subflows.csv` of paths.
 ///
 /// # Errors
-/// The file, and why it cannot be written.
+/// The file that cannot be written, and the reason.
 pub fn write(folder: &Path, end: Time, hosts: &[HostResult], flows: &[FlowResult]) -> io::Result<()> {
     let time = format!("{:.9}", end.as_secs_f64());
     let of_hosts = hosts.iter().map(|host| (host.name.clone(), &host.counters));
@@ -79,30 +80,33 @@ fn table<'a>(
 }
 
 /// The counters of a namespace.
-fn now(namespace: &Namespace) -> io::Result<BTreeMap<String, u64>> {
+fn read_counters(namespace: &Namespace) -> io::Result<BTreeMap<String, u64>> {
     // The threads of a process may be in different namespaces.
     let read = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{file}"));
     namespace.run(|| {
-        let mut found = paired(&read("snmp")?);
-        found.extend(paired(&read("netstat")?));
+        let mut found = parse_line_pairs(&read("snmp")?);
+        found.extend(parse_line_pairs(&read("netstat")?));
         // A kernel without IPv6 has no such file.
-        found.extend(single(&read("snmp6").unwrap_or_default()));
+        found.extend(parse_single_lines(&read("snmp6").unwrap_or_default()));
         Ok(found)
     })
 }
 
 /// The counters that changed: the increase, or the new value of a state.
-fn since(before: &BTreeMap<String, u64>, now: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+fn changed_counters(
+    before: &BTreeMap<String, u64>,
+    read_counters: BTreeMap<String, u64>,
+) -> BTreeMap<String, u64> {
     let changed = |(name, value): (String, u64)| {
         let earlier = before.get(&name).copied().unwrap_or_default();
         let count = if STATES.contains(&name.as_str()) { value } else { value.saturating_sub(earlier) };
         (value != earlier).then_some((name, count))
     };
-    now.into_iter().filter_map(changed).collect()
+    read_counters.into_iter().filter_map(changed).collect()
 }
 
 /// Counters in pairs of lines, the first with names: `Tcp: ActiveOpens …` and `Tcp: 3 …`.
-fn paired(text: &str) -> BTreeMap<String, u64> {
+fn parse_line_pairs(text: &str) -> BTreeMap<String, u64> {
     let lines: Vec<_> = text.lines().filter_map(|line| line.split_once(':')).collect();
     let group = |pair: &[(&str, &str)]| {
         let [(group, names), (_, values)] = *pair else { return Vec::new() };
@@ -114,8 +118,8 @@ fn paired(text: &str) -> BTreeMap<String, u64> {
     lines.chunks(2).flat_map(group).collect()
 }
 
-/// Counters in lines of their own: `Ip6InReceives 7`.
-fn single(text: &str) -> BTreeMap<String, u64> {
+/// Counters with one line each: `Ip6InReceives 7`.
+fn parse_single_lines(text: &str) -> BTreeMap<String, u64> {
     let counter = |line: &str| {
         let (name, value) = line.split_once(char::is_whitespace)?;
         let value = value.trim().parse().ok()?;
@@ -134,17 +138,17 @@ mod tests {
                     Tcp: RtoAlgorithm MaxConn RetransSegs\nTcp: 1 -1 9\n";
         let expected =
             [("IpDefaultTTL", 64), ("IpForwarding", 1), ("IpInReceives", 7), ("TcpRetransSegs", 9)];
-        let found = paired(text);
+        let found = parse_line_pairs(text);
         assert!(expected.iter().all(|&(name, value)| found.get(name) == Some(&value)), "{found:?}");
         assert!(!found.contains_key("TcpMaxConn") && !found.contains_key("IcmpInMsgs"));
-        assert_eq!(single("Ip6InReceives                   \t12\nIcmp6InMsgs \t2\n").len(), 1);
+        assert_eq!(parse_single_lines("Ip6InReceives                   \t12\nIcmp6InMsgs \t2\n").len(), 1);
     }
 
     #[test]
     fn only_changes_are_kept_and_states_as_they_are() {
         let map = |list: &[(&str, u64)]| list.iter().map(|&(name, n)| (name.to_owned(), n)).collect();
         let before = map(&[("TcpCurrEstab", 3), ("TcpRetransSegs", 5), ("TcpInSegs", 9)]);
-        let now = map(&[("TcpCurrEstab", 1), ("TcpRetransSegs", 5), ("TcpInSegs", 20)]);
-        assert_eq!(since(&before, now), map(&[("TcpCurrEstab", 1), ("TcpInSegs", 11)]));
+        let read_counters = map(&[("TcpCurrEstab", 1), ("TcpRetransSegs", 5), ("TcpInSegs", 20)]);
+        assert_eq!(changed_counters(&before, read_counters), map(&[("TcpCurrEstab", 1), ("TcpInSegs", 11)]));
     }
 }

@@ -14,7 +14,7 @@ pub trait Device {
     ///
     /// # Errors
     ///
-    /// If the device is broken or gone.
+    /// If the device fails or was removed.
     fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>>;
 
     /// Sends a packet with payload bytes from `fill`. `bytes` is a scratch buffer. If the machine has no
@@ -22,7 +22,7 @@ pub trait Device {
     ///
     /// # Errors
     ///
-    /// If the device is broken or gone.
+    /// If the device fails or was removed.
     fn send(&mut self, packet: &Packet, fill: Fill<'_>, bytes: &mut Vec<u8>) -> io::Result<()>;
 }
 

@@ -18,7 +18,7 @@ pub(crate) const fn port(flow: usize) -> u16 {
     FIRST_PORT + flow as u16
 }
 
-/// The flow of a port among this number of flows, if it is one's.
+/// The flow that uses this port; `None` if none of the first `flows` flows does.
 pub(crate) fn flow_of(port: u16, flows: usize) -> Option<usize> {
     port.checked_sub(FIRST_PORT).map(usize::from).filter(|&flow| flow < flows)
 }
@@ -52,7 +52,7 @@ pub struct Host {
 /// An interface of a host.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostInterface {
-    /// Its number, see [`Interface`].
+    /// Number of the interface, see [`Interface`].
     pub index: u32,
     /// Its name on the host: the link's name if that is a valid name of an interface.
     pub device: String,
@@ -64,7 +64,7 @@ pub struct HostInterface {
     pub mtu: u32,
     /// True if the interface is up at the start.
     pub up: bool,
-    /// Addresses of other hosts that are reached by it.
+    /// Addresses of other hosts that are reached by this interface.
     pub routes: Vec<Route>,
 }
 
@@ -82,9 +82,9 @@ pub struct Router {
 /// An interface of a router, which has no address.
 #[derive(Clone, Debug, Serialize)]
 pub struct RouterInterface {
-    /// Its number, see [`Interface`].
+    /// Number of the interface, see [`Interface`].
     pub index: u32,
-    /// A possible name there.
+    /// A possible name on the router.
     pub device: String,
 }
 
@@ -106,11 +106,11 @@ pub struct Route {
     pub host: String,
     /// The largest packet that fits every link in both directions, bytes.
     pub mtu: u32,
-    /// No earlier interface of the host reaches it.
+    /// True if no earlier interface of the host reaches the address.
     pub first: bool,
 }
 
-/// The addresses between which a flow begins.
+/// The two addresses of a flow's first path.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pair {
     /// Name of the flow.
@@ -137,13 +137,13 @@ pub struct Proxy {
 /// A link of a host goes down or comes up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InterfaceChange {
-    /// When, seconds from the start.
+    /// Time of the change, seconds from the start.
     pub at_s: f64,
     /// The host's index in [`Layout::hosts`].
     pub host: usize,
     /// The interface's index at the host.
     pub interface: usize,
-    /// Whether it comes up.
+    /// True if the interface comes up, false if it goes down.
     pub up: bool,
 }
 
@@ -263,7 +263,7 @@ fn proxies(scenario: &Scenario, network: &mut Network) -> Vec<Proxy> {
     proxied.zip(onward).map(proxy).collect()
 }
 
-/// Changes of hosts' interfaces: those of the direction that leaves from them.
+/// Changes of hosts' interfaces. An interface has the state of the link direction that leaves from it.
 fn changes(scenario: &Scenario, hosts: &[Host]) -> Vec<InterfaceChange> {
     let mut changes = Vec::new();
     for event in &scenario.events {

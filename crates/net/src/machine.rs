@@ -20,7 +20,7 @@ impl Machine {
         Self { load: load(), time: ProcessorTime::now(), sysctls, differences }
     }
 
-    /// The facts after the run.
+    /// Description of the machine and its load during the run.
     pub fn after(self, lateness: LatenessResult) -> HostFacts {
         let cpuinfo = read("/proc/cpuinfo");
         let models = cpuinfo.lines().filter(|line| line.starts_with("model name"));

@@ -33,7 +33,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// Without the right to do so, or if the file is not a network namespace.
+    /// If the caller lacks the right to do so, or if the file is not a network namespace.
     pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
     }

@@ -19,15 +19,15 @@ struct Interface {
 pub struct Network {
     clock: Clock,
     interfaces: Vec<Interface>,
-    /// The interface that is polled first for a packet, in turn.
-    turn: usize,
+    /// Index of the interface that is polled first; every packet advances it.
+    next_interface: usize,
     scratch: Vec<u8>,
 }
 
 impl Network {
     /// A network without devices.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, interfaces: Vec::new(), turn: 0, scratch: Vec::new() }
+        Self { clock, interfaces: Vec::new(), next_interface: 0, scratch: Vec::new() }
     }
 
     /// Adds a device; packets from these addresses leave by it.
@@ -49,11 +49,11 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// If a device is broken or gone.
+    /// If a device fails or was removed.
     pub fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>> {
         for _ in 0..self.interfaces.len() {
-            self.turn = (self.turn + 1) % self.interfaces.len();
-            let packet = self.interfaces[self.turn].device.receive(bytes)?;
+            self.next_interface = (self.next_interface + 1) % self.interfaces.len();
+            let packet = self.interfaces[self.next_interface].device.receive(bytes)?;
             if packet.is_some() {
                 return Ok(packet);
             }
@@ -65,7 +65,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// If a device is broken or gone.
+    /// If a device fails or was removed.
     pub fn send(&mut self, packet: &Packet, fill: Fill<'_>) -> io::Result<()> {
         let has = |interface: &&mut Interface| {
             interface.addresses.iter().any(|address| address.ip == packet.source)
@@ -78,7 +78,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// If a device is broken or gone.
+    /// If a device fails or was removed.
     pub fn wait(&self, due: Time) -> io::Result<()> {
         let left = due.since(self.now());
         if left == Duration::ZERO {

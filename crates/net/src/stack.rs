@@ -14,12 +14,12 @@ const MAX_BATCH: usize = 64;
 
 /// The application of a connection.
 pub trait Application {
-    /// Reports an event of the connection. A turn follows.
+    /// Reports an event of the connection. A call of [`turn`](Self::turn) follows.
     fn event(&mut self, event: Event);
 
-    /// The application's turn: it may write, read and close, and must not block. It is called after every
-    /// event, until it returns false, that is, until it did nothing. After the turn that follows
-    /// [`Event::Closed`], connection and application are removed.
+    /// Lets the application write, read and close; it must not block. The stack calls it after every event,
+    /// until it returns false, that is, until it did nothing. After the calls that follow [`Event::Closed`],
+    /// connection and application are removed.
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool;
 }
 
@@ -30,7 +30,7 @@ pub type Accept = Box<dyn FnMut() -> Box<dyn Application>>;
 #[derive(Default)]
 struct Connection {
     bytes: Bytes,
-    /// None before it is accepted.
+    /// `None` before the connection is accepted.
     application: Option<Box<dyn Application>>,
 }
 
@@ -92,10 +92,10 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// If a device is broken or gone.
+    /// If a device fails or was removed.
     pub fn run(&mut self, limit: Time, mut done: impl FnMut(&Self) -> bool) -> io::Result<bool> {
         let mut buffer = Vec::new();
-        self.settle(self.network.now(), None)?;
+        self.process_due(self.network.now(), None)?;
         while !done(self) {
             let now = self.network.now();
             if now >= limit {
@@ -103,7 +103,7 @@ impl Stack {
             }
             if self.host.next_timeout().is_some_and(|due| due <= now) {
                 self.host.handle_timeout(now);
-                self.settle(now, None)?;
+                self.process_due(now, None)?;
             }
             let mut received = 0;
             while received < MAX_BATCH
@@ -112,7 +112,7 @@ impl Stack {
                 received += 1;
                 let (now, content) = (self.network.now(), Buffer(&buffer));
                 self.host.handle_packet(now, packet, &content);
-                self.settle(now, Some(content))?;
+                self.process_due(now, Some(content))?;
             }
             if received == 0 {
                 self.network.wait(self.host.next_timeout().map_or(limit, |due| due.min(limit)))?;
@@ -122,7 +122,7 @@ impl Stack {
     }
 
     /// Processes everything that is due; `packet` was just received.
-    fn settle(&mut self, now: Time, packet: Option<Buffer<'_>>) -> io::Result<()> {
+    fn process_due(&mut self, now: Time, packet: Option<Buffer<'_>>) -> io::Result<()> {
         loop {
             let Self { host, network, connections, events, .. } = self;
             let mut outlet = Outlet { network, connections, events, packet, result: Ok(()) };
@@ -137,13 +137,13 @@ impl Stack {
                 return Ok(());
             }
             for (id, event) in core::mem::take(&mut self.events) {
-                self.hear(now, id, event);
+                self.deliver_event(now, id, event);
             }
         }
     }
 
     /// Passes an event of a connection to its application, if it has one.
-    fn hear(&mut self, now: Time, id: ConnectionId, event: Event) {
+    fn deliver_event(&mut self, now: Time, id: ConnectionId, event: Event) {
         let over = matches!(event, Event::Closed(_));
         let Some(Connection { bytes, application }) = self.connections.get_mut(&id) else { return };
         if let (Some(application), Some(endpoint)) = (application, self.host.endpoint_mut(id)) {

@@ -25,7 +25,7 @@ impl Tun {
     ///
     /// # Errors
     ///
-    /// Without the right to do so (`CAP_NET_ADMIN`), without `/dev/net/tun`, if the name is taken, or if the
+    /// If the caller lacks the right to do so (`CAP_NET_ADMIN`), without `/dev/net/tun`, if the name is taken, or if the
     /// address or the MTU is refused.
     pub fn new(name: &str, (address, prefix): (IpAddr, u8), mtu: u16) -> io::Result<Self> {
         let builder = DeviceBuilder::new().name(name).mtu(mtu);

@@ -21,12 +21,12 @@ const WORLD: &str = "user";
 const REPORT_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// The machine's clock from the start of a run on, and how late it delivers packets.
-struct Wall {
+struct WallClock {
     clock: Clock,
     lateness: Lateness,
 }
 
-impl RealClock for Wall {
+impl RealClock for WallClock {
     fn now(&self) -> Time {
         self.clock.now()
     }
@@ -56,7 +56,7 @@ struct Shared {
 ///
 /// # Errors
 ///
-/// If the scenario is invalid, a file cannot be written, a packet arrives with other contents, or if it is stopped.
+/// If the scenario is invalid, a file cannot be written, a packet arrives with changed contents, or the run is stopped.
 ///
 /// # Panics
 ///
@@ -92,7 +92,7 @@ fn run_here(scenario: &Scenario, options: &RunOptions, shared: &Shared) -> Resul
     let machine = Machine::before(BTreeMap::new(), Vec::new());
     let mut simulation = Simulation::new(scenario, options)?;
     prefer_this_thread();
-    let mut wall = Wall { clock: Clock::new(), lateness: Lateness::default() };
+    let mut wall = WallClock { clock: Clock::new(), lateness: Lateness::default() };
     simulation.run_by(&mut wall, &mut |progress| {
         shared.now_ns.store(progress.now.as_nanos(), Ordering::Relaxed);
         shared.events.store(progress.events, Ordering::Relaxed);
@@ -101,7 +101,7 @@ fn run_here(scenario: &Scenario, options: &RunOptions, shared: &Shared) -> Resul
     let wall_s = wall.clock.elapsed().as_secs_f64();
     Ok(RunResult {
         world: WORLD.to_owned(),
-        // No two runs are equal.
+        // Runs in real time are not reproducible, so they have no digest.
         digest: None,
         wall_s,
         host: Some(machine.after(wall.lateness.result(0))),

@@ -69,7 +69,7 @@ fn emulated(scenario: &Scenario, sent: &[Seen]) -> (Vec<Seen>, Vec<LinkResult>) 
         network.send(*at, *interface, bytes.clone());
     }
     let end = Time::ZERO + scenario.duration;
-    // Events at the very end come after it.
+    // Events exactly at the end do not belong to the run.
     network.advance(Time::from_nanos(end.as_nanos() - 1), &mut deliver);
     assert_eq!(network.unreachable(), 0);
     let links = network.links(end, scenario);
@@ -77,7 +77,7 @@ fn emulated(scenario: &Scenario, sent: &[Seen]) -> (Vec<Seen>, Vec<LinkResult>) 
 }
 
 /// Checks that both results are equal; returns the links.
-fn agrees(name: &str, text: &str) -> Vec<LinkResult> {
+fn compare_with_simulator(name: &str, text: &str) -> Vec<LinkResult> {
     let scenario = anabranch_scenario::parse(text, name, &[]).expect("a scenario");
     let (sent, expected, links) = simulated(name, &scenario);
     let (arrived, emulated_links) = emulated(&scenario, &sent);
@@ -146,7 +146,7 @@ protocol = "udp"
 workload = {{ kind = "rate", rate = "2 Mbit/s", message = "900 B" }}
 "#
         );
-        let links = agrees("queues", &text);
+        let links = compare_with_simulator("queues", &text);
         assert!(dropped(&links, cause) > 0, "{queue}");
         if queue.contains("ecn") {
             assert!(links.iter().any(|link| link.marks > 0));
@@ -156,7 +156,7 @@ workload = {{ kind = "rate", rate = "2 Mbit/s", message = "900 B" }}
 
 #[test]
 fn emulated_impairments_equal_simulated_ones() {
-    let links = agrees(
+    let links = compare_with_simulator(
         "impairments",
         r#"
 title = "Impairments"

@@ -90,7 +90,7 @@ fn all_workloads_and_directions_run_concurrently() {
     let flows: Vec<&str> = flows.iter().map(String::as_str).collect();
     let document = tested(&server, plan("1 s", &flows)).unwrap();
     let ways = |name: &str| &document.flows.iter().find(|flow| flow.name == name).expect("a flow").ways;
-    // How much comes through in a second is the machine's affair; something does, either way.
+    // The goodput depends on the machine, so the test requires only that data arrives in either direction.
     for name in ["saturated", "back"] {
         assert!(ways(name)[0].read.bytes > 0 && ways(name)[0].goodput_bps > 0.0, "{name}");
     }
@@ -163,7 +163,7 @@ fn slow_clients_do_not_block_others() {
 }
 
 #[test]
-fn second_client_is_refused_and_dead_one_ends_test() {
+fn second_client_is_refused_disconnect_ends_test() {
     let server = server();
     let saturated = format!("{FORWARD}workload = {{ kind = \"saturated\" }}");
     let mut refused = None;

@@ -62,7 +62,7 @@ impl Client {
         if line.is_empty() { Value::Null } else { serde_json::from_str(&line).expect("JSON") }
     }
 
-    fn greet(&mut self) {
+    fn send_hello(&mut self) {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux has one");
         self.send(&json!({ "hello": { "protocol": 2, "version": "0", "boot": boot.trim() } }));
         assert!(self.receive()["hello"].is_object());
@@ -78,7 +78,7 @@ impl Client {
     /// A client whose test of this duration is about to start, with its flow.
     fn connected(server: &Server, duration: &str) -> (Self, TcpStream) {
         let mut client = Self::connect(server);
-        client.greet();
+        client.send_hello();
         let ports = client.plan(duration);
         let mut flow = TcpStream::connect(("127.0.0.1", ports[0])).expect("the server listens");
         let mut greeting = b"ab-m\0\0\0\0".to_vec();
@@ -116,10 +116,10 @@ fn start_far_from_servers_clock_is_refused() {
 }
 
 #[test]
-fn client_that_dies_before_its_flows_frees_server() {
+fn disconnected_client_frees_the_server() {
     let server = server();
     let mut client = Client::connect(&server);
-    client.greet();
+    client.send_hello();
     client.plan("30 s");
     drop(client);
     let news = server.poll(WAIT).expect("an event");
@@ -142,7 +142,7 @@ fn server_ends_while_clients_wait() {
     let server = server();
     let mut silent = Client::connect(&server);
     let mut planned = Client::connect(&server);
-    planned.greet();
+    planned.send_hello();
     planned.plan("30 s");
     let begun = anabranch_net::Clock::new();
     drop(server);

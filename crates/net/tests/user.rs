@@ -1,7 +1,7 @@
 //! Scenarios in the user-space world: the same contents and nearly the same rates as in the simulator.
 //!
-//! The rates are low and the queues long, so that a busy machine, which is late by tens of milliseconds, changes
-//! nothing that the tests compare.
+//! The rates are low and the queues long, so that a busy machine, which is late by tens of milliseconds, does
+//! not affect the compared values.
 #![cfg(target_os = "linux")]
 
 use anabranch_net::user;

@@ -7,8 +7,8 @@ pub trait Frame {
     /// Length of the IP packet, bytes.
     fn wire_len(&self) -> u32;
 
-    /// Whether routers may split it into IP fragments. A link carries such a frame as one, at any length: its
-    /// fragments would be consecutive.
+    /// Whether routers may split it into IP fragments. A link carries such a frame unsplit, at any length, because
+    /// its fragments would be consecutive.
     fn may_fragment(&self) -> bool {
         false
     }
@@ -19,8 +19,8 @@ pub trait Frame {
     /// Sets its ECN field to CE, "congestion experienced".
     fn mark(&mut self);
 
-    /// A number that packets of one flow (same addresses, protocol and ports) share and other flows hardly
-    /// ever have, uniform over all bits. Only queues that separate flows call this
+    /// A hash of the packet's flow (addresses, protocol and ports), uniform over all bits. Packets of one flow have
+    /// equal hashes. Only queues that separate flows call this
     /// ([`Link::needs_flow_hash`](crate::Link::needs_flow_hash)).
     fn flow(&self) -> u32;
 }
@@ -67,7 +67,8 @@ pub struct Dropped<F> {
     pub cause: DropCause,
 }
 
-/// Frames that a link dropped and marked: counts since the start, and the frames that have not been taken.
+/// Counts of the frames that a link has dropped and marked since the start, and the dropped frames that the caller has
+/// not taken yet.
 #[derive(Clone, Debug)]
 pub struct Drops<F> {
     frames: Vec<Dropped<F>>,
@@ -82,7 +83,7 @@ impl<F> Default for Drops<F> {
 }
 
 impl<F> Drops<F> {
-    /// A frame is dropped.
+    /// Records a dropped frame.
     pub fn drop(&mut self, at: Time, frame: F, cause: DropCause) {
         self.counts[cause as usize] += 1;
         self.frames.push(Dropped { at, frame, cause });

@@ -8,7 +8,7 @@ use anabranch_base::units::Rate;
 /// A kind of queue, loss model or middlebox.
 #[derive(Debug)]
 pub struct Kind {
-    /// The word that scenarios use.
+    /// Name in scenarios.
     pub name: &'static str,
     /// Description in one line.
     pub summary: &'static str,
@@ -47,16 +47,16 @@ pub enum Takes {
     Flag,
     /// A whole number from `min` to `max`.
     Integer {
-        /// Least.
+        /// Minimum.
         min: u64,
-        /// Most.
+        /// Maximum.
         max: u64,
     },
     /// A number from `min` to `max`.
     Number {
-        /// Least.
+        /// Minimum.
         min: f64,
-        /// Most.
+        /// Maximum.
         max: f64,
     },
     /// A time above zero.
@@ -65,9 +65,9 @@ pub enum Takes {
     Rate,
     /// Length of a packet, from `min` to `max` bytes.
     Octets {
-        /// Least.
+        /// Minimum.
         min: u64,
-        /// Most.
+        /// Maximum.
         max: u64,
     },
     /// The capacity of a queue: packets or bytes, at least one.
@@ -94,17 +94,17 @@ pub const PROBABILITY: Takes = Takes::Number { min: 0.0, max: 1.0 };
 /// The value of a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// Of [`Takes::Flag`].
+    /// A value of the type [`Takes::Flag`].
     Flag(bool),
-    /// Of [`Takes::Integer`] and [`Takes::Octets`].
+    /// A value of the types [`Takes::Integer`] and [`Takes::Octets`].
     Integer(u64),
-    /// Of [`Takes::Number`].
+    /// A value of the type [`Takes::Number`].
     Number(f64),
-    /// Of [`Takes::Time`].
+    /// A value of the type [`Takes::Time`].
     Time(Duration),
-    /// Of [`Takes::Rate`].
+    /// A value of the type [`Takes::Rate`].
     Rate(Rate),
-    /// Of [`Takes::Limit`].
+    /// A value of the type [`Takes::Limit`].
     Limit(QueueLimit),
 }
 
@@ -144,9 +144,9 @@ impl Values<'_> {
 }
 
 /// The error for an unknown kind.
-pub fn unknown(kind: &str, kinds: &[&Kind]) -> Mistake {
+pub fn unknown(kind: &str, kinds: &[&Kind]) -> InvalidValues {
     let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
-    Mistake { keys: &[], problem: format!("is \"{kind}\"; the valid values are {}", names.join(", ")) }
+    InvalidValues { keys: &[], problem: format!("is \"{kind}\"; the valid values are {}", names.join(", ")) }
 }
 
 /// Settings of a kind, converted from and to the values of its keys.
@@ -156,17 +156,18 @@ pub trait Keyed: Sized {
     /// # Errors
     ///
     /// If the values are inconsistent.
-    fn read(values: Values<'_>) -> Result<Self, Mistake>;
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues>;
 
     /// The values of the keys, from which [`read`](Self::read) makes equal settings.
     fn values(&self) -> Vec<(&'static str, Value)>;
 }
 
-/// An inconsistency among the values of a kind, each of which is valid alone.
+/// An unknown kind, or values of keys that are valid alone but not together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
+pub struct InvalidValues {
     /// The keys concerned; the message is about the first.
     pub keys: &'static [&'static str],
-    /// The message after "`KEY` of such-and-such a queue": a verb, the problem, and the remedy.
+    /// The rest of a message that begins with the key and its queue, loss model or middlebox: a verb, the
+    /// problem, and the remedy.
     pub problem: String,
 }

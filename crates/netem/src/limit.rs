@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// The capacity of a queue. The packet being transmitted does not count.
+/// The capacity of a queue. It does not include the packet being transmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
     /// A number of packets.

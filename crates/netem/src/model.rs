@@ -34,7 +34,7 @@ pub struct LinkModel {
 }
 
 impl LinkModel {
-    /// The same model, with the trace offset increased by this fraction (0 to 1) of its spread.
+    /// Copies the model, and increases the trace offset by this fraction (0 to 1) of its spread.
     #[must_use]
     pub fn with_offset(&self, share: f64) -> Self {
         let mut drawn = self.clone();
@@ -71,7 +71,7 @@ pub enum LinkRate {
 pub struct Reorder {
     /// Probability that a packet is held back.
     pub rate: f64,
-    /// Duration.
+    /// Time for which a packet is held back.
     pub delay: Duration,
 }
 

@@ -13,13 +13,13 @@ create_exception!(
 );
 
 /// The exception for an error in the input.
-pub(crate) fn raised(error: scenario::InputError) -> PyErr {
+pub(crate) fn input_error(error: scenario::InputError) -> PyErr {
     let scenario::InputError { file, line, message } = error;
-    raised_at(message, Some(file).filter(|file| !file.is_empty()), line)
+    input_error_at(message, Some(file).filter(|file| !file.is_empty()), line)
 }
 
 /// The exception for a message and, if known, its place.
-pub(crate) fn raised_at(message: String, file: Option<String>, line: Option<usize>) -> PyErr {
+pub(crate) fn input_error_at(message: String, file: Option<String>, line: Option<usize>) -> PyErr {
     Python::attach(|py| {
         let error = InputError::new_err(message);
         let value = error.value(py);

@@ -1,4 +1,4 @@
-//! The kernel's world for Python: an emulated network between network namespaces, and traffic over the
+//! Runs on the kernel's sockets, for Python: an emulated network between network namespaces, and traffic over the
 //! kernel's sockets.
 
 use crate::errors;
@@ -28,7 +28,7 @@ const SIGNAL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50
 pub(crate) fn layout(toml_text: &str, file_name: &str, overrides: Vec<String>) -> PyResult<String> {
     let scenario = scenario(toml_text, file_name, overrides)?;
     let layout = Layout::new(&scenario)
-        .map_err(|error| errors::raised_at(error.to_string(), Some(file_name.to_owned()), None))?;
+        .map_err(|error| errors::input_error_at(error.to_string(), Some(file_name.to_owned()), None))?;
     json(&layout)
 }
 
@@ -71,13 +71,13 @@ impl Emulation {
     ) -> PyResult<Self> {
         let mut scenario = scenario(toml_text, file_name, overrides)?;
         if let Some(seed) = seed {
-            scenarios::reseed(&mut scenario, seed).map_err(errors::raised)?;
+            scenarios::reseed(&mut scenario, seed).map_err(errors::input_error)?;
         }
         let scenario = Arc::new(scenario);
         let open = |(host, path): (String, PathBuf)| Ok((host, Namespace::open(&path)?));
         let namespaces: BTreeMap<_, _> = namespaces.into_iter().map(open).collect::<std::io::Result<_>>()?;
         let layout = Layout::new(&scenario)
-            .map_err(|error| errors::raised_at(error.to_string(), Some(file_name.to_owned()), None))?;
+            .map_err(|error| errors::input_error_at(error.to_string(), Some(file_name.to_owned()), None))?;
         let mut attachments = Vec::new();
         for host in &layout.hosts {
             for interface in &host.interfaces {
@@ -85,7 +85,10 @@ impl Emulation {
                 attachments.push(Attachment {
                     interface: Interface(interface.index),
                     namespace: namespace.ok_or_else(|| {
-                        PyRuntimeError::new_err(format!("no namespace is given for the host {}", host.name))
+                        PyRuntimeError::new_err(format!(
+                            "`namespaces` has no entry for the host {}",
+                            host.name
+                        ))
                     })?,
                     device: interface.device.clone(),
                 });
@@ -95,7 +98,7 @@ impl Emulation {
         let settings = Settings { spin: Duration::from_micros(spin_us), trace: trace_dir.clone(), pcap };
         let emulator = Emulator::open(Arc::clone(&scenario), scenario.seed, attachments, settings);
         let emulator = emulator.map_err(|error| match error {
-            OpenError::Unknown(sentence) => errors::raised_at(sentence, None, None),
+            OpenError::Unknown(sentence) => errors::input_error_at(sentence, None, None),
             OpenError::Capture(file, reason) => {
                 not_written(format!("cannot write {}: {reason}", file.display()), &reason)
             }
@@ -113,7 +116,7 @@ impl Emulation {
             .ok_or_else(|| PyRuntimeError::new_err("the emulation was started before"))?;
         let clock = Clock::new();
         let running = emulator.start(clock, Time::MAX);
-        prefer(py, running.thread_id());
+        raise_priority(py, running.thread_id());
         self.running = Some(running);
         Ok(zero_s(clock))
     }
@@ -157,7 +160,7 @@ impl Emulation {
         let (watch, clock) = (Stopwatch::start(), Clock::new());
         let until = Time::ZERO + self.scenario.duration;
         let running = emulator.start(clock, until);
-        prefer(py, running.thread_id());
+        raise_priority(py, running.thread_id());
         let measuring = meter.start(clock);
         let mut interrupted = begun_callback.call1((zero_s(clock),)).map(drop);
         while interrupted.is_ok() && measuring.share() < 1.0 && !measuring.has_failed() && !running.is_over()
@@ -216,7 +219,7 @@ fn json<T: serde::Serialize>(value: &T) -> PyResult<String> {
 /// Distinguishes errors of the caller from refusals of the system.
 fn failure(error: MeterError) -> PyErr {
     match error {
-        MeterError::Flow(error) => errors::raised_at(error.to_string(), None, None),
+        MeterError::Flow(error) => errors::input_error_at(error.to_string(), None, None),
         error @ MeterError::System { .. } => PyOSError::new_err(error.to_string()),
     }
 }

@@ -1,6 +1,6 @@
 //! The Python module `anabranch._native`: the simulator and, on Linux, the emulator and the traffic over the
-//! kernel's sockets, as a few functions with plain values as arguments and results. Policies are above it, in
-//! Python, or below it, in `sim` and `net`.
+//! kernel's sockets, as a few functions with plain values as arguments and results. Decisions are
+//! above it, in Python, or below it, in `sim` and `net`.
 
 mod errors;
 #[cfg(target_os = "linux")]
@@ -55,7 +55,7 @@ fn kinds() -> Vec<&'static str> {
 /// Name and description of every entry of a list.
 #[pyfunction]
 fn list(kind: &str) -> PyResult<Vec<(&'static str, String)>> {
-    let list = anabranch_sim::scenario::catalogue::list(kind).map_err(errors::raised)?;
+    let list = anabranch_sim::scenario::catalogue::list(kind).map_err(errors::input_error)?;
     Ok(list.into_iter().map(|entry| (entry.name, entry.description())).collect())
 }
 
@@ -65,10 +65,10 @@ fn coupled() -> Vec<&'static str> {
     anabranch_sim::scenario::catalogue::coupled().collect()
 }
 
-/// Names of the flows and of the links of a scenario, which may be otherwise incomplete.
+/// Names of the flows and of the links of a scenario. Other parts of the scenario may be missing.
 #[pyfunction]
 fn names(toml_text: &str, file_name: &str) -> PyResult<(Vec<String>, Vec<String>)> {
-    let names = anabranch_sim::scenario::names(toml_text, file_name).map_err(errors::raised)?;
+    let names = anabranch_sim::scenario::names(toml_text, file_name).map_err(errors::input_error)?;
     Ok((names.flows, names.links))
 }
 

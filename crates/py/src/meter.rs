@@ -23,9 +23,9 @@ pub(crate) struct MeterServer {
 impl MeterServer {
     #[new]
     fn new(address: &str, port: u16) -> PyResult<Self> {
-        let address = place(address, port).ok_or_else(|| {
+        let address = socket_address(address, port).ok_or_else(|| {
             let sentence = format!("{address} is not an IPv4 or IPv6 address; write for example 0.0.0.0");
-            errors::raised_at(sentence, None, None)
+            errors::input_error_at(sentence, None, None)
         })?;
         let server = Server::start(address)
             .map_err(|error| PyOSError::new_err(format!("cannot listen at {address}: {error}")))?;
@@ -47,7 +47,7 @@ impl MeterServer {
 
 /// An address as text with a port. A link-local IPv6 address is followed by its interface, for example
 /// `fe80::1%eth0`.
-fn place(address: &str, port: u16) -> Option<SocketAddr> {
+fn socket_address(address: &str, port: u16) -> Option<SocketAddr> {
     match address.split_once('%') {
         None => Some(SocketAddr::new(address.parse().ok()?, port)),
         Some((ip, _)) if ip.parse::<Ipv6Addr>().is_ok() => (address, port).to_socket_addrs().ok()?.next(),
@@ -71,7 +71,7 @@ pub(crate) fn meter_run(
     let local = local
         .map(|address| {
             address.parse().map_err(|_| {
-                errors::raised_at(format!("{address} is not an IPv4 or IPv6 address"), None, None)
+                errors::input_error_at(format!("{address} is not an IPv4 or IPv6 address"), None, None)
             })
         })
         .transpose()?;
@@ -94,7 +94,7 @@ pub(crate) fn meter_run(
         return Err(error);
     }
     let document = document.map_err(|failure| match failure {
-        Failure::Plan(sentence) => errors::raised_at(sentence, None, None),
+        Failure::Plan(sentence) => errors::input_error_at(sentence, None, None),
         Failure::Peer(sentence) => PyOSError::new_err(sentence),
     })?;
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))

@@ -13,7 +13,7 @@ use std::io;
 /// A capture: file, kept bytes per packet, link ends and flows.
 pub(crate) type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);
 
-/// Runs a scenario in the simulator, or in real time with our protocols in user space, and returns its result document
+/// Runs a scenario in the simulator, or in real time with Anabranch's protocols in user space, and returns its result document
 /// as JSON. `progress_callback` is called regularly with the completed share of the run, 0 to 1. Ctrl-C and exceptions
 /// of the callback stop the run.
 #[pyfunction]
@@ -45,7 +45,7 @@ pub(crate) fn run(
 ) -> PyResult<String> {
     let mut scenario = scenario(toml_text, file_name, overrides)?;
     if let Some(seed) = seed {
-        scenario::reseed(&mut scenario, seed).map_err(errors::raised)?;
+        scenario::reseed(&mut scenario, seed).map_err(errors::input_error)?;
     }
     let pcap = pcap.map(captured);
     let options = RunOptions { pcap, trace: trace_dir, trace_changes, check_wire, ..RunOptions::default() };
@@ -105,11 +105,11 @@ pub(crate) fn scenario(toml_text: &str, file_name: &str, overrides: Vec<String>)
         let parts = setting.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
         parts.ok_or_else(|| {
             let message = format!("--set {setting}: the value is missing; write KEY=VALUE");
-            errors::raised_at(message, None, None)
+            errors::input_error_at(message, None, None)
         })
     };
     let overrides = overrides.into_iter().map(split).collect::<PyResult<Vec<_>>>()?;
-    scenario::parse(toml_text, file_name, &overrides).map_err(errors::raised)
+    scenario::parse(toml_text, file_name, &overrides).map_err(errors::input_error)
 }
 
 /// Lets Python handle signals and reports the progress of the run.
@@ -122,7 +122,7 @@ fn report(py: Python<'_>, callback: Option<&Py<PyAny>>, progress: Progress) -> P
     Ok(())
 }
 
-/// Whether a disk took no more: no mistake of the caller.
+/// Whether the disk is full or failed, which is no error of the caller.
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     /// An error of the device (`EIO`), for which `ErrorKind` has no variant.
@@ -130,28 +130,28 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) || error.raw_os_error() == Some(DEVICE)
 }
 
-/// The exception for a file that cannot be written: another path helps, unless the disk is full.
+/// The exception for a file that cannot be written. It is an error of the caller, unless the disk is full.
 pub(crate) fn not_written(mut sentence: String, reason: &io::Error) -> PyErr {
     // The operating system's error number does not help a reader.
     sentence.truncate(sentence.find(" (os error").unwrap_or(sentence.len()));
     if is_full(reason) {
         PyOSError::new_err(sentence)
     } else {
-        errors::raised_at(sentence + "; choose a writable path", None, None)
+        errors::input_error_at(sentence + "; choose a writable path", None, None)
     }
 }
 
-/// Distinguishes errors of the caller from ours.
+/// Distinguishes errors of the caller from bugs in Anabranch.
 fn failure(error: &RunError, file_name: &str) -> PyErr {
     match error {
         RunError::Network(_) | RunError::Flow(_) => {
-            errors::raised_at(error.to_string(), Some(file_name.to_owned()), None)
+            errors::input_error_at(error.to_string(), Some(file_name.to_owned()), None)
         }
-        RunError::Unknown(message) => errors::raised_at(message.clone(), None, None),
+        RunError::Unknown(message) => errors::input_error_at(message.clone(), None, None),
         RunError::File { error: reason, .. } | RunError::Capture { error: reason } => {
             not_written(error.to_string(), reason)
         }
-        // A mistake of ours, or an interruption.
+        // A bug in Anabranch, or an interruption.
         _ => PyRuntimeError::new_err(error.to_string()),
     }
 }

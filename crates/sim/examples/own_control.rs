@@ -6,7 +6,7 @@
 use anabranch_multipath::congestion::{Ack, Algorithm, Choice, Controller, Entry, Group, Options, Signal};
 use anabranch_sim::{RunOptions, presets, run};
 
-/// One packet per round trip, and 70 % of the window after a loss.
+/// AIMD: adds one packet per round trip, and keeps 70 % of the window after a loss.
 #[derive(Debug)]
 struct Gentle;
 

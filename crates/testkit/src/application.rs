@@ -12,11 +12,11 @@ pub enum Load {
     Stream { bytes: u64 },
     /// Messages.
     Messages {
-        /// Minimum of their total length.
+        /// Minimum of the total length of all messages.
         bytes: u64,
         /// The length of a message is uniform in these bounds.
         lengths: (u64, u64),
-        /// Number of streams; each message goes on a random one.
+        /// Number of streams; each message is sent on a random one.
         streams: u16,
         /// Probability that a message is unordered.
         unordered: f64,
@@ -50,9 +50,9 @@ pub struct Application {
     parts: BTreeMap<Key, Vec<u8>>,
     pub written: Contents,
     pub read: Contents,
-    /// The other end writes no more.
+    /// True if the other end has closed.
     pub finished: bool,
-    /// Whether the application writes without end, so that neither end closes yet.
+    /// True while the application has to write without end, so that neither end closes.
     pub goes_on: bool,
     closed: bool,
 }
@@ -80,7 +80,7 @@ impl Application {
     }
 
     /// Generates the next bytes to write; false if none are left.
-    fn think(&mut self) -> bool {
+    fn generate_data(&mut self) -> bool {
         if self.accepted < self.pending.len() {
             return true;
         }
@@ -113,7 +113,7 @@ impl Application {
     /// Writes while there is room, reads all available data, and closes after the last write; true if it did anything.
     pub fn turn(&mut self, socket: &mut Socket<'_>) -> bool {
         let mut busy = false;
-        while self.think() {
+        while self.generate_data() {
             let accepted = socket.write(&self.pending[self.accepted..], self.how);
             if accepted == 0 {
                 break;
@@ -147,11 +147,11 @@ impl Application {
             self.out.clear();
         }
         // An association closes both directions at once (RFC 9260 §9.2), so each end first waits for the other's messages.
-        let heard = match self.load {
+        let has_read_all = match self.load {
             Load::Stream { .. } => true,
             Load::Messages { .. } => self.read.bytes >= self.expected || self.finished,
         };
-        if !self.closed && self.written.bytes > 0 && heard && !self.think() {
+        if !self.closed && self.written.bytes > 0 && has_read_all && !self.generate_data() {
             self.closed = true;
             busy = true;
             socket.close();

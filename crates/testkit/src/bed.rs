@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 
-/// The hosts of a scenario, which are removed at the end.
+/// The hosts of a scenario; dropping this value removes them.
 pub struct Hosts {
     pub layout: Layout,
     named: BTreeMap<String, Named>,

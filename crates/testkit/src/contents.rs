@@ -3,11 +3,11 @@
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// Stream, and whether the messages are its unordered ones.
+/// Stream, and true for its unordered messages.
 pub type Key = (u16, bool);
 
 /// A digest per stream. Bytes and ordered messages are hashed in their order. Unordered messages may overtake each other,
-/// so the hashes of the single messages are added up.
+/// so their digest is the sum of the hashes of all messages.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     in_order: BTreeMap<u16, Sha256>,

@@ -40,7 +40,7 @@ impl Wire {
     }
 }
 
-/// Replaces the packets that an end sends at one moment.
+/// Replaces the packets that an end sends at the same time.
 pub type Middlebox = Box<dyn FnMut(Vec<Packet>) -> Vec<Packet>>;
 
 /// Decides about a packet by number (from 0) and content: true drops it.
@@ -73,7 +73,7 @@ pub struct Pair<E: Endpoint + core::fmt::Debug> {
     pub tampering: Option<fn(&mut Packet)>,
     /// Splits and merges packets in flight.
     pub middlebox: Option<Middlebox>,
-    /// Whether payloads are changed undetected, so that bytes may be placed at wrong offsets.
+    /// True if the wires change payloads without detection, so that bytes may be placed at wrong offsets.
     pub damaged: bool,
     /// Local port of the next additional path of each end.
     pub next_port: [u16; 2],
@@ -132,7 +132,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         }
         let number = self.count as usize;
         self.count += 1;
-        assert!(self.count < 1_000_000, "a storm of packets at {:?}: {packet:?}", self.now);
+        assert!(self.count < 1_000_000, "too many packets at {:?}: {packet:?}", self.now);
         if self.keep_log {
             self.log.push((self.now, from, packet.clone()));
         }
@@ -238,7 +238,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         while self.step(end) {}
     }
 
-    /// Runs while `more` holds; false if `seconds` of virtual time pass before.
+    /// Runs while `more` returns true; returns false if that lasts longer than `seconds` of virtual time.
     pub fn run_while(&mut self, seconds: f64, mut more: impl FnMut(&Self) -> bool) -> bool {
         let end = Time::from_secs_f64(seconds);
         while more(self) {
@@ -249,9 +249,8 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         true
     }
 
-    /// The client writes `size` bytes as room allows and closes; true once the server has received them all and the end
-    /// of the stream.
-    /// May be called again with a later time if the time was not enough.
+    /// Lets the client write `size` bytes, as its send buffer allows, and close. Returns true if the server has received
+    /// all bytes and the end of the stream within `seconds`. Otherwise it may be called again with a later time.
     pub fn send_file(&mut self, size: u64, seconds: f64) -> bool {
         let end = Time::from_secs_f64(seconds);
         loop {

@@ -23,6 +23,6 @@ pub fn skip(reason: impl Display) {
     if let Some(path) = std::env::var_os("ANABRANCH_SKIPS") {
         let file = OpenOptions::new().create(true).append(true).open(path);
         file.and_then(|mut file| file.write_all(line.as_bytes()))
-            .expect("the file of skipped tests takes a line");
+            .expect("the file of skipped tests is writable");
     }
 }

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// A namespace, which is removed in any case.
+/// A namespace; dropping this value removes it, even after a panic.
 pub struct Named {
     name: String,
     capture: Option<Child>,
@@ -60,8 +60,8 @@ impl Drop for Named {
     }
 }
 
-/// Runs `body` in a thread with a new network namespace that has only a loopback interface, which threads and
-/// processes that it starts inherit. The namespace is removed afterwards, even if `body` panics. With
+/// Runs `body` in a thread with a new network namespace that has only a loopback interface. Threads and processes
+/// that `body` starts inherit the namespace. The namespace is removed afterwards, even if `body` panics. With
 /// `ANABRANCH_CAPTURE` in the environment, tcpdump writes its packets into that folder.
 pub fn within(purpose: &str, body: impl FnOnce() + Send + 'static) {
     let name = format!("anabranch-{purpose}-{}", std::process::id());
@@ -115,21 +115,21 @@ pub enum Need {
 impl Need {
     /// The message if it is not met.
     fn missing(self) -> Option<&'static str> {
-        let (there, what) = match self {
+        let (is_met, problem) = match self {
             Self::Namespaces => {
                 if Command::new("ip").arg("-V").output().is_err() {
                     return Some("the program ip (package iproute2) is missing");
                 }
-                (rustix::process::geteuid().is_root(), "only root may make network namespaces")
+                (rustix::process::geteuid().is_root(), "only root may create network namespaces")
             }
             Self::Tun => (std::path::Path::new("/dev/net/tun").exists(), "there is no /dev/net/tun"),
             Self::Mptcp => (
                 std::fs::read_to_string("/proc/sys/net/mptcp/enabled").is_ok_and(|value| value.trim() == "1"),
                 "the kernel has no Multipath TCP (net.mptcp.enabled)",
             ),
-            Self::Other(there, what) => (there(), what),
+            Self::Other(is_met, problem) => (is_met(), problem),
         };
-        (!there).then_some(what)
+        (!is_met).then_some(problem)
     }
 }
 

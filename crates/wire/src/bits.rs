@@ -14,7 +14,7 @@ macro_rules! bit_set {
                 self.0 & other.0 != 0
             }
 
-            /// Both sets together.
+            /// The union of both sets.
             #[must_use]
             pub const fn union(self, other: Self) -> Self {
                 Self(self.0 | other.0)

@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bytes from hexadecimal digits with any spaces, as tests like to write them.
+/// Bytes from hexadecimal digits with any spaces, for tests.
 #[cfg(test)]
 pub(crate) fn from_hex(hex: &str) -> Vec<u8> {
     let digits: String = hex.split_whitespace().collect();

@@ -1,5 +1,5 @@
-//! Packets of streams whose bytes are known: the checking mode, which compares a packet with its own encoding, and the
-//! arrival of such an encoding.
+//! Checks of packets whose payload is the known pattern: the checking mode compares a packet with its own encoding. A
+//! receiver parses such an encoding.
 
 use crate::content::{Buffer, Pattern};
 use crate::error::{EncodeError, ParseError};
@@ -30,7 +30,7 @@ pub enum CheckError {
         /// The packet that parsing returned.
         parsed: Box<Packet>,
     },
-    /// The payload is not the pattern of its place in the stream.
+    /// The payload differs from the pattern of its place in the stream.
     Payload {
         /// The payload: 0, or with SCTP its place among the packet's payloads.
         payload: usize,
@@ -114,8 +114,7 @@ fn parse(packet: &Packet, bytes: &[u8]) -> Result<Packet, CheckError> {
 }
 
 /// Sets the stream offsets of the parsed payloads, which no header contains, and compares their bytes with
-/// the pattern there. Returns the first payload that differs or was not sent, and the place of the difference. All
-/// other differences are left to the comparison of the values.
+/// the pattern there. Returns the first payload that differs or was not sent, and the place of the difference. The comparison of the values detects all other differences.
 fn compare_payloads(packet: &mut Packet, parsed: &mut Packet, bytes: &[u8]) -> Option<(usize, usize)> {
     let mut sent = Vec::new();
     packet.for_each_payload(|payload| sent.push(*payload));

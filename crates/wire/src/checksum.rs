@@ -9,7 +9,7 @@ use crate::Payload;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Checksum {
     sum: u64,
-    /// The number of bytes read is odd: the next ones fall into the other half of their words.
+    /// True if the number of added bytes is odd: the next byte is then the low half of its word.
     odd: bool,
 }
 
@@ -48,7 +48,7 @@ impl Checksum {
     /// The checksum of these bytes followed by the bytes of `other`.
     #[must_use]
     pub const fn followed_by(self, other: Self) -> Self {
-        let folded = fold(other.sum);
+        let folded = fold_carries(other.sum);
         let behind = if self.odd { folded.swap_bytes() } else { folded };
         Self { sum: self.sum + behind as u64, odd: self.odd ^ other.odd }
     }
@@ -57,7 +57,7 @@ impl Checksum {
     /// added in any order, as long as no part changes its place.
     #[must_use]
     pub const fn with_part(self, odd: bool, part: Self) -> Self {
-        let folded = fold(part.sum);
+        let folded = fold_carries(part.sum);
         let placed = if odd { folded.swap_bytes() } else { folded };
         Self { sum: self.sum + placed as u64, odd: self.odd }
     }
@@ -65,12 +65,12 @@ impl Checksum {
     /// The checksum: the complement of the sum, to be written in network byte order. Over bytes that include a
     /// correct checksum it is zero.
     pub const fn finish(self) -> u16 {
-        !u16::from_be(fold(self.sum))
+        !u16::from_be(fold_carries(self.sum))
     }
 }
 
 /// Adds the carries back until 16 bits are left.
-const fn fold(mut sum: u64) -> u16 {
+const fn fold_carries(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -87,7 +87,7 @@ mod tests {
             .chunks(2)
             .map(|pair| u64::from(pair[0]) << 8 | u64::from(pair.get(1).copied().unwrap_or(0)))
             .sum();
-        !fold(sum)
+        !fold_carries(sum)
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn all_ones_and_zeros() {
+    fn sums_of_ones_and_of_no_bytes_are_exact() {
         assert_eq!(Checksum::new().finish(), 0xffff);
         assert_eq!(Checksum::new().bytes(&[0xff; 64]).finish(), 0);
     }

@@ -3,9 +3,9 @@
 use crate::Payload;
 use crate::checksum::Checksum;
 
-/// The bytes of a packet that is being handed to a core.
+/// The bytes of a packet that is being passed to a core.
 ///
-/// A core knows the lengths of payloads and never their bytes. A mechanism that depends on the bytes (the
+/// A core gets the lengths of payloads and not their bytes. A mechanism that depends on the bytes (the
 /// checksum of Multipath TCP's mappings, RFC 8684 §3.3.1) reads them through this trait.
 pub trait Content {
     /// The checksum state over the bytes of `payload`: a payload of the packet, or a part of one that

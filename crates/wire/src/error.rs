@@ -8,7 +8,7 @@ use core::fmt;
 pub struct ParseError {
     /// The header, option or chunk being read.
     pub header: Header,
-    /// Offset of the offending field from the start of the bytes handed to the parser that was called.
+    /// Offset of the invalid field from the start of the bytes that were passed to the called parser.
     pub at: usize,
     /// The problem at that byte.
     pub problem: Problem,
@@ -18,7 +18,7 @@ pub struct ParseError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Header {
-    /// The version nibble, before it is known which IP it is.
+    /// The version nibble, before the version of IP is known.
     Ip,
     /// IPv4.
     Ipv4,
@@ -48,7 +48,7 @@ pub enum Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The bytes end before the field does.
+    /// The bytes end before the end of the field.
     Truncated {
         /// Bytes that the field or header needs from its start.
         needed: usize,
@@ -80,7 +80,7 @@ impl ParseError {
         Self { header, at, problem }
     }
 
-    /// The same error seen from an enclosing header that starts `by` bytes earlier.
+    /// The error with its offset relative to an enclosing header, which starts `by` bytes earlier.
     #[must_use]
     pub const fn shifted(self, by: usize) -> Self {
         Self { at: self.at + by, ..self }

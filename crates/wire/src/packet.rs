@@ -175,7 +175,7 @@ impl Packet {
         Ok(packet)
     }
 
-    /// Computes every field that depends on payload bytes and that a sender without the bytes left open: the
+    /// Computes every field that depends on payload bytes and that a sender without the bytes could not compute: the
     /// checksum of a Multipath TCP mapping, or the code of SCTP's authentication. Writing a packet does this
     /// too. Code that splits a packet or changes its payload without writing it has to call this first.
     pub fn settle(&mut self, content: &dyn Content) {
@@ -186,7 +186,7 @@ impl Packet {
         }
     }
 
-    /// Calls `visit` with every payload, in the order in which they stand in the packet.
+    /// Calls `visit` with every payload, in their order in the packet.
     pub fn for_each_payload(&mut self, mut visit: impl FnMut(&mut Payload)) {
         match &mut self.body {
             Body::Tcp(segment) => visit(&mut segment.payload),

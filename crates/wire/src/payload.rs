@@ -2,7 +2,7 @@
 
 /// A range of stream bytes, without storing the bytes.
 ///
-/// Where bytes are needed (a capture, the checking mode, a test of contents), the byte at offset `o` of
+/// If bytes are needed (for a capture, the checking mode, a test of contents), the byte at offset `o` of
 /// stream `s` is [`Payload::byte`]: a fixed pattern, so that a byte delivered to the wrong place is detected.
 /// The pattern consists of the sixteen bytes from 0x60 (`` ` ``) to 0x6f (`o`). No protocol that tshark looks
 /// for in payloads begins with one of them, so tshark shows a capture as data.
@@ -48,7 +48,7 @@ impl Payload {
     /// The pattern byte at a stream offset.
     pub const fn byte(offset: u64) -> u8 {
         // The top bits of a multiplicative hash: neighbouring offsets, and offsets a power of two apart, differ.
-        letter(offset.wrapping_add(1).wrapping_mul(STEP))
+        pattern_byte(offset.wrapping_add(1).wrapping_mul(STEP))
     }
 
     /// Fills `out` with the pattern from `offset` on.
@@ -56,10 +56,10 @@ impl Payload {
         let mut hash = self.first_hash();
         let (words, rest) = out.as_chunks_mut();
         for word in words {
-            *word = eight(hash);
+            *word = eight_pattern_bytes(hash);
             hash = hash.wrapping_add(STEP.wrapping_mul(8));
         }
-        rest.copy_from_slice(&eight(hash)[..rest.len()]);
+        rest.copy_from_slice(&eight_pattern_bytes(hash)[..rest.len()]);
     }
 
     /// The first index at which `bytes` differ from the pattern, or the length where the lengths differ;
@@ -68,7 +68,7 @@ impl Payload {
         let mut hash = self.first_hash();
         let (words, rest) = bytes.as_chunks();
         for (word, start) in words.iter().zip((0..).step_by(8)) {
-            let expected = eight(hash);
+            let expected = eight_pattern_bytes(hash);
             if *word != expected {
                 return word
                     .iter()
@@ -78,7 +78,8 @@ impl Payload {
             }
             hash = hash.wrapping_add(STEP.wrapping_mul(8));
         }
-        let differs = rest.iter().zip(eight(hash)).position(|(&byte, expected)| byte != expected);
+        let differs =
+            rest.iter().zip(eight_pattern_bytes(hash)).position(|(&byte, expected)| byte != expected);
         let common = bytes.len().min(self.len as usize);
         let length_differs = (bytes.len() != self.len as usize).then_some(common);
         differs.map(|at| words.len() * 8 + at).or(length_differs)
@@ -95,12 +96,12 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The pattern bytes of eight consecutive offsets, from the hash of the first. A whole word, so that the
 /// compiler vectorises it.
-fn eight(hash: u64) -> [u8; 8] {
-    core::array::from_fn(|at| letter(hash.wrapping_add(STEP.wrapping_mul(at as u64))))
+fn eight_pattern_bytes(hash: u64) -> [u8; 8] {
+    core::array::from_fn(|at| pattern_byte(hash.wrapping_add(STEP.wrapping_mul(at as u64))))
 }
 
 /// The pattern byte of a hash.
-const fn letter(hash: u64) -> u8 {
+const fn pattern_byte(hash: u64) -> u8 {
     0x60 | (hash >> 60) as u8
 }
 

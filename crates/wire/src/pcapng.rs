@@ -32,7 +32,7 @@ pub struct Interface(u32);
 /// Metadata of a captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp<'a> {
-    /// The interface that saw the packet.
+    /// The interface at which the packet was captured.
     pub interface: Interface,
     /// Time in nanoseconds since the capture's epoch; in a simulation, since its beginning.
     pub nanoseconds: u64,
@@ -47,14 +47,14 @@ impl Interface {
     }
 }
 
-/// Writes a capture. Each block goes to the output in one call, so that a buffered writer is not needed for
+/// Writes a capture. Each block is written to the output in one call, so that a buffered writer is not needed for
 /// correctness, only for speed.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
     snaplen: u32,
     interfaces: u32,
-    /// The block being made.
+    /// The block that is being built.
     block: Vec<u8>,
     /// The packet being written.
     packet: Vec<u8>,
@@ -164,7 +164,7 @@ impl<W: Write> Writer<W> {
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.block.extend_from_slice(&kind.to_le_bytes());
-        // The length, known at the end.
+        // Place of the length, which is known at the end.
         self.block.extend_from_slice(&[0; 4]);
     }
 

@@ -1,4 +1,4 @@
-//! Boxed values that nearly always equal their default: the default takes only a pointer.
+//! Boxed values that nearly always equal their default: the default is stored as a pointer only.
 
 use core::ops::{Deref, DerefMut};
 
@@ -16,7 +16,7 @@ pub trait HasDefault: Default + 'static {
 pub struct BoxedIfSet<T: HasDefault>(Option<Box<T>>);
 
 impl<T: HasDefault> BoxedIfSet<T> {
-    /// The allocated value; `None` stands for the default.
+    /// The allocated value; `None` means the default.
     #[inline]
     pub fn get(&self) -> Option<&T> {
         self.0.as_deref()

@@ -8,28 +8,28 @@ use core::fmt;
 pub struct Serial(pub u32);
 
 impl Serial {
-    /// `self` precedes `other`.
+    /// Whether `self` precedes `other`.
     pub const fn before(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// `self` precedes or equals `other`.
+    /// Whether `self` precedes or equals `other`.
     pub const fn at_or_before(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) <= 0
     }
 
-    /// `self` follows `other`.
+    /// Whether `self` follows `other`.
     pub const fn after(self, other: Self) -> bool {
         other.before(self)
     }
 
-    /// The number `steps` further on.
+    /// The number that is `steps` after this one.
     #[must_use]
     pub const fn add(self, steps: u32) -> Self {
         Self(self.0.wrapping_add(steps))
     }
 
-    /// The number `steps` back.
+    /// The number that is `steps` before this one.
     #[must_use]
     pub const fn sub(self, steps: u32) -> Self {
         Self(self.0.wrapping_sub(steps))

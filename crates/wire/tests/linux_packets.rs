@@ -1,5 +1,5 @@
-//! Packets that Linux sent: they parse, our encoding has the same layout, and the values are those that Linux
-//! meant.
+//! Packets that Linux sent: this crate parses them, encodes them in the same layout, and reads the values that Linux
+//! wrote.
 
 mod linux;
 
@@ -31,7 +31,7 @@ fn encoding_equals_that_of_linux() {
         let body = if parsed.source.is_ipv4() { 20 } else { 40 };
         assert_eq!(ours.len(), bytes.len(), "{name}");
         if name == "udp4-unchecked" {
-            // We always compute a checksum, and parsing refuses a wrong one.
+            // The encoding always contains a checksum, and parsing refuses a wrong one.
             Packet::parse(&ours).expect("a right checksum");
         } else {
             assert_eq!(ours[body..], bytes[body..], "{name}");

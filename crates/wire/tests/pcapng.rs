@@ -53,7 +53,7 @@ fn packet(len: u32) -> Packet {
 }
 
 #[test]
-fn a_capture_block_by_block() {
+fn capture_has_the_defined_blocks() {
     let mut writer = Writer::new(Vec::new()).unwrap();
     let first = writer.add_interface("S0:eth0").unwrap();
     writer.packet(first.at(1), &packet(1)).unwrap();

@@ -60,21 +60,21 @@ proptest! {
 
     /// A truncated packet is an error, never a panic and never another packet.
     #[test]
-    fn a_truncated_packet_is_an_error(packet in strategies::packet(40)) {
+    fn truncated_packet_is_an_error(packet in strategies::packet(40)) {
         let mut bytes = Vec::new();
         packet.emit(&mut bytes);
         for len in 0..bytes.len() {
             prop_assert!(Packet::parse(&bytes[..len]).is_err(), "{} of {} bytes", len, bytes.len());
-            // The same with lengths and checksums that match the truncation.
+            // A truncated packet whose lengths and checksums match the truncation is an error, too.
             let mut believable = bytes[..len].to_vec();
             fuzz_bodies::repair_checksums(&mut believable);
             fuzz_bodies::packet(&believable);
         }
     }
 
-    /// One changed bit always changes the checksum. (Not so with UDP, whose length field moves the end of the sum.)
+    /// One changed bit always changes the checksum. (This does not hold for UDP, whose length field moves the end of the sum.)
     #[test]
-    fn a_changed_bit_of_a_segment_is_an_error(packet in strategies::packet(40), at in any::<usize>()) {
+    fn changed_bit_of_a_segment_is_an_error(packet in strategies::packet(40), at in any::<usize>()) {
         let Packet { body: Body::Tcp(_), .. } = packet else { return Ok(()) };
         let mut bytes = Vec::new();
         packet.emit(&mut bytes);

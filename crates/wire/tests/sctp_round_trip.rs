@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use sctp_strategies as strategies;
 
 /// The packet's encoding, which has `wire_len()` bytes.
-fn emitted(packet: &Packet) -> Vec<u8> {
+fn encode(packet: &Packet) -> Vec<u8> {
     let mut bytes = Vec::new();
     packet.emit(&mut bytes);
     assert_eq!(bytes.len(), packet.wire_len() as usize);
@@ -21,7 +21,7 @@ fn emitted(packet: &Packet) -> Vec<u8> {
 /// Checks that the encoding is parsed as the same packet, with every payload byte in its place, and is
 /// encoded to the same bytes again.
 fn round_trips(packet: &Packet) -> Result<(), TestCaseError> {
-    let bytes = emitted(packet);
+    let bytes = encode(packet);
     let mut read = Packet::parse(&bytes).expect("a written packet parses");
 
     let mut again = Vec::new();
@@ -37,7 +37,7 @@ fn round_trips(packet: &Packet) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn alone(chunk: Chunk) -> Packet {
+fn packet_with(chunk: Chunk) -> Packet {
     Packet {
         source_port: 1,
         destination_port: 2,
@@ -78,43 +78,43 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn data(data in strategies::data(3_000)) {
-        round_trips(&alone(Chunk::Data(data)))?;
+    fn data_round_trips(data in strategies::data(3_000)) {
+        round_trips(&packet_with(Chunk::Data(data)))?;
     }
 
     #[test]
-    fn i_data(data in strategies::i_data(3_000)) {
-        round_trips(&alone(Chunk::IData(data)))?;
+    fn i_data_round_trips(data in strategies::i_data(3_000)) {
+        round_trips(&packet_with(Chunk::IData(data)))?;
     }
 
     #[test]
-    fn init(init in strategies::init(), ack in any::<bool>()) {
-        round_trips(&alone(if ack { Chunk::InitAck(init) } else { Chunk::Init(init) }))?;
+    fn init_round_trips(init in strategies::init(), ack in any::<bool>()) {
+        round_trips(&packet_with(if ack { Chunk::InitAck(init) } else { Chunk::Init(init) }))?;
     }
 
     #[test]
-    fn sack(sack in strategies::sack()) {
-        round_trips(&alone(Chunk::Sack(sack)))?;
+    fn sack_round_trips(sack in strategies::sack()) {
+        round_trips(&packet_with(Chunk::Sack(sack)))?;
     }
 
     #[test]
-    fn nr_sack(nr_sack in strategies::nr_sack()) {
-        round_trips(&alone(Chunk::NrSack(Box::new(nr_sack))))?;
+    fn nr_sack_round_trips(nr_sack in strategies::nr_sack()) {
+        round_trips(&packet_with(Chunk::NrSack(Box::new(nr_sack))))?;
     }
 
     #[test]
-    fn unknown(unknown in strategies::unknown_chunk()) {
-        round_trips(&alone(Chunk::Unknown(unknown)))?;
+    fn unknown_chunks_round_trip(unknown in strategies::unknown_chunk()) {
+        round_trips(&packet_with(Chunk::Unknown(unknown)))?;
     }
 
     /// All other chunk types; thousands of cases contain each of them.
     #[test]
-    fn other_chunks(chunk in prop_oneof![strategies::control(), strategies::first_or_last()]) {
-        round_trips(&alone(chunk))?;
+    fn other_chunks_round_trip(chunk in prop_oneof![strategies::control(), strategies::first_or_last()]) {
+        round_trips(&packet_with(chunk))?;
     }
 
     #[test]
-    fn packets(packet in strategies::packet(1_500)) {
+    fn packets_round_trip(packet in strategies::packet(1_500)) {
         round_trips(&packet)?;
     }
 
@@ -136,10 +136,10 @@ proptest! {
         prop_assert_eq!(anabranch_wire::check(&packet, &mut Vec::new()), Ok(()));
     }
 
-    /// Of a truncated packet the complete chunks are parsed, without a panic (RFC 9260 §6.10).
+    /// The complete chunks of a truncated packet are parsed, without a panic (RFC 9260 §6.10).
     #[test]
-    fn truncated_packets(packet in strategies::packet(40)) {
-        let bytes = emitted(&packet);
+    fn truncated_packets_do_not_panic(packet in strategies::packet(40)) {
+        let bytes = encode(&packet);
         let mut ends = vec![12];
         ends.extend(packet.chunks.iter().scan(12, |at, chunk| {
             *at += chunk.wire_len() as usize;
@@ -157,19 +157,19 @@ proptest! {
 
     /// A packet with some changed bytes and a correct checksum.
     #[test]
-    fn damaged_packets(packet in strategies::packet(40), damage in proptest::collection::vec(any::<(usize, u8)>(), 1..6)) {
-        let mut bytes = emitted(&packet);
+    fn damaged_packets_do_not_panic(packet in strategies::packet(40), damage in proptest::collection::vec(any::<(usize, u8)>(), 1..6)) {
+        let mut bytes = encode(&packet);
         for (at, byte) in damage {
             let at = at % bytes.len();
             bytes[at] = byte;
         }
-        prop_assert!(bytes == emitted(&packet) || Packet::parse(&bytes).is_err());
+        prop_assert!(bytes == encode(&packet) || Packet::parse(&bytes).is_err());
         repair_checksum(&mut bytes);
         is_canonical_when_written(&bytes)?;
     }
 
     #[test]
-    fn random_bytes(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_do_not_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         is_canonical_when_written(&bytes)?;
         repair_checksum(&mut bytes);
         is_canonical_when_written(&bytes)?;
@@ -177,7 +177,7 @@ proptest! {
 
     /// Random bytes that begin like a chunk of each type, with a length that fits.
     #[test]
-    fn random_chunks(kind in any::<u8>(), mut value in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn random_chunks_do_not_panic(kind in any::<u8>(), mut value in proptest::collection::vec(any::<u8>(), 0..80)) {
         let mut bytes = vec![0; 12];
         let length = (4 + value.len()) as u16;
         bytes.extend_from_slice(&[kind, 0]);

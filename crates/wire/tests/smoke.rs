@@ -7,7 +7,7 @@ mod strategies;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-/// `SplitMix64`: enough randomness for changing bytes, the same in every run.
+/// `SplitMix64`: random enough for changing bytes, with the same numbers in every run.
 struct Rng(u64);
 
 impl Rng {
@@ -65,7 +65,7 @@ fn fuzz_bodies_survive_mutated_packets() {
         let mut bytes = seeds[round % seeds.len()].clone();
         mutate(&mut bytes, &mut rng);
         parsed[0] += usize::from(fuzz_bodies::packet(&bytes));
-        // Offset of the TCP options, or in most packets of the first Multipath TCP option.
+        // Byte 40 starts the TCP options; in most seeds byte 54 starts the first Multipath TCP option.
         let options = bytes.get(40..).unwrap_or_default();
         parsed[1] += usize::from(fuzz_bodies::tcp_options(&options[..options.len().min(40)]));
         parsed[2] += usize::from(fuzz_bodies::mptcp_option(bytes.get(54..).unwrap_or_default()));

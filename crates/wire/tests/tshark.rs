@@ -1,4 +1,4 @@
-//! tshark reads our captures: nothing malformed, every checksum correct, and every field as intended.
+//! tshark reads captures of this crate: no malformed packet, every checksum correct, and every field as written.
 
 mod strategies;
 
@@ -206,7 +206,7 @@ fn dissect(path: &Path, fields: &[&str]) -> Option<Vec<Vec<String>>> {
         "tcp.check_checksum:TRUE",
         "udp.check_checksum:TRUE",
         "tcp.relative_sequence_numbers:FALSE",
-        // Random segments are no conversation, and random payload belongs to no application.
+        // Random segments do not form a connection, and random payload belongs to no application protocol.
         "tcp.analyze_sequence_numbers:FALSE",
         "tcp.desegment_tcp_streams:FALSE",
         "mptcp.analyze_mappings:FALSE",
@@ -228,7 +228,7 @@ fn dissect(path: &Path, fields: &[&str]) -> Option<Vec<Vec<String>>> {
 }
 
 #[test]
-fn tshark_reads_our_packets_as_intended() {
+fn tshark_reads_every_field() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tcp_udp.pcapng");
     let packets = packets();
     capture(&path, &packets);

@@ -1,4 +1,4 @@
-//! tshark reads our SCTP packets, plain and over UDP.
+//! tshark reads SCTP packets of this crate, plain and over UDP.
 
 mod sctp_strategies;
 
@@ -40,7 +40,7 @@ fn tshark(arguments: &[&str]) -> Option<Output> {
     }
 }
 
-/// Chunk types that tshark reads and we do not: `AUTH`, `PKTDROP`, `PAD`. Ours have random contents.
+/// Chunk types that tshark dissects but that have random contents here: `AUTH`, `PKTDROP`, `PAD`.
 const ONLY_TSHARK_READS: [u8; 3] = [0x0f, 0x81, 0x84];
 
 /// Packets with random contents in both families.

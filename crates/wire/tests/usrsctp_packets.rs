@@ -1,5 +1,5 @@
-//! Packets that usrsctp sent: they parse, our encoding has the same layout, and the values are those that
-//! usrsctp meant.
+//! Packets that usrsctp sent: this crate parses them, encodes them in the same layout, and reads the values that
+//! usrsctp wrote.
 
 mod fuzz_bodies;
 

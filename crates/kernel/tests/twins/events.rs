@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// One path of a random connection.
 struct Life {
-    /// us
+    /// Round-trip time, µs.
     base: u64,
     srtt: u64,
     recovering: u32,
@@ -28,7 +28,7 @@ impl Random {
         Self { rng: Rng::new(seed).fork("twins"), length, now: 1_000_000, paths: [const { None }; 8] }
     }
 
-    pub fn play(mut self, pair: &mut Pair) {
+    pub fn apply_all(mut self, pair: &mut Pair) {
         let most = self.rng.between(1, 8) as usize;
         self.join(pair, 0);
         for _ in 0..self.length {
@@ -40,7 +40,7 @@ impl Random {
                     self.join(pair, at);
                 }
             } else {
-                self.live(pair, at);
+                self.acknowledge_or_lose(pair, at);
             }
         }
     }
@@ -60,7 +60,7 @@ impl Random {
         pair.apply(Event { rtt: base, ..self.event(at, Kind::Ack, 0) });
     }
 
-    fn live(&mut self, pair: &mut Pair, at: usize) {
+    fn acknowledge_or_lose(&mut self, pair: &mut Pair, at: usize) {
         let (window, threshold) = pair.window(at as u8);
         let Some(life) = self.paths[at].as_mut() else { return };
         if life.recovering > 0 {
@@ -70,7 +70,7 @@ impl Random {
                 return;
             }
         } else if self.rng.below(life.loss) == 0 {
-            return self.suffer(pair, at, window);
+            return self.report_loss(pair, at, window);
         }
         match self.rng.below(4_000) {
             0 => pair.apply(self.event(at, Kind::Usable, 0)),
@@ -83,7 +83,7 @@ impl Random {
         }
     }
 
-    fn suffer(&mut self, pair: &mut Pair, at: usize, window: u32) {
+    fn report_loss(&mut self, pair: &mut Pair, at: usize, window: u32) {
         // Sometimes the application has not filled the window.
         let in_flight = if self.rng.chance(0.8) { window } else { (window / 2).max(1) };
         match self.rng.below(20) {
@@ -143,7 +143,7 @@ pub fn recorded(text: &str, pair: &mut Pair) {
         };
         match event["event"].as_str().expect("every line has one") {
             "add_path" => {
-                // In Linux the round-trip time is known when a path has joined.
+                // In Linux the round-trip time is known from the handshake of a path.
                 srtts[at] = 30_000;
                 pair.apply(Event { kind: Kind::Add, number: packets(number("initial_window")), ..base });
                 pair.apply(Event { srtt: srtts[at], rtt: srtts[at], ..base });

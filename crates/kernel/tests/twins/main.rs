@@ -2,8 +2,8 @@
 //! and the resulting windows may differ by the error of fixed-point numbers, a packet or 1 %.
 //!
 //! After each event the C control continues from the Rust control's window, and the difference is added to
-//! its fraction. Otherwise, rounding differences would decide, some losses later, which path has the largest
-//! window.
+//! its fraction. Otherwise, rounding differences would accumulate, and after some losses determine which path has the
+//! largest window.
 #![cfg(target_os = "linux")]
 
 mod events;
@@ -30,7 +30,7 @@ fn compared(
     let mut all = Comparison::default();
     for seed in seeds {
         let mut pair = Pair::new(control, slow_start);
-        Random::new(seed, length).play(&mut pair);
+        Random::new(seed, length).apply_all(&mut pair);
         all.add(&pair.compare(&program, &format!("{control}, seed {seed}")));
     }
     assert!(all.far <= 1 + all.events / 100_000, "{control}: {all}");

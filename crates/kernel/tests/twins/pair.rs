@@ -43,7 +43,7 @@ pub struct Event {
     pub srtt: u64,
     pub rtt: u64,
     pub limited: bool,
-    /// us
+    /// Time of the event, µs.
     pub now: u64,
 }
 
@@ -85,8 +85,8 @@ impl fmt::Display for Comparison {
 pub struct Pair {
     control: Box<dyn CongestionControl>,
     slow_start: SlowStart,
-    told: Vec<u8>,
-    said: Vec<(Event, u32, u32)>,
+    input: Vec<u8>,
+    expected: Vec<(Event, u32, u32)>,
     /// Paths that exist, and usable ones.
     usable: [bool; 8],
 }
@@ -95,7 +95,7 @@ impl Pair {
     pub fn new(name: &str, slow_start: SlowStart) -> Self {
         let control =
             (find(name).expect("a name of the table").build)(&Options { slow_start, ..Options::default() });
-        Self { control, slow_start, told: Vec::new(), said: Vec::new(), usable: [false; 8] }
+        Self { control, slow_start, input: Vec::new(), expected: Vec::new(), usable: [false; 8] }
     }
 
     /// Window and threshold, packets.
@@ -141,28 +141,28 @@ impl Pair {
             self.control.on_recovered(now, path);
         }
         let (cwnd, ssthresh) = self.window(event.path);
-        self.note(event, cwnd, ssthresh);
+        self.record(event, cwnd, ssthresh);
     }
 
-    fn note(&mut self, event: Event, cwnd: u32, ssthresh: u32) {
+    fn record(&mut self, event: Event, cwnd: u32, ssthresh: u32) {
         let eighths = u32::try_from(event.srtt * 8).expect("times of seconds");
         let sample = u32::try_from(event.rtt).expect("times of seconds");
         for word in
             [event.kind as u32, event.path.into(), event.number, eighths, sample, event.limited.into()]
         {
-            self.told.extend(word.to_ne_bytes());
+            self.input.extend(word.to_ne_bytes());
         }
-        self.told.extend(event.now.to_ne_bytes());
+        self.input.extend(event.now.to_ne_bytes());
         let coupled = u32::from(self.slow_start == SlowStart::Coupled);
         for word in [cwnd, ssthresh, self.floor(event.path), coupled] {
-            self.told.extend(word.to_ne_bytes());
+            self.input.extend(word.to_ne_bytes());
         }
-        self.said.push((event, cwnd, ssthresh));
-        assert_eq!(self.told.len(), self.said.len() * EVENT_BYTES);
+        self.expected.push((event, cwnd, ssthresh));
+        assert_eq!(self.input.len(), self.expected.len() * EVENT_BYTES);
     }
 
-    /// Windows of whole packets keep two after a loss; but CMT/RPv1 sets four on its only path, where the
-    /// kernel's acts as reno.
+    /// Minimum threshold that the C control gets: two packets, because windows are whole packets. CMT/RPv1 sets four
+    /// on its only path, where the control in C acts as reno.
     fn floor(&self, own: u8) -> u32 {
         let others = self.usable.iter().enumerate().any(|(i, &usable)| usable && i != usize::from(own));
         if self.control.name() == "cmt-rpv1" && !others { 4 } else { 2 }
@@ -174,14 +174,14 @@ impl Pair {
     ///
     /// If a result differs by more than a packet and 1 %, except at the decisions of wVegas.
     pub fn compare(self, program: &Path, what: &str) -> Comparison {
-        let answers = program::answers(program, self.told);
-        assert_eq!(answers.len(), self.said.len() * ANSWER_BYTES);
+        let answers = program::answers(program, self.input);
+        assert_eq!(answers.len(), self.expected.len() * ANSWER_BYTES);
         let mut all = Comparison::default();
-        // wVegas goes up, down or drains once per round. If the compared values differ only by rounding, here
+        // wVegas increases, decreases or drains once per round. If the compared values differ only by rounding, here
         // of floating point, the decisions may differ; the caller checks that this is rare.
         let decides = self.control.name() == "wvegas";
         for (i, (&(event, cwnd, ssthresh), answer)) in
-            self.said.iter().zip(answers.chunks_exact(ANSWER_BYTES)).enumerate()
+            self.expected.iter().zip(answers.chunks_exact(ANSWER_BYTES)).enumerate()
         {
             if event.kind == Kind::Remove {
                 continue;

@@ -57,7 +57,7 @@ pub fn answers(program: &Path, bytes: Vec<u8>) -> Vec<u8> {
     let writer = std::thread::spawn(move || stdin.write_all(&bytes));
     let mut answers = Vec::new();
     child.stdout.take().expect("piped").read_to_end(&mut answers).expect("the program writes");
-    writer.join().expect("no panic").expect("the program reads everything");
+    writer.join().expect("no panic").expect("the program reads its whole input");
     assert!(child.wait().expect("the program ends").success());
     answers
 }

@@ -5,9 +5,9 @@
 //! are dropped. SCTP without UDP is dropped too, as by most translators (RFC 6951 §1); errors about
 //! translated packets are translated (RFC 5508 §4).
 
-use crate::{Acts, FlowKey, Onward, Outcome, Transit};
+use crate::{Behaviour, FlowKey, Onward, Outcome, Transit};
 use anabranch_base::time::{Duration, Time};
-use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_netem::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use anabranch_wire::ip::protocol;
 use anabranch_wire::{Body, Packet};
 use core::net::{IpAddr, SocketAddr};
@@ -38,7 +38,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { timeout: values.time("timeout") })
     }
 
@@ -51,7 +51,7 @@ impl Keyed for Settings {
 #[derive(Clone, Debug)]
 struct Mapping<R> {
     inner: SocketAddr,
-    /// Destinations to which it has sent.
+    /// Destinations to which the inside end has sent packets through this mapping.
     peers: BTreeSet<SocketAddr>,
     /// Route of packets from these destinations.
     onward: R,
@@ -66,7 +66,7 @@ type End = (u8, SocketAddr);
 pub struct State<R> {
     settings: Settings,
     by_outer: BTreeMap<End, Mapping<R>>,
-    /// The outside end of an inside one, per outside address.
+    /// The outside end by inside end and outside address.
     by_inner: BTreeMap<(End, IpAddr), SocketAddr>,
     next_port: u16,
 }
@@ -76,12 +76,12 @@ impl<R> State<R> {
         Self { settings, by_outer: BTreeMap::new(), by_inner: BTreeMap::new(), next_port: FIRST_PORT }
     }
 
-    /// The inside end of an outside one.
-    pub(crate) fn behind(&self, transport: u8, outer: SocketAddr) -> Option<SocketAddr> {
+    /// The inside end that is mapped to an outside end.
+    pub(crate) fn inner_address(&self, transport: u8, outer: SocketAddr) -> Option<SocketAddr> {
         self.by_outer.get(&(transport, outer)).map(|mapping| mapping.inner)
     }
 
-    /// The outside end of an inside one, if its mapping is still alive.
+    /// The outside end to which an inside end is mapped, if the mapping has not expired.
     fn outer(&mut self, now: Time, (inner, address): (End, IpAddr)) -> Option<SocketAddr> {
         let outer = *self.by_inner.get(&(inner, address))?;
         if self.by_outer.get(&(inner.0, outer)).is_some_and(|mapping| mapping.until >= now) {
@@ -92,7 +92,7 @@ impl<R> State<R> {
         None
     }
 
-    /// An unused outside end: with the same port, if it is free.
+    /// An unused outside end; it has the same port as the inside end, if that is free.
     fn free(&mut self, now: Time, (transport, inner): End, address: IpAddr) -> Option<SocketAddr> {
         let is_free = |port: u16| {
             let held = self.by_outer.get(&(transport, SocketAddr::new(address, port)));
@@ -113,7 +113,12 @@ impl<R> State<R> {
 
 impl<R: Copy> State<R> {
     /// The outside end of a leaving packet; creates the mapping if there is none.
-    fn mapped(&mut self, now: Time, key: FlowKey, (address, onward): (IpAddr, R)) -> Option<SocketAddr> {
+    fn find_or_create_mapping(
+        &mut self,
+        now: Time,
+        key: FlowKey,
+        (address, onward): (IpAddr, R),
+    ) -> Option<SocketAddr> {
         let inner = (key.protocol, key.source);
         let outer = match self.outer(now, (inner, address)) {
             Some(outer) => outer,
@@ -128,9 +133,14 @@ impl<R: Copy> State<R> {
     }
 
     /// Translates a leaving packet to its outside address.
-    fn outward(&mut self, now: Time, packet: &mut Packet, (address, onward): (IpAddr, R)) -> Option<()> {
+    fn translate_leaving(
+        &mut self,
+        now: Time,
+        packet: &mut Packet,
+        (address, onward): (IpAddr, R),
+    ) -> Option<()> {
         if let Body::Icmp(message) = &mut packet.body {
-            // An error from inside, about a packet that had entered.
+            // An ICMP error from inside about a packet that had come from outside.
             let quote = message.quote_mut()?;
             let quoted = quote.parse()?;
             let outer = self.outer(now, ((quoted.protocol, quoted.destination), address))?;
@@ -139,14 +149,14 @@ impl<R: Copy> State<R> {
             return Some(());
         }
         let key = FlowKey::of(packet).filter(|key| key.protocol != protocol::SCTP)?;
-        let outer = self.mapped(now, key, (address, onward))?;
+        let outer = self.find_or_create_mapping(now, key, (address, onward))?;
         packet.source = outer.ip();
         set_port(packet, outer.port(), true);
         Some(())
     }
 
     /// Translates a packet that is addressed to the translator to its inside destination; returns its route.
-    fn inward(&mut self, now: Time, packet: &mut Packet) -> Option<R> {
+    fn translate_entering(&mut self, now: Time, packet: &mut Packet) -> Option<R> {
         let alive = |mapping: &&Mapping<R>| mapping.until >= now;
         if let Body::Icmp(message) = &mut packet.body {
             let quote = message.quote_mut()?;
@@ -168,27 +178,27 @@ impl<R: Copy> State<R> {
     }
 }
 
-impl<R: Copy> Acts<R> for State<R> {
+impl<R: Copy> Behaviour<R> for State<R> {
     fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>) {
         let Transit { mut packet, inside, crosses, leaves_from, onward } = transit;
         match (inside, leaves_from) {
-            // From one link to another of the same side.
+            // The packet stays on its side.
             (_, Some(_)) if !crosses => outcome.send(packet, onward),
-            (true, Some(address)) => match self.outward(now, &mut packet, (address, onward)) {
+            (true, Some(address)) => match self.translate_leaving(now, &mut packet, (address, onward)) {
                 Some(()) => {
                     outcome.changed += 1;
                     outcome.send(packet, onward);
                 }
                 None => outcome.drop(packet, onward),
             },
-            (false, None) => match self.inward(now, &mut packet) {
+            (false, None) => match self.translate_entering(now, &mut packet) {
                 Some(back) => {
                     outcome.changed += 1;
                     outcome.sent.push((packet, Onward::Back(back)));
                 }
                 None => outcome.drop(packet, onward),
             },
-            // From outside to an inside address, or from inside to the translator itself.
+            // The packet is from outside to an inside address, or from inside to the translator itself.
             _ => outcome.drop(packet, onward),
         }
     }

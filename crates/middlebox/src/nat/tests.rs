@@ -32,9 +32,9 @@ fn leaving_packet_is_translated_and_answered() {
     let (left, onward) = one(&outcome);
     assert_eq!((left.source, left.destination, onward), (ROUTER, SERVER, Onward::As(7)));
     assert_eq!((segment_of(left).source_port, segment_of(left).destination_port), (1000, 80));
-    let behind = nat.behind(protocol::TCP, (ROUTER, 1000).into());
+    let behind = nat.inner_address(protocol::TCP, (ROUTER, 1000).into());
     assert_eq!(
-        (behind, nat.behind(protocol::UDP, (ROUTER, 1000).into())),
+        (behind, nat.inner_address(protocol::UDP, (ROUTER, 1000).into())),
         (Some((CLIENT, 1000).into()), None)
     );
     let outcome = pass(&mut nat, at(10), back(answer(left), 9));
@@ -86,7 +86,7 @@ fn mapping_expires_without_leaving_packets() {
     assert_eq!(
         pass(&mut nat, at(101), back(reply.clone(), 0)).dropped.len(),
         1,
-        "packets from outside do not keep it"
+        "packets from outside do not renew the mapping"
     );
     pass(&mut nat, at(200), out(join(), 8));
     assert_eq!(one(&pass(&mut nat, at(201), back(reply, 0))).1, Onward::Back(8));
@@ -107,7 +107,11 @@ fn errors_are_translated_with_their_quotes() {
     let (packet, onward) = one(&outcome);
     assert_eq!((packet.destination, onward), (CLIENT, Onward::Back(7)));
     let Body::Icmp(message) = &packet.body else { panic!("{packet:?}") };
-    assert_eq!(message.quote(), Some(&Quote::of(&data(0, 100))), "as if it had never been translated");
+    assert_eq!(
+        message.quote(),
+        Some(&Quote::of(&data(0, 100))),
+        "the quote contains the packet before its translation"
+    );
     // The opposite direction: the client's network cannot carry a packet that entered.
     let came = answer(&data(0, 100));
     let mut inner = error(&came, SERVER);

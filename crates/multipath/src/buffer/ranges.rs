@@ -15,7 +15,7 @@ const MAX_SORTED_RANGES: usize = 64;
 pub struct RangeSet {
     /// All ranges in ascending order, unless there have been more than [`MAX_SORTED_RANGES`] since the set was last empty.
     few: Vec<(u64, u64)>,
-    /// All ranges otherwise, from start to end.
+    /// All ranges otherwise: their end, by their start.
     many: BTreeMap<u64, u64>,
     covered: u64,
 }
@@ -62,7 +62,7 @@ impl RangeSet {
         few.iter().copied().chain(self.many.range(at..).map(|(&s, &e)| (s, e)))
     }
 
-    /// The range that holds `at`.
+    /// The range that contains `at`.
     pub fn range_at(&self, at: u64) -> Option<(u64, u64)> {
         let last = self.last()?;
         let candidate = if last.0 <= at {
@@ -80,7 +80,7 @@ impl RangeSet {
         self.range_at(at).is_some()
     }
 
-    /// The first range that ends above `at` (it may hold `at`).
+    /// The first range that ends above `at` (it may contain `at`).
     pub fn next_from(&self, at: u64) -> Option<(u64, u64)> {
         let first = self.first()?;
         if first.1 > at {
@@ -92,7 +92,7 @@ impl RangeSet {
         self.range_at(at).or_else(|| self.many.range(at..).next().map(|(&s, &e)| (s, e)))
     }
 
-    /// The last range that begins below `at` (it may hold `at`).
+    /// The last range that begins below `at` (it may contain `at`).
     pub fn last_before(&self, at: u64) -> Option<(u64, u64)> {
         let last = self.last()?;
         if last.0 < at {
@@ -286,7 +286,7 @@ fn insert_into_many(many: &mut BTreeMap<u64, u64>, start: u64, end: u64) -> u64 
             return end - start;
         }
     }
-    // Or the continuation of some range that does not reach the following one.
+    // Another common case: the new range continues an existing one and does not reach the following one.
     let following = many.range(start + 1..).next().map(|(&s, _)| s);
     if let Some((_, before)) = many.range_mut(..=start).next_back()
         && start <= *before
@@ -458,7 +458,7 @@ mod tests {
             prop_assert_eq!(set.covered(), kept.iter().map(|(start, end)| end - start).sum::<u64>());
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), kept);
 
-            // An extension that reaches far removes all ranges that it touches.
+            // A long extension removes all ranges that it touches.
             let waiting: Vec<_> = again.iter().collect();
             let absorbed = again.absorb(0, below + 1);
             let mut reached = below + 1;

@@ -2,19 +2,19 @@
 //! (Adhari2011), applied by the sender for both ends, and the trigger of chunk rescheduling (Dreibholz et al.
 //! 2010).
 //!
-//! With n paths, o_P the bytes outstanding on P, and x_P either o_P or, as the other choice, the bytes that
-//! the send buffer keeps for P: new data goes out on P only if x_P + MTU_P ≤ B_send/n and x_P + MTU_P ≤
+//! There are n paths, and o_P bytes are outstanding on path P. x_P is either o_P or, by a setting, the bytes
+//! that the send buffer keeps for P. New data is sent on P only if x_P + MTU_P ≤ B_send/n and x_P + MTU_P ≤
 //! (a_rwnd + Σ o_j)/n.
 //!
 //! The sum a_rwnd + Σ o_j is the part of the receive buffer that is available to this connection: the free
-//! bytes and those promised to data in flight. Out-of-order data at the receiver is subtracted from a_rwnd
-//! already, or has been delivered. If the sender counted it once more, as buffered bytes, each chunk that
+//! bytes and those reserved for data in flight. Out-of-order data at the receiver is already subtracted from
+//! a_rwnd, or has been delivered. If the sender counted it once more, as buffered bytes, each chunk that
 //! overtakes a slow path would enlarge that path's share.
 
 /// The ends whose buffers are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sides {
-    /// Neither.
+    /// Neither buffer.
     #[default]
     None,
     /// The send buffer.
@@ -37,10 +37,10 @@ impl Sides {
     }
 }
 
-/// The bytes that count against a path's share.
+/// The kind of bytes that is compared with a path's share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SplittingOn {
-    /// Sent and not acknowledged, not even by a gap block.
+    /// Bytes that were sent and neither cumulatively acknowledged nor covered by a gap block.
     #[default]
     Outstanding,
     /// Bytes that the send buffer keeps for the path, including those that a gap block acknowledges but that
@@ -51,9 +51,9 @@ pub enum SplittingOn {
 /// Bytes that a path, or all paths together, occupy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Occupancy {
-    /// Sent and not acknowledged, not even by a gap block.
+    /// Bytes that were sent and neither cumulatively acknowledged nor covered by a gap block.
     pub outstanding: u64,
-    /// Kept in the send buffer after transmission; at least the outstanding bytes.
+    /// Sent bytes that the send buffer still keeps: the outstanding bytes, and bytes covered by gap blocks.
     pub buffered: u64,
 }
 
@@ -74,9 +74,9 @@ impl Occupancy {
 /// The buffers that a connection's paths share.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared {
-    /// Number of paths that share the buffers, n: those that may carry data now.
+    /// Number n of the paths that share the buffers: those that may carry data now.
     pub paths: u32,
-    /// All paths together.
+    /// Bytes that all paths together occupy.
     pub total: Occupancy,
     /// Size of the send buffer, B_send, bytes; `u64::MAX` for no limit.
     pub send_buffer: u64,
@@ -86,7 +86,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Whether `bytes` exceed the n-th part of `whole`.
+    /// Whether `bytes` is more than 1/n of `whole`.
     fn exceeds_share(&self, bytes: u64, whole: u64) -> bool {
         u128::from(bytes) * u128::from(self.paths.max(1)) > u128::from(whole)
     }
@@ -108,7 +108,7 @@ pub enum SendPermission {
 pub struct Splitting {
     /// The split buffers.
     pub sides: Sides,
-    /// The bytes that count.
+    /// The kind of bytes that is compared with a path's share.
     pub on: SplittingOn,
 }
 
@@ -147,7 +147,7 @@ pub struct Rescheduling {
 }
 
 impl Default for Rescheduling {
-    /// Off; the threshold is half of the share once rescheduling is on.
+    /// Rescheduling is off by default. If it is switched on, the default threshold is half of the share.
     fn default() -> Self {
         Self { sides: Sides::None, threshold: 0.5 }
     }
@@ -155,7 +155,7 @@ impl Default for Rescheduling {
 
 impl Rescheduling {
     /// Whether the chunk that blocks the cumulative acknowledgement has to be retransmitted on the path that
-    /// occupies `path`. A path's share is the n-th part where buffers are `split`, else the whole buffer.
+    /// occupies `path`. A path's share is 1/n of a buffer that is `split`, otherwise the whole buffer.
     ///
     /// The caller checks the remaining conditions: the chunk is outstanding, was sent on another path and not
     /// rescheduled before, and this path is not in recovery.
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn two_paths_halve_the_send_buffer() {
-        // 50,000 B each.
+        // The share of each path is 50,000 B.
         let (sender, on) = (Sides::Sender, SplittingOn::Outstanding);
         assert_eq!(judge(sender, on, 48_500, 90_000), SendPermission::Admitted);
         assert_eq!(judge(sender, on, 48_501, 90_000), SendPermission::SendBufferShare);
@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn receive_buffer_is_free_plus_in_flight_bytes() {
-        // (50,000 + 20,000)/2 = 35,000 B each, whichever bytes count: the 10,000 B behind a gap are not on their way.
+        // The share of each path is (50,000 + 20,000)/2 = 35,000 B with either setting: the 10,000 B behind a gap are not
+        // in flight.
         let receiver = Sides::Receiver;
         assert_eq!(judge(receiver, SplittingOn::Outstanding, 33_500, 0), SendPermission::Admitted);
         assert_eq!(judge(receiver, SplittingOn::Outstanding, 33_501, 0), SendPermission::ReceiveBufferShare);
@@ -233,12 +234,12 @@ mod tests {
     fn rescheduling_starts_at_half_of_the_share() {
         let sender = Rescheduling { sides: Sides::Sender, ..Rescheduling::default() };
         let path = |blocked: u64| Occupancy { outstanding: 7_000, buffered: 7_000 + blocked };
-        // Unsplit: half of 100,000 B. Split: half of 50,000 B.
+        // Threshold without splitting: half of 100,000 B. With splitting: half of 50,000 B.
         assert!(!sender.triggers(path(49_999), &SHARED, Sides::None));
         assert!(sender.triggers(path(50_000), &SHARED, Sides::None));
         assert!(!sender.triggers(path(24_999), &SHARED, Sides::Both));
         assert!(sender.triggers(path(25_000), &SHARED, Sides::Sender));
-        // Receiver: half of (50,000 + 30,000)/2.
+        // Threshold at the receiver: half of (50,000 + 30,000)/2 B.
         let receiver = Rescheduling { sides: Sides::Receiver, ..sender };
         assert!(!receiver.triggers(path(19_999), &SHARED, Sides::Both));
         assert!(receiver.triggers(path(20_000), &SHARED, Sides::Both));

@@ -1,8 +1,8 @@
 //! Detects the end of a connection's start-up. The mechanisms against blocking may be off until then
 //! (Becke2014 §8.1.1.3, §9.1).
 //!
-//! While windows still grow, a slower path can block a shared buffer just because the faster path is not up
-//! to speed yet. Reinjection, rescheduling or penalisation would then act on the wrong path. Start-up is over
+//! While windows still grow, a slower path can block a shared buffer only because the window of the faster
+//! path is still small. Reinjection, rescheduling or penalisation would then act on the wrong path. Start-up is over
 //! once the window of the fastest path has reached its maximum: it has shrunk for the first time, by a loss
 //! or by its control, or it is as large as the buffers. If data never fills the fastest path, start-up does
 //! not end, and the mechanisms stay off.
@@ -13,17 +13,17 @@ use anabranch_base::time::Duration;
 #[derive(Debug)]
 pub struct StartUp {
     over: bool,
-    /// The largest window seen of each path, bytes, by path index.
+    /// The largest window of each path until now, bytes, by path index.
     largest: Vec<u64>,
 }
 
 impl StartUp {
-    /// State at the beginning of a connection; without start-up if its mechanisms work `at_once`.
+    /// State at the beginning of a connection. With `at_once` it has no start-up: the mechanisms are active at once.
     pub const fn new(at_once: bool) -> Self {
         Self { over: at_once, largest: Vec::new() }
     }
 
-    /// The mechanisms may work.
+    /// Whether start-up is over, so that the mechanisms may be active.
     pub const fn is_over(&self) -> bool {
         self.over
     }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     /// Whether start-up is over after each of these observations of two paths of 20 and 150 ms.
-    fn looks(windows: &[[u64; 2]], room: u64) -> Vec<bool> {
+    fn is_over_after_each(windows: &[[u64; 2]], room: u64) -> Vec<bool> {
         let mut start_up = StartUp::new(false);
         let look = |&[fast, slow]: &[u64; 2]| {
             let of = |millis, window| (Some(Duration::from_millis(millis)), window);
@@ -73,12 +73,12 @@ mod tests {
         // for good.
         let windows =
             [[10, 10], [20, 40], [40, 20], [40, 20], [39, 20], [80, 20]].map(|pair| pair.map(|kb| kb * 1000));
-        assert_eq!(looks(&windows, 1_000_000), [false, false, false, false, true, true]);
+        assert_eq!(is_over_after_each(&windows, 1_000_000), [false, false, false, false, true, true]);
     }
 
     #[test]
     fn start_up_ends_when_window_equals_the_buffer() {
-        assert_eq!(looks(&[[49_999, 60_000], [50_000, 60_000]], 50_000), [false, true]);
+        assert_eq!(is_over_after_each(&[[49_999, 60_000], [50_000, 60_000]], 50_000), [false, true]);
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
         start_up.observe([(None, 20_000), (Some(Duration::from_millis(150)), 10_000)].into_iter(), 100_000);
         start_up.observe([(None, 10_000), (Some(Duration::from_millis(150)), 10_000)].into_iter(), 100_000);
         assert!(!start_up.is_over());
-        // It becomes the fastest once it has been measured: its earlier 20 kB were more.
+        // The path becomes the fastest once it has been measured. Its earlier window of 20 kB was larger.
         start_up.observe([(Some(Duration::from_millis(20)), 10_000)].into_iter(), 100_000);
         assert!(start_up.is_over());
     }

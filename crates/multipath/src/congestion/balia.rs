@@ -2,10 +2,10 @@
 //!
 //! With rates x_r = w_r/RTT_r and a_r = max_k x_k / x_r, a real number: per packet acknowledged, windows in
 //! packets, w_r += x_r / (RTT_r · (Σ x_k)²) · (1 + a_r)/2 · (4 + a_r)/5. Loss: w_r −= (w_r/2) · min(a_r,
-//! 1.5), not below one packet.
+//! 1.5); the minimum is one packet.
 //!
-//! Slow start as in TCP. A path without a known round-trip time is left out of the sum; its own growth is
-//! that of one of n equal paths.
+//! Slow start as in TCP. The sum does not include paths without a known round-trip time; such a path
+//! grows like one of n equal paths.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};
@@ -32,7 +32,7 @@ fn rates(group: &Group<()>, at: usize) -> Option<(f64, f64)> {
         return None;
     }
     let (mut total, mut largest) = (0.0, 0.0_f64);
-    for path in group.counted(at) {
+    for path in group.included_paths(at) {
         let rate = path.packets() * path.per_rtt;
         total += rate;
         largest = largest.max(rate);

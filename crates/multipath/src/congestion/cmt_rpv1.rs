@@ -3,8 +3,8 @@
 //! With the share ŝ_P = s_P / Σ s_i: slow start c += ⌈ŝ_P · min(α, MSS)⌉; avoidance c += ⌈ŝ_P · MSS⌉ per full
 //! window; loss s = max(c − ½ Σ c_i, ⌈ŝ_P · 4 · MSS⌉, MSS).
 //!
-//! A path that has not lost yet has no threshold; it counts as an average path, with the mean of the known
-//! thresholds. While none is known all shares are equal.
+//! A path that has had no loss has no threshold; the formulas use the mean of the known thresholds for it. While
+//! no threshold is known all shares are equal.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};
@@ -27,7 +27,7 @@ struct CmtRpV1;
 /// ŝ_P · `bytes`.
 fn share(group: &Group<()>, at: usize, bytes: u64) -> f64 {
     let (mut known, mut sum, mut paths) = (0_u32, 0.0, 0_u32);
-    for path in group.counted(at) {
+    for path in group.included_paths(at) {
         paths += 1;
         if path.ssthresh != u64::MAX {
             known += 1;

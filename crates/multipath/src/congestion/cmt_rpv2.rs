@@ -3,7 +3,7 @@
 //! With the share î_P = (c_P/RTT_P) / Σ (c_i/RTT_i): slow start c += ⌈î_P · min(α, MSS)⌉; avoidance c += ⌈î_P
 //! · MSS⌉ per full window; loss s = max(c − ⌈d̂_P · c⌉, MSS) with d̂_P = max(½, ½ / î_P).
 //!
-//! A path without a known round-trip time is left out of the sum; its own share is the average one.
+//! The sum does not include paths without a known round-trip time; the share of such a path is the average one.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};

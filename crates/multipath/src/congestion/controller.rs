@@ -11,14 +11,14 @@ use core::fmt::Debug;
 /// The cause of a window reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// Loss seen through acknowledgements.
+    /// A loss that acknowledgements indicate.
     Retransmit,
     /// An ECN echo.
     Ecn,
     /// The first expiry of the retransmission timer for its data.
     Timeout,
-    /// A restart after an idle time (RFC 5681 §4.1) or a penalty: no loss, but the window no longer results
-    /// from the algorithm.
+    /// A restart after an idle time (RFC 5681 §4.1) or a penalty: there was no loss, but the
+    /// window no longer results from the algorithm.
     Reset,
 }
 
@@ -55,7 +55,7 @@ pub trait Algorithm: Debug + Send {
     /// [`PER_WINDOW`](Self::PER_WINDOW), a full window has been acknowledged.
     fn avoidance(&mut self, group: &mut Group<Self::State>, at: usize, ack: &Ack) -> f64;
 
-    /// Loss: the new threshold, bytes; the caller applies the floor of one packet.
+    /// Loss: the new threshold, bytes; the caller applies the minimum of one packet.
     fn threshold(&self, group: &Group<Self::State>, at: usize) -> u64;
 
     /// Called for a reaction before window and threshold change.
@@ -111,7 +111,7 @@ impl<A: Algorithm> Controller<A> {
             Reaction::Retransmit | Reaction::Timeout => path.keep_for_undo(),
             Reaction::Ecn | Reaction::Reset => path.undo = None,
         }
-        path.leave_unused(in_flight);
+        path.reduce_to_in_flight(in_flight);
         let threshold = self.algorithm.threshold(&self.group, at);
         self.algorithm.react(&mut self.group, at, reaction);
         let path = self.group.path_mut(at);

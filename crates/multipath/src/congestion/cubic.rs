@@ -3,11 +3,11 @@
 //! Windows in packets. After a loss at W_max the window follows W(t) = C·(t − K)³ + W_max with K = ∛((W_max −
 //! w)/C), t counted from the start of the congestion avoidance stage. Per packet acknowledged the window
 //! grows by (W(t + RTT) − w)/w, where W(t + RTT) is limited to [w, 1.5·w]. It is never below the window of
-//! Reno with the same reduction: W_est += α/w per packet acknowledged. Loss: s = max(β·c, floor), β = 0.7; a
-//! loss below the last W_max leaves W_max = w·(1 + β)/2, so that new flows get capacity.
+//! Reno with the same reduction: W_est += α/w per packet acknowledged. Loss: s = max(β·c, minimum threshold), β =
+//! 0.7; a loss below the last W_max leaves W_max = w·(1 + β)/2, so that new flows get capacity.
 //!
-//! Without a round-trip time the target is W(t). Time during which the window was not fully used does not
-//! count.
+//! Without a round-trip time the target is W(t). The time t excludes periods in which the window was not fully
+//! used.
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
@@ -29,7 +29,7 @@ pub(super) const ENTRY: Entry = Entry {
 const C: f64 = 0.4;
 /// The factor by which a loss reduces the window, as a fraction of integers (RFC 9438 §4.6).
 const BETA: (u64, u64) = (7, 10);
-/// The same as a real number.
+/// β as a real number.
 const BETA_REAL: f64 = 0.7;
 /// Additive increase that makes Reno with β as aggressive as Reno with ½ (RFC 9438 §4.3): 3·(1 − β)/(1 + β).
 const ALPHA: f64 = 3.0 * (1.0 - BETA_REAL) / (1.0 + BETA_REAL);
@@ -40,7 +40,7 @@ struct Cubic;
 /// One congestion avoidance stage.
 #[derive(Clone, Debug)]
 struct Epoch {
-    /// The start of the stage, moved on by the time in which the window was not fully used.
+    /// The start of the stage, plus the time in which the window was not fully used.
     start: Time,
     /// Seconds from the start to the plateau.
     k: f64,
@@ -68,7 +68,7 @@ struct State {
     /// timeout (RFC 9438 §4.8).
     level: bool,
     epoch: Option<Epoch>,
-    /// When the last acknowledgement came.
+    /// Arrival time of the last acknowledgement.
     last_ack: Time,
 }
 
@@ -104,7 +104,7 @@ impl Algorithm for Cubic {
         let path = group.path_mut(at);
         let (w, mss) = (path.packets(), path.mss as f64);
         let rtt = if path.measured() { 1.0 / path.per_rtt } else { 0.0 };
-        // Packets acknowledged, relative to the window. The function's cost is its divisions: there are
+        // Packets acknowledged, relative to the window. Divisions dominate the cost of this function; it has
         // three.
         let part = ack.acked as f64 / path.window();
         let prior = path.state.prior;
@@ -136,8 +136,8 @@ impl Algorithm for Cubic {
         }
     }
 
-    /// The stage continues as if there had been no loss. The time in which the window was reduced counts,
-    /// since the cubic function is one of time.
+    /// The stage continues as if there had been no loss. The time in which the window was reduced is
+    /// included, because the cubic function depends on time.
     fn undo(state: &mut State, before: State) {
         let last_ack = state.last_ack;
         *state = State { last_ack, ..before };
@@ -146,7 +146,7 @@ impl Algorithm for Cubic {
     fn rescale(state: &mut State, factor: f64) {
         state.w_max *= factor;
         state.prior *= factor;
-        // A new stage starts at the present window: the old one is in packets of another size.
+        // A new stage starts at the present window: the old stage counts in packets of another size.
         state.epoch = None;
     }
 }

@@ -2,7 +2,7 @@
 
 use super::CongestionControl;
 
-/// Slow start of a coupled control, on which publications differ.
+/// Slow start of a coupled control; publications differ in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SlowStart {
     /// Each path independently, as in TCP (RFC 6356 §3).
@@ -15,10 +15,10 @@ pub enum SlowStart {
 /// The paths of a connection that a coupled control couples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Couple {
-    /// All of them (RFC 6356 §2: shared bottlenecks are not known).
+    /// All paths (RFC 6356 §2: shared bottlenecks are not known).
     #[default]
     All,
-    /// Those that share a bottleneck according to their delays (RFC 8382); all of them until a result is
+    /// Paths that share a bottleneck according to their delays (RFC 8382); all paths until a result is
     /// known. A path that shares no bottleneck is treated like a separate connection (Ferlin et al.:
     /// Revisiting Congestion Control for Multipath TCP with Shared Bottleneck Detection, INFOCOM 2016).
     Shared,
@@ -59,6 +59,6 @@ pub struct Entry {
     pub coupled: bool,
     /// Its congestion signal.
     pub signal: Signal,
-    /// Makes one for a connection without paths.
+    /// Creates a control for a connection without paths.
     pub build: fn(&Options) -> Box<dyn CongestionControl>,
 }

@@ -1,4 +1,4 @@
-//! The paths of one connection, in the form that every algorithm sees.
+//! The paths of one connection, in the form that every algorithm gets.
 
 use super::{Ack, PathSetup, Rules};
 use crate::shared_bottleneck::UNKNOWN;
@@ -11,7 +11,7 @@ pub(super) const MAX_WINDOW: u64 = 1 << 48;
 /// Lower bound of round-trip times, so that quotients stay finite: one tick of a microsecond clock.
 const MIN_RTT: Duration = Duration::from_micros(1);
 
-/// A fraction of a byte below this is a rounding error of `f64` and not rounded up.
+/// A fraction of a byte below this value is a rounding error of `f64` and is not rounded up.
 const NOISE: f64 = 1e-6;
 
 /// `bytes` rounded up to a whole byte, at least one: the ⌈·⌉ of the formulas.
@@ -34,9 +34,9 @@ pub struct Undo<S> {
     pub cwnd: u64,
     /// Slow-start threshold, bytes.
     pub ssthresh: u64,
-    /// Partially acknowledged bytes.
+    /// Bytes acknowledged towards the next full window.
     pub partial: u64,
-    /// The fraction by which the window has yet to change, bytes.
+    /// The remaining fraction by which the window still has to change, bytes.
     pub fraction: f64,
     /// State of the algorithm.
     pub state: S,
@@ -53,29 +53,29 @@ pub struct Path<S> {
     pub mss: u64,
     /// Window before the first acknowledgement, bytes.
     pub initial_window: u64,
-    /// The standard that it follows.
+    /// The standard that the path follows.
     pub rules: Rules,
-    /// Lowest threshold of an uncoupled loss reaction, packets.
+    /// Minimum threshold of an uncoupled loss reaction, packets.
     floor: u64,
     /// Packets by which an acknowledgement may open the window in slow start.
     abc_limit: u64,
-    /// Window and threshold are multiples of a packet.
+    /// True if window and threshold are multiples of a packet.
     whole_packets: bool,
-    /// Data outstanding at a timeout is being repaired.
+    /// True until the data that was outstanding at a timeout has been repaired.
     pub repairing: bool,
     /// 1/RTT of the smoothed round-trip time, per second; 0 before it is known, so that the path's rate is 0
     /// too.
     pub per_rtt: f64,
-    /// Partially acknowledged bytes p: they count towards the next full window.
+    /// Bytes p acknowledged towards the next full window.
     pub partial: u64,
     /// The part of a byte (or of a packet, with `whole_packets`) by which the window has yet to change, in
     /// bytes.
     pub fraction: f64,
-    /// Counts in sums and may grow.
+    /// True if sums include the path and its window may grow.
     pub usable: bool,
     /// Identifier of its bottleneck.
     pub bottleneck: u16,
-    /// Between a fast retransmission and its success.
+    /// True from a fast retransmission until its success.
     pub recovering: bool,
     /// State to restore after a spurious reaction. Boxed: losses are rare, and paths are read with every
     /// acknowledgement.
@@ -137,7 +137,7 @@ impl<S> Path<S> {
         }
     }
 
-    /// Lowest threshold of an uncoupled loss reaction, bytes.
+    /// Minimum threshold of an uncoupled loss reaction, bytes.
     pub fn floor(&self) -> u64 {
         self.floor * self.mss
     }
@@ -200,7 +200,7 @@ impl<S> Path<S> {
 
     /// Changes the window by a real number of bytes; a remainder of less than a byte (or of a packet, with
     /// `whole_packets`) is kept for the next call. A window that shrinks in congestion avoidance lowers the
-    /// threshold too, so that no slow start results.
+    /// threshold too, so that the path does not enter slow start.
     pub fn shift(&mut self, bytes: f64) {
         let limit = MAX_WINDOW as f64;
         self.fraction = (self.fraction + bytes).clamp(-limit, limit);
@@ -220,12 +220,12 @@ impl<S> Path<S> {
         countable(bytes, self.mss, self.whole_packets)
     }
 
-    /// Sets the window, not below one packet.
+    /// Sets the window; the minimum is one packet.
     pub fn set_window(&mut self, bytes: u64) {
         self.cwnd = self.countable(bytes.clamp(self.mss, MAX_WINDOW));
     }
 
-    /// Sets the threshold, not below one packet, or two where packets count: `tcp_reno_ssthresh` of Linux.
+    /// Sets the threshold. The minimum is one packet, or two with `whole_packets` (`tcp_reno_ssthresh` of Linux).
     pub fn set_ssthresh(&mut self, bytes: u64) {
         let floor = if self.whole_packets { 2 * self.mss } else { self.mss };
         self.ssthresh = self.countable(bytes.clamp(floor, MAX_WINDOW));
@@ -233,14 +233,14 @@ impl<S> Path<S> {
 
     /// Lowers the window to the data in flight before a loss reduces it: FlightSize in RFC 5681 eq. 4 and RFC
     /// 9438 §4.6. RFC 9260 §7.2.3 uses the window.
-    pub fn leave_unused(&mut self, in_flight: u64) {
+    pub fn reduce_to_in_flight(&mut self, in_flight: u64) {
         if self.rules == Rules::Tcp {
             self.set_window(self.cwnd.min(in_flight));
         }
     }
 
-    /// Resets the count towards the next increase, unless Linux would not: `own` is true if the control there
-    /// has its own counter. Linux resets only `snd_cwnd_cnt` with every reaction.
+    /// Resets the count towards the next increase. `own` is true if the control in Linux has a separate counter,
+    /// which is not reset: Linux resets only `snd_cwnd_cnt` with every reaction.
     pub fn restart_count(&mut self, own: bool) {
         if !(own && self.whole_packets) {
             (self.partial, self.fraction) = (0, 0.0);
@@ -248,7 +248,7 @@ impl<S> Path<S> {
     }
 }
 
-/// All paths of a connection, by their identifier.
+/// All paths of a connection, by their index.
 #[derive(Clone, Debug, Default)]
 pub struct Group<S> {
     paths: Vec<Option<Path<S>>>,
@@ -303,7 +303,7 @@ impl<S> Group<S> {
 
     /// The paths that the sums for `at` include: the usable ones that may share its bottleneck and, in any
     /// state, `at` itself, so that no share exceeds one.
-    pub fn counted(&self, at: usize) -> impl Iterator<Item = &Path<S>> {
+    pub fn included_paths(&self, at: usize) -> impl Iterator<Item = &Path<S>> {
         let bottleneck = self.get(at).map_or(UNKNOWN, |path| path.bottleneck);
         let together = move |other: u16| other == bottleneck || other == UNKNOWN || bottleneck == UNKNOWN;
         self.paths.iter().enumerate().filter_map(move |(i, slot)| {
@@ -313,16 +313,16 @@ impl<S> Group<S> {
 
     /// Number of paths in the sums for `at`; at least one.
     pub fn count(&self, at: usize) -> f64 {
-        self.counted(at).count() as f64
+        self.included_paths(at).count() as f64
     }
 
     /// Σ c_i, bytes.
     pub fn total_window(&self, at: usize) -> u64 {
-        self.counted(at).map(|path| path.cwnd).sum()
+        self.included_paths(at).map(|path| path.cwnd).sum()
     }
 
     /// Σ c_i/RTT_i over the paths with a known round-trip time, bytes per second.
     pub fn total_rate(&self, at: usize) -> f64 {
-        self.counted(at).map(Path::rate).sum()
+        self.included_paths(at).map(Path::rate).sum()
     }
 }

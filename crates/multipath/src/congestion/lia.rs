@@ -5,20 +5,19 @@
 //!
 //! Avoidance, per acknowledgement: c += min(a·α·MSS/Σc, α·MSS/c_P) with a = Σc · max(c_i/RTT_i²) / (Σ
 //! c_i/RTT_i)². The form of Becke2014, min(⌈â·c_P⌉, MSS) once per full window, opens the window by the same
-//! amount over a window's worth of acknowledgements. The finer form follows a changing total more closely,
-//! and TCP's implementations and the RFC share it, so it serves both protocols here. Fractions of a byte are
-//! carried over, not rounded up: at a large window, rounding up with every acknowledgement would add
-//! considerable growth.
+//! amount per full window. Both protocols use the form per acknowledgement here: it follows a changing total
+//! more closely, and the RFC and TCP's implementations use it. Fractions of a byte are carried over, not
+//! rounded up: at a large window, rounding up with every acknowledgement would add considerable growth.
 //!
 //! Slow start: as in TCP, or coupled: c += min(⌈c_P/MSS_P · â · min(α, MSS)⌉, min(α, MSS)), with windows in
 //! packets in â = max((c_i/MSS_i)/RTT_i²) / (Σ (c_i/MSS_i)/RTT_i)² (Becke2014 eq. 6.11).
 //!
-//! Loss: s = max(c − c/2, MSS). A path without a known round-trip time is left out of the sums; its own
-//! growth is that of one of n equal paths.
+//! Loss: s = max(c − c/2, MSS). The sums do not include paths without a known round-trip time; such a
+//! path grows like one of n equal paths.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path, ceil_bytes};
-use super::reno::half;
+use super::reno::half_window;
 use super::{Ack, Entry, Signal, SlowStart};
 
 /// The entry of this control in the table of controls.
@@ -41,12 +40,12 @@ struct Lia {
 pub(super) fn aggressiveness(group: &Group<()>, at: usize, window: impl Fn(&Path<()>) -> f64) -> f64 {
     let own = group.path(at);
     if !own.measured() {
-        // Treats all paths as equal to this one.
+        // Without a round-trip time, all paths are treated as equal to this one.
         let n = group.count(at);
         return 1.0 / (n * n * window(own));
     }
     let (mut best, mut total) = (0.0_f64, 0.0);
-    for path in group.counted(at) {
+    for path in group.included_paths(at) {
         let rate = window(path) * path.per_rtt;
         best = best.max(rate * path.per_rtt);
         total += rate;
@@ -79,6 +78,6 @@ impl Algorithm for Lia {
 
     fn threshold(&self, group: &Group<()>, at: usize) -> u64 {
         let path = group.path(at);
-        half(path, path.mss)
+        half_window(path, path.mss)
     }
 }

@@ -1,7 +1,7 @@
 //! MPTCP-like congestion control in its first publication for SCTP (Dreibholz2011 §III-C), in the
 //! interpretation with consistent units.
 //!
-//! â = Σ c_i · max(c_i/RTT_i²) / (Σ c_i/RTT_i)², a number without unit: 1 for one path, 1/n for n equal ones.
+//! â = Σ c_i · max(c_i/RTT_i²) / (Σ c_i/RTT_i)², a number without unit: 1 for one path, 1/n for n equal paths.
 //! Slow start: c += min(⌈â · min(α, MSS)⌉, min(α, MSS)). Avoidance: c += min(⌈â · MSS⌉, MSS) per full window.
 //! Loss: as [`lia`](super::lia).
 //!
@@ -13,7 +13,7 @@
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path, ceil_bytes};
 use super::lia::aggressiveness;
-use super::reno::half;
+use super::reno::half_window;
 use super::{Ack, Entry, Signal};
 
 /// The entry of this control in the table of controls.
@@ -31,7 +31,7 @@ pub(super) const ENTRY: Entry = Entry {
 struct Lia2011;
 
 /// min(⌈â · `bytes`⌉, `bytes`).
-fn damped(group: &Group<()>, at: usize, bytes: u64) -> u64 {
+fn scaled_growth(group: &Group<()>, at: usize, bytes: u64) -> u64 {
     let total = group.total_window(at) as f64;
     ceil_bytes(total * aggressiveness(group, at, Path::window) * bytes as f64).min(bytes)
 }
@@ -42,15 +42,15 @@ impl Algorithm for Lia2011 {
     type State = ();
 
     fn slow_start(&self, group: &Group<()>, at: usize, acked: u64) -> u64 {
-        damped(group, at, acked.min(group.path(at).mss))
+        scaled_growth(group, at, acked.min(group.path(at).mss))
     }
 
     fn avoidance(&mut self, group: &mut Group<()>, at: usize, _ack: &Ack) -> f64 {
-        damped(group, at, group.path(at).mss) as f64
+        scaled_growth(group, at, group.path(at).mss) as f64
     }
 
     fn threshold(&self, group: &Group<()>, at: usize) -> u64 {
         let path = group.path(at);
-        half(path, path.mss)
+        half_window(path, path.mss)
     }
 }

@@ -41,17 +41,17 @@ use core::fmt::Debug;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// RFC 5681: a loss halves the data in flight, not a window that the application does not fill (eq. 4), a
-    /// timeout repeated for the same data does not change the threshold (§3.1 after eq. 4), and a path
+    /// repeated timeout for the same data does not change the threshold (§3.1 after eq. 4), and a path
     /// restarts from the initial window after an idle time (§4.1).
     Tcp,
     /// RFC 9260 §7.2: every loss and timeout sets the threshold from the window (§7.2.3), and the window is
-    /// halved for each timeout's length of idle time, down to the floor of the threshold, which is set to the
-    /// previous window (§7.2.1).
+    /// halved for each timeout's length of idle time, down to the minimum threshold. The threshold is set to
+    /// the previous window (§7.2.1).
     Sctp,
 }
 
 impl Rules {
-    /// Lowest slow-start threshold after an uncoupled loss reaction, in packets, by the protocol's standard:
+    /// Minimum slow-start threshold after an uncoupled loss reaction, in packets, by the protocol's standard:
     /// 2 for TCP (RFC 5681 eq. 4), 4 for SCTP (RFC 9260 §7.2.3).
     pub const fn floor(self) -> u32 {
         match self {
@@ -72,14 +72,14 @@ pub struct PathSetup {
     pub initial_ssthresh: u64,
     /// The rules of its protocol.
     pub rules: Rules,
-    /// Lowest threshold after an uncoupled loss reaction, in packets; by the standards [`Rules::floor`].
-    /// Coupled controls have floors of their own.
+    /// Minimum threshold after an uncoupled loss reaction, in packets; [`Rules::floor`] is the standard's value.
+    /// Coupled controls use a separate minimum.
     pub floor: u32,
     /// Maximum growth of the window per acknowledgement in slow start, in packets (L of RFC 3465 §2.2);
-    /// `None` for the number that it acknowledges. After a timeout it is always one (§2.3).
+    /// with `None`, the number of acknowledged packets. After a timeout the maximum is always one (§2.3).
     pub abc_limit: Option<u32>,
-    /// Window and threshold are multiples of a packet: smaller increments accumulate to a whole one, as in
-    /// Linux.
+    /// True if window and threshold are multiples of a packet: smaller increments accumulate to a whole packet,
+    /// as in Linux.
     pub whole_packets: bool,
 }
 
@@ -96,18 +96,18 @@ pub struct Ack {
     pub rtt: Option<Duration>,
     /// Smoothed round-trip time of the path.
     pub srtt: Option<Duration>,
-    /// The window was fully utilised when the acknowledged data was sent. Without this a window must not grow
-    /// (RFC 7661 spirit, RFC 9260 §7.2.1).
+    /// True if the window was fully utilised when the acknowledged data was sent. Otherwise the window must not
+    /// grow (RFC 9260 §7.2.1; similar to RFC 7661).
     pub cwnd_limited: bool,
 }
 
 /// The threshold after penalisation of a path in slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PenaltyInSlowStart {
-    /// The same as in congestion avoidance: half the threshold; if there was no threshold, there is none
-    /// afterwards, as in the Linux of 2013.
+    /// Half of the threshold, as in congestion avoidance. A path without a threshold stays without one, as in the
+    /// Linux of 2013.
     Unbounded,
-    /// The previous window, since that was enough to block the connection.
+    /// The previous window, because a window of this size blocked the connection.
     Bounded,
 }
 
@@ -131,21 +131,22 @@ pub struct Loss {
     /// The signal.
     pub kind: LossKind,
     /// Bytes sent and not acknowledged at the time of the loss (FlightSize of RFC 5681), or the whole window
-    /// if the data in flight filled it when it was sent: that amount is validated (RFC 7661 §4.4.1), although
-    /// the application may have had nothing more to send since.
+    /// if the data in flight filled it when it was sent. The window is then validated (RFC 7661 §4.4.1), even if
+    /// the application has sent no further data since.
     pub in_flight: u64,
 }
 
-/// The retransmission timer of a path ran out.
+/// The retransmission timer of a path expired.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout {
     /// Time of the timeout.
     pub now: Time,
     /// The path.
     pub path: PathId,
-    /// The timer has expired before for the same data: TCP's threshold stays (RFC 5681 §3.1 after eq. 4).
+    /// True if the timer has expired before for the same data: TCP then keeps its threshold (RFC 5681 §3.1 after
+    /// eq. 4).
     pub repeated: bool,
-    /// The same as [`Loss::in_flight`].
+    /// Bytes in flight, as in [`Loss::in_flight`].
     pub in_flight: u64,
 }
 
@@ -170,20 +171,21 @@ pub struct Idle {
 /// A control that [`wants_rate_samples`](Self::wants_rate_samples) gets more events: every transmission of a
 /// data packet ([`on_sent`](Self::on_sent)), every packet that is marked lost ([`on_lost`](Self::on_lost)),
 /// and, as the last event of each acknowledgement of newly delivered data, a sample
-/// ([`on_sample`](Self::on_sample)). One that [`wants_delay_samples`](Self::wants_delay_samples) gets the
-/// path's delay before the acknowledgement that contained it.
+/// ([`on_sample`](Self::on_sample)). A control that
+/// [`wants_delay_samples`](Self::wants_delay_samples) gets the path's delay before the acknowledgement from which it
+/// was measured.
 pub trait CongestionControl: Debug + Send {
     /// The name used in scenarios.
     fn name(&self) -> &'static str;
-    /// A path joins.
+    /// Adds a path.
     fn add_path(&mut self, path: PathId, setup: PathSetup);
-    /// A path is removed; it no longer counts in any sum.
+    /// Removes a path; sums no longer include it.
     fn remove_path(&mut self, path: PathId);
-    /// A path becomes usable or temporarily unusable (failed, backup): an unusable one keeps its window,
-    /// which acknowledgements do not open, and does not count in sums.
+    /// A path becomes usable or temporarily unusable (failed, backup): an unusable path keeps its window,
+    /// acknowledgements do not open this window, and sums do not include the path.
     fn set_usable(&mut self, path: PathId, usable: bool);
-    /// The path's packet size changed. Windows keep their number of bytes, but at least one packet; values in
-    /// packets are converted.
+    /// The path's packet size changed. Windows keep their number of bytes, with a minimum of one packet;
+    /// values in packets are converted.
     fn set_mss(&mut self, path: PathId, mss: u32);
     /// Data was acknowledged. The window of an unusable path, or of one in recovery, does not grow.
     fn on_ack(&mut self, ack: &Ack);
@@ -191,18 +193,18 @@ pub trait CongestionControl: Debug + Send {
     fn on_loss(&mut self, loss: &Loss);
     /// Everything outstanding at the time of the loss is acknowledged: recovery ends.
     fn on_recovered(&mut self, now: Time, path: PathId);
-    /// The retransmission timer ran out: the window becomes one packet (RFC 5681 §3.1, RFC 9260 §7.2.3).
+    /// The retransmission timer expired: the window becomes one packet (RFC 5681 §3.1, RFC 9260 §7.2.3).
     fn on_timeout(&mut self, timeout: &Timeout);
     /// The path was idle for longer than its retransmission timeout: the window is no longer validated, and
     /// shrinks according to the path's [`Rules`].
     fn on_idle(&mut self, idle: &Idle);
-    /// The last reaction to a loss or timeout was spurious: nothing had been lost. Window, threshold and the
-    /// algorithm's state become at least what they were before it, as after Linux's undo. Without a reaction
-    /// to undo nothing happens; an ECN echo, an idle restart and a penalty are not undone.
+    /// The last reaction to a loss or timeout was spurious: no data was lost. Window, threshold and the
+    /// algorithm's state become at least as large as before the reaction, as after Linux's undo. Without a
+    /// reaction to undo nothing changes; an ECN echo, an idle restart and a penalty are not undone.
     fn on_spurious(&mut self, now: Time, path: PathId);
     /// Halves window and threshold of a path that blocks the connection's buffers (Raiciu2012, penalisation).
     fn penalise(&mut self, now: Time, path: PathId, slow_start: PenaltyInSlowStart);
-    /// Congestion window, bytes; never below one MSS. 0 for an unknown path.
+    /// Congestion window, bytes; at least one MSS. 0 for an unknown path.
     fn window(&self, path: PathId) -> u64;
     /// Slow-start threshold, bytes; `u64::MAX` before the first loss.
     fn ssthresh(&self, path: PathId) -> u64;
@@ -231,7 +233,7 @@ pub trait CongestionControl: Debug + Send {
     }
     /// Sets the bottleneck of a path. A coupled control couples a path with the paths of its connection that
     /// have the same mark; [`UNKNOWN`](crate::shared_bottleneck::UNKNOWN), the initial mark of every path,
-    /// matches all. Windows, thresholds and the algorithm's state of the path do not change.
+    /// matches all other marks. Windows, thresholds and the algorithm's state of the path do not change.
     fn set_bottleneck(&mut self, path: PathId, bottleneck: u16) {
         let _ = (path, bottleneck);
     }
@@ -248,8 +250,8 @@ pub trait CongestionControl: Debug + Send {
         let _ = path;
         None
     }
-    /// The control holds the path's window down for a measurement: as in an application-limited phase, the
-    /// data sent now gives no information about the network's limit.
+    /// Whether the control keeps the path's window small for a measurement. The data sent meanwhile gives no
+    /// information about the network's limit, as in an application-limited phase.
     fn measures_at_rest(&self, path: PathId) -> bool {
         let _ = path;
         false

@@ -9,13 +9,13 @@
 //! and −1/(n·|largest|) on the largest: window moves from the largest to the best. Otherwise α = 0. All
 //! quotients are real numbers.
 //!
-//! Slow start as in TCP. Loss: s = max(c − c/2, MSS). During recovery a path counts with its threshold, which
-//! is the window that the common phases maintain. A path without a known round-trip time is in no set and no
-//! sum; its own growth is that of one of n equal paths.
+//! Slow start as in TCP. Loss: s = max(c − c/2, MSS). During recovery the formulas use a path's threshold, which
+//! is the window that the common phases maintain. Sets and sums do not include paths without a known round-trip
+//! time; such a path grows like one of n equal paths.
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
-use super::reno::half;
+use super::reno::half_window;
 use super::{Ack, Entry, Signal};
 
 /// The entry of this control in the table of controls.
@@ -68,7 +68,7 @@ struct Comparison {
 impl Comparison {
     fn new(group: &Group<Carried>, at: usize) -> Self {
         let mut all = Self { total: 0.0, paths: 0, quality: 0.0, largest: 0 };
-        for path in group.counted(at).filter(|path| path.measured()) {
+        for path in group.included_paths(at).filter(|path| path.measured()) {
             all.total += path.packets() * path.per_rtt;
             all.paths += 1;
             all.quality = all.quality.max(path.quality());
@@ -88,7 +88,7 @@ impl Comparison {
     /// α_r.
     fn alpha(&self, group: &Group<Carried>, at: usize) -> f64 {
         let (mut collected, mut largest) = (0_u32, 0_u32);
-        for path in group.counted(at).filter(|path| path.measured()) {
+        for path in group.included_paths(at).filter(|path| path.measured()) {
             collected += u32::from(self.is_collected(path));
             largest += u32::from(self.is_largest(path));
         }
@@ -134,7 +134,7 @@ impl Algorithm for Olia {
 
     fn threshold(&self, group: &Group<Carried>, at: usize) -> u64 {
         let path = group.path(at);
-        half(path, path.mss)
+        half_window(path, path.mss)
     }
 
     fn react(&mut self, group: &mut Group<Carried>, at: usize, reaction: Reaction) {
@@ -144,7 +144,7 @@ impl Algorithm for Olia {
         }
     }
 
-    /// Bytes acknowledged since the spurious loss belong to the interval that the loss should not have ended.
+    /// Adds the bytes acknowledged since the spurious loss to the interval that this loss ended.
     fn undo(state: &mut Carried, before: Carried) {
         state.since = state.since.saturating_add(before.since);
         state.between = before.between;

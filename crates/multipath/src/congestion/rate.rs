@@ -5,18 +5,18 @@ use crate::PathId;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 
-/// A packet with data has left, for the first time or again.
+/// A packet with data has left: a first transmission or a retransmission.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// Time of the transmission.
     pub now: Time,
     /// The path.
     pub path: PathId,
-    /// Its bytes of data.
+    /// Bytes of data in the packet.
     pub bytes: u64,
     /// Bytes in flight on the path, including this packet.
     pub in_flight: u64,
-    /// The application had run out of data, and the data in flight at that time is not all delivered.
+    /// True if the application had run out of data, and the data that was in flight at that time is not all delivered.
     pub app_limited: bool,
 }
 
@@ -38,11 +38,12 @@ pub struct RateSample {
     pub total_delivered: u64,
     /// The time in which the delivered bytes were sent.
     pub send_elapsed: Duration,
-    /// The time in which they were acknowledged.
+    /// The time in which the delivered bytes were acknowledged.
     pub ack_elapsed: Duration,
-    /// `delivered` over the longer of the two intervals; `None` if that is shorter than any round trip was.
+    /// `delivered` over the longer of the two intervals; `None` if that interval is shorter than the smallest
+    /// round-trip time.
     pub rate: Option<Rate>,
-    /// The packet was sent in an application-limited phase: the network may be faster than the rate.
+    /// True if the packet was sent in an application-limited phase: the network may be faster than the rate.
     pub app_limited: bool,
     /// Bytes newly acknowledged, cumulatively or selectively.
     pub newly_acked: u64,
@@ -54,7 +55,7 @@ pub struct RateSample {
     pub tx_in_flight: u64,
     /// Bytes in flight now.
     pub in_flight: u64,
-    /// The window was fully used at some time in the last round trip.
+    /// True if the window was fully used at some time in the last round trip.
     pub cwnd_limited: bool,
 }
 
@@ -65,7 +66,7 @@ pub struct LostPacket {
     pub now: Time,
     /// The path.
     pub path: PathId,
-    /// Its bytes of data.
+    /// Bytes of data in the packet.
     pub bytes: u64,
     /// Bytes in flight right after it was sent.
     pub tx_in_flight: u64,

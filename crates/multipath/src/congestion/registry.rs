@@ -19,7 +19,7 @@ impl Choice {
         find(name).map(|entry| Self { entry, options: Options::default() })
     }
 
-    /// Makes one for a connection without paths.
+    /// Creates a control for a connection without paths.
     pub fn build(&self) -> Box<dyn CongestionControl> {
         let control = (self.entry.build)(&self.options);
         match self.options.couple {

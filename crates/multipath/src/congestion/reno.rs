@@ -1,8 +1,8 @@
 //! New Reno on each path independently: the control of TCP (RFC 5681, RFC 6582), of SCTP (RFC 9260 §7.2), and
 //! of CMT without coupling (Dreibholz2011 §III-A).
 //!
-//! Slow start: c += min(α, MSS). Avoidance: c += MSS per full window. Loss: s = max(c − c/2, floor), where c
-//! is, for TCP, the part of the window that is in use.
+//! Slow start: c += min(α, MSS). Avoidance: c += MSS per full window. Loss: s = max(c − c/2, minimum
+//! threshold), where c is, for TCP, the part of the window that is in use.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path};
@@ -19,8 +19,8 @@ pub(super) const ENTRY: Entry = Entry {
     build: |_| Box::new(Controller::new(Reno)),
 };
 
-/// Half of the window, not below `floor`, bytes: the loss reaction that several algorithms share.
-pub(super) fn half<S>(path: &Path<S>, floor: u64) -> u64 {
+/// Half of the window, at least `floor`, bytes: the loss reaction that several algorithms share.
+pub(super) fn half_window<S>(path: &Path<S>, floor: u64) -> u64 {
     (path.cwnd - path.cwnd / 2).max(floor)
 }
 
@@ -38,6 +38,6 @@ impl Algorithm for Reno {
 
     fn threshold(&self, group: &Group<()>, at: usize) -> u64 {
         let path = group.path(at);
-        half(path, path.floor())
+        half_window(path, path.floor())
     }
 }

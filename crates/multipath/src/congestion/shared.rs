@@ -1,9 +1,9 @@
 //! A coupled control that couples only paths that share a bottleneck (RFC 8382).
 //!
-//! A wrapper of the control with a [`Detector`]. After each decision of the detector, each path of the
+//! This control wraps the coupled control and a [`Detector`]. After each decision of the detector, each path of the
 //! control gets the mark of its bottleneck, which the control's sums use. A path that changes its group keeps
-//! its window and all of its state; only the set of paths that it is coupled with changes, and with it its
-//! further growth.
+//! its window and all of its state; only the set of paths that it is coupled with changes, and so its further
+//! growth.
 
 use super::{
     Ack, CongestionControl, Idle, Loss, LostPacket, PathSetup, PenaltyInSlowStart, RateSample, Sent, Timeout,

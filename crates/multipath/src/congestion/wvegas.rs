@@ -8,13 +8,14 @@
 //! smallest RTT of the round, with w = min(w, w·base/RTT + 1) and s = min(s, w − 1). In avoidance, when diff
 //! ≥ α: rate = w/RTT, α = max(2, 10·rate/Σ rate_i); then w += 1 if diff < α, w −= 1 if diff > α. Draining:
 //! with q = smallest − base in a round with diff ≥ α, and the smallest q since the last drain, q ≥ 2·smallest
-//! makes w ·= base/(2·RTT) and resets the smallest. Floor of 2 packets. A round with fewer than 3 samples
-//! grows as Reno does. Loss as Reno; a timeout resets the rate.
+//! makes w ·= base/(2·RTT) and resets the smallest. The minimum window is 2 packets. A round with fewer than 3
+//! samples grows as Reno does. Loss as Reno; a timeout resets the rate.
 //!
 //! The paper, and its authors' code, use the mean of a round to end slow start and to drain. With a clock of
-//! a nanosecond, a sender without a backlog then mistakes its own bursts, a fraction of a packet each, for a
-//! queue that has doubled, and a single flow uses a long path at a tenth of its rate. Therefore, this
-//! implementation uses the smallest sample, and drains only once the backlog exists.
+//! a nanosecond, a sender without a backlog measures only its own bursts, a fraction of a packet
+//! each. The paper's rule detects a doubled queue in such bursts, and a single flow uses a long path at a tenth
+//! of its rate. Therefore, this implementation uses the smallest sample, and drains only once the backlog
+//! exists.
 //!
 //! Where the paper leaves a choice, this follows its authors' Linux code: a decrease lowers the threshold too
 //! (s ≤ w − 1), and a round leaves s ≥ ¾·w, so that a path returns from a drain in slow start. A round here
@@ -22,7 +23,7 @@
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
-use super::reno::half;
+use super::reno::half_window;
 use super::{Ack, Entry, Signal};
 use anabranch_base::time::{Duration, Time};
 
@@ -53,7 +54,7 @@ struct WVegas;
 
 #[derive(Clone, Debug)]
 struct State {
-    /// Smallest sample ever, seconds.
+    /// Smallest sample since the path was added, seconds.
     base: f64,
     /// Samples of this round: their sum in seconds, their number, and the smallest.
     sampled: f64,
@@ -137,12 +138,12 @@ impl Path<State> {
     }
 }
 
-/// diff ≥ α: the path's rate is known now, and with it its share of the backlog.
-fn reweigh(group: &mut Group<State>, at: usize, rtt: f64) {
+/// Handles diff ≥ α: the path's rate is known now, and so its share of the backlog.
+fn update_alpha(group: &mut Group<State>, at: usize, rtt: f64) {
     let path = group.path_mut(at);
     let rate = path.packets() / rtt;
     path.state.rate = rate;
-    let total: f64 = group.counted(at).map(|path| path.state.rate).sum();
+    let total: f64 = group.included_paths(at).map(|path| path.state.rate).sum();
     group.path_mut(at).state.alpha = (TOTAL_ALPHA * rate / total).max(MIN_ALPHA);
 }
 
@@ -157,7 +158,7 @@ fn decide(group: &mut Group<State>, at: usize, acked: u64) {
     let standing = backlog(path.state.smallest);
     if !path.slow_starts() {
         if diff >= path.state.alpha {
-            reweigh(group, at, rtt);
+            update_alpha(group, at, rtt);
         }
         group.path_mut(at).step(diff, rtt);
     } else if standing > GAMMA {
@@ -210,14 +211,14 @@ impl Algorithm for WVegas {
         }
     }
 
-    /// All growth is in [`grow`](Self::grow): the window changes once per round trip.
+    /// Returns no growth: [`grow`](Self::grow) changes the window, once per round trip.
     fn avoidance(&mut self, _group: &mut Group<State>, _at: usize, _ack: &Ack) -> f64 {
         0.0
     }
 
     fn threshold(&self, group: &Group<State>, at: usize) -> u64 {
         let path = group.path(at);
-        half(path, MIN_PACKETS * path.mss)
+        half_window(path, MIN_PACKETS * path.mss)
     }
 
     fn react(&mut self, group: &mut Group<State>, at: usize, reaction: Reaction) {

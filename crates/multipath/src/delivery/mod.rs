@@ -2,10 +2,10 @@
 //! draft-cheng-iccrg-delivery-rate-estimation): the rate at which the network has delivered the data of one
 //! path.
 //!
-//! A sample covers the time from a packet's transmission to its acknowledgement: the data delivered
-//! meanwhile, divided by the longer of two intervals, that of the transmissions and that of the
-//! acknowledgements. The first limits the overestimation by aggregated acknowledgements, the second that by a
-//! burst into a buffer.
+//! A sample covers the time from a packet's transmission to its acknowledgement. It is the data delivered
+//! meanwhile, divided by the longer of two intervals: that of the transmissions and that of the
+//! acknowledgements. The first interval limits the overestimation by aggregated acknowledgements, the second
+//! the overestimation by a burst into a buffer.
 //!
 //! The transport keeps a [`Snapshot`] with each packet in flight: [`DeliveryRate::sent`] returns it,
 //! [`DeliveryRate::delivered`] and [`DeliveryRate::lost`] take it, and [`DeliveryRate::sample`] ends the
@@ -20,7 +20,7 @@ use anabranch_base::units::Rate;
 /// lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Ascending over all transmissions of the path.
+    /// Number of the transmission, ascending over all transmissions of the path.
     number: u64,
     sent_at: Time,
     /// The transmission time of the packet whose delivery started the send interval.
@@ -34,7 +34,7 @@ pub struct Snapshot {
     /// Bytes in flight right after this packet left.
     in_flight: u64,
     app_limited: bool,
-    /// A retransmission: an acknowledgement is ambiguous between its transmissions (Karn).
+    /// True for a retransmission: an acknowledgement does not identify which transmission arrived (Karn).
     again: bool,
 }
 
@@ -73,8 +73,8 @@ impl DeliveryRate {
         Self::default()
     }
 
-    /// A packet is sent. `in_flight` are the bytes in flight including it, `bytes` its own; `again`: it was
-    /// sent before, so that an acknowledgement is ambiguous.
+    /// Records the transmission of a packet of `bytes` bytes. `in_flight` is the number of bytes in flight,
+    /// including the packet. `again` is true for a retransmission, whose acknowledgement is ambiguous.
     pub fn sent(&mut self, now: Time, bytes: u64, in_flight: u64, again: bool) -> Snapshot {
         if in_flight <= bytes {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -93,7 +93,7 @@ impl DeliveryRate {
         }
     }
 
-    /// `bytes` of a packet are reported as delivered for the first time, cumulatively or selectively.
+    /// Records that `bytes` bytes of a packet are newly reported as delivered, cumulatively or selectively.
     pub fn delivered(&mut self, now: Time, packet: &Snapshot, bytes: u64) {
         self.delivered += bytes;
         self.delivered_at = now;
@@ -108,7 +108,7 @@ impl DeliveryRate {
         }
     }
 
-    /// `bytes` of a packet are marked lost.
+    /// Records that `bytes` bytes of a packet are marked lost.
     pub fn lost(&mut self, (now, path): (Time, PathId), packet: &Snapshot, bytes: u64) -> LostPacket {
         self.lost += bytes;
         self.newly_lost += bytes;
@@ -144,7 +144,7 @@ impl DeliveryRate {
         }
         let interval = send_elapsed.max(ack_elapsed);
         let delivered = self.delivered - snapshot.delivered;
-        // A shorter interval belongs to a retransmission whose original arrived after all.
+        // A shorter interval belongs to a spurious retransmission, whose original has arrived.
         let plausible = interval > Duration::ZERO && self.min_rtt.is_none_or(|min| interval >= min);
         Some(RateSample {
             now,
@@ -166,19 +166,19 @@ impl DeliveryRate {
         })
     }
 
-    /// There is room to send but no data: packets sent until the data now in flight is delivered give no
-    /// information about the network's limit.
+    /// Starts an application-limited phase: the window has room, but there is no data. Packets that are sent
+    /// before the data now in flight is delivered give no information about the network's limit.
     pub fn set_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = (self.delivered + in_flight).max(1);
     }
 
-    /// The path is in an application-limited phase.
+    /// Whether the path is in an application-limited phase.
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until > 0
     }
 }
 
-/// `bytes` in `interval`, which is not zero.
+/// The rate of `bytes` bytes in `interval`, which is not zero.
 fn rate_of(bytes: u64, interval: Duration) -> Rate {
     let bits = u128::from(bytes) * 8_000_000_000 / u128::from(interval.as_nanos());
     Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))

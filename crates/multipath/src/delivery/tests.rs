@@ -51,14 +51,14 @@ impl Line {
 
 #[test]
 fn rate_is_delivery_during_a_round_trip() {
-    // One packet every 10 ms, a round trip of 50 ms.
+    // The path sends one packet every 10 ms, with a round-trip time of 50 ms.
     let mut line = Line::default();
     let packets: Vec<_> = (0..6).map(|i| line.send(10 * i)).collect();
     for (i, packet) in packets.iter().enumerate().take(5) {
         line.ack(50 + 10 * i as u64, &[*packet]);
     }
-    // The sixth left at 50, after the acknowledgement of the first (here: before it). 100 ms: all six are
-    // delivered, in 100 ms since the flight began.
+    // The sixth packet leaves at 50 ms, in this test before the acknowledgement of the first. At 100 ms all six are
+    // delivered, 100 ms after the flight began.
     let sample = line.ack(100, &[packets[5]]);
     assert_eq!((sample.delivered, sample.prior_delivered, sample.total_delivered), (6_000, 0, 6_000));
     assert_eq!((sample.send_elapsed, sample.ack_elapsed), (ms(50), ms(100)));
@@ -85,8 +85,8 @@ fn steady_sample_is_the_bottleneck_rate() {
 
 #[test]
 fn send_interval_limits_aggregated_acknowledgements() {
-    // Ten packets leave over 90 ms; the first nine acknowledgements come 50 ms after their packets, then the last four
-    // of the next ten come at once.
+    // Ten packets leave over 90 ms; the first nine acknowledgements arrive 50 ms after their packets. Then the last
+    // four of the next ten arrive at once.
     let mut line = Line::default();
     let first: Vec<_> = (0..5).map(|i| line.send(10 * i)).collect();
     let mut second = Vec::new();
@@ -99,7 +99,7 @@ fn send_interval_limits_aggregated_acknowledgements() {
     // arrive together, the newest sent at 90: 5,000 bytes since it left.
     let sample = line.ack(140, &second);
     assert_eq!((sample.delivered, sample.newly_acked), (5_000, 5_000));
-    // It left 10 ms after the one before it was delivered; the acknowledgements took 50 ms.
+    // The newest packet left 10 ms after the delivery before it; the acknowledgements took 50 ms.
     assert_eq!((sample.send_elapsed, sample.ack_elapsed), (ms(50), ms(50)));
     assert_eq!(bits(&sample), 800_000);
 }
@@ -113,12 +113,12 @@ fn sending_rate_limits_sample_after_idle_time() {
     assert_eq!((sample.send_elapsed, sample.ack_elapsed), (ms(30), ms(80)));
     assert_eq!(bits(&sample), 4_000 * 8 * 1_000 / 80);
     // Four more leave over 60 ms from 80 on, and are acknowledged at 150, 10 ms after the last one left: the
-    // acknowledgements alone would suggest 4,000 bytes in 70 ms.
+    // acknowledgements alone would indicate 4,000 bytes in 70 ms.
     let packets: Vec<_> = (0..4).map(|i| line.send(80 + 20 * i)).collect();
     line.ack(145, &packets[..3]);
     let sample = line.ack(150, &packets[3..]);
     // The send interval begins with the transmission of the packet that was delivered last before: the first
-    // of the flight, at 80, since nothing of this flight had been delivered when it left.
+    // of the flight, at 80, since no packet of this flight had been delivered when it left.
     assert_eq!((sample.send_elapsed, sample.ack_elapsed), (ms(60), ms(70)));
     assert_eq!(
         (sample.rtt, sample.rate),
@@ -151,13 +151,13 @@ fn samples_are_app_limited_until_bubble_is_gone() {
     assert!(!line.ack(50, &[a]).app_limited, "it left before the application ran out");
     assert!(
         line.estimator.is_app_limited(),
-        "exactly the bubble's start is delivered, not what is behind it"
+        "all data before the application-limited phase is delivered, and none after it"
     );
     let c = line.send(51);
     assert!(line.ack(55, &[b]).app_limited);
     assert!(!line.estimator.is_app_limited());
     let d = line.send(56);
-    assert!(line.ack(101, &[c]).app_limited, "it left while the bubble was in flight");
+    assert!(line.ack(101, &[c]).app_limited, "it left in the application-limited phase");
     assert!(!line.ack(106, &[d]).app_limited);
 }
 
@@ -180,7 +180,7 @@ fn ambiguous_retransmission_gives_no_rate_or_rtt() {
     // The acknowledgement of the original, 5 ms later.
     let sample = line.ack(60, &[again]);
     assert_eq!((sample.rtt, sample.delivered), (None, 1_000));
-    // Nothing else was in flight at 55: the flight begins there, and 5 ms are less than any round trip was.
+    // Nothing else was in flight at 55: the flight begins there, and 5 ms are less than the smallest round-trip time.
     assert_eq!((sample.ack_elapsed, sample.rate), (ms(5), None));
 }
 

@@ -16,7 +16,7 @@ pub struct Entry {
     pub summary: &'static str,
     /// Its parameter, if it has one.
     pub parameter: Option<Parameter>,
-    /// Creates one, with the parameter if it has one.
+    /// Creates a path manager, with its parameter if it has one.
     build: fn(u8) -> Box<dyn PathManager>,
 }
 
@@ -25,7 +25,7 @@ pub struct Entry {
 pub struct Parameter {
     /// Its meaning, for example "subflows".
     pub what: &'static str,
-    /// The smallest and the largest.
+    /// The smallest and the largest valid value.
     pub bounds: [u8; 2],
 }
 
@@ -39,7 +39,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Creates one for a connection.
+    /// Creates a path manager for a connection.
     pub fn build(&self) -> Box<dyn PathManager> {
         (self.entry.build)(self.parameter)
     }
@@ -115,7 +115,7 @@ fn parameter(entry: &Entry, given: Option<&str>) -> Result<u8, String> {
     let Some(Parameter { what, bounds: [least, most] }) = entry.parameter else {
         return match given {
             None => Ok(0),
-            Some(text) => Err(format!("it has no parameter; remove \":{text}\"")),
+            Some(text) => Err(format!("this path manager has no parameter; remove \":{text}\"")),
         };
     };
     let number = given.and_then(|text| text.parse().ok()).filter(|number| (least..=most).contains(number));

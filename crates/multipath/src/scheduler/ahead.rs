@@ -32,7 +32,7 @@ impl Queue {
         Some((start, end))
     }
 
-    /// All below `una` is acknowledged.
+    /// Removes the data below `una`, which is acknowledged.
     fn forget_below(&mut self, una: u64) {
         // A range that was reinjected over another path can be anywhere in that path's queue.
         if self.ranges.iter().any(|(start, _)| *start < una) {
@@ -50,14 +50,14 @@ pub(super) struct Ahead {
     queues: Vec<Queue>,
     /// Data that was assigned to paths that have failed since.
     orphans: Queue,
-    /// All data below has been assigned to a path once.
+    /// All data below this offset has been assigned to a path once.
     given: u64,
     una: u64,
 }
 
 impl Ahead {
     /// Removes acknowledged data, and takes back the data assigned to failed paths.
-    pub fn follow(&mut self, data: &Data<'_>, paths: &[PathState]) {
+    pub fn update(&mut self, data: &Data<'_>, paths: &[PathState]) {
         if self.queues.len() < paths.len() {
             self.queues.resize_with(paths.len(), Queue::default);
         }
@@ -96,11 +96,11 @@ impl Ahead {
     }
 
     /// Assigns data that was [taken](Self::take) to a path.
-    pub fn give(&mut self, path: &PathState, range: (u64, u64)) {
+    pub fn assign(&mut self, path: &PathState, range: (u64, u64)) {
         self.queues[path.id.index()].push(range);
     }
 
-    /// The next packet of a path that has room, from its assigned data.
+    /// The next packet for any path that has room, from the data that this path was assigned.
     pub fn piece(&mut self, paths: &[PathState]) -> Option<Piece> {
         paths.iter().filter(|path| path.usable && path.queueable > 0).find_map(|path| {
             let packet = u64::from(path.mss).min(path.queueable);

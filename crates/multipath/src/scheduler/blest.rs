@@ -2,7 +2,7 @@
 //! slower path, leave enough of the send window for the faster path to use its congestion window fully
 //! meanwhile (Ferlin et al. 2016, §III).
 //!
-//! While a packet travels over the slower path S, for RTT_S, the fastest path F sends X = MSS_F · (CWND_F +
+//! While a packet is in flight on the slower path S, for RTT_S, the fastest path F sends X = MSS_F · (CWND_F +
 //! (r − 1)/2) · r bytes, with r = RTT_S/RTT_F and a window that grows by a packet in each of its round trips.
 //! S is used if λ·X fits into the part of the send window that S leaves free; otherwise the packet waits for
 //! F. λ corrects the estimate once per RTT_S: it grows if the send window was full nevertheless, and shrinks
@@ -24,7 +24,7 @@ pub(super) const ENTRY: Entry = Entry {
 
 /// Bounds of λ.
 const LAMBDA: (f64, f64) = (1.0, 1.3);
-/// Increase of λ after a round trip in which the send window was full, and decrease after another.
+/// Increase of λ after a round trip in which the send window was full, and decrease after any other round trip.
 const STEPS: (f64, f64) = (0.04, 0.01);
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ struct Blest {
     lambda: f64,
     /// When it was corrected last.
     updated: Time,
-    /// The send window has been full since then.
+    /// True if the send window has been full since `updated`.
     blocked: bool,
 }
 

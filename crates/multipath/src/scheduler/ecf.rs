@@ -1,9 +1,9 @@
 //! ECF, earliest completion first: waits for the fastest path if the remaining data would then be complete
 //! sooner (Lim et al. 2017, algorithm 1).
 //!
-//! With k bytes to send, the fastest path f needs about n = 1 + k/CWND_f round trips for them and the packet.
+//! With k bytes to send, the fastest path f needs about n = 1 + k/CWND_f round trips for these bytes and the packet.
 //! The best other path s needs at least RTT_s. While n·RTT_f < (1 + β)(RTT_s + δ), and s would need at least
-//! 2·RTT_f + δ for the same, s gets nothing. δ, the larger of both deviations, is a margin against jitter; β
+//! 2·RTT_f + δ for the same bytes, s gets no data. δ, the larger of both deviations, is a margin against jitter; β
 //! is zero until the scheduler waits, which avoids oscillation. k is at least a whole window, as in the
 //! authors' implementation for Linux: the minimum duration is a round trip.
 
@@ -25,7 +25,7 @@ const BETA: f64 = 0.25;
 
 #[derive(Debug)]
 struct Ecf {
-    /// The last decision between two paths was to wait.
+    /// True if the last decision between two paths was to wait.
     waiting: bool,
 }
 

@@ -11,18 +11,18 @@ pub struct Entry {
     pub summary: &'static str,
     /// The defining publication or implementation.
     pub source: &'static str,
-    /// It uses rates: transports fill in [`ssthresh`](super::PathState::ssthresh) and
+    /// True if the scheduler uses rates: transports then set [`ssthresh`](super::PathState::ssthresh) and
     /// [`pacing_rate`](super::PathState::pacing_rate) of each path.
     pub wants_rates: bool,
-    /// It decides which data each path sends, not only which path sends next ([`Scheduler::place`]). This
-    /// needs a protocol whose paths can carry any part of the data in any order.
+    /// True if the scheduler decides which data each path sends ([`Scheduler::place`]), and not only which path sends
+    /// next. This requires a protocol whose paths can carry any part of the data in any order.
     pub places: bool,
-    /// Makes one for a connection.
+    /// Creates a scheduler for a connection.
     pub build: fn() -> Box<dyn Scheduler>,
 }
 
 impl Entry {
-    /// It sends the data in order, each byte on one path, which any protocol supports.
+    /// Whether the scheduler sends the data in order, each byte on one path. Any protocol supports this.
     pub fn takes_turns(&self) -> bool {
         !self.places && !(self.build)().duplicates()
     }

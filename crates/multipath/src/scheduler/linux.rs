@@ -2,7 +2,7 @@
 //! the path that would first complete its queued data at its pacing rate gets up to 64 kB at once.
 //!
 //! The kernel adds such a burst to the queue of a subflow even beyond its window. Here a path gets only data
-//! that it can send now, so that waiting data can go to any path: among the paths with room, the one with the
+//! that it can send now, so that waiting data can be sent on any path: among the paths with room, the one with the
 //! shortest remaining time is chosen. [`linux-ahead`](super::linux_ahead) is the variant with queues.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
@@ -59,7 +59,7 @@ impl Pace {
     }
 
     /// Nanoseconds until the path has sent its `queued` bytes; 0 if its rate is not limited yet, as in Linux.
-    pub(super) fn linger(&mut self, path: &PathState, queued: u64) -> u128 {
+    pub(super) fn time_to_send_queue(&mut self, path: &PathState, queued: u64) -> u128 {
         let queued = u128::from(queued) * 1_000_000_000;
         self.rate(path).map_or(0, |rate| queued / u128::from(*rate))
     }
@@ -94,9 +94,9 @@ impl Scheduler for Linux {
         }
         let mut best: Option<(u128, &PathState)> = None;
         for path in paths.iter().filter(|path| eligible(path, paths)) {
-            let linger = self.pace.linger(path, path.queued);
-            if best.is_none_or(|(shortest, _)| linger < shortest) {
-                best = Some((linger, path));
+            let time_to_send_queue = self.pace.time_to_send_queue(path, path.queued);
+            if best.is_none_or(|(shortest, _)| time_to_send_queue < shortest) {
+                best = Some((time_to_send_queue, path));
             }
         }
         let Some((_, path)) = best else { return Decision::Wait };

@@ -28,21 +28,21 @@ struct LinuxAhead {
 
 impl LinuxAhead {
     /// Assigns all available data: each burst to the path that would complete it first.
-    fn give(&mut self, data: &Data<'_>, paths: &[PathState]) {
+    fn assign(&mut self, data: &Data<'_>, paths: &[PathState]) {
         loop {
             let mut best: Option<(u128, u64, &PathState)> = None;
             for path in paths.iter().filter(|path| takes_part(path, paths)) {
                 let queued = path.queued + self.ahead.waiting(path);
-                let linger = self.pace.linger(path, queued);
-                if best.is_none_or(|(shortest, ..)| linger < shortest) {
-                    best = Some((linger, queued, path));
+                let time_to_send_queue = self.pace.time_to_send_queue(path, queued);
+                if best.is_none_or(|(shortest, ..)| time_to_send_queue < shortest) {
+                    best = Some((time_to_send_queue, queued, path));
                 }
             }
             let Some((_, queued, path)) = best else { return };
             let packet = u64::from(path.mss).max(1);
             let Some(burst) = self.ahead.take(data, BURST.next_multiple_of(packet), packet) else { return };
             self.pace.average(path, queued, burst.1 - burst.0);
-            self.ahead.give(path, burst);
+            self.ahead.assign(path, burst);
         }
     }
 }
@@ -58,13 +58,13 @@ impl Scheduler for LinuxAhead {
             return Decision::Wait;
         }
         let room = paths.iter().filter(|path| eligible(path, paths));
-        let best = room.min_by_key(|path| self.pace.linger(path, path.queued));
+        let best = room.min_by_key(|path| self.pace.time_to_send_queue(path, path.queued));
         best.map_or(Decision::Wait, |path| Decision::Send(path.id))
     }
 
     fn place(&mut self, data: &Data<'_>, paths: &[PathState]) -> Option<Piece> {
-        self.ahead.follow(data, paths);
-        self.give(data, paths);
+        self.ahead.update(data, paths);
+        self.assign(data, paths);
         self.ahead.piece(paths)
     }
 }

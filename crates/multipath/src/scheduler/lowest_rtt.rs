@@ -13,8 +13,8 @@ pub(super) const ENTRY: Entry = Entry {
     build: || Box::new(LowestRtt),
 };
 
-/// The eligible path with the smallest round-trip time; a path without a measurement comes after those with
-/// one, and the first listed wins a tie.
+/// The eligible path with the smallest round-trip time; paths without a measurement come after those with
+/// one, and of equal paths the first in the list is used.
 pub(super) fn fastest(paths: &[PathState]) -> Decision {
     fastest_with_room(paths).map_or(Decision::Wait, |path| Decision::Send(path.id))
 }

@@ -33,9 +33,9 @@ use core::fmt::Debug;
 pub struct PathState {
     /// The path.
     pub id: PathId,
-    /// Established and not believed to have failed.
+    /// True if the path is established and not considered failed.
     pub usable: bool,
-    /// To be used only while no other path is usable (MP_PRIO, RFC 8684 §3.3.8).
+    /// True for a backup, which is used only while no other path is usable (MP_PRIO, RFC 8684 §3.3.8).
     pub backup: bool,
     /// Congestion window, bytes.
     pub cwnd: u64,
@@ -45,7 +45,7 @@ pub struct PathState {
     pub queueable: u64,
     /// Bytes given to the path that are not acknowledged, including lost and out-of-order ones.
     pub queued: u64,
-    /// A loss or a timeout is being repaired.
+    /// True while a loss or a timeout is being repaired.
     pub recovering: bool,
     /// Smoothed round-trip time, once measured.
     pub srtt: Option<Duration>,
@@ -72,22 +72,22 @@ pub struct Offer {
     /// Maximum of unacknowledged bytes in the whole connection: the receive window from its left edge on, or
     /// the send buffer if that is smaller.
     pub send_window: u64,
-    /// The data has been sent before. Other data may depend on it, so a scheduler does not delay it for a
+    /// True if the data has been sent before. Later data may wait for it, so a scheduler does not delay it for a
     /// better path.
     pub repeated: bool,
 }
 
 impl Offer {
-    /// There is no data, or the receive window admits none.
+    /// Whether there is no data, or the receive window admits none.
     pub const fn is_empty(&self) -> bool {
         self.bytes == 0 || self.window == 0
     }
 }
 
-/// A scheduler's answer.
+/// A scheduler's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The next packet goes out on this path.
+    /// The next packet is sent on this path.
     Send(PathId),
     /// No path can send now; the caller tries again after the next event.
     Wait,
@@ -102,8 +102,8 @@ pub struct Data<'a> {
     pub una: u64,
     /// End of the data that may be sent: the receive window, or the written data.
     pub end: u64,
-    /// The window ends here, not the data, and something is in flight: a piece at the end may wait until the
-    /// window admits a whole packet (sender-side silly window avoidance, RFC 9293 §3.8.6.2.1).
+    /// True if the window, and not the data, ends at `end`, and data is in flight. A piece at the end may then wait
+    /// until the window admits a whole packet (sender-side silly window avoidance, RFC 9293 §3.8.6.2.1).
     pub more: bool,
     /// Data beyond `una` that was acknowledged on subflows.
     pub arrived: &'a RangeSet,
@@ -118,7 +118,7 @@ pub struct Piece {
     pub start: u64,
     /// End.
     pub end: u64,
-    /// All of it has been sent before, on other paths.
+    /// True if all bytes of the piece have been sent before, on other paths.
     pub repeated: bool,
 }
 
@@ -140,17 +140,18 @@ pub trait Scheduler: Debug + Send {
         let _ = (data, paths);
         None
     }
-    /// [`place`](Self::place) has returned `None`, and would return it again: the transport need not call it
+    /// Whether [`place`](Self::place) has returned `None` and would return it again: the transport need not call it
     /// before the next event.
     fn is_exhausted(&self) -> bool {
         false
     }
     /// Reports a reinjection of data that may have been lost, on the path that [`select`](Self::select) has
-    /// chosen: the data counts as placed there. `path` is the state before; `range` is the stream range.
+    /// chosen. The scheduler then treats the data as placed on this path. `path` is the path's state before;
+    /// `range` is the stream range.
     fn on_reinjection(&mut self, now: Time, path: &PathState, range: (u64, u64)) {
         let _ = (now, path, range);
     }
-    /// The receive window or the send buffer is full although paths have room.
+    /// Reports that the receive window or the send buffer is full although paths have room.
     fn on_blocked(&mut self) {}
 }
 
@@ -160,15 +161,15 @@ pub fn eligible(path: &PathState, paths: &[PathState]) -> bool {
     path.queueable > 0 && takes_part(path, paths)
 }
 
-/// Usable, and not a backup while a regular path is usable.
+/// Whether the path is usable, and not a backup while a regular path is usable.
 fn takes_part(path: &PathState, paths: &[PathState]) -> bool {
     path.usable && (!path.backup || !paths.iter().any(|p| p.usable && !p.backup))
 }
 
-/// The path has no room only because its window is full, and neither because the window shrank nor because of
-/// a loss (strict variants of Becke2014 §7.4). An acknowledgement will make room. A path whose window admits
-/// a packet, but that another mechanism refuses (its share of a buffer, a burst limit), is skipped: the next
-/// path gets its turn (Becke2014 §7.2.1).
+/// Whether the path has no room only because its window is full: the window did not shrink and there was no loss
+/// (strict variants of Becke2014 §7.4). An acknowledgement will make room. A path whose window admits
+/// a packet, but that another mechanism refuses (its share of a buffer, a burst limit), is skipped, and the
+/// next path is tried (Becke2014 §7.2.1).
 fn is_merely_filled(path: &PathState) -> bool {
     let packet = u64::from(path.mss);
     path.queueable == 0

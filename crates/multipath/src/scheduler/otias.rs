@@ -8,10 +8,10 @@
 //! - T_j = (w_j + 1/2) · SRTT_j, w_j = ⌈(n_j + 1 − free_j) / cwnd_j⌉, or 0 without a wait.
 //!
 //! So the path with the longer round trip gets later data as soon as the other path's queue is equally long,
-//! and both arrive at the same time. Data assigned to a path stays there: if its window shrinks, everything
-//! waits for it. Packets of all paths count as equally large, as in the publication. Waiting whole round
-//! trips is as in the module for Linux of Ferlin et al. (2016); half of the round-trip time stands for the
-//! delay to the receiver, which a sender does not know.
+//! and both arrive at the same time. Data assigned to a path stays there: if its window shrinks, all
+//! later data waits for it. Packets of all paths are assumed to be equally large, as in the publication. The rounding
+//! to whole round trips is that of the module for Linux by Ferlin et al. (2016). A sender does not know the delay to the
+//! receiver and uses half of the round-trip time instead.
 
 use super::ahead::Ahead;
 use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible, takes_part};
@@ -44,13 +44,13 @@ impl Otias {
     }
 
     /// Assigns all available data, one packet at a time.
-    fn give(&mut self, data: &Data<'_>, paths: &[PathState]) {
+    fn assign(&mut self, data: &Data<'_>, paths: &[PathState]) {
         while let Some(path) =
             paths.iter().filter(|path| takes_part(path, paths)).min_by_key(|path| self.arrival(path))
         {
             let packet = u64::from(path.mss).max(1);
             let Some(range) = self.ahead.take(data, packet, packet) else { return };
-            self.ahead.give(path, range);
+            self.ahead.assign(path, range);
         }
     }
 }
@@ -71,8 +71,8 @@ impl Scheduler for Otias {
     }
 
     fn place(&mut self, data: &Data<'_>, paths: &[PathState]) -> Option<Piece> {
-        self.ahead.follow(data, paths);
-        self.give(data, paths);
+        self.ahead.update(data, paths);
+        self.assign(data, paths);
         self.ahead.piece(paths)
     }
 }

@@ -1,4 +1,4 @@
-//! The two paths that `blest` and `ecf` choose between: the fastest one with room, and a faster one without.
+//! The two paths between which `blest` and `ecf` choose: the fastest path with room, and a faster path without room.
 
 use super::lowest_rtt::fastest_with_room;
 use super::{Decision, Offer, PathState, takes_part};
@@ -17,10 +17,10 @@ pub(super) struct Pair<'a> {
     pub fast_rtt: Duration,
 }
 
-/// The paths to choose between.
+/// Selects the two paths.
 ///
 /// # Errors
-/// The decision, if there is no choice: nothing to send, no path with room, or no faster path to wait for.
+/// The decision, if there are no two such paths: no data to send, no path with room, or no faster path to wait for.
 pub(super) fn pair<'a>(offer: &Offer, paths: &'a [PathState]) -> Result<Pair<'a>, Decision> {
     if offer.is_empty() {
         return Err(Decision::Wait);
@@ -35,7 +35,7 @@ pub(super) fn pair<'a>(offer: &Offer, paths: &'a [PathState]) -> Result<Pair<'a>
 
 /// The fastest path, if waiting for it is safe when it has no room: it has data in flight, so that an
 /// acknowledgement or a timeout will arrive. (A path without room and without data in flight is blocked by a
-/// buffer, possibly for good.)
+/// buffer, possibly forever.)
 fn fastest_of_all(paths: &[PathState]) -> Option<&PathState> {
     let part = |path: &&PathState| takes_part(path, paths) && (path.queueable > 0 || path.outstanding > 0);
     paths.iter().filter(part).filter(|path| path.srtt.is_some()).min_by_key(|path| path.srtt)

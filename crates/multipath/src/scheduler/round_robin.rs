@@ -35,7 +35,8 @@ impl Scheduler for RoundRobin {
     }
 }
 
-/// The path with the next identifier after that of the last one used, else with the smallest of all.
+/// The path with the next higher identifier after the last used path; if there is none, the path with the smallest
+/// identifier.
 pub(super) fn after<'a>(
     last: Option<PathId>,
     paths: impl Iterator<Item = &'a PathState>,

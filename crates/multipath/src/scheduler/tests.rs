@@ -18,7 +18,7 @@ fn path(id: u8, cwnd: u64, rtt_ms: u64) -> PathState {
     }
 }
 
-/// Its window is filled.
+/// The path with a full window.
 fn filled(path: PathState) -> PathState {
     PathState { queueable: 0, outstanding: path.cwnd, queued: path.cwnd, ..path }
 }
@@ -91,20 +91,20 @@ fn round_robin_alternates_and_skips_full_paths() {
 
 #[test]
 fn weighted_interleaves_by_rate() {
-    // 30 kB / 10 ms against 10 kB / 10 ms: three packets to one.
+    // The rates are 30 kB / 10 ms and 10 kB / 10 ms: three packets on the first path for one on the second.
     assert_eq!(choices("weighted", &[path(0, 30_000, 10), path(1, 10_000, 10)], 8), [0, 0, 1, 0, 0, 0, 1, 0]);
     // An unmeasured path gets an average share: a third of three packets.
     let unmeasured = PathState { srtt: None, ..path(2, 1, 1) };
     let taken = choices("weighted", &[path(0, 30_000, 10), path(1, 10_000, 10), unmeasured], 300);
     let count = |id| taken.iter().filter(|&&t| t == id).count();
     assert_eq!((count(0), count(1), count(2)), (150, 50, 100));
-    // With no measurement at all, all are equal.
+    // Without any measurement all paths have equal shares.
     let blank = |id| PathState { srtt: None, ..path(id, 1, 1) };
     assert_eq!(choices("weighted", &[blank(0), blank(1)], 4), [0, 1, 0, 1]);
 }
 
 #[test]
-fn only_redundant_duplicates() {
+fn only_redundant_scheduler_duplicates_data() {
     for entry in SCHEDULERS {
         assert_eq!((entry.build)().duplicates(), entry.name == "redundant");
     }
@@ -112,7 +112,7 @@ fn only_redundant_duplicates() {
 }
 
 #[test]
-fn repeated_data_does_not_wait_for_better_path() {
+fn reinjected_data_does_not_wait_for_better_path() {
     let paths = [filled(path(0, 9000, 1)), path(1, 9000, 200)];
     for entry in SCHEDULERS {
         let offer = Offer { repeated: true, ..OFFER };
@@ -198,7 +198,7 @@ fn linux_gives_bursts_to_earliest_completing_path() {
     let linux = || (find("linux").unwrap().build)();
     assert_eq!(choice(&mut *linux(), &OFFER, &[state(0, 20, 12_001), state(1, 100, 2400)]), 1);
     assert_eq!(choice(&mut *linux(), &OFFER, &[state(0, 20, 12_000), state(1, 100, 2401)]), 0);
-    // In slow start the rate is 2 c/RTT: the same takes 6 ms.
+    // In slow start the rate is 2 c/RTT: the 12 kB take 6 ms.
     let starting = |queued| PathState { ssthresh: u64::MAX, ..state(0, 20, queued) };
     assert_eq!(choice(&mut *linux(), &OFFER, &[state(1, 100, 2400), starting(19_999)]), 0);
     assert_eq!(choice(&mut *linux(), &OFFER, &[state(1, 100, 2400), starting(20_001)]), 1);
@@ -207,8 +207,7 @@ fn linux_gives_bursts_to_earliest_completing_path() {
         PathState { pacing_rate: Some(Rate::from_bits_per_second(8_000_000)), ..state(0, 20, 10_001) };
     assert_eq!(choice(&mut *linux(), &OFFER, &[paced, state(1, 100, 2400)]), 1);
 
-    // 65 packets and 428 bytes are a burst, whatever the other paths have queued; a path without room ends
-    // it.
+    // A burst is 65 packets and 428 bytes, independently of the other paths' queues; it ends if the path has no room.
     let offer = Offer { bytes: 1_000_000, window: 1_000_000, ..OFFER };
     let mut scheduler = linux();
     assert_eq!(choice(&mut *scheduler, &offer, &[state(0, 20, 0), state(1, 100, 1)]), 0);
@@ -219,8 +218,8 @@ fn linux_gives_bursts_to_earliest_completing_path() {
     assert_eq!(choice(&mut *scheduler, &offer, &[state(0, 20, 0), filled(state(1, 100, 0))]), 0);
 
     // The average moves by the burst's share: from 1 MB/s (1.2 * 10 kB / 12 ms) with 21809 bytes queued,
-    // three quarters of the way to 2 MB/s, so that 17.5 kB take 10 ms. The other path's 240 bytes do so at 24
-    // kB/s.
+    // three quarters of the way to 2 MB/s, so that 17.5 kB take 10 ms. The other path's 240 bytes also take 10 ms,
+    // at 24 kB/s.
     let state = |queued, cwnd| PathState { queued, ssthresh: 0, ..path(0, cwnd, 12) };
     let other = PathState { queued: 240, ssthresh: 0, ..path(1, 2000, 100) };
     let offer = Offer { window: 65_428, ..OFFER };
@@ -248,7 +247,7 @@ fn linux_keeps_no_rate_of_an_unmeasured_path() {
     assert_eq!(choice(&mut *linux, &offer, &[state(0, 20, 12_001), state(1, 100, 2400)]), 1);
 }
 
-/// The next piece of a scheduler that places data, of 400 kB of which nothing is acknowledged.
+/// The next piece of a scheduler that places data, for 400 kB of data without an acknowledgement.
 fn placed(scheduler: &mut dyn Scheduler, paths: &[PathState]) -> Option<(u8, u64, u64)> {
     let arrived = RangeSet::default();
     let data = Data { now: Time::ZERO, una: 0, end: 400_000, more: false, arrived: &arrived };
@@ -273,10 +272,10 @@ fn linux_ahead_assigns_data_beyond_windows() {
         next = end;
     }
     assert_eq!(next, 400_000);
-    // Unless the path fails.
+    // If the path fails, another path sends the data.
     let failed = PathState { usable: false, ..collapsed };
     assert_eq!(placed(&mut *scheduler, &[near, failed]), Some((0, 67_000, 68_000)));
-    // Data acknowledged by then is not sent at all.
+    // Data that has been acknowledged meanwhile is not sent.
     let arrived = RangeSet::default();
     let data = Data { now: Time::ZERO, una: 131_500, end: 400_000, more: false, arrived: &arrived };
     let last = Piece { path: PathId(0), start: 131_500, end: 132_000, repeated: false };
@@ -312,7 +311,7 @@ fn otias_assigns_packets_for_in_order_arrival() {
     assert_eq!(of_far, (0..7).flat_map(|round| 30 + 60 * round..40 + 60 * round).collect::<Vec<_>>());
     let of_near = left(&[near, filled(far)]);
     assert_eq!(of_near, (1..400).filter(|packet| !of_far.contains(packet)).collect::<Vec<_>>());
-    // They leave out of order, and arrive in order.
+    // The packets leave out of order and arrive in order.
     let mut arrivals = vec![0; 400];
     for (place, packet) in (1_u64..).zip(of_near) {
         arrivals[packet as usize] = 10 + 20 * (place / 10);
@@ -331,15 +330,15 @@ fn otias_counts_free_window_and_waiting_round_trips() {
         placed(&mut *scheduler, &[near, far]);
         placed(&mut *scheduler, &[filled(near), far]).map(|(_, start, _)| start)
     };
-    // Two packets are free, and twenty more arrive no later than after two and a half round trips.
+    // The window has room for two packets; twenty more arrive after at most two and a half round trips.
     let state = |outstanding, rtt| PathState { outstanding, ..path(0, 10_000, rtt) };
     assert_eq!(first_of_far(state(8000, 20)), Some(22_000));
     assert_eq!(first_of_far(state(7001, 20)), Some(22_000), "half a packet is one");
     assert_eq!(first_of_far(state(10_000, 20)), Some(20_000));
     // With 33 ms one round trip and a half are less than 50 ms, with 34 ms they are more.
     assert_eq!((first_of_far(state(0, 33)), first_of_far(state(0, 34))), (Some(20_000), Some(10_000)));
-    // A window that is smaller than a packet counts as one. An unmeasured path gets nothing while there is a
-    // measured one.
+    // A window that is smaller than a packet is treated as one packet. A path without a round-trip time gets no data
+    // while another path has one.
     assert_eq!(first_of_far(PathState { cwnd: 10, queueable: 1000, ..state(0, 20) }), Some(3000));
     assert_eq!(
         first_of_far(PathState { srtt: None, ..state(0, 20) }),
@@ -358,7 +357,7 @@ fn otias_keeps_assignments_while_path_is_usable() {
     assert_eq!(starts.last(), Some(389_000), "the last ten packets are the other path's");
     let failed = PathState { usable: false, ..collapsed };
     assert_eq!(placed(&mut *scheduler, &[near, failed]), Some((0, 30_000, 31_000)));
-    // Reinjections go to the path with room that would deliver them first; its queued data does not count.
+    // Reinjections go to the path with room that would deliver them first; the data queued on it is ignored.
     let offer = Offer { repeated: true, ..OFFER };
     let mut scheduler = (find("otias").unwrap().build)();
     assert_eq!(choice(&mut *scheduler, &offer, &[far, near]), 0);
@@ -378,8 +377,8 @@ fn strict_variants_wait_for_a_full_window() {
         assert_eq!(state(path(0, 10_000, 20)), 0);
         assert_eq!((state(fast), state(recovering), state(shrunken)), (-1, 1, 1), "{name}");
     }
-    // 8000 of 10,000 bytes leave room for two packets: another mechanism refuses the path, and the next one
-    // is used. 9001 leave none.
+    // 8000 outstanding bytes of a window of 10,000 leave room for two packets: another mechanism refuses the path, and the
+    // next path is used. 9001 bytes leave no room for a packet.
     let refused = PathState { outstanding: 8000, ..fast };
     let almost = PathState { outstanding: 9001, ..fast };
     for name in ["strict-lowest-rtt", "strict-round-robin"] {

@@ -1,7 +1,7 @@
 //! Packets in proportion to the rate c/RTT of each path, evenly interleaved.
 //!
-//! With every decision each path with room earns its share of one packet; the path with the highest credit
-//! sends and pays for one packet ("smooth" weighted round-robin). Shares may change from packet to packet.
+//! Every decision adds a share of one packet to the credit of each path with room. The path with the highest credit
+//! sends, and its credit decreases by one packet ("smooth" weighted round-robin). Shares may change from packet to packet.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 
@@ -42,7 +42,7 @@ impl Scheduler for Weighted {
             total += known;
             measured += 1;
         }
-        // A path without a measurement counts as an average one.
+        // A path without a measurement gets the mean of the measured rates.
         let average = if measured == 0 { 1.0 } else { total / f64::from(measured) };
         total += average * (room().count() as f64 - f64::from(measured));
         let mut richest: Option<(f64, &PathState)> = None;

@@ -3,21 +3,21 @@
 //! Each path has summary statistics of its one-way delay over base intervals of 350 ms (§3.2): skewness,
 //! variability, frequency of oscillation of its mean, and losses. A path whose delay lies above its mean more
 //! often than not, or that has many losses, passes a bottleneck (§3.3.1, first test); paths with similar
-//! statistics pass the same one (further tests). The sender does all of it (§3.1.1).
+//! statistics pass the same one (further tests). The sender performs all steps (§3.1.1).
 //!
-//! Only differences of delays count, so that clocks need not agree. Violated assumptions of the method:
+//! Only differences of delays are used, so that clocks need not be synchronised. Violated assumptions of the method:
 //!
 //! - *No queue, or none most of the time*: the delay is at its minimum and its skewness positive. The path
 //!   passes no bottleneck.
 //! - *Few samples* (an idle path, or one whose application has little to send): below one sample per interval
-//!   on average the path passes no bottleneck. Intervals without a sample count only for losses.
+//!   on average the path passes no bottleneck. Intervals without a sample are used only for losses.
 //! - *Clock drift*: 100 ppm are 1 ms in ten seconds, the length of the mean; §4.2 considers that too little
 //!   to matter, so there is no correction.
 //! - *Coarse timestamps*: means are `f64`, so that their rounding does not bias the skewness (§3.2.2). A
 //!   clock of a millisecond needs delays that vary by a hundred milliseconds (§4.1); with less, the
-//!   variabilities of two bottlenecks look alike.
-//! - *Two bottlenecks with similar statistics* are taken for one, and two paths whose delays differ by more
-//!   than the thresholds for paths of different bottlenecks. `docs/lab-notes/shared-bottlenecks.md` gives the
+//!   variabilities of two bottlenecks are nearly equal.
+//! - *Two bottlenecks with similar statistics* are detected as one, and two paths of one bottleneck whose
+//!   delays differ by more than the thresholds as paths of different bottlenecks. `docs/lab-notes/shared-bottlenecks.md` gives the
 //!   frequencies.
 
 mod grouping;
@@ -41,7 +41,7 @@ pub const M: usize = 30;
 pub const F: usize = 20;
 /// c_s: skewness below which a path passes a bottleneck (§2.2, §3.3.1).
 pub const C_S: f64 = 0.1;
-/// c_h: the same for a path that passed one at the last decision.
+/// c_h: skewness below which a path still passes a bottleneck if it passed one at the last decision.
 pub const C_H: f64 = 0.3;
 /// p_s: largest difference of skewness within a group.
 pub const P_S: f64 = 0.15;
@@ -53,13 +53,13 @@ pub const P_MAD: f64 = 0.1;
 pub const P_D: f64 = 0.1;
 /// p_l: ratio of losses from which on they are significant.
 pub const P_L: f64 = 0.1;
-/// p_v: distance, in multiples of the variability, that a mean must have from the long-term mean to count as
-/// a crossing (§3.2.4).
+/// p_v: distance, in multiples of the variability, that a mean must have from the long-term mean to be a crossing
+/// (§3.2.4).
 pub const P_V: f64 = 0.7;
-/// Number of intervals after which a path is judged: §3.3.2 recommends 2 M.
+/// Number of intervals after which a path is first grouped: §3.3.2 recommends 2 M.
 pub const JUDGED_AFTER: u32 = 2 * M as u32;
 
-/// The mark of a path that is not judged yet: it may share a bottleneck with any other path.
+/// The mark of a path that is not grouped yet: it may share a bottleneck with any other path.
 pub const UNKNOWN: u16 = 0;
 
 /// A sample of a path's delay from an acknowledgement.
@@ -77,13 +77,13 @@ pub struct DelaySample {
     pub lost: u64,
 }
 
-/// A delay of which only differences are meaningful.
+/// A delay with an unknown constant offset: only differences are meaningful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelativeDelay {
     /// One way: the peer's clock at the acknowledgement (TSval of RFC 7323) less the local one at the
     /// transmission, milliseconds modulo 2³².
     OneWay(u32),
-    /// Round trip, if there are no timestamps: queues on the reverse path count, too.
+    /// Round trip, if there are no timestamps: it includes queues on the reverse path.
     RoundTrip(Duration),
 }
 
@@ -92,7 +92,7 @@ pub enum RelativeDelay {
 pub struct Grouping {
     /// The mark of its bottleneck: paths with the same one share it. [`UNKNOWN`] before the first decision.
     pub bottleneck: u16,
-    /// Number of base intervals since it was first judged.
+    /// Number of base intervals since the path was first grouped.
     pub decisions: u64,
     /// Of these, the number after which it shared its bottleneck with another path.
     pub shared: u64,
@@ -134,7 +134,7 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// A path joins.
+    /// Adds a path.
     pub fn add(&mut self, path: PathId) {
         if self.paths.len() <= path.index() {
             self.paths.resize_with(path.index() + 1, || None);
@@ -192,7 +192,7 @@ impl Detector {
         true
     }
 
-    /// An interval ends: groups the paths again (§3.3.1).
+    /// Groups the paths again at the end of an interval (§3.3.1).
     fn decide(&mut self) {
         let mut judged = Vec::new();
         for (at, slot) in self.paths.iter_mut().enumerate() {

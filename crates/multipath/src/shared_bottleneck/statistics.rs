@@ -15,7 +15,7 @@ pub struct Summary {
     pub frequency: f64,
     /// pkt_loss (§3.2.5): share of the packets that were lost.
     pub loss: f64,
-    /// The path passes a bottleneck (§3.3.1, step 1).
+    /// True if the path passes a bottleneck (§3.3.1, step 1).
     pub bottleneck: bool,
 }
 
@@ -31,9 +31,9 @@ struct Interval {
     skew: i32,
     /// var_base_T, milliseconds.
     deviation: f64,
-    /// `deviation` is that of a bottleneck, and not the noise of a path without one (§3.4.2).
+    /// True if `deviation` belongs to a bottleneck, and is not the noise of a path without one (§3.4.2).
     valid: bool,
-    /// Its mean crosses the long-term mean significantly.
+    /// True if the interval's mean crosses the long-term mean significantly.
     crosses: bool,
     sent: u64,
     lost: u64,
@@ -57,7 +57,7 @@ enum Side {
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     current: Interval,
-    /// The last N, the newest first.
+    /// The last N intervals, the newest first.
     past: VecDeque<Interval>,
     /// The first sample, to which all are relative: differences are small, and wrapping clocks do not matter.
     origin: Option<RelativeDelay>,
@@ -71,7 +71,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Takes a sample (§3.2.2, §3.2.3).
+    /// Adds a sample (§3.2.2, §3.2.3).
     pub fn sample(&mut self, sample: &DelaySample) {
         self.counts = (sample.sent, sample.lost);
         let Some(delay) = self.milliseconds(sample.delay) else { return };
@@ -99,7 +99,7 @@ impl Statistics {
         }
     }
 
-    /// A base interval ends.
+    /// Ends a base interval.
     pub fn end_interval(&mut self) {
         let mut interval = core::mem::take(&mut self.current);
         interval.sent = self.counts.0.saturating_sub(self.counted.0);
@@ -111,14 +111,14 @@ impl Statistics {
         let (skew, compared) = self.weighted(|_| true, |interval| f64::from(interval.skew));
         self.summary.skewness = if compared > 0.0 { skew / compared } else { 0.0 };
         self.summary.loss = self.loss();
-        let enough = self.recent().map(|interval| interval.compared).sum::<u32>() >= M as u32;
+        let enough = self.recent_intervals().map(|interval| interval.compared).sum::<u32>() >= M as u32;
         self.summary.bottleneck = enough && self.passes_bottleneck();
         self.past[0].valid = self.summary.bottleneck;
 
         let (deviation, compared) = self.weighted(|interval| interval.valid, |interval| interval.deviation);
         self.summary.variability = if compared > 0.0 { deviation / compared } else { 0.0 };
         self.update_means();
-        self.past[0].crosses = self.crosses();
+        self.past[0].crosses = self.detect_crossing();
         let crossings = self.past.iter().filter(|interval| interval.crosses).count();
         self.summary.frequency = crossings as f64 / N as f64;
     }
@@ -129,7 +129,7 @@ impl Statistics {
     }
 
     /// The last M intervals, the newest first.
-    fn recent(&self) -> impl Iterator<Item = &Interval> {
+    fn recent_intervals(&self) -> impl Iterator<Item = &Interval> {
         self.past.iter().take(M)
     }
 
@@ -137,7 +137,7 @@ impl Statistics {
     /// compared samples in them; the newest F have the weight M − F + 1, older ones M − F down to 1 (§3.4.1).
     fn weighted(&self, counts: impl Fn(&Interval) -> bool, value: impl Fn(&Interval) -> f64) -> (f64, f64) {
         let (mut total, mut compared) = (0.0, 0.0);
-        for (at, interval) in self.recent().enumerate().filter(|(_, interval)| counts(interval)) {
+        for (at, interval) in self.recent_intervals().enumerate().filter(|(_, interval)| counts(interval)) {
             let weight = (M - at.max(F - 1)) as f64;
             total += weight * value(interval);
             compared += weight * f64::from(interval.compared);
@@ -145,14 +145,14 @@ impl Statistics {
         (total, compared)
     }
 
-    /// Over N intervals (§3.2.5).
+    /// The share of lost packets over N intervals (§3.2.5).
     fn loss(&self) -> f64 {
         let sent: f64 = self.past.iter().map(|interval| interval.sent as f64).sum();
         let lost: f64 = self.past.iter().map(|interval| interval.lost as f64).sum();
         if sent > 0.0 { lost / sent } else { 0.0 }
     }
 
-    /// §3.3.1, step 1: with hysteresis for a path that passed a bottleneck at the last decision.
+    /// Whether the path passes a bottleneck (§3.3.1, step 1), with hysteresis if it passed one at the last decision.
     fn passes_bottleneck(&self) -> bool {
         let Summary { skewness, loss, bottleneck, .. } = self.summary;
         skewness < C_S || (skewness < C_H && bottleneck) || loss > P_L
@@ -161,7 +161,7 @@ impl Statistics {
     /// Updates the means with the new interval (§3.2.1).
     fn update_means(&mut self) {
         let (mut sum, mut count) = (0.0, 0.0);
-        for mean in self.recent().filter_map(Interval::mean) {
+        for mean in self.recent_intervals().filter_map(Interval::mean) {
             sum += mean;
             count += 1.0;
         }
@@ -175,7 +175,7 @@ impl Statistics {
     /// Whether the newest interval's mean lies significantly on the other side of the long-term mean than the
     /// last mean that was significantly off (§3.2.4). Only a path that passes a bottleneck has crossings
     /// (§3.4.2).
-    fn crosses(&mut self) -> bool {
+    fn detect_crossing(&mut self) -> bool {
         let (Some(mean), Some((mean_delay, _))) = (self.past[0].mean(), self.means) else { return false };
         if !self.summary.bottleneck {
             return false;

@@ -1,4 +1,4 @@
-//! Statistics and groups by hand.
+//! Statistics and groups, compared with values computed by hand.
 
 use super::*;
 
@@ -16,8 +16,8 @@ fn interval(statistics: &mut Statistics, delays: &[(u32, u32)]) {
     statistics.end_interval();
 }
 
-/// After an interval of 40 samples of 100 ms, with which all others are compared.
-fn begun() -> Statistics {
+/// Statistics after an interval of 40 samples of 100 ms, with which all later intervals are compared.
+fn first_interval() -> Statistics {
     let mut statistics = Statistics::default();
     interval(&mut statistics, &[(40, 100)]);
     assert_eq!(statistics.summary(), Summary::default(), "no mean to compare with");
@@ -31,13 +31,13 @@ fn near(value: f64, by_hand: f64) {
 
 #[test]
 fn skewness_is_samples_below_minus_above_mean() {
-    let mut statistics = begun();
-    // 20 equal the mean of 100 ms, 6 lie above and 14 below: (14 − 6) / 40.
+    let mut statistics = first_interval();
+    // 20 samples equal the mean of 100 ms, 6 are above and 14 below: (14 − 6) / 40.
     interval(&mut statistics, &[(20, 100), (6, 103), (14, 99)]);
     near(statistics.summary().skewness, 0.2);
     assert!(!statistics.summary().bottleneck);
-    // This interval's mean is 100.1, the long-term one 100.05: 10 more above, both intervals have the same
-    // weight. (8 − 10) / 50.
+    // This interval's mean is 100.1, the long-term mean 100.05: 10 more samples are above. Both intervals have the same
+    // weight: (8 − 10) / 50.
     interval(&mut statistics, &[(10, 101)]);
     near(statistics.summary().skewness, -2.0 / 50.0);
     assert!(statistics.summary().bottleneck);
@@ -45,7 +45,7 @@ fn skewness_is_samples_below_minus_above_mean() {
 
 #[test]
 fn old_intervals_have_less_weight() {
-    let mut statistics = begun();
+    let mut statistics = first_interval();
     interval(&mut statistics, &[(40, 101)]);
     near(statistics.summary().skewness, -1.0);
     near(statistics.summary().variability, 1.0);
@@ -54,10 +54,10 @@ fn old_intervals_have_less_weight() {
     }
     // The long-term mean is still 100.5, of the two intervals with samples, and the last 101.
     interval(&mut statistics, &[(40, 100)]);
-    // The newest of the 30 has the weight 11, the one 20 before it 10: (11 · 40 − 10 · 40) / (21 · 40).
+    // The newest of 30 intervals has the weight 11, the interval 20 before it the weight 10: (11 · 40 − 10 · 40) / (21 · 40).
     near(statistics.summary().skewness, 1.0 / 21.0);
     near(statistics.summary().variability, 1.0);
-    // 29 intervals later only the newest is left, with a weight of 1; one interval later nothing.
+    // 29 intervals later only the newest is left, with a weight of 1; after one more interval none is left.
     for _ in 0..29 {
         interval(&mut statistics, &[]);
     }
@@ -68,7 +68,7 @@ fn old_intervals_have_less_weight() {
 
 #[test]
 fn variability_is_distance_from_previous_mean() {
-    let mut statistics = begun();
+    let mut statistics = first_interval();
     // |104 − 100| · 10 + |102 − 100| · 30 = 100, over 40 samples.
     interval(&mut statistics, &[(10, 104), (30, 102)]);
     near(statistics.summary().variability, 2.5);
@@ -79,9 +79,9 @@ fn variability_is_distance_from_previous_mean() {
 
 #[test]
 fn path_without_bottleneck_has_no_variability() {
-    let mut statistics = begun();
+    let mut statistics = first_interval();
     for _ in 0..50 {
-        // Usually at the minimum, sometimes far above.
+        // The delay is usually at the minimum and sometimes far above.
         interval(&mut statistics, &[(35, 100), (5, 150)]);
     }
     let summary = statistics.summary();
@@ -91,7 +91,7 @@ fn path_without_bottleneck_has_no_variability() {
 
 #[test]
 fn oscillation_counts_significant_crossings() {
-    let mut statistics = begun();
+    let mut statistics = first_interval();
     for _ in 0..10 {
         for delay in [110, 110, 110, 110, 110, 100, 100, 100, 100, 100] {
             interval(&mut statistics, &[(40, delay)]);
@@ -114,7 +114,7 @@ fn oscillation_counts_significant_crossings() {
 
 #[test]
 fn bottleneck_test_has_hysteresis() {
-    let mut statistics = begun();
+    let mut statistics = first_interval();
     interval(&mut statistics, &[(40, 101)]);
     assert!(statistics.summary().bottleneck);
     // (60 − 40) / 100: too high for a path that passed none, as above.
@@ -129,7 +129,7 @@ fn bottleneck_test_has_hysteresis() {
 
 #[test]
 fn frequent_losses_indicate_a_bottleneck() {
-    let mut statistics = begun();
+    let mut statistics = first_interval();
     let count = |statistics: &mut Statistics, sent, lost| {
         for _ in 0..40 {
             statistics.sample(&DelaySample { sent, lost, ..one_way(0, Time::ZERO, 99) });
@@ -152,7 +152,7 @@ fn frequent_losses_indicate_a_bottleneck() {
 
 #[test]
 fn path_with_few_samples_passes_no_bottleneck() {
-    let mut statistics = begun();
+    let mut statistics = first_interval();
     for at in 0..60 {
         interval(&mut statistics, if at % 3 == 0 { &[(1, 110)] } else { &[] });
     }
@@ -201,14 +201,14 @@ fn paths_are_divided_by_each_statistic_in_order() {
     let oscillating = [0.30, 0.10, 0.22, 0.16].map(|frequency| summary(frequency, 10.0, 0.0, 0.0));
     assert_eq!(groups(&oscillating), [[0, 1, 2, 3]]);
     assert_eq!(groups(&oscillating[..2]), [[0], [1]]);
-    // A tenth of the higher one: 10 and 9.1 are together, 10 and 9 are not.
+    // Threshold: 10 % of the higher value. 9.1 is grouped with 10; 9 is not.
     let variable = |of: [f64; 2]| groups(&of.map(|variability| summary(0.1, variability, 0.0, 0.0)));
     assert_eq!(variable([9.1, 10.0]), [[0, 1]]);
     assert_eq!(variable([9.0, 10.0]), [[0], [1]]);
     let skewed = |of: [f64; 2]| groups(&of.map(|skewness| summary(0.1, 10.0, skewness, 0.0)));
     assert_eq!(skewed([-0.1, 0.04]), [[0, 1]]);
     assert_eq!(skewed([-0.1, 0.06]), [[0], [1]]);
-    // Few losses are ignored; of many, a tenth of the higher ones is the limit.
+    // A small share of losses is ignored; for larger shares the threshold is 10 % of the higher value.
     let lossy = |of: [f64; 2]| groups(&of.map(|loss| summary(0.1, 10.0, 0.0, loss)));
     assert_eq!(lossy([0.0, 0.1]), [[0, 1]]);
     assert_eq!(lossy([0.19, 0.2]), [[0, 1]]);
@@ -224,7 +224,12 @@ fn path_without_bottleneck_is_in_no_group() {
 }
 
 /// Simulates intervals in which each path has the delay that `delay` returns for path and interval.
-fn watch(detector: &mut Detector, from: u64, intervals: u64, delay: impl Fn(u8, u64) -> Option<u32>) {
+fn simulate_intervals(
+    detector: &mut Detector,
+    from: u64,
+    intervals: u64,
+    delay: impl Fn(u8, u64) -> Option<u32>,
+) {
     for at in from..from + intervals {
         for sample in 0..10 {
             let now = Time::ZERO + BASE_INTERVAL.saturating_mul(at) + Duration::from_millis(30 * sample);
@@ -252,19 +257,19 @@ fn paths_are_grouped_after_sixty_intervals() {
         let half = if path < 2 { 8 } else { 3 };
         Some(100 + u32::from(path) * 1_000 + if (at / half).is_multiple_of(2) { 0 } else { 60 })
     };
-    watch(&mut detector, 0, u64::from(JUDGED_AFTER), delay);
+    simulate_intervals(&mut detector, 0, u64::from(JUDGED_AFTER), delay);
     assert_eq!(bottlenecks(&detector), [UNKNOWN; 3], "after 59 intervals");
-    watch(&mut detector, 60, 1, delay);
+    simulate_intervals(&mut detector, 60, 1, delay);
     assert_eq!(bottlenecks(&detector), [1, 1, 3]);
-    watch(&mut detector, 61, 9, delay);
+    simulate_intervals(&mut detector, 61, 9, delay);
     let grouping = detector.grouping(PathId(1)).expect("it is monitored");
     assert_eq!((grouping.decisions, grouping.shared, grouping.bottlenecked), (10, 10, 10));
     assert_eq!((grouping.shared_share(), grouping.bottleneck_share()), (Some(1.0), Some(1.0)));
     assert_eq!(detector.grouping(PathId(2)).and_then(|third| third.shared_share()), Some(0.0));
-    // A path that joins later is not judged yet; a removed one has no result.
+    // A path that joins later is not grouped yet; a removed path has no result.
     detector.add(PathId(2));
     detector.remove(PathId(0));
-    watch(&mut detector, 70, 2, delay);
+    simulate_intervals(&mut detector, 70, 2, delay);
     assert_eq!(bottlenecks(&detector), [2, UNKNOWN]);
     assert_eq!(detector.grouping(PathId(0)), None);
     assert_eq!(detector.grouping(PathId(7)), None);
@@ -275,9 +280,9 @@ fn idle_path_leaves_its_group() {
     let mut detector = Detector::default();
     (0..2).for_each(|path| detector.add(PathId(path)));
     let saw = |at: u64| 100 + if (at / 8).is_multiple_of(2) { 0 } else { 60 };
-    watch(&mut detector, 0, 80, |path, at| (path < 2).then(|| saw(at)));
+    simulate_intervals(&mut detector, 0, 80, |path, at| (path < 2).then(|| saw(at)));
     assert_eq!(bottlenecks(&detector), [1, 1]);
-    watch(&mut detector, 80, 31, |path, at| (path == 0).then(|| saw(at)));
+    simulate_intervals(&mut detector, 80, 31, |path, at| (path == 0).then(|| saw(at)));
     assert_eq!(bottlenecks(&detector), [1, 2]);
     assert!(detector.summary(PathId(1)).is_some_and(|silent| !silent.bottleneck));
 }
@@ -286,7 +291,7 @@ fn idle_path_leaves_its_group() {
 fn long_idle_time_resets_the_detector() {
     let mut detector = Detector::default();
     (0..2).for_each(|path| detector.add(PathId(path)));
-    watch(&mut detector, 0, 80, |path, at| {
+    simulate_intervals(&mut detector, 0, 80, |path, at| {
         (path < 2).then(|| 100 + if (at / 8).is_multiple_of(2) { 0 } else { 60 })
     });
     let decisions = detector.grouping(PathId(0)).map(|grouping| grouping.decisions);

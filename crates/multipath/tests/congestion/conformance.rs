@@ -11,7 +11,7 @@ use anabranch_multipath::congestion::{
 use anabranch_multipath::shared_bottleneck::{DelaySample, RelativeDelay};
 use proptest::prelude::*;
 
-/// Any event that a transport can report to a control, sensible or not.
+/// Any event that a transport can report to a control, including events that do not occur in practice.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Add(u8, PathSetup),
@@ -205,7 +205,7 @@ struct Known {
 }
 
 impl Known {
-    fn follow(known: &mut [Self; PATHS as usize], event: Event) {
+    fn apply_event(known: &mut [Self; PATHS as usize], event: Event) {
         match event {
             Event::Add(p, setup) => {
                 let mss = u64::from(setup.mss.max(1));
@@ -236,7 +236,7 @@ fn check(entry: &'static Entry, options: Options, events: &[Event]) -> Result<()
     for (step, &event) in events.iter().enumerate() {
         let (before, was) = (windows(&*control), known);
         apply(&mut *control, &mut now, event);
-        Known::follow(&mut known, event);
+        Known::apply_event(&mut known, event);
         let after = windows(&*control);
         for p in 0..PATHS as usize {
             let context =
@@ -270,7 +270,10 @@ fn check(entry: &'static Entry, options: Options, events: &[Event]) -> Result<()
                 Event::Sent { path, .. } | Event::Lost(path, _) if usize::from(path) == p && model => {}
                 Event::Add(path, _) | Event::Mss(path, _) | Event::Loss(path, ..)
                     if usize::from(path) == p => {}
-                _ => prop_assert!(after[p] == before[p], "no event of this path: {context}"),
+                _ => prop_assert!(
+                    after[p] == before[p],
+                    "the window changed without an event of this path: {context}"
+                ),
             }
         }
     }
@@ -324,8 +327,7 @@ fn loss_based() -> impl Iterator<Item = &'static Entry> {
     ALGORITHMS.iter().filter(|entry| entry.signal == Signal::Loss)
 }
 
-/// With one path there is nothing to couple: growth is a packet per window, and a loss takes half, as in
-/// Reno.
+/// With one path a coupled control is Reno: the window grows by a packet per window, and a loss halves it.
 #[test]
 fn coupled_controls_equal_reno_on_one_path() {
     for entry in loss_based().filter(|entry| entry.coupled) {
@@ -382,7 +384,7 @@ fn slow_start_counts_bytes_up_to_a_limit() {
 
 /// Coupled paths grow at most half as fast as two uncoupled ones, but they do grow.
 #[test]
-fn coupling_limits_growth() {
+fn coupled_paths_grow_at_most_half_as_fast() {
     for entry in loss_based() {
         let grown = |others: u8| {
             let mut rig = Rig::new(entry.name).path(0, 50_000, MSS);
@@ -431,7 +433,7 @@ fn spurious_loss_is_undone() {
         twin.wait(100);
         grown(&mut twin);
         assert!(grown(&mut rig) >= grown(&mut twin), "{}", entry.name);
-        // There is nothing more to undo.
+        // No further reaction can be undone.
         let now = rig.window(0);
         rig.control.on_spurious(rig.now, PathId(0));
         assert_eq!(rig.window(0), now, "{}", entry.name);

@@ -1,4 +1,4 @@
-//! wVegas with a queue: the purpose of a delay-based control.
+//! wVegas over links with queues: it keeps its backlog.
 
 use crate::rig::MSS;
 use anabranch_base::time::{Duration, Time};
@@ -68,7 +68,7 @@ impl Bottleneck {
     }
 
     /// Utilisation over `seconds`, and the mean backlog in packets.
-    fn seen(&self, seconds: f64) -> (f64, f64) {
+    fn utilisation_and_backlog(&self, seconds: f64) -> (f64, f64) {
         let service = self.service.as_secs_f64();
         let waited = self.waited as f64 / 1e9 / self.delivered.max(1) as f64;
         (self.delivered as f64 * service / seconds, waited / service)
@@ -97,7 +97,7 @@ fn run(paths: &mut [Bottleneck]) -> Vec<(f64, f64)> {
         let now = next.flying[0].1;
         next.acknowledge(&mut *control);
         if now.as_secs_f64() >= 70.0 {
-            return paths.iter().map(|path| path.seen(60.0)).collect();
+            return paths.iter().map(|path| path.utilisation_and_backlog(60.0)).collect();
         }
         if !warm && now.as_secs_f64() >= 10.0 {
             warm = true;
@@ -123,8 +123,8 @@ fn backlog_is_ten_packets_shared_by_rate() {
     check(&[2_000, 1_000], &[20.0 / 3.0, 10.0 / 3.0]);
 }
 
-/// Single flows on long paths: neither the end of slow start nor the drain mistakes the sender's own bursts
-/// for a queue.
+/// Single flows on long paths: the sender's own bursts cause neither the end of slow start nor a
+/// drain.
 #[test]
 fn single_flow_fills_a_long_path() {
     for (rate, base) in [(1_667, 12), (1_667, 20), (1_667, 100), (8_333, 20), (833, 200)] {

@@ -1,4 +1,4 @@
-//! Every algorithm against numbers computed by hand. MSS is 1,000 B; the calculations are in the comments.
+//! Compares every algorithm with numbers computed by hand. MSS is 1,000 B; the calculations are in the comments.
 
 use crate::rig::{MSS, NONE, Rig, setup};
 use anabranch_base::time::Duration;
@@ -42,7 +42,8 @@ fn whole_packet_windows_accumulate_to_a_packet() {
     assert!((0..11).all(|_| rig.ack(0, 1_000) == 12_000));
     assert_eq!(rig.ack(0, 1_000), 13_000);
     assert_eq!(rig.lose(0), 6_000, "13 >> 1, as in Linux");
-    // Coupled: two paths of equal windows and times; each acknowledged packet is worth 1,000 / 20,000 of one (RFC 6356).
+    // Coupled control, two paths with equal windows and round-trip times: each acknowledged packet adds 1,000 / 20,000 of a
+    // packet (RFC 6356).
     let mut rig = Rig::new("lia").path_in_packets(0, 10_000, MSS).path_in_packets(1, 10_000, MSS);
     rig.measure(0, 100);
     rig.measure(1, 100);
@@ -52,7 +53,7 @@ fn whole_packet_windows_accumulate_to_a_packet() {
     assert_eq!(first, Some(39), "alpha is 1/2: 40 packets of 25 bytes each");
 }
 
-/// As `tcp_reno_ssthresh` sets them; a control with a separate counter keeps its count.
+/// Thresholds and counts are those of `tcp_reno_ssthresh`; a control with a separate counter keeps its count.
 #[test]
 fn whole_packet_windows_follow_linux() {
     for name in ["reno", "lia", "olia", "cmt-rpv2"] {
@@ -64,24 +65,24 @@ fn whole_packet_windows_follow_linux() {
     let mut rig = Rig::new("cmt-rpv2").path_in_packets(0, 4_000, MSS).path_in_packets(1, 12_000, MSS);
     rig.measure(0, 100);
     rig.measure(1, 100);
-    // A quarter of all: three full windows are worth 750 bytes.
+    // The share is a quarter: three full windows add 750 bytes.
     assert!((0..12).all(|_| rig.ack(0, 1_000) == 4_000));
     assert_eq!(rig.lose(0), 2_000);
     rig.recover(0);
-    // A seventh of all: two full windows add 143 bytes each.
+    // The share is a seventh: two full windows add 143 bytes each.
     let windows = [(); 4].map(|()| rig.ack(0, 1_000));
     assert_eq!(windows, [2_000, 2_000, 2_000, 3_000]);
 }
 
 #[test]
-fn reno_floors_depend_on_the_protocol() {
+fn reno_minimum_threshold_depends_on_protocol() {
     assert_eq!(Rig::new("reno").path_by(Rules::Sctp, 0, 5_000, NONE).lose(0), 4_000);
     assert_eq!(Rig::new("reno").path_by(Rules::Tcp, 0, 3_000, NONE).lose(0), 2_000);
 }
 
-/// 4 packets for TCP too, as in Becke2014 §2.2.4.1; coupled controls keep their own.
+/// A minimum threshold of 4 packets for TCP, too, as in Becke2014 §2.2.4.1; coupled controls use their own minimum.
 #[test]
-fn floor_is_configurable() {
+fn minimum_threshold_is_configurable() {
     let left = |name, window| {
         let setup = PathSetup { floor: 4, ..setup(Rules::Tcp, window, NONE) };
         Rig::new(name).path_of(0, setup).lose(0)
@@ -92,8 +93,8 @@ fn floor_is_configurable() {
 
 #[test]
 fn tcp_threshold_uses_flight_sctp_uses_window() {
-    // An application that fills 6 of 20 packets: the unfilled part of the window gives no threshold (RFC 5681
-    // eq. 4).
+    // An application that fills 6 of 20 packets: the threshold is computed from the filled part of the window (RFC
+    // 5681 eq. 4).
     for (name, left) in [("reno", 3_000), ("cubic", 4_200), ("lia", 3_000), ("olia", 3_000), ("balia", 3_000)]
     {
         let mut rig = Rig::new(name).path(0, 20_000, MSS);
@@ -104,7 +105,11 @@ fn tcp_threshold_uses_flight_sctp_uses_window() {
         assert_eq!(rig.window(0), 20_000, "{name}: a spurious loss changes nothing");
     }
     assert_eq!(Rig::new("reno").path(0, 20_000, MSS).lose_of(0, 23_000), 10_000, "not more than the window");
-    assert_eq!(Rig::new("reno").path(0, 20_000, MSS).lose_of(0, 500), 2_000, "not below the floor");
+    assert_eq!(
+        Rig::new("reno").path(0, 20_000, MSS).lose_of(0, 500),
+        2_000,
+        "at least the minimum threshold"
+    );
     let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 20_000, MSS);
     assert_eq!(rig.lose_of(0, 6_000), 10_000, "RFC 9260 §7.2.3 uses the window");
 }
@@ -147,7 +152,7 @@ fn sctp_halves_idle_window_once_per_timeout() {
     assert_eq!(rig.ssthresh(0), 40_000, "the window before it shrank");
     assert_eq!(rig.idle(0, 2), 5_000);
     assert_eq!(rig.ssthresh(0), 20_000);
-    assert_eq!(rig.idle(0, 100), 4_000, "not below the floor");
+    assert_eq!(rig.idle(0, 100), 4_000, "at least the minimum threshold");
     rig.time_out(0, false);
     assert_eq!(rig.idle(0, 1), 1_000, "the window never grows");
 }
@@ -156,7 +161,7 @@ fn sctp_halves_idle_window_once_per_timeout() {
 fn sctp_sets_the_threshold_at_every_timeout() {
     let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 20_000, NONE);
     assert_eq!(rig.time_out(0, false), 10_000);
-    assert_eq!(rig.time_out(0, true), 4_000, "half of one packet, and the floor");
+    assert_eq!(rig.time_out(0, true), 4_000, "the minimum threshold applies: half a packet is less");
 }
 
 #[test]
@@ -180,7 +185,7 @@ fn penalty_bounds_slow_start() {
 }
 
 #[test]
-fn larger_packet_raises_window_threshold_and_floor() {
+fn larger_packet_raises_window_and_thresholds() {
     let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 3_000, 3_000);
     rig.control.set_mss(PathId(0), 8_000);
     assert_eq!((rig.window(0), rig.ssthresh(0)), (8_000, 8_000));
@@ -189,7 +194,7 @@ fn larger_packet_raises_window_threshold_and_floor() {
 
 #[test]
 fn unusable_path_keeps_window_and_leaves_sums() {
-    // Shares by threshold 2:1; alone the second path has the whole share.
+    // The thresholds are 2:1, and so are the shares. A path that is alone has the whole share.
     let mut rig = Rig::new("cmt-rpv1").path(0, 10_000, 8_000).path(1, 10_000, 4_000);
     rig.control.set_usable(PathId(0), false);
     assert_eq!(rig.ack(0, 10_000), 10_000);
@@ -207,11 +212,11 @@ fn rpv1_shares_by_threshold() {
     let rig = || Rig::new("cmt-rpv1").path(0, 20_000, 10_000).path(1, 5_000, 5_000);
     assert_eq!(rig().ack(0, 20_000), 20_667);
     assert_eq!(rig().ack(1, 5_000), 5_334);
-    // Slow start, a third of 900 B and of at most 1,000 B.
+    // Slow start: the window grows by a third of 900 B, and by a third of at most 1,000 B.
     let slow = || Rig::new("cmt-rpv1").path(0, 20_000, 10_000).path(1, 4_000, 5_000);
     assert_eq!(slow().ack(1, 900), 4_300);
     assert_eq!(slow().ack(1, 9_000), 4_334);
-    // Loss: 20,000 − 12,500 against ⌈2,666.7⌉; 5,000 − 12,500 against ⌈1,333.3⌉.
+    // Loss: the larger of 20,000 − 12,500 and ⌈2,666.7⌉, and the larger of 5,000 − 12,500 and ⌈1,333.3⌉.
     assert_eq!(rig().lose(0), 7_500);
     assert_eq!(rig().lose(1), 1_334);
     let mut timed_out = rig();
@@ -221,10 +226,11 @@ fn rpv1_shares_by_threshold() {
 
 #[test]
 fn rpv1_counts_path_without_threshold_as_average() {
-    // No threshold known: a half each.
+    // No threshold is known: each path has half of the total.
     let mut rig = Rig::new("cmt-rpv1").path(0, 4_000, NONE).path(1, 4_000, NONE);
     assert_eq!(rig.ack(0, 1_000), 4_500);
-    // 9,000, 3,000 and unknown, so 6,000: of 18,000 one half, one sixth, one third.
+    // The thresholds are 9,000, 3,000 and unknown, which is replaced by the mean 6,000. The shares of the sum 18,000 are
+    // one half, one sixth and one third.
     let rig = || Rig::new("cmt-rpv1").path(0, 9_000, 9_000).path(1, 3_000, 3_000).path(2, 3_000, NONE);
     assert_eq!(rig().ack(0, 9_000), 9_500);
     assert_eq!(rig().ack(1, 3_000), 3_167);
@@ -241,7 +247,7 @@ fn ten_and_two() -> Rig {
 
 #[test]
 fn rpv2_shares_by_rate() {
-    // 10/12 and 2/12 of a packet.
+    // The windows grow by 10/12 and 2/12 of a packet.
     assert_eq!(ten_and_two().ack(0, 125_000), 125_834);
     assert_eq!(ten_and_two().ack(1, 12_500), 12_667);
     // d̂ = 0.6: 125,000 − 75,000; d̂ = 3.0: only one packet is left.
@@ -256,10 +262,10 @@ fn rpv2_shares_by_rate() {
 
 #[test]
 fn rpv2_counts_unmeasured_paths_as_average() {
-    // Two paths, none measured: a half.
+    // Two paths without a round-trip time: each has half of the total.
     let mut rig = Rig::new("cmt-rpv2").path(0, 10_000, NONE).path(1, 20_000, NONE);
     assert_eq!(rig.ack(0, 1_000), 10_500);
-    // The other path is measured: it is the only one in its own sum.
+    // The other path has a round-trip time: the sum contains only this path.
     rig.measure(1, 100);
     assert_eq!(rig.ack(1, 1_000), 21_000);
     assert_eq!(rig.ack(0, 1_000), 11_000);
@@ -269,16 +275,16 @@ fn rpv2_counts_unmeasured_paths_as_average() {
 
 #[test]
 fn lia_increases_match_numbers_by_hand() {
-    // 20 and 10 packets at one RTT: a/Σc = 20,000/30,000². A window of 20,000 B brings 444.4 B, one of 10,000
-    // B half.
+    // 20 and 10 packets at one RTT: a/Σc = 20,000/30,000². A window of 20,000 B adds 444.4 B, a window of
+    // 10,000 B adds half of that.
     assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).ack(0, 20_000), 20_444);
     assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).ack(1, 10_000), 10_222);
-    // 2 packets at 100 ms, 10 at 1 s: max c/R² = 200,000, Σ c/R = 30,000; 2.2e-4 exceeds 1/c of the second
-    // path only, which grows as TCP; the first has 2,000 · 1,000 · 2.2e-4.
+    // 2 packets at 100 ms, 10 at 1 s: max c/R² = 200,000, Σ c/R = 30,000; 2.2e-4 exceeds only 1/c of the
+    // second path, which grows as TCP; the first path grows by 2,000 · 1,000 · 2.2e-4.
     assert_eq!(Rig::pair("lia", [2, 10], [100, 1_000]).ack(1, 10_000), 11_000);
     assert_eq!(Rig::pair("lia", [2, 10], [100, 1_000]).ack(0, 2_000), 2_444);
     assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).lose(0), 10_000);
-    assert_eq!(Rig::new("lia").path_by(Rules::Sctp, 0, 1_500, NONE).lose(0), MSS, "a floor of one packet");
+    assert_eq!(Rig::new("lia").path_by(Rules::Sctp, 0, 1_500, NONE).lose(0), MSS, "a minimum of one packet");
 }
 
 #[test]
@@ -286,29 +292,29 @@ fn lia_of_2011_grows_every_path_by_the_same_factor() {
     // 20 and 10 packets at one RTT: â = 30,000 · 20,000/30,000² = 2/3 on either path.
     assert_eq!(Rig::pair("lia-2011", [20, 10], [100, 100]).ack(0, 20_000), 20_667);
     assert_eq!(Rig::pair("lia-2011", [20, 10], [100, 100]).ack(1, 10_000), 10_667);
-    // 2 packets at 100 ms, 10 at 1 s: â = 12,000 · 200,000/30,000² = 2.67, and no path outgrows TCP.
+    // 2 packets at 100 ms, 10 at 1 s: â = 12,000 · 200,000/30,000² = 2.67, but no path grows faster than TCP.
     assert_eq!(Rig::pair("lia-2011", [2, 10], [100, 1_000]).ack(0, 2_000), 3_000);
     assert_eq!(Rig::pair("lia-2011", [2, 10], [100, 1_000]).ack(1, 10_000), 11_000);
     assert_eq!(Rig::pair("lia-2011", [20, 10], [100, 100]).lose(0), 10_000);
-    // Slow start, the same factor; half before anything is measured.
+    // Slow start uses the same factor; it is one half before a round-trip time is known.
     let mut rig = Rig::new("lia-2011").path(0, 20_000, NONE).path(1, 20_000, NONE);
     assert_eq!(rig.ack(0, 600), 20_300);
     rig.measure(0, 100);
     rig.measure(1, 50);
-    // 20,300 B at 100 ms and 20,000 B at 50 ms: 40,300 · 8·10⁶/603,000² = 0.8867; of 600 B, 532.01.
+    // 20,300 B at 100 ms and 20,000 B at 50 ms: 40,300 · 8·10⁶/603,000² = 0.8867. For 600 B the growth is 532.01.
     assert_eq!(rig.ack(1, 600), 20_533);
 }
 
 #[test]
 fn lia_carries_fractions_of_a_byte() {
-    // 1,000 B on 200 packets: 5 B. Two equal paths of 200: 1.25 B an ack, so 5 B after four.
+    // An acknowledgement of 1,000 B adds 5 B to 200 packets. With two equal paths of 200 it adds 1.25 B, so 5 B after four.
     let mut rig = Rig::pair("lia", [200, 200], [100, 100]);
     let windows: Vec<u64> = (0..4).map(|_| rig.ack(0, 1_000)).collect();
     assert_eq!(windows, [200_001, 200_002, 200_003, 200_004], "rounding up would give 200,008");
 }
 
 #[test]
-fn lia_s_slow_start_is_tcp_s_or_coupled() {
+fn lia_slow_start_is_uncoupled_or_coupled() {
     let start = |slow_start| {
         let mut rig = Rig::with("lia", Options { slow_start, ..Options::default() })
             .path(0, 20_000, NONE)
@@ -321,7 +327,7 @@ fn lia_s_slow_start_is_tcp_s_or_coupled() {
     // â = 20/30² per packet of window: 20·â = 0.444, 10·â = 0.222.
     assert_eq!(start(SlowStart::Coupled).ack(0, 1_000), 20_445);
     assert_eq!(start(SlowStart::Coupled).ack(1, 1_000), 10_223);
-    // Alone, the factor is 1.
+    // With a single path the factor is 1.
     let mut alone = Rig::with("lia", Options { slow_start: SlowStart::Coupled, ..Options::default() })
         .path(0, 20_000, NONE);
     alone.measure(0, 70);
@@ -332,19 +338,19 @@ fn lia_s_slow_start_is_tcp_s_or_coupled() {
 fn olia_moves_window_to_the_best_path() {
     // The largest path is the best one: α = 0, 1,000 · 20/30² = 22.2 B.
     assert_eq!(Rig::pair("olia", [20, 10], [100, 100]).ack(0, 1_000), 20_022);
-    // The small path has carried more: it is collected, α = ½: 1,000 · (10/30² + ½/10) = 61.1 B.
+    // The small path has carried more data: it is a collected path with α = ½: 1,000 · (10/30² + ½/10) = 61.1 B.
     let mut rig = Rig::pair("olia", [20, 10], [100, 100]);
     assert_eq!(rig.ack(1, 1_000), 10_061);
-    // The largest path decreases: 500 · (20/30.061² − ½/20) = −1.43 B; the threshold follows, so that this
-    // starts no slow start.
+    // The largest path decreases: 500 · (20/30.061² − ½/20) = −1.43 B; the threshold follows, so that
+    // the path does not enter slow start.
     assert_eq!(rig.ack(0, 500), 19_999);
     assert!(rig.ssthresh(0) <= rig.window(0));
 }
 
 #[test]
 fn olia_shares_alpha_among_collected_and_largest() {
-    // Four paths of 20, 20, 10, 10 packets; both small ones have carried as much: |collected| = |largest| =
-    // 2, n = 4.
+    // Four paths of 20, 20, 10, 10 packets; both small paths have carried the same amount: |collected| =
+    // |largest| = 2, n = 4.
     let mut rig = Rig::pair("olia", [20, 20], [100, 100]).path(2, 10_000, MSS).path(3, 10_000, MSS);
     rig.measure(2, 100);
     rig.measure(3, 100);
@@ -354,11 +360,10 @@ fn olia_shares_alpha_among_collected_and_largest() {
     rig.ack(3, 5_000);
     rig.recover(2);
     rig.recover(3);
-    // Σw = 50 packets. Largest: 1,000 · (20/50² − ⅛/20) = 1.75 B. Twice, to include the fraction.
+    // Σw = 50 packets. A largest path grows by 1,000 · (20/50² − ⅛/20) = 1.75 B. Two acknowledgements include the fraction.
     assert_eq!(rig.ack(0, 1_000), 20_001);
     assert_eq!(rig.ack(1, 1_000), 20_001);
-    // Collected, with as much carried by both: 1,000 · (5/50² + ⅛/5) = 27 B, less a little for the larger
-    // total.
+    // A collected path grows by 1,000 · (5/50² + ⅛/5) = 27 B, and slightly less because the total has grown.
     rig.control.set_usable(PathId(3), false); // counts without growing
     rig.ack(3, 1_000);
     rig.control.set_usable(PathId(3), true);
@@ -367,16 +372,16 @@ fn olia_shares_alpha_among_collected_and_largest() {
 
 #[test]
 fn olia_remembers_the_interval_before_the_last_loss() {
-    // Path 1 carried 9,000 B, then lost; path 0 carries less since: path 1 is still the best.
+    // Path 1 has carried 9,000 B before its loss, and path 0 has carried less since: path 1 is still the best.
     let mut rig = Rig::pair("olia", [20, 10], [100, 100]);
     rig.control.set_usable(PathId(1), false); // count without growing
     rig.ack(1, 9_000);
     rig.control.set_usable(PathId(1), true);
     assert_eq!(rig.lose(1), 5_000);
     rig.recover(1);
-    // α = −½: 4,100 · (20/25² − ½/20) = +28.7; without the memory it would be +131.
+    // α = −½: 4,100 · (20/25² − ½/20) = +28.7; without the bytes before the loss it would be +131.
     assert_eq!(rig.ack(0, 4_100), 20_028);
-    // A second loss at once makes both intervals short.
+    // An immediate second loss makes both intervals between losses short.
     rig.lose(1);
     assert_eq!(rig.window(1), 2_500);
     rig.time_out(1, true); // repeated: no new interval
@@ -389,7 +394,7 @@ fn balia_matches_numbers_by_hand() {
     // B.
     assert_eq!(Rig::pair("balia", [20, 10], [100, 100]).ack(0, 1_000), 20_022);
     assert_eq!(Rig::pair("balia", [20, 10], [100, 100]).ack(1, 1_025), 10_020);
-    // Loss: a = 1 takes a half, a = 2 counts as 1.5 and takes three quarters.
+    // Loss: with a = 1 the window decreases by half. a = 2 is limited to 1.5, and the window decreases by three quarters.
     assert_eq!(Rig::pair("balia", [20, 10], [100, 100]).lose(0), 10_000);
     assert_eq!(Rig::pair("balia", [20, 10], [100, 100]).lose(1), 2_500);
 }
@@ -412,7 +417,7 @@ fn cubic_returns_to_the_plateau_in_k_seconds() {
     rig.measure(0, 100);
     assert_eq!(rig.lose(0), 70_000);
     rig.recover(0);
-    // K = ∛(30/0.4) = 4.217 s. Within one RTT of W(t), as the target is W(t + RTT).
+    // K = ∛(30/0.4) = 4.217 s. The window differs from W(t) by at most one RTT, because the target is W(t + RTT).
     let quarter = run(&mut rig, 21); // W(2.1) = 100 − 0.4 · 2.117³ = 96.2
     assert!((quarter - 96.2).abs() < 1.0, "{quarter}");
     let plateau = run(&mut rig, 21); // W(4.2) = 100
@@ -423,8 +428,8 @@ fn cubic_returns_to_the_plateau_in_k_seconds() {
 
 #[test]
 fn cubic_is_at_least_as_fast_as_reno() {
-    // RTT 1 ms: W(t) hardly changes in 100 round trips; W_est grows by 3·0.3/1.7 = 0.529 packets in each, up
-    // to the window before the loss, then by one.
+    // RTT 1 ms: W(t) hardly changes in 100 round trips; W_est grows by 3·0.3/1.7 = 0.529 packets in each,
+    // until the window before the loss is reached, and then by one packet.
     let mut rig = Rig::new("cubic").path(0, 100_000, NONE);
     rig.measure(0, 1);
     rig.lose(0);
@@ -445,7 +450,7 @@ fn cubic_converges_fast_and_restarts_after_timeout() {
     rig.measure(0, 100);
     rig.lose(0);
     rig.recover(0);
-    // A loss at 70 < 100: W_max = 70 · 0.85 = 59.5, w = 49; K = ∛(10.5/0.4) = 2.97 s.
+    // A loss at a window of 70 < 100: W_max = 70 · 0.85 = 59.5, w = 49; K = ∛(10.5/0.4) = 2.97 s.
     assert_eq!(rig.lose(0), 49_000);
     rig.recover(0);
     let plateau = run(&mut rig, 30);
@@ -457,8 +462,8 @@ fn cubic_converges_fast_and_restarts_after_timeout() {
     while rig.window(0) < threshold {
         rig.ack_with(0, MSS, Some(100));
     }
-    // Level: after 1 s W(t) = w + 0.4, Reno's line is at + 5.3. With K for the old plateau it would be far
-    // higher.
+    // The stage starts at the present window: after 1 s W(t) = w + 0.4, and Reno's window is w + 5.3. With K for the old
+    // plateau it would be far higher.
     let before = rig.window(0) as f64 / MSS as f64;
     let after = run(&mut rig, 10);
     assert!((after - before - 5.3).abs() < 0.7, "{before} {after}");
@@ -498,15 +503,15 @@ fn vegas_round(rig: &mut Rig, id: u8, rtt_ms: u64) -> u64 {
 
 #[test]
 fn wvegas_ends_slow_start_at_a_backlog_of_one() {
-    // base = 100 ms. The first ack opens a round and, for lack of samples, grows as Reno.
+    // base = 100 ms. The first acknowledgement opens a round; it has too few samples, so the window grows as in Reno.
     let mut rig = Rig::new("wvegas").path(0, 20_000, NONE);
     assert_eq!(rig.ack_with(0, 1_000, Some(100)), 21_000);
-    // 104 ms in the mean: diff = 21 · (1 − 100/104) = 0.81: goes on.
+    // 104 ms in the mean: diff = 21 · (1 − 100/104) = 0.81: slow start continues.
     assert_eq!(vegas_round(&mut rig, 0, 104), 21_001);
-    // 125 ms: diff = 4.2: w = 21.001 · 0.8 + 1 packets; s = w − 1.
+    // An RTT of 125 ms: diff = 4.2. Slow start ends with w = 21.001 · 0.8 + 1 packets and s = w − 1.
     assert_eq!(vegas_round(&mut rig, 0, 125), 17_800);
     assert_eq!(rig.ssthresh(0), 16_800);
-    // Avoidance: α = 2; 100 ms: diff = 0: one packet more.
+    // Avoidance with α = 2. An RTT of 100 ms: diff = 0, so the window grows by one packet.
     assert_eq!(vegas_round(&mut rig, 0, 100), 18_800);
 }
 
@@ -515,12 +520,12 @@ fn wvegas_holds_its_share_of_ten_packets() {
     // One path, so α = 10 once diff ≥ 2.
     let mut rig = Rig::new("wvegas").path(0, 40_000, MSS);
     rig.ack_with(0, 1, Some(100));
-    // 120 ms: diff = 40/6 = 6.7 < 10: up. Before the backlog is reached, queues do not count.
+    // An RTT of 120 ms: diff = 40/6 = 6.7 < 10, so the window grows. Queues are ignored until the backlog is reached.
     assert_eq!(vegas_round(&mut rig, 0, 120), 41_000);
-    // 139 ms: diff = 11.5: down; the queue of 39 ms is the smallest seen.
+    // An RTT of 139 ms: diff = 11.5, so the window shrinks; the queue of 39 ms is the smallest one.
     assert_eq!(vegas_round(&mut rig, 0, 139), 40_000);
     assert_eq!(vegas_round(&mut rig, 0, 140), 39_000);
-    // 180 ms: diff = 17.3: down to 38; 80 ms are twice 39, so a drain by 100/360.
+    // An RTT of 180 ms: diff = 17.3, so the window shrinks to 38. 80 ms are twice 39 ms, so a drain by 100/360 follows.
     assert_eq!(vegas_round(&mut rig, 0, 180), 10_555);
 }
 
@@ -529,8 +534,8 @@ fn wvegas_shares_the_backlog_by_rate() {
     let mut rig = Rig::new("wvegas").path(0, 40_000, MSS).path(1, 40_000, MSS);
     rig.ack_with(0, 1, Some(100));
     rig.ack_with(1, 1, Some(100));
-    // The first path's rate is the only one known: α = 10, diff = 6.7: up. Then five each: the second goes
-    // down.
+    // The first path's rate is the only one known: α = 10, diff = 6.7, so its window
+    // grows. Then each path has α = 5, and the window of the second shrinks.
     assert_eq!(vegas_round(&mut rig, 0, 120), 41_000);
     assert_eq!(vegas_round(&mut rig, 1, 120), 39_000);
     // The first path takes the second into account when it reaches its α of 10: 41 · (1 − 100/138) = 11.3;
@@ -565,7 +570,7 @@ fn wvegas_forgets_the_rate_of_a_path_that_timed_out() {
         vegas_round(&mut rig, id, 120);
     }
     rig.time_out(1, false);
-    // Alone again: α = 10 > 6.8.
+    // A single path again: α = 10 > 6.8.
     let before = rig.window(0);
     assert_eq!(vegas_round(&mut rig, 0, 120), before + 1_000);
 }

@@ -42,7 +42,7 @@ fn every_coupled_control_grows_in_avoidance() {
     }
 }
 
-/// Defect: OLIA's bytes are never counted, so that no path is ever better than another, and 1 is divided by n
+/// Defect: OLIA's bytes are never counted, so that all paths are equally good, and 1 is divided by n
 /// in integers, so that α is always 0.
 #[test]
 fn olia_counts_bytes_and_divides_as_real_numbers() {
@@ -50,7 +50,7 @@ fn olia_counts_bytes_and_divides_as_real_numbers() {
     let gain = with_alpha.ack(1, 10_000) - 10_000;
     // 10,000 · (10/30² + ½/10) = 611 B; without α 111 B.
     assert_eq!(gain, 611);
-    // Data acknowledged in recovery or from an unused window counts as carried, too.
+    // Data acknowledged in recovery or from an unused window is counted as carried, too.
     let mut rig = Rig::pair("olia", [20, 10], [100, 100]);
     rig.lose(1);
     rig.ack(1, 9_000);
@@ -60,7 +60,7 @@ fn olia_counts_bytes_and_divides_as_real_numbers() {
 
 /// Defect: BALIA's ratio is truncated to an integer before it is scaled.
 #[test]
-fn balia_s_ratio_is_a_real_number() {
+fn balia_ratio_is_not_truncated() {
     // 20 against 16 packets: a = 1.25. 16,000 − 8,000 · 1.25; a truncated ratio leaves 8,000.
     assert_eq!(Rig::pair("balia", [20, 16], [100, 100]).lose(1), 6_000);
     // 16,000 · 16/36² · 2.25/2 · 5.25/5 = 233.3 B; truncated 197.5 B.

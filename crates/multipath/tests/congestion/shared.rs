@@ -9,7 +9,7 @@ use anabranch_multipath::shared_bottleneck::{
 };
 
 /// Some rounds of acknowledgements and losses on a path, with varying round-trip times.
-fn live(rig: &mut Rig, path: u8, rounds: u64) {
+fn acknowledge_and_lose(rig: &mut Rig, path: u8, rounds: u64) {
     for round in 0..rounds {
         rig.now += Duration::from_millis(10);
         rig.ack_with(path, MSS + 100 * u64::from(path), Some(50 + (round + 7 * u64::from(path)) % 40));
@@ -39,11 +39,11 @@ fn path_of_other_bottleneck_is_not_coupled() {
         let mut together = pair(name);
         for _ in 0..50 {
             let now = both.now;
-            live(&mut both, 1, 10);
-            live(&mut together, 1, 10);
+            acknowledge_and_lose(&mut both, 1, 10);
+            acknowledge_and_lose(&mut together, 1, 10);
             (both.now, together.now) = (now, now);
             for rig in [&mut both, &mut alone, &mut together] {
-                live(rig, 0, 10);
+                acknowledge_and_lose(rig, 0, 10);
             }
             assert_eq!(both.window(0), alone.window(0), "{name}");
         }
@@ -60,8 +60,8 @@ fn paths_of_same_or_unknown_bottleneck_are_coupled() {
                 marked.control.set_bottleneck(PathId(path), mark);
             }
             for rig in [&mut marked, &mut plain] {
-                live(rig, 0, 200);
-                live(rig, 1, 200);
+                acknowledge_and_lose(rig, 0, 200);
+                acknowledge_and_lose(rig, 1, 200);
             }
             assert_eq!([marked.window(0), marked.window(1)], [plain.window(0), plain.window(1)], "{name}");
         }
@@ -88,7 +88,7 @@ fn path_that_changes_its_group_keeps_its_window() {
 
 /// Reports delays to a control for `intervals` base intervals: each path has a queue that fills and empties
 /// with its own period, in intervals.
-fn watch(rig: &mut Rig, intervals: u64, periods: [u64; 2]) {
+fn report_delays(rig: &mut Rig, intervals: u64, periods: [u64; 2]) {
     for at in 0..intervals {
         for sample in 0..10 {
             for (path, period) in periods.into_iter().enumerate() {
@@ -118,9 +118,9 @@ fn control_separates_paths_by_their_delays() {
         rig.measure(0, 100);
         rig.measure(1, 100);
         let mark = |rig: &Rig, path| rig.control.grouping(PathId(path)).map(|grouping| grouping.bottleneck);
-        watch(&mut rig, u64::from(JUDGED_AFTER), periods);
+        report_delays(&mut rig, u64::from(JUDGED_AFTER), periods);
         assert_eq!([mark(&rig, 0), mark(&rig, 1)], [Some(UNKNOWN); 2]);
-        watch(&mut rig, 2, [16, 16]);
+        report_delays(&mut rig, 2, [16, 16]);
         assert_eq!([mark(&rig, 0), mark(&rig, 1)], marks.map(Some));
         assert_eq!(rig.ack(0, MSS), grown);
         assert_eq!(mark(&rig, 2), None);

@@ -10,14 +10,15 @@ use anabranch_wire::Checksum;
 use std::io;
 use std::path::PathBuf;
 
-/// Writes packets to a capture until that fails; the failure is kept for the end.
+/// Writes packets to a capture. After an error it writes no more packets, and [`finish`](Self::finish)
+/// returns the error.
 #[derive(Debug)]
 pub struct Tap {
     file: PathBuf,
     capture: Capture,
     flows: usize,
     failure: Option<io::Error>,
-    /// Room for a packet whose checksum is finished.
+    /// Buffer for a packet with its finished checksum.
     bytes: Vec<u8>,
 }
 
@@ -36,17 +37,17 @@ impl Tap {
         })
     }
 
-    /// Whether it cannot be written any more.
+    /// Whether writing has failed.
     pub(super) const fn is_broken(&self) -> bool {
         self.failure.is_some()
     }
 
-    /// A packet passes an end of a link.
+    /// Records a packet that passes an end of a link.
     pub(super) fn passed(&mut self, now: Time, at: Interface, packet: &RawPacket) {
         self.write(packet, |capture, flow, bytes| capture.bytes(now, at, flow, bytes));
     }
 
-    /// A packet that an end of a link was to send is dropped.
+    /// Records a packet that is dropped at an end of a link instead of being sent.
     pub(super) fn dropped(&mut self, now: Time, at: Interface, (cause, packet): (DropCause, &RawPacket)) {
         self.write(packet, |capture, flow, bytes| capture.dropped_bytes(now, at, (flow, cause), bytes));
     }
@@ -54,7 +55,7 @@ impl Tap {
     /// Ends the capture.
     ///
     /// # Errors
-    /// The file, and why it cannot be written.
+    /// The file that cannot be written, and the reason.
     pub fn finish(self) -> io::Result<()> {
         let Self { file, capture, failure, .. } = self;
         let ended = failure.map_or_else(|| capture.finish(), Err);
@@ -75,7 +76,8 @@ impl Tap {
         let flow = ports.and_then(|ports| ports.into_iter().find_map(|port| flow_of(port, self.flows)));
         self.bytes.clear();
         self.bytes.extend_from_slice(packet.bytes());
-        // Kernels leave the checksum to their network card; a reader of the capture would take it for wrong.
+        // Kernels leave the checksum to the network card. A capture needs the finished checksum: its readers
+        // would report the unfinished one as an error.
         if let Some(unfinished) = packet.unfinished() {
             let (start, at) =
                 (usize::from(unfinished.start), usize::from(unfinished.start + unfinished.offset));

@@ -1,7 +1,7 @@
 //! The interfaces by which hosts are attached to the emulated network.
 
 use super::packet::RawPacket;
-use super::segments::{Train, VNET_HEADER_BYTES, cut};
+use super::segments::{Train, VNET_HEADER_BYTES, split_output};
 use crate::device::unless_lost;
 use crate::namespace::Namespace;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -15,7 +15,7 @@ const MAX_PACKET_BYTES: usize = 65_535;
 /// A TUN interface in the network namespace of a host.
 pub struct Port {
     device: SyncDevice,
-    /// The kernel leaves checksums and the segmentation of long packets to this end.
+    /// True if the kernel leaves checksums and the segmentation of long packets to this program.
     offloads: bool,
 }
 
@@ -26,7 +26,7 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// Without the right to do so, without `/dev/net/tun`, if the name is taken, or if offloads are requested
+    /// If the caller lacks the right to do so, without `/dev/net/tun`, if the name is taken, or if offloads are requested
     /// and the kernel has none.
     pub fn open(namespace: &Namespace, name: &str, mtu: u16, offloads: bool) -> io::Result<Self> {
         let device = namespace.run(|| {
@@ -48,7 +48,7 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// If the interface is gone.
+    /// If the interface was removed.
     pub fn receive(
         &self,
         scratch: &mut Scratch,
@@ -58,11 +58,11 @@ impl Port {
         let Some(len) = unless_lost(self.device.recv(&mut scratch.0))? else { return Ok(false) };
         let handed = &scratch.0[..len];
         if self.offloads {
-            cut(handed, buffer, packet);
+            split_output(handed, buffer, packet);
         } else {
             let mut bytes = buffer();
             bytes.extend_from_slice(handed);
-            // Other data than IP packets is dropped.
+            // Data that is not an IP packet is dropped.
             RawPacket::new(bytes).map_or_else(drop, &mut packet);
         }
         Ok(true)
@@ -73,7 +73,7 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// If the interface is gone.
+    /// If the interface was removed.
     pub fn send(&self, train: &mut Train) -> io::Result<()> {
         let Some((vnet_header, parts)) = train.parts() else { return Ok(()) };
         let vnet_header = self.offloads.then_some(vnet_header.as_slice());

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Maximum number of packets read from a host before the others get their turn.
+/// Maximum number of packets read from a host before the next host is served.
 const MAX_BATCH: usize = 64;
 
 /// Packets that arrive within this time are passed to a host as one: the usual interrupt moderation of
@@ -43,7 +43,7 @@ pub struct Attachment {
     pub device: String,
 }
 
-/// Why a network cannot be made.
+/// An error that prevents the creation of a network.
 #[derive(Debug)]
 pub enum OpenError {
     /// There is no such link end or flow to capture; a sentence.
@@ -77,7 +77,7 @@ pub struct Settings {
 pub struct Outcome {
     /// Directions of links, in the order of the scenario.
     pub links: Vec<LinkResult>,
-    /// Its delay behind the clock.
+    /// Delays of packets after their due time.
     pub lateness: LatenessResult,
     /// Packets to addresses without a route.
     pub unreachable: u64,
@@ -99,7 +99,7 @@ pub struct Emulator {
     /// Buffers for packets read from a host, and for arrivals.
     packets: Vec<RawPacket>,
     arrived: Vec<Arrived>,
-    /// Packets lost before the start, for lack of room.
+    /// Packets that hosts lost before the start, because the queues of their interfaces were full.
     lost_before: u64,
 }
 
@@ -118,7 +118,7 @@ impl Emulator {
         let mut network = EmulatedNetwork::new(&scenario, seed)
             .map_err(|error| ("the network".to_owned(), io::Error::other(error.to_string())))?;
         if let Some(settings) = &settings.pcap {
-            network.tap(Tap::create(settings, &scenario).map_err(|mistake| match mistake {
+            network.start_capture(Tap::create(settings, &scenario).map_err(|mistake| match mistake {
                 Mistake::Unknown(sentence) => OpenError::Unknown(sentence),
                 Mistake::File(error) => OpenError::Capture(settings.file.clone(), error),
             })?);
@@ -170,7 +170,7 @@ impl Emulator {
         let told = Arc::clone(&stop);
         let (tell, id) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            // The thread that started it waits for this.
+            // The starting thread waits for this message.
             let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
             let result = self.run(clock, until, &told);
             let outcome = self.outcome(clock.now().min(until));
@@ -181,37 +181,37 @@ impl Emulator {
     }
 
     fn run(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
-        let result = self.carry(clock, until, stop);
-        match self.network.untap() {
+        let result = self.run_until(clock, until, stop);
+        match self.network.take_capture() {
             // A failed or stopped run leaves no capture.
             Some(tap) if result.is_ok() && !stop.load(Ordering::Relaxed) => tap.finish(),
             _ => result,
         }
     }
 
-    fn carry(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
+    fn run_until(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
         prefer_this_thread();
         let mut scratch = Scratch::new();
-        // Events at the very end come after it.
+        // Events exactly at the end do not belong to the run.
         let last = Time::from_nanos(until.as_nanos().saturating_sub(1));
         loop {
             let now = clock.now();
             if now >= until {
-                return self.hand_out(clock, last);
+                return self.process_events(clock, last);
             }
             if stop.load(Ordering::Relaxed) || self.network.is_tap_broken() {
                 return Ok(());
             }
-            self.hand_out(clock, now)?;
+            self.process_events(clock, now)?;
             self.trace(now)?;
             for port in self.wait(clock, until)? {
-                self.take_in(port, clock, (last, &mut scratch))?;
+                self.receive_from_host(port, clock, (last, &mut scratch))?;
             }
         }
     }
 
     /// Passes the output of a host to the network.
-    fn take_in(
+    fn receive_from_host(
         &mut self,
         port: usize,
         clock: Clock,
@@ -227,7 +227,7 @@ impl Emulator {
                 break;
             }
             let now = clock.now().min(last);
-            self.hand_out(clock, now)?;
+            self.process_events(clock, now)?;
             for packet in packets.drain(..) {
                 self.network.send_packet(now, from, packet);
             }
@@ -237,7 +237,7 @@ impl Emulator {
     }
 
     /// Processes events until `now`, and delivers arrivals.
-    fn hand_out(&mut self, clock: Clock, now: Time) -> io::Result<()> {
+    fn process_events(&mut self, clock: Clock, now: Time) -> io::Result<()> {
         if self.network.next_timeout().is_none_or(|due| due > now) {
             return Ok(());
         }
@@ -249,17 +249,17 @@ impl Emulator {
                 continue;
             };
             self.lateness.add(at, clock.now());
-            self.board(port, at, packet)?;
+            self.add_to_train(port, at, packet)?;
         }
         self.arrived = arrived;
         for port in 0..self.trains.len() {
-            self.depart(port)?;
+            self.send_train(port)?;
         }
         Ok(())
     }
 
     /// Adds a packet to the train for its host; if it does not belong to the train, the train is sent first.
-    fn board(&mut self, port: usize, at: Time, packet: RawPacket) -> io::Result<()> {
+    fn add_to_train(&mut self, port: usize, at: Time, packet: RawPacket) -> io::Result<()> {
         let (since, train) = &mut self.trains[port];
         let refused = if train.is_empty() || at.since(*since) <= COALESCE_TIME {
             if train.is_empty() {
@@ -270,12 +270,12 @@ impl Emulator {
             Some(packet)
         };
         let Some(packet) = refused else { return Ok(()) };
-        self.depart(port)?;
-        self.board(port, at, packet)
+        self.send_train(port)?;
+        self.add_to_train(port, at, packet)
     }
 
     /// Sends a host its train.
-    fn depart(&mut self, port: usize) -> io::Result<()> {
+    fn send_train(&mut self, port: usize) -> io::Result<()> {
         let Self { trains, ports, network, .. } = self;
         let (_, train) = &mut trains[port];
         if train.is_empty() {
@@ -308,12 +308,12 @@ impl Emulator {
 
     fn trace(&mut self, now: Time) -> io::Result<()> {
         let Some(trace) = self.trace.as_mut().filter(|trace| trace.next <= now) else { return Ok(()) };
-        trace.look(now, &mut self.network).map_err(named)
+        trace.sample(now, &mut self.network).map_err(with_path)
     }
 
     fn outcome(&mut self, now: Time) -> io::Result<Outcome> {
         if let Some(mut trace) = self.trace.take() {
-            trace.table.finish().map_err(named)?;
+            trace.table.finish().map_err(with_path)?;
         }
         Ok(Outcome {
             links: self.network.links(now, &self.scenario),
@@ -322,7 +322,7 @@ impl Emulator {
         })
     }
 
-    /// Packets of hosts that were lost before the emulator read them, for lack of room.
+    /// Packets that hosts lost before the emulator read them, because the queues of their interfaces were full.
     fn lost(&self) -> u64 {
         let mut by_namespace: BTreeMap<&Path, (&Namespace, Vec<&str>)> = BTreeMap::new();
         for Attachment { namespace, device, .. } in &self.attachments {
@@ -337,8 +337,8 @@ impl Emulator {
     }
 }
 
-/// An error with the name of its file.
-fn named((path, error): (PathBuf, io::Error)) -> io::Error {
+/// Adds the file's path to an error.
+fn with_path((path, error): (PathBuf, io::Error)) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
@@ -365,7 +365,7 @@ impl Running {
         self.id
     }
 
-    /// Whether it has ended, or a host has gone.
+    /// Whether the emulator has ended, for example because the interface of a host was removed.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
@@ -374,7 +374,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// If an interface has gone meanwhile.
+    /// If an interface was removed meanwhile.
     ///
     /// # Panics
     /// If the emulator did.
@@ -384,7 +384,7 @@ impl Running {
     }
 }
 
-/// The lengths of the queues over time.
+/// Writes the lengths of the queues over time.
 struct Trace {
     table: Table,
     names: Vec<String>,
@@ -399,7 +399,7 @@ impl Trace {
         Ok(Self { table: Table::create(folder, "queues.csv", Table::QUEUES)?, names, next: Time::ZERO })
     }
 
-    fn look(&mut self, now: Time, network: &mut EmulatedNetwork) -> Result<(), (PathBuf, io::Error)> {
+    fn sample(&mut self, now: Time, network: &mut EmulatedNetwork) -> Result<(), (PathBuf, io::Error)> {
         for (index, (packets, bytes)) in network.queued(now).enumerate() {
             let subject = Subject { index, names: &self.names[index] };
             self.table.row(now, subject, &[Some(packets), Some(bytes)])?;

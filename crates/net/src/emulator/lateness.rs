@@ -4,7 +4,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_scenario::measure::Histogram;
 use anabranch_scenario::result::LatenessResult;
 
-/// A packet that is delivered later than this counts as late: the transmission time of 1500 bytes at 12
+/// A packet that is delivered later than this is late: the transmission time of 1500 bytes at 12
 /// Mbit/s.
 pub const LATE: Duration = Duration::from_millis(1);
 

@@ -1,4 +1,5 @@
-//! The emulated network without a clock: packets are passed in with the time, and delivered with theirs.
+//! The emulated network without a clock: the caller passes in each packet with the present time, and each
+//! delivered packet has its time of arrival.
 
 use super::capture::Tap;
 use super::packet::RawPacket;
@@ -87,7 +88,7 @@ impl EmulatedNetwork {
         for link in &scenario.links {
             let share = rng.fork(&format!("link.{}.offset", link.name)).unit();
             for (model, direction) in [(&link.forward, "forward"), (&link.reverse, "reverse")] {
-                // The streams of a simulation's links.
+                // The same random streams as the links of a simulation.
                 let rng = rng.fork(&format!("link.{}.{direction}", link.name));
                 directions.push(Direction {
                     link: Link::new(&model.with_offset(share), &rng),
@@ -115,17 +116,17 @@ impl EmulatedNetwork {
         })
     }
 
-    /// From now on every packet that passes an end of a link is written to a capture.
-    pub fn tap(&mut self, tap: Tap) {
+    /// Starts a capture of every packet that passes an end of a link.
+    pub fn start_capture(&mut self, tap: Tap) {
         self.tap = Some(tap);
     }
 
-    /// The capture, if there is one: it is to be ended, or cannot be written.
-    pub fn untap(&mut self) -> Option<Tap> {
+    /// Removes and returns the capture, so that the caller can finish it.
+    pub fn take_capture(&mut self) -> Option<Tap> {
         self.tap.take()
     }
 
-    /// Whether the capture cannot be written any more.
+    /// Whether writing the capture has failed.
     pub fn is_tap_broken(&self) -> bool {
         self.tap.as_ref().is_some_and(Tap::is_broken)
     }
@@ -140,7 +141,7 @@ impl EmulatedNetwork {
         self.unreachable
     }
 
-    /// Sends a packet of a host from one of its interfaces. Other data than IP packets is dropped.
+    /// Sends a packet of a host from one of its interfaces. Data that is not an IP packet is dropped.
     ///
     /// # Panics
     ///
@@ -160,7 +161,7 @@ impl EmulatedNetwork {
     pub fn send_packet(&mut self, now: Time, from: Interface, packet: RawPacket) {
         debug_assert!(self.next_timeout().is_none_or(|due| due > now), "advance() must be called first");
         let destination = packet.destination();
-        // A host's stack searches for routers and neighbours, which do not exist.
+        // A host's stack searches for routers and neighbours. No node of the network answers.
         if destination.is_multicast() {
             return self.recycle(packet.into_bytes());
         }
@@ -176,14 +177,14 @@ impl EmulatedNetwork {
     /// The time of the next event.
     pub fn next_timeout(&self) -> Option<Time> {
         let links = self.queue.peek().map(|&Reverse((due, _))| due);
-        [links, self.next_order()].into_iter().flatten().min()
+        [links, self.next_event_time()].into_iter().flatten().min()
     }
 
     /// Processes all events until `now`, and passes arrivals at hosts to `deliver`.
     pub fn advance(&mut self, now: Time, deliver: &mut impl FnMut(Arrived)) {
         while let Some(due) = self.next_timeout().filter(|&due| due <= now) {
-            if self.next_order() == Some(due) {
-                self.obey(due);
+            if self.next_event_time() == Some(due) {
+                self.apply_next_event(due);
                 continue;
             }
             let Some(Reverse((_, direction))) = self.queue.pop() else { return };
@@ -195,7 +196,7 @@ impl EmulatedNetwork {
             while let Some(packet) = self.directions[direction as usize].link.take(due) {
                 self.forward(due, direction, packet, deliver);
             }
-            self.settle(direction);
+            self.update_direction(direction);
         }
     }
 
@@ -228,14 +229,14 @@ impl EmulatedNetwork {
         self.directions.iter_mut().map(move |direction| direction.link.queued(now))
     }
 
-    /// The time of the scenario's next event or of the start of measuring.
-    fn next_order(&self) -> Option<Time> {
+    /// Time of the scenario's next event or of the start of measuring, whichever is earlier.
+    fn next_event_time(&self) -> Option<Time> {
         let event = self.events.get(self.next_event).map(|event| event.at);
         [event, self.warmup].into_iter().flatten().min()
     }
 
-    /// Processes the next event of the scenario.
-    fn obey(&mut self, now: Time) {
+    /// Applies the scenario's next event, or starts measuring if no event is due.
+    fn apply_next_event(&mut self, now: Time) {
         let Some(event) = self.events.get(self.next_event).filter(|event| event.at <= now) else {
             self.warmup = None;
             for direction in &mut self.directions {
@@ -255,7 +256,7 @@ impl EmulatedNetwork {
             for end in ends.clone() {
                 let direction = Interface::new(link, end);
                 self.directions[direction.index()].link.change(now, change);
-                self.settle(direction.0);
+                self.update_direction(direction.0);
             }
         }
     }
@@ -282,11 +283,11 @@ impl EmulatedNetwork {
             tap.passed(now, Interface(direction), &packet);
         }
         self.directions[direction as usize].link.offer(now, packet);
-        self.settle(direction);
+        self.update_direction(direction);
     }
 
-    /// Schedules the next event of a direction and disposes of its drops.
-    fn settle(&mut self, direction: u32) {
+    /// Schedules the next event of a direction and processes its dropped packets.
+    fn update_direction(&mut self, direction: u32) {
         let state = &mut self.directions[direction as usize];
         if let Some(next) = state.link.next_event()
             && state.due.is_none_or(|due| next < due)
@@ -340,7 +341,7 @@ impl EmulatedNetwork {
         if let Some(&start) = self.routes.get(&(from, to)) {
             return start;
         }
-        let start = self.network.route_out(from, to).map(|route| self.keep(&route));
+        let start = self.network.route_out(from, to).map(|route| self.store_route(&route));
         self.routes.insert((from, to), start);
         start
     }
@@ -351,13 +352,13 @@ impl EmulatedNetwork {
             return start;
         }
         let node = self.network.owner(Interface(direction));
-        let start = self.network.route_from(node, to).map(|route| self.keep(&route));
+        let start = self.network.route_from(node, to).map(|route| self.store_route(&route));
         self.error_routes.insert((direction, to), start);
         start
     }
 
     /// Stores a route; returns the index of its first hop.
-    fn keep(&mut self, route: &[Interface]) -> u32 {
+    fn store_route(&mut self, route: &[Interface]) -> u32 {
         let start = self.hops.len() as u32;
         self.hops.extend(route.iter().map(|hop| hop.0));
         self.hops.push(DELIVERY);

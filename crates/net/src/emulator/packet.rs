@@ -22,13 +22,13 @@ pub struct RawPacket {
     unfinished: Option<Unfinished>,
 }
 
-/// A checksum that contains only the sum over addresses, protocol and length. The receiver from the emulated
-/// network finishes it, or need not, since no wire can have damaged the packet.
+/// A checksum that contains only the sum over addresses, protocol and length. The receiver of the packet may
+/// finish it. It may also accept the packet without it, because emulated links do not damage packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfinished {
     /// Offset of the data that it covers.
     pub start: u16,
-    /// Its offset from there.
+    /// Offset of the checksum from `start`.
     pub offset: u16,
 }
 
@@ -143,7 +143,7 @@ impl Frame for RawPacket {
         self.ecn() != Ecn::NotEct
     }
 
-    /// Sets both bits: in the second octet of an IPv4 header, whose checksum is updated, or in the traffic
+    /// Sets both ECN bits: in the second octet of an IPv4 header, whose checksum is updated, or in the traffic
     /// class of an IPv6 header (RFC 3168 §5, RFC 8200 §7).
     fn mark(&mut self) {
         if !self.is_ipv4() {
@@ -157,8 +157,8 @@ impl Frame for RawPacket {
         self.bytes[10..12].copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// A hash of addresses, protocol and ports. It does not include ports for fragments, so that all
-    /// fragments of a packet have the same.
+    /// A hash of addresses, protocol and ports. For fragments it does not include the ports, so that all
+    /// fragments of a packet have the same hash.
     fn flow(&self) -> u32 {
         let addresses = if self.is_ipv4() { &self.bytes[12..20] } else { &self.bytes[8..40] };
         let words =

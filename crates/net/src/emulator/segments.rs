@@ -38,14 +38,14 @@ const TCP_CHECKSUM: u16 = 16;
 const UDP_CHECKSUM: u16 = 6;
 
 /// Splits the output of a kernel, which begins with the header, into packets. Invalid output is dropped.
-pub fn cut(output: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut packet: impl FnMut(RawPacket)) {
+pub fn split_output(output: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut packet: impl FnMut(RawPacket)) {
     let Some((vnet_header, bytes)) = output.split_first_chunk::<VNET_HEADER_BYTES>() else { return };
     let [flags, kind, ..] = *vnet_header;
     let word = |at: usize| u16::from_ne_bytes([vnet_header[at], vnet_header[at + 1]]);
     let (segment, start, offset) = (usize::from(word(4)), word(6), word(8));
     let unfinished = (flags & NEEDS_CHECKSUM != 0).then_some(Unfinished { start, offset });
     let mut emit = |bytes: Vec<u8>| {
-        // Other data than IP packets is dropped.
+        // Data that is not an IP packet is dropped.
         let Ok(made) = RawPacket::new(bytes) else { return };
         packet(match unfinished {
             Some(unfinished) if usize::from(start + offset) + 2 <= made.bytes().len() => {
@@ -88,7 +88,7 @@ fn header_len(bytes: &[u8], start: u16, offset: u16) -> Option<usize> {
     (start >= 20 && len >= least && bytes.len() > start + len).then_some(start + len)
 }
 
-/// Makes a packet from a segment with the original headers: sets its lengths, identification, sequence number
+/// Completes a segment with the original headers: sets its lengths, identification, sequence number
 /// and unfinished checksum.
 fn number_segment(packet: &mut [u8], (start, offset): (u16, u16), number: usize, skipped: usize) {
     let at = usize::from(start);
@@ -138,7 +138,7 @@ pub struct Train {
 }
 
 /// The common properties of a train's segments.
-struct Shape<'a> {
+struct SegmentProperties<'a> {
     head: &'a [u8],
     start: usize,
     payload: usize,
@@ -154,10 +154,11 @@ impl Train {
     pub fn push(&mut self, packet: RawPacket) -> Result<(), RawPacket> {
         let fits = match self.packets.as_slice() {
             [] => true,
-            [first, .., last] => follows(first, last, &packet),
-            [only] => follows(only, only, &packet),
+            [first, .., last] => continues_train(first, last, &packet),
+            [only] => continues_train(only, only, &packet),
         };
-        let more = shape(&packet).map_or(packet.bytes().len(), |shape| shape.payload);
+        let more = segment_properties(&packet)
+            .map_or(packet.bytes().len(), |segment_properties| segment_properties.payload);
         if !fits
             || (!self.packets.is_empty()
                 && (self.packets.len() >= MAX_TRAIN_PACKETS || self.bytes + more > MAX_TRAIN_BYTES))
@@ -172,7 +173,10 @@ impl Train {
     /// The data to write, in this order, beginning with the header.
     pub fn parts(&mut self) -> Option<([u8; VNET_HEADER_BYTES], Vec<&[u8]>)> {
         let count = self.packets.len();
-        let last_flags = self.packets.last().and_then(|last| shape(last).map(|shape| shape.flags));
+        let last_flags = self
+            .packets
+            .last()
+            .and_then(|last| segment_properties(last).map(|segment_properties| segment_properties.flags));
         let total = self.bytes;
         let (first, rest) = self.packets.split_first_mut()?;
         let mut vnet_header = [0; VNET_HEADER_BYTES];
@@ -183,12 +187,12 @@ impl Train {
         if count == 1 {
             return Some((vnet_header, vec![first.bytes()]));
         }
-        let header = shape(first).map_or(0, |shape| shape.head.len());
+        let header = segment_properties(first).map_or(0, |segment_properties| segment_properties.head.len());
         let segment = first.bytes().len() - header;
         vnet_header[1] = if first.bytes()[0] >> 4 == 4 { TCP_V4 } else { TCP_V6 };
         vnet_header[2..4].copy_from_slice(&(header as u16).to_ne_bytes());
         vnet_header[4..6].copy_from_slice(&(segment as u16).to_ne_bytes());
-        first.lengthen(total, unfinished, last_flags.unwrap_or_default() & PSH);
+        first.set_lengths(total, unfinished, last_flags.unwrap_or_default() & PSH);
         let parts =
             core::iter::once(first.bytes()).chain(rest.iter().map(|packet| &packet.bytes()[header..]));
         Some((vnet_header, parts.collect()))
@@ -207,13 +211,13 @@ impl Train {
 }
 
 /// The properties of a packet that may be merged: a TCP segment with payload and an unfinished checksum.
-fn shape(packet: &RawPacket) -> Option<Shape<'_>> {
+fn segment_properties(packet: &RawPacket) -> Option<SegmentProperties<'_>> {
     let unfinished = packet.unfinished().filter(|unfinished| unfinished.offset == TCP_CHECKSUM)?;
     let bytes = packet.bytes();
     let header = header_len(bytes, unfinished.start, unfinished.offset)?;
     let start = usize::from(unfinished.start);
     let sequence = bytes.get(start + 4..start + 8)?.try_into().ok().map(u32::from_be_bytes)?;
-    Some(Shape {
+    Some(SegmentProperties {
         head: &bytes[..header],
         start,
         payload: bytes.len() - header,
@@ -223,11 +227,13 @@ fn shape(packet: &RawPacket) -> Option<Shape<'_>> {
 }
 
 /// Whether a packet continues a train that begins with `first` and ends with `last`.
-fn follows(first: &RawPacket, last: &RawPacket, next: &RawPacket) -> bool {
-    let (Some(first), Some(last), Some(next)) = (shape(first), shape(last), shape(next)) else {
+fn continues_train(first: &RawPacket, last: &RawPacket, next: &RawPacket) -> bool {
+    let (Some(first), Some(last), Some(next)) =
+        (segment_properties(first), segment_properties(last), segment_properties(next))
+    else {
         return false;
     };
-    let plain = |shape: &Shape<'_>| shape.flags & !ACK_PSH == 0;
+    let plain = |segment_properties: &SegmentProperties<'_>| segment_properties.flags & !ACK_PSH == 0;
     let continues = last.sequence.wrapping_add(last.payload as u32) == next.sequence;
     // All but the last segment have equal lengths, and only the last one may have PSH.
     let even = last.payload == first.payload && next.payload <= first.payload && last.flags & PSH == 0;
@@ -235,7 +241,7 @@ fn follows(first: &RawPacket, last: &RawPacket, next: &RawPacket) -> bool {
 }
 
 /// Whether two segments have the same headers, apart from fields that depend on their places and lengths.
-fn same_headers(one: &Shape<'_>, other: &Shape<'_>) -> bool {
+fn same_headers(one: &SegmentProperties<'_>, other: &SegmentProperties<'_>) -> bool {
     if one.head.len() != other.head.len() || one.start != other.start {
         return false;
     }
@@ -252,7 +258,7 @@ fn same_headers(one: &Shape<'_>, other: &Shape<'_>) -> bool {
 
 impl RawPacket {
     /// Sets the headers for `total` bytes, and adds flags.
-    fn lengthen(&mut self, total: usize, unfinished: Unfinished, flags: u8) {
+    fn set_lengths(&mut self, total: usize, unfinished: Unfinished, flags: u8) {
         let at = usize::from(unfinished.start);
         let len = self.bytes().len();
         self.edit(|bytes| {
@@ -271,7 +277,7 @@ mod tests {
     use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     /// A packet in its form on a wire.
-    fn whole(ipv6: bool, offset: u64, len: u32) -> Vec<u8> {
+    fn wire_packet(ipv6: bool, offset: u64, len: u32) -> Vec<u8> {
         let address = |host: u8| -> IpAddr {
             if ipv6 {
                 Ipv6Addr::from(0x2001_0db8_u128 << 96 | u128::from(host)).into()
@@ -312,9 +318,9 @@ mod tests {
         output
     }
 
-    fn cut_up(output: &[u8]) -> Vec<RawPacket> {
+    fn collect_segments(output: &[u8]) -> Vec<RawPacket> {
         let mut packets = Vec::new();
-        cut(output, Vec::new, |packet| packets.push(packet));
+        split_output(output, Vec::new, |packet| packets.push(packet));
         packets
     }
 
@@ -331,20 +337,20 @@ mod tests {
     #[test]
     fn long_packet_is_split_into_wire_packets() {
         for ipv6 in [false, true] {
-            let packets = cut_up(&output(&whole(ipv6, 0, 3500), 1448));
+            let packets = collect_segments(&output(&wire_packet(ipv6, 0, 3500), 1448));
             let lens: Vec<u32> = [1448, 1448, 604].to_vec();
             assert_eq!(packets.len(), 3);
             let mut offset = 0;
             for (packet, len) in packets.iter().zip(lens) {
                 let parsed = Packet::parse(&finished(packet)).expect("every length and checksum is correct");
                 let expected =
-                    Packet::parse(&whole(ipv6, offset, len)).expect("the same packet from the sender");
+                    Packet::parse(&wire_packet(ipv6, offset, len)).expect("the same packet from the sender");
                 let (Body::Tcp(ours), Body::Tcp(theirs)) = (&parsed.body, &expected.body) else {
                     panic!("tcp")
                 };
                 assert_eq!((ours.seq, ours.payload.len), (theirs.seq, theirs.payload.len));
                 let head = if ipv6 { 60 } else { 40 };
-                assert_eq!(finished(packet)[head..], whole(ipv6, offset, len)[head..]);
+                assert_eq!(finished(packet)[head..], wire_packet(ipv6, offset, len)[head..]);
                 offset += u64::from(len);
             }
         }
@@ -353,8 +359,8 @@ mod tests {
     #[test]
     fn split_packets_are_merged_only_in_order() {
         for ipv6 in [false, true] {
-            let original = output(&whole(ipv6, 0, 3500), 1448);
-            let packets = cut_up(&original);
+            let original = output(&wire_packet(ipv6, 0, 3500), 1448);
+            let packets = collect_segments(&original);
             let mut train = Train::default();
             for packet in packets.clone() {
                 train.push(packet).expect("the packets are consecutive");
@@ -375,7 +381,7 @@ mod tests {
     #[test]
     fn marks_flags_and_gaps_prevent_merging() {
         use anabranch_netem::Frame;
-        let packets = cut_up(&output(&whole(false, 0, 3500), 1448));
+        let packets = collect_segments(&output(&wire_packet(false, 0, 3500), 1448));
         let refused = |change: &dyn Fn(&mut RawPacket)| {
             let mut train = Train::default();
             train.push(packets[0].clone()).expect("any packet may be the first");
@@ -396,17 +402,17 @@ mod tests {
 
     #[test]
     fn invalid_headers_give_no_packets() {
-        assert_eq!(cut_up(&[0; 5]), []);
-        assert_eq!(cut_up(&[0; VNET_HEADER_BYTES]), []);
-        let sensible = output(&whole(false, 0, 3000), 1000);
+        assert_eq!(collect_segments(&[0; 5]), []);
+        assert_eq!(collect_segments(&[0; VNET_HEADER_BYTES]), []);
+        let sensible = output(&wire_packet(false, 0, 3000), 1000);
         for (at, value) in [(4, 0), (6, 255), (8, 200)] {
             let mut strange = sensible.clone();
             strange[at] = value;
-            // At most one packet, and no panic.
-            assert!(cut_up(&strange).len() <= 4, "{at}");
+            // At most four packets, and no panic.
+            assert!(collect_segments(&strange).len() <= 4, "{at}");
         }
         for len in 0..sensible.len().min(80) {
-            let _ = cut_up(&sensible[..len]);
+            let _ = collect_segments(&sensible[..len]);
         }
     }
 }

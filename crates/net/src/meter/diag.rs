@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 const BY_FAMILY: u16 = 20;
 /// The last message of a reply (`NLMSG_DONE`).
 const DONE: u16 = 3;
-/// The kernel refuses (`NLMSG_ERROR`).
+/// An error message of the kernel (`NLMSG_ERROR`).
 const ERROR: u16 = 2;
 /// `NLM_F_REQUEST | NLM_F_DUMP`.
 const DUMP: u16 = 0x301;
@@ -91,7 +91,7 @@ impl Socket {
     }
 
     /// Every number of `struct tcp_info` that this kernel has, by name.
-    pub fn named(&self) -> BTreeMap<String, u64> {
+    pub fn counters_by_name(&self) -> BTreeMap<String, u64> {
         let value = |&(name, at, len): &(&str, usize, usize)| {
             let bytes = self.info.get(at..at + len)?;
             let value = match *bytes {
@@ -154,7 +154,7 @@ pub struct MptcpInfo {
     pub fallback: bool,
     /// Segments that the connection has reinjected.
     pub retransmissions: u64,
-    /// Their bytes.
+    /// Bytes that the connection has reinjected.
     pub bytes_retransmitted: u64,
 }
 

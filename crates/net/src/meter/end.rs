@@ -5,7 +5,7 @@ use super::reader::Reader;
 use super::record::{Record, State, state_of};
 use super::socket;
 use super::span::{MAX_SLEEP, Span};
-use super::speaker::Speaker;
+use super::speaker::SharedApplication;
 use super::writer::Writer;
 use anabranch_scenario::workload::Client;
 use rustix::event::PollFlags;
@@ -34,16 +34,16 @@ pub struct End {
     pub span: Arc<Span>,
 }
 
-/// The state that remains of an end.
+/// State of an end after its application has finished.
 #[derive(Debug, Default)]
-pub struct Left {
+pub struct FinishedEnd {
     /// Open sockets, so that the kernel keeps their state.
     sockets: Vec<OwnedFd>,
     /// Its results as a requesting application; `None` for others.
     client: Option<Client>,
 }
 
-impl Left {
+impl FinishedEnd {
     /// Closes the sockets.
     pub fn close(self) -> Option<Client> {
         drop(self.sockets);
@@ -53,34 +53,35 @@ impl Left {
 
 impl End {
     /// Connects when the flow starts, and runs the application until the end of the run.
-    pub fn connect(&self) -> Left {
+    pub fn connect(&self) -> FinishedEnd {
         prefer_exact_sleeps();
         let opened = socket::connecting(&self.flow);
         let socket = match opened {
             Ok(socket) => socket,
             Err(sentence) => {
-                self.main().fault(sentence);
-                return Left::default();
+                self.main().record_fault(sentence);
+                return FinishedEnd::default();
             }
         };
         self.span.sleep_until(self.flow.start);
-        let client = if self.connected(&socket) { self.talk(CONNECTS, &socket) } else { None };
-        Left { sockets: vec![socket], client }
+        let client = if self.try_connect(&socket) { self.run_application(CONNECTS, &socket) } else { None };
+        FinishedEnd { sockets: vec![socket], client }
     }
 
     /// Waits for the other end at a socket of [`socket::listening`], and runs the application.
-    pub fn accept(&self, socket: OwnedFd) -> Left {
+    pub fn accept(&self, socket: OwnedFd) -> FinishedEnd {
         prefer_exact_sleeps();
         if self.flow.transport == Transport::Udp {
-            if self.flow.applications[ACCEPTS].is_some() && !self.meet(&socket) {
-                return Left { sockets: vec![socket], client: None };
+            if self.flow.applications[ACCEPTS].is_some() && !self.connect_to_sender(&socket) {
+                return FinishedEnd { sockets: vec![socket], client: None };
             }
-            let client = self.talk(ACCEPTS, &socket);
-            return Left { sockets: vec![socket], client };
+            let client = self.run_application(ACCEPTS, &socket);
+            return FinishedEnd { sockets: vec![socket], client };
         }
-        let accepted = self.accepted(&socket);
-        let client = accepted.as_ref().and_then(|connection| self.talk(ACCEPTS, connection));
-        Left { sockets: [Some(socket), accepted].into_iter().flatten().collect(), client }
+        let accept_connection = self.accept_connection(&socket);
+        let client =
+            accept_connection.as_ref().and_then(|connection| self.run_application(ACCEPTS, connection));
+        FinishedEnd { sockets: [Some(socket), accept_connection].into_iter().flatten().collect(), client }
     }
 
     /// The record of the flow's main data.
@@ -89,40 +90,40 @@ impl End {
     }
 
     /// Sets the state in all records of the flow.
-    fn reached(&self, state: State) {
-        self.records.iter().for_each(|record| record.reached(state));
+    fn set_state(&self, state: State) {
+        self.records.iter().for_each(|record| record.set_state(state));
     }
 
     /// Connects; on failure, returns false and puts the reason into the record.
-    fn connected(&self, socket: &OwnedFd) -> bool {
+    fn try_connect(&self, socket: &OwnedFd) -> bool {
         match rustix::net::connect(socket, &self.flow.remote) {
             Ok(()) => {}
             Err(Errno::INPROGRESS) => {
-                if !self.established(socket) {
+                if !self.wait_until_established(socket) {
                     return false;
                 }
             }
             Err(error) => {
-                self.reached(state_of(error));
+                self.set_state(state_of(error));
                 return false;
             }
         }
         if let Err(sentence) = socket::check_congestion(socket, &self.flow) {
-            self.main().fault(sentence);
+            self.main().record_fault(sentence);
             return false;
         }
-        self.reached(State::Open);
+        self.set_state(State::Open);
         true
     }
 
     /// Waits until a connection is established.
-    fn established(&self, socket: &OwnedFd) -> bool {
+    fn wait_until_established(&self, socket: &OwnedFd) -> bool {
         while !self.span.is_over() {
             match rustix::net::getpeername(socket) {
                 Ok(Some(_)) => return true,
                 _ => {
                     if let Ok(Err(error)) = rustix::net::sockopt::socket_error(socket) {
-                        self.reached(state_of(error));
+                        self.set_state(state_of(error));
                         return false;
                     }
                 }
@@ -134,24 +135,24 @@ impl End {
         false
     }
 
-    fn accepted(&self, socket: &OwnedFd) -> Option<OwnedFd> {
+    fn accept_connection(&self, socket: &OwnedFd) -> Option<OwnedFd> {
         while !self.span.is_over() {
             match rustix::net::accept_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(connection) => {
                     let ready = socket::prepare(&connection, &self.flow)
                         .and_then(|()| socket::check_congestion(&connection, &self.flow));
                     return match ready {
-                        Ok(()) if self.flow.proxied && !self.introduced(&connection) => continue,
+                        Ok(()) if self.flow.proxied && !self.remove_proxy_header(&connection) => continue,
                         Ok(()) => Some(connection),
                         Err(sentence) => {
-                            self.main().fault(sentence);
+                            self.main().record_fault(sentence);
                             None
                         }
                     };
                 }
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => self.wait_for_input(socket),
                 Err(error) => {
-                    self.main().fault(format!("cannot accept a connection: {error}"));
+                    self.main().record_fault(format!("cannot accept a connection: {error}"));
                     return None;
                 }
             }
@@ -162,7 +163,7 @@ impl End {
     /// Whether a connection from a proxy is that of a client: removes the header that precedes its stream.
     /// The proxy also checks that this end listens: the header of such a connection names no client (UNKNOWN), or
     /// there is none, and the connection is closed at once.
-    fn introduced(&self, connection: &OwnedFd) -> bool {
+    fn remove_proxy_header(&self, connection: &OwnedFd) -> bool {
         while !self.span.is_over() {
             let mut header = [0; MAX_PROXY_HEADER_BYTES];
             match rustix::net::recv(connection, header.as_mut_slice(), RecvFlags::PEEK) {
@@ -185,19 +186,19 @@ impl End {
 
     /// An end that writes datagrams learns its destination from the first one that it receives, which it
     /// leaves in the socket.
-    fn meet(&self, socket: &OwnedFd) -> bool {
+    fn connect_to_sender(&self, socket: &OwnedFd) -> bool {
         while !self.span.is_over() {
             match rustix::net::recvfrom(socket, [0; 0].as_mut_slice(), RecvFlags::PEEK) {
                 Ok((_, _, Some(peer))) => match rustix::net::connect(socket, &peer) {
                     Ok(()) => return true,
                     Err(error) => {
-                        self.reached(state_of(error));
+                        self.set_state(state_of(error));
                         return false;
                     }
                 },
                 Ok(_) | Err(Errno::AGAIN | Errno::INTR) => self.wait_for_input(socket),
                 Err(error) => {
-                    self.reached(state_of(error));
+                    self.set_state(state_of(error));
                     return false;
                 }
             }
@@ -207,15 +208,15 @@ impl End {
 
     fn wait_for_input(&self, socket: &OwnedFd) {
         if let Err(error) = socket::wait(socket, PollFlags::IN, MAX_SLEEP) {
-            self.main().fault(format!("cannot wait for the socket: {error}"));
+            self.main().record_fault(format!("cannot wait for the socket: {error}"));
         }
     }
 
     /// Writes and reads at this side until the end; returns the results of a requesting application.
-    fn talk(&self, side: usize, socket: &OwnedFd) -> Option<Client> {
+    fn run_application(&self, side: usize, socket: &OwnedFd) -> Option<Client> {
         let speaker = self.flow.applications[side]
             .clone()
-            .map(|application| Speaker::new(application, self.span.warmup));
+            .map(|application| SharedApplication::new(application, self.span.warmup));
         let (own, other) = (&*self.records[side], &*self.records[1 - side]);
         let reads = self.flow.applications[1 - side].is_some();
         std::thread::scope(|scope| {
@@ -233,7 +234,7 @@ impl End {
     }
 }
 
-/// Without it, the calling thread's sleeps would end up to 50 µs late.
+/// Lets the calling thread's sleeps end in time; by default they may end 50 µs late.
 fn prefer_exact_sleeps() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }

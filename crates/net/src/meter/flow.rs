@@ -48,7 +48,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// The word in scenarios and results.
+    /// Name in scenarios and results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -88,7 +88,7 @@ pub struct Flow {
 
 impl Flow {
     /// Type of the receiving host's sockets.
-    pub const fn arrives_by(&self) -> Transport {
+    pub const fn receiver_transport(&self) -> Transport {
         if self.proxied { Transport::Tcp } else { self.transport }
     }
 
@@ -109,7 +109,7 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
     let flow = |(index, declared): (usize, &model::Flow)| {
         let failed = |reason: String| FlowError { flow: declared.name.clone(), reason };
         if index >= most {
-            return Err(failed(format!("a kernel's run has at most {most} flows")));
+            return Err(failed(format!("a run with the kernel's sockets has at most {most} flows")));
         }
         let transport = transport(declared).map_err(failed)?;
         let [from, to] = scenario.first_pair(network, (index, declared));

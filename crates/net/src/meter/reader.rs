@@ -4,7 +4,7 @@ use super::flow::{DATAGRAM_HEADER, Transport};
 use super::record::{Record, State, state_of};
 use super::socket;
 use super::span::{MAX_SLEEP, Span};
-use super::speaker::Speaker;
+use super::speaker::SharedApplication;
 use anabranch_base::time::Time;
 use anabranch_wire::Payload;
 use rustix::event::PollFlags;
@@ -31,23 +31,23 @@ impl<'a> Reader<'a> {
 
     /// Reads until the other end closes or the run ends, and informs the application of this end, if there is
     /// one.
-    pub fn read(mut self, transport: Transport, application: Option<&Speaker>) {
+    pub fn read(mut self, transport: Transport, application: Option<&SharedApplication>) {
         match transport {
             Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.stream(application),
             Transport::Udp => self.datagrams(),
         }
         if let Some(application) = application {
-            application.heard_all();
+            application.end_input();
         }
     }
 
     fn wait(&self) {
         if let Err(error) = socket::wait(self.socket, PollFlags::IN, MAX_SLEEP) {
-            self.record.fault(format!("cannot wait for the socket: {error}"));
+            self.record.record_fault(format!("cannot wait for the socket: {error}"));
         }
     }
 
-    fn stream(&mut self, application: Option<&Speaker>) {
+    fn stream(&mut self, application: Option<&SharedApplication>) {
         let mut offset = 0;
         let mut last = None;
         while !self.span.is_over() {
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
                     }
                 }
                 Err(Errno::AGAIN | Errno::INTR) => self.wait(),
-                Err(error) => return self.record.reached(state_of(error)),
+                Err(error) => return self.record.set_state(state_of(error)),
             }
         }
     }
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         while !self.span.is_over() {
             match rustix::net::recv(self.socket, self.chunk.as_mut_slice(), RecvFlags::empty()) {
                 Ok((len, _)) if len < DATAGRAM_HEADER => {
-                    self.record.fault(format!("a datagram of {len} bytes arrived that was not sent"));
+                    self.record.record_fault(format!("a datagram of {len} bytes arrived that was not sent"));
                 }
                 Ok((len, _)) => {
                     let word =
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
                     self.record.read_datagram(self.span.now(), len as u64, born);
                 }
                 Err(Errno::AGAIN | Errno::INTR) => self.wait(),
-                Err(error) => return self.record.reached(state_of(error)),
+                Err(error) => return self.record.set_state(state_of(error)),
             }
         }
     }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
     fn check(&self, expected: Payload, bytes: &[u8]) {
         if let Some(at) = expected.first_difference(bytes) {
             let at = expected.offset + at as u64;
-            self.record.fault(format!("byte {at} differs from the sent one"));
+            self.record.record_fault(format!("byte {at} differs from the sent one"));
         }
     }
 }

@@ -15,9 +15,9 @@ pub enum State {
     Open,
     /// Everything was sent and has arrived.
     Closed,
-    /// The other end gave up.
+    /// The other end reset the connection.
     Reset,
-    /// There was no answer.
+    /// The other end did not answer.
     TimedOut,
     /// No route.
     Unreachable,
@@ -28,7 +28,7 @@ pub enum State {
 }
 
 impl State {
-    /// The word used in results.
+    /// Name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Opening => "opening",
@@ -63,7 +63,7 @@ pub struct TransferTally {
     pub written: u64,
     /// Bytes that the receiver read.
     pub delivered: u64,
-    /// The same after the warm-up.
+    /// Bytes that the receiver read after the warm-up.
     pub delivered_measured: u64,
     /// Datagrams sent, before and after the end of the warm-up.
     pub datagrams: u64,
@@ -110,9 +110,9 @@ impl Record {
         Self { warmup, tally: Mutex::new(tally) }
     }
 
-    /// The tally, for uses beyond the methods below.
+    /// The counters, for uses that the methods below do not cover.
     pub fn tally(&self) -> MutexGuard<'_, TransferTally> {
-        // A thread that panicked while holding it ends the run anyway.
+        // The lock may be poisoned: the thread that panicked ends the run anyway.
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -181,12 +181,12 @@ impl Record {
     }
 
     /// Sets the state of the flow.
-    pub fn reached(&self, state: State) {
+    pub fn set_state(&self, state: State) {
         self.tally().state = state;
     }
 
     /// Records an error; only the first is kept.
-    pub fn fault(&self, sentence: String) {
+    pub fn record_fault(&self, sentence: String) {
         self.tally().fault.get_or_insert(sentence);
     }
 }

@@ -1,6 +1,6 @@
 //! A run: the ends of all flows and the sampler, in threads.
 
-use super::end::{ACCEPTS, CONNECTS, End, Left};
+use super::end::{ACCEPTS, CONNECTS, End, FinishedEnd};
 use super::flow::{Flow, FlowError, flows};
 use super::record::Record;
 use super::report::{self, FlowRecords};
@@ -140,7 +140,7 @@ pub struct Measuring {
     flows: Vec<Flow>,
     /// Records of the data of each end of each flow.
     records: Vec<[Arc<Record>; 2]>,
-    ends: Vec<[JoinHandle<io::Result<Left>>; 2]>,
+    ends: Vec<[JoinHandle<io::Result<FinishedEnd>>; 2]>,
     watcher: JoinHandle<io::Result<Vec<FlowSamples>>>,
 }
 
@@ -176,7 +176,7 @@ impl Measuring {
         }
         let samples = self.watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let samples = samples.map_err(|error| refused("sampling the connections", error))?;
-        let clients: Vec<_> = open.into_iter().map(|ends| ends.map(Left::close)).collect();
+        let clients: Vec<_> = open.into_iter().map(|ends| ends.map(FinishedEnd::close)).collect();
         let report = report::Report {
             scenario: &self.scenario,
             since: self.span.warmup,
@@ -191,8 +191,8 @@ impl Measuring {
             }
             let client = clients[index][flow.source].as_ref();
             let [main, back] = [flow.source, 1 - flow.source].map(|end| &*ends[end]);
-            let said = FlowRecords { main, back: flow.is_mutual().then_some(back), client };
-            results.push(report.flow(index, flow, &said, &samples[index]));
+            let records = FlowRecords { main, back: flow.is_mutual().then_some(back), client };
+            results.push(report.flow(index, flow, &records, &samples[index]));
         }
         Ok(results)
     }

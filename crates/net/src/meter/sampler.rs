@@ -18,7 +18,7 @@ const PATHS: usize = 256;
 /// A flow's namespaces among the sampled ones, and its port.
 #[derive(Clone, Copy, Debug)]
 pub struct Watched {
-    /// Of the connecting host and of the listening one.
+    /// Namespaces of the connecting and of the listening host.
     pub hosts: [usize; 2],
     /// The listening port.
     pub port: u16,
@@ -48,7 +48,7 @@ pub struct PathSamples {
     pub latest: TcpInfo,
     /// The sender's sample at the start of measuring.
     pub baseline: TcpInfo,
-    /// All that it said last, by name.
+    /// The kernel's last counters, by name.
     pub kernel: BTreeMap<String, u64>,
     /// Bytes received according to the receiver's kernel, at the end and at the start of measuring.
     pub received: [u64; 2],
@@ -113,25 +113,25 @@ impl Sampler {
     pub fn run(mut self, scenario: &Scenario, span: &Span) -> io::Result<Vec<FlowSamples>> {
         let (mut next, mut answered) = (Time::ZERO, 0);
         while !span.is_over() {
-            let wanted = span.looks_wanted();
-            self.look(span.now(), scenario, span)?;
+            let wanted = span.requested_samples();
+            self.sample(span.now(), scenario, span)?;
             if wanted > answered {
-                self.ask_for_connections();
-                span.looked(wanted);
+                self.sample_mptcp();
+                span.finish_samples(wanted);
                 answered = wanted;
             }
             next = next.max(span.now()) + INTERVAL;
-            span.sleep_until_look(next);
+            span.sleep_until_sample(next);
         }
-        self.look(span.now().min(span.until), scenario, span)?;
-        self.ask_for_connections();
+        self.sample(span.now().min(span.until), scenario, span)?;
+        self.sample_mptcp();
         if let Some(trace) = &mut self.trace {
-            trace.finish().map_err(|(path, error)| named(&path, &error))?;
+            trace.finish().map_err(|(path, error)| with_path(&path, &error))?;
         }
         Ok(self.flows)
     }
 
-    fn look(&mut self, now: Time, scenario: &Scenario, span: &Span) -> io::Result<()> {
+    fn sample(&mut self, now: Time, scenario: &Scenario, span: &Span) -> io::Result<()> {
         if !self.measuring && now >= span.warmup {
             self.measuring = true;
             for path in self.flows.iter_mut().flat_map(|flow| &mut flow.paths) {
@@ -144,14 +144,14 @@ impl Sampler {
         }
         for host in 0..self.namespaces.len() {
             for socket in self.namespaces[host].tcp()? {
-                self.take(now, host, &socket);
+                self.add_sample(now, host, &socket);
             }
         }
         self.trace(now, scenario)
     }
 
-    /// A socket of a host.
-    fn take(&mut self, now: Time, host: usize, socket: &Socket) {
+    /// Adds the state of a host's socket to the samples of its flow.
+    fn add_sample(&mut self, now: Time, host: usize, socket: &Socket) {
         for (flow, watched) in self.flows.iter_mut().zip(&self.watched) {
             let Some(end) = watched.end(host, socket) else { continue };
             if end == watched.source {
@@ -162,7 +162,7 @@ impl Sampler {
                 path.srtt.set(now, [info.srtt_us.unwrap_or_default().into()]);
                 path.in_flight.set(now, [info.in_flight]);
                 path.latest = info;
-                path.kernel = socket.named();
+                path.kernel = socket.counters_by_name();
             } else {
                 let path = path_of(&mut flow.paths, now, [socket.remote, socket.local]);
                 path.received[0] = socket.tcp().bytes_received;
@@ -181,16 +181,16 @@ impl Sampler {
                     [Some(info.cwnd), info.ssthresh, info.srtt_us.map(u64::from), Some(info.in_flight)];
                 let names = format!("{name},{path_name}");
                 let subject = Subject { index: index * PATHS + at, names: &names };
-                table.row(now, subject, &values).map_err(|(path, error)| named(&path, &error))?;
+                table.row(now, subject, &values).map_err(|(path, error)| with_path(&path, &error))?;
             }
         }
         Ok(())
     }
 
     /// Samples Multipath TCP connections, at the end and before they close.
-    fn ask_for_connections(&mut self) {
+    fn sample_mptcp(&mut self) {
         for (flow, watched) in self.flows.iter_mut().zip(&self.watched) {
-            // A kernel without Multipath TCP has none, and refuses.
+            // Ignore errors: a kernel without Multipath TCP refuses the request.
             let host = watched.hosts[watched.source];
             let Ok(connections) = self.namespaces[host].mptcp() else { continue };
             let found = connections.iter().find(|socket| watched.end(host, socket) == Some(watched.source));
@@ -199,7 +199,7 @@ impl Sampler {
     }
 }
 
-fn named(path: &Path, error: &io::Error) -> io::Error {
+fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 

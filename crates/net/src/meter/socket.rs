@@ -130,7 +130,7 @@ pub fn check_congestion(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
 ///
 /// If the kernel does not support the protocol, or refuses a setting.
 pub fn listening(flow: &Flow) -> io::Result<OwnedFd> {
-    let socket = open_socket(flow.arrives_by(), flow.remote.is_ipv4())?;
+    let socket = open_socket(flow.receiver_transport(), flow.remote.is_ipv4())?;
     if let Some(bytes) = flow.receive_buffer {
         unless_forbidden(sockopt::set_socket_recv_buffer_size_force(&socket, bytes))?;
     }

@@ -17,13 +17,13 @@ pub struct Span {
     /// When the run ends.
     pub until: Time,
     stop: AtomicBool,
-    looks: Mutex<Looks>,
+    looks: Mutex<SampleCounts>,
     news: Condvar,
 }
 
-/// Samples of the kernel's connections for which threads wait.
+/// Numbers of requested and of finished samples of the kernel's connections.
 #[derive(Debug, Default)]
-struct Looks {
+struct SampleCounts {
     wanted: u64,
     done: u64,
 }
@@ -50,15 +50,15 @@ impl Span {
         self.stop.load(Ordering::Relaxed) || self.now() >= self.until
     }
 
-    fn looks(&self) -> MutexGuard<'_, Looks> {
-        // A thread that panicked while holding it ends the run anyway.
+    fn lock_counts(&self) -> MutexGuard<'_, SampleCounts> {
+        // The lock may be poisoned: the thread that panicked ends the run anyway.
         self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the kernel's connections have been sampled, or for [`MAX_SLEEP`]: the kernel discards
     /// the state of a connection that both ends have closed.
-    pub fn wait_for_look(&self) {
-        let mut looks = self.looks();
+    pub fn wait_for_sample(&self) {
+        let mut looks = self.lock_counts();
         looks.wanted += 1;
         let own = looks.wanted;
         self.news.notify_all();
@@ -68,20 +68,21 @@ impl Span {
         drop(waited);
     }
 
-    /// The number of requested samples; the sampler reports them with [`looked`](Self::looked) afterwards.
-    pub fn looks_wanted(&self) -> u64 {
-        self.looks().wanted
+    /// The number of requested samples; the sampler calls
+    /// [`finish_samples`](Self::finish_samples) afterwards.
+    pub fn requested_samples(&self) -> u64 {
+        self.lock_counts().wanted
     }
 
     /// Reports that the first `wanted` requested samples have been taken.
-    pub fn looked(&self, wanted: u64) {
-        self.looks().done = wanted;
+    pub fn finish_samples(&self, wanted: u64) {
+        self.lock_counts().done = wanted;
         self.news.notify_all();
     }
 
     /// Sleeps until a time, the end of the run, or a request for a sample.
-    pub fn sleep_until_look(&self, moment: Time) {
-        let mut looks = self.looks();
+    pub fn sleep_until_sample(&self, moment: Time) {
+        let mut looks = self.lock_counts();
         while !self.is_over() && looks.wanted == looks.done {
             let left = moment.min(self.until).since(self.now());
             if left == Duration::ZERO {

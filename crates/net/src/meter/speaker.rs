@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A writing application whose writes may depend on its reads.
 #[derive(Debug)]
-pub struct Speaker {
+pub struct SharedApplication {
     state: Mutex<State>,
     news: Condvar,
     warmup: Time,
@@ -16,22 +16,22 @@ pub struct Speaker {
 #[derive(Debug)]
 struct State {
     application: Application,
-    /// The end of the warm-up has not been processed.
-    cold: bool,
+    /// True until the end of the warm-up has been processed.
+    warming_up: bool,
 }
 
-impl Speaker {
+impl SharedApplication {
     /// Runs this application in a run whose measured part begins at `warmup`.
     pub fn new(application: Application, warmup: Time) -> Self {
-        Self { state: Mutex::new(State { application, cold: true }), news: Condvar::new(), warmup }
+        Self { state: Mutex::new(State { application, warming_up: true }), news: Condvar::new(), warmup }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked while holding it ends the run anyway.
+        // The lock may be poisoned: the thread that panicked ends the run anyway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its next step. An ended application closes.
+    /// The application's next step. An ended application closes.
     pub fn poll(&self, now: Time) -> Step {
         let application = &mut self.state().application;
         match application.poll(now) {
@@ -40,22 +40,22 @@ impl Speaker {
         }
     }
 
-    /// The transport accepted `bytes` bytes.
+    /// Records that the transport accepted `bytes` bytes.
     pub fn accepted(&self, bytes: u64) {
         self.state().application.accepted(bytes);
     }
 
-    /// `bytes` bytes of the other end have been read.
+    /// Records that `bytes` bytes of the other end have been read.
     pub fn read(&self, now: Time, bytes: u64) {
         let mut state = self.state();
-        state.warm(now, self.warmup);
+        state.end_warmup(now, self.warmup);
         state.application.read(now, bytes);
         drop(state);
         self.news.notify_one();
     }
 
-    /// The other end writes nothing more: an answering application has nothing to wait for.
-    pub fn heard_all(&self) {
+    /// Reports that the other end has closed: an answering application need not wait for further requests.
+    pub fn end_input(&self) {
         let mut state = self.state();
         if state.application.answers() {
             state.application.end();
@@ -64,7 +64,7 @@ impl Speaker {
         self.news.notify_one();
     }
 
-    /// The time of its next poll.
+    /// The time of the application's next poll.
     pub fn wake(&self) -> Time {
         self.state().application.wake()
     }
@@ -79,19 +79,19 @@ impl Speaker {
         }
     }
 
-    /// Its results by `now` as a requesting application; `None` for others.
+    /// Results of a requesting application until `now`; `None` for other applications.
     pub fn client(&self, now: Time) -> Option<Client> {
         let mut state = self.state();
-        state.warm(now, self.warmup);
+        state.end_warmup(now, self.warmup);
         state.application.client().cloned()
     }
 }
 
 impl State {
     /// Discards the results of the warm-up, once that is over.
-    fn warm(&mut self, now: Time, warmup: Time) {
-        if self.cold && now >= warmup {
-            self.cold = false;
+    fn end_warmup(&mut self, now: Time, warmup: Time) {
+        if self.warming_up && now >= warmup {
+            self.warming_up = false;
             self.application.restart_response_times();
         }
     }

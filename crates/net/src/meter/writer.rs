@@ -4,7 +4,7 @@ use super::flow::{DATAGRAM_HEADER, Transport};
 use super::record::{Record, State, state_of};
 use super::socket;
 use super::span::{MAX_SLEEP, Span};
-use super::speaker::Speaker;
+use super::speaker::SharedApplication;
 use anabranch_base::time::Time;
 use anabranch_scenario::workload::Step;
 use anabranch_wire::Payload;
@@ -37,14 +37,14 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the application's data until it closes or the run ends.
-    pub fn write(mut self, transport: Transport, application: &Speaker) {
+    pub fn write(mut self, transport: Transport, application: &SharedApplication) {
         match transport {
             Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.stream(application),
             Transport::Udp => self.datagrams(application),
         }
     }
 
-    fn stream(&mut self, application: &Speaker) {
+    fn stream(&mut self, application: &SharedApplication) {
         while !self.span.is_over() {
             let now = self.span.now();
             match application.poll(now) {
@@ -54,15 +54,15 @@ impl<'a> Writer<'a> {
                         application.accepted(taken);
                         self.record.wrote(self.span.now(), taken, born.max(Time::ZERO));
                     }
-                    Err(error) => return self.record.reached(state_of(error)),
+                    Err(error) => return self.record.set_state(state_of(error)),
                 },
                 Step::Close => {
                     if self.mutual {
-                        self.span.wait_for_look();
+                        self.span.wait_for_sample();
                     }
                     self.record.tally().finished_writing = true;
                     if let Err(error) = rustix::net::shutdown(self.socket, Shutdown::Write) {
-                        self.record.reached(state_of(error));
+                        self.record.set_state(state_of(error));
                     }
                     return;
                 }
@@ -93,12 +93,12 @@ impl<'a> Writer<'a> {
     fn wait_for_room(&self, wake: Time) {
         let sleep = wake.since(self.span.now()).min(MAX_SLEEP);
         if let Err(error) = socket::wait(self.socket, PollFlags::OUT, sleep) {
-            self.record.fault(format!("cannot wait for the socket: {error}"));
+            self.record.record_fault(format!("cannot wait for the socket: {error}"));
         }
     }
 
     /// A datagram begins with its stream offset and its time of creation.
-    fn datagrams(&mut self, application: &Speaker) {
+    fn datagrams(&mut self, application: &SharedApplication) {
         while !self.span.is_over() {
             let now = self.span.now();
             match application.poll(now) {
@@ -112,12 +112,12 @@ impl<'a> Writer<'a> {
                     self.offset += len;
                     match socket::send_datagram(self.socket, datagram) {
                         Ok(taken) => self.record.wrote_datagram(now, len, taken),
-                        Err(error) => return self.record.reached(state_of(error)),
+                        Err(error) => return self.record.set_state(state_of(error)),
                     }
                 }
                 Step::Close => {
                     self.record.tally().finished_writing = true;
-                    return self.record.reached(State::Closed);
+                    return self.record.set_state(State::Closed);
                 }
                 Step::Idle => application.sleep(self.span),
             }

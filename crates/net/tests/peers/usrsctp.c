@@ -1,15 +1,16 @@
 /*
- * One end of an SCTP association over UDP, of usrsctp, for the tests of real transfers.
+ * An SCTP endpoint over UDP with the library usrsctp, for the tests of real transfers.
  *
- * Messages to send come in on standard input, received ones go out on standard output, both as a head of 12 bytes (stream,
- * flags (1: unordered), payload protocol identifier, length; big-endian, 2 + 2 + 4 + 4) and the bytes. At the end of its
- * input it sends no more and waits for the other end to shut the association down.
+ * It sends the messages that it reads from standard input, and writes received messages to standard output. Each
+ * message has a header of 12 bytes (stream, flags (1: unordered), payload protocol identifier, length;
+ * big-endian, 2 + 2 + 4 + 4).
+ * At the end of its input it waits until the other end shuts the association down.
  *
  * The other end may reset and add streams.
  *
- * With a further address it asks the other end, in the midst of the transfer, to add that one to the association.
+ * With the argument FURTHER it asks the other end, during the transfer, to add that address to the association.
  *
- * Of the features, 1 is I-DATA, and with 2 it takes user data, SACKs and heartbeats with authentication only.
+ * FEATURES is a sum: 1 enables I-DATA; 2 requires authentication of user data, SACKs and heartbeats.
  *
  * usage: usrsctp-peer listen|connect FEATURES LOCAL PORT UDP-PORT REMOTE REMOTE-PORT REMOTE-UDP-PORT [FURTHER]
  */
@@ -44,7 +45,7 @@ static struct sockaddr_in address(const char *text, const char *port) {
     return address;
 }
 
-/* Sends what comes in until it ends. */
+/* Sends the messages of standard input until its end. */
 static void *send_messages(void *argument) {
     struct socket *association = argument;
     static unsigned char bytes[LONGEST];
@@ -78,7 +79,8 @@ static void *send_messages(void *argument) {
     return NULL;
 }
 
-/* Writes out what is received until the association ends; a long message may come in several parts. */
+/* Writes received messages to standard output until the association ends; a long message may be received in several
+   parts. */
 static void receive_messages(struct socket *association, struct sockaddr_in *further) {
     static unsigned char bytes[LONGEST];
     size_t have = 0, messages = 0;
@@ -160,7 +162,7 @@ int main(int argc, char **argv) {
         const int room = 4 << 20;
         if (usrsctp_setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &room, sizeof room) != 0)
             fail("SO_RCVBUF");
-        /* I-DATA wants delivery by stream, which is interleaved. */
+        /* I-DATA requires interleaved delivery between streams. */
         struct sctp_assoc_value idata = {.assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = 1};
         const int by_stream = 2;
         set(socket, SCTP_FRAGMENT_INTERLEAVE, &by_stream, sizeof by_stream, "SCTP_FRAGMENT_INTERLEAVE");

@@ -1,4 +1,4 @@
-//! Our Multipath TCP and Linux's, over two TUN interfaces.
+//! Multipath TCP of this stack and of Linux, over two TUN interfaces.
 
 use super::kernel;
 use super::ours::{self, BYTES, Done, Role};
@@ -41,20 +41,20 @@ fn routes() {
 
 /// True until two paths have carried data in both directions, since the kernel may join late.
 fn lacks_a_path(socket: &mut Socket<'_>) -> bool {
-    used(&ours::carried(&socket.endpoint.report())) < 2
+    used_path_count(&ours::bytes_by_path(&socket.endpoint.report())) < 2
 }
 
-fn used(carried: &[(u64, u64)]) -> usize {
+fn used_path_count(carried: &[(u64, u64)]) -> usize {
     carried.iter().filter(|&&(sent, received)| sent > BYTES / 100 && received > 0).count()
 }
 
-/// Checks that both paths carried data, by our counters and the kernel's, and that neither end fell back to
+/// Checks that both paths carried data, by the counters of this stack and of the kernel, and that neither end fell back to
 /// TCP.
 fn check(done: &Done, peer: kernel::Done) {
     done.check(&peer.join().expect("the peer succeeds"));
     assert!(!done.report.fallback, "{:#?}", done.report);
-    let carried = done.carried();
-    assert!(used(&carried) >= 2, "two subflows: {carried:?}");
+    let carried = done.bytes_by_path();
+    assert!(used_path_count(&carried) >= 2, "two subflows: {carried:?}");
     for name in ["MPCapableFallbackACK", "MPCapableFallbackSYNACK", "DataCsumErr", "MPFailTx", "MPRstTx"] {
         assert_eq!(counter("MPTcpExt", name), 0, "{name}");
     }
@@ -73,7 +73,7 @@ fn connects(checksum: bool) {
     let role = (Role::Connect(machine, 5001), lacks_a_path as ours::Meanwhile);
     let done = ours::start_with(network, protocol(checksum), LOAD, role).finish();
     check(&done, peer);
-    assert!(counter("MPTcpExt", "MPJoinAckRx") >= 1, "the kernel received our joins");
+    assert!(counter("MPTcpExt", "MPJoinAckRx") >= 1, "the kernel received the joins of this stack");
     assert!(counter("MPTcpExt", "AddAddrTx") >= 1, "the kernel announced its second address");
 }
 

@@ -25,9 +25,10 @@ struct User {
     meanwhile: Meanwhile,
 }
 
-/// An additional action at every turn of the application: true while the connection has to last for it.
+/// An additional action of the application, called at each of its steps. While it returns true, the connection
+/// stays open.
 ///
-/// Its duration depends on losses, and that of the concurrent transfer on the machine's speed.
+/// Losses determine the duration of the action, and the machine's speed that of the concurrent transfer.
 pub type Meanwhile = fn(&mut Socket<'_>) -> bool;
 
 impl anabranch_net::Application for User {
@@ -51,7 +52,7 @@ impl anabranch_net::Application for User {
     }
 }
 
-/// Addresses: path `i` has the machine's end at `10.0.i.1` (`fd00:i::1`) and ours at `10.0.i.2` (`fd00:i::2`).
+/// Address of a host: on path `i` the kernel has `10.0.i.1` (`fd00:i::1`), this stack `10.0.i.2` (`fd00:i::2`).
 pub fn address(ipv6: bool, path: u8, host: u8) -> IpAddr {
     if ipv6 { [0xfd00, path.into(), 0, 0, 0, 0, 0, host.into()].into() } else { [10, 0, path, host].into() }
 }
@@ -97,7 +98,7 @@ pub fn start(network: Network, protocol: Protocol, load: Load, role: Role) -> Si
     start_with(network, protocol, load, (role, |_| false))
 }
 
-/// The same, with an additional action.
+/// A stack that transfers `load` in both directions over one connection, with an additional action.
 pub fn start_with(
     network: Network,
     protocol: Protocol,
@@ -156,26 +157,26 @@ impl Done {
             assert_eq!(written.digests(), read.digests());
         }
         let both = self.written.bytes + self.read.bytes;
-        println!("{} MB in {:.2} s, by path {:?}", both / 1_000_000, self.seconds, self.carried());
+        println!("{} MB in {:.2} s, by path {:?}", both / 1_000_000, self.seconds, self.bytes_by_path());
     }
 
-    /// The same, except that up to `given_up` of our messages may be missing.
-    pub fn check_partial(&self, (written, read): &(Contents, Contents), given_up: u64) {
+    /// Like [`check`](Self::check), but up to `abandoned` messages of this stack may be missing.
+    pub fn check_partial(&self, (written, read): &(Contents, Contents), abandoned: u64) {
         assert!(self.written.bytes >= BYTES && written.bytes >= BYTES);
         assert_eq!((written.bytes, written.messages), (self.read.bytes, self.read.messages));
         assert_eq!(written.digests(), self.read.digests());
         let all = self.written.messages;
-        assert!((all - given_up..=all).contains(&read.messages), "{} of {all}", read.messages);
+        assert!((all - abandoned..=all).contains(&read.messages), "{} of {all}", read.messages);
     }
 
     /// Payload bytes by path: sent and received.
-    pub fn carried(&self) -> Vec<(u64, u64)> {
-        carried(&self.report)
+    pub fn bytes_by_path(&self) -> Vec<(u64, u64)> {
+        bytes_by_path(&self.report)
     }
 }
 
 /// Payload bytes by path: sent and received.
-pub fn carried(report: &Report) -> Vec<(u64, u64)> {
+pub fn bytes_by_path(report: &Report) -> Vec<(u64, u64)> {
     let counters = report.paths.iter().map(|path| path.counters);
     counters.map(|counters| (counters.bytes_sent, counters.bytes_received)).collect()
 }

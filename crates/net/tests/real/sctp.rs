@@ -1,4 +1,4 @@
-//! Our SCTP and usrsctp's, over UDP on the loopback interface.
+//! SCTP of this stack and of usrsctp, over UDP on the loopback interface.
 
 use super::ours::{self, BYTES, Role};
 use super::usrsctp;
@@ -14,10 +14,10 @@ use core::net::{IpAddr, Ipv4Addr};
 
 const NEEDS: [Need; 2] = [Need::Namespaces, usrsctp::NEED];
 
-/// usrsctp uses the standard port at its own address, and we another.
+/// usrsctp uses the standard UDP port at its address, and this stack another port.
 const THEIRS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-/// Additional addresses of both, which are added and removed.
+/// Further addresses of both ends, which the tests add and remove.
 const OURS_TOO: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
 const THEIRS_TOO: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 4));
 const THEIR_UDP: u16 = 9899;
@@ -62,7 +62,7 @@ fn connects(i_data: bool) {
 }
 
 fn accepts(i_data: bool) {
-    // We have to learn the peer's port from its packets: port 1 is unused.
+    // This stack has to learn the peer's port from its packets: port 1 is unused.
     let side = ours::start(network(&[OURS]), protocol(i_data, 1), LOAD, Role::Accept(7));
     let arguments = format!("connect {} {THEIRS} 8 {THEIR_UDP} {OURS} 7 {OUR_UDP}", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
@@ -97,7 +97,7 @@ fn sctp_accepts_from_usrsctp_with_i_data() {
     }
 }
 
-/// RFC 4895: both accept user data only with authentication, and usrsctp heartbeats, too.
+/// RFC 4895: both ends accept only authenticated user data. usrsctp accepts only authenticated heartbeats, too.
 fn authenticates(i_data: bool, accepts: bool) {
     let features = 2 + u8::from(i_data);
     let settings = |theirs| Config { i_data, authenticate_data: true, ..config(theirs) };
@@ -128,7 +128,7 @@ fn extra(report: &Report, name: &str) -> u64 {
     report.extra.iter().find(|(known, _)| *known == name).expect("the counter exists").1
 }
 
-/// During the transfer one of our addresses is removed, and added again once the peer has removed it.
+/// Removes an address of this stack during the transfer, and adds it again once the peer has removed it.
 fn change_addresses(socket: &mut Socket<'_>) -> bool {
     let report = socket.endpoint.report();
     let progress = (extra(&report, "asconf_requests"), extra(&report, "asconf_confirmed"));
@@ -141,7 +141,7 @@ fn change_addresses(socket: &mut Socket<'_>) -> bool {
     true
 }
 
-/// RFC 5061 with RFC 4895: usrsctp accepts our codes, for either role, and we accept its codes.
+/// RFC 5061 with RFC 4895: in either role, both ends accept the authentication codes of the other end.
 fn addresses_change(role: Role) {
     let further = format!("{THEIRS_TOO}/8");
     ip(&format!("address add {further} dev lo"));
@@ -186,22 +186,22 @@ fn addresses_change_on_the_accepting_side() {
     }
 }
 
-/// Changes during the transfer: all of our streams are reset, then some.
+/// Changes during the transfer: a reset of all outgoing streams, then of some.
 fn resets() -> Vec<StreamChange> {
     vec![StreamChange::ResetOutgoing([].into()), StreamChange::ResetOutgoing([1, 3].into())]
 }
 
-/// Afterwards, our streams and the peer's increase in number.
+/// Changes during the transfer: additional outgoing and incoming streams.
 ///
 /// Streams of the peer are added only with I-DATA. When usrsctp (0.9.5, and its sources of October 2025) adds
 /// outgoing streams, it loses track of the message that it was sending (`sctp_send_str_reset_req` copies
 /// the streams, and then initialises their scheduler) and continues with another. With DATA, the fragments of
 /// one message are then between those of another, which no receiver can separate (RFC 9260 §6.9): 9 of 20
-/// transfers ended with our ABORT for that reason. And one of 40 transfers on a busy machine ended with an
+/// transfers ended with an ABORT of this stack for that reason. And one of 40 transfers on a busy machine ended with an
 /// ABORT of usrsctp while we added streams, for an unknown reason.
 ///
 /// We do not request a reset of the peer's streams, since it writes all the time: of 155 transfers with
-/// I-DATA and such resets, our ABORT ended one, and two did not end. usrsctp checks whether a stream is to be
+/// I-DATA and such resets, an ABORT of this stack ended one, and two did not end. usrsctp checks whether a stream is to be
 /// reset before it queues a message, and numbers the message when it is sent. A message in between, with a
 /// number from before the reset, would explain that, but was not observed.
 fn additions() -> Vec<StreamChange> {
@@ -228,7 +228,7 @@ fn change_streams(socket: &mut Socket<'_>, changes: Vec<StreamChange>) -> bool {
     more
 }
 
-/// RFC 6525: usrsctp applies our changes, and we process its responses.
+/// RFC 6525: usrsctp applies the requested changes, and this stack processes its responses.
 fn streams_change(i_data: bool, changes: fn() -> Vec<StreamChange>, meanwhile: ours::Meanwhile) {
     let arguments = format!("listen {} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
@@ -267,7 +267,7 @@ fn streams_are_added() {
 
 /// RFC 3758: less important messages, also partly sent ones, are abandoned for more important ones, and
 /// usrsctp skips them.
-fn messages_are_given_up(i_data: bool, unordered: f64) {
+fn messages_are_abandoned(i_data: bool, unordered: f64) {
     let arguments = format!("listen {} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
     let settings = Config { i_data, partial_reliability: true, send_buffer: 100_000, ..config(THEIR_UDP) };
@@ -282,7 +282,7 @@ fn messages_are_given_up(i_data: bool, unordered: f64) {
     let done = ours::start(network(&[OURS]), protocol, load, Role::Connect(THEIRS, 7)).finish();
     let counts = ["messages_abandoned_sent", "messages_abandoned_unsent", "forward_tsns_sent"];
     let [sent, unsent, announced] = counts.map(|name| extra(&done.report, name));
-    println!("given up: {sent} sent, {unsent} unsent; {announced} FORWARD TSNs");
+    println!("abandoned: {sent} sent, {unsent} unsent; {announced} FORWARD TSNs");
     assert!(sent > 0 && announced > 0, "{:#?}", done.report);
     done.check_partial(&peer.done(), sent + unsent);
 }
@@ -290,7 +290,7 @@ fn messages_are_given_up(i_data: bool, unordered: f64) {
 #[test]
 fn peer_skips_abandoned_messages() {
     if machine_has(&NEEDS) {
-        within("sctp-partial", || messages_are_given_up(false, 0.5));
+        within("sctp-partial", || messages_are_abandoned(false, 0.5));
     }
 }
 
@@ -299,7 +299,7 @@ fn peer_skips_abandoned_messages() {
 #[test]
 fn peer_skips_abandoned_messages_with_i_data() {
     if machine_has(&NEEDS) {
-        within("sctp-idata-ordered", || messages_are_given_up(true, 0.0));
-        within("sctp-idata-unordered", || messages_are_given_up(true, 1.0));
+        within("sctp-idata-ordered", || messages_are_abandoned(true, 0.0));
+        within("sctp-idata-unordered", || messages_are_abandoned(true, 1.0));
     }
 }

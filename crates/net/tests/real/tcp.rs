@@ -1,4 +1,4 @@
-//! Our TCP and Linux's, over TUN.
+//! TCP of this stack and of Linux, over TUN.
 
 use super::kernel;
 use super::ours::{self, BYTES, Role};

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::thread::JoinHandle;
 
-/// Requirement of its tests in addition to namespaces.
+/// Requirement of the tests with usrsctp, in addition to namespaces.
 pub const NEED: Need =
     Need::Other(|| program().is_some(), "cc cannot build the peer: gcc and libusrsctp-dev are needed");
 
@@ -58,14 +58,14 @@ pub fn start(arguments: &str, bytes: u64) -> Peer {
         .expect("the program was just built");
     let input = BufWriter::new(child.stdin.take().expect("piped"));
     let output = BufReader::new(child.stdout.take().expect("piped"));
-    let mut said = BufReader::new(child.stderr.take().expect("piped"));
+    let mut errors = BufReader::new(child.stderr.take().expect("piped"));
     if arguments.starts_with("listen") {
         let mut line = String::new();
-        said.read_line(&mut line).expect("text");
+        errors.read_line(&mut line).expect("text");
         assert_eq!(line, "listening\n");
     }
     std::thread::spawn(move || {
-        for line in said.lines().map_while(Result::ok) {
+        for line in errors.lines().map_while(Result::ok) {
             eprintln!("{line}");
         }
     });
@@ -75,7 +75,7 @@ pub fn start(arguments: &str, bytes: u64) -> Peer {
 }
 
 impl Peer {
-    /// Its written and read data, once it has ended.
+    /// Waits for the end of the peer; returns its written and read data.
     pub fn done(mut self) -> (Contents, Contents) {
         let status = self.running.0.wait().expect("the process runs");
         assert!(status.success(), "the peer failed: {status}");

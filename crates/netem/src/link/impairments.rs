@@ -5,24 +5,23 @@ use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use std::collections::VecDeque;
 
-/// Random additions to the delay of a link.
+/// Random additional delays of a link.
 ///
 /// **Jitter.** Each frame draws a time of arrival, uniform over the jitter. Frames keep their order: the
-/// drawn times are sorted, and the first frame gets the earliest time. So no frame is earlier than its delay
-/// or later than delay and jitter, and the mean delay is that of the draws, for any distance between frames.
-/// (If each frame waited for the one before instead, delays would be pushed towards the largest of many
-/// draws.)
+/// drawn times are sorted, and the first frame gets the earliest time. So each frame's delay is at least the link's delay and at
+/// most the sum of delay and jitter, and the mean delay is the mean of the draws, for any distance between
+/// frames. (If each frame waited for the previous one instead, the mean delay would approach the maximum.)
 ///
-/// **Reordering.** Some frames are held back for a fixed time, and those behind overtake them. They are not
-/// part of the sorting.
+/// **Reordering.** Some frames are held back for a fixed time, and later frames overtake them. Held-back
+/// frames are not part of the sorting.
 #[derive(Clone, Debug)]
 pub struct Impairments {
     jitter: Duration,
     jitter_rng: Rng,
     reorder: Option<Reorder>,
     reorder_rng: Rng,
-    /// With jitter: arrival times of the frames that were held back, in order; no other frame arrives at one
-    /// of these times.
+    /// With jitter: arrival times of the frames that were held back, in order. No other frame arrives at these
+    /// times.
     held: VecDeque<Time>,
 }
 
@@ -46,7 +45,7 @@ impl Impairments {
         }
     }
 
-    /// The later arrival time of the next frame if it is to be held back; `arrival` is its regular one.
+    /// The later arrival time of the next frame, if the frame is held back; `arrival` is its regular arrival time.
     pub(super) fn hold<F>(&mut self, arrival: Time, flight: &VecDeque<(Time, F)>) -> Option<Time> {
         let reorder = self.reorder?;
         if !self.reorder_rng.chance(reorder.rate) {
@@ -64,7 +63,8 @@ impl Impairments {
         Some(held)
     }
 
-    /// Adds a frame behind all that are not held back, and an arrival time not before `earliest` to theirs.
+    /// Adds a frame behind all frames that are not held back, and adds an arrival time, `earliest` or later, to
+    /// the sorted times of these frames.
     pub(super) fn send<F>(&mut self, earliest: Time, frame: F, flight: &mut VecDeque<(Time, F)>) {
         if self.jitter == Duration::ZERO {
             let place = flight.partition_point(|&(other, _)| other <= earliest);
@@ -75,7 +75,7 @@ impl Impairments {
         while self.is_held(moment) {
             moment = moment.just_after();
         }
-        // From the last frame on, each passes its time to the next and takes the earlier one.
+        // From the last frame backwards, each frame passes its time to the next one and takes the earlier time.
         let (mut latest, mut behind) = (moment, None);
         for at in (0..flight.len()).rev() {
             let own = flight[at].0;

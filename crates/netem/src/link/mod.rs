@@ -1,12 +1,12 @@
 //! One direction of a link: a queue, a transmitter and the propagation to the other end.
 //!
-//! A link is sans-IO: [`Link::offer`] passes it a frame, [`Link::next_event`] returns when a frame can come
-//! out, [`Link::take`] takes it out. It serves its queue *lazily*: the first call after the transmitter
+//! A link is sans-IO: [`Link::offer`] passes it a frame, [`Link::next_event`] returns the time at which a frame
+//! can arrive, [`Link::take`] removes and returns it. It serves its queue *lazily*: the first call after the transmitter
 //! became free processes all departures that are due, so that a frame costs at most one event, its arrival at
 //! the other end. Events of equal time have a fixed order: departures precede an offered frame, and no frame
 //! arrives at the time at which it begins to leave.
 //!
-//! A simulator may take frames out before their time, while they still wait in the queue, if their arrival is
+//! A simulator may remove frames before their time, while they still wait in the queue, if their arrival is
 //! certain; see *lookahead* below.
 
 mod fine;
@@ -73,7 +73,7 @@ pub struct Link<F> {
     /// Frames in propagation, by time of arrival.
     flight: VecDeque<(Time, F)>,
     rest: Box<Rest<F>>,
-    /// Framing included.
+    /// Length of the frames with transmission time `memo_time`, framing included, bytes.
     memo_len: u32,
     /// Frames in the queue.
     waiting: u32,
@@ -81,19 +81,19 @@ pub struct Link<F> {
     mtu: u16,
     /// The transmitter is free this fraction of a nanosecond before `busy_until`, in units of [`Fine`].
     early: u16,
-    /// Of [`FAST_PATH`], [`DETERMINISTIC`] and [`HAS_DROPPED`].
+    /// A set of the flags [`FAST_PATH`], [`DETERMINISTIC`] and [`HAS_DROPPED`].
     state: u8,
 }
 
 const _: () =
     assert!(size_of::<Link<u128>>() <= 112, "a link leaves no room in two cache lines for its driver");
 
-/// A frame that finds the link idle has a known arrival: the link is up, with a constant rate, no loss, in
-/// order, and a queue that may be bypassed.
+/// Flag: the arrival of a frame that finds the link idle is known. The link is up and has a constant rate, no
+/// loss, no reordering, and a queue that may be bypassed.
 const FAST_PATH: u8 = 1;
-/// Queued frames have a known arrival: the link is up, with a constant rate, no loss, in order.
+/// Flag: the arrival of queued frames is known. The link is up and has a constant rate, no loss and no reordering.
 const DETERMINISTIC: u8 = 2;
-/// [`take_dropped`](Link::take_dropped) has frames to return.
+/// Flag: [`take_dropped`](Link::take_dropped) has frames to return.
 const HAS_DROPPED: u8 = 4;
 
 /// State that only some frames need.
@@ -205,7 +205,7 @@ impl<F: Frame> Link<F> {
         self.advance_beyond(now, &mut 0);
     }
 
-    /// Frames dropped since the last call; the caller disposes of the packets.
+    /// Frames dropped since the last call; the caller frees their packets.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<Vec<Dropped<F>>> {
         if self.state & HAS_DROPPED != 0 {
@@ -226,7 +226,7 @@ impl<F: Frame> Link<F> {
             }
             Change::Delay(delay) => self.delay = delay,
             Change::Loss(ref loss) => {
-                // Each change has a separate random stream, so that equal models do not repeat their draws.
+                // Each change has a separate random stream, so that equal models do not draw the same numbers again.
                 self.rest.loss_rng = self.rest.loss_rng.fork("change");
                 self.rest.loss = Loss::new(loss, self.rest.loss_rng.clone());
             }
@@ -259,7 +259,7 @@ impl<F: Frame> Link<F> {
     pub fn totals(&mut self, now: Time) -> Totals {
         self.advance(now);
         self.rest.occupancy.account(now);
-        // The current transmission has only been made in part.
+        // Only a part of the current transmission is over.
         let free = self.rest.stopped.unwrap_or(self.busy_until);
         Totals {
             packets: self.packets,
@@ -287,7 +287,7 @@ impl<F: Frame> Link<F> {
 
     /// Processes a frame that may be dropped or has to wait. Not inlined: most frames do not need it.
     #[inline(never)]
-    fn consider(&mut self, now: Time, frame: F) {
+    fn offer_to_queue(&mut self, now: Time, frame: F) {
         let too_big = frame.wire_len() > u32::from(self.mtu) && !frame.may_fragment();
         if !self.rest.up || too_big {
             let cause = if self.rest.up { DropCause::Mtu } else { DropCause::Down };
@@ -312,7 +312,7 @@ impl<F: Frame> Link<F> {
 
     /// Transmits the next frame of the queue. A frame that was taken ahead of time (`beyond`) is not
     /// propagated again.
-    fn depart(&mut self, at: Time, beyond: &mut u32) {
+    fn transmit_next(&mut self, at: Time, beyond: &mut u32) {
         let Rest { queue, occupancy, drops, .. } = self.rest.as_mut();
         let frame = queue.dequeue(at, drops);
         let packets = queue.packets();
@@ -382,7 +382,7 @@ impl<F: Frame> Link<F> {
     #[inline(never)]
     fn apply_impairments(&mut self, at: Time, arrival: Time, frame: F) {
         let rest = self.rest.as_mut();
-        if rest.loss.loses() {
+        if rest.loss.is_next_lost() {
             self.drop_frame(at, frame, DropCause::Loss);
             return;
         }
@@ -407,7 +407,7 @@ impl<F: Frame> Link<F> {
         self.state |= HAS_DROPPED;
     }
 
-    /// Frames may have been dropped.
+    /// Sets the flag [`HAS_DROPPED`] after an operation that may have dropped frames.
     #[inline]
     fn note_drops(&mut self) {
         if !self.rest.drops.is_empty() {
@@ -470,7 +470,7 @@ impl<F: Frame> Link<F> {
         let rest = self.rest.as_ref();
         let deterministic = rest.up
             && matches!(rest.service, Service::Constant(_))
-            && rest.loss.never()
+            && rest.loss.is_lossless()
             && rest.impairments.is_none();
         let fast_path = deterministic && rest.queue.bypassed_when_idle();
         self.state &= HAS_DROPPED;
@@ -478,18 +478,18 @@ impl<F: Frame> Link<F> {
     }
 }
 
-/// Lookahead: state that a simulator needs to take frames out of the queue before their time.
+/// Lookahead: state that a simulator needs to remove frames from the queue before their time.
 ///
-/// The simulator counts the frames that it has taken while they wait. They still occupy the queue, and
-/// [`advance_beyond`](Self::advance_beyond) makes them leave it in time, but not arrive. Before a
-/// [`change`](Self::change) every frame that was taken must have left the queue.
+/// The simulator counts the frames that it has taken while they wait. They still occupy the queue.
+/// [`advance_beyond`](Self::advance_beyond) removes them from the queue at their time of departure, without
+/// delivering them again. Before a [`change`](Self::change) every frame that was taken must have left the queue.
 impl<F: Frame> Link<F> {
     /// Like [`advance`](Self::advance), but the first `beyond` frames that leave have been taken before;
     /// reduces the count by those that leave.
     #[inline]
     pub fn advance_beyond(&mut self, now: Time, beyond: &mut u32) {
         while self.waiting > 0 && self.busy_until <= now {
-            self.depart(self.busy_until, beyond);
+            self.transmit_next(self.busy_until, beyond);
         }
     }
 
@@ -502,7 +502,7 @@ impl<F: Frame> Link<F> {
         if self.state & FAST_PATH != 0 && self.busy_until <= now && frame.wire_len() <= u32::from(self.mtu) {
             self.transmit(now, frame);
         } else {
-            self.consider(now, frame);
+            self.offer_to_queue(now, frame);
         }
     }
 
@@ -531,7 +531,7 @@ impl<F: Frame> Link<F> {
     #[inline]
     pub fn transmitted(&mut self, (at, early): (Time, u16), len: u32) -> (Time, u16) {
         let framed = len + u32::from(self.overhead);
-        // A trace keeps the memo empty.
+        // With a trace, `memo_len` is never set.
         if self.memo_len == framed {
             self.memo_time.after(at, early)
         } else {

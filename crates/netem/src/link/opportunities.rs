@@ -1,6 +1,6 @@
 //! Trace-driven service, as in Mahimahi's link shell (R. Netravali et al.: Mahimahi: Accurate
 //! Record-and-Replay for HTTP, USENIX ATC 2015): a trace lists times, in milliseconds, at which up to 1500
-//! bytes may leave, and repeats.
+//! bytes may leave; the trace is repeated.
 
 use anabranch_base::time::{Duration, Time};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Opportunities {
     first: u64,
     /// Number of the current opportunity, counted over all rounds of the trace.
     current: u64,
-    /// Bytes that it can still carry.
+    /// Bytes that the current opportunity can still carry.
     left: u64,
     /// Bytes of all packets sent.
     used: u64,
@@ -35,7 +35,7 @@ pub struct Opportunities {
 /// The last packet, which may not have left completely.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
-    /// Its first opportunity, and the bytes that it took of it.
+    /// The packet's first opportunity, and the bytes of this opportunity that the packet used.
     first: (u64, u64),
     len: u64,
 }
@@ -88,7 +88,7 @@ impl Opportunities {
         end
     }
 
-    /// The part of the last packet that has not left by `now` is lost.
+    /// Stops the service: the part of the last packet that has not left by `now` is lost.
     pub fn stop(&mut self, now: Time) {
         let unsent = self.unsent(now);
         self.used -= unsent;
@@ -144,7 +144,7 @@ mod tests {
         // 1000 of 1500 bytes at 2 ms; the next 1000 take the rest of it and 500 at 5 ms.
         assert_eq!(trace.send(ms(0), 1000), ms(2));
         assert_eq!(trace.send(ms(2), 1000), ms(5));
-        // 1000 are left at 5 ms, then a whole opportunity at 5 ms: 2500 bytes fit exactly.
+        // The current opportunity at 5 ms has 1000 bytes left, and another one at 5 ms has 1500: 2500 bytes fit exactly.
         assert_eq!(trace.send(ms(5), 2500), ms(5));
         assert_eq!(trace.send(ms(5), 40), ms(9));
         // The second round starts at 9 ms: 11, 14, 14, 18; the rest of 9 ms is lost.
@@ -194,7 +194,7 @@ mod tests {
     fn trace_begins_at_zero() {
         let mut trace = Opportunities::new(Arc::from([0, 4].as_slice()), Duration::ZERO);
         assert_eq!(trace.send(ms(0), 1500), ms(0));
-        // 4 ms is both the end of the first round and the 0 of the second.
+        // The opportunity at 4 ms is both the end of the first round and the start of the second.
         assert_eq!(trace.send(ms(0), 1500), ms(4));
         assert_eq!(trace.send(ms(4), 1500), ms(4));
         assert_eq!(trace.send(ms(4), 1500), ms(8));

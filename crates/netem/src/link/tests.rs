@@ -56,7 +56,7 @@ fn arrivals_equal_times_computed_by_hand() {
     for id in 0..6 {
         link.offer(us(0), frame(id, 1500));
     }
-    // One in transmission and three in the queue; two dropped.
+    // One frame is in transmission and three are in the queue; two were dropped.
     assert_eq!(drain(&mut link), [(us(6000), 0), (us(7000), 1), (us(8000), 2), (us(9000), 3)]);
     let dropped = link.take_dropped().unwrap();
     assert_eq!(
@@ -65,7 +65,7 @@ fn arrivals_equal_times_computed_by_hand() {
     );
     let totals = link.totals(us(10_000));
     assert_eq!((totals.packets, totals.bytes, totals.busy), (4, 6000, Duration::from_millis(4)));
-    // Three waited for 1 ms, two for 1 ms, one for 1 ms.
+    // Three frames waited for 1 ms, then two for 1 ms, then one for 1 ms.
     assert_eq!(totals.occupancy.packet_nanos, 6_000_000);
     assert_eq!(totals.occupancy.max_packets, 3);
 }
@@ -336,7 +336,7 @@ fn jitter_mean_is_independent_of_frame_distance() {
 }
 
 #[test]
-fn held_back_frames_take_no_part_in_jitter() {
+fn held_back_frames_are_not_sorted_by_jitter() {
     let reorder = Some(Reorder { rate: 0.2, delay: Duration::from_millis(90) });
     let model = LinkModel { jitter: Duration::from_millis(10), reorder, queue: fifo(10_000), ..model() };
     let mut link = link(&model);

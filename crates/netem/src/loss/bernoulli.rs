@@ -1,7 +1,7 @@
 //! Independent loss.
 
 use super::LossModel;
-use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Value, Values};
+use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, PROBABILITY, Value, Values};
 use anabranch_base::rng::Rng;
 
 /// The kind in scenarios.
@@ -25,7 +25,7 @@ pub struct Bernoulli {
 }
 
 impl Keyed for Bernoulli {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { rate: values.number("rate") })
     }
 
@@ -50,7 +50,7 @@ impl State {
 
 impl LossModel for State {
     #[inline]
-    fn loses(&mut self) -> bool {
+    fn is_next_lost(&mut self) -> bool {
         self.rng.chance(self.rate)
     }
 }
@@ -63,7 +63,7 @@ mod tests {
     fn packets_are_lost_independently_at_the_rate() {
         let mut model = State::new(Bernoulli { rate: 0.1 }, Rng::new(1));
         let n = 200_000;
-        let draws: Vec<bool> = (0..n).map(|_| model.loses()).collect();
+        let draws: Vec<bool> = (0..n).map(|_| model.is_next_lost()).collect();
         let lost = draws.iter().filter(|&&l| l).count() as f64;
         // The standard deviation of the mean is sqrt(0.1 · 0.9 / n) = 0.00067.
         assert!((lost / f64::from(n) - 0.1).abs() < 0.003, "{lost}");
@@ -75,6 +75,6 @@ mod tests {
     fn rates_zero_and_one_are_exact() {
         let mut never = State::new(Bernoulli { rate: 0.0 }, Rng::new(1));
         let mut always = State::new(Bernoulli { rate: 1.0 }, Rng::new(1));
-        assert!((0..1000).all(|_| !never.loses() && always.loses()));
+        assert!((0..1000).all(|_| !never.is_next_lost() && always.is_next_lost()));
     }
 }

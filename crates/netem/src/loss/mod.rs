@@ -7,16 +7,16 @@ pub mod gilbert_elliott;
 pub mod none;
 pub mod periodic;
 
-use crate::keys::{Keyed, Kind, Mistake, Value, Values};
+use crate::keys::{InvalidValues, Keyed, Kind, Value, Values};
 use anabranch_base::rng::Rng;
 
 /// Decides which packets are lost.
 pub trait LossModel {
     /// Whether the next packet is lost.
-    fn loses(&mut self) -> bool;
+    fn is_next_lost(&mut self) -> bool;
 
     /// True if no packet is ever lost.
-    fn never(&self) -> bool {
+    fn is_lossless(&self) -> bool {
         false
     }
 }
@@ -44,7 +44,7 @@ macro_rules! models {
             /// # Errors
             ///
             /// If there is no such kind.
-            pub fn read(kind: &str, values: Values<'_>) -> Result<Self, Mistake> {
+            pub fn read(kind: &str, values: Values<'_>) -> Result<Self, InvalidValues> {
                 $(if kind == $module::KIND.name {
                     return $module::$Model::read(values).map(Self::$Model);
                 })+
@@ -72,12 +72,12 @@ macro_rules! models {
 
         impl LossModel for Loss {
             #[inline]
-            fn loses(&mut self) -> bool {
-                match self { $(Self::$Model(model) => model.loses(),)+ }
+            fn is_next_lost(&mut self) -> bool {
+                match self { $(Self::$Model(model) => model.is_next_lost(),)+ }
             }
 
-            fn never(&self) -> bool {
-                match self { $(Self::$Model(model) => model.never(),)+ }
+            fn is_lossless(&self) -> bool {
+                match self { $(Self::$Model(model) => model.is_lossless(),)+ }
             }
         }
     };

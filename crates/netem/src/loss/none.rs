@@ -1,18 +1,18 @@
 //! No loss.
 
 use super::LossModel;
-use crate::keys::{Keyed, Kind, Mistake, Value, Values};
+use crate::keys::{InvalidValues, Keyed, Kind, Value, Values};
 use anabranch_base::rng::Rng;
 
 /// The kind in scenarios.
 pub static KIND: Kind = Kind { name: "none", summary: "no packet is lost", source: "", keys: &[] };
 
-/// Settings of no loss: there are none.
+/// Settings of the model without loss; it has no keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct None;
 
 impl Keyed for None {
-    fn read(_: Values<'_>) -> Result<Self, Mistake> {
+    fn read(_: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self)
     }
 
@@ -33,11 +33,11 @@ impl State {
 
 impl LossModel for State {
     #[inline]
-    fn loses(&mut self) -> bool {
+    fn is_next_lost(&mut self) -> bool {
         false
     }
 
-    fn never(&self) -> bool {
+    fn is_lossless(&self) -> bool {
         true
     }
 }

@@ -2,7 +2,7 @@
 //! Mahdavi, Ott 1997; RFC 9438 §5.1), for comparison with a window that reacts to each loss.
 
 use super::LossModel;
-use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use anabranch_base::rng::Rng;
 
 /// The kind in scenarios.
@@ -26,7 +26,7 @@ pub struct Periodic {
 }
 
 impl Keyed for Periodic {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { every: values.integer("every") })
     }
 
@@ -39,7 +39,7 @@ impl Keyed for Periodic {
 #[derive(Clone, Debug)]
 pub struct State {
     every: u64,
-    /// Packets up to the next loss, that one included.
+    /// Number of packets up to and including the next lost one.
     left: u64,
 }
 
@@ -52,7 +52,7 @@ impl State {
 
 impl LossModel for State {
     #[inline]
-    fn loses(&mut self) -> bool {
+    fn is_next_lost(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
         let lost = self.left == 0;
         if lost {
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn every_third_packet_is_lost() {
         let mut model = State::new(Periodic { every: 3 }, Rng::new(1));
-        let lost: Vec<bool> = (0..7).map(|_| model.loses()).collect();
+        let lost: Vec<bool> = (0..7).map(|_| model.is_next_lost()).collect();
         assert_eq!(lost, [false, false, true, false, false, true, false]);
     }
 }

@@ -6,7 +6,7 @@ use core::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// More links than there are addresses for.
+    /// There are more links than addresses.
     TooManyLinks {
         /// Number of links.
         links: usize,
@@ -18,7 +18,7 @@ pub enum BuildError {
         /// The host.
         host: String,
     },
-    /// A flow goes from a host to itself.
+    /// A flow has the same host at both ends.
     SameHost {
         /// The flow.
         flow: usize,
@@ -32,7 +32,7 @@ pub enum BuildError {
         /// Sending and receiving host.
         hosts: Box<[String; 2]>,
     },
-    /// Link-local addresses of a link, which the driver of the network cannot distinguish by link.
+    /// A link has link-local addresses, but the driver of the network cannot distinguish addresses by link.
     LinkLocal {
         /// The link.
         link: String,

@@ -13,8 +13,7 @@ pub use node::{Interface, IpVersion, MAX_LINKS, Node, Scope};
 use routing::Routing;
 use std::collections::BTreeMap;
 
-/// The routing table of a host, if it has one: its packets leave by these links, independent of their source
-/// address.
+/// The routing table of a host: its packets leave by these links, independently of their source address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table<'a> {
     /// The host.
@@ -36,14 +35,14 @@ pub struct Network {
     flows: Vec<[u32; 2]>,
     routing: Routing,
     /// Routing tables of the nodes that have one.
-    tables: BTreeMap<u32, Leaving>,
+    tables: BTreeMap<u32, OutgoingInterfaces>,
 }
 
 /// The interfaces by which a node's packets leave.
 #[derive(Clone, Debug)]
-struct Leaving {
+struct OutgoingInterfaces {
     default: Interface,
-    /// Links whose addresses have a route of their own, and the interface for it.
+    /// Links whose addresses have a separate route, and the interface of this route.
     routes: BTreeMap<usize, Interface>,
 }
 
@@ -100,7 +99,9 @@ impl Network {
                 Interface::new(link, end.expect("a link of the host"))
             };
             let routes = table.routes.iter().map(|&[to, by]| (to, own(by))).collect();
-            network.tables.insert(by_name[table.host], Leaving { default: own(table.default), routes });
+            network
+                .tables
+                .insert(by_name[table.host], OutgoingInterfaces { default: own(table.default), routes });
         }
         for (flow, hosts) in flows.iter().enumerate() {
             if network.connected_pairs(flow).next().is_none() {
@@ -139,9 +140,9 @@ impl Network {
     }
 
     /// The link directions, in order, of a packet from one interface's address to another's: out of the first
-    /// interface, or of the one in its host's table for the second; the shortest way through forwarding nodes
+    /// interface, or out of the one in its host's table for the second; the shortest path through forwarding nodes
     /// (the first link where several are equally short), and in through the second interface. `None` if there
-    /// is no such way.
+    /// is no such path.
     pub fn route(&mut self, from: Interface, to: Interface) -> Option<Vec<Interface>> {
         if from.index() >= self.owners.len() {
             return None;
@@ -150,7 +151,7 @@ impl Network {
     }
 
     /// The link directions, in order, of a packet to an interface's address out of another interface, for any
-    /// source address. `None` if there is no such way.
+    /// source address. `None` if there is no such path.
     pub fn route_out(&mut self, from: Interface, to: Interface) -> Option<Vec<Interface>> {
         if from.index() >= self.owners.len() || to.index() >= self.owners.len() {
             return None;
@@ -176,7 +177,7 @@ impl Network {
     }
 
     /// The link directions, in order, of a packet from a forwarding node itself to an interface's address.
-    /// `None` if there is no such way, or the node is a host.
+    /// `None` if there is no such path, or the node is a host.
     pub fn route_from(&mut self, node: usize, to: Interface) -> Option<Vec<Interface>> {
         let last = self.owner(to.opposite());
         if self.nodes[node].host || self.nodes[last].host {

@@ -14,7 +14,7 @@ const LINK_LOCAL: u128 = 0xfe80 << 112;
 /// Scope of the addresses of a link (RFC 4007).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// Everywhere.
+    /// Valid everywhere.
     #[default]
     Global,
     /// Valid from one end of the link to the other; IPv6 only.

@@ -11,7 +11,7 @@ pub(super) struct Routing {
 }
 
 impl Routing {
-    /// Appends the way from the first to the last of two forwarding nodes; `None` if there is none.
+    /// Appends the path from the first to the last of two forwarding nodes; `None` if there is none.
     pub(super) fn walk(
         &mut self,
         nodes: &[Node],
@@ -30,8 +30,8 @@ impl Routing {
     }
 }
 
-/// The outgoing interface of each node towards `target`: breadth first, with the first link of equally short
-/// ones.
+/// The outgoing interface of each node towards `target`, by breadth-first search. Of equally short paths the one
+/// with the first link is used.
 fn next_hops(nodes: &[Node], owners: &[u32], target: usize) -> Vec<Option<Interface>> {
     let neighbour = |interface: &Interface| owners[interface.opposite().index()] as usize;
     let mut hops = vec![usize::MAX; nodes.len()];

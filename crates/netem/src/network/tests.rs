@@ -39,7 +39,7 @@ fn addresses_and_interfaces_are_one_to_one() {
 }
 
 #[test]
-fn route_is_shortest_way_with_first_link() {
+fn route_is_shortest_path_with_first_link() {
     let links =
         [("S", "A"), ("A", "B"), ("B", "C"), ("A", "X"), ("X", "C"), ("A", "Y"), ("Y", "C"), ("C", "D")];
     let mut network = network(&links, &[("S", "D")]).unwrap();
@@ -59,7 +59,7 @@ fn routers_reach_the_interfaces_of_hosts() {
 }
 
 #[test]
-fn longer_way_is_not_taken() {
+fn longer_route_is_not_used() {
     let links = [("S", "A"), ("A", "B"), ("B", "C"), ("A", "C"), ("C", "D")];
     let mut network = network(&links, &[("S", "D")]).unwrap();
     assert_eq!(names(&mut network, Interface::new(0, 0), Interface::new(4, 1)).unwrap(), "S A C D");

@@ -4,7 +4,7 @@ use crate::Frame;
 use anabranch_base::time::Time;
 use std::collections::VecDeque;
 
-/// Waiting frames, first in, first out.
+/// Waiting frames, in the order of their admission.
 #[derive(Clone, Debug)]
 pub struct Backlog<F> {
     frames: VecDeque<F>,
@@ -18,13 +18,13 @@ impl<F> Default for Backlog<F> {
 }
 
 impl<F: Frame> Backlog<F> {
-    /// Packets.
+    /// Number of waiting packets.
     #[inline]
     pub fn packets(&self) -> u64 {
         self.frames.len() as u64
     }
 
-    /// Their bytes.
+    /// Bytes of the waiting frames.
     #[inline]
     pub const fn bytes(&self) -> u64 {
         self.bytes
@@ -43,7 +43,7 @@ impl<F: Frame> Backlog<F> {
         self.frames.push_back(frame);
     }
 
-    /// Takes the oldest frame out.
+    /// Removes and returns the oldest frame.
     #[inline]
     pub fn pop(&mut self) -> Option<F> {
         let frame = self.frames.pop_front()?;
@@ -51,7 +51,7 @@ impl<F: Frame> Backlog<F> {
         Some(frame)
     }
 
-    /// Takes all frames out, oldest first.
+    /// Moves all frames to `frames`, oldest first.
     pub fn clear(&mut self, frames: &mut Vec<F>) {
         frames.extend(self.frames.drain(..));
         self.bytes = 0;

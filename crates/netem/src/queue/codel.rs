@@ -5,7 +5,7 @@
 //! square root of their number, until a packet has waited for less than `target`.
 
 use super::{Arrival, Queue, QueueLimit};
-use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use crate::{DropCause, Drops, Frame};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -50,14 +50,14 @@ pub static KIND: Kind = Kind {
 pub struct Law {
     /// Acceptable waiting time of packets.
     pub target: Duration,
-    /// Time for which packets must have exceeded it.
+    /// Time for which packets must have exceeded the target.
     pub interval: Duration,
     /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
 }
 
 impl Law {
-    pub(super) fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    pub(super) fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         let (target, interval) = (values.time("target"), values.time("interval"));
         if target >= interval {
             let millis = |time: Duration| time.as_nanos() as f64 / 1e6;
@@ -66,7 +66,7 @@ impl Law {
                 millis(interval),
                 millis(target)
             );
-            return Err(Mistake { keys: &["target", "interval"], problem });
+            return Err(InvalidValues { keys: &["target", "interval"], problem });
         }
         Ok(Self { target, interval, ecn: values.flag("ecn") })
     }
@@ -90,7 +90,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { limit: values.limit("limit"), law: Law::read(values)? })
     }
 
@@ -105,13 +105,13 @@ impl Keyed for Settings {
 #[derive(Clone, Debug)]
 pub(super) struct Controlled<F> {
     law: Law,
-    /// A queue of at most this many bytes is left alone: the largest packet.
+    /// Length of the largest packet, bytes: a queue of at most this length is not controlled.
     enough: u64,
     frames: VecDeque<(Time, F)>,
     bytes: u64,
     /// When packets will have exceeded the target for an interval; `None` if they do not exceed it now.
     first_above: Option<Time>,
-    /// Packets are being dropped.
+    /// True during a dropping phase.
     dropping: bool,
     /// The next drop in a dropping phase; after it, the time at which the next drop would have been.
     drop_next: Time,
@@ -157,7 +157,7 @@ impl<F: Frame> Controlled<F> {
 
     /// The next frame to transmit (RFC 8289 §5.5, `codel_queue_t::deque`, with marking as in Linux); `None` once empty.
     pub(super) fn dequeue(&mut self, now: Time, drops: &mut Drops<F>) -> Option<F> {
-        let (mut frame, mut may_drop) = self.look(now)?;
+        let (mut frame, mut may_drop) = self.dequeue_head(now)?;
         if self.dropping {
             // A wait below the target ends the phase.
             self.dropping = may_drop;
@@ -169,7 +169,7 @@ impl<F: Frame> Controlled<F> {
                     break;
                 }
                 drops.drop(now, frame, DropCause::Aqm);
-                (frame, may_drop) = self.look(now)?;
+                (frame, may_drop) = self.dequeue_head(now)?;
                 self.dropping = may_drop;
                 if self.dropping {
                     self.drop_next = self.after(self.drop_next);
@@ -180,14 +180,14 @@ impl<F: Frame> Controlled<F> {
                 drops.mark(&mut frame);
             } else {
                 drops.drop(now, frame, DropCause::Aqm);
-                (frame, _) = self.look(now)?;
+                (frame, _) = self.dequeue_head(now)?;
             }
             self.begin_dropping(now);
         }
         Some(frame)
     }
 
-    /// Begins a dropping phase: soon after the previous one, at the rate that controlled the queue then.
+    /// Begins a dropping phase. Soon after the previous one, it begins with the drop rate of that phase.
     fn begin_dropping(&mut self, now: Time) {
         self.dropping = true;
         let delta = self.count.saturating_sub(self.last_count);
@@ -203,8 +203,8 @@ impl<F: Frame> Controlled<F> {
         moment + Duration::from_nanos(nanos as u64)
     }
 
-    /// Takes out the frame at the head, and returns whether it may be dropped (`dodequeue`).
-    fn look(&mut self, now: Time) -> Option<(F, bool)> {
+    /// Removes the frame at the head, and returns whether it may be dropped (`dodequeue`).
+    fn dequeue_head(&mut self, now: Time) -> Option<(F, bool)> {
         let Some((since, frame)) = self.pop() else {
             self.first_above = None;
             return None;
@@ -287,7 +287,7 @@ mod tests {
         queue
     }
 
-    /// Takes out a packet every millisecond from `from` until before `to`; returns the times of drops or
+    /// Removes a packet every millisecond from `from` until before `to`; returns the times of drops or
     /// marks.
     fn serve(queue: &mut Codel<TestFrame>, from: u64, to: u64) -> Vec<u64> {
         let mut drops = Drops::default();
@@ -315,7 +315,7 @@ mod tests {
     fn mark_times_equal_drop_times() {
         let mut marking = queue(1000, true);
         assert_eq!(serve(&mut marking, 1, 470), [105, 205, 276, 334, 384, 429, 469]);
-        assert_eq!(marking.packets(), 1000 - 469, "nothing was dropped");
+        assert_eq!(marking.packets(), 1000 - 469, "no packet was dropped");
     }
 
     #[test]
@@ -339,15 +339,14 @@ mod tests {
         for id in 0..200 {
             queue.enqueue(Arrival { now: ms(700), idle: None }, TestFrame::new(id, 1000), &mut drops);
         }
-        // They exceed the target at 705 ms, and for an interval by 805 ms. The earlier phase went from a
-        // count of 1 to 6: this one begins with 5, and continues 100/√5 = 44.72 ms and then 100/√6 = 40.82 ms
-        // later.
+        // The packets exceed the target at 705 ms, and for an interval by 805 ms. The earlier phase increased the count
+        // from 1 to 6. This phase begins with 5: its drops follow 100/√5 = 44.72 ms and then 100/√6 = 40.82 ms later.
         assert_eq!(serve(&mut queue, 701, 892), [805, 850, 891]);
     }
 
     #[test]
-    fn queue_below_one_packet_is_left_alone() {
-        // 2 packets: behind the first there is one of 1000 bytes, less than the MTU.
+    fn queue_below_one_packet_is_not_controlled() {
+        // Two packets: behind the first, the queue has 1000 bytes, which is less than the MTU.
         let mut queue = queue(2, false);
         let mut drops = Drops::default();
         assert_eq!(queue.dequeue(ms(1000), &mut drops).map(|frame| frame.id), Some(0));

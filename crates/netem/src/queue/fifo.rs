@@ -1,7 +1,7 @@
-//! Drop-tail.
+//! Drop-tail queue.
 
 use super::{Arrival, Backlog, Queue, QueueLimit};
-use crate::keys::{Keyed, Kind, Mistake, Value, Values};
+use crate::keys::{InvalidValues, Keyed, Kind, Value, Values};
 use crate::{DropCause, Drops, Frame};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
@@ -22,7 +22,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self { limit: values.limit("limit") })
     }
 
@@ -91,7 +91,7 @@ mod tests {
     use anabranch_base::time::Duration;
 
     /// Number of these frames, offered consecutively, that a queue of this limit admits.
-    fn taken(limit: QueueLimit, idle: Option<Duration>, lengths: &[u32]) -> u64 {
+    fn admitted(limit: QueueLimit, idle: Option<Duration>, lengths: &[u32]) -> u64 {
         let mut queue = Fifo::new(&Settings { limit }, 1500, Rng::new(1));
         let mut drops = Drops::default();
         for &len in lengths {
@@ -103,10 +103,10 @@ mod tests {
 
     #[test]
     fn limits_admit_expected_frames() {
-        assert_eq!(taken(QueueLimit::Packets(2), None, &[40, 40, 500]), 2);
-        assert_eq!(taken(QueueLimit::Bytes(1000), None, &[500, 500]), 2);
-        assert_eq!(taken(QueueLimit::Bytes(1000), None, &[501, 500]), 1);
+        assert_eq!(admitted(QueueLimit::Packets(2), None, &[40, 40, 500]), 2);
+        assert_eq!(admitted(QueueLimit::Bytes(1000), None, &[500, 500]), 2);
+        assert_eq!(admitted(QueueLimit::Bytes(1000), None, &[501, 500]), 1);
         // A packet larger than the whole queue still passes an idle link.
-        assert_eq!(taken(QueueLimit::Bytes(100), Some(Duration::ZERO), &[500]), 1);
+        assert_eq!(admitted(QueueLimit::Bytes(100), Some(Duration::ZERO), &[500]), 1);
     }
 }

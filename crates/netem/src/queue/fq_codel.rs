@@ -1,13 +1,13 @@
 //! FlowQueue-CoDel: T. Høiland-Jørgensen, P. McKenney, D. Täht, J. Gettys, E. Dumazet: The Flow Queue CoDel Packet Scheduler
 //! and Active Queue Management Algorithm, RFC 8290.
 //!
-//! Flows are hashed to queues, each with a separate CoDel state, which are served in turn by a deficit round
-//! robin over bytes (DRR++). Queues that have just become active go first: a flow that sends less than its
-//! share hardly waits.
+//! Flows are hashed to queues, each with a separate CoDel state. A deficit round robin over bytes (DRR++) serves
+//! the queues. Queues that have just become active are served first: a flow that sends less than its share hardly
+//! waits.
 
 use super::codel::{Controlled, INTERVAL, Law, TARGET};
 use super::{Arrival, Queue, QueueLimit};
-use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use crate::{DropCause, Drops, Frame};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
@@ -51,7 +51,7 @@ pub static KIND: Kind = Kind {
 pub struct Settings {
     /// Capacity of all queues together.
     pub limit: QueueLimit,
-    /// The control law of each.
+    /// The control law of each queue.
     pub law: Law,
     /// Number of queues.
     pub flows: u32,
@@ -60,7 +60,7 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         Ok(Self {
             limit: values.limit("limit"),
             law: Law::read(values)?,
@@ -95,7 +95,7 @@ pub struct FqCodel<F> {
     mtu: u32,
     /// Perturbs the hash.
     salt: u32,
-    /// By hash; unused queues are not allocated.
+    /// The queues, by hash; unused queues are not allocated.
     buckets: Vec<Option<Box<Bucket<F>>>>,
     /// The queues to serve, by number: those that became active recently, and the others.
     new: VecDeque<u32>,
@@ -190,7 +190,7 @@ impl<F: Frame> Queue<F> for FqCodel<F> {
                 return Some(frame);
             }
             // An empty queue stays on the old list for another round before it may be new again. Otherwise, a
-            // flow that sends a packet now and then would starve the old ones (RFC 8290 §4.2).
+            // flow that sends single packets would starve the old ones (RFC 8290 §4.2).
             if is_new {
                 self.new.pop_front();
                 self.old.push_back(number);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     /// The flows of the next packets.
-    fn order(queue: &mut FqCodel<TestFrame>, now: Time, packets: usize) -> Vec<u32> {
+    fn leaving_flows(queue: &mut FqCodel<TestFrame>, now: Time, packets: usize) -> Vec<u32> {
         let mut drops = Drops::default();
         let flows =
             (0..packets).filter_map(|_| queue.dequeue(now, &mut drops).map(|frame| frame.flow)).collect();
@@ -271,10 +271,11 @@ mod tests {
             offer(&mut queue, ms(0), (1, 1500), id);
             offer(&mut queue, ms(0), (2, 500), id);
         }
-        // Of 1514 bytes, 1500 leave 14, and another packet leaves a debt of 1486: two packets of the first
-        // flow. Of the second, three of 500 leave 14 and a fourth a debt. Then each turn adds a quantum: the
-        // first has 28 credits again, sends one and owes 1472; the second is empty; the first has 42.
-        assert_eq!(order(&mut queue, ms(1), 8), [1, 1, 2, 2, 2, 2, 1, 1]);
+        // The first flow has 1514 credits. A packet of 1500 bytes leaves 14, and another one leaves −1486: two packets.
+        // In the second flow, three packets of 500 bytes leave 14 credits, and a fourth leaves a negative number. Then
+        // each turn adds a quantum: the first flow has 28 credits, sends one packet and has −1472. The second flow is
+        // empty. The first flow then has 42 credits.
+        assert_eq!(leaving_flows(&mut queue, ms(1), 8), [1, 1, 2, 2, 2, 2, 1, 1]);
         assert_eq!((queue.packets(), queue.bytes()), (0, 0));
     }
 
@@ -284,13 +285,13 @@ mod tests {
         for id in 0..9 {
             offer(&mut queue, ms(0), (1, 500), id);
         }
-        assert_eq!(order(&mut queue, ms(1), 4), [1, 1, 1, 1]);
+        assert_eq!(leaving_flows(&mut queue, ms(1), 4), [1, 1, 1, 1]);
         offer(&mut queue, ms(1), (2, 100), 0);
-        assert_eq!(order(&mut queue, ms(1), 2), [2, 1]);
-        // Its queue is empty and on the old list, behind the other: it stays there for a round before it is
-        // new again. The other has 528 of its 1514 bytes left, enough for two packets.
+        assert_eq!(leaving_flows(&mut queue, ms(1), 2), [2, 1]);
+        // The queue of the flow is empty and on the old list, behind the other queue. It stays there for a round before
+        // it is new again. The other queue has 528 of its 1514 credits left, enough for two packets.
         offer(&mut queue, ms(1), (2, 100), 1);
-        assert_eq!(order(&mut queue, ms(1), 3), [1, 1, 2]);
+        assert_eq!(leaving_flows(&mut queue, ms(1), 3), [1, 1, 2]);
     }
 
     #[test]
@@ -330,7 +331,7 @@ mod tests {
                 queue.dequeue(ms(now), &mut drops).expect("there are enough packets");
             }
         }
-        // As for one queue: 105 ms, 205 ms, 276 ms.
+        // The drops are those of a single queue: at 105 ms, 205 ms and 276 ms.
         let dropped: Vec<_> =
             drops.take().iter().map(|d| (d.at.as_nanos() / 1_000_000, d.frame.flow)).collect();
         assert_eq!(dropped, [(105, 1), (205, 1), (276, 1)]);
@@ -341,7 +342,7 @@ mod tests {
         let queue = queue(1);
         let mut used = vec![0_u32; 1024];
         (0..10_240).for_each(|flow| used[queue.bucket_of(flow) as usize] += 1);
-        // Ten each on average; Poisson's tail beyond 30 is 1e-7.
+        // Each queue has ten flows on average; the probability of more than 30 is 1e-7 (Poisson).
         assert!(used.iter().all(|&flows| flows < 30), "{:?}", used.iter().max());
         assert!(used.iter().filter(|&&flows| flows == 0).count() < 5);
     }

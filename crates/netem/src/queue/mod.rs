@@ -12,7 +12,7 @@ pub mod red;
 pub use crate::limit::QueueLimit;
 pub use backlog::{Backlog, Occupancy};
 
-use crate::keys::{Keyed, Kind, Mistake, Value, Values};
+use crate::keys::{InvalidValues, Keyed, Kind, Value, Values};
 use crate::{Drops, Frame};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -24,17 +24,18 @@ pub struct Arrival {
     /// Now.
     pub now: Time,
     /// The time for which the link has been idle; `None` while it is transmitting. An idle link has an empty
-    /// queue, and takes the frame out again at once: it must be admitted at any size.
+    /// queue, and removes the frame again at once: it must be admitted at any size.
     pub idle: Option<Duration>,
 }
 
 /// A queue. Its driver calls [`enqueue`](Self::enqueue) for every frame that arrives and
 /// [`dequeue`](Self::dequeue) whenever the link can transmit; the time never decreases between calls.
 pub trait Queue<F: Frame> {
-    /// A frame arrives. The queue may mark it, drop it, or drop others.
+    /// Processes an arriving frame. The queue may mark it, drop it, or drop others.
     fn enqueue(&mut self, arrival: Arrival, frame: F, drops: &mut Drops<F>);
 
-    /// The frame to transmit next. The queue may mark it, or drop others; it returns `None` only when empty.
+    /// Removes and returns the next frame to transmit. The queue may mark it, or drop others; it returns `None` only
+    /// if it is empty.
     fn dequeue(&mut self, now: Time, drops: &mut Drops<F>) -> Option<F>;
 
     /// Packets in the queue.
@@ -90,7 +91,7 @@ macro_rules! queues {
             /// # Errors
             ///
             /// If there is no such kind, or the values are inconsistent.
-            pub fn read(kind: &str, values: Values<'_>, mtu: u32) -> Result<Self, Mistake> {
+            pub fn read(kind: &str, values: Values<'_>, mtu: u32) -> Result<Self, InvalidValues> {
                 room_for(values, mtu)?;
                 $(if kind == $module::KIND.name {
                     return $module::Settings::read(values).map(Self::$Queue);
@@ -172,13 +173,13 @@ queues! {
 }
 
 /// The largest packet must fit into a queue with a limit in bytes.
-fn room_for(values: Values<'_>, mtu: u32) -> Result<(), Mistake> {
+fn room_for(values: Values<'_>, mtu: u32) -> Result<(), InvalidValues> {
     let limit = values.0.iter().find(|(key, _)| *key == "limit");
     if let Some(&(_, Value::Limit(QueueLimit::Bytes(bytes)))) = limit
         && bytes < u64::from(mtu)
     {
         let problem = format!("is {bytes} bytes, less than one packet of its mtu ({mtu} bytes); increase it");
-        return Err(Mistake { keys: &["limit"], problem });
+        return Err(InvalidValues { keys: &["limit"], problem });
     }
     Ok(())
 }

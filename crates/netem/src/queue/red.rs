@@ -2,7 +2,7 @@
 //! IEEE/ACM Transactions on Networking 1(4), 1993, figure 2.
 
 use super::{Arrival, Backlog, Queue, QueueLimit};
-use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Takes, Value, Values};
+use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, PROBABILITY, Takes, Value, Values};
 use crate::{DropCause, Drops, Frame};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -59,9 +59,9 @@ const MEAN_PACKET_BYTES: u64 = 1000;
 pub struct Settings {
     /// Capacity; `min` and `max` are in its unit.
     pub limit: QueueLimit,
-    /// Average length below which nothing is dropped.
+    /// Average length below which no packet is dropped.
     pub min: f64,
-    /// Average length from which everything is dropped.
+    /// Average length from which on all packets are dropped.
     pub max: f64,
     /// Drop probability as the average reaches `max`.
     pub max_p: f64,
@@ -72,15 +72,15 @@ pub struct Settings {
 }
 
 impl Keyed for Settings {
-    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+    fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         let limit = values.limit("limit");
         let given = [values.get("min"), values.get("max")];
-        let min = length(given[0], limit).map_err(|problem| Mistake { keys: &["min"], problem })?;
-        let max = length(given[1], limit).map_err(|problem| Mistake { keys: &["max"], problem })?;
+        let min = length(given[0], limit).map_err(|problem| InvalidValues { keys: &["min"], problem })?;
+        let max = length(given[1], limit).map_err(|problem| InvalidValues { keys: &["max"], problem })?;
         if min >= max {
-            let [min, max] = given.map(shown);
+            let [min, max] = given.map(threshold_text);
             let problem = format!("must be below its queue.max, but is {min}, and queue.max is {max}");
-            return Err(Mistake { keys: &["min", "max"], problem });
+            return Err(InvalidValues { keys: &["min", "max"], problem });
         }
         let (max_p, weight, ecn) = (values.number("max_p"), values.number("w_q"), values.flag("ecn"));
         Ok(Self { limit, min, max, max_p, weight, ecn })
@@ -98,8 +98,8 @@ impl Keyed for Settings {
     }
 }
 
-/// A threshold as it was given.
-fn shown(value: Value) -> String {
+/// A threshold in the notation of scenarios.
+fn threshold_text(value: Value) -> String {
     match value {
         Value::Limit(length) => length.to_string(),
         Value::Number(share) => share.to_string(),
@@ -123,8 +123,8 @@ fn length(value: Value, limit: QueueLimit) -> Result<f64, String> {
     }
 }
 
-/// The value from which a threshold is read: a length if it is whole, else the share of the limit that gives
-/// it exactly.
+/// Writes a threshold as a value that is read as the same threshold: a whole number as a length, any other as a
+/// share of the limit.
 fn threshold(length: f64, limit: QueueLimit) -> Value {
     if length.fract() == 0.0 && length >= 1.0 {
         let whole = length as u64;
@@ -178,7 +178,7 @@ impl<F: Frame> Red<F> {
         }
     }
 
-    fn admit(&mut self, arrival: Arrival, frame: &F) -> RedVerdict {
+    fn decide(&mut self, arrival: Arrival, frame: &F) -> RedVerdict {
         self.update_average(arrival.idle);
         let len = frame.wire_len();
         let (packets, bytes) = (self.packets() + 1, self.bytes() + u64::from(len));
@@ -197,7 +197,7 @@ impl<F: Frame> Red<F> {
             return RedVerdict::Drop(DropCause::Aqm);
         }
         self.count += 1;
-        if !self.picks(len) {
+        if !self.is_selected(len) {
             return RedVerdict::Accept;
         }
         self.count = 0;
@@ -220,7 +220,7 @@ impl<F: Frame> Red<F> {
 
     /// Whether the packet is selected, so that the gaps between selected packets are uniform (the paper's
     /// method 2).
-    fn picks(&mut self, len: u32) -> bool {
+    fn is_selected(&mut self, len: u32) -> bool {
         let Settings { min, max, max_p, limit, .. } = self.settings;
         let mut p = max_p * (self.average - min) / (max - min);
         if matches!(limit, QueueLimit::Bytes(_)) {
@@ -237,7 +237,7 @@ impl<F: Frame> Red<F> {
 impl<F: Frame> Queue<F> for Red<F> {
     #[inline(never)]
     fn enqueue(&mut self, arrival: Arrival, mut frame: F, drops: &mut Drops<F>) {
-        match self.admit(arrival, &frame) {
+        match self.decide(arrival, &frame) {
             RedVerdict::Accept => self.backlog.push(frame),
             RedVerdict::Mark => {
                 drops.mark(&mut frame);
@@ -296,7 +296,7 @@ mod tests {
         while red.packets() > packets {
             red.backlog.pop();
         }
-        red.admit(Arrival { now: Time::ZERO, idle }, &TestFrame { ecn, ..TestFrame::new(1, 1500) })
+        red.decide(Arrival { now: Time::ZERO, idle }, &TestFrame { ecn, ..TestFrame::new(1, 1500) })
     }
 
     #[test]
@@ -306,13 +306,14 @@ mod tests {
         assert!((red.average - 4.0).abs() < 1e-12);
         verdict(&mut red, 8, None, false);
         assert!((red.average - 6.0).abs() < 1e-12);
-        // Two typical packets' time idle: 6 · 0.5² = 1.5, then the arrival at an empty queue: 0.75.
+        // The link was idle for the time of two typical packets: 6 · 0.5² = 1.5. Then a packet arrives at an empty
+        // queue: 0.75.
         verdict(&mut red, 0, Some(Duration::from_millis(2)), false);
         assert!((red.average - 0.75).abs() < 1e-12);
     }
 
     #[test]
-    fn min_passes_all_and_max_passes_none() {
+    fn all_pass_below_min_and_none_above_max() {
         let mut red = red(1.0, true);
         assert!((0..1000).all(|_| verdict(&mut red, 29, None, true) == RedVerdict::Accept));
         assert!((0..1000).all(|_| verdict(&mut red, 90, None, true) == RedVerdict::Drop(DropCause::Aqm)));

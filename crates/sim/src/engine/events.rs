@@ -6,10 +6,10 @@
 //! component stores the time of its next event and ignores one that occurs at another time.
 //!
 //! Time is divided into intervals of equal width, each with a few events and a bucket; buckets are reused for
-//! later intervals in a circle. Only the events of the *current* interval are sorted. Those of the other
-//! intervals with a bucket lie there unsorted, and later events are in an overflow heap. An event then takes
-//! a few steps, for any number of events; in a heap of thousands it would take a chain of unpredictable
-//! memory accesses. In a small queue all events are current.
+//! later intervals in a circle. Only the events of the *current* interval are sorted. The events of other
+//! intervals with a bucket are unsorted, and later events are in an overflow heap. Each event takes a few
+//! steps, independently of the number of events; in a heap of thousands it would take a chain of
+//! unpredictable memory accesses. In a small queue all events are current.
 
 use super::entry::Entry;
 use super::heap::Heap;
@@ -18,7 +18,7 @@ use anabranch_base::time::Time;
 /// Buckets of the calendar.
 const BUCKETS: usize = 2048;
 
-/// Up to this number of events, all are current.
+/// A queue with at most this number of events has only current events.
 const MAX_EVENTS_ALL_CURRENT: usize = 32;
 
 /// The current interval is split if it has more events than this.
@@ -37,20 +37,20 @@ struct Node {
     next: u32,
 }
 
-/// A queue of (time, component) pairs, the least first.
+/// A queue of (time, component) pairs; the smallest pair is first.
 #[derive(Debug)]
 pub struct EventQueue {
     /// All events of the intervals before `next_interval`, latest first.
     current: Vec<Entry>,
     /// The first interval that is not current yet.
     next_interval: u64,
-    /// Width of an interval: its logarithm to base two, in nanoseconds.
-    width: u32,
+    /// Base-2 logarithm of an interval's width in nanoseconds.
+    width_log2: u32,
     /// The first node of each bucket; the bucket of an interval is its remainder.
     buckets: Vec<u32>,
-    /// One bit per bucket: it is not empty.
+    /// One bit per bucket; set if the bucket is not empty.
     occupied: [u64; BUCKETS / 64],
-    /// The nodes of all buckets, and those that are free.
+    /// The nodes of all buckets, and free nodes.
     nodes: Vec<Node>,
     free: u32,
     /// Number of events in buckets.
@@ -75,7 +75,7 @@ impl Default for EventQueue {
         Self {
             current: Vec::new(),
             next_interval: 0,
-            width: 16,
+            width_log2: 16,
             buckets: vec![NIL; BUCKETS],
             occupied: [0; BUCKETS / 64],
             nodes: Vec::new(),
@@ -140,7 +140,7 @@ impl EventQueue {
     /// Stores an event in the current events, a bucket or the overflow heap.
     #[inline]
     fn place(&mut self, entry: Entry) {
-        let interval = entry.time >> self.width;
+        let interval = entry.time >> self.width_log2;
         let small =
             self.stored == 0 && self.overflow.len() == 0 && self.current.len() < MAX_EVENTS_ALL_CURRENT;
         if interval < self.next_interval || small {
@@ -192,10 +192,12 @@ impl EventQueue {
         while self.current.is_empty() && (self.stored > 0 || self.overflow.len() > 0) {
             let interval = match self.next_occupied() {
                 Some(interval) => interval,
-                None => self.overflow.first().map_or(self.next_interval, |first| first.time >> self.width),
+                None => {
+                    self.overflow.first().map_or(self.next_interval, |first| first.time >> self.width_log2)
+                }
             };
             self.next_interval = interval;
-            // Before the interval itself begins, since it may have had no bucket.
+            // Empty the overflow heap first: the interval may have had no bucket when its events were scheduled.
             self.empty_overflow();
             self.next_interval = interval + 1;
             self.dequeue_bucket(interval);
@@ -238,10 +240,10 @@ impl EventQueue {
             self.free = place;
             self.stored -= 1;
             place = next;
-            if entry.time >> self.width == interval {
+            if entry.time >> self.width_log2 == interval {
                 self.current.push(entry);
             } else {
-                self.store(entry.time >> self.width, entry);
+                self.store(entry.time >> self.width_log2, entry);
             }
         }
     }
@@ -250,7 +252,7 @@ impl EventQueue {
     #[inline]
     fn empty_overflow(&mut self) {
         while let Some(first) = self.overflow.first() {
-            let interval = first.time >> self.width;
+            let interval = first.time >> self.width_log2;
             if interval - self.next_interval >= BUCKETS as u64 {
                 break;
             }
@@ -263,8 +265,8 @@ impl EventQueue {
     /// intervals.
     #[cold]
     fn split_current(&mut self) {
-        let middle = self.current[self.current.len() / 2].time >> self.width;
-        let keep = self.current.partition_point(|entry| entry.time >> self.width > middle);
+        let middle = self.current[self.current.len() / 2].time >> self.width_log2;
+        let keep = self.current.partition_point(|entry| entry.time >> self.width_log2 > middle);
         let rest: Vec<Entry> = self.current.drain(..keep).collect();
         if !rest.is_empty() {
             self.next_interval = middle + 1;
@@ -279,14 +281,14 @@ impl EventQueue {
     fn resize(&mut self) {
         let Statistics { intervals, events, overflow } = core::mem::take(&mut self.statistics);
         let width = if events > 16 * intervals {
-            self.width.saturating_sub(1)
+            self.width_log2.saturating_sub(1)
         } else if 8 * overflow > events {
-            (self.width + 1).min(40)
+            (self.width_log2 + 1).min(40)
         } else {
             return;
         };
         // The current interval ends where it ended, or slightly later if that is within a wider interval.
-        let end = self.next_interval << self.width;
+        let end = self.next_interval << self.width_log2;
         let mut all: Vec<Entry> = core::iter::from_fn(|| self.overflow.pop()).collect();
         for bucket in &mut self.buckets {
             let mut place = core::mem::replace(bucket, NIL);
@@ -297,7 +299,7 @@ impl EventQueue {
         }
         self.nodes.clear();
         (self.free, self.stored, self.occupied) = (NIL, 0, [0; BUCKETS / 64]);
-        self.width = width;
+        self.width_log2 = width;
         self.next_interval = (end >> width) + u64::from(end.trailing_zeros() < width);
         for entry in all {
             self.place(entry);
@@ -361,7 +363,7 @@ mod tests {
                 queue.current.len()
             );
         }
-        assert!(queue.width < 16, "intervals of 2^{} ns", queue.width);
+        assert!(queue.width_log2 < 16, "intervals of 2^{} ns", queue.width_log2);
     }
 
     proptest! {

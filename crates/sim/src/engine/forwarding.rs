@@ -1,11 +1,11 @@
 //! The forwarding graph, which decides where lookahead is possible.
 //!
 //! A component (a link direction, or an end of a flow) with a single source gets its packets in the order in
-//! which the source forwards them. No other packet can come between, so the packets need not wait for their
+//! which the source forwards them. No other packet can arrive between them, so the packets need not wait for their
 //! time.
 //!
-//! Errors of routers can come between: a direction that is too narrow for some packets sends them when a
-//! packet is offered to it. So nothing is offered to such a direction ahead of time, nor to the first
+//! Errors of routers can arrive between them: a direction that is too narrow for some packets sends them when a
+//! packet is offered to it. So no packet is offered ahead of time to such a direction, nor to the first
 //! direction of its errors.
 
 use anabranch_netem::Network;
@@ -18,15 +18,15 @@ const MAX_INGRESS_LINKS: usize = 4;
 /// Sources or destinations of a direction or an end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbour {
-    Nobody,
+    None,
     One(u32),
     Several,
 }
 
 impl Neighbour {
-    fn and(self, other: u32) -> Self {
+    fn including(self, other: u32) -> Self {
         match self {
-            Self::Nobody => Self::One(other),
+            Self::None => Self::One(other),
             Self::One(known) if known == other => self,
             _ => Self::Several,
         }
@@ -55,12 +55,12 @@ pub struct ErrorRoute {
     pub end: u32,
 }
 
-/// Inputs of the graph in addition to the routes.
+/// Further inputs of the graph, besides the routes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Around<'a> {
+pub struct GraphInputs<'a> {
     /// Whether each direction keeps the order of packets.
     pub keeps_order: &'a [bool],
-    /// Other sources of packets.
+    /// Routes of errors, which are further sources of packets.
     pub errors: &'a [ErrorRoute],
     /// Ends of flows that interact with others not only by packets.
     pub ordered_ends: &'a [u32],
@@ -70,17 +70,17 @@ pub struct Around<'a> {
 #[derive(Debug)]
 pub struct ForwardingGraph {
     roles: Vec<Role>,
-    /// The only source of a direction, if that has the role of feeding.
+    /// The only source of a direction, if the source has the role [`Role::Feeds`].
     upstream: Vec<Option<u32>>,
-    /// The directions that lead to each end, concatenated, and the index of each end's first. An end that
-    /// shares one of its first or last links has none here.
+    /// The directions that lead to each end, concatenated, and the index of each end's first direction. An end
+    /// that shares one of its first or last links has no directions here.
     ingress: Vec<u32>,
     begins: Vec<u32>,
 }
 
 impl ForwardingGraph {
     /// Follows all routes between the hosts of each of the `flows`; `around` contains the other inputs.
-    pub fn new(network: &mut Network, flows: usize, around: &Around<'_>) -> Self {
+    pub fn new(network: &mut Network, flows: usize, around: &GraphInputs<'_>) -> Self {
         let keeps_order = around.keeps_order;
         let directions = keeps_order.len();
         let mut steps = Vec::new();
@@ -102,8 +102,8 @@ impl ForwardingGraph {
     }
 
     /// Builds the graph from all pairs of a component and its next component.
-    fn from_steps(mut steps: Vec<(u32, u32)>, flows: usize, around: &Around<'_>) -> Self {
-        let &Around { keeps_order, errors, ordered_ends } = around;
+    fn from_steps(mut steps: Vec<(u32, u32)>, flows: usize, around: &GraphInputs<'_>) -> Self {
+        let &GraphInputs { keeps_order, errors, ordered_ends } = around;
         let directions = keeps_order.len();
         let components = directions + 2 * flows;
         for ErrorRoute { back, end, .. } in errors {
@@ -113,11 +113,10 @@ impl ForwardingGraph {
         steps.sort_unstable();
         steps.dedup();
         let mut narrow = vec![false; components];
-        let (mut before, mut behind) =
-            (vec![Neighbour::Nobody; components], vec![Neighbour::Nobody; components]);
+        let (mut before, mut behind) = (vec![Neighbour::None; components], vec![Neighbour::None; components]);
         for &(from, to) in &steps {
-            before[to as usize] = before[to as usize].and(from);
-            behind[from as usize] = behind[from as usize].and(to);
+            before[to as usize] = before[to as usize].including(from);
+            behind[from as usize] = behind[from as usize].including(to);
         }
         for error in errors {
             narrow[error.narrow as usize] = true;
@@ -178,7 +177,7 @@ impl ForwardingGraph {
         self.roles[direction as usize]
     }
 
-    /// The only source of a direction, if its role is to feed.
+    /// The only source of a direction, if the source has the role [`Role::Feeds`].
     #[inline]
     pub fn upstream(&self, direction: u32) -> Option<u32> {
         self.upstream[direction as usize]
@@ -211,7 +210,7 @@ mod tests {
     }
 
     fn graph(steps: &[(u32, u32)], keeps_order: [bool; 10]) -> ForwardingGraph {
-        let around = Around { keeps_order: &keeps_order, ..Around::default() };
+        let around = GraphInputs { keeps_order: &keeps_order, ..GraphInputs::default() };
         ForwardingGraph::from_steps(steps.to_vec(), 2, &around)
     }
 
@@ -219,8 +218,8 @@ mod tests {
         graph.ingress(end).map(|at| graph.ingress_link(at)).collect()
     }
 
-    const fn with(errors: &[ErrorRoute]) -> Around<'_> {
-        Around { keeps_order: &[true; 10], errors, ordered_ends: &[] }
+    const fn with(errors: &[ErrorRoute]) -> GraphInputs<'_> {
+        GraphInputs { keeps_order: &[true; 10], errors, ordered_ends: &[] }
     }
 
     #[test]
@@ -257,14 +256,18 @@ mod tests {
         // The first flow's own first link is narrow: only its sender is affected.
         let errors = [ErrorRoute { narrow: 2, back: vec![3], end: 0 }];
         let graph = ForwardingGraph::from_steps(dumbbell(), 2, &with(&errors));
-        assert_eq!((graph.role(1), graph.upstream(3)), (Role::Plain, None), "errors come between");
+        assert_eq!(
+            (graph.role(1), graph.upstream(3)),
+            (Role::Plain, None),
+            "errors arrive between the packets"
+        );
         let ingresses: Vec<_> = (0..4).map(|end| ingress(&graph, end)).collect();
         assert_eq!(ingresses, [vec![], vec![6], vec![5], vec![8]]);
     }
 
     #[test]
     fn ordered_end_has_no_lookahead() {
-        let around = Around { ordered_ends: &[1], ..with(&[]) };
+        let around = GraphInputs { ordered_ends: &[1], ..with(&[]) };
         let graph = ForwardingGraph::from_steps(dumbbell(), 2, &around);
         assert_eq!((graph.role(6), graph.role(3)), (Role::Plain, Role::LeadsTo(0)));
         assert_eq!((0..4).map(|end| ingress(&graph, end).len()).collect::<Vec<_>>(), [1, 0, 1, 1]);
@@ -273,7 +276,7 @@ mod tests {
     #[test]
     fn shared_first_link_belongs_to_no_flow() {
         let mut steps = dumbbell();
-        // The second flow has the first flow's host.
+        // The second flow uses the first flow's host.
         steps.extend([(12, 2), (3, 12)]);
         let graph = graph(&steps, [true; 10]);
         assert_eq!(

@@ -29,7 +29,7 @@ impl Heap {
         self.sift_up(self.heap.len() - 1);
     }
 
-    /// Takes the earliest event out.
+    /// Removes and returns the earliest event.
     pub fn pop(&mut self) -> Option<Entry> {
         let first = self.first()?;
         let last = self.heap.pop()?;

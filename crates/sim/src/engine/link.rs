@@ -8,7 +8,7 @@ use anabranch_wire::ip::protocol;
 use anabranch_wire::{Body, Ecn, Packet};
 use core::net::IpAddr;
 
-/// Packets are shorter than 2^29 bytes, so that their length does not use this bit.
+/// Flag in `len_ecn`: packets are shorter than 2^29 bytes, so that their length does not use this bit.
 const MAY_FRAGMENT: u32 = 1 << 31;
 
 /// The handle of a packet that a link carries.
@@ -20,7 +20,7 @@ pub struct PacketRef {
     pub next: u32,
     /// The flow hash; zero if no queue uses it.
     pub flow: u32,
-    /// Length of the IP packet in bytes, times four, plus the ECN field, and the fragmentation flag.
+    /// Length of the IP packet in bytes times four, plus the ECN field, plus the flag [`MAY_FRAGMENT`].
     len_ecn: u32,
 }
 
@@ -113,7 +113,8 @@ pub fn flow_of(packet: &Packet) -> u32 {
 #[repr(align(64))]
 pub struct LookaheadLink {
     link: Link<PacketRef>,
-    /// When the last frame taken ahead has left, and the fraction of a nanosecond by which it left earlier.
+    /// Time at which the last frame taken ahead leaves, rounded up, and the fraction of a nanosecond by which it
+    /// leaves earlier.
     reserved: Time,
     early: u16,
     /// Number of frames in the queue, from the first on, that were taken ahead.
@@ -234,13 +235,13 @@ impl LookaheadLink {
         self.link.mtu()
     }
 
-    /// Frames dropped since the last call; the caller disposes of the packets.
+    /// Frames dropped since the last call; the caller removes their packets from the pool.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<Vec<Dropped<PacketRef>>> {
         self.link.take_dropped()
     }
 
-    /// A change ordered by the scenario.
+    /// Applies a change that the scenario contains.
     ///
     /// # Panics
     ///
@@ -262,7 +263,7 @@ mod tests {
     use anabranch_netem::{Totals, loss};
     use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 
-    /// A link of 12 Mbit/s, where 1500 bytes take 1 ms, and 5 ms, with a queue of three packets.
+    /// A link of 12 Mbit/s (1500 bytes take 1 ms) with a delay of 5 ms and a queue of three packets.
     fn model() -> LinkModel {
         presets::wire(12, 5, 3)
     }
@@ -310,10 +311,10 @@ mod tests {
         for id in 0..4 {
             link.offer(us(0), frame(id, 1500));
         }
-        // One is being transmitted, three wait. Nothing is taken beyond the limit.
+        // One frame is being transmitted, three wait. No frame is taken that arrives after the limit.
         let mut taken = || link.take_ahead(us(8000)).map(|(at, frame)| (at, frame.id));
         assert_eq!([taken(), taken(), taken()], [Some((us(6000), 0)), Some((us(7000), 1)), None]);
-        // They still occupy the queue, which is full until the first has left.
+        // The taken frames still occupy the queue, which is full until the first has left.
         assert_eq!(link.at(us(500)).queued(us(500)), (3, 4500));
         link.offer(us(500), frame(4, 1500));
         assert_eq!(link.take_dropped().map(|dropped| dropped[0].frame.id), Some(4));
@@ -361,9 +362,9 @@ mod tests {
     }
 
     proptest! {
-        /// For any offers, taking frames ahead changes nothing.
+        /// For any offers, taking frames ahead does not change the arrivals and drops.
         #[test]
-        fn taking_ahead_changes_nothing(
+        fn taking_ahead_does_not_change_arrivals(
             offers in prop::collection::vec((0_u64..3000, 40_u32..1600, 0_u8..8), 1..120),
             red in any::<bool>(),
             lossy in any::<bool>(),

@@ -10,8 +10,8 @@
 
 use anabranch_wire::{Ecn, Packet};
 
-/// The rule that a use of a stale handle breaks.
-const TAKEN: &str = "no handle is used after its packet was taken";
+/// Invariant; the message of the panic at the use of a stale handle.
+const NO_STALE_HANDLE: &str = "no handle is used after its packet was taken";
 
 /// Slots of a new pool.
 const INITIAL: usize = 256;
@@ -27,7 +27,7 @@ const _: () = assert!(size_of::<Slot>() <= 128, "a packet has outgrown two cache
 #[derive(Debug, Default)]
 pub struct PacketSlab {
     slots: Vec<Slot>,
-    /// One bit per slot: it is free.
+    /// One bit per slot; set if the slot is free.
     free: Vec<u64>,
     /// Start of the search for the next free slot.
     next: usize,
@@ -63,18 +63,18 @@ impl PacketSlab {
         let slot = id as usize;
         self.free[slot / 64] |= 1 << (slot % 64);
         self.used -= 1;
-        self.slots[slot].0.take().expect(TAKEN)
+        self.slots[slot].0.take().expect(NO_STALE_HANDLE)
     }
 
     /// A packet.
     pub fn get(&self, id: u32) -> &Packet {
-        self.slots[id as usize].0.as_ref().expect(TAKEN)
+        self.slots[id as usize].0.as_ref().expect(NO_STALE_HANDLE)
     }
 
     /// A packet, to change it.
     #[inline]
     pub fn get_mut(&mut self, id: u32) -> &mut Packet {
-        self.slots[id as usize].0.as_mut().expect(TAKEN)
+        self.slots[id as usize].0.as_mut().expect(NO_STALE_HANDLE)
     }
 
     /// Sets the ECN field of a packet, and returns the packet.

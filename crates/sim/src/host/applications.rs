@@ -54,20 +54,20 @@ pub struct Transfer {
     pub checker: DeliveryChecker,
     streams: Streams,
     next_stream: u16,
-    /// The transport accepts data.
+    /// True if the transport accepts data.
     may_write: bool,
-    /// The transport has reported this since the writer was last polled.
+    /// True if the transport has reported that it accepts data since the writer was last polled.
     fresh: bool,
-    /// Time of the reader's last delivery, or of the report that no more data comes.
+    /// Time of the reader's last delivery, or of the report that no more data will arrive.
     delivered_at: Option<Time>,
-    /// The reader knows that no more data comes.
+    /// True if the reader has been informed that no more data will arrive.
     ended: bool,
-    /// The reader is a proxy with this much room.
+    /// Free buffer space of the reading proxy, bytes; `None` if the reader is not a proxy.
     room: Option<u64>,
 }
 
 impl Transfer {
-    /// Nothing written yet.
+    /// A transfer without written data.
     pub fn new(writer: Application, service: Service, streams: Streams) -> Self {
         Self {
             writer,
@@ -82,7 +82,7 @@ impl Transfer {
         }
     }
 
-    /// Sets a proxy as the reader, with room for `room` bytes; it forwards the data of
+    /// Sets a proxy as the reader, with buffer space for `room` bytes; it forwards the data of
     /// [`take_run`](Self::take_run).
     #[must_use]
     pub fn read_by_proxy(mut self, room: u64) -> Self {
@@ -96,18 +96,18 @@ impl Transfer {
         self.checker.take_run()
     }
 
-    /// Sets the room of a proxy; returns whether it had none before, and so has to try to read.
+    /// Sets the free buffer space of a proxy; returns true if it had no space before, and so has to try to read.
     pub fn set_room(&mut self, room: u64) -> bool {
         let before = self.room.replace(room);
         before == Some(0) && room > 0
     }
 
-    /// The reader has read all data.
+    /// Whether the reader has read all data.
     pub const fn has_ended(&self) -> bool {
         self.ended
     }
 
-    const fn invite(&mut self) {
+    const fn allow_writing(&mut self) {
         (self.may_write, self.fresh) = (true, true);
     }
 
@@ -129,9 +129,9 @@ impl Transfer {
         }
     }
 
-    /// Whether the writer's workload is complete and all its data has been read. One end may read this about
-    /// the other independently of lookahead: the writer becomes complete in the turn in which it writes its
-    /// last byte.
+    /// Whether the writer's workload is complete and all its data has been read. Either end may use
+    /// this value of the other, independently of lookahead: the writer becomes complete in the step in which it
+    /// writes its last byte.
     const fn is_whole(&self) -> bool {
         self.writer.completed() && self.checker.is_settled()
     }
@@ -143,10 +143,10 @@ pub struct Applications {
     name: String,
     /// The transfer from each end that writes.
     transfers: [Option<Box<Transfer>>; 2],
-    /// An end that has written everything closes once it has read everything: the protocol has no half-closed
+    /// True if an end that has written all its data closes only after it has read all data: the protocol has no half-closed
     /// connections (RFC 9260 §1.5.2).
     closes_together: bool,
-    /// The end of a proxy that does not write: it closes when the proxy's other connection has closed.
+    /// The end at a proxy, if it does not write: it closes when the proxy's other connection has closed.
     kept_open: Option<usize>,
     /// State of the flow.
     pub state: State,
@@ -182,12 +182,12 @@ impl Applications {
         self.transfers[side].as_deref()
     }
 
-    /// The same, for a proxy.
+    /// The transfer from an end, if it writes, for a proxy.
     pub fn written_by_mut(&mut self, side: usize) -> Option<&mut Transfer> {
         self.transfers[side].as_deref_mut()
     }
 
-    /// Whether data from an end may be lost for good, so that losses have to be reported.
+    /// Whether the protocol does not retransmit all data from an end, so that losses have to be reported.
     #[inline]
     pub fn may_lose(&self, side: usize) -> bool {
         self.transfers[side].as_ref().is_some_and(|transfer| transfer.checker.may_lose())
@@ -195,11 +195,11 @@ impl Applications {
 
     /// Reports dropped datagrams of an end.
     #[inline(never)]
-    pub fn note_lost(&mut self, side: usize, datagrams: Vec<Payload>) {
+    pub fn record_lost(&mut self, side: usize, datagrams: Vec<Payload>) {
         let Some(transfer) = &mut self.transfers[side] else { return };
         for datagram in datagrams {
-            if let Err(mistake) = transfer.checker.lost(datagram) {
-                panic!("flow \"{}\": {mistake}", self.name);
+            if let Err(violation) = transfer.checker.lost(datagram) {
+                panic!("flow \"{}\": {violation}", self.name);
             }
         }
     }
@@ -247,8 +247,8 @@ impl Applications {
     pub fn place(&mut self, now: Time, side: usize, (key, payload): (u64, Payload)) {
         match &mut self.transfers[1 - side] {
             Some(transfer) => {
-                if let Err(mistake) = transfer.checker.place(key, payload) {
-                    self.fail(now, &mistake);
+                if let Err(violation) = transfer.checker.place(key, payload) {
+                    self.fail(now, &violation);
                 }
             }
             None => self.fail(now, "a fragment was placed although nothing was written"),
@@ -265,19 +265,19 @@ impl Applications {
 
     /// Panics because of an error of a protocol core.
     #[cold]
-    fn fail(&self, now: Time, mistake: &str) -> ! {
-        panic!("flow \"{}\" at {now:?}: {mistake}", self.name)
+    fn fail(&self, now: Time, violation: &str) -> ! {
+        panic!("flow \"{}\" at {now:?}: {violation}", self.name)
     }
 
     /// Records that the transport of an end discards fragments: the key of the first, and their number.
     #[cold]
     pub fn forget(&mut self, now: Time, side: usize, run: (u64, u32)) {
-        let mistake = match &mut self.transfers[1 - side] {
+        let violation = match &mut self.transfers[1 - side] {
             Some(transfer) => transfer.checker.forget(run).err(),
             None => Some(format!("{run:?} was discarded although nothing was written")),
         };
-        if let Some(mistake) = mistake {
-            panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
+        if let Some(violation) = violation {
+            panic!("flow \"{}\" at {now:?}: {violation}", self.name);
         }
     }
 
@@ -289,10 +289,10 @@ impl Applications {
                     self.state = State::Open;
                 }
                 self.connected[side] = Some(now);
-                self.invite(side);
+                self.allow_writing(side);
             }
-            Event::Writable => self.invite(side),
-            Event::Abandoned { offset, len, .. } => self.give_up(now, side, (offset, len)),
+            Event::Writable => self.allow_writing(side),
+            Event::Abandoned { offset, len, .. } => self.abandon(now, side, (offset, len)),
             Event::Closed(reason) => {
                 self.ended[side] = Some((now, reason));
                 if side == SENDER {
@@ -303,24 +303,30 @@ impl Applications {
         }
     }
 
-    /// The transport of an end has abandoned a message that was written there.
+    /// Records that the transport of an end has abandoned a message that was written there.
     #[cold]
-    fn give_up(&mut self, now: Time, side: usize, (offset, len): (u64, u64)) {
-        let given_up = self.transfers[side].as_mut().map(|transfer| transfer.checker.give_up(offset, len));
-        if let Some(Err(mistake)) = given_up {
-            self.fail(now, &mistake);
+    fn abandon(&mut self, now: Time, side: usize, (offset, len): (u64, u64)) {
+        let given_up = self.transfers[side].as_mut().map(|transfer| transfer.checker.abandon(offset, len));
+        if let Some(Err(violation)) = given_up {
+            self.fail(now, &violation);
         }
     }
 
-    fn invite(&mut self, side: usize) {
+    fn allow_writing(&mut self, side: usize) {
         if let Some(transfer) = &mut self.transfers[side] {
-            transfer.invite();
+            transfer.allow_writing();
         }
     }
 
     /// Runs an end's application; returns whether it did anything that may cause output of the endpoint.
     #[inline]
-    pub fn act<E: Endpoint>(&mut self, now: Time, side: usize, news: News, endpoint: &mut E) -> bool {
+    pub fn run_application<E: Endpoint>(
+        &mut self,
+        now: Time,
+        side: usize,
+        news: News,
+        endpoint: &mut E,
+    ) -> bool {
         let mut acted = false;
         let written = self.transfers[1 - side].is_some();
         if news.readable && !written {
@@ -336,7 +342,7 @@ impl Applications {
         self.write(now, side, endpoint) || acted
     }
 
-    /// Processes the end of the other side's data, all of which has been read.
+    /// Processes the end of the other end's stream, after this end has read all of it.
     fn finish<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &mut E) {
         if let Some(incoming) = &mut self.transfers[1 - side] {
             incoming.delivered_at.get_or_insert(now);
@@ -397,7 +403,7 @@ impl Applications {
         }
     }
 
-    /// Whether an end that has written everything has to stay open for the other's data. Among datagrams, the
+    /// Whether an end that has written all its data has to stay open for the other's data. Among datagrams, the
     /// last one is not recognisable.
     fn must_wait(&self, side: usize) -> bool {
         let [own, incoming] = [side, 1 - side].map(|at| self.transfers[at].as_deref());
@@ -422,13 +428,13 @@ impl Applications {
         {
             acted = true;
             incoming.room = incoming.room.map(|room| room - delivery.len);
-            if let Err(mistake) = incoming.checker.deliver(now, delivery, endpoint.fragments()) {
-                self.fail(now, &mistake);
+            if let Err(violation) = incoming.checker.deliver(now, delivery, endpoint.fragments()) {
+                self.fail(now, &violation);
             }
             if let Some(own) = own {
                 own.writer.read(now, delivery.len);
             }
-            // Of a stream that was all data.
+            // A stream has no further data then.
             if incoming.checker.service() == Service::Stream {
                 break;
             }
@@ -444,7 +450,7 @@ impl Applications {
         closes || endpoint.window_update_due()
     }
 
-    /// Whether an end that closes together with the other has nothing left to wait for.
+    /// Whether an end that closes together with the other need not wait any longer.
     fn closes_whole(&self, side: usize) -> bool {
         let completed = self.transfers[side].as_ref().is_some_and(|own| own.writer.completed());
         completed && !self.must_wait(side)
@@ -454,8 +460,8 @@ impl Applications {
 /// Reports of an endpoint that concern its application's reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct News {
-    /// Data can be read.
+    /// True if data can be read.
     pub readable: bool,
-    /// No more data will arrive.
+    /// True if no more data will arrive.
     pub finished: bool,
 }

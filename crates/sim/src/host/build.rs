@@ -19,7 +19,7 @@ use anabranch_settings::policy::Reliability;
 use core::fmt;
 use core::net::IpAddr;
 
-/// A flow cannot be set up.
+/// The error that a flow cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowError {
     /// Index of the flow in the scenario.
@@ -101,8 +101,8 @@ pub struct Setup<'a> {
     /// The pairs of interfaces with a route between them, and the largest packet that fits each in both
     /// directions.
     pub(super) pairs: Vec<(Interface, Interface, u32)>,
-    /// The pair on which the flow begins: the first of these, unless the main table of its host requires
-    /// another.
+    /// The pair on which the flow begins: the first of `pairs`, unless the main table of its host requires
+    /// another pair.
     start: (Interface, Interface, u32),
     pub(super) rng: Rng,
 }
@@ -179,7 +179,7 @@ impl<'a> Setup<'a> {
         let known = if transport == Transport::Sctp { remote.len() } else { 1 };
         let ends =
             Ends { local, local_port: own.port, remote: remote_ips.take(known).collect(), remote_port: port };
-        // Impossible settings fail here, and not when the flow starts.
+        // Check the settings here, so that impossible ones fail before the run and not when the flow starts.
         connecting.connecting(&ends, Secrets::new([0; 32])).map_err(|error| error.to_string())?;
         if first {
             let backlog = Backlog { complete: usize::MAX, incomplete: usize::MAX };
@@ -248,8 +248,8 @@ impl<'a> Setup<'a> {
         [from, to].map(|interface| Address::new(self.ip(interface), mtu))
     }
 
-    /// The interfaces of an end with a route to the other, first the one on which the flow begins and then
-    /// the others in the order of the links, each with the largest packet that fits all its routes.
+    /// The interfaces of an end with a route to the other end, each with the largest packet that fits all its
+    /// routes. The interface on which the flow begins is first; the others follow in the order of the links.
     pub(super) fn interfaces(&self, end: usize) -> Vec<(Interface, u32)> {
         let mut all = Vec::new();
         // There may be no route for the pair that the main table requires.

@@ -10,7 +10,7 @@ use anabranch_scenario::measure::{Histogram, Pace};
 use anabranch_wire::Payload;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Guarantees of a protocol.
+/// Service of a protocol, which determines the guarantees for its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// A stream of bytes: every byte once, in order.
@@ -41,11 +41,11 @@ struct WriteRecord {
 pub struct DeliveryChecker {
     service: Service,
     written: u64,
-    /// Ascending; without gaps, but for datagrams.
+    /// Ascending; without gaps, except for datagrams.
     records: VecDeque<WriteRecord>,
     /// Number of records at which those of settled datagrams are removed.
     many_records: usize,
-    /// All stream data below was delivered.
+    /// All stream data below this offset was delivered.
     next: u64,
     delivered: u64,
     /// End offset of the last ordered message of each stream.
@@ -55,11 +55,11 @@ pub struct DeliveryChecker {
     fragments: Fragments,
     /// Parts of incompletely read messages, by stream and order.
     parts: BTreeMap<(u16, bool), Delivery>,
-    /// Messages that their sender has abandoned and that have not been delivered nevertheless: length by
-    /// offset.
-    given_up: BTreeMap<u64, u64>,
-    /// Their bytes, and those of delivered parts of such messages.
-    given_up_bytes: u64,
+    /// Length by offset of messages that their sender has abandoned and that have not been delivered. An abandoned
+    /// message that was in flight may still be delivered.
+    abandoned: BTreeMap<u64, u64>,
+    /// Bytes of these messages, including parts that were delivered.
+    abandoned_bytes: u64,
     aborted_bytes: u64,
     /// Deliveries over time, in a run with an outage.
     pace: Option<Box<Pace>>,
@@ -96,8 +96,8 @@ impl DeliveryChecker {
             streams: Vec::new(),
             delays: Histogram::new(),
             fragments: Fragments::default(),
-            given_up: BTreeMap::new(),
-            given_up_bytes: 0,
+            abandoned: BTreeMap::new(),
+            abandoned_bytes: 0,
             aborted_bytes: 0,
             pace: None,
             log: None,
@@ -136,7 +136,7 @@ impl DeliveryChecker {
         self.runs.as_mut()?.pop_front()
     }
 
-    /// Whether written data may be lost for good, so that losses have to be reported.
+    /// Whether the protocol does not retransmit all data, so that losses have to be reported.
     pub const fn may_lose(&self) -> bool {
         matches!(self.service, Service::Datagrams)
     }
@@ -158,7 +158,7 @@ impl DeliveryChecker {
 
     /// Whether all written data has been delivered, lost or abandoned.
     pub const fn is_settled(&self) -> bool {
-        self.delivered - self.aborted_bytes + self.given_up_bytes == self.written
+        self.delivered - self.aborted_bytes + self.abandoned_bytes == self.written
     }
 
     /// Delays from writing to delivery: of each byte for streams, of each message otherwise.
@@ -203,7 +203,7 @@ impl DeliveryChecker {
     /// # Errors
     ///
     /// A violation.
-    pub fn give_up(&mut self, offset: u64, len: u64) -> Result<(), String> {
+    pub fn abandon(&mut self, offset: u64, len: u64) -> Result<(), String> {
         let place = self.records.binary_search_by_key(&offset, |record| record.start);
         if let Ok(at) = place {
             let record = &mut self.records[at];
@@ -211,10 +211,10 @@ impl DeliveryChecker {
                 return Err(format!("{len} bytes at {offset} were abandoned, but are not a message"));
             }
             if core::mem::take(&mut record.open) > 0 {
-                self.given_up.insert(offset, len);
-                self.given_up_bytes += len;
+                self.abandoned.insert(offset, len);
+                self.abandoned_bytes += len;
             }
-            self.forget_settled();
+            self.remove_settled();
         } else if offset + len > self.written {
             return Err(format!("{len} bytes at {offset} were abandoned, but never written"));
         }
@@ -342,10 +342,10 @@ impl DeliveryChecker {
             Some(record) if record.start == delivery.offset => Ok(guess),
             _ => self.records.binary_search_by_key(&delivery.offset, |record| record.start),
         };
-        if self.given_up.get(&delivery.offset) == Some(&delivery.len) {
+        if self.abandoned.get(&delivery.offset) == Some(&delivery.len) {
             // The abandoned message was in flight and has arrived.
-            self.given_up.remove(&delivery.offset);
-            self.given_up_bytes -= delivery.len;
+            self.abandoned.remove(&delivery.offset);
+            self.abandoned_bytes -= delivery.len;
             return Ok(());
         }
         let Some(record) = place.ok().and_then(|at| self.records.get_mut(at)) else {
@@ -362,13 +362,13 @@ impl DeliveryChecker {
         }
         record.open = 0;
         self.delays.add(now.since(record.born), 1);
-        self.forget_settled();
+        self.remove_settled();
         Ok(())
     }
 
     /// Removes the first records while they are settled.
     #[inline]
-    fn forget_settled(&mut self) {
+    fn remove_settled(&mut self) {
         while self.records.front().is_some_and(|record| record.open == 0) {
             self.records.pop_front();
         }
@@ -398,7 +398,7 @@ impl DeliveryChecker {
 
     /// Settles a datagram, which may be a part of a larger write; returns its time of writing.
     fn settle(&mut self, offset: u64, len: u64) -> Result<Time, String> {
-        // Most are settled in order: then the number of records is proportional to the delay.
+        // Most datagrams are settled in order: then the number of records is proportional to the delay.
         let first = self.records.front().is_some_and(|record| (record.start..record.end).contains(&offset));
         let found = if first {
             Some(0)
@@ -413,7 +413,7 @@ impl DeliveryChecker {
         };
         record.open -= len;
         let born = record.born;
-        self.forget_settled();
+        self.remove_settled();
         Ok(born)
     }
 }
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_repeats_and_unwritten_data_are_detected() {
+    fn gaps_duplicates_and_unwritten_data_are_detected() {
         let mut checker = DeliveryChecker::new(Service::Stream);
         checker.wrote(100, ms(0));
         assert!(checker.deliver(ms(1), &delivery(10, 10), &[]).unwrap_err().contains("byte 0 was expected"));
@@ -502,9 +502,9 @@ mod tests {
         for _ in 0..4 {
             checker.wrote(10, ms(0));
         }
-        assert!(checker.give_up(35, 10).is_err() && checker.give_up(0, 5).is_err());
+        assert!(checker.abandon(35, 10).is_err() && checker.abandon(0, 5).is_err());
         for offset in [0, 10, 20] {
-            checker.give_up(offset, 10).unwrap();
+            checker.abandon(offset, 10).unwrap();
         }
         read(&mut checker, delivery(10, 10)).unwrap();
         assert!(read(&mut checker, delivery(10, 10)).is_err(), "once");
@@ -516,7 +516,7 @@ mod tests {
         assert_eq!((checker.written(), checker.delivered()), (40, 24));
         checker.wrote(10, ms(0));
         read(&mut checker, delivery(40, 10)).unwrap();
-        checker.give_up(40, 10).unwrap();
+        checker.abandon(40, 10).unwrap();
         assert!(checker.is_settled(), "the delivery preceded the abandonment");
     }
 

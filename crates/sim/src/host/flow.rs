@@ -1,7 +1,7 @@
 //! A flow: its ends at two hosts, their applications, and measurements.
 
 use super::applications::{Applications, News};
-use super::hosts::{HostId, Hosts, World};
+use super::hosts::{FlowEnvironment, HostId, Hosts};
 use super::meters::Meters;
 use super::side::{RECEIVER, SENDER};
 use crate::engine::Datapath;
@@ -25,18 +25,18 @@ pub struct End {
     host: HostId,
     /// The connection of the host; `None` before it has begun.
     connection: Option<ConnectionId>,
-    /// The same until it has ended: the connection of arriving packets.
+    /// The connection that processes arriving packets; `None` before it has begun and after it has ended.
     live: Option<ConnectionId>,
     /// The time of its next timer event. A timer that moves to a later time does not change it.
     scheduled: Time,
     /// The earliest scheduled wake-up.
     queued: Time,
-    /// Fingerprint of all arrivals.
+    /// Digest of all arrivals.
     digest: Digest,
     routes: Routes,
     /// The last wake-up and the number of wake-ups at that time.
     woken: (Time, u32),
-    /// Reports for its application's next turn.
+    /// Reports that the application has not processed yet.
     news: News,
 }
 
@@ -84,11 +84,11 @@ pub struct Flow {
     start: Time,
     /// Parameters of the connection, until it begins.
     opening: Option<Box<(Protocol, Ends)>>,
-    /// Its scheduler's decisions are recorded.
+    /// True if the decisions of its scheduler are recorded.
     keeps_decisions: bool,
 }
 
-/// Processing of one end of a flow at one time: output of its endpoint goes to the network and to its
+/// Processing of one end of a flow at one time: passes the output of its endpoint to the network and to its
 /// application.
 struct Turn<'a> {
     now: Time,
@@ -104,7 +104,7 @@ struct Turn<'a> {
 }
 
 impl Flow {
-    /// A flow that begins at `start`, after [`arm`](Self::arm).
+    /// A flow that begins at `start`, after [`arm`](Self::schedule_start).
     pub fn new(index: u32, parts: Parts, start: Time) -> Self {
         let Parts { hosts, opening, applications, source } = parts;
         Self {
@@ -141,8 +141,8 @@ impl Flow {
         self.source
     }
 
-    /// When the last byte arrived, if the applications have closed and all data has arrived. Valid between
-    /// events only: while one end is processed ahead, it is in advance of the other.
+    /// When the last byte arrived, if the applications have closed and all data has arrived. Valid only
+    /// between events: while one end is processed ahead, its time is later than that of the other end.
     pub fn completed(&self) -> Option<Time> {
         self.applications.completed()
     }
@@ -158,7 +158,7 @@ impl Flow {
     }
 
     /// Resumes the reading of an end's application, which has left data unread.
-    pub fn read_on(&mut self, now: Time, side: usize, world: &mut World) {
+    pub fn read_on(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) {
         self.ends[side].news.readable = true;
         self.turn(now, side, world);
     }
@@ -169,24 +169,30 @@ impl Flow {
     }
 
     /// Begins its connection now, independently of its scheduled start.
-    pub fn begin(&mut self, now: Time, world: &mut World) {
+    pub fn begin(&mut self, now: Time, world: &mut FlowEnvironment) {
         if let Some(opening) = self.opening.take() {
             self.connect(now, &opening, world);
-            self.rest(SENDER, &mut world.datapath);
+            self.schedule_wake_up(SENDER, &mut world.datapath);
         }
     }
 
     /// Aborts one of its ends, with all data in flight; the other end is notified.
-    pub fn abort(&mut self, now: Time, side: usize, world: &mut World) {
+    pub fn abort(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) {
         self.end(now, side, world, |endpoint| endpoint.abort(now));
     }
 
     /// Closes one of its ends, which has no more data to write.
-    pub fn close(&mut self, now: Time, side: usize, world: &mut World) {
+    pub fn close(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) {
         self.end(now, side, world, |endpoint| endpoint.close(now));
     }
 
-    fn end(&mut self, now: Time, side: usize, world: &mut World, how: impl FnOnce(&mut dyn Endpoint)) {
+    fn end(
+        &mut self,
+        now: Time,
+        side: usize,
+        world: &mut FlowEnvironment,
+        how: impl FnOnce(&mut dyn Endpoint),
+    ) {
         let End { host, connection, .. } = self.ends[side];
         if let Some(mut reference) = connection.and_then(|id| world.hosts.get_mut(host).connection_ref(id)) {
             how(reference.endpoint());
@@ -195,27 +201,27 @@ impl Flow {
     }
 
     /// Schedules the start of the flow.
-    pub fn arm(&mut self, datapath: &mut Datapath) {
+    pub fn schedule_start(&mut self, datapath: &mut Datapath) {
         self.ends[SENDER].scheduled = self.start;
-        self.rest(SENDER, datapath);
+        self.schedule_wake_up(SENDER, datapath);
     }
 
     /// Processes a packet that reached one of its ends.
-    pub fn arrived(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut World) {
+    pub fn arrived(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut FlowEnvironment) {
         self.receive(now, side, frame, world);
-        self.rest(side, &mut world.datapath);
+        self.schedule_wake_up(side, &mut world.datapath);
     }
 
     /// Processes a wake-up of one of its ends, as far ahead as possible. Returns the number of its timer
     /// events.
-    pub fn woken(&mut self, now: Time, side: usize, world: &mut World) -> u64 {
+    pub fn woken(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) -> u64 {
         let id = self.id(side);
         if self.ends[side].queued == now {
             self.ends[side].queued = Time::MAX;
         }
         let until = world.datapath.safe_until(id, now);
         if self.applications.may_lose(side) {
-            self.applications.note_lost(side, world.datapath.take_lost(id));
+            self.applications.record_lost(side, world.datapath.take_lost(id));
         }
         let mut timer_events = 0;
         loop {
@@ -232,34 +238,34 @@ impl Flow {
             }
         }
         world.datapath.resume(id);
-        self.rest(side, &mut world.datapath);
+        self.schedule_wake_up(side, &mut world.datapath);
         timer_events
     }
 
     /// Processes a wake-up of one of its ends in real time, at `now` or before. Returns the number of its timer
     /// events.
-    pub fn due(&mut self, now: Time, side: usize, world: &mut World) -> u64 {
+    pub fn due(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) -> u64 {
         let id = self.id(side);
         if self.ends[side].queued <= now {
             self.ends[side].queued = Time::MAX;
         }
         if self.applications.may_lose(side) {
-            self.applications.note_lost(side, world.datapath.take_lost(id));
+            self.applications.record_lost(side, world.datapath.take_lost(id));
         }
         let mut timer_events = 0;
         while self.ends[side].scheduled <= now {
             timer_events += 1;
             self.on_timer(now, side, world);
         }
-        self.rest(side, &mut world.datapath);
+        self.schedule_wake_up(side, &mut world.datapath);
         timer_events
     }
 
-    /// The engine knows the connection of a packet, so the host need not search for it. The host does for
+    /// The engine knows the connection of a packet, so the host need not search for it. The host searches for
     /// packets that may open a connection or a subflow (SYNs), for errors, and for packets without a
     /// connection.
     #[inline]
-    fn receive(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut World) {
+    fn receive(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut FlowEnvironment) {
         let end = &mut self.ends[side];
         let packet = world.datapath.packet(frame);
         end.digest.packet(now, (side as u32, frame.wire_len()), packet);
@@ -286,7 +292,7 @@ impl Flow {
     /// Passes a packet to the host, which finds its destination.
     #[cold]
     #[inline(never)]
-    fn receive_as_host(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut World) {
+    fn receive_as_host(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut FlowEnvironment) {
         let packet = world.datapath.take_packet(frame);
         let (id, end) = (self.id(side), &mut self.ends[side]);
         let host = world.hosts.get_mut(end.host);
@@ -294,14 +300,14 @@ impl Flow {
         if let Some(found) = host.handle_packet(now, packet, &Pattern) {
             let own = end.connection.filter(|own| host.endpoint(*own).is_some());
             if own.is_some_and(|own| own != found) {
-                // The flow has had its connection; an old packet has opened another one, which is removed.
+                // The connection of the flow has ended before. An old packet has opened another one, which is removed.
                 host.forget(now, found);
-                answers = last_words(now, found, host);
+                answers = take_last_packets(now, found, host);
             } else {
                 if own.is_none() {
                     (end.connection, end.live) = (Some(found), Some(found));
                     self.applications.ended[side] = None;
-                    self.begun(side, &mut world.hosts);
+                    self.set_connection(side, &mut world.hosts);
                 }
                 self.drive(now, side, world);
             }
@@ -314,7 +320,7 @@ impl Flow {
     }
 
     /// Processes the timers of an end.
-    fn on_timer(&mut self, now: Time, side: usize, world: &mut World) {
+    fn on_timer(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) {
         let end = &mut self.ends[side];
         end.scheduled = Time::MAX;
         end.woken = if end.woken.0 == now { (now, end.woken.1 + 1) } else { (now, 0) };
@@ -345,19 +351,19 @@ impl Flow {
     }
 
     /// Opens the connection of the connecting end.
-    fn connect(&mut self, now: Time, (protocol, ends): &(Protocol, Ends), world: &mut World) {
+    fn connect(&mut self, now: Time, (protocol, ends): &(Protocol, Ends), world: &mut FlowEnvironment) {
         let end = &mut self.ends[SENDER];
         let begun = world.hosts.get_mut(end.host).connect_from(now, protocol, ends.clone());
-        // The port was reserved for it, and its settings have been checked.
+        // The port was reserved for the flow, and its settings have been checked.
         let connection =
             begun.unwrap_or_else(|error| panic!("flow \"{}\": {error}", self.applications.name()));
         (end.connection, end.live) = (Some(connection), Some(connection));
-        self.begun(SENDER, &mut world.hosts);
+        self.set_connection(SENDER, &mut world.hosts);
         self.drive(now, SENDER, world);
     }
 
     /// Sets the connection of an end.
-    fn begun(&self, side: usize, hosts: &mut Hosts) {
+    fn set_connection(&self, side: usize, hosts: &mut Hosts) {
         let End { host, connection, .. } = &self.ends[side];
         if self.keeps_decisions
             && side == self.source
@@ -368,7 +374,7 @@ impl Flow {
     }
 
     /// Schedules the next wake-up of an end.
-    fn rest(&mut self, side: usize, datapath: &mut Datapath) {
+    fn schedule_wake_up(&mut self, side: usize, datapath: &mut Datapath) {
         let id = self.id(side);
         let end = &mut self.ends[side];
         if end.scheduled < end.queued {
@@ -379,9 +385,9 @@ impl Flow {
 
     /// Processes an end after an event other than a packet or a timer: a change of the network, or pending
     /// work of its application.
-    pub fn turn(&mut self, now: Time, side: usize, world: &mut World) {
+    pub fn turn(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) {
         self.drive(now, side, world);
-        self.rest(side, &mut world.datapath);
+        self.schedule_wake_up(side, &mut world.datapath);
     }
 
     /// Adds the arrivals at its ends.
@@ -391,7 +397,7 @@ impl Flow {
         }
     }
 
-    /// The last link of an outage comes up.
+    /// Starts to watch for new data when the last link of an outage comes up.
     pub fn watch_returns(&mut self, now: Time, hosts: &Hosts) {
         let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));
         self.meters.watch_returns(now, endpoints);
@@ -408,7 +414,7 @@ impl Flow {
     }
 
     /// Processes all output of an end's connection at this time, if it has one.
-    fn drive(&mut self, now: Time, side: usize, world: &mut World) {
+    fn drive(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) {
         let End { host, connection, .. } = self.ends[side];
         let reference = connection.and_then(|id| world.hosts.get_mut(host).connection_ref(id));
         let Some(reference) = reference else { return };
@@ -466,7 +472,7 @@ impl Flow {
 }
 
 /// The last packets of a connection that its host has removed.
-fn last_words(now: Time, connection: ConnectionId, host: &mut Host) -> Vec<Packet> {
+fn take_last_packets(now: Time, connection: ConnectionId, host: &mut Host) -> Vec<Packet> {
     let mut collected = Collected::default();
     if let Some(output) =
         host.connection_ref(connection).map(|mut reference| reference.drive(now, &mut collected))
@@ -513,7 +519,7 @@ impl<E: Endpoint> Driver<E> for Turn<'_> {
     #[inline]
     fn application(&mut self, endpoint: &mut E) -> bool {
         let news = core::mem::take(&mut self.news);
-        self.applications.act(self.now, self.side, news, endpoint)
+        self.applications.run_application(self.now, self.side, news, endpoint)
     }
 
     #[inline]

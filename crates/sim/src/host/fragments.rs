@@ -1,4 +1,4 @@
-//! The origin of messages' fragments, until their message is read.
+//! The written data of each stored fragment, until its message is read.
 
 use anabranch_endpoint::Delivery;
 use anabranch_wire::Payload;

@@ -24,17 +24,17 @@ pub struct Hosts {
 
 /// The environment of a run's flows.
 #[derive(Debug)]
-pub struct World {
+pub struct FlowEnvironment {
     /// The network.
     pub datapath: Datapath,
-    /// The hosts at its edge.
+    /// The hosts at the ends of the flows.
     pub hosts: Hosts,
 }
 
 impl Hosts {
     /// The hosts at the ends of flows.
     pub fn new(scenario: &Scenario, network: &Network, rng: &Rng) -> Self {
-        // A scenario has only its declared connections. With lookahead, a host sees the connections of
+        // A scenario has only its declared connections. With lookahead, a host processes the connections of
         // different addresses out of order, so limits that depend on their number or timing are off.
         let limits = Limits {
             connections: usize::MAX,
@@ -73,7 +73,7 @@ impl Hosts {
         self.hosts[host.0].endpoint(connection?)
     }
 
-    /// An address of a host was added (`up`) or removed; its connections are notified.
+    /// Notifies a host's connections that an address was added (`up`) or removed.
     pub fn address_changed(&mut self, now: Time, host: HostId, (address, mtu): (IpAddr, u32), up: bool) {
         let host = self.get_mut(host);
         if up {

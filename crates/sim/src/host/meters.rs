@@ -8,8 +8,8 @@ use anabranch_scenario::measure::TimeMeans;
 /// Means over time of one path, from its start to the end of the connection.
 #[derive(Clone, Copy, Debug)]
 pub struct PathMeter {
-    /// Congestion window, bytes in flight, smoothed round-trip time in nanoseconds, and the number one while
-    /// that is known: it is unknown before the first sample, and after a path was restarted.
+    /// Congestion window, bytes in flight, smoothed round-trip time in nanoseconds, and an indicator: 1 while the
+    /// round-trip time is known, 0 before the first sample and after a restart of the path.
     values: TimeMeans<4>,
 }
 
@@ -57,7 +57,7 @@ pub struct Meters {
 /// The state of a flow at the end of the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
-    /// Of the connecting and of the listening end.
+    /// Reports of the connecting and of the listening end.
     pub reports: [Report; 2],
     /// Times by cause of the end whose data is measured.
     pub limits: Limits,
@@ -84,7 +84,7 @@ impl Meters {
                 self.held.set(now, [bytes, reordering]);
             }
             if let Some(returns) = &mut self.returns {
-                returns.look(now, endpoint);
+                returns.check(now, endpoint);
             }
         }
     }
@@ -102,7 +102,7 @@ impl Meters {
         });
     }
 
-    /// The connection of an end has ended, now or before: its values no longer count.
+    /// Ends the means of an end whose connection has ended, now or before.
     #[cold]
     pub fn end(&mut self, now: Time, side: usize) {
         if side == self.source {
@@ -112,7 +112,7 @@ impl Meters {
         }
     }
 
-    /// The last link of an outage comes up: watches what arrives from now on.
+    /// Starts to watch for new data when the last link of an outage comes up.
     pub fn watch_returns(&mut self, now: Time, endpoints: [Option<&dyn Endpoint>; 2]) {
         let report = endpoints[1 - self.source].map(Endpoint::report).unwrap_or_default();
         self.returns = Some(Box::new(Returns::new(now, report.arrivals)));

@@ -17,7 +17,7 @@ pub use applications::{Applications, State, Transfer};
 pub use build::{FlowError, Setup, flows};
 pub use delivery::{Access, DeliveryChecker, Service};
 pub use flow::{End, Flow, Parts};
-pub use hosts::{HostId, Hosts, World};
+pub use hosts::{FlowEnvironment, HostId, Hosts};
 pub use meters::{Baseline, Meters, PathMeter};
 pub use relay::{Legs, Relays};
 pub use returns::Returns;

@@ -19,7 +19,7 @@ const FIRST_SERVICE_PORT: u16 = 5_001;
 pub struct Own {
     /// Its port.
     pub port: u16,
-    /// Number of earlier connections of its host with the same port: those go to other listeners.
+    /// Number of earlier connections of its host with the same port; those use other listeners.
     pub lap: usize,
 }
 
@@ -42,7 +42,7 @@ pub fn of_flows(flows: &[&Flow]) -> Vec<Own> {
     flows.iter().filter_map(&mut own).collect()
 }
 
-/// Common properties of listening ends that share a listener.
+/// Properties that are equal for all listening ends that share a listener.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service<'a> {
     /// The host.

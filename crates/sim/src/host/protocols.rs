@@ -42,7 +42,7 @@ impl Setup<'_> {
             });
             let addresses: Vec<_> = addresses.collect();
             if addresses.len() > MAX_ADDRESSES {
-                return Err(format!("MPTCP knows at most {MAX_ADDRESSES} addresses of a host"));
+                return Err(format!("MPTCP supports at most {MAX_ADDRESSES} addresses of a host"));
             }
             Ok(addresses)
         };
@@ -55,7 +55,7 @@ impl Setup<'_> {
             let (from, to) = (ends[0][usize::from(pair.local.0)].0, ends[1][usize::from(pair.remote.0)].0);
             self.is_routed(from, to)
         };
-        paths_fit(wanted.iter().filter(routed).count())?;
+        check_path_count(wanted.iter().filter(routed).count())?;
         let connecting = mptcp::Config { unroutable: self.unroutable(0), ..config.clone() };
         Ok(Plan {
             protocols: [Protocol::Mptcp(connecting), Protocol::Mptcp(config.clone())],
@@ -71,7 +71,7 @@ impl Setup<'_> {
         self.pairs.iter().any(|&(near, far, _)| (near, far) == (from, to))
     }
 
-    /// The pairs of addresses without a route, seen from this end: its own address first.
+    /// The pairs of addresses without a route; the address of this end is first.
     fn unroutable(&self, end: usize) -> Vec<(IpAddr, IpAddr)> {
         let [near, far] = [0, 1].map(|end| self.interfaces(end));
         let pairs = near.iter().flat_map(|&(from, _)| far.iter().map(move |&(to, _)| (from, to)));
@@ -82,7 +82,7 @@ impl Setup<'_> {
 
     pub(super) fn sctp(&self, settings: &sctp::Config) -> Result<Plan, String> {
         let [local, remote] = [0, 1].map(|end| self.interfaces(end).len());
-        paths_fit(match settings.paths {
+        check_path_count(match settings.paths {
             SctpPaths::Destination => remote.max(local),
             SctpPaths::FullMesh => local * remote - self.unroutable(0).len(),
         })?;
@@ -123,8 +123,8 @@ impl Setup<'_> {
     }
 }
 
-/// The cores open at most their maximum number of paths, and would silently omit the rest.
-fn paths_fit(paths: usize) -> Result<(), String> {
+/// Checks the number of paths: the cores open at most their maximum, and would silently omit the rest.
+fn check_path_count(paths: usize) -> Result<(), String> {
     if paths <= MAX_PATHS {
         return Ok(());
     }

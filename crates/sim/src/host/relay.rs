@@ -1,16 +1,16 @@
-//! Proxies: the connection of a flow ends there, and another connection carries its data on.
+//! Proxies: the connection of a flow ends at a proxy, which forwards the data over another connection.
 
 use super::applications::Transfer;
 use super::delivery::Access;
 use super::flow::Flow;
-use super::hosts::World;
+use super::hosts::FlowEnvironment;
 use super::side::{RECEIVER, SENDER};
 use crate::engine::datapath::EndId;
 use anabranch_base::time::Time;
 use anabranch_endpoint::Reason;
 
-/// Bytes that a proxy can hold per direction, read and not written yet. The proxy of the kernel's world has
-/// the same limit.
+/// Maximum number of bytes per direction that a proxy has read and not written yet. The proxy for runs on the
+/// kernel's sockets has the same limit.
 pub const BUFFER_BYTES: u64 = 128 << 10;
 
 /// A proxy of one flow: it listens for one connection, and opens the other.
@@ -28,8 +28,8 @@ struct Relay {
 pub struct Relays(Vec<Relay>);
 
 impl Relays {
-    /// The connections behind proxies come after the `flows` connections of the flows; `fronts` are the
-    /// corresponding indices of those.
+    /// The connections behind proxies follow the `flows` connections of the flows; `fronts` contains the index of
+    /// the flow of each.
     pub fn new(flows: usize, fronts: &[usize]) -> Self {
         let relays = fronts.iter().enumerate();
         Self(relays.map(|(at, &front)| Relay { front, back: flows + at }).collect())
@@ -52,15 +52,15 @@ impl Relays {
         behind.map_or(connection, |at| self.0[at].front)
     }
 
-    /// Handles an event at an end of a flow: if it is a proxy's, forwards the data that it has read.
+    /// Handles an event at an end of a flow: if the end is a proxy's, forwards the data that the proxy has read.
     #[inline]
-    pub fn turn(&self, now: Time, end: EndId, flows: &mut [Flow], world: &mut World) {
+    pub fn turn(&self, now: Time, end: EndId, flows: &mut [Flow], world: &mut FlowEnvironment) {
         if !self.0.is_empty() {
             self.turn_of(now, end, flows, world);
         }
     }
 
-    fn turn_of(&self, now: Time, end: EndId, flows: &mut [Flow], world: &mut World) {
+    fn turn_of(&self, now: Time, end: EndId, flows: &mut [Flow], world: &mut FlowEnvironment) {
         let (flow, side) = (end as usize / 2, end as usize % 2);
         let at = match side {
             SENDER => flow.checked_sub(self.0[0].back).filter(|at| *at < self.0.len()),
@@ -86,7 +86,7 @@ fn forward(
     now: Time,
     (from, reads): (&mut Flow, usize),
     (to, writes): (&mut Flow, usize),
-    world: &mut World,
+    world: &mut FlowEnvironment,
 ) -> bool {
     let incoming = from.applications.written_by_mut(1 - reads);
     let Some((incoming, outgoing)) = incoming.zip(to.applications.written_by_mut(writes)) else {
@@ -110,12 +110,12 @@ fn forward(
     given || reads_on
 }
 
-/// A failed connection makes the other fail, and a closed one lets the other close.
+/// Aborts the other connection of a proxy after one has failed, or closes it after one has closed.
 fn end_together(
     now: Time,
     (ended, side): (&Flow, usize),
     (other, others): (&mut Flow, usize),
-    world: &mut World,
+    world: &mut FlowEnvironment,
 ) {
     let Some((_, reason)) = ended.applications.ended[side] else { return };
     if other.is_over(others) {
@@ -128,7 +128,7 @@ fn end_together(
     }
 }
 
-/// The connections of a flow's data: one, or that to its proxy and the one behind it.
+/// The connections that carry a flow's data: one, or two with a proxy between them.
 pub struct Legs<'a> {
     /// The connection of the scenario, whose paths are the flow's.
     pub first: &'a mut Flow,

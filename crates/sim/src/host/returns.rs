@@ -1,37 +1,37 @@
-//! When paths carry new data again after their links came up.
+//! Measures when paths carry new data again after their links came up.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Arrival, Endpoint};
 use core::net::SocketAddr;
 
-/// Arrivals are compared at most once in this time, which bounds the error of a measured return.
-const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+/// Minimum time between two checks of the arrivals, and so the error of a measured recovery time.
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The first new data between each pair of addresses after a moment, as its receiver sees it.
+/// Times at which a receiver got the first new data between each pair of addresses, after the links came up.
 #[derive(Clone, Debug)]
 pub struct Returns {
     since: Time,
-    next_look: Time,
+    next_check: Time,
     before: Vec<Arrival>,
     first: Vec<(SocketAddr, SocketAddr, Time)>,
 }
 
 impl Returns {
-    /// Starts at `since` for a receiver that has already got the arrivals `before`.
+    /// Starts at `since` for a receiver that has already counted the arrivals `before`.
     pub const fn new(since: Time, before: Vec<Arrival>) -> Self {
-        Self { since, next_look: since, before, first: Vec::new() }
+        Self { since, next_check: since, before, first: Vec::new() }
     }
 
-    /// Looks at a receiver that has just done something.
+    /// Checks the arrivals of a receiver that has just been processed.
     #[cold]
-    pub fn look<E: Endpoint>(&mut self, now: Time, receiver: &E) {
-        if now >= self.next_look {
-            self.next_look = now + LOOK_INTERVAL;
-            self.note(now, &receiver.report().arrivals);
+    pub fn check<E: Endpoint>(&mut self, now: Time, receiver: &E) {
+        if now >= self.next_check {
+            self.next_check = now + CHECK_INTERVAL;
+            self.record_arrivals(now, &receiver.report().arrivals);
         }
     }
 
-    fn note(&mut self, now: Time, arrivals: &[Arrival]) {
+    fn record_arrivals(&mut self, now: Time, arrivals: &[Arrival]) {
         for arrival in arrivals {
             let same = |known: &&Arrival| (known.local, known.remote) == (arrival.local, arrival.remote);
             let before = self.before.iter().find(same).map_or(0, |known| known.new);
@@ -42,7 +42,7 @@ impl Returns {
         }
     }
 
-    /// For each pair of addresses, the receiver's and the sender's, how long its first new data took.
+    /// Pairs of the receiver's and the sender's address, and the time from the start to their first new data.
     pub fn times(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr, Duration)> {
         self.first.iter().map(|&(local, remote, at)| (local, remote, at.since(self.since)))
     }
@@ -61,8 +61,8 @@ mod tests {
     fn first_new_data_counts_from_the_return() {
         let at = |millis| Time::ZERO + Duration::from_millis(millis);
         let mut returns = Returns::new(at(100), vec![arrival(2, 10), arrival(3, 5)]);
-        returns.note(at(107), &[arrival(2, 10), arrival(3, 6)]);
-        returns.note(at(150), &[arrival(2, 11), arrival(3, 7), arrival(4, 0)]);
+        returns.record_arrivals(at(107), &[arrival(2, 10), arrival(3, 6)]);
+        returns.record_arrivals(at(150), &[arrival(2, 11), arrival(3, 7), arrival(4, 0)]);
         let times: Vec<_> = returns.times().map(|(_, remote, after)| (remote, after)).collect();
         let expected = [(3, 7), (2, 50)];
         assert_eq!(

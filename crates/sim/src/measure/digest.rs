@@ -1,4 +1,4 @@
-//! The fingerprint of a run: equal for equal runs, on any machine.
+//! The digest of a run: equal for equal runs, on any machine.
 
 use anabranch_base::time::Time;
 use anabranch_wire::sctp::{Chunk, GapBlock, Sack};
@@ -21,7 +21,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// The hash of nothing.
+    /// The hash of no values.
     pub fn new() -> Self {
         Self::default()
     }

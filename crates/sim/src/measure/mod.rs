@@ -1,3 +1,3 @@
-//! Measurement during a run: its fingerprint.
+//! Measurement during a run: its digest.
 
 pub mod digest;

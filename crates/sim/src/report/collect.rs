@@ -2,7 +2,7 @@
 
 use crate::engine::Datapath;
 use crate::engine::datapath::{MiddleboxCounts, Middleboxes};
-use crate::host::{Baseline, Flow, Legs, PathMeter, RECEIVER, Relays, SENDER, Transfer, World};
+use crate::host::{Baseline, Flow, FlowEnvironment, Legs, PathMeter, RECEIVER, Relays, SENDER, Transfer};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Change, Directions, Event};
 use crate::scenario::result::{
@@ -27,7 +27,7 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     /// The flows' results.
-    pub fn flows(&self, flows: &mut [Flow], relays: &Relays, world: &mut World) -> Vec<FlowResult> {
+    pub fn flows(&self, flows: &mut [Flow], relays: &Relays, world: &mut FlowEnvironment) -> Vec<FlowResult> {
         let declared = self.scenario.flows.iter().enumerate();
         declared.map(|(at, declared)| self.flow(declared, &Legs::of(at, flows, relays), world)).collect()
     }
@@ -56,7 +56,7 @@ impl Run<'_> {
         self.scenario.middleboxes.iter().zip(counts).map(result).collect()
     }
 
-    fn flow(&self, declared: &model::Flow, legs: &Legs<'_>, world: &mut World) -> FlowResult {
+    fn flow(&self, declared: &model::Flow, legs: &Legs<'_>, world: &mut FlowEnvironment) -> FlowResult {
         let flow = &*legs.first;
         let endpoints = [SENDER, RECEIVER].map(|side| flow.endpoint(side, &world.hosts));
         let reports = endpoints.map(|endpoint| endpoint.map(Endpoint::report).unwrap_or_default());
@@ -122,7 +122,7 @@ impl Run<'_> {
         datapath: &mut Datapath,
     ) -> Vec<PathResult> {
         let source = flow.source();
-        let place = |end| datapath.place_of(end);
+        let place = |end| datapath.real_address(end);
         let ends: Vec<_> =
             reports[source].paths.iter().map(|path| [path.local, path.remote].map(place)).collect();
         let [arrived, arrived_before] = [&reports[1 - source], &baseline.reports[1 - source]].map(|report| {
@@ -140,10 +140,10 @@ impl Run<'_> {
         let mut results = Vec::new();
         for (at, path) in reports[source].paths.iter().enumerate() {
             let name = names.of(at, self.scenario, ends[at].map(|end| end.ip())).to_owned();
-            let links = self.way(ends[at], datapath.network());
+            let links = self.links_of(ends[at], datapath.network());
             let sent = sent_since(path, &baseline.reports[source]);
-            let way = Way::of(ends[at], &ends);
-            let arrived = way.brought(&arrived) - way.brought(&arrived_before);
+            let way = ReceiverPath::of(ends[at], &ends);
+            let arrived = way.delivered_bytes(&arrived) - way.delivered_bytes(&arrived_before);
             // A flow that has not started has no meters.
             let meter = flow.meters.paths.get(path.id.index()).copied().unwrap_or(PathMeter::new(self.now));
             let rates = [self.measured().rate(arrived), self.measured().rate(sent)];
@@ -207,7 +207,7 @@ impl Run<'_> {
         }
     }
 
-    /// The links that come up with the last one of an outage.
+    /// The links that come up at the end of an outage.
     fn came_up(&self) -> Vec<&str> {
         let Some(outage) = self.scenario.outage() else { return Vec::new() };
         let comes_up =
@@ -221,7 +221,7 @@ impl Run<'_> {
     }
 
     /// The links that a path takes.
-    fn way(&self, [local, remote]: [SocketAddr; 2], network: &mut Network) -> Vec<String> {
+    fn links_of(&self, [local, remote]: [SocketAddr; 2], network: &mut Network) -> Vec<String> {
         let Some((from, to)) = interface(local).zip(interface(remote)) else { return Vec::new() };
         let link = |interface: Interface| self.scenario.links[interface.link()].name.clone();
         network.route(from, to).unwrap_or_default().into_iter().map(link).collect()
@@ -231,7 +231,7 @@ impl Run<'_> {
         Measured { since: self.since, until: self.now }
     }
 
-    /// A value of a flow's receiver, by its index.
+    /// Mean and maximum of a value of a flow's receiver, by its index in [`Meters::held`](crate::host::Meters::held).
     fn held(&self, flow: &Flow, at: usize) -> MeanMax {
         let held = &flow.meters.held;
         MeanMax { mean: held.mean(at, self.now), max: held.max(at) }
@@ -242,7 +242,7 @@ fn interface(address: SocketAddr) -> Option<Interface> {
     Interface::of_address(address.ip())
 }
 
-/// The word for the direction of the data, unless it is the default.
+/// Name of the direction of the data, unless it is the default.
 fn direction(declared: &model::Flow) -> Option<String> {
     match declared.direction {
         Directions::Forward => None,
@@ -252,26 +252,26 @@ fn direction(declared: &model::Flow) -> Option<String> {
 }
 
 /// The receiver's view of one path of the sender.
-struct Way {
+struct ReceiverPath {
     to: SocketAddr,
     /// The source, unless the path is the only one with its destination: then the source may have changed
     /// (RFC 9260 §6.4).
     from: Option<SocketAddr>,
 }
 
-impl Way {
+impl ReceiverPath {
     fn of([local, remote]: [SocketAddr; 2], all: &[[SocketAddr; 2]]) -> Self {
         let several = all.iter().filter(|other| other[1] == remote).count() > 1;
         Self { to: remote, from: several.then_some(local) }
     }
 
-    /// Whether data to one address from another came over it.
+    /// Whether data to one address from another arrived over this path.
     fn includes(&self, to: SocketAddr, from: SocketAddr) -> bool {
         to == self.to && self.from.is_none_or(|own| own == from)
     }
 
-    /// Payload bytes that it has delivered.
-    fn brought(&self, arrivals: &[Arrival]) -> u64 {
+    /// Payload bytes that this path has delivered.
+    fn delivered_bytes(&self, arrivals: &[Arrival]) -> u64 {
         let of_this = |arrival: &&Arrival| self.includes(arrival.local, arrival.remote);
         arrivals.iter().filter(of_this).map(|arrival| arrival.new).sum()
     }

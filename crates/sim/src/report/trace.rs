@@ -6,7 +6,7 @@
 //! `decisions.csv` has every decision of the senders' schedulers, with its reason, and `transfers.csv` every
 //! write and read of applications.
 
-use crate::host::{Access, Flow, Legs, Relays, World};
+use crate::host::{Access, Flow, FlowEnvironment, Legs, Relays};
 use crate::scenario::Scenario;
 use anabranch_base::time::Time;
 use anabranch_endpoint::{Endpoint, PathReport};
@@ -62,7 +62,7 @@ impl Trace {
         })
     }
 
-    /// Looks at everything.
+    /// Samples all flows and queues.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Trace {
         now: Time,
         scenario: &Scenario,
         (flows, relays): (&mut [Flow], &Relays),
-        world: &mut World,
+        world: &mut FlowEnvironment,
     ) -> Result<(), (PathBuf, io::Error)> {
         for index in 0..scenario.flows.len() {
             let legs = Legs::of(index, flows, relays);
@@ -96,10 +96,10 @@ impl Trace {
         now: Time,
         scenario: &Scenario,
         (index, mut legs): (usize, Legs<'_>),
-        world: &mut World,
+        world: &mut FlowEnvironment,
     ) -> Result<(), (PathBuf, io::Error)> {
-        let World { datapath, hosts } = world;
-        let ends = |path: &PathReport| [path.local, path.remote].map(|end| datapath.place_of(end).ip());
+        let FlowEnvironment { datapath, hosts } = world;
+        let ends = |path: &PathReport| [path.local, path.remote].map(|end| datapath.real_address(end).ip());
         let flow = &*legs.first;
         if now < flow.start() {
             return Ok(());

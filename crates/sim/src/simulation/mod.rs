@@ -1,4 +1,4 @@
-//! A run: the event loop, and actions apart from events.
+//! A run: the event loop, and actions between events.
 
 mod options;
 mod real_time;
@@ -8,7 +8,7 @@ pub use real_time::RealClock;
 
 use crate::engine::Datapath;
 use crate::engine::datapath::{EndId, Failure, Outcome};
-use crate::host::{self, Flow, Legs, Relays, World};
+use crate::host::{self, Flow, FlowEnvironment, Legs, Relays};
 use crate::measure::digest::Digest;
 use crate::report::capture::{Capture, Mistake};
 use crate::report::collect;
@@ -20,19 +20,19 @@ use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::Interface;
 
-/// Maximum number of turns of the loop between two reports of progress; in one turn, an end may process
-/// dozens of packets.
-const TURNS_PER_TICK: u64 = 1 << 16;
+/// Maximum number of iterations of the event loop between two reports of progress; in one iteration, an end
+/// may process dozens of packets.
+const MAX_ITERATIONS_PER_REPORT: u64 = 1 << 16;
 
 /// A run of a scenario, from its start to its end.
 ///
 /// Events are processed in order of time, and at equal times in the order of the links and then of the flows,
 /// or with the same result: events that concern only one end are processed ahead. Events of the scenario
 /// precede others of the same time. Sampling (traces, the end of the warm-up, progress) happens between
-/// events, has no place in their order and changes nothing.
+/// events, is not ordered among them, and does not change the run.
 pub struct Simulation<'a> {
     scenario: &'a Scenario,
-    world: World,
+    world: FlowEnvironment,
     /// The flows of the scenario, followed by the connections behind proxies.
     flows: Vec<Flow>,
     relays: Relays,
@@ -44,11 +44,11 @@ pub struct Simulation<'a> {
     /// Counters of the links at the end of the warm-up.
     baselines: Vec<anabranch_netem::Totals>,
     trace: Option<Trace>,
-    /// The trace contains every change.
+    /// True if the trace contains every change.
     trace_changes: bool,
 }
 
-/// Actions apart from events, and their next times.
+/// Actions between events (events of the scenario, samples, progress), and their next times.
 #[derive(Debug)]
 struct Controls {
     /// The earliest of the times below.
@@ -62,7 +62,7 @@ struct Controls {
 }
 
 impl<'a> Simulation<'a> {
-    /// Sets everything up.
+    /// Builds the network, the hosts and the flows of a scenario.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl<'a> Simulation<'a> {
         let controls =
             Controls { next: Time::ZERO, event: 0, warmup: Some(warmup), trace: first, tick: Time::ZERO };
         let baselines = vec![anabranch_netem::Totals::default(); datapath.directions()];
-        let world = World { datapath, hosts };
+        let world = FlowEnvironment { datapath, hosts };
         let mut run = Self {
             scenario,
             world,
@@ -114,7 +114,7 @@ impl<'a> Simulation<'a> {
             trace,
             trace_changes,
         };
-        run.lose_addresses_that_are_down();
+        run.remove_addresses_of_down_links();
         let outage = scenario.outage();
         for flow in &mut run.flows {
             if let Some(outage) = outage {
@@ -127,7 +127,7 @@ impl<'a> Simulation<'a> {
         }
         // Connections behind proxies begin when the proxy accepts one.
         for flow in &mut run.flows[..scenario.flows.len()] {
-            flow.arm(&mut run.world.datapath);
+            flow.schedule_start(&mut run.world.datapath);
         }
         Ok(run)
     }
@@ -138,7 +138,7 @@ impl<'a> Simulation<'a> {
     ///
     /// If it is stopped, a packet fails the check, or a file cannot be written.
     pub fn run(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
-        let mut patience = TURNS_PER_TICK;
+        let mut patience = MAX_ITERATIONS_PER_REPORT;
         loop {
             let now = self.world.datapath.next_event().map_or(self.end, |next| next.min(self.end));
             if now >= self.controls.next {
@@ -147,11 +147,11 @@ impl<'a> Simulation<'a> {
                 }
                 // One action at a time: an event of the scenario may create an earlier event.
                 self.control(progress)?;
-                patience = TURNS_PER_TICK;
+                patience = MAX_ITERATIONS_PER_REPORT;
                 continue;
             }
             if patience == 0 {
-                patience = TURNS_PER_TICK;
+                patience = MAX_ITERATIONS_PER_REPORT;
                 self.report_progress(now, progress)?;
             }
             patience -= 1;
@@ -204,7 +204,7 @@ impl<'a> Simulation<'a> {
         &mut self.world.datapath
     }
 
-    /// The fingerprint until now: arrivals at hosts, followed by drops link by link.
+    /// The digest until now: arrivals at hosts, followed by drops link by link.
     pub fn digest(&self) -> u64 {
         let mut digest = Digest::new();
         for flow in &self.flows {
@@ -242,7 +242,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Performs the next due action apart from events.
+    /// Performs the next due action between events.
     fn control(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
         let now = self.controls.next;
         let ordered = self.scenario.events.get(self.controls.event);
@@ -270,7 +270,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Determines the next action apart from events.
+    /// Determines the time of the next action between events.
     fn plan(&mut self) {
         let event = self.scenario.events.get(self.controls.event).map_or(Time::MAX, |event| event.at);
         let warmup = self.controls.warmup.unwrap_or(Time::MAX);
@@ -349,8 +349,8 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Takes the addresses from hosts whose links begin in state down, before anything starts.
-    fn lose_addresses_that_are_down(&mut self) {
+    /// Removes the addresses of links that begin in state down from their hosts, before the first event.
+    fn remove_addresses_of_down_links(&mut self) {
         for direction in 0..self.world.datapath.directions() {
             let interface = Interface(direction as u32);
             let link = self.world.datapath.link(interface);

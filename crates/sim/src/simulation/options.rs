@@ -46,7 +46,7 @@ pub enum RunError {
     Network(BuildError),
     /// A flow cannot be set up.
     Flow(FlowError),
-    /// There is no node, link or flow of this name to capture; the message.
+    /// No node, link or flow has the name that a capture requires; contains the message.
     Unknown(String),
     /// A file cannot be written.
     File {
@@ -60,7 +60,7 @@ pub enum RunError {
         /// The reason.
         error: io::Error,
     },
-    /// A packet and its encoding differ: a bug of ours.
+    /// A packet and its encoding differ: a bug in Anabranch.
     Wire {
         /// When it was sent.
         at: Time,
@@ -77,9 +77,9 @@ pub enum RunError {
         /// The flow at which it arrived.
         flow: String,
     },
-    /// The caller stopped it.
+    /// The caller stopped the run.
     Interrupted {
-        /// When, in simulated time.
+        /// Simulated time at which the run was stopped.
         at: Time,
     },
 }

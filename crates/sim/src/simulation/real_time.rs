@@ -17,7 +17,7 @@ pub trait RealClock {
     /// Sleeps until `due`.
     fn wait(&mut self, due: Time);
 
-    /// A packet that was due at an end of a flow is delivered.
+    /// Records the delivery at `now` of a packet that was due at `due`.
     fn delivered(&mut self, due: Time, now: Time);
 }
 
@@ -92,7 +92,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Processes an event at an end of a flow, which was due before.
+    /// Processes a pending event at an end of a flow.
     fn handle(
         &mut self,
         now: Time,
@@ -103,7 +103,7 @@ impl Simulation<'_> {
             Pending::Packet(end, frame) => {
                 clock.delivered(due, now);
                 if !self.world.datapath.parse_arrival(now, frame) {
-                    // The failure is reported at once.
+                    // This call returns the failure at once.
                     return self.report_progress(now, &mut |_| true);
                 }
                 self.flows[end as usize / 2].arrived(now, end as usize % 2, frame, &mut self.world);

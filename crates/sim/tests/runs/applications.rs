@@ -10,7 +10,8 @@ use anabranch_sim::{RunOptions, RunResult};
 
 const BETWEEN: [&str; 2] = ["S", "D"];
 
-/// Runs a scenario, and compares the result with that in order of time and that with every packet checked.
+/// Runs a scenario three times: with lookahead, in order of time, and with every packet checked. The results
+/// must be equal.
 fn run(scenario: &Scenario) -> RunResult {
     let run = |options| anabranch_sim::run(scenario, &options).expect("the run succeeds");
     let result = run(RunOptions::default());
@@ -19,7 +20,7 @@ fn run(scenario: &Scenario) -> RunResult {
     result
 }
 
-/// Every protocol that has connections.
+/// All protocols with connections.
 fn connected() -> Vec<(&'static str, Protocol, &'static str)> {
     vec![
         ("tcp", Protocol::Tcp(tcp()), "cubic"),

@@ -85,7 +85,7 @@ fn goodput_excludes_the_warm_up() {
     flow.stop = Some(Time::ZERO + Duration::from_secs(6));
     let base = scenario(10, links, vec![flow]);
     let result = run(&Scenario { warmup: Duration::from_secs(2), ..base });
-    // 4 of the measured 8 seconds; all 6 seconds count for the bytes.
+    // The goodput covers 4 of the measured 8 seconds; the bytes cover all 6 seconds.
     assert!(close(result.flows[0].goodput_bps, 2e6, 0.01), "{}", result.flows[0].goodput_bps);
     assert!(close(result.flows[0].delivered_bytes as f64, 3e6, 1e-9));
     assert!(close(result.links[0].utilisation, 0.5 * 0.4 * 1.028, 0.01), "{}", result.links[0].utilisation);
@@ -218,8 +218,8 @@ fn mapping_checksums_are_sent_if_requested() {
     assert_eq!(asks, [false, true]);
 }
 
-/// The peer never answers: an association gives up opening after its limit of attempts, and an open one after
-/// its limit of errors.
+/// The peer never answers. The handshake of an association fails after its limit of attempts, and an open
+/// association fails after its limit of errors.
 #[test]
 fn association_aborts_after_its_error_limit() {
     let state = |down_ms: u64, limit: &str, most: &str| {
@@ -251,7 +251,7 @@ fn datagrams(seconds: u64, model: LinkModel, mbit: u64) -> RunResult {
 
 #[test]
 fn datagram_delay_is_exact_with_long_queues() {
-    // 1000 Mbit/s into 10: one datagram in a hundred is queued, behind a thousand others.
+    // 1000 Mbit/s enter a link of 10 Mbit/s: one datagram in a hundred is queued, behind a thousand others.
     let result = datagrams(3, wire(10, 5, 1000), 1000);
     let delay = result.flows[0].delivery_delay_s.expect("datagrams arrived");
     let (transmission, full) = (0.000_822_4, 1001.0 * 0.000_822_4 + 0.005);
@@ -265,7 +265,7 @@ fn datagram_delay_is_exact_with_long_queues() {
 
 #[test]
 fn long_queue_delays_all_datagrams() {
-    // Twenty times too much; the queue grows by 1 - 1/20 of the arrivals, and each datagram waits for all
+    // The load is twenty times the rate of the link; the queue grows by 1 - 1/20 of the arrivals, and each datagram waits for all
     // before it.
     let result = datagrams(20, wire(10, 0, 200_000), 200);
     let delay = result.flows[0].delivery_delay_s.expect("datagrams arrived");

@@ -56,23 +56,27 @@ fn run(options: &RunOptions) -> RunResult {
 }
 
 /// The result without the duration of the run.
-fn timeless(result: RunResult) -> RunResult {
+fn without_wall_time(result: RunResult) -> RunResult {
     RunResult { wall_s: 0.0, ..result }
 }
 
 #[test]
 fn observation_does_not_change_the_run() {
-    let plain = timeless(run(&RunOptions::default()));
-    assert_eq!(timeless(run(&RunOptions::default())), plain, "twice");
-    assert_eq!(timeless(run(&RunOptions { check_wire: true, ..RunOptions::default() })), plain, "check_wire");
+    let plain = without_wall_time(run(&RunOptions::default()));
+    assert_eq!(without_wall_time(run(&RunOptions::default())), plain, "twice");
+    assert_eq!(
+        without_wall_time(run(&RunOptions { check_wire: true, ..RunOptions::default() })),
+        plain,
+        "check_wire"
+    );
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("determinism");
     std::fs::create_dir_all(&folder).expect("a folder for the capture");
     let pcap = Some(folder.join("run.pcapng").into());
-    assert_eq!(timeless(run(&RunOptions { pcap, ..RunOptions::default() })), plain, "pcap");
+    assert_eq!(without_wall_time(run(&RunOptions { pcap, ..RunOptions::default() })), plain, "pcap");
     let trace = Some(folder.join("trace"));
-    assert_eq!(timeless(run(&RunOptions { trace, ..RunOptions::default() })), plain, "trace");
+    assert_eq!(without_wall_time(run(&RunOptions { trace, ..RunOptions::default() })), plain, "trace");
     let other = run(&RunOptions { seed: Some(2), ..RunOptions::default() });
-    assert_ne!(other.digest, plain.digest, "another seed is another run");
+    assert_ne!(other.digest, plain.digest, "another seed changes the run");
 }
 
 /// Flows of every protocol, each with its own hosts and access links, over two bottlenecks that change in
@@ -133,7 +137,7 @@ fn lookahead_does_not_change_the_run() {
             if loss > 0.0 { Loss::Bernoulli(Bernoulli { rate: loss }) } else { Loss::None(none::None) };
         let scenario = ahead(queue, &loss);
         let run = |options: &RunOptions| {
-            timeless(anabranch_sim::run(&scenario, options).expect("the run succeeds"))
+            without_wall_time(anabranch_sim::run(&scenario, options).expect("the run succeeds"))
         };
         let plain = run(&RunOptions::default());
         assert!(plain.flows.iter().all(|flow| flow.delivered_bytes > 100_000), "{:#?}", plain.flows);
@@ -194,7 +198,7 @@ fn ties_and_late_losses_are_equal_with_lookahead() {
         for scenario in [trace_driven(seed), lossy(seed)] {
             let run = |in_order| {
                 let options = RunOptions { in_order, ..RunOptions::default() };
-                timeless(anabranch_sim::run(&scenario, &options).expect("the run succeeds"))
+                without_wall_time(anabranch_sim::run(&scenario, &options).expect("the run succeeds"))
             };
             assert_eq!(run(false), run(true), "seed {seed}");
         }

@@ -1,11 +1,11 @@
-//! A link that comes up carries data within a second, wherever it is and however it was down.
+//! A link that comes up carries data within a second, at any place of the network and after any kind of outage.
 
 use anabranch_base::rng::Rng;
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario;
 use anabranch_sim::scenario::result::FlowResult;
 
-/// Where the link is that comes up: between the two hosts, or between one of them or a router and a router.
+/// Place of the link that comes up: between the two hosts, or at a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Direct,
@@ -14,7 +14,8 @@ enum Place {
     Middle,
 }
 
-/// How it is down before: from the beginning, by an event at the beginning, or once in a while after it has carried data.
+/// Kind of the outage before: down from the start by its state, by an event at the start, or repeatedly after it has
+/// carried data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     State,
@@ -30,9 +31,9 @@ struct Case {
     place: Place,
     before: Before,
     direction: &'static str,
-    /// Milliseconds of one way.
+    /// One-way delay, ms.
     delay: u64,
-    /// When the link comes up at last, ms.
+    /// Time at which the link comes up and stays up, ms.
     up: u64,
 }
 
@@ -67,7 +68,7 @@ impl Case {
         links.concat()
     }
 
-    /// When the link changes, ms, and whether it is up then.
+    /// Changes of the link: time in ms, and whether the link is up from then on.
     fn changes(self) -> Vec<(u64, bool)> {
         match self.before {
             Before::State => vec![(self.up, true)],
@@ -102,7 +103,7 @@ impl Case {
         anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
     }
 
-    /// Within a second some path over the link carries data.
+    /// Checks that some path over the link carries data within a second.
     fn check(self) {
         let flow = self.run();
         let mut paths = flow.paths.iter().filter(|path| path.links.iter().any(|link| link == "late"));
@@ -168,9 +169,10 @@ fn connection_begins_on_a_link_that_is_up() {
     assert!(flow.goodput_bps > 4e6, "{flow:?}");
 }
 
-/// All links of both hosts go down for a while and come back: Multipath TCP goes on wherever TCP does, within a second.
+/// All links of both hosts go down and come up again: Multipath TCP continues within a second in every case in which TCP
+/// continues.
 #[test]
-fn connection_outlives_an_outage_that_tcp_outlives() {
+fn mptcp_survives_outages_that_tcp_survives() {
     for outage in [40, 160, 400, 500] {
         let back = 10 + outage;
         let event = |link: &str, at: u64, state: &str| {

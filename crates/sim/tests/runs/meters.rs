@@ -136,7 +136,7 @@ fn column(text: &str, names: usize, wanted: &str) -> BTreeMap<String, Vec<(f64, 
     all
 }
 
-fn traced() -> (RunResult, PathBuf) {
+fn run_traced() -> (RunResult, PathBuf) {
     let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
     let plain = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
     let folder = folder("every-change");
@@ -148,7 +148,7 @@ fn traced() -> (RunResult, PathBuf) {
 
 #[test]
 fn means_and_maxima_equal_those_of_a_replay() {
-    let (result, folder) = traced();
+    let (result, folder) = run_traced();
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let (paths, buffers) = (read("paths.csv"), read("buffers.csv"));
     for flow in &result.flows {
@@ -197,7 +197,7 @@ fn subflow_gaps_count_in_mptcp_buffers() {
     let one_path = text.replace("protocol = \"mptcp\"", "protocol = \"mptcp\"\npaths = \"default\"");
     let scenario = scenario::parse(&one_path, "scenario", &[]).unwrap();
     let result = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
-    // One subflow with losses: all waiting data waits for a gap of the subflow.
+    // One subflow with losses: all out-of-order data waits for a gap of this subflow.
     let held = result.flows[0].reordering_buffer_bytes.expect("a simulation reports it");
     assert!(
         result.flows[0].paths[0].retransmissions > 10 && held.mean > 100.0 && held.max > 10_000,

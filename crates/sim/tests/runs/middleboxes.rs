@@ -31,7 +31,7 @@ rate = "100 Mbit/s"
 delay = "1 ms"
 "#;
 
-/// The result of a run, which must be equal with every packet encoded and parsed.
+/// The result of a run. A second run, with every packet encoded and parsed, must have the same result.
 fn outcome(flow: &str, middleboxes: &str) -> RunResult {
     outcome_after("10 s", flow, middleboxes)
 }
@@ -113,7 +113,7 @@ fn split_or_merged_segments_arrive_whole() {
             );
             let result = outcome(&flow, &at("N1", does));
             assert_eq!(only(&result).delivered_bytes, 4_000_000, "{does} {checksum}: {:?}", only(&result));
-            // Where mappings are lost the path is soon abandoned.
+            // If mappings are lost, the path is soon abandoned.
             let least = if does.contains("split") { 500 } else { 5 };
             assert!(result.middleboxes[0].changed > least, "{:?}", result.middleboxes);
         }
@@ -181,7 +181,7 @@ fn plain_sctp_does_not_pass_a_nat() {
 #[test]
 fn shaper_limits_each_flow() {
     let shaper = at("R", "kind = \"shaper\", rate = \"2 Mbit/s\"");
-    // Two subflows, two rates.
+    // Each of the two subflows gets the shaper's rate.
     let result = outcome(MPTCP, &shaper);
     assert!((3.4e6..4e6).contains(&only(&result).goodput_bps), "{:?}", only(&result).goodput_bps);
     let result = outcome("protocol = \"tcp\"", &shaper);
@@ -248,7 +248,7 @@ proptest! {
         let result = outcome_after("600 s", &flow, &boxes);
         let flow = only(&result);
         let ended_badly = !matches!(&*flow.state, "open" | "closed" | "opening");
-        // Where mappings are lost repeatedly, isolated segments get through, one per timeout.
+        // If mappings are lost repeatedly, only isolated segments arrive, one per timeout.
         let merged = boxes.contains("merge") && multipath && flow.delivered_bytes > 30_000;
         prop_assert!(flow.delivered_bytes == 300_000 || ended_badly || merged, "{boxes}\n{flow:?}");
     }

@@ -28,7 +28,7 @@ fn buffers(bytes: u64) -> String {
 }
 
 #[test]
-fn dead_path_costs_only_its_own_share() {
+fn failed_path_costs_only_its_own_share() {
     for buffer in [500_000, 1_000_000, 4_000_000] {
         for delays in [("10 ms", "10 ms"), ("10 ms", "40 ms"), ("40 ms", "10 ms")] {
             let link = |delay| format!("rate = \"10 Mbit/s\"\ndelay = \"{delay}\"");
@@ -63,8 +63,8 @@ fn recovered_path_is_used_within_three_seconds() {
 
 #[test]
 fn data_assigned_ahead_waits_for_a_slow_path() {
-    // From the tenth second on the second path has 100 kbit/s. Of 1 MB about half had been assigned to it by
-    // then: at 12.5 kB/s the whole connection waits for that until long after the twentieth second.
+    // From the tenth second on the second path has 100 kbit/s. By then, a scheduler that assigns data ahead has
+    // assigned about 0.5 MB to it. At 12.5 kB/s the connection waits for that data for 40 s.
     // Schedulers that assign only sendable data avoid the wait.
     let link = "rate = \"10 Mbit/s\"\ndelay = \"10 ms\"\nqueue = { kind = \"fifo\", limit = \"10 packets\" }";
     let events = "[[event]]\nat = \"10 s\"\nlink = \"two\"\nset = { rate = \"100 kbit/s\" }\n";
@@ -123,7 +123,7 @@ start = { uniform = ["0 s", "0.529 s"] }
 "#;
 
 #[test]
-fn data_in_flight_at_timeout_causes_no_other() {
+fn data_in_flight_causes_no_second_timeout() {
     for seed in 2_490_106_840..2_490_106_860_u64 {
         let scenario = scenario::parse(LOSSES, "losses.toml", &[("seed".into(), seed.to_string())]).unwrap();
         let flow = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);

@@ -77,10 +77,10 @@ fn mechanisms_do_not_reduce_goodput() {
     }
 }
 
-/// LTE's queue delays data for most of a second, so that the window is full all the time. Copies of that data on DSL
-/// would arrive when LTE has delivered it.
+/// LTE's queue delays data for most of a second, so that the receive window is always full. Copies of that data on DSL
+/// would arrive at the time at which LTE delivers the original.
 #[test]
-fn copies_take_no_place_of_new_data() {
+fn reinjections_do_not_displace_new_data() {
     const DSL_AND_LTE: &str = r#"
         title = "DSL and LTE"
         duration = "30 s"

@@ -42,7 +42,7 @@ fn lost_messages_are_abandoned_at_once() {
     for settings in ["", "ordered = false", "i_data = true\nstreams = 3", "nr_sack = false"] {
         let flow = run(", max_retransmissions = 0", settings, "rate = \"2 Mbit/s\"");
         let [sent, unsent] = given_up(&flow);
-        assert!((150..=250).contains(&sent), "{sent} of 2000 given up with {settings:?}");
+        assert!((150..=250).contains(&sent), "{sent} of 2000 abandoned with {settings:?}");
         assert_eq!(unsent, 0);
         assert_eq!(flow.state, "closed");
         let all = flow.delivered_bytes + 1_000 * sent;
@@ -71,7 +71,7 @@ fn lifetime_limits_the_age_of_delivered_data() {
 fn expired_data_is_abandoned_unsent() {
     let flow = run(", lifetime = \"1 s\"", "", "rate = \"100 kbit/s\"");
     let [sent, unsent] = given_up(&flow);
-    // At most a quarter of the 400 kbit/s fits.
+    // The link has at most a quarter of the 400 kbit/s that the application writes.
     assert!(unsent > 1_000, "{sent} and {unsent}");
     assert_eq!(flow.state, "closed");
 }

@@ -18,7 +18,7 @@ fn between_two_hosts(seconds: u64, flows: &[(String, &str)]) -> Scenario {
 }
 
 /// Runs it with every packet checked, so that the receiving host must find the same connection as the engine,
-/// and in order of time as well: the result must not depend on the end that a listener handles first.
+/// and also in order of time: the result must not depend on which end a listener handles first.
 fn run_both_ways(scenario: &Scenario) -> RunResult {
     let checked = RunOptions { check_wire: true, ..RunOptions::default() };
     let result = run(scenario, &checked).expect("the host finds the connection of every packet");

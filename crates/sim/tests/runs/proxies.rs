@@ -29,7 +29,7 @@ to = "B"
 through = "P"
 "#;
 
-/// Runs it with these settings of the flow, and these changes; lookahead must not change the result.
+/// Runs the scenario with these settings of the flow and these changes; lookahead must not change the result.
 fn flow(settings: &str, changes: &[(&str, &str)]) -> FlowResult {
     let changes: Vec<_> = changes.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
     let scenario = scenario::parse(&format!("{PROXIED}{settings}"), "proxied.toml", &changes);
@@ -137,7 +137,7 @@ fn flow_closes_only_after_all_data_arrived() {
         )
     };
     for (direction, far) in [("forward", "behind"), ("reverse", "wlan")] {
-        // At 250 kbit/s it takes 3.2 s, although the proxy has everything after 0.1 s.
+        // At 250 kbit/s it takes 3.2 s, although the proxy has received all data after 0.1 s.
         let rate = format!("link.{far}.rate");
         let at = |duration| flow(&file(direction), &[(&rate, "250 kbit/s"), ("duration", duration)]);
         let (before, after) = (at("2 s"), at("5 s"));
@@ -152,7 +152,7 @@ fn flow_closes_only_after_all_data_arrived() {
         assert_eq!((lost.state.as_str(), lost.completion_s), (state, None), "{direction}");
         assert!(lost.delivered_bytes < 100_000);
     }
-    // The host behind the proxy does not answer; the proxy gives up after 127 s.
+    // The host behind the proxy does not answer; the proxy's connection times out after 127 s.
     let silent = format!(
         "{}\n[[event]]\nat = \"0 s\"\nlink = \"behind\"\nset = {{ state = \"down\" }}",
         file("forward")

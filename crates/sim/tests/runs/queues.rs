@@ -52,12 +52,12 @@ protocol = "udp"
 workload = { kind = "messages", message = "200 B", interval = "20 ms" }
 "#;
 
-fn three(queue: &str, sets: &[(&str, &str)]) -> Scenario {
+fn three_flows(queue: &str, sets: &[(&str, &str)]) -> Scenario {
     read(&THREE_FLOWS.replace("QUEUE", queue), sets)
 }
 
 fn run(queue: &str, sets: &[(&str, &str)]) -> RunResult {
-    anabranch_sim::run(&three(queue, sets), &RunOptions::default()).unwrap()
+    anabranch_sim::run(&three_flows(queue, sets), &RunOptions::default()).unwrap()
 }
 
 /// Mean queueing delay at the bottleneck, seconds, by Little's law.
@@ -91,7 +91,7 @@ fn codel_keeps_the_queue_near_its_target() {
 
 #[test]
 fn fq_codel_shares_independently_of_rtt() {
-    // With a target at which the flow with the longer round-trip time also keeps its half of the link busy.
+    // This target is so long that the flow with the longer round-trip time also keeps its half of the link busy.
     let ratio = |queue| {
         let result = run(queue, &[("link.bottleneck.queue.target", "20 ms")]);
         result.flows[0].goodput_bps / result.flows[1].goodput_bps
@@ -117,7 +117,7 @@ fn ecn_marks_instead_of_dropping() {
             [("link.bottleneck.queue.ecn", "true"), ("flow.near.ecn", "true"), ("flow.far.ecn", "true")];
         let result = run(queue, &sets);
         let bottleneck = result.links.iter().find(|link| link.name == "bottleneck").unwrap();
-        // Drops concern the sparse flow, which cannot be marked; with its own queue it loses no packet.
+        // Only packets of the sparse flow are dropped, because they cannot be marked. With its own queue it loses none.
         let sparse = &result.flows[2];
         assert!(bottleneck.drops * 200 <= sparse.written_bytes - sparse.delivered_bytes, "{queue}");
         assert!(queue == "codel" || bottleneck.drops == 0, "{queue}: {}", bottleneck.drops);
@@ -132,7 +132,7 @@ fn ecn_marks_instead_of_dropping() {
 #[test]
 fn lookahead_does_not_change_the_run() {
     for queue in ["codel", "fq-codel"] {
-        let scenario = three(queue, &[("duration", "12 s")]);
+        let scenario = three_flows(queue, &[("duration", "12 s")]);
         let run = |in_order| {
             anabranch_sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap()
         };

@@ -1,4 +1,4 @@
-//! Main routing tables, and SYNs that are repeated on other pairs (Becke2014 §5.1.2.1, figures 5.4 and 5.5b).
+//! Main routing tables, and SYNs that are retransmitted on other address pairs (Becke2014 §5.1.2.1, figures 5.4 and 5.5b).
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::RunResult};
@@ -99,7 +99,7 @@ fn later_connection_begins_on_working_pair() {
     let remembered = setups(multipath);
     assert!(remembered[0].is_some_and(|s| (1.02..1.021).contains(&s)), "{remembered:?}");
     assert!(at_once(remembered[1]), "{remembered:?}");
-    // Without the option it stays on its own pair, which is not connected.
+    // Without the option the flow retransmits SYNs only on its own pair, which is not connected.
     assert_eq!(setups("")[1], None);
     // Only one pair is tried: the one that worked.
     let limited = setups(&format!("{multipath}\nsyn_pairs = 1"));
@@ -120,7 +120,7 @@ fn redundant_table_changes_nothing() {
 }
 
 /// A client and a server with two links each, all to one router.
-fn crossed() -> String {
+fn crossed_links() -> String {
     DISJOINT.replace("N1", "N").replace("N2", "N")
 }
 
@@ -133,7 +133,7 @@ fn main_table_applies_without_policy_routing() {
     {
         let run = |tables: &str, direction: &str| {
             let flow = format!("protocol = \"{protocol}\"\n{more}\ndirection = \"{direction}\"");
-            run_on(&crossed(), tables, &flow).flows.remove(0)
+            run_on(&crossed_links(), tables, &flow).flows.remove(0)
         };
         // Both outgoing subflows share one link, but not in the opposite direction: the server answers to
         // both addresses.
@@ -154,7 +154,7 @@ fn server_without_policy_routing_uses_one_link() {
     let table = MAIN_ONLY.replace("\"C\"", "\"R\"").replace("C1", "R1");
     let sends = |direction: &str| {
         let flow = format!("protocol = \"mptcp\"\ndirection = \"{direction}\"");
-        run_on(&crossed(), &table, &flow).flows.remove(0).goodput_bps
+        run_on(&crossed_links(), &table, &flow).flows.remove(0).goodput_bps
     };
     assert!(sends("forward") > 17e6 && (8.5e6..10e6).contains(&sends("reverse")));
 }
@@ -162,7 +162,7 @@ fn server_without_policy_routing_uses_one_link() {
 #[test]
 fn pairs_without_a_main_route_are_omitted() {
     let flow = &run(MAIN_ONLY, "protocol = \"mptcp\"\npaths = \"fullmesh\"").flows[0];
-    // From both addresses of the client over C1, to the only address of the server that it reaches. Packets
+    // Both addresses of the client send over C1, to the only address of the server that C1 reaches. Packets
     // of the server to the address at C2 leave by R1 into a network without a route to it.
     assert_eq!(flow.paths.len(), 1);
     assert_eq!(flow.paths[0].links, ["C1", "R1"]);
@@ -172,7 +172,7 @@ fn pairs_without_a_main_route_are_omitted() {
 fn table_without_connection_is_refused() {
     let wrong = |host: &str, flow: &str| {
         let text = format!("{DISJOINT}{host}\n[[flow]]\nname = \"F\"\nfrom = \"C\"\nto = \"R\"\n{flow}\n");
-        scenario::parse(&text, "routing.toml", &[]).expect_err("a mistake").to_string()
+        scenario::parse(&text, "routing.toml", &[]).expect_err("the scenario is invalid").to_string()
     };
     let by_path = wrong(MAIN_ONLY, "protocol = \"tcp\"\ninitial_path = \"R2\"");
     assert!(

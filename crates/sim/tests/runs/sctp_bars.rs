@@ -157,7 +157,7 @@ fn alone(protocol: &str, link: &str) -> f64 {
     run(&text, 1).flows[0].goodput_bps / 1e6
 }
 
-/// One packet in twenty arrives 5 ms late, behind twenty others.
+/// One packet in twenty arrives 5 ms late, after about twenty later packets.
 #[test]
 fn reordering_hardly_reduces_goodput() {
     for protocol in ["sctp", "cmt-sctp"] {
@@ -174,7 +174,7 @@ fn reordering_hardly_reduces_goodput() {
 /// Two paths of 10 Mbit/s, one of which fails at 10 s and recovers at 30 s, with default settings except the
 /// buffers.
 #[test]
-fn dead_path_does_not_slow_the_other() {
+fn failed_path_does_not_slow_the_other() {
     for (protocol, buffer) in
         [("cmt-sctp", "500 kB"), ("cmt-sctp", "1 MB"), ("cmt-sctp", "4 MB"), ("sctp", "1 MB")]
     {
@@ -201,14 +201,14 @@ receive_buffer = "{buffer}"
             );
             run(&(text + &event(10, "down") + &event(30, "up")), 1).flows[0].goodput_bps / 1e6
         };
-        let living = 10.0 * PAYLOAD_RATIO;
+        let remaining = 10.0 * PAYLOAD_RATIO;
         let (at_once, during, after) = (measured(11, 12), measured(12, 31), measured(33, 40));
         println!(
             "{protocol}, {buffer}: {at_once:.2} and {during:.2} Mbit/s with one path, {after:.2} with both"
         );
-        assert!(protocol == "sctp" || at_once >= 0.9 * living, "{protocol}, {buffer}: {at_once} Mbit/s");
-        assert!(during >= 0.9 * living, "{protocol}, {buffer}: {during} Mbit/s over one path");
-        let both = if protocol == "sctp" { 0.9 * living } else { 1.4 * living };
+        assert!(protocol == "sctp" || at_once >= 0.9 * remaining, "{protocol}, {buffer}: {at_once} Mbit/s");
+        assert!(during >= 0.9 * remaining, "{protocol}, {buffer}: {during} Mbit/s over one path");
+        let both = if protocol == "sctp" { 0.9 * remaining } else { 1.4 * remaining };
         assert!(after >= both, "{protocol}, {buffer}: {after} Mbit/s once the path is back");
     }
 }
@@ -331,10 +331,10 @@ receive_buffer = "{buffer} kB"
     }
 }
 
-/// Unordered messages are delivered as they come, so that nothing waits behind a gap: rescheduling took all from the second
-/// path (Adhari2011, ADSL), 9.68 for 10.45 Mbit/s.
+/// Unordered messages are delivered on arrival, so that no message waits behind a gap. Rescheduling would move all data of
+/// the second path (ADSL in Adhari2011) to the first: 9.68 instead of 10.45 Mbit/s.
 #[test]
-fn rescheduling_moves_nothing_of_unordered_messages() {
+fn rescheduling_moves_no_unordered_messages() {
     let goodput = |rescheduling: &str| {
         let text = format!(
             r#"

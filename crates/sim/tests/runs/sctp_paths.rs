@@ -1,4 +1,4 @@
-//! Paths of SCTP and CMT-SCTP that fail, return, mark packets or come late, and buffers of every size, in whole runs.
+//! Paths of SCTP and CMT-SCTP that fail, recover, mark packets or come up late, and buffers of every size, in whole runs.
 
 use anabranch_multipath::congestion::ALGORITHMS;
 use anabranch_sim::scenario;
@@ -26,7 +26,7 @@ fn event(at: f64, link: &str, state: &str) -> String {
 }
 
 #[test]
-fn association_outlives_outages_of_all_its_links() {
+fn association_survives_outages_of_all_its_links() {
     for (links, away, seconds) in [(2, 40.0, 190.0), (4, 10.0, 100.0), (8, 60.0, 150.0)] {
         for protocol in ["sctp", "cmt-sctp"] {
             let mut text = scenario_of(
@@ -49,13 +49,16 @@ fn association_outlives_outages_of_all_its_links() {
             assert_eq!(flow.state, "open", "{protocol}, {links} links away for {away} s");
             // 30 s before the outage give 36 MB on one link.
             let per_link = 1_000_000;
-            assert!(soon.delivered_bytes + 30 * per_link < flow.delivered_bytes, "{protocol}: it goes on");
+            assert!(
+                soon.delivered_bytes + 30 * per_link < flow.delivered_bytes,
+                "{protocol}: the transfer must continue"
+            );
         }
     }
 }
 
 #[test]
-fn marks_of_one_link_leave_the_other_path_alone() {
+fn marks_of_one_link_do_not_affect_the_other() {
     for queue in ["codel", "fq-codel", "red"] {
         for entry in ALGORITHMS {
             let marking = format!("queue = {{ kind = \"{queue}\", ecn = true }}");
@@ -69,7 +72,7 @@ fn marks_of_one_link_leave_the_other_path_alone() {
 }
 
 #[test]
-fn no_packet_goes_where_no_route_leads() {
+fn no_packet_is_sent_without_a_route() {
     let lossy = "loss = { model = \"bernoulli\", rate = 0.3 }";
     for protocol in ["sctp", "cmt-sctp"] {
         for paths in ["destination", "fullmesh"] {
@@ -84,7 +87,7 @@ fn no_packet_goes_where_no_route_leads() {
 }
 
 #[test]
-fn handshake_goes_on_when_a_link_comes_up() {
+fn handshake_continues_when_a_link_comes_up() {
     let flow = "protocol = \"sctp\"\nworkload = { kind = \"file\", size = \"50 kB\" }";
     let text = scenario_of(20.0, &["state = \"down\"", "state = \"down\""], flow) + &event(12.0, "p1", "up");
     let setup = run(&text).flows[0].setup_s.expect("it is set up");
@@ -103,7 +106,7 @@ fn messages_with_a_lifetime_arrive_without_nagle() {
     }
 }
 
-/// Delivered bytes until each time, s.
+/// Bytes delivered until each of these times in seconds.
 fn delivered<const N: usize>(text: impl Fn(f64) -> String, at: [f64; N]) -> [u64; N] {
     at.map(|at| run(&text(at)).flows[0].delivered_bytes)
 }
@@ -129,7 +132,7 @@ fn late_link_carries_data_at_once() {
 }
 
 #[test]
-fn handover_makes_no_pause() {
+fn handover_does_not_interrupt_delivery() {
     for protocol in ["sctp", "cmt-sctp"] {
         let text = |seconds: f64| {
             scenario_of(seconds, &["", "state = \"down\""], &format!("protocol = \"{protocol}\""))
@@ -159,21 +162,24 @@ fn larger_receive_buffers_are_not_slower() {
     assert!(goodput(4000) > 0.5e6, "two packets per round trip");
 }
 
-/// From two seconds after the death of one of two equal links on, the living one carries what SCTP has on it alone.
+/// Two seconds after the failure of one of two equal links, the other link has the goodput that SCTP has on it alone.
 #[test]
-fn living_path_carries_what_it_can() {
+fn remaining_path_has_its_full_goodput() {
     for (congestion, buffer) in [("lia", "500 kB"), ("reno", "500 kB"), ("lia", "4 MB")] {
-        for dead in ["p0", "p1"] {
+        for failed in ["p0", "p1"] {
             for at in [10.0, 30.0] {
                 let flow = format!(
                     "protocol = \"cmt-sctp\"\ncongestion = \"{congestion}\"\nsend_buffer = \"{buffer}\"\n\
                      receive_buffer = \"{buffer}\""
                 );
-                let text = |seconds| scenario_of(seconds, &["", ""], &flow) + &event(at, dead, "down");
+                let text = |seconds| scenario_of(seconds, &["", ""], &flow) + &event(at, failed, "down");
                 let [from, to] = delivered(text, [at + 2.0, at + 22.0]);
                 let rate = (to - from) as f64 * 8.0 / 20.0;
                 // SCTP has 9.68 Mbit/s there.
-                assert!(rate > 0.95 * 9.68e6, "{congestion}, {buffer}, {dead} dies at {at} s: {rate} bit/s");
+                assert!(
+                    rate > 0.95 * 9.68e6,
+                    "{congestion}, {buffer}, {failed} fails at {at} s: {rate} bit/s"
+                );
             }
         }
     }

@@ -43,7 +43,7 @@ fn run(text: &str, options: &RunOptions) -> Result<RunResult, RunError> {
 }
 
 #[test]
-fn random_start_differs_and_shifts_no_draw() {
+fn random_start_does_not_shift_other_draws() {
     let starts: Vec<f64> = (0..40)
         .map(|seed| {
             let options = RunOptions { seed: Some(seed), ..RunOptions::default() };

@@ -34,7 +34,7 @@ fn paths_of_one_bottleneck_are_mostly_coupled() {
     let [all, found, none] = [COUPLE_ALL, COUPLE_SHARED, UNCOUPLED].map(|setting| run(SHARED, &[setting]));
     assert!(coupled(&found) > 0.5, "{}", coupled(&found));
     let [all, found, none] = [&all, &found, &none].map(multipath);
-    // Closer to the result of coupling all paths, half of the link, than to two thirds.
+    // The share is closer to one half of the link (all paths coupled) than to two thirds (uncoupled).
     assert!(found - all < none - found, "{all} {found} {none}");
 }
 
@@ -61,8 +61,8 @@ fn similar_bottlenecks_are_mostly_distinguished() {
 
 #[test]
 fn moving_bottleneck_is_detected() {
-    // From 120 s on the receiver's link is the bottleneck of both paths and of F1, and beta has no longer
-    // one.
+    // From 120 s on the receiver's link is the bottleneck of both paths and of F1. Link "beta" is then no
+    // bottleneck.
     let moves =
         format!("{DISJOINT}\n[[event]]\nat = \"120 s\"\nlink = \"D\"\nset = {{ rate = \"20 Mbit/s\" }}\n");
     let settings = [
@@ -89,7 +89,7 @@ fn flow_that_couples_all_has_no_detection() {
     for path in &result.flows[0].paths {
         assert_eq!((path.bottleneck, path.bottleneck_share, path.coupled_share), (None, None, None));
     }
-    // A flow with detection has decided nothing in 20 s, and until then is identical packet by packet.
+    // Detection has made no decision in the first 20 s, so all packets are equal to those without detection.
     let settings = [("duration", "20 s"), ("warmup", "0 s")];
     let [all, found] =
         [COUPLE_ALL, COUPLE_SHARED].map(|setting| run(SHARED, &[&settings[..], &[setting]].concat()));

@@ -1,5 +1,5 @@
-//! Slow links with long queues and losses: a connection of Multipath TCP lives as long as one of TCP does there, and its timer
-//! runs out at most twice as often.
+//! Slow links with long queues and losses: a connection of Multipath TCP survives as long as one of TCP, and has at most
+//! twice as many timeouts.
 
 use anabranch_base::rng::Rng;
 use anabranch_sim::RunOptions;
@@ -31,12 +31,12 @@ fn random_link(rng: &mut Rng) -> (f64, String) {
         "rate = \"{kbps:.3} kbit/s\"\ndelay = \"{delay} ms\"\n\
          queue = {{ kind = \"fifo\", limit = \"{queue} packets\" }}\nloss = {{ model = \"bernoulli\", rate = {loss} }}"
     );
-    // A few thousand packets, and no more than an hour.
+    // Long enough for a few thousand packets, but at most an hour.
     ((3000.0 * 12.0 / kbps).clamp(60.0, 3600.0), link)
 }
 
 #[test]
-fn multipath_tcp_lives_as_long_as_tcp_on_slow_links() {
+fn mptcp_survives_slow_links_as_long_as_tcp() {
     let mut rng = Rng::new(20_261_125);
     let mut total = [0; 2];
     for _ in 0..80 {
@@ -44,14 +44,14 @@ fn multipath_tcp_lives_as_long_as_tcp_on_slow_links() {
         let [tcp, mptcp] = ["tcp", "mptcp"].map(|protocol| alone(protocol, seconds, &link));
         assert!(mptcp.state == "open" || tcp.state != "open", "{link}: {} after {seconds} s", mptcp.state);
         let both = [timeouts(&tcp), timeouts(&mptcp)];
-        // Of a few, some are chance: the losses of the two do not hit the same segments.
+        // Small numbers differ by chance, because the two runs lose different segments.
         assert!(both[1] <= 2 * both[0] + 8, "{link}: {both:?}");
         total = [total[0] + both[0], total[1] + both[1]];
     }
     assert!(total[0] > 100 && total[1] <= 2 * total[0], "{total:?}");
 }
 
-/// A path through which every packet gets, whose round trip is longer than the longest timeout.
+/// A path without losses whose round-trip time is longer than the maximum retransmission timeout.
 #[test]
 fn connection_survives_a_round_trip_of_minutes() {
     let link = "rate = \"5 kbit/s\"\ndelay = \"50 ms\"\nqueue = { kind = \"fifo\", limit = \"100 packets\" }";

@@ -47,12 +47,12 @@ impl Case {
     }
 }
 
-/// Both with SACK. RFC 6675 by itself, the third, bursts retransmissions and has a timeout for each of them that is lost,
-/// which is a matter of chance.
+/// The two recoveries with SACK. RFC 6675 alone, the third, sends retransmissions in bursts and has a timeout for each lost
+/// one; their number varies by chance.
 const RECOVERIES: [&str; 2] = ["prr", "rack"];
 
 #[test]
-fn splitting_at_any_size_costs_no_timeout() {
+fn splitting_at_any_size_causes_no_timeout() {
     for protocol in ["tcp", "mptcp"] {
         for recovery in RECOVERIES {
             let case = Case { protocol, recovery, rate: 10.0, delay: 20, queue: 150_000 };
@@ -62,7 +62,7 @@ fn splitting_at_any_size_costs_no_timeout() {
 }
 
 #[test]
-fn splitting_on_random_links_costs_no_timeout() {
+fn splitting_on_random_links_causes_no_timeout() {
     let mut rng = Rng::new(20_261_125);
     for _ in 0..30 {
         let protocol = ["tcp", "mptcp"][rng.below(2) as usize];

@@ -12,7 +12,7 @@
 //!
 //! At the sender's own interface no segment is out of order, so the first two, and a keep-alive with a byte,
 //! are retransmissions; together they equal the sender's count on every path. (Its window probes have no
-//! byte.) We do not count repeated SYNs as data, so they are excluded.
+//! byte.) The sender does not count retransmitted SYNs as data, so they are excluded.
 //!
 //! # Retransmissions of SCTP
 //!
@@ -45,7 +45,7 @@ impl Line<'_> {
         &self.values[position]
     }
 
-    fn has(&self, field: &str) -> bool {
+    fn has_field(&self, field: &str) -> bool {
         !self.get(field).is_empty()
     }
 
@@ -62,7 +62,7 @@ fn read(path: &Path, fields: &[&str], checksums: &[&str], mut each: impl FnMut(&
     for (number, values) in lines.iter().enumerate() {
         let line = Line { fields: &fields, values };
         let at = || format!("packet {} of {}: {values:?}", number + 1, path.display());
-        assert!(!line.has("_ws.malformed"), "malformed: {}", at());
+        assert!(!line.has_field("_ws.malformed"), "malformed: {}", at());
         assert!(
             line.get("_ws.expert.group").split(',').all(|group| group != MALFORMED),
             "malformed: {}",
@@ -90,7 +90,7 @@ const TCP: [&str; 7] = [
 type ByPath = BTreeMap<(String, String), u64>;
 
 /// The sender's counts; several paths may have the same addresses.
-fn counted(run: &Run) -> ByPath {
+fn sender_counts(run: &Run) -> ByPath {
     let mut counts = ByPath::new();
     for path in &run.result.flows[0].paths {
         let address = |end: &str| end.split(':').next().unwrap_or_default().to_owned();
@@ -101,11 +101,11 @@ fn counted(run: &Run) -> ByPath {
 }
 
 /// Whether tshark reports a retransmission, by the definition above.
-fn found(line: &Line<'_>) -> bool {
+fn is_retransmission(line: &Line<'_>) -> bool {
     line.get("tcp.flags.syn") == "0"
-        && (line.has("tcp.analysis.retransmission")
-            || line.has("tcp.analysis.out_of_order")
-            || (line.has("tcp.analysis.keep_alive") && line.get("tcp.len") == "1"))
+        && (line.has_field("tcp.analysis.retransmission")
+            || line.has_field("tcp.analysis.out_of_order")
+            || (line.has_field("tcp.analysis.keep_alive") && line.get("tcp.len") == "1"))
 }
 
 /// Runs scenarios, lets tshark read them and compares retransmissions. Returns the number of packets and the
@@ -118,13 +118,13 @@ fn compare(scenarios: Vec<(&str, String)>) -> (usize, BTreeSet<u8>) {
         let mut sacks = 0;
         let read = read(&run.at_sender, &TCP, &["tcp.checksum.status"], |line| {
             subtypes.extend(line.numbers("tcp.options.mptcp.subtype"));
-            sacks += u32::from(line.has("tcp.options.sack.count"));
-            if found(line) {
+            sacks += u32::from(line.has_field("tcp.options.sack.count"));
+            if is_retransmission(line) {
                 *again.entry((line.get("ip.src").into(), line.get("ip.dst").into())).or_default() += 1;
             }
         });
         println!("{name}: {read} packets, {sacks} with SACK blocks, retransmissions {again:?}");
-        assert_eq!(again, counted(&run), "{name}: tshark's count differs from the sender's");
+        assert_eq!(again, sender_counts(&run), "{name}: tshark's count differs from the sender's");
         let flow = &run.result.flows[0];
         assert_eq!(flow.state, "closed", "{name}");
         assert!(
@@ -182,7 +182,7 @@ fn tshark_reads_unusual_connections() {
     assert_eq!(hosts.finish(), 50_000);
     assert!(subtypes(&path).contains(&6), "MP_FAIL");
 
-    // A sudden end.
+    // An abort.
     let (mut hosts, path) = Hosts::new("aborted", None);
     hosts.run(200);
     hosts.write(50_000);
@@ -215,8 +215,8 @@ fn read_association(name: &str, text: &str, checksums: &[&str]) -> usize {
     let mut seen = Seen::default();
     let packets = read(&run.at_sender, &SCTP, checksums, |line| {
         line.numbers("sctp.chunk_type").for_each(|kind| *seen.chunks.entry(kind).or_default() += 1);
-        seen.gaps += u32::from(line.has("sctp.nr_sack_nr_gap_block_start"));
-        seen.again += u64::from(line.has("sctp.retransmission"));
+        seen.gaps += u32::from(line.has_field("sctp.nr_sack_nr_gap_block_start"));
+        seen.again += u64::from(line.has_field("sctp.retransmission"));
     });
     std::fs::remove_file(&run.at_sender).expect("the capture exists");
     println!("{name}: {seen:?}");

@@ -113,15 +113,15 @@ impl Quote {
     /// (RFC 5508 §4.1). `None` if the quote does not [`parse`](Self::parse), or the address is of the other
     /// family.
     pub fn with_source(&self, source: SocketAddr) -> Option<Self> {
-        self.readdressed(source, false)
+        self.with_address(source, false)
     }
 
     /// Like [`with_source`](Self::with_source), for the destination.
     pub fn with_destination(&self, destination: SocketAddr) -> Option<Self> {
-        self.readdressed(destination, true)
+        self.with_address(destination, true)
     }
 
-    fn readdressed(&self, to: SocketAddr, destination: bool) -> Option<Self> {
+    fn with_address(&self, to: SocketAddr, destination: bool) -> Option<Self> {
         let (of_address, of_port) = if destination { (1, 2) } else { (0, 0) };
         self.parse().filter(|quoted| quoted.source.is_ipv4() == to.is_ipv4())?;
         let mut bytes = self.0.clone();

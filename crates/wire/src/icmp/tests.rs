@@ -45,7 +45,7 @@ fn answer(to: &Packet, message: Message) -> Packet {
 }
 
 #[test]
-fn fragmentation_needed_byte_by_byte() {
+fn fragmentation_needed_equals_bytes_by_hand() {
     let lost = packet(true, segment());
     let error = answer(&lost, Message::PacketTooBig { mtu: 1_280, quote: Quote::of(&lost) });
     let mut bytes = Vec::new();
@@ -114,7 +114,7 @@ fn options_of_the_quoted_header_are_skipped() {
 }
 
 #[test]
-fn every_message_in_both_families() {
+fn every_message_round_trips_in_both_families() {
     let echo = || Echo { identifier: 0x1234, sequence: 7, data: b"abc".to_vec() };
     for v4 in [true, false] {
         let lost = packet(v4, segment());

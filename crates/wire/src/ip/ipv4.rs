@@ -34,7 +34,7 @@ pub struct Header {
     pub dscp: u8,
     /// ECN field.
     pub ecn: Ecn,
-    /// Identification. Packets that may not be fragmented need no value of their own (RFC 6864 §4.1).
+    /// Identification. Packets that may not be fragmented need no unique value (RFC 6864 §4.1).
     pub identification: u16,
     /// DF.
     pub dont_fragment: bool,
@@ -51,7 +51,7 @@ impl Header {
     /// The largest payload that the total length can express, bytes.
     pub const MAX_PAYLOAD: u32 = 65_535 - Self::LEN;
 
-    /// A header as our hosts write it: DSCP 0, identification 0, DF set, [`HOP_LIMIT`](super::HOP_LIMIT).
+    /// A header as Anabranch's hosts write it: DSCP 0, identification 0, DF set, [`HOP_LIMIT`](super::HOP_LIMIT).
     pub const fn new(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, payload_len: u16) -> Self {
         Self {
             source,

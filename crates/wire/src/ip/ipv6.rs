@@ -47,7 +47,7 @@ impl Header {
     /// The largest payload that the payload length can express, bytes; jumbograms (RFC 2675) are not supported.
     pub const MAX_PAYLOAD: u32 = 65_535;
 
-    /// A header as our hosts write it: DSCP and flow label 0, [`HOP_LIMIT`](super::HOP_LIMIT).
+    /// A header as Anabranch's hosts write it: DSCP and flow label 0, [`HOP_LIMIT`](super::HOP_LIMIT).
     pub const fn new(source: Ipv6Addr, destination: Ipv6Addr, next_header: u8, payload_len: u16) -> Self {
         Self {
             source,

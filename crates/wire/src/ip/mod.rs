@@ -8,7 +8,7 @@ mod tests;
 use crate::checksum::Checksum;
 use core::net::IpAddr;
 
-/// Time to live and hop limit of the packets that our hosts send (RFC 1700's recommendation, and Linux's
+/// Time to live and hop limit of the packets that Anabranch's hosts send (RFC 1700's recommendation, and Linux's
 /// default).
 pub const HOP_LIMIT: u8 = 64;
 
@@ -44,7 +44,7 @@ impl Addresses {
             }
             (source, destination) => Checksum::new().bytes(&to_v6(source)).bytes(&to_v6(destination)),
         };
-        // The two families lay out protocol and length differently, but the sums are the same.
+        // The two families have protocol and length at different places, but the sums are equal.
         sum.bytes(&len.to_be_bytes()).bytes(&[0, 0, 0, protocol])
     }
 }

@@ -18,7 +18,7 @@ fn v4_with_payload() -> Vec<u8> {
 }
 
 #[test]
-fn ipv4_byte_by_byte() {
+fn ipv4_header_equals_bytes_computed_by_hand() {
     let header =
         ipv4::Header::new(Ipv4Addr::new(192, 168, 0, 1), Ipv4Addr::new(192, 168, 0, 199), protocol::UDP, 95);
     let mut out = Vec::new();
@@ -70,7 +70,7 @@ fn ipv4_options_and_link_padding_are_skipped() {
 }
 
 #[test]
-fn ipv6_byte_by_byte() {
+fn ipv6_header_equals_bytes_computed_by_hand() {
     let source = "2001:db8::1".parse().unwrap();
     let destination = "2001:db8::2".parse().unwrap();
     let header = ipv6::Header {

@@ -15,7 +15,7 @@ use crate::error::ParseError;
 /// An `ABORT` chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abort {
-    /// T: the verification tag is a copy of the received one, since the sender knows no other (§8.5.1).
+    /// T: the verification tag is a copy of the received one, because the sender has no state that contains another tag (§8.5.1).
     pub reflected_tag: bool,
     /// The reasons.
     pub causes: Vec<Cause>,
@@ -45,7 +45,7 @@ mod tests {
     use crate::sctp::testing::{check_chunk, refuse_chunk};
 
     #[test]
-    fn vectors() {
+    fn encodings_equal_vectors() {
         check_chunk(&Chunk::Abort(Abort::default()), "06 00 0004");
         check_chunk(&Chunk::Abort(Abort { reflected_tag: true, causes: vec![] }), "06 01 0004");
         let abort = Abort {

@@ -32,8 +32,8 @@ pub(super) fn emit(address: IpAddr, out: &mut Vec<u8>) {
 pub(super) fn parse_list(value: &[u8]) -> Result<Vec<IpAddr>, ParseError> {
     tlv::parse_list(value, |kind, value| {
         Ok(match kind {
-            IPV4 => IpAddr::from(tlv::exactly::<4>(Header::SctpParameter(kind), value)?),
-            IPV6 => IpAddr::from(tlv::exactly::<16>(Header::SctpParameter(kind), value)?),
+            IPV4 => IpAddr::from(tlv::fixed_value::<4>(Header::SctpParameter(kind), value)?),
+            IPV6 => IpAddr::from(tlv::fixed_value::<16>(Header::SctpParameter(kind), value)?),
             _ => return Err(ParseError::new(Header::SctpParameter(kind), 0, Problem::Value(kind.into()))),
         })
     })

@@ -94,7 +94,7 @@ mod tests {
     use core::net::{Ipv4Addr, Ipv6Addr};
 
     #[test]
-    fn requests() {
+    fn requests_are_encoded() {
         let asconf = Asconf {
             serial: Serial(0x0102_0304),
             address: Ipv4Addr::new(10, 0, 0, 1).into(),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn answers() {
+    fn responses_are_encoded() {
         let causes = vec![Cause::NoAuthorization(Box::new([])), Cause::IllegalAsconfAck];
         let ack = AsconfAck {
             serial: Serial(5),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_must_come_first() {
+    fn address_must_be_the_first_parameter() {
         refuse_chunk("c1 00 0008 01020304");
         refuse_chunk("c1 00 0010 01020304 c005 0008 00000001");
     }

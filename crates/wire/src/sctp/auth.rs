@@ -134,7 +134,7 @@ impl Auth {
     }
 
     /// Sets `covered` from the rest of the packet, which begins with this chunk.
-    pub(super) fn cover(&mut self, rest: &[u8]) {
+    pub(super) fn set_covered(&mut self, rest: &[u8]) {
         let mut covered = rest.to_vec();
         covered[Self::HEADER_LEN as usize..][..self.code.len()].fill(0);
         self.covered = covered.into();
@@ -150,7 +150,7 @@ mod tests {
     use crate::{Buffer, Payload};
 
     #[test]
-    fn vector() {
+    fn encoding_equals_vector() {
         let auth =
             Auth { key: 0x0102, algorithm: HmacId::SHA256, code: Box::new([0xaa, 0xbb]), ..Auth::default() };
         check_chunk(&Chunk::Auth(Box::new(auth)), "0f 00 000a 0102 0003 aabb 0000");

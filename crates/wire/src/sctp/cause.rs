@@ -61,7 +61,7 @@ pub enum Cause {
     },
     /// `INIT` or `INIT ACK` lacks parameters (§3.3.10.2): their type numbers.
     MissingParameters(Box<[u16]>),
-    /// A valid cookie came too late (§3.3.10.3).
+    /// A valid cookie arrived too late (§3.3.10.3).
     StaleCookie {
         /// Staleness, microseconds.
         staleness_us: u32,
@@ -217,8 +217,8 @@ impl Cause {
     /// Reads the value of a cause.
     fn parse(kind: u16, value: &[u8]) -> Result<Self, ParseError> {
         let header = Header::SctpParameter(kind);
-        let number = || tlv::exactly(header, value).map(u32::from_be_bytes);
-        let empty = |cause| tlv::exactly::<0>(header, value).map(|_| cause);
+        let number = || tlv::fixed_value(header, value).map(u32::from_be_bytes);
+        let empty = |cause| tlv::fixed_value::<0>(header, value).map(|_| cause);
         Ok(match kind {
             kind::INVALID_STREAM => Self::InvalidStream { stream: (number()? >> 16) as u16 },
             kind::MISSING_PARAMETERS => Self::MissingParameters(parse_missing(value)?),
@@ -239,7 +239,7 @@ impl Cause {
             kind::ILLEGAL_ASCONF_ACK => empty(Self::IllegalAsconfAck)?,
             kind::NO_AUTHORIZATION => Self::NoAuthorization(value.into()),
             kind::UNSUPPORTED_HMAC => {
-                Self::UnsupportedHmac(HmacId(u16::from_be_bytes(tlv::exactly(header, value)?)))
+                Self::UnsupportedHmac(HmacId(u16::from_be_bytes(tlv::fixed_value(header, value)?)))
             }
             _ => Self::Unknown { kind, value: value.into() },
         })
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors() {
+    fn encodings_equal_vectors() {
         check(&Cause::InvalidStream { stream: 0x0102 }, "0001 0008 0102 0000");
         check(&Cause::MissingParameters(Box::new([7, 5, 6])), "0002 000e 00000003 0007 0005 0006");
         check(&Cause::StaleCookie { staleness_us: 1_000_000 }, "0003 0008 000f4240");
@@ -291,7 +291,7 @@ mod tests {
         let chunk = Chunk::Unknown(Unknown { kind: 0x7f, flags: 1, value: Box::new([2]) });
         check(&Cause::UnrecognizedChunk(chunk.to_bytes()), "0006 0009 7f01 0005 02");
         check(&Cause::InvalidMandatoryParameter(Box::new([])), "0007 0004");
-        // With a text, as usrsctp may put one there.
+        // With a text, as usrsctp may add it.
         check(&Cause::InvalidMandatoryParameter(b"why".as_slice().into()), "0007 0007 776879");
         let unknown = Parameter::Unknown { kind: 0x4001, value: Box::new([]) };
         check(&Cause::UnrecognizedParameters(unknown.to_bytes()), "0008 0008 4001 0004");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_of_address_reconfiguration() {
+    fn address_reconfiguration_equals_vectors() {
         let address = Ipv4Addr::new(10, 0, 0, 1).into();
         let request = Parameter::DeleteAddress { correlation: 2, address }.to_bytes();
         let written = "c002 0010 00000002 0005 0008 0a000001";

@@ -64,7 +64,7 @@ pub enum Chunk {
     Unknown(Unknown),
 }
 
-// The simulator moves millions of chunks a second; a chunk stays within a cache line.
+// The simulator moves millions of chunks a second, so a chunk must fit into a cache line.
 const _: () = assert!(size_of::<Chunk>() <= 48);
 
 impl Chunk {
@@ -108,7 +108,7 @@ impl Chunk {
         }
     }
 
-    /// The same for all chunks but DATA, which is the most frequent.
+    /// The length field of all chunks except DATA, which is the most frequent chunk.
     fn length_of_others(&self) -> u32 {
         match self {
             Self::Data(data) => data.length(),

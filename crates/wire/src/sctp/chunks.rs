@@ -6,8 +6,8 @@ use core::ops::{Deref, DerefMut};
 
 /// The chunks of a packet, in order. Dereferences to a slice of them.
 ///
-/// Most packets have one chunk: DATA that fills it, or a SACK. It lies in the packet itself, so that such a
-/// packet allocates no memory; several chunks are a list.
+/// Most packets have one chunk: DATA that fills it, or a SACK. A single chunk is stored in the packet itself, so that
+/// such a packet allocates no memory; several chunks are stored in a list.
 #[derive(Clone)]
 pub struct Chunks(Kept);
 
@@ -29,7 +29,7 @@ impl Chunks {
     #[inline]
     pub fn push(&mut self, chunk: Chunk) {
         if let Kept::None = self.0 {
-            // The replaced `Kept::None` needs no drop.
+            // The replaced `Kept::None` owns no memory, so it need not be dropped.
             core::mem::forget(core::mem::replace(&mut self.0, Kept::One(chunk)));
         } else {
             self.list().push(chunk);

@@ -38,7 +38,7 @@ mod tests {
     use crate::sctp::testing::{check_chunk, refuse_chunk};
 
     #[test]
-    fn vectors() {
+    fn encodings_equal_vectors() {
         let echo = CookieEcho { cookie: Box::new([0xc0, 0x0c, 0x1e]) };
         check_chunk(&Chunk::CookieEcho(echo), "0a 00 0007 c00c1e 00");
         check_chunk(&Chunk::CookieAck, "0b 00 0004");

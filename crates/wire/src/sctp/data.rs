@@ -33,7 +33,7 @@ impl DataFlags {
     pub const BEGINNING: Self = Self(0x02);
     /// U: the message is delivered without regard to its stream's order.
     pub const UNORDERED: Self = Self(0x04);
-    /// I: the sender asks for an immediate SACK.
+    /// I: the sender requests an immediate SACK.
     pub const IMMEDIATE: Self = Self(0x08);
     /// B and E: a message that was not fragmented.
     pub const WHOLE: Self = Self(0x03);
@@ -48,9 +48,9 @@ pub struct Data {
     pub tsn: Serial,
     /// Stream identifier.
     pub stream: u16,
-    /// Stream sequence number, the same in all fragments of a message; ignored when unordered.
+    /// Stream sequence number, the same in all fragments of a message; ignored in unordered messages.
     pub ssn: u16,
-    /// Payload protocol identifier, the application's.
+    /// Payload protocol identifier, which the application sets.
     pub ppid: u32,
     /// Flags.
     pub flags: DataFlags,
@@ -105,7 +105,7 @@ mod tests {
     use crate::sctp::testing::{check_chunk, hex, refuse_chunk};
 
     #[test]
-    fn vector() {
+    fn encoding_equals_vector() {
         let data = Data {
             tsn: Serial(0x0102_0304),
             stream: 5,

@@ -16,7 +16,7 @@ use crate::bytes::Reader;
 use crate::error::{Header, ParseError, Problem};
 use crate::seq::Serial;
 
-/// An `ECNE` chunk: the receiver saw a packet marked.
+/// An `ECNE` chunk: the receiver got a packet with a congestion mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CongestionEcho {
     /// The lowest TSN in the marked packet.
@@ -62,7 +62,7 @@ impl CongestionReduced {
     }
 
     pub(super) fn parse(value: &[u8]) -> Result<Self, ParseError> {
-        let tsn = tlv::exactly(Header::SctpChunk(kind::CONGESTION_REDUCED), value)?;
+        let tsn = tlv::fixed_value(Header::SctpChunk(kind::CONGESTION_REDUCED), value)?;
         Ok(Self { lowest_tsn: Serial(u32::from_be_bytes(tsn)) })
     }
 }
@@ -74,7 +74,7 @@ mod tests {
     use crate::sctp::testing::{check_chunk, refuse_chunk};
 
     #[test]
-    fn vectors() {
+    fn encodings_equal_vectors() {
         let mut echo = CongestionEcho { lowest_tsn: Serial(0x0102_0304), marked_packets: None };
         check_chunk(&Chunk::CongestionEcho(echo), "0c 00 0008 01020304");
         echo.marked_packets = Some(3);

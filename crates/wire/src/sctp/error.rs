@@ -43,7 +43,7 @@ mod tests {
     use crate::sctp::testing::{check_chunk, refuse_chunk};
 
     #[test]
-    fn vector() {
+    fn encoding_equals_vector() {
         let error = Error { causes: vec![Cause::StaleCookie { staleness_us: 0x0001_0000 }] };
         check_chunk(&Chunk::Error(error), "09 00 000c 0003 0008 00010000");
     }

@@ -37,7 +37,7 @@ pub struct Skipped {
 /// A `FORWARD TSN` chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForwardTsn {
-    /// The receiver moves its cumulative TSN here.
+    /// The new cumulative TSN: the receiver advances its cumulative TSN to this value.
     pub cumulative_tsn: Serial,
     /// Streams with abandoned ordered messages.
     pub skipped: Vec<Skipped>,
@@ -58,7 +58,7 @@ impl ForwardTsn {
 pub struct SkippedMessage {
     /// Stream identifier.
     pub stream: u16,
-    /// The message was unordered.
+    /// True for an unordered message.
     pub unordered: bool,
     /// Message identifier.
     pub mid: Serial,
@@ -67,7 +67,7 @@ pub struct SkippedMessage {
 /// An `I-FORWARD-TSN` chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IForwardTsn {
-    /// The receiver moves its cumulative TSN here.
+    /// The new cumulative TSN: the receiver advances its cumulative TSN to this value.
     pub cumulative_tsn: Serial,
     /// Streams with abandoned messages.
     pub skipped: Vec<SkippedMessage>,
@@ -135,7 +135,7 @@ mod tests {
     use crate::sctp::testing::{check_chunk, refuse_chunk};
 
     #[test]
-    fn vectors() {
+    fn encodings_equal_vectors() {
         let cumulative_tsn = Serial(0x0102_0304);
         let forward = ForwardTsn { cumulative_tsn, skipped: vec![Skipped { stream: 5, ssn: 6 }] };
         check_chunk(&Chunk::ForwardTsn(forward), "c0 00 000c 01020304 0005 0006");

@@ -58,7 +58,7 @@ mod tests {
     use crate::sctp::testing::{check_chunk, refuse_chunk};
 
     #[test]
-    fn vectors() {
+    fn encodings_equal_vectors() {
         let heartbeat = Heartbeat { info: Box::new([1, 2, 3, 4, 5]) };
         check_chunk(&Chunk::Heartbeat(heartbeat.clone()), "04 00 000d 0001 0009 0102030405 000000");
         check_chunk(&Chunk::HeartbeatAck(heartbeat), "05 00 000d 0001 0009 0102030405 000000");

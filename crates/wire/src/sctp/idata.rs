@@ -55,7 +55,7 @@ impl IData {
         if self.flags.contains(DataFlags::BEGINNING) { Some(self.ppid_or_fsn) } else { None }
     }
 
-    /// The fragment sequence number; in the first fragment it is 0 and not on the wire.
+    /// The fragment sequence number; in the first fragment it is 0 and is not transmitted.
     pub const fn fsn(&self) -> u32 {
         if self.flags.contains(DataFlags::BEGINNING) { 0 } else { self.ppid_or_fsn }
     }
@@ -103,7 +103,7 @@ mod tests {
     };
 
     #[test]
-    fn vector() {
+    fn encoding_equals_vector() {
         check_chunk(&Chunk::IData(LATER), "40 01 0015 01020304 0005 0000 06070809 00000009 69 000000");
     }
 

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn without_parameters() {
+    fn init_without_parameters_round_trips() {
         check_chunk(&Chunk::Init(init(vec![])), "01 00 0014 01020304 00010000 000a ffff 05060708");
     }
 

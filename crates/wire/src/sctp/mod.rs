@@ -85,12 +85,12 @@ pub struct Packet {
     pub verification_tag: u32,
     /// Chunks, in order.
     pub chunks: Chunks,
-    /// The UDP ports, if the packet travels in UDP (RFC 6951).
+    /// The UDP ports, if the packet is carried in UDP (RFC 6951).
     pub udp: Option<encapsulation::Ports>,
-    /// Routers may split the packet into IP fragments (IPv4 only): a chunk is retransmitted at its old size
-    /// although the path MTU has become smaller (RFC 9260 §7.3).
+    /// True if routers may split the packet into IP fragments (IPv4 only). A retransmitted chunk keeps its size even
+    /// if the path MTU has become smaller (RFC 9260 §7.3).
     pub may_fragment: bool,
-    /// The checksum is zero, since the lower layer detects damage (RFC 9653). Only a receiver that announced
+    /// True if the checksum is zero because the lower layer detects damage (RFC 9653). Only a receiver that announced
     /// its support accepts such a packet.
     pub zero_checksum: bool,
 }
@@ -198,7 +198,7 @@ impl Packet {
                 payload.offset += at as u64;
             }
             if let Chunk::Auth(auth) = &mut chunk {
-                auth.cover(rest);
+                auth.set_covered(rest);
             }
             packet.chunks.push(chunk);
             rest = behind;

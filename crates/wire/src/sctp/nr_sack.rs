@@ -80,7 +80,7 @@ mod tests {
     use crate::sctp::testing::{check_chunk, refuse_chunk};
 
     #[test]
-    fn vector() {
+    fn encoding_equals_vector() {
         let nr_sack = NrSack {
             sack: Sack {
                 cumulative_tsn: Serial(12),

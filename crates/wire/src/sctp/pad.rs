@@ -32,7 +32,7 @@ mod tests {
     use crate::sctp::testing::{check_chunk, hex};
 
     #[test]
-    fn vectors() {
+    fn encodings_equal_vectors() {
         check_chunk(&Chunk::Pad(Pad { len: 0 }), "84 00 0004");
         check_chunk(&Chunk::Pad(Pad { len: 5 }), "84 00 0009 00000000 00 000000");
         let (read, _) = Chunk::parse(&hex("84 07 0006 abcd 0000")).unwrap().unwrap();

@@ -39,8 +39,8 @@ pub mod kind {
     pub const HMAC_ALGORITHMS: u16 = 0x8004;
     /// Supported extensions.
     pub const SUPPORTED_EXTENSIONS: u16 = 0x8008;
-    /// Delayed acknowledgement for CMT. It has no registered number; the high bits of this one let a receiver
-    /// that does not know it skip it without a report.
+    /// Delayed acknowledgement for CMT. It has no registered number; its high bits let a receiver that
+    /// does not support it skip it without a report.
     pub const DELAYED_ACK_FOR_CMT: u16 = 0xbdac;
     /// `FORWARD TSN` supported.
     pub const FORWARD_TSN_SUPPORTED: u16 = 0xc000;
@@ -76,7 +76,7 @@ pub enum Parameter {
     Ipv4(Ipv4Addr),
     /// An IPv6 address of the sender.
     Ipv6(Ipv6Addr),
-    /// The state cookie of `INIT ACK`, opaque to all but the endpoint that made it.
+    /// The state cookie of `INIT ACK`, opaque to all hosts except the endpoint that created it.
     StateCookie(Box<[u8]>),
     /// A whole parameter, header included, that the sender of `INIT ACK` did not recognise;
     /// [`Parameter::to_bytes`] makes it.
@@ -117,21 +117,21 @@ pub enum Parameter {
     AddAddress {
         /// Correlates the request with its answer.
         correlation: u32,
-        /// The address; unspecified (all zero) stands for the packet's source address.
+        /// The address; unspecified (all zero) means the packet's source address.
         address: IpAddr,
     },
     /// Delete an address from the association (RFC 5061 §4.2.2).
     DeleteAddress {
         /// Correlates the request with its answer.
         correlation: u32,
-        /// The address; unspecified (all zero) stands for all but the packet's source address.
+        /// The address; unspecified (all zero) means all addresses except the packet's source address.
         address: IpAddr,
     },
     /// Asks the receiver to send to this address by preference (RFC 5061 §4.2.4).
     SetPrimary {
         /// Correlates the request with its answer; in `INIT`, the sender's own number.
         correlation: u32,
-        /// The address; unspecified (all zero) stands for the packet's source address.
+        /// The address; unspecified (all zero) means the packet's source address.
         address: IpAddr,
     },
     /// Answers a request with the reasons of its failure (RFC 5061 §4.2.3).
@@ -207,7 +207,7 @@ impl Parameter {
         }
     }
 
-    /// The treatment by a receiver that does not know the parameter (RFC 9260 §3.2.1).
+    /// The treatment by a receiver that does not support the parameter (RFC 9260 §3.2.1).
     pub const fn action(&self) -> Action {
         Action::of_parameter(self.kind())
     }
@@ -313,7 +313,7 @@ impl Parameter {
     /// Reads the value of a parameter.
     pub(super) fn parse(kind: u16, value: &[u8]) -> Result<Self, ParseError> {
         let header = Header::SctpParameter(kind);
-        let number = || tlv::exactly(header, value).map(u32::from_be_bytes);
+        let number = || tlv::fixed_value(header, value).map(u32::from_be_bytes);
         // Reads a request: a correlation and one address.
         let request = || {
             let mut reader = Reader::new(header, value);
@@ -325,8 +325,8 @@ impl Parameter {
             }
         };
         Ok(match kind {
-            kind::IPV4 => Self::Ipv4(tlv::exactly(header, value)?.into()),
-            kind::IPV6 => Self::Ipv6(tlv::exactly::<16>(header, value)?.into()),
+            kind::IPV4 => Self::Ipv4(tlv::fixed_value(header, value)?.into()),
+            kind::IPV6 => Self::Ipv6(tlv::fixed_value::<16>(header, value)?.into()),
             kind::STATE_COOKIE => Self::StateCookie(value.into()),
             kind::UNRECOGNIZED => Self::Unrecognized(value.into()),
             kind::COOKIE_PRESERVATIVE => Self::CookiePreservative { increment_ms: number()? },
@@ -337,9 +337,11 @@ impl Parameter {
                     types.iter().map(|&n| AddressType(u16::from_be_bytes(n))).collect(),
                 )
             }
-            kind::ECN_CAPABLE => tlv::exactly::<0>(header, value).map(|_| Self::EcnCapable)?,
+            kind::ECN_CAPABLE => tlv::fixed_value::<0>(header, value).map(|_| Self::EcnCapable)?,
             kind::ZERO_CHECKSUM => Self::ZeroChecksumAcceptable { method: number()? },
-            kind::DELAYED_ACK_FOR_CMT => tlv::exactly::<0>(header, value).map(|_| Self::DelayedAckForCmt)?,
+            kind::DELAYED_ACK_FOR_CMT => {
+                tlv::fixed_value::<0>(header, value).map(|_| Self::DelayedAckForCmt)?
+            }
             kind::RANDOM => Self::Random(value.into()),
             kind::CHUNK_LIST => Self::ChunkList(value.into()),
             kind::HMAC_ALGORITHMS => {
@@ -348,7 +350,7 @@ impl Parameter {
             }
             kind::SUPPORTED_EXTENSIONS => Self::SupportedExtensions(value.into()),
             kind::FORWARD_TSN_SUPPORTED => {
-                tlv::exactly::<0>(header, value).map(|_| Self::ForwardTsnSupported)?
+                tlv::fixed_value::<0>(header, value).map(|_| Self::ForwardTsnSupported)?
             }
             kind::ADD_ADDRESS => {
                 request().map(|(correlation, address)| Self::AddAddress { correlation, address })?
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors() {
+    fn encodings_equal_vectors() {
         check(&Parameter::Ipv4(Ipv4Addr::new(192, 0, 2, 1)), "0005 0008 c0000201");
         check(
             &Parameter::Ipv6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),

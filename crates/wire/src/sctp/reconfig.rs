@@ -56,7 +56,7 @@ mod kind {
 pub struct Outcome(pub u32);
 
 impl Outcome {
-    /// Success: there was nothing to do.
+    /// Success: no change was necessary.
     pub const NOTHING_TO_DO: Self = Self(0);
     /// Success: carried out.
     pub const PERFORMED: Self = Self(1);
@@ -64,11 +64,11 @@ impl Outcome {
     pub const DENIED: Self = Self(2);
     /// Error: a stream number that does not exist.
     pub const WRONG_STREAM: Self = Self(3);
-    /// Error: another request of this kind is under way.
+    /// Error: another request of this kind is in progress.
     pub const ALREADY_IN_PROGRESS: Self = Self(4);
     /// Error: the sequence number is not the next one.
     pub const BAD_SEQUENCE_NUMBER: Self = Self(5);
-    /// In progress: the sender has to repeat the request later.
+    /// In progress: the sender has to retransmit the request later.
     pub const IN_PROGRESS: Self = Self(6);
 }
 
@@ -79,7 +79,7 @@ pub enum Reconfiguration {
     OutgoingReset {
         /// Sequence number of the request.
         request: Serial,
-        /// Sequence number of the peer's request that this one answers; without meaning if it answers none.
+        /// Sequence number of the peer's request that this one answers; it has no meaning if the request answers none.
         response: Serial,
         /// The last TSN before the reset.
         last_tsn: Serial,
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors() {
+    fn encodings_equal_vectors() {
         let [request, response] = [Serial(0x0102_0304), Serial(0x0506_0708)];
         let last_tsn = Serial(9);
         check(

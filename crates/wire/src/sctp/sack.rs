@@ -61,7 +61,7 @@ impl GapBlock {
 pub struct SackFlags(pub u8);
 
 impl SackFlags {
-    /// No flags: the receiver does not count.
+    /// No flags: the receiver does not report a number of packets.
     pub const NONE: Self = Self(0);
     const ANSWERED_SHIFT: u32 = 6;
 
@@ -187,7 +187,7 @@ impl Duplicates {
     }
 }
 
-/// A number of entries as in the chunk.
+/// The number of entries as a field of the chunk.
 pub(super) fn count(entries: usize) -> [u8; 2] {
     u16::try_from(entries).expect("a chunk holds fewer than 65,536 entries").to_be_bytes()
 }
@@ -222,7 +222,7 @@ mod tests {
     use crate::sctp::testing::{check_chunk, refuse_chunk};
 
     #[test]
-    fn without_gaps() {
+    fn sack_without_gaps_is_encoded() {
         let sack = Sack { cumulative_tsn: Serial(0x0102_0304), a_rwnd: 0x0000_ffff, ..Sack::default() };
         check_chunk(&Chunk::Sack(sack), "03 00 0010 01020304 0000ffff 0000 0000");
     }

@@ -31,7 +31,7 @@ pub struct Shutdown {
 /// A `SHUTDOWN COMPLETE` chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownComplete {
-    /// T: the verification tag is a copy of the received one, since the sender knows no other (§8.5.1).
+    /// T: the verification tag is a copy of the received one, because the sender has no state that contains another tag (§8.5.1).
     pub reflected_tag: bool,
 }
 
@@ -41,7 +41,7 @@ impl Shutdown {
     }
 
     pub(super) fn parse(value: &[u8]) -> Result<Self, ParseError> {
-        let tsn = tlv::exactly(Header::SctpChunk(kind::SHUTDOWN), value)?;
+        let tsn = tlv::fixed_value(Header::SctpChunk(kind::SHUTDOWN), value)?;
         Ok(Self { cumulative_tsn: Serial(u32::from_be_bytes(tsn)) })
     }
 }
@@ -53,7 +53,7 @@ mod tests {
     use crate::sctp::testing::{check_chunk, refuse_chunk};
 
     #[test]
-    fn vectors() {
+    fn encodings_equal_vectors() {
         let shutdown = Shutdown { cumulative_tsn: Serial(0x0102_0304) };
         check_chunk(&Chunk::Shutdown(shutdown), "07 00 0008 01020304");
         check_chunk(&Chunk::ShutdownAck, "08 00 0004");

@@ -17,7 +17,7 @@ fn packet(chunks: Vec<Chunk>) -> Packet {
     }
 }
 
-fn emitted(packet: &Packet) -> Vec<u8> {
+fn encode(packet: &Packet) -> Vec<u8> {
     let mut out = Vec::new();
     packet.emit(&mut out);
     assert_eq!(out.len(), packet.wire_len() as usize);
@@ -40,10 +40,10 @@ fn crc32c_gives_the_published_values() {
     assert_eq!(crc32c::crc32c(&descending), 0x113f_db5c);
 }
 
-/// Bit by bit, as RFC 9260 appendix A defines it.
+/// Computes the checksum bit by bit, as RFC 9260 appendix A defines it.
 #[test]
 fn checksum_equals_the_definition() {
-    let bytes = emitted(&packet(vec![data(3, 100), Chunk::CookieAck]));
+    let bytes = encode(&packet(vec![data(3, 100), Chunk::CookieAck]));
     let mut zeroed = bytes.clone();
     zeroed[8..12].fill(0);
     let mut crc = u32::MAX;
@@ -59,7 +59,7 @@ fn checksum_equals_the_definition() {
 #[test]
 fn common_header_then_chunks_in_order() {
     let packet = packet(vec![Chunk::CookieAck, data(0, 1), Chunk::ShutdownAck]);
-    let bytes = emitted(&packet);
+    let bytes = encode(&packet);
     assert_eq!(bytes[..8], hex("1234 0009 01020304"));
     assert_eq!(bytes[12..], hex("0b000004 00000011 00000001 00000000 00000000 69000000 08000004"));
     let mut read = Packet::parse(&bytes).unwrap();
@@ -74,13 +74,13 @@ fn emit_appends_to_the_buffer() {
     let packet = packet(vec![data(0, 5)]);
     let mut out = vec![1, 2, 3];
     packet.emit(&mut out);
-    assert_eq!(out[3..], emitted(&packet));
+    assert_eq!(out[3..], encode(&packet));
 }
 
 #[test]
 fn payloads_are_in_order_and_without_padding() {
     let i_data = Chunk::IData(IData { payload: Payload::new(77, 6), ..IData::default() });
-    let bytes = emitted(&packet(vec![data(10, 3), Chunk::CookieAck, i_data, data(0, 0)]));
+    let bytes = encode(&packet(vec![data(10, 3), Chunk::CookieAck, i_data, data(0, 0)]));
     let read = Packet::parse(&bytes).unwrap();
     let payloads: Vec<_> = read.chunks.iter().filter_map(Chunk::payload).collect();
     // Behind the common header of 12 bytes: a DATA header of 16; 4 bytes of data, the COOKIE-ACK and an I-DATA header of
@@ -93,25 +93,25 @@ fn payloads_are_in_order_and_without_padding() {
 
 #[test]
 fn padding_is_ignored_and_written_as_zero() {
-    let canonical = emitted(&packet(vec![data(0, 1)]));
+    let canonical = encode(&packet(vec![data(0, 1)]));
     let mut other = canonical.clone();
     other[12 + 17..].fill(0xaa);
     let sum = checksum(&other).to_le_bytes();
     other[8..12].copy_from_slice(&sum);
     let mut read = Packet::parse(&other).unwrap();
     read.chunks[0].payload_mut().unwrap().offset = 0;
-    assert_eq!(emitted(&read), canonical);
+    assert_eq!(encode(&read), canonical);
 }
 
 #[test]
 fn packet_without_chunks_is_a_value() {
     let packet = packet(vec![]);
-    assert_eq!(Packet::parse(&emitted(&packet)), Ok(packet));
+    assert_eq!(Packet::parse(&encode(&packet)), Ok(packet));
 }
 
 #[test]
 fn flipped_bit_is_detected() {
-    let bytes = emitted(&packet(vec![data(0, 40), Chunk::CookieAck]));
+    let bytes = encode(&packet(vec![data(0, 40), Chunk::CookieAck]));
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -165,13 +165,13 @@ fn partial_chunk_does_not_affect_earlier_ones() {
 #[test]
 #[should_panic(expected = "65,535 bytes")]
 fn chunk_beyond_its_length_field_panics() {
-    emitted(&packet(vec![data(0, 65_520)]));
+    encode(&packet(vec![data(0, 65_520)]));
 }
 
 #[test]
 fn longest_chunk_is_written() {
     let packet = packet(vec![data(0, 65_519)]);
-    let mut read = Packet::parse(&emitted(&packet)).unwrap();
+    let mut read = Packet::parse(&encode(&packet)).unwrap();
     read.chunks[0].payload_mut().unwrap().offset = 0;
     assert_eq!(read, packet);
 }

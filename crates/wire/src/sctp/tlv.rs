@@ -72,8 +72,8 @@ pub(super) fn parse_list<T>(
     Ok(items)
 }
 
-/// The bytes of a value that must have exactly `N`.
-pub(super) fn exactly<const N: usize>(header: Header, value: &[u8]) -> Result<[u8; N], ParseError> {
+/// The bytes of a value that must have exactly `N` bytes.
+pub(super) fn fixed_value<const N: usize>(header: Header, value: &[u8]) -> Result<[u8; N], ParseError> {
     value.try_into().map_err(|_| wrong_length(header, value))
 }
 

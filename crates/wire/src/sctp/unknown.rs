@@ -34,7 +34,7 @@ pub enum Action {
     StopAndReport,
     /// 10: skip it and continue.
     Skip,
-    /// 11: skip it and go on, and report the type to the sender.
+    /// 11: skip it and continue, and report the type to the sender.
     SkipAndReport,
 }
 

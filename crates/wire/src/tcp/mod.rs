@@ -90,7 +90,7 @@ impl Segment {
         self.header_len() + self.payload.len
     }
 
-    /// Sequence numbers that the segment takes: payload, SYN and FIN.
+    /// Number of sequence numbers that the segment occupies: payload, SYN and FIN.
     pub const fn sequence_len(&self) -> u32 {
         self.payload.len + self.flags.intersects(Flags::SYN) as u32 + self.flags.intersects(Flags::FIN) as u32
     }

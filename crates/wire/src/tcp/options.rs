@@ -18,11 +18,11 @@
 //! So a SYN takes 20 bytes, a data segment with timestamps 12, and an acknowledgement with timestamps at most
 //! three SACK blocks. If these groups need more than the 40 bytes of the option space ([`Options::MAX_LEN`]),
 //! the same options are written in the same order without `NOP`s in between and padded only at the end
-//! ("dense"). For example, timestamps and an `ADD_ADDR` of 30 bytes then share a segment. Options that need
-//! more than 40 bytes even so are the caller's error.
+//! ("dense"). For example, timestamps and an `ADD_ADDR` of 30 bytes then share a segment. Options that
+//! still need more than 40 bytes are an error of the caller.
 //!
 //! On reading, any order and padding is accepted. Unknown kinds are skipped (RFC 9293 §3.1). If an option
-//! occurs twice, the last one counts; of SACK, all blocks. A known option of a wrong length is an error.
+//! occurs twice, the last one is used; SACK blocks of all options are used. A known option of a wrong length is an error.
 
 use super::mptcp;
 use crate::bytes::Reader;
@@ -260,7 +260,7 @@ impl HasDefault for BlockList {
 }
 
 impl SackBlocks {
-    /// The most blocks that the option space holds.
+    /// Maximum number of blocks in the option space.
     pub const MAX: usize = 4;
 
     /// Appends a block; returns false and does nothing if there are four already.
@@ -301,7 +301,7 @@ impl SackBlocks {
         let mut reader = Reader::new(Header::TcpOption(kind::SACK), option);
         reader.u16()?;
         while !reader.rest().is_empty() {
-            // A TCP header has no room for more than four blocks; of a longer list, the first four are kept.
+            // A TCP header has room for at most four blocks; only the first four blocks of a longer list are kept.
             self.push(Serial(reader.u32()?), Serial(reader.u32()?));
         }
         Ok(())

@@ -26,7 +26,7 @@ fn blocks(count: u32) -> SackBlocks {
 }
 
 #[test]
-fn each_option_alone() {
+fn each_option_round_trips_alone() {
     let none = Options::default();
     both_ways(&none, "");
     both_ways(&Options { mss: Some(1460), ..none.clone() }, "02 04 05b4");
@@ -38,7 +38,7 @@ fn each_option_alone() {
 }
 
 #[test]
-fn a_syn_takes_twenty_bytes_and_data_twelve() {
+fn options_of_syn_have_20_bytes_and_of_data_12() {
     let syn = Options {
         mss: Some(1460),
         window_scale: Some(7),
@@ -115,7 +115,7 @@ fn other_orders_and_paddings_are_read() {
     };
     let parsed = Options::parse(&bytes("03 03 02 04 02 01 08 0a 01020304 05060708 02 04 03e8 00 ff ff"));
     assert_eq!(parsed, Ok(expected));
-    // An unknown kind (TCP Fast Open) is skipped; the last MSS counts; SACK blocks add up.
+    // An unknown kind (TCP Fast Open) is skipped; the last MSS is used; the SACK blocks of both options are used.
     let parsed = Options::parse(&bytes("22 04 dead 02 04 0001 02 04 0002")).unwrap();
     assert_eq!(parsed, Options { mss: Some(2), ..Options::default() });
     let parsed = Options::parse(&bytes("05 0a 00000000 00000001 05 0a 00000002 00000003")).unwrap();
@@ -178,7 +178,7 @@ fn example() -> (Segment, Vec<u8>) {
 }
 
 #[test]
-fn a_segment_byte_by_byte() {
+fn segment_equals_bytes_computed_by_hand() {
     let (segment, out) = example();
     // Sum by hand: pseudo-header 0a00 0001 0a00 0002 0006 001b, then the words below with a zero behind the last byte.
     let words: [u32; 20] = [

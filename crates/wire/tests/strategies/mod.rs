@@ -116,7 +116,7 @@ pub fn options() -> impl Strategy<Value = Options> {
     let plain = (option::of(any::<u16>()), option::of(0..=14u8), any::<bool>());
     let timestamps = option::of(any::<(u32, u32)>());
     let multipath = (option::of(dss()), vec(control(), 0..4));
-    // Half of all segments carry no SACK, since hardly any other option fits next to one.
+    // Half of all segments have no SACK, since hardly any other option fits next to a SACK.
     let sack = prop_oneof![Just(SackBlocks::default()), sack()];
     (plain, timestamps, sack, multipath).prop_map(|(plain, timestamps, sack, (dss, others))| {
         let (mss, window_scale, sack_permitted) = plain;

@@ -9,7 +9,7 @@ use anabranch_base::units::Rate;
 
 /// The pacing rate is a little below the estimated rate, so that queues drain in the long run.
 const PACING_MARGIN: f64 = 0.99;
-/// The part of the safe amount of in-flight data that is left free for other flows.
+/// The part of the safe amount of in-flight data that is reserved for other flows.
 const HEADROOM: f64 = 0.15;
 /// The smallest window, in packets, that keeps the path busy if the receiver acknowledges every other packet.
 const MIN_PIPE_PACKETS: u64 = 4;
@@ -37,7 +37,7 @@ impl State {
 }
 
 impl Path {
-    /// The rate to pace at.
+    /// The pacing rate.
     pub fn pacing(&self) -> Rate {
         let bytes = self.pacing_rate.max(self.mss as f64);
         Rate::from_bits_per_second((bytes * 8.0) as u64)
@@ -48,7 +48,7 @@ impl Path {
         self.pacing_rate = State::Startup.pacing_gain() * self.initial_window as f64 / rtt;
     }
 
-    /// `SetPacingRateWithGain`: until the path has been full once, the rate only rises.
+    /// `SetPacingRateWithGain`: before the path is first full, the rate only rises.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let rate = gain * self.model.bw() * PACING_MARGIN;
         if self.full_bw_reached || rate > self.pacing_rate {
@@ -78,7 +78,7 @@ impl Path {
         self.budget(self.bdp_multiple(gain, bw))
     }
 
-    /// `TargetInflight`, bytes. After a timeout has cut the window to one packet, the earlier window counts
+    /// `TargetInflight`, bytes. After a timeout has reduced the window to one packet, the earlier window is used
     /// until the lost data is repaired.
     pub(super) fn target_inflight(&self) -> u64 {
         let window = if self.repairing { self.cwnd.max(self.prior_cwnd) } else { self.cwnd };

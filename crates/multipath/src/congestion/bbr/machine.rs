@@ -19,7 +19,7 @@ const DRAIN_ROUNDS: u64 = 3;
 const RENO_ROUNDS: u64 = 63;
 /// Maximum number of rounds in which the growth of the long-term bound doubles.
 const MAX_UP_ROUNDS: u32 = 30;
-/// Duration of ProbeRtt once the path is as empty as it requires.
+/// Duration of ProbeRtt, from the time at which few enough bytes are in flight.
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 /// Round-trip time assumed for a path without a measured one, seconds.
 const ASSUMED_RTT: f64 = 1e-3;
@@ -31,15 +31,15 @@ pub(super) enum State {
     Startup,
     /// Drains the queue of Startup.
     Drain,
-    /// Sends less than the path carries, until the queue is empty and there is headroom for other flows.
+    /// Sends below the path's rate, until the queue is empty and there is headroom for other flows.
     Down,
     /// Sends at the rate of the path.
     Cruise,
     /// Fills the path for one round, so that the probe starts from a full path.
     Refill,
-    /// Sends more than the path carried, until the rate stops growing or losses occur.
+    /// Sends above the path's rate, until the delivery rate stops growing or losses occur.
     Up,
-    /// Sends very little for a short time, to measure the round-trip time without a queue.
+    /// Keeps few packets in flight for a short time, to measure the round-trip time without a queue.
     ProbeRtt,
 }
 
@@ -48,13 +48,13 @@ pub(super) enum State {
 enum AckPhase {
     /// No probe is in progress.
     Init,
-    /// Acknowledgements are of packets that fill the path.
+    /// Acknowledgements are for packets that fill the path.
     Refilling,
     /// The first packets of the probe are in flight.
     ProbeStarting,
-    /// Acknowledgements are of packets of the probe.
+    /// Acknowledgements are for packets of the probe.
     ProbeFeedback,
-    /// The probe is over, but acknowledgements are still of its packets.
+    /// The probe is over, but acknowledgements are still for its packets.
     ProbeStopping,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct FullBw {
     /// The rate that further rounds are compared with, bytes per second.
     pub bw: f64,
     pub rounds: u32,
-    /// The path is full.
+    /// True if the path is full.
     pub now: bool,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct FullBw {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
     ack_phase: AckPhase,
-    /// Samples are of packets of a probe that has not caused too many losses yet.
+    /// True while samples are from packets of a probe that has not caused too many losses yet.
     pub sampling: bool,
     /// Bytes acknowledged since the long-term bound last grew, and the number of bytes per packet of growth.
     up_acked: u64,
@@ -92,7 +92,7 @@ pub(super) struct Probe {
     /// The start of the cycle, and the time until the next probe.
     cycle_start: Time,
     wait: Duration,
-    /// The last probe exceeded the capacity; it ended as soon as it reached the result of the one before.
+    /// True if the last probe exceeded the capacity; it ended when it reached the result of the previous probe.
     pub too_high: bool,
     pub precautionary: bool,
 }
@@ -109,11 +109,11 @@ pub(super) struct Path {
     pub pacing_rate: f64,
     pub prior_cwnd: u64,
     pub recovering: bool,
-    /// Recovery is over: the window is restored.
+    /// True if recovery is over, so that the window has to be restored.
     pub restore: bool,
-    /// The retransmission timer ran out: one packet may leave until something is acknowledged.
+    /// True after a timeout: one packet may leave, until data is acknowledged.
     collapsed: bool,
-    /// Data counted as lost at the timeout is still being repaired.
+    /// True until the data that was lost at a timeout has been repaired.
     pub repairing: bool,
     pub state: State,
     pub model: Model,
@@ -123,11 +123,11 @@ pub(super) struct Path {
     drain_start_round: u64,
     probe_rtt_done_at: Option<Time>,
     probe_rtt_round_done: bool,
-    /// The application has resumed after an idle time, and nothing of the new data is acknowledged.
+    /// True if the application has resumed after an idle time and none of the new data is acknowledged.
     pub idle_restart: bool,
-    /// A packet has left.
+    /// True if a packet has left.
     begun: bool,
-    /// The round-trip time has been measured.
+    /// True if the round-trip time has been measured.
     timed: bool,
     in_flight: u64,
     undo: Option<Undo>,
@@ -284,7 +284,7 @@ impl Path {
         }
     }
 
-    /// Startup causes too many losses: the path is full.
+    /// Ends Startup if it causes too many losses: the path is full.
     fn leave_startup_by_loss(&mut self) {
         if let Some(undo) = &mut self.undo {
             undo.state = Some(State::Startup);
@@ -464,7 +464,7 @@ impl Path {
         }
     }
 
-    /// `HandleProbeRTT`: once little is in flight, waits for 200 ms and one round.
+    /// `HandleProbeRTT`: once few enough bytes are in flight, waits for 200 ms and one round.
     fn handle_probe_rtt(&mut self, sample: &RateSample) {
         if self.probe_rtt_done_at.is_none() {
             if sample.in_flight <= self.probe_rtt_cwnd() {
@@ -533,7 +533,7 @@ impl Path {
         }
     }
 
-    /// An ECN echo.
+    /// Processes an ECN echo.
     pub fn on_mark(&mut self, now: Time) {
         self.note_loss();
         if self.state == State::Startup {
@@ -561,16 +561,15 @@ impl Path {
         self.recovering = true;
     }
 
-    /// The lost data is repaired: with the next sample the window is restored, within the bounds of the
-    /// model.
+    /// Ends recovery, after the lost data is repaired. The next sample restores the window, within the bounds of
+    /// the model.
     pub fn leave_recovery(&mut self) {
         (self.recovering, self.repairing) = (false, false);
         self.restore = true;
     }
 
-    /// `OnEnterRTO`: all outstanding data counts as lost, and one packet may leave. The losses are evaluated
-    /// against the window with which the packets were sent, whether they are reported before this or after
-    /// it.
+    /// `OnEnterRTO`: all outstanding data is marked lost, and one packet may leave. The losses are compared
+    /// with the window with which the packets were sent, whether they are reported before or after the timeout.
     pub fn on_timeout(&mut self) {
         if self.undo.is_none() || !self.model.is_lossy() {
             self.save_upon_loss();
@@ -605,7 +604,7 @@ impl Path {
         }
     }
 
-    /// The path blocks its connection.
+    /// Reduces the window of a path that blocks its connection.
     pub fn penalise(&mut self) {
         self.cwnd = (self.window() / 2).max(self.mss);
         self.prior_cwnd = self.cwnd;

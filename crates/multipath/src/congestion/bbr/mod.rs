@@ -3,7 +3,7 @@
 //! Each path has a model of its network: the highest delivery rate of the last two probing cycles and the
 //! lowest round-trip time of the last ten seconds, with bounds derived from losses. Packets are paced at the
 //! rate times the gain of the state; the window is a multiple of the product of both. Losses below 2 % of the
-//! data in flight change nothing while the path probes for bandwidth, and no single loss ever reduces the
+//! data in flight have no effect while the path probes for bandwidth, and a single loss never reduces the
 //! rate.
 //!
 //! ```text
@@ -19,19 +19,20 @@
 //! - *Randomness*: the time of a probe is derived from a hash of the path's number, the time and the bytes
 //!   delivered. It needs no seed and is the same in every run. It differs between flows, since no two receive
 //!   their acknowledgements in the same nanosecond with the same history.
-//! - *ECN*: the draft only requires that a CE mark counts as congestion. Here, an echo counts in the round in
+//! - *ECN*: the draft only requires that a CE mark is a congestion signal. Here, an echo has its effect in the round in
 //!   which it arrives: it ends Startup and a probe like too many losses, and otherwise lowers the short-term
 //!   bounds.
-//! - *After a timeout* the window is one packet. Until the lost data is repaired, the earlier window counts
-//!   wherever the draft uses the window as a measure: for the waiting time before a probe and the minimum of
-//!   a bound. Otherwise, a path that lost a retransmission would probe at once, from almost nothing, and
-//!   mistake the result for the network's limit.
-//! - *Loss in Startup*: each acknowledgement that marks losses counts as one range of lost packets.
-//! - *Offload*: these transports have none; its budget is one quantum, as in the draft for QUIC.
-//! - *Samples without a rate* (shorter than any round trip) do not count as rounds without growth: they
+//! - *After a timeout* the window is one packet. Until the lost data is repaired, the earlier window is used
+//!   where the draft uses the window as a measure: for the waiting time before a probe and the minimum of a
+//!   bound. Otherwise, a path that lost a retransmission would probe at once, with a very small window, and
+//!   store the result as the network's limit.
+//! - *Loss in Startup*: each acknowledgement that marks losses is counted as one range of lost packets.
+//! - *Segmentation offload*: these transports have none; the offload budget is one quantum, as in the draft for
+//!   QUIC.
+//! - *Samples without a rate* (shorter than any round trip) are not counted as rounds without growth: they
 //!   contain no information about the rate.
-//! - A rate below one packet a second is paced at one packet a second: a model with such an error must not
-//!   stop the path.
+//! - A rate below one packet a second is paced at one packet a second: an error of the
+//!   model must not stop the path.
 //! - A *penalty* by the caller halves the window and bounds the data in flight by it until the next probe.
 
 mod control;
@@ -108,7 +109,7 @@ impl CongestionControl for Bbr {
         }
     }
 
-    /// Samples contain all information.
+    /// Has no effect: samples contain all information.
     fn on_ack(&mut self, _ack: &Ack) {}
 
     fn on_loss(&mut self, loss: &Loss) {
@@ -151,7 +152,7 @@ impl CongestionControl for Bbr {
         self.get(path).map_or(0, Path::window)
     }
 
-    /// BBR has no such reaction.
+    /// Has no effect: BBR has no such reaction.
     fn ssthresh(&self, _path: PathId) -> u64 {
         u64::MAX
     }

@@ -8,11 +8,11 @@ use anabranch_base::time::{Duration, Time};
 pub(super) const LOSS_THRESHOLD: f64 = 0.02;
 /// Minimum of the short-term bounds after a round with losses, relative to their values before.
 pub(super) const BETA: f64 = 0.7;
-/// The lowest round-trip time is forgotten after this time.
+/// The lowest round-trip time expires after this time.
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 /// If the lowest round-trip time has not been refreshed for this long, the path probes for it.
 pub(super) const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
-/// Number of rounds for which the excess of acknowledged bytes is remembered.
+/// Number of rounds for which the excess of acknowledged bytes is stored.
 const EXTRA_ACKED_ROUNDS: usize = 10;
 /// No bound.
 pub(super) const UNBOUNDED: u64 = u64::MAX;
@@ -32,7 +32,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// A round begins now.
+    /// Begins a round.
     pub fn begin(&mut self) {
         self.next_delivered = self.delivered;
     }
@@ -68,9 +68,9 @@ pub(super) struct Model {
     latest: Latest,
     /// Highest rates of the last cycle and of this one, bytes per second.
     max_bw: [f64; 2],
-    /// Bound from losses since the last probe, bytes per second.
+    /// Bound of the rate that results from losses since the last probe, bytes per second.
     pub bw_shortterm: f64,
-    /// Bound from losses since the last probe, bytes.
+    /// Bound of the data in flight that results from losses since the last probe, bytes.
     pub inflight_shortterm: u64,
     /// Amount of in-flight data that probes found to be safe, bytes.
     pub inflight_longterm: u64,
@@ -80,7 +80,7 @@ pub(super) struct Model {
     /// Lowest round-trip time since the path last probed for it.
     probe_rtt_min: Option<Duration>,
     pub probe_rtt_min_at: Time,
-    /// `probe_rtt_min` is older than its limit.
+    /// True if `probe_rtt_min` is older than its limit.
     pub probe_rtt_expired: bool,
     /// Bytes acknowledged beyond the estimated rate: the maximum of each of the last rounds.
     extra_acked: [u64; EXTRA_ACKED_ROUNDS],
@@ -111,7 +111,7 @@ impl Model {
         }
     }
 
-    /// The first packet leaves.
+    /// Starts the model when the first packet leaves.
     pub fn start(&mut self, now: Time) {
         (self.min_rtt_at, self.probe_rtt_min_at, self.extra_acked_from) = (now, now, now);
     }
@@ -189,12 +189,12 @@ impl Model {
         }
     }
 
-    /// Something was lost in this round.
+    /// Whether a packet was lost in this round.
     pub fn is_lossy(&self) -> bool {
         self.latest.lossy
     }
 
-    /// A packet was lost. True if it is the first of its round.
+    /// Records a lost packet; true if it is the first lost packet of its round.
     pub fn note_loss(&mut self) -> bool {
         let first = !core::mem::replace(&mut self.latest.lossy, true);
         if first {
@@ -229,7 +229,7 @@ impl Model {
     }
 
     /// `UpdateACKAggregation`: the number of bytes acknowledged beyond the estimated rate. Before the path is
-    /// full only the latest round counts.
+    /// full only the latest round is used.
     pub fn update_aggregation(&mut self, sample: &RateSample, cwnd: u64) {
         let slot = (self.rounds.count % EXTRA_ACKED_ROUNDS as u64) as usize;
         if self.rounds.started {

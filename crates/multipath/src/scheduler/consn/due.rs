@@ -39,7 +39,7 @@ impl Dues {
         sendings.max_by_key(|sending| sending.number).map(|sending| sending.due)
     }
 
-    /// All below `una` is acknowledged.
+    /// Removes the records below `una`, which is acknowledged.
     pub fn forget_below(&mut self, una: u64) {
         for path in &mut self.paths {
             path.forget_below(una);

@@ -1,21 +1,21 @@
-//! ConSN, confluent sequence numbers (Becke2014 §7.5): the paths send the receive window from both of its
-//! ends towards each other, so that each side reaches, and repeats, data that the other side has lost or
+//! ConSN, confluent sequence numbers (Becke2014 §7.5): the paths send the data of the receive window from both of
+//! its ends towards each other, so that each side reaches, and reinjects, data that the other side has lost or
 //! cannot deliver.
 //!
-//! The data that may be outstanding is a *block*. Its left part, up to the *mark*, belongs to the leading
-//! path, in ascending order; the rest belongs to the other paths, in descending order from its end. A side
+//! The data that may be outstanding is a *block*. Its left part, up to the *mark*, is for the leading
+//! path, in ascending order; the rest is for the other paths, in descending order from its end. A side
 //! that has sent its whole part (acknowledged or not) continues:
 //!
 //! - The leader sends the data that acknowledgements have admitted beyond the block, repeatedly (reuse). If
-//!   there is none, it continues with the others' part, and then repeats their data in flight. Once its part
+//!   there is none, it continues with the others' part, and then reinjects their data in flight. Once its part
 //!   is acknowledged a new block is built; if by then all possible reuse has been made, the rest of the block
 //!   is sent first.
 //! - The others continue with the leader's part from the mark downwards, first unsent data, then missing
 //!   data.
 //!
 //! A new block begins at the left edge of the window. Its mark is the middle of the window, moved by the
-//! difference between the bytes that the leader and the others have got acknowledged since the last block. If
-//! the leader got fewer, and could reuse nothing, the best of the others becomes the leader. Initially, the
+//! difference between the acknowledged bytes of the leader and of the others since the last block. If the leader
+//! has fewer, and had no data to reuse, the best of the others becomes the leader. Initially, the
 //! leader is the path with the smallest round-trip time. In the worst case the leader sends the whole window
 //! alone: a window never takes longer than on that path alone.
 //!
@@ -23,14 +23,14 @@
 //! the fewest bytes acknowledged) and the others ascend together.
 //!
 //! The publication does not define the treatment of data in flight when a new block replaces the old one.
-//! Here, such data is repeated only after the whole block has been sent once, and never on a path that has
-//! sent it: a subflow retransmits its own data. And a path repeats only data that it would deliver sooner
+//! Here, such data is reinjected only after the whole block has been sent once, and never on a path that has
+//! sent it: a subflow retransmits its own data. And a path reinjects only data that it would deliver sooner
 //! than the other path, by their round-trip times, or that is overdue: otherwise two paths over one link
-//! would carry everything twice.
+//! would carry all data twice.
 //!
 //! A descending path skips data that would arrive too late: it waits, or starts again at the end of the
 //! window if that has moved. The block is then divided again, but the roles and the acknowledged bytes of
-//! each path are kept: the time between two such moments is too short to judge the paths.
+//! each path are kept: the time between two divisions is too short to compare the paths.
 
 mod due;
 mod search;
@@ -87,13 +87,13 @@ struct Block {
 struct Share {
     /// Ranges of the window; a range that begins below the left edge is removed once it is entirely below.
     had: RangeSet,
-    /// Bytes in all.
+    /// Number of all bytes that the path was given.
     total: u64,
     /// Bytes acknowledged when the block was built.
     before: u64,
-    /// The path was unusable, or an unneeded backup, when last checked.
+    /// True if the path was unusable, or a backup that is not needed, when it was last checked.
     away: bool,
-    /// The situation and division in which there was nothing for this path to send.
+    /// The situation and block in which this path last had no data to send.
     idle: Option<(Situation, Block)>,
 }
 
@@ -117,12 +117,12 @@ struct ConSn {
     single: Option<PathId>,
     up: Pass,
     down: Pass,
-    /// The block was divided again with data that the window had admitted since it was built.
+    /// True if the block was divided again with data that the window had admitted since it was built.
     reused: bool,
     /// Ranges of the window given to any path; a range that begins below the left edge is removed once it is
     /// entirely below.
     sent: RangeSet,
-    /// When the data in flight should be acknowledged.
+    /// Expected times of acknowledgement of the data in flight.
     dues: Dues,
     shares: Vec<Share>,
     pieces: u64,
@@ -131,7 +131,7 @@ struct ConSn {
     pace: f64,
     /// See [`Scheduler::is_exhausted`].
     exhausted: bool,
-    /// Number of paths last seen, and whether the roles are valid for the usable ones.
+    /// Number of paths at the last call, and whether the roles are valid for the usable paths.
     known: usize,
     settled: bool,
 }
@@ -161,7 +161,7 @@ impl ConSn {
         (Some(path) == self.single) == (self.form == Form::OneAscends)
     }
 
-    /// The result of [`takes_part`] at the last [`follow`](Self::follow).
+    /// The result of [`takes_part`] at the last [`follow`](Self::update_paths).
     fn takes_part(&self, path: &PathState) -> bool {
         !self.shares[path.id.index()].away
     }
@@ -173,7 +173,7 @@ impl ConSn {
     }
 
     /// Removes data below the window, and resets the acknowledged bytes of paths that return.
-    fn follow(&mut self, data: &Data<'_>, paths: &[PathState]) {
+    fn update_paths(&mut self, data: &Data<'_>, paths: &[PathState]) {
         if self.known != paths.len() {
             (self.known, self.settled) = (paths.len(), false);
             self.shares.resize_with(paths.len().max(self.shares.len()), Share::default);
@@ -189,7 +189,7 @@ impl ConSn {
         for path in paths {
             let share = &mut self.shares[path.id.index()];
             if path.queued == 0 {
-                // All of its data has arrived, or another path has replaced it.
+                // All data of the path has arrived, or another path has replaced it.
                 share.had.clear();
             }
             let away = !takes_part(path, paths);
@@ -212,7 +212,7 @@ impl ConSn {
         self.divide(data, (left, right));
     }
 
-    /// The block equals the present window.
+    /// Whether the block equals the present window.
     fn is_current(&self, data: &Data<'_>) -> bool {
         (self.block.una, self.block.reached) == (data.una, data.end)
     }
@@ -261,8 +261,8 @@ impl ConSn {
         }
     }
 
-    /// The single path is no longer usable, or a second path has joined the only one, or the descending path
-    /// is the only one.
+    /// Whether the roles have to be assigned again: the single path is no longer usable, a second path has joined the
+    /// only one, or the descending path is the only one.
     fn is_outdated(&self, paths: &[PathState]) -> bool {
         let mut part = paths.iter().filter(|path| takes_part(path, paths)).map(|path| path.id);
         match (self.single, self.form) {
@@ -281,8 +281,8 @@ impl ConSn {
         Situation { now: data.now, una: data.una, end: data.end, pieces: self.pieces, pace: self.pace }
     }
 
-    /// There was nothing for a path, and nothing has changed since. For ascending paths, a change of the pace
-    /// does not count, unless the window has been divided again.
+    /// Whether a path had no data to send, and the situation has not changed since. For ascending paths, a change of
+    /// the pace is ignored, unless the window has been divided again.
     fn is_idle(&self, path: &PathState, situation: &Situation) -> bool {
         self.shares[path.id.index()].idle.as_ref().is_some_and(|(before, block)| {
             let pace =
@@ -300,7 +300,7 @@ impl ConSn {
             let search = Search { path, data, sent, had: &shares[path.id.index()].had, dues, pace: *pace };
             let found = if ascends { search.ascend(up) } else { search.descend(down) };
             match found {
-                Found::Piece(start, end) => return Some(self.give(path, (start, end), data.now)),
+                Found::Piece(start, end) => return Some(self.record_piece(path, (start, end), data.now)),
                 Found::NoRoom => return None,
                 // Data further down would arrive even later; further up, the window may have admitted new
                 // data.
@@ -314,7 +314,7 @@ impl ConSn {
                     continue;
                 }
                 // Ascending paths have further work: the others' part while the window does not admit a whole
-                // packet, and newly admitted data while nothing is worth repeating.
+                // packet, and newly admitted data while no data is worth reinjecting.
                 Found::NotNow | Found::Through => {}
             }
             let went_on = if ascends { self.go_on_ascending(data) } else { self.go_on_descending(data) };
@@ -328,7 +328,7 @@ impl ConSn {
         }
     }
 
-    /// See [`pace`](Self::pace). Paths in recovery do not count.
+    /// Computes [`pace`](Self::pace) from all ascending paths that are not in recovery.
     fn pace_of_ascent(&self, paths: &[PathState]) -> f64 {
         let up = |path: &&PathState| self.takes_part(path) && self.ascends(path.id) && !path.recovering;
         let rate = |path: &PathState| path.srtt.map(|srtt| path.cwnd as f64 / srtt.as_secs_f64().max(1e-6));
@@ -336,7 +336,7 @@ impl ConSn {
     }
 
     /// Records a piece given to a path.
-    fn give(&mut self, path: &PathState, (start, end): (u64, u64), now: Time) -> Piece {
+    fn record_piece(&mut self, path: &PathState, (start, end): (u64, u64), now: Time) -> Piece {
         let repeated = self.sent.insert(start, end) == 0;
         self.dues.set(path.id, (start, end), now + path.srtt.unwrap_or(Duration::ZERO));
         let share = &mut self.shares[path.id.index()];
@@ -399,7 +399,7 @@ impl Scheduler for ConSn {
         if data.end <= data.una {
             return None;
         }
-        self.follow(data, paths);
+        self.update_paths(data, paths);
         if !self.settled {
             if self.is_outdated(paths) {
                 self.build(data, paths);
@@ -407,7 +407,7 @@ impl Scheduler for ConSn {
             self.settled = !self.is_outdated(paths);
         }
         debug_assert!(!self.settled || !self.is_outdated(paths), "roles do not match the usable paths");
-        // With nothing in flight there would be no further call: any path with room takes the available data.
+        // Without data in flight there would be no further call, so any path with room takes the available data.
         let quiet = paths.iter().all(|path| path.queued == 0);
         let single = self.single;
         for ascends in [true, false] {
@@ -446,6 +446,6 @@ impl Scheduler for ConSn {
         if self.shares.len() <= path.id.index() {
             self.shares.resize_with(path.id.index() + 1, Share::default);
         }
-        self.give(path, range, now);
+        self.record_piece(path, range, now);
     }
 }

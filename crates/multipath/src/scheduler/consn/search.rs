@@ -24,8 +24,8 @@ pub(super) struct Pass {
     pub(super) stage: Stage,
     from: u64,
     to: u64,
-    /// All data below (or, descending, above) has been handled. Repeated data is never handled: each path has
-    /// sent other parts of it.
+    /// All data below (descending: above) this offset has been handled. In the stage `Repeat` no data is marked as
+    /// handled, because each path has sent other parts of it.
     next: u64,
 }
 
@@ -43,11 +43,11 @@ impl Pass {
 pub(super) enum Found {
     /// Start and end.
     Piece(u64, u64),
-    /// Nothing for now: the window will admit the rest of a packet, or the data would arrive too late.
+    /// No piece for now: the window will admit the rest of a packet, or the data would arrive too late.
     NotNow,
     /// A piece, but the path has no room for a whole packet yet.
     NoRoom,
-    /// Nothing: the pass is complete.
+    /// No piece: the pass is complete.
     Through,
 }
 
@@ -98,20 +98,20 @@ pub(super) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Data that is skipped: with `repeated`, arrived data and that of this path, otherwise all sent data.
-    fn taken(&self, repeated: bool) -> Taken<'_> {
+    /// Data that is skipped: for reinjections, arrived data and data that this path has sent; otherwise all sent data.
+    fn skipped_ranges(&self, repeated: bool) -> Taken<'_> {
         if repeated { Taken::Had(self.data.arrived, self.had) } else { Taken::Sent(self.sent) }
     }
 
-    /// The path would deliver the byte at `at` before it is due from its present path, or it is overdue.
-    pub(super) fn is_worth_repeating(&self, at: u64) -> bool {
+    /// Whether this path would deliver the byte at `at` before it is due from its present path, or the byte is overdue.
+    pub(super) fn is_worth_reinjecting(&self, at: u64) -> bool {
         let now = self.data.now;
         let round_trip = self.path.srtt.unwrap_or(Duration::ZERO);
         self.dues.of(at).is_none_or(|due| now + round_trip < due || due + round_trip < now)
     }
 
-    /// The path would deliver the data up to `end` before the ascending paths have to wait for it: they can
-    /// continue while the window, which from `end` on is as wide as now, contains unsent data.
+    /// Whether the path would deliver the data up to `end` before the ascending paths have to wait for it. They can
+    /// continue while the window contains unsent data; after `end` is acknowledged, the window is as wide as now.
     fn is_in_time(&self, end: u64) -> bool {
         let data = self.data;
         // The first sent range may begin below the window.
@@ -125,7 +125,7 @@ impl Search<'_> {
     pub(super) fn ascend(&self, pass: &mut Pass) -> Found {
         let Self { path, data, .. } = *self;
         let repeats = pass.stage == Stage::Repeat;
-        let taken = self.taken(repeats);
+        let taken = self.skipped_ranges(repeats);
         let mut start = pass.next.max(data.una);
         let next = loop {
             if start >= pass.to {
@@ -141,7 +141,7 @@ impl Search<'_> {
         if end == data.end && end < whole && data.more {
             return Found::NotNow; // the window will admit more
         }
-        if repeats && !self.is_worth_repeating(start) {
+        if repeats && !self.is_worth_reinjecting(start) {
             return Found::NotNow;
         }
         let Some(len) = room_for(path, end - start) else { return Found::NoRoom };
@@ -156,7 +156,7 @@ impl Search<'_> {
     pub(super) fn descend(&self, pass: &mut Pass) -> Found {
         let Self { path, data, .. } = *self;
         let repeats = pass.stage == Stage::Repeat;
-        let taken = self.taken(repeats);
+        let taken = self.skipped_ranges(repeats);
         let from = pass.from.max(data.una);
         let mut end = pass.next;
         let before = loop {
@@ -168,8 +168,11 @@ impl Search<'_> {
                 before => break before,
             }
         };
-        let worth =
-            if self.sent.contains(end - 1) { self.is_worth_repeating(end - 1) } else { self.is_in_time(end) };
+        let worth = if self.sent.contains(end - 1) {
+            self.is_worth_reinjecting(end - 1)
+        } else {
+            self.is_in_time(end)
+        };
         if !worth {
             return Found::NotNow;
         }
@@ -183,8 +186,7 @@ impl Search<'_> {
     }
 }
 
-/// The number of bytes of `len` that a path takes: all, or none while acknowledgements will make room for
-/// all.
+/// The number of bytes of `len` that a path takes: all, or none if acknowledgements will make room for all.
 fn room_for(path: &PathState, len: u64) -> Option<u64> {
     (len <= path.queueable || path.outstanding == 0).then(|| len.min(path.queueable))
 }

@@ -28,7 +28,7 @@ const fn full(path: PathState) -> PathState {
     PathState { queueable: 0, ..path }
 }
 
-/// A scheduler, and its input for data of which nothing has arrived out of order.
+/// A scheduler, and its input for data without out-of-order arrivals.
 struct Window {
     consn: ConSn,
     arrived: RangeSet,
@@ -57,27 +57,28 @@ impl Window {
 
 #[test]
 fn two_paths_send_towards_each_other() {
-    // 250 kB/s, and a second path that takes 40 ms: the time in which the first path sends 10 kB.
+    // The first path sends 250 kB/s. The second path delivers after 40 ms, in which the first path sends 10 kB.
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     let given = window.all(0, (0, 10_000), &[full(fast), slow]);
-    // A piece that ends at e is in time while e plus the window, less the sent bytes, is 10 kB: down to 4 kB.
+    // A piece that ends at e arrives in time if e plus the window, less the sent bytes, is at least 10 kB. So the pieces
+    // down to 4 kB are sent.
     assert_eq!(given, (4..10).rev().map(|n| (1, n * MSS)).collect::<Vec<_>>());
     let given = window.all(0, (0, 10_000), &[fast, full(slow)]);
-    // Data in flight on the slower path arrives after 40 ms, and repeated after 20: it is repeated last, in
-    // ascending order.
+    // Data in flight on the slower path arrives after 40 ms, and its copy on the fast path after 20 ms. So it is
+    // reinjected last, in ascending order.
     assert_eq!(given, (0..10).map(|n| (0, n * MSS)).collect::<Vec<_>>());
 }
 
 #[test]
-fn data_is_repeated_if_sooner_or_overdue() {
+fn data_is_reinjected_if_faster_or_overdue() {
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     window.all(0, (0, 10_000), &[full(fast), slow]);
-    // After 25 ms a repetition would arrive at 45, and the original at 40.
+    // A copy sent at 25 ms would arrive at 45 ms, and the original arrives at 40 ms.
     assert_eq!(window.all(25, (0, 10_000), &[fast, full(slow)]), [0, 1, 2, 3].map(|n| (0, n * MSS)));
     assert_eq!(window.all(60, (0, 10_000), &[fast, full(slow)]), []);
-    // An event occurs when the original is overdue by a round trip.
+    // The original is overdue by a round trip, so it is reinjected.
     window.arrived.insert(9000, 10_000);
     let given = window.all(61, (1000, 11_000), &[fast, full(slow)]);
     assert_eq!(given, [4, 5, 6, 7, 8, 10].map(|n| (0, n * MSS)));
@@ -94,11 +95,11 @@ fn leader_reuses_window_until_part_is_acknowledged() {
         given.extend(window.consn.place(&data, &[leader, slow]).map(|piece| piece.start));
     }
     assert_eq!(given, [0, 1000, 2000, 3000, 4000]);
-    // B-2: two packets are acknowledged, and two more fit beyond the block; then it continues with the
-    // others' part.
+    // B-2: two packets are acknowledged, and two more fit beyond the block; then the leader
+    // continues with the others' part.
     let given = window.all(20, (2000, 12_000), &[fast, slow]);
     assert_eq!(given, [10, 11, 5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
-    // D: its whole part is acknowledged with less reuse than that: a new block.
+    // D: the whole part of the leader is acknowledged, with less reuse than possible: a new block is built.
     assert_eq!(window.all(40, (5000, 15_000), &[fast, slow]), [12, 13, 14].map(|n| (0, n * MSS)));
     assert_eq!((window.consn.block.una, window.consn.block.end), (5000, 15_000));
 }
@@ -122,7 +123,8 @@ fn better_path_leads_unless_leader_could_reuse() {
         consn.build(&data, &gained);
         (consn.single, consn.block.mark)
     };
-    // The mark is the middle, 9000, moved by the difference; 10 kB less is outside of the block.
+    // The mark is the middle, 9000, moved by the difference of the acknowledged bytes. A difference of 10 kB would move it
+    // outside of the block.
     assert_eq!(lead(0, 0, false), (Some(PathId(0)), 9000));
     assert_eq!(lead(0, 2000, true), (Some(PathId(0)), 7000));
     assert_eq!(lead(0, 2000, false), (Some(PathId(1)), 11_000));
@@ -139,7 +141,7 @@ fn one_of_several_paths_has_its_own_direction() {
     };
     assert_eq!([0, 1, 2].map(|open| first(Form::OneAscends, open)), [(0, 9000), (1, 0), (2, 9000)]);
     assert_eq!([0, 1, 2].map(|open| first(Form::OneDescends, open)), [(0, 0), (1, 0), (2, 9000)]);
-    // A single path ascends in either form; and the leader has to be usable.
+    // A single usable path ascends in either form, and the leader has to be usable.
     for form in [Form::OneAscends, Form::OneDescends] {
         assert_eq!(Window::new(form).all(0, (0, 2000), &paths[..1]), [(0, 0), (0, 1000)]);
     }
@@ -166,8 +168,8 @@ fn reinjected_data_is_recorded() {
     window.all(0, (0, 10_000), &[full(fast), slow]);
     assert_eq!(window.all(25, (0, 10_000), &[fast, full(slow)]), [0, 1, 2, 3].map(|n| (0, n * MSS)));
     window.consn.on_reinjection(Time::ZERO + Duration::from_millis(25), &fast, (4000, 5000));
-    // The path has sent it, so that only the following data is repeated on it once overdue; and its
-    // acknowledged bytes count.
+    // The slow path has sent the first part, so only the following data is reinjected on it once overdue. Its
+    // acknowledged bytes are kept.
     assert_eq!(window.all(61, (0, 10_000), &[fast, full(slow)]), [5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
     assert_eq!(window.consn.gained(&PathState { queued: 9000, ..fast }), 1000);
 }
@@ -179,7 +181,7 @@ fn returning_path_starts_without_gain() {
     window.all(0, (0, 10_000), &[full(fast), slow]);
     window.all(0, (0, 10_000), &[fast, full(slow)]);
     window.all(10, (0, 10_000), &[full(fast), PathState { usable: false, ..slow }]);
-    // The fast path has 2 kB of 10 acknowledged; a new subflow has replaced the one that had 6.
+    // 2 kB of the 10 kB of the fast path are acknowledged. A new subflow has replaced a path with 6 kB acknowledged.
     let (fast, slow) = (PathState { queued: 8000, ..fast }, PathState { queued: 0, ..slow });
     window.all(20, (10_000, 20_000), &[fast, full(slow)]);
     assert_eq!((window.consn.block.una, window.consn.single), (10_000, Some(PathId(0))));
@@ -216,7 +218,8 @@ fn time_or_pace_change_reactivates_idle_path() {
 
 #[test]
 fn late_descending_path_restarts_at_window_end() {
-    // 500 kB/s for 40 ms: a piece is in time if the window leaves 20 kB, which is the case at its end.
+    // The ascending path sends 500 kB/s for 40 ms: a piece arrives in time if the window leaves 20 kB. That holds at the end
+    // of the window.
     let (fast, slow) = (path(0, 10_000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     assert_eq!(window.all(0, (0, 10_000), &[full(fast), slow]), [(1, 9000)]);
@@ -227,7 +230,7 @@ fn late_descending_path_restarts_at_window_end() {
 }
 
 #[test]
-fn data_of_one_path_can_be_repeated_by_the_next() {
+fn next_path_can_reinject_data_of_another() {
     let paths = [path(0, 5000, 30), path(1, 5000, 20), full(path(2, 5000, 400))];
     let mut window = Window::new(Form::OneDescends);
     let given = window.all(0, (0, 4000), &[paths[0], full(paths[1]), paths[2]]);
@@ -236,7 +239,7 @@ fn data_of_one_path_can_be_repeated_by_the_next() {
 }
 
 #[test]
-fn freed_window_precedes_repetitions() {
+fn newly_admitted_data_precedes_reinjections() {
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 400));
     let mut consn = ConSn::new(Form::OneAscends);
     let nothing = RangeSet::new();
@@ -244,8 +247,8 @@ fn freed_window_precedes_repetitions() {
         let data = Data { now: Time::ZERO, una, end, more: true, arrived: &nothing };
         consn.place(&data, &paths).map(|piece| piece.start)
     };
-    // The slow path has some of its part in flight, which the fast path would repeat at once; initially there
-    // is no pace.
+    // The slow path has some of its part in flight, which the fast path would reinject at once. Initially the pace is
+    // unknown.
     for n in (7..10).rev() {
         assert_eq!(start(0, 10_000, [PathState { cwnd: 0, ..full(fast) }, slow]), Some(n * MSS));
     }
@@ -265,7 +268,7 @@ fn piece_is_not_cut_to_remaining_window() {
         ConSn::new(Form::OneAscends).place(&data, &[path]).map(|piece| (piece.start, piece.end))
     };
     assert_eq!(piece(10_000, little), None);
-    // The last piece is short anyway; with nothing in flight there will not be more room.
+    // A short piece is sent if it is the last one, or if nothing is in flight, because there will not be more room.
     assert_eq!(piece(300, little), Some((0, 300)));
     assert_eq!(piece(10_000, PathState { outstanding: 0, ..little }), Some((0, 300)));
 }
@@ -280,7 +283,7 @@ fn shorter_piece_does_not_hide_the_rest_in_flight() {
         let data = Data { now: Time::ZERO, una: 0, end: 1000, more: false, arrived: &RangeSet::new() };
         let ConSn { sent, dues, .. } = &consn;
         let search = Search { path: &slower, data: &data, sent, had: &RangeSet::new(), dues, pace: 0.0 };
-        assert!(!search.is_worth_repeating(600), "{part:?}");
+        assert!(!search.is_worth_reinjecting(600), "{part:?}");
     }
 }
 

@@ -1,13 +1,13 @@
 //! The client of a meter server.
 
 use super::control::{
-    Control, MAX_SERVER_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot, shown,
+    Control, MAX_SERVER_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot, printable_line,
 };
 use super::frame::greeting;
 use super::open;
 use super::plan::{Plan, Test};
 use super::result::{Document, EndFlow, EndResult, FORMAT, FlowDocument, Read, Way};
-use super::session::{Interval, Line, Session, Setting};
+use super::session::{FlowSocket, Interval, Session, SessionParameters};
 use crate::clock::Clock;
 use crate::meter::flow::Transport;
 use anabranch_base::time::Time;
@@ -52,38 +52,38 @@ pub fn run(
     look: &mut dyn FnMut(Option<Interval>) -> bool,
 ) -> Result<Document, Failure> {
     let test = plan.test().map_err(Failure::Plan)?;
-    let (mut control, server) = reach(host, port, local)?;
-    let one_clock = acquaint(&mut control, &server)?;
+    let (mut control, server) = connect_to_server(host, port, local)?;
+    let one_clock = exchange_hellos(&mut control, &server)?;
     let cookie = cookie()?;
-    let said = |message: Result<(), io::Error>| message.map_err(|error| gone(&server, &error));
+    let sent = |message: Result<(), io::Error>| message.map_err(|error| disconnect_failure(&server, &error));
     let plan = Box::new(plan);
-    said(control.send(&Message::Plan { cookie, plan: plan.clone() }))?;
+    sent(control.send(&Message::Plan { cookie, plan: plan.clone() }))?;
     let ports = match receive(&mut control, &server, REPLY_TIMEOUT)? {
         Message::Ready { ports } if ports.len() == test.flows.len() => ports,
-        _ => return Err(confused(&server)),
+        _ => return Err(unexpected_message(&server)),
     };
-    let address = control.peer().map_err(|error| gone(&server, &error))?;
+    let address = control.peer().map_err(|error| disconnect_failure(&server, &error))?;
     let mut lines = Vec::with_capacity(ports.len());
     for (at, (flow, port)) in test.flows.iter().zip(ports).enumerate() {
         let remote = at_port(address, port);
         let socket = open::connect(&plan, flow.transport, (local, remote), &greeting(cookie, at as u32))
             .map_err(|reason| Failure::Peer(format!("flow \"{}\": {reason}", flow.name)))?;
         let local = open::local(&socket).unwrap_or(remote);
-        lines.push(Line { socket, listening: None, local, remote, foreign: 0 });
+        lines.push(FlowSocket { socket, listening: None, local, remote, foreign: 0 });
     }
     match receive(&mut control, &server, REPLY_TIMEOUT + REPLY_TIMEOUT)? {
         Message::Connected => {}
-        _ => return Err(confused(&server)),
+        _ => return Err(unexpected_message(&server)),
     }
     let clock = Clock::new();
-    said(control.send(&Message::Go { zero_ns: clock.zero_ns() }))?;
-    let setting = Setting { side: 0, plan: &plan, test: test.clone(), cookie, one_clock };
+    sent(control.send(&Message::Go { zero_ns: clock.zero_ns() }))?;
+    let setting = SessionParameters { side: 0, plan: &plan, test: test.clone(), cookie, one_clock };
     let mut session = Session::new(setting, lines, clock);
     let (mut left, mut stopped) = (None, false);
     session.run(test.interval, &mut |interval| {
         // Once the server's flows have ended, no further reports arrive.
         if left.is_none() {
-            left = control.try_receive().map_err(|error| gone(&server, &error)).transpose();
+            left = control.try_receive().map_err(|error| disconnect_failure(&server, &error)).transpose();
         }
         let wanted = look(interval);
         stopped |= !wanted;
@@ -104,25 +104,25 @@ pub fn run(
     let other = if let Some(Ok(message)) = left {
         message
     } else {
-        // If the server has gone meanwhile, its result will be missing.
+        // Ignore errors: without the server, its result will be missing.
         let _ = control.send(&Message::Done { early: stopped || failed });
         let rest = Duration::from_secs_f64(test.until.since(until).as_secs_f64());
         receive(&mut control, &server, rest + RESULT_TIMEOUT)?
     };
-    let Message::Result(other) = other else { return Err(confused(&server)) };
+    let Message::Result(other) = other else { return Err(unexpected_message(&server)) };
     let fault = own
         .fault
         .clone()
-        .or_else(|| other.fault.as_deref().map(|fault| format!("at {server}: {}", shown(fault))));
+        .or_else(|| other.fault.as_deref().map(|fault| format!("at {server}: {}", printable_line(fault))));
     if let Some(fault) = fault {
         return Err(Failure::Peer(fault));
     }
     let ended = Ended { server, one_clock, until, interrupted: stopped };
-    Ok(document(&test, &plan, own, *other, ended))
+    Ok(combine_results(&test, &plan, own, *other, ended))
 }
 
 /// Connects to a server.
-fn reach(host: &str, port: u16, local: Option<IpAddr>) -> Result<(Control, String), Failure> {
+fn connect_to_server(host: &str, port: u16, local: Option<IpAddr>) -> Result<(Control, String), Failure> {
     let server = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let addresses = (host, port)
         .to_socket_addrs()
@@ -131,8 +131,8 @@ fn reach(host: &str, port: u16, local: Option<IpAddr>) -> Result<(Control, Strin
     for address in addresses {
         match open::control(address, local) {
             Ok(stream) => {
-                let control =
-                    Control::new(stream, MAX_SERVER_LINE_BYTES).map_err(|error| gone(&server, &error))?;
+                let control = Control::new(stream, MAX_SERVER_LINE_BYTES)
+                    .map_err(|error| disconnect_failure(&server, &error))?;
                 return Ok((control, server));
             }
             Err(error) => reason = error,
@@ -147,17 +147,17 @@ fn reach(host: &str, port: u16, local: Option<IpAddr>) -> Result<(Control, Strin
 }
 
 /// Exchanges greetings; returns whether both ends are on one machine.
-fn acquaint(control: &mut Control, server: &str) -> Result<bool, Failure> {
+fn exchange_hellos(control: &mut Control, server: &str) -> Result<bool, Failure> {
     let own = boot();
-    control.send(&Message::hello(own.clone())).map_err(|error| gone(server, &error))?;
+    control.send(&Message::hello(own.clone())).map_err(|error| disconnect_failure(server, &error))?;
     match receive(control, server, REPLY_TIMEOUT)? {
         Message::Hello { protocol: PROTOCOL, boot: theirs, .. } => Ok(!theirs.is_empty() && theirs == own),
         Message::Hello { protocol, version, .. } => Err(Failure::Peer(format!(
             "the meter at {server} has version {} with protocol {protocol}, this one has protocol {PROTOCOL}; \
              install the same version on both machines",
-            shown(&version)
+            printable_line(&version)
         ))),
-        _ => Err(confused(server)),
+        _ => Err(unexpected_message(server)),
     }
 }
 
@@ -165,21 +165,21 @@ fn acquaint(control: &mut Control, server: &str) -> Result<bool, Failure> {
 fn receive(control: &mut Control, server: &str, patience: Duration) -> Result<Message, Failure> {
     match control.receive(patience) {
         Ok(Message::Refused { reason }) => {
-            Err(Failure::Peer(format!("the meter at {server} refused the test: {}", shown(&reason))))
+            Err(Failure::Peer(format!("the meter at {server} refused the test: {}", printable_line(&reason))))
         }
         Ok(message) => Ok(message),
-        Err(error) => Err(gone(server, &error)),
+        Err(error) => Err(disconnect_failure(server, &error)),
     }
 }
 
-fn confused(server: &str) -> Failure {
+fn unexpected_message(server: &str) -> Failure {
     Failure::Peer(format!(
         "the meter at {server} sent an unexpected message; install the same version on both machines"
     ))
 }
 
 /// The reason why the connection to the server ended.
-fn gone(server: &str, error: &io::Error) -> Failure {
+fn disconnect_failure(server: &str, error: &io::Error) -> Failure {
     Failure::Peer(match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             format!("the meter at {server} closed the connection")
@@ -203,7 +203,7 @@ fn cookie() -> Result<u64, Failure> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// The end of a test.
+/// Times and state at the end of a test.
 struct Ended {
     server: String,
     one_clock: bool,
@@ -212,7 +212,7 @@ struct Ended {
 }
 
 /// The results of both ends, combined.
-fn document(test: &Test, plan: &Plan, own: EndResult, other: EndResult, ended: Ended) -> Document {
+fn combine_results(test: &Test, plan: &Plan, own: EndResult, other: EndResult, ended: Ended) -> Document {
     let kernels = [own.kernel, other.kernel];
     let flows = test.flows.iter().zip(own.flows).zip(other.flows).map(|((flow, client), server)| {
         let congestion = [client.congestion.clone(), server.congestion.clone()];

@@ -47,7 +47,7 @@ pub enum Message {
         protocol: u32,
         /// Version of the program.
         version: String,
-        /// Identifier of the machine's present boot; of the server's, only if the client has sent the same one:
+        /// Identifier of the machine's present boot; the server sends it only if the client has sent the same identifier:
         /// the ends then share a clock.
         boot: String,
     },
@@ -77,7 +77,7 @@ pub enum Message {
     },
     /// The client has ended, prematurely if `early`.
     Done {
-        /// The server has to end as well.
+        /// True if the server has to end, too.
         early: bool,
     },
     /// The result of the server's end.
@@ -102,8 +102,8 @@ pub const fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address
 }
 
-/// Text of the other end for a message: short, on one line, without control characters.
-pub fn shown(text: &str) -> String {
+/// Shortens text of the other end for a message, to one line without control characters.
+pub fn printable_line(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 300;
     text.chars().take(MAX_SHOWN_CHARS).flat_map(char::escape_debug).collect()
 }
@@ -148,7 +148,7 @@ impl Control {
     /// The address of the other end.
     ///
     /// # Errors
-    /// If it has gone.
+    /// If the connection has ended.
     pub fn peer(&self) -> io::Result<SocketAddr> {
         self.stream.peer_addr()
     }
@@ -166,7 +166,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// If the other end has gone.
+    /// If the other end has disconnected.
     pub fn send(&self, message: &Message) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
@@ -177,14 +177,14 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// If no message or an invalid one arrives, or the other end has gone.
+    /// If no message or an invalid one arrives, or the other end has disconnected.
     pub fn receive(&mut self, patience: Duration) -> io::Result<Message> {
         let waiting = Clock::new();
         loop {
             if let Some(message) = self.next_line() {
                 return message;
             }
-            let left = self.allowance(patience).saturating_sub(waiting.elapsed());
+            let left = self.time_limit(patience).saturating_sub(waiting.elapsed());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -199,18 +199,18 @@ impl Control {
     /// As [`receive`](Self::receive).
     pub fn try_receive(&mut self) -> io::Result<Option<Message>> {
         self.stream.set_nonblocking(true)?;
-        let message = self.arrived();
+        let message = self.take_message();
         self.stream.set_nonblocking(false)?;
         message
     }
 
-    fn arrived(&mut self) -> io::Result<Option<Message>> {
+    fn take_message(&mut self) -> io::Result<Option<Message>> {
         loop {
             if let Some(message) = self.next_line() {
                 return message.map(Some);
             }
             if !self.read_part()? {
-                let late = |begun: &Clock| begun.elapsed() >= self.allowance(REPLY_TIMEOUT);
+                let late = |begun: &Clock| begun.elapsed() >= self.time_limit(REPLY_TIMEOUT);
                 if self.unfinished.as_ref().is_some_and(late) {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
@@ -220,7 +220,7 @@ impl Control {
     }
 
     /// The time limit of the line that is being received.
-    fn allowance(&self, patience: Duration) -> Duration {
+    fn time_limit(&self, patience: Duration) -> Duration {
         patience.saturating_add(Duration::from_secs(self.received.len() as u64 / MIN_BYTES_PER_SECOND))
     }
 
@@ -296,11 +296,14 @@ mod tests {
         other.write_all(b"\"conn").expect("the control connection is open");
         drop(other);
         assert_eq!(control.receive(REPLY_TIMEOUT).expect_err("no line").kind(), io::ErrorKind::InvalidData);
-        assert_eq!(control.receive(REPLY_TIMEOUT).expect_err("gone").kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            control.receive(REPLY_TIMEOUT).expect_err("the other end has disconnected").kind(),
+            io::ErrorKind::UnexpectedEof
+        );
     }
 
     #[test]
-    fn unfinished_line_is_not_waited_for() {
+    fn unfinished_line_does_not_block_the_reader() {
         let (mut control, mut other) = pair();
         assert!(matches!(control.try_receive(), Ok(None)));
         other.write_all(b"\"conn").expect("the control connection is open");
@@ -309,7 +312,10 @@ mod tests {
         other.write_all(b"ected\"\n").expect("the control connection is open");
         assert!(matches!(control.receive(REPLY_TIMEOUT), Ok(Message::Connected)));
         drop(other);
-        assert_eq!(control.receive(REPLY_TIMEOUT).expect_err("gone").kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            control.receive(REPLY_TIMEOUT).expect_err("the other end has disconnected").kind(),
+            io::ErrorKind::UnexpectedEof
+        );
         assert!(control.is_closed());
     }
 

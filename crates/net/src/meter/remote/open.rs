@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 8;
 
-/// Interval at which a greeting is repeated by datagram, since it may be lost.
+/// Interval at which a greeting is sent again by datagram, since it may be lost.
 const GREETING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time limit for the greeting of a connection.
@@ -35,18 +35,19 @@ pub struct Opened {
 
 /// A socket of a transport with the settings of the plan.
 fn socket(plan: &Plan, transport: Transport, address: &SocketAddr) -> Result<OwnedFd, String> {
-    let socket = open_socket(transport, address.is_ipv4()).map_err(|error| missing(transport, &error))?;
+    let socket = open_socket(transport, address.is_ipv4())
+        .map_err(|error| unsupported_transport(transport, &error))?;
     if let Some(bytes) = plan.buffer {
         let refused = |error: Errno| format!("cannot set socket buffers of {bytes} bytes: {error}");
         sockopt::set_socket_send_buffer_size(&socket, bytes as usize).map_err(refused)?;
         sockopt::set_socket_recv_buffer_size(&socket, bytes as usize).map_err(refused)?;
     }
-    set_up(&socket, plan, transport)?;
+    configure(&socket, plan, transport)?;
     Ok(socket)
 }
 
 /// Sets the options of a connection.
-fn set_up(socket: &OwnedFd, plan: &Plan, transport: Transport) -> Result<(), String> {
+fn configure(socket: &OwnedFd, plan: &Plan, transport: Transport) -> Result<(), String> {
     if !matches!(transport, Transport::Tcp | Transport::Mptcp) {
         return Ok(());
     }
@@ -54,13 +55,14 @@ fn set_up(socket: &OwnedFd, plan: &Plan, transport: Transport) -> Result<(), Str
         .map_err(|error| format!("cannot set Nagle's algorithm: {error}"))?;
     match &plan.congestion {
         None => Ok(()),
-        Some(control) => sockopt::set_tcp_congestion(socket, control)
-            .map_err(|error| format!("cannot set the congestion control {control}: {error}; {}", controls())),
+        Some(control) => sockopt::set_tcp_congestion(socket, control).map_err(|error| {
+            format!("cannot set the congestion control {control}: {error}; {}", available_controls())
+        }),
     }
 }
 
 /// Checks the congestion control, since an unconnected Multipath TCP socket accepts any name silently.
-fn check(socket: &OwnedFd, plan: &Plan, transport: Transport) -> Result<(), String> {
+fn check_congestion(socket: &OwnedFd, plan: &Plan, transport: Transport) -> Result<(), String> {
     let Some(wanted) =
         plan.congestion.as_ref().filter(|_| matches!(transport, Transport::Tcp | Transport::Mptcp))
     else {
@@ -68,14 +70,15 @@ fn check(socket: &OwnedFd, plan: &Plan, transport: Transport) -> Result<(), Stri
     };
     match sockopt::tcp_congestion(socket) {
         Ok(name) if name == *wanted => Ok(()),
-        Ok(name) => {
-            Err(format!("the kernel uses the congestion control {name} and not {wanted}; {}", controls()))
-        }
+        Ok(name) => Err(format!(
+            "the kernel uses the congestion control {name} and not {wanted}; {}",
+            available_controls()
+        )),
         Err(error) => Err(format!("cannot read the congestion control: {error}")),
     }
 }
 
-fn controls() -> String {
+fn available_controls() -> String {
     let file = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     format!(
         "the congestion controls of this kernel are {}",
@@ -83,8 +86,8 @@ fn controls() -> String {
     )
 }
 
-/// The reason why there is no such socket, and the remedy.
-fn missing(transport: Transport, error: &io::Error) -> String {
+/// The reason why a socket of this transport cannot be opened, and the remedy.
+fn unsupported_transport(transport: Transport, error: &io::Error) -> String {
     match transport {
         Transport::Sctp => {
             format!(
@@ -139,33 +142,34 @@ fn ready(socket: &OwnedFd, flags: PollFlags, patience: Duration) -> io::Result<b
     }
 }
 
-/// An accepted connection, if it has its own socket, and its other end.
-pub type Met = Option<(Option<OwnedFd>, SocketAddr)>;
+/// The accepted connection, if it has a separate socket, and the address of its other end.
+pub type AcceptedFlow = Option<(Option<OwnedFd>, SocketAddr)>;
 
 /// The next connection, if it begins with the greeting.
 ///
 /// # Errors
 ///
 /// If the kernel refuses, or the connection cannot be configured.
-pub fn accept(listening: &Opened, greeting: &[u8; GREETING_BYTES], plan: &Plan) -> io::Result<Met> {
+pub fn accept(listening: &Opened, greeting: &[u8; GREETING_BYTES], plan: &Plan) -> io::Result<AcceptedFlow> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (socket, remote) = match rustix::net::acceptfrom_with(&listening.socket, flags) {
         Ok((socket, remote)) => (socket, remote),
         Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let mut said = [0; GREETING_BYTES];
+    let mut received_greeting = [0; GREETING_BYTES];
     if !ready(&socket, PollFlags::IN, GREETING_TIMEOUT)?
-        || rustix::net::recv(&socket, said.as_mut_slice(), RecvFlags::empty()).map(|(_, len)| len)
+        || rustix::net::recv(&socket, received_greeting.as_mut_slice(), RecvFlags::empty())
+            .map(|(_, len)| len)
             != Ok(GREETING_BYTES)
-        || said != *greeting
+        || received_greeting != *greeting
     {
         return Ok(None);
     }
     // Not every kernel copies these from the listening socket.
     let transport = if sockopt::tcp_congestion(&socket).is_ok() { Transport::Tcp } else { Transport::Sctp };
-    set_up(&socket, plan, transport)
-        .and_then(|()| check(&socket, plan, transport))
+    configure(&socket, plan, transport)
+        .and_then(|()| check_congestion(&socket, plan, transport))
         .map_err(io::Error::other)?;
     let remote = remote.and_then(|remote| SocketAddr::try_from(remote).ok()).unwrap_or(listening.local);
     Ok(Some((Some(socket), remote)))
@@ -175,16 +179,17 @@ pub fn accept(listening: &Opened, greeting: &[u8; GREETING_BYTES], plan: &Plan) 
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn answer(listening: &Opened, greeting: &[u8; GREETING_BYTES]) -> io::Result<Met> {
-    let mut said = [0; GREETING_BYTES];
-    let received = rustix::net::recvfrom(&listening.socket, said.as_mut_slice(), RecvFlags::empty());
+pub fn answer(listening: &Opened, greeting: &[u8; GREETING_BYTES]) -> io::Result<AcceptedFlow> {
+    let mut received_greeting = [0; GREETING_BYTES];
+    let received =
+        rustix::net::recvfrom(&listening.socket, received_greeting.as_mut_slice(), RecvFlags::empty());
     let (len, remote) = match received {
         Ok((_, len, remote)) => (len, remote),
         Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     let Some(remote) = remote.and_then(|remote| SocketAddr::try_from(remote).ok()) else { return Ok(None) };
-    if len != GREETING_BYTES || said != *greeting {
+    if len != GREETING_BYTES || received_greeting != *greeting {
         return Ok(None);
     }
     rustix::net::connect(&listening.socket, &remote)?;
@@ -250,7 +255,7 @@ pub fn connect(
         }
         Err(error) => return Err(broken(&error.into())),
     }
-    check(&socket, plan, transport)?;
+    check_congestion(&socket, plan, transport)?;
     if transport == Transport::Udp {
         return greet_by_datagram(socket, greeting).map_err(|error| broken(&error));
     }
@@ -270,10 +275,10 @@ fn greet_by_datagram(socket: OwnedFd, greeting: &[u8; GREETING_BYTES]) -> io::Re
             Ok(_) | Err(Errno::CONNREFUSED | Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut said = [0; GREETING_BYTES];
+        let mut received_greeting = [0; GREETING_BYTES];
         if ready(&socket, PollFlags::IN, GREETING_INTERVAL)?
-            && rustix::net::recv(&socket, said.as_mut_slice(), RecvFlags::empty()).is_ok()
-            && said == *greeting
+            && rustix::net::recv(&socket, received_greeting.as_mut_slice(), RecvFlags::empty()).is_ok()
+            && received_greeting == *greeting
         {
             return Ok(socket);
         }
@@ -288,11 +293,11 @@ mod tests {
     #[test]
     fn missing_protocols_are_named_with_a_remedy() {
         let error = io::Error::from(Errno::PROTONOSUPPORT);
-        let sctp = missing(Transport::Sctp, &error);
+        let sctp = unsupported_transport(Transport::Sctp, &error);
         assert!(sctp.starts_with("this kernel has no SCTP (Protocol not supported"), "{sctp}");
         assert!(sctp.contains("CONFIG_IP_SCTP, load it: modprobe sctp (often in a package"), "{sctp}");
-        assert!(missing(Transport::Mptcp, &error).contains("with net.mptcp.enabled = 1"));
-        assert!(missing(Transport::Udp, &error).starts_with("cannot open a socket: "));
+        assert!(unsupported_transport(Transport::Mptcp, &error).contains("with net.mptcp.enabled = 1"));
+        assert!(unsupported_transport(Transport::Udp, &error).starts_with("cannot open a socket: "));
     }
 
     #[test]
@@ -309,8 +314,8 @@ mod tests {
             interval_s: 1.0,
             keep_delays: false,
         };
-        assert_eq!(set_up(&socket, &plan, Transport::Sctp), Ok(()));
-        assert_eq!(check(&socket, &plan, Transport::Sctp), Ok(()));
-        assert!(set_up(&socket, &plan, Transport::Tcp).is_err());
+        assert_eq!(configure(&socket, &plan, Transport::Sctp), Ok(()));
+        assert_eq!(check_congestion(&socket, &plan, Transport::Sctp), Ok(()));
+        assert!(configure(&socket, &plan, Transport::Tcp).is_err());
     }
 }

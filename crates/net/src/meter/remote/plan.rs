@@ -114,13 +114,13 @@ fn flow(scenario: &Scenario, at: usize, rng: &Rng) -> Result<PlannedFlow, String
     let ends = [declared.from.as_str(), declared.to.as_str()];
     if ends != [CLIENT, SERVER] && ends != [SERVER, CLIENT] {
         return Err(format!(
-            "flow \"{}\" goes from {} to {}, but a test is between {CLIENT} and {SERVER}",
+            "flow \"{}\" is from {} to {}, but a test is between {CLIENT} and {SERVER}",
             declared.name, ends[0], ends[1]
         ));
     }
     if let Some(proxy) = &declared.through {
         return Err(format!(
-            "flow \"{}\" goes through {proxy}, but a test is between {CLIENT} and {SERVER}; remove \"through\"",
+            "flow \"{}\" uses the proxy {proxy}, but a test is between {CLIENT} and {SERVER}; remove \"through\"",
             declared.name
         ));
     }
@@ -167,7 +167,7 @@ mod tests {
         Plan { scenario, congestion: None, buffer: None, nagle: false, interval_s: 1.0, keep_delays: false }
     }
 
-    fn refused(flow: &str) -> String {
+    fn plan_error(flow: &str) -> String {
         plan(flow).test().expect_err(flow)
     }
 
@@ -191,10 +191,10 @@ mod tests {
     fn errors_of_plans_are_one_sentence() {
         let ends = "from = \"client\"\nto = \"server\"\n";
         let rate = "workload = { kind = \"rate\", rate = \"1 Mbit/s\", message = \"70 kB\" }";
-        assert!(refused(&format!("{ends}protocol = \"udp\"\n{rate}")).contains("a datagram has at most"));
+        assert!(plan_error(&format!("{ends}protocol = \"udp\"\n{rate}")).contains("a datagram has at most"));
         let other =
             "from = \"client\"\nto = \"proxy\"\nprotocol = \"tcp\"\nworkload = { kind = \"saturated\" }";
-        assert!(refused(other).contains("proxy"));
+        assert!(plan_error(other).contains("proxy"));
         let long = Plan {
             interval_s: 0.0,
             ..plan(&format!("{ends}protocol = \"tcp\"\nworkload = {{ kind = \"saturated\" }}"))
@@ -205,7 +205,7 @@ mod tests {
         many.interval_s = 0.01;
         assert!(many.test().expect_err("51,840,000 intervals").contains("at most 1048576 intervals"));
         let mutual = "direction = \"both\"\nworkload = { kind = \"saturated\" }";
-        assert!(refused(&format!("{ends}protocol = \"sctp\"\n{mutual}")).contains("use two flows"));
+        assert!(plan_error(&format!("{ends}protocol = \"sctp\"\n{mutual}")).contains("use two flows"));
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub struct Subflow {
     pub bytes_sent: u64,
     /// Payload bytes received in order.
     pub bytes_received: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmissions: u64,
     /// Congestion window, bytes.
     pub cwnd_bytes: u64,
@@ -136,7 +136,7 @@ pub struct Document {
     pub one_clock: bool,
     /// Length of the test, seconds.
     pub duration_s: f64,
-    /// Not measured at the start, seconds.
+    /// Duration of the warm-up, which is not measured, seconds.
     pub warmup_s: f64,
     /// Sampling interval, seconds.
     pub interval_s: f64,
@@ -174,7 +174,7 @@ pub struct Way {
     pub direction: String,
     /// Application bytes that arrived per second after the warm-up, bit/s.
     pub goodput_bps: f64,
-    /// Duration over which that is measured, seconds.
+    /// Duration of the goodput measurement, seconds.
     pub measured_s: f64,
     /// Messages that became due after the warm-up and were lost although a later one arrived; for datagrams only.
     pub lost_messages: Option<u64>,

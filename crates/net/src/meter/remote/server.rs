@@ -1,12 +1,12 @@
 //! A meter server.
 
 use super::control::{
-    Control, MAX_CLIENT_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot, shown,
+    Control, MAX_CLIENT_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot, printable_line,
 };
 use super::frame::{GREETING_BYTES, greeting};
 use super::open::{self, Opened};
 use super::plan::{Plan, Test};
-use super::session::{Line, Session, Setting};
+use super::session::{FlowSocket, Session, SessionParameters};
 use crate::clock::Clock;
 use crate::meter::flow::Transport;
 use std::io;
@@ -65,7 +65,7 @@ impl Server {
         Ok(Self { address, news, stop, thread: Some(thread) })
     }
 
-    /// Its address.
+    /// The listening address.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -93,7 +93,7 @@ fn listen(listener: &TcpListener, tell: &SyncSender<News>, stop: &Arc<AtomicBool
     while !stop.load(Ordering::Relaxed) {
         clients.retain(|(client, _)| !client.is_finished());
         match listener.accept() {
-            Ok((stream, _)) if clients.len() >= MAX_CLIENTS => turn_away(stream),
+            Ok((stream, _)) if clients.len() >= MAX_CLIENTS => refuse_excess_client(stream),
             Ok((stream, peer)) => {
                 // Without descriptors the client is disconnected.
                 let Ok(other) = stream.try_clone() else { continue };
@@ -101,7 +101,7 @@ fn listen(listener: &TcpListener, tell: &SyncSender<News>, stop: &Arc<AtomicBool
                 let tell = tell.clone();
                 let thread = std::thread::spawn(move || {
                     let news = client.serve(stream, peer);
-                    // The receiver may be gone or far behind.
+                    // Ignore errors: the receiver may have been dropped, or its queue may be full.
                     let _ = tell.try_send(news);
                 });
                 clients.push((thread, other));
@@ -110,7 +110,7 @@ fn listen(listener: &TcpListener, tell: &SyncSender<News>, stop: &Arc<AtomicBool
         }
     }
     for (_, stream) in &clients {
-        // Ends each wait for a message; the client may be gone.
+        // Ends each wait for a message. Ignore errors: the client may have disconnected.
         let _ = stream.shutdown(Shutdown::Both);
     }
     for (client, _) in clients {
@@ -118,8 +118,8 @@ fn listen(listener: &TcpListener, tell: &SyncSender<News>, stop: &Arc<AtomicBool
     }
 }
 
-/// Refuses a client because there are too many, and closes.
-fn turn_away(stream: TcpStream) {
+/// Refuses a client because the server has too many, and closes the connection.
+fn refuse_excess_client(stream: TcpStream) {
     if let Ok(control) = Control::new(stream, MAX_CLIENT_LINE_BYTES) {
         refuse(&control, "this meter has too many clients; try again later");
     }
@@ -127,16 +127,16 @@ fn turn_away(stream: TcpStream) {
 
 /// A client of the server.
 struct Client {
-    /// The server listens at all addresses of the machine.
+    /// True if the server listens at all addresses of the machine.
     everywhere: bool,
     busy: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
 }
 
 /// Exclusive use of the server by one test.
-struct Turn(Arc<AtomicBool>);
+struct TestLock(Arc<AtomicBool>);
 
-impl Drop for Turn {
+impl Drop for TestLock {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -148,55 +148,55 @@ impl Client {
             .set_nonblocking(false)
             .and_then(|()| Control::new(stream, MAX_CLIENT_LINE_BYTES))
             .map_err(|error| error.to_string())
-            .and_then(|control| self.talk(control));
+            .and_then(|control| self.serve_test(control));
         match served {
             Ok(text) => News { text: format!("{peer}: {text}"), ended: true },
             Err(reason) => News { text: format!("{peer}: {reason}"), ended: false },
         }
     }
 
-    fn talk(&self, mut control: Control) -> Result<String, String> {
-        let one_clock = acquaint(&mut control)?;
+    fn serve_test(&self, mut control: Control) -> Result<String, String> {
+        let one_clock = exchange_hellos(&mut control)?;
         let (cookie, plan) = match control.receive(REPLY_TIMEOUT) {
             Ok(Message::Plan { cookie, plan }) => (cookie, plan),
             Ok(_) => return Err(refuse(&control, "expected a plan after the greeting")),
-            Err(error) => return Err(gone(&error)),
+            Err(error) => return Err(disconnect_reason(&error)),
         };
         if self.busy.swap(true, Ordering::Acquire) {
             return Err(refuse(&control, "this meter is busy with another test; try again later"));
         }
-        let turn = Turn(Arc::clone(&self.busy));
+        let test_lock = TestLock(Arc::clone(&self.busy));
         let test = plan.test().map_err(|reason| refuse(&control, &reason))?;
-        let host = control.local().map_err(|error| gone(&error))?;
+        let host = control.local().map_err(|error| disconnect_reason(&error))?;
         let listening: Result<Vec<_>, _> = test
             .flows
             .iter()
-            .map(|flow| open::listening(&plan, flow.transport, self.place(host, flow.transport)))
+            .map(|flow| open::listening(&plan, flow.transport, self.listening_address(host, flow.transport)))
             .collect();
         let listening = listening.map_err(|reason| refuse(&control, &reason))?;
         let ports = listening.iter().map(|open| open.local.port()).collect();
-        control.send(&Message::Ready { ports }).map_err(|error| gone(&error))?;
-        let arrival = Arrival { control: &control, plan: &plan, stop: &self.stop, begun: Clock::new() };
+        control.send(&Message::Ready { ports }).map_err(|error| disconnect_reason(&error))?;
+        let arrival = FlowAcceptor { control: &control, plan: &plan, stop: &self.stop, begun: Clock::new() };
         let mut lines = Vec::with_capacity(listening.len());
         for (at, (open, flow)) in listening.into_iter().zip(&test.flows).enumerate() {
-            let line = arrival.meet(open, flow.transport, &greeting(cookie, at as u32));
+            let line = arrival.accept_flow(open, flow.transport, &greeting(cookie, at as u32));
             lines
                 .push(line.map_err(|reason| refuse(&control, &format!("flow \"{}\": {reason}", flow.name)))?);
         }
-        control.send(&Message::Connected).map_err(|error| gone(&error))?;
+        control.send(&Message::Connected).map_err(|error| disconnect_reason(&error))?;
         let zero_ns = match control.receive(REPLY_TIMEOUT) {
             Ok(Message::Go { zero_ns }) => zero_ns,
             Ok(_) => return Err(refuse(&control, "expected the start after the connections")),
-            Err(error) => return Err(gone(&error)),
+            Err(error) => return Err(disconnect_reason(&error)),
         };
-        let clock = if one_clock { started(&control, zero_ns)? } else { Clock::new() };
-        let setting = Setting { side: 1, plan: &plan, test, cookie, one_clock };
-        self.run(control, turn, setting, (lines, clock))
+        let clock = if one_clock { start_clock(&control, zero_ns)? } else { Clock::new() };
+        let setting = SessionParameters { side: 1, plan: &plan, test, cookie, one_clock };
+        self.run(control, test_lock, setting, (lines, clock))
     }
 
     /// The listening address for a flow of a client that connected to `host`: that address, unless further
     /// subflows may connect to other addresses.
-    fn place(&self, host: SocketAddr, transport: Transport) -> SocketAddr {
+    fn listening_address(&self, host: SocketAddr, transport: Transport) -> SocketAddr {
         let everywhere = self.everywhere && transport == Transport::Mptcp;
         match host.ip().to_canonical() {
             IpAddr::V4(_) if everywhere => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
@@ -210,9 +210,9 @@ impl Client {
     fn run(
         &self,
         mut control: Control,
-        turn: Turn,
-        setting: Setting<'_>,
-        (lines, clock): (Vec<Line>, Clock),
+        test_lock: TestLock,
+        setting: SessionParameters<'_>,
+        (lines, clock): (Vec<FlowSocket>, Clock),
     ) -> Result<String, String> {
         let Test { interval, until, .. } = setting.test;
         let flows = setting.test.flows.len();
@@ -224,7 +224,7 @@ impl Client {
                 Ok(None) => {}
                 Ok(Some(Message::Done { early: told })) => early |= told,
                 Ok(Some(_)) => left = Some("the client sent an unexpected message".to_owned()),
-                Err(error) => left = Some(gone(&error)),
+                Err(error) => left = Some(disconnect_reason(&error)),
             }
             left.is_none() && !early && !self.stop.load(Ordering::Relaxed)
         });
@@ -234,9 +234,9 @@ impl Client {
         let seconds = session.span.now().min(until).as_secs_f64();
         let result = session.result();
         let fault = result.fault.clone();
-        // The client that has the result may request the next test.
-        drop(turn);
-        control.send(&Message::Result(Box::new(result))).map_err(|error| gone(&error))?;
+        // Release the server first: a client that has its result may request the next test.
+        drop(test_lock);
+        control.send(&Message::Result(Box::new(result))).map_err(|error| disconnect_reason(&error))?;
         // Waits for the client to close: if the server closed first, data still sent by the client would
         // cause a reset and the result could be lost. The client only reports its end.
         for _ in 0..2 {
@@ -254,13 +254,15 @@ impl Client {
 }
 
 /// Exchanges greetings; returns whether both ends are on one machine.
-fn acquaint(control: &mut Control) -> Result<bool, String> {
+fn exchange_hellos(control: &mut Control) -> Result<bool, String> {
     match control.receive(REPLY_TIMEOUT) {
         Ok(Message::Hello { protocol: PROTOCOL, boot: theirs, .. }) => {
             // A client of another machine must not learn it: it could set the clock of a test.
             let shared = Some(boot()).filter(|own| !own.is_empty() && theirs == *own);
             let one_clock = shared.is_some();
-            control.send(&Message::hello(shared.unwrap_or_default())).map_err(|error| gone(&error))?;
+            control
+                .send(&Message::hello(shared.unwrap_or_default()))
+                .map_err(|error| disconnect_reason(&error))?;
             Ok(one_clock)
         }
         Ok(Message::Hello { protocol, version, .. }) => Err(refuse(
@@ -269,26 +271,26 @@ fn acquaint(control: &mut Control) -> Result<bool, String> {
                 "this meter has version {} with protocol {PROTOCOL}, the other has version {} with \
                  protocol {protocol}; install the same version on both machines",
                 env!("CARGO_PKG_VERSION"),
-                shown(&version)
+                printable_line(&version)
             ),
         )),
         Ok(_) => Err(refuse(control, "expected a greeting first")),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             Err(refuse(control, "received an invalid message"))
         }
-        Err(error) => Err(gone(&error)),
+        Err(error) => Err(disconnect_reason(&error)),
     }
 }
 
-/// Sends the client the reason for a refusal, if it is still there; returns the reason.
+/// Sends the client the reason for a refusal; returns the reason.
 fn refuse(control: &Control, reason: &str) -> String {
-    // The client may be gone.
+    // Ignore errors: the client may have disconnected.
     let _ = control.send(&Message::Refused { reason: reason.to_owned() });
     reason.to_owned()
 }
 
 /// The reason why the connection to the client ended.
-fn gone(error: &io::Error) -> String {
+fn disconnect_reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             "the other meter closed the connection".to_owned()
@@ -299,8 +301,8 @@ fn gone(error: &io::Error) -> String {
     }
 }
 
-/// The clock of a test on one machine, whose time zero comes from the client.
-fn started(control: &Control, zero_ns: u64) -> Result<Clock, String> {
+/// The clock of a test on one machine, whose time zero the client has sent.
+fn start_clock(control: &Control, zero_ns: u64) -> Result<Clock, String> {
     let difference = Duration::from_nanos(Clock::new().zero_ns().abs_diff(zero_ns));
     if difference > MAX_START_DIFFERENCE {
         return Err(refuse(control, "the start is more than 5 s from the server's clock"));
@@ -308,22 +310,22 @@ fn started(control: &Control, zero_ns: u64) -> Result<Clock, String> {
     Ok(Clock::since(zero_ns))
 }
 
-/// The connections of a test's flows, which the server waits for one after the other.
-struct Arrival<'a> {
+/// Accepts the connections of a test's flows, one after another.
+struct FlowAcceptor<'a> {
     control: &'a Control,
     plan: &'a Plan,
     stop: &'a AtomicBool,
     begun: Clock,
 }
 
-impl Arrival<'_> {
+impl FlowAcceptor<'_> {
     /// Waits for the connection of a flow that begins with its greeting, and refuses others.
-    fn meet(
+    fn accept_flow(
         &self,
         listening: Opened,
         transport: Transport,
         greeting: &[u8; GREETING_BYTES],
-    ) -> Result<Line, String> {
+    ) -> Result<FlowSocket, String> {
         let own = Clock::new();
         let mut foreign = 0;
         while !self.stop.load(Ordering::Relaxed) {
@@ -352,7 +354,7 @@ impl Arrival<'_> {
                 None => (own, None),
             };
             let local = open::local(&socket).unwrap_or(local);
-            return Ok(Line { socket, listening, local, remote, foreign });
+            return Ok(FlowSocket { socket, listening, local, remote, foreign });
         }
         Err("the server ended".to_owned())
     }

@@ -3,13 +3,13 @@
 
 use super::plan::{Plan, PlannedFlow, Test};
 use super::result::{EndFlow, EndResult, Subflow};
-use super::talk::Talk;
+use super::talk::MessageTransfer;
 use super::tally::{EndTally, max_delays};
 use crate::clock::Clock;
 use crate::meter::diag::{Diagnostics, Socket};
 use crate::meter::flow::Transport;
 use crate::meter::span::Span;
-use crate::meter::speaker::Speaker;
+use crate::meter::speaker::SharedApplication;
 use anabranch_base::time::Time;
 use anabranch_scenario::result::Quantiles;
 use core::net::SocketAddr;
@@ -23,7 +23,7 @@ const MAX_SAMPLES: usize = 2 << 20;
 
 /// A connected end of a flow.
 #[derive(Debug)]
-pub struct Line {
+pub struct FlowSocket {
     /// Its socket.
     pub socket: OwnedFd,
     /// Its listening socket: the kernel accepts further subflows only while it is open.
@@ -40,9 +40,9 @@ pub struct Line {
 pub struct Session {
     side: usize,
     flows: Vec<PlannedFlow>,
-    lines: Vec<Line>,
+    lines: Vec<FlowSocket>,
     tallies: Vec<EndTally>,
-    speakers: Vec<Option<Speaker>>,
+    speakers: Vec<Option<SharedApplication>>,
     tag: u32,
     one_clock: bool,
     /// The time of the test.
@@ -55,7 +55,7 @@ pub struct Session {
 
 /// Parameters of a test at one end.
 #[derive(Debug)]
-pub struct Setting<'a> {
+pub struct SessionParameters<'a> {
     /// The client's end is 0.
     pub side: usize,
     /// The plan.
@@ -78,14 +78,16 @@ pub struct Interval {
 }
 
 impl Session {
-    /// Starts now by this clock.
-    pub fn new(setting: Setting<'_>, lines: Vec<Line>, clock: Clock) -> Self {
-        let Setting { side, plan, test, cookie, one_clock } = setting;
+    /// Starts the test at the present time of this clock.
+    pub fn new(setting: SessionParameters<'_>, lines: Vec<FlowSocket>, clock: Clock) -> Self {
+        let SessionParameters { side, plan, test, cookie, one_clock } = setting;
         let span = Arc::new(Span::new(clock, test.warmup, test.until));
         let kept = if plan.keep_delays { max_delays(test.flows.len()) } else { 0 };
         let tallies = test.flows.iter().map(|_| EndTally::new(&span, test.interval, kept)).collect();
         let speaker = |flow: &PlannedFlow| {
-            flow.applications[side].clone().map(|application| Speaker::new(application, test.warmup))
+            flow.applications[side]
+                .clone()
+                .map(|application| SharedApplication::new(application, test.warmup))
         };
         let speakers = test.flows.iter().map(speaker).collect();
         let ipv6 = lines.first().is_some_and(|line| line.remote.is_ipv6());
@@ -99,7 +101,7 @@ impl Session {
             tag: cookie as u32,
             one_clock,
             span,
-            // A test also works without them.
+            // A test also works without socket diagnostics.
             diagnostics: Diagnostics::open(ipv6).ok(),
             finished: AtomicUsize::new(0),
         }
@@ -132,7 +134,7 @@ impl Session {
                     this.span.stop();
                 }
                 reports += usize::from(now >= end);
-                this.bound(reports, &looks);
+                this.limit_samples(reports, &looks);
             }
             if begun < this.span.until.min(this.span.now()) {
                 let end = this.span.now().min(this.span.until);
@@ -143,11 +145,11 @@ impl Session {
     }
 
     /// Ends the test before its samples need too much memory.
-    fn bound(&self, reports: usize, looks: &[Vec<Subflow>]) {
+    fn limit_samples(&self, reports: usize, looks: &[Vec<Subflow>]) {
         let samples = reports * self.flows.len() + looks.iter().map(Vec::len).sum::<usize>();
         if samples > MAX_SAMPLES {
             self.tallies[0]
-                .fault(format!("the test has more than {MAX_SAMPLES} samples; increase the interval"));
+                .record_fault(format!("the test has more than {MAX_SAMPLES} samples; increase the interval"));
             self.span.stop();
         }
     }
@@ -159,7 +161,7 @@ impl Session {
 
     fn spawn<'scope>(&'scope self, scope: &'scope std::thread::Scope<'scope, '_>) {
         for (at, flow) in self.flows.iter().enumerate() {
-            let talk = Talk {
+            let talk = MessageTransfer {
                 socket: &self.lines[at].socket,
                 transport: flow.transport,
                 tag: self.tag,
@@ -193,14 +195,14 @@ impl Session {
     ) -> Interval {
         let sockets = diagnostics.and_then(|open| open.tcp().ok()).unwrap_or_default();
         let flows = self.tallies.iter().enumerate().map(|(at, tally)| {
-            let place = tally.place(from);
+            let place = tally.interval_index(from);
             let counts = tally.counts();
             let bytes = |intervals: &[u64]| intervals.get(place).copied().unwrap_or_default();
             let (written, read) = (bytes(&counts.written.intervals), bytes(&counts.read.intervals));
             drop(counts);
             let subflows: Vec<_> = sockets
                 .iter()
-                .filter(|socket| self.is_of(at, socket))
+                .filter(|socket| self.belongs_to_flow(at, socket))
                 .map(|socket| subflow(to, socket))
                 .collect();
             looks[at].extend_from_slice(&subflows);
@@ -211,7 +213,7 @@ impl Session {
     }
 
     /// Whether a connection belongs to a flow: the server has a port for each.
-    fn is_of(&self, flow: usize, socket: &Socket) -> bool {
+    fn belongs_to_flow(&self, flow: usize, socket: &Socket) -> bool {
         let line = &self.lines[flow];
         match self.flows[flow].transport {
             Transport::Tcp => [socket.local, socket.remote] == [line.local, line.remote],
@@ -221,7 +223,7 @@ impl Session {
         }
     }
 
-    /// Whether there was an error.
+    /// Whether an error has occurred.
     pub fn has_failed(&self) -> bool {
         self.tallies.iter().any(|tally| tally.counts().fault.is_some())
     }

@@ -5,7 +5,7 @@ use super::tally::EndTally;
 use crate::meter::flow::Transport;
 use crate::meter::socket;
 use crate::meter::span::{MAX_SLEEP, Span};
-use crate::meter::speaker::Speaker;
+use crate::meter::speaker::SharedApplication;
 use anabranch_base::time::Time;
 use anabranch_scenario::workload::Step;
 use anabranch_wire::Payload;
@@ -19,7 +19,7 @@ const CHUNK_BYTES: usize = 128 << 10;
 
 /// A connected end of a flow.
 #[derive(Clone, Copy, Debug)]
-pub struct Talk<'a> {
+pub struct MessageTransfer<'a> {
     /// Its non-blocking socket.
     pub socket: &'a OwnedFd,
     /// Its type.
@@ -34,16 +34,16 @@ pub struct Talk<'a> {
     pub span: &'a Span,
 }
 
-impl Talk<'_> {
+impl MessageTransfer<'_> {
     fn wait(&self, flags: PollFlags, until: Time) {
         let sleep = until.since(self.span.now()).min(MAX_SLEEP);
         if let Err(error) = socket::wait(self.socket, flags, sleep) {
-            self.tally.fault(format!("cannot wait for a socket: {error}"));
+            self.tally.record_fault(format!("cannot wait for a socket: {error}"));
         }
     }
 
     /// Writes the application's data until it closes or the test ends.
-    pub fn write(self, application: &Speaker) {
+    pub fn write(self, application: &SharedApplication) {
         let mut number = 0;
         let mut stream = Stream::default();
         while !self.span.is_over() {
@@ -51,7 +51,7 @@ impl Talk<'_> {
                 match self.push(&mut stream) {
                     Ok(true) => {}
                     Ok(false) => self.wait(PollFlags::OUT, application.wake()),
-                    Err(error) => return self.broken(error),
+                    Err(error) => return self.record_failure(error),
                 }
                 continue;
             }
@@ -63,7 +63,7 @@ impl Talk<'_> {
                     self.tally.counts().written.messages += 1;
                     if self.transport == Transport::Udp {
                         if let Err(error) = self.datagram(header, &mut stream.pending) {
-                            return self.broken(error);
+                            return self.record_failure(error);
                         }
                         stream.pending.clear();
                     } else {
@@ -75,7 +75,7 @@ impl Talk<'_> {
                     if self.transport != Transport::Udp
                         && let Err(error) = rustix::net::shutdown(self.socket, Shutdown::Write)
                     {
-                        self.broken(error);
+                        self.record_failure(error);
                     }
                     return;
                 }
@@ -114,26 +114,26 @@ impl Talk<'_> {
         Ok(())
     }
 
-    fn broken(&self, error: Errno) {
+    fn record_failure(&self, error: Errno) {
         if !self.span.is_over() {
-            self.tally.fault(format!("the connection failed: {error}"));
+            self.tally.record_fault(format!("the connection failed: {error}"));
         }
     }
 
     /// Reads until the other end closes or the test ends, and informs the application of this end, if there
     /// is one.
-    pub fn read(self, application: Option<&Speaker>) {
+    pub fn read(self, application: Option<&SharedApplication>) {
         if self.transport == Transport::Udp {
             self.read_datagrams();
         } else {
             self.read_stream(application);
         }
         if let Some(application) = application {
-            application.heard_all();
+            application.end_input();
         }
     }
 
-    fn read_stream(&self, application: Option<&Speaker>) {
+    fn read_stream(&self, application: Option<&SharedApplication>) {
         let mut chunk = vec![0; CHUNK_BYTES];
         let mut incoming = Incoming::default();
         while !self.span.is_over() {
@@ -148,14 +148,16 @@ impl Talk<'_> {
                         return;
                     }
                     let read = incoming.take(self, now, &chunk[..len]);
-                    let Ok(bytes) = read.map_err(|sentence| self.tally.fault(sentence)) else { return };
+                    let Ok(bytes) = read.map_err(|sentence| self.tally.record_fault(sentence)) else {
+                        return;
+                    };
                     self.tally.read(now, bytes);
                     if let Some(application) = application {
                         application.read(now, bytes);
                     }
                 }
                 Err(Errno::AGAIN | Errno::INTR) => self.wait(PollFlags::IN, self.span.until),
-                Err(error) => return self.broken(error),
+                Err(error) => return self.record_failure(error),
             }
         }
     }
@@ -173,16 +175,16 @@ impl Talk<'_> {
                         continue;
                     };
                     if pattern(header, len).first_difference(&chunk[HEADER_BYTES..len]).is_some() {
-                        return self.tally.fault(changed(header));
+                        return self.tally.record_fault(mismatch_message(header));
                     }
                     self.tally.due(now, header.number.into());
                     self.tally.read(now, header.len);
                     self.tally.message(now, self.one_clock.then_some(header.born));
                 }
                 Err(Errno::AGAIN | Errno::INTR) => self.wait(PollFlags::IN, self.span.until),
-                // The other end does not exist yet, or no longer.
+                // The other end has not opened its socket yet, or has closed it.
                 Err(Errno::CONNREFUSED) => {}
-                Err(error) => return self.broken(error),
+                Err(error) => return self.record_failure(error),
             }
         }
     }
@@ -193,7 +195,7 @@ fn pattern(header: Header, len: usize) -> Payload {
     Payload::new(u64::from(header.number) * DATAGRAM_STRIDE, (len - HEADER_BYTES) as u32)
 }
 
-fn changed(header: Header) -> String {
+fn mismatch_message(header: Header) -> String {
     format!("message {} differs from the sent one", header.number)
 }
 
@@ -246,7 +248,7 @@ impl Stream {
 /// An incoming stream of messages.
 #[derive(Default)]
 struct Incoming {
-    /// Bytes before the next one.
+    /// Stream offset of the next byte.
     position: u64,
     /// The received part of a header.
     head: Vec<u8>,
@@ -257,8 +259,8 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// Processes the next bytes; returns how many of them count for the application.
-    fn take(&mut self, talk: &Talk<'_>, now: Time, mut bytes: &[u8]) -> Result<u64, String> {
+    /// Processes the next bytes; returns how many of them are application data.
+    fn take(&mut self, talk: &MessageTransfer<'_>, now: Time, mut bytes: &[u8]) -> Result<u64, String> {
         let mut counted = 0;
         while !bytes.is_empty() || self.is_whole() {
             let Some((header, left)) = self.current else {
@@ -280,7 +282,7 @@ impl Incoming {
             };
             let (part, rest) = bytes.split_at((bytes.len() as u64).min(left) as usize);
             if Payload::new(self.position, part.len() as u32).first_difference(part).is_some() {
-                return Err(changed(header));
+                return Err(mismatch_message(header));
             }
             bytes = rest;
             counted += part.len() as u64;
@@ -294,7 +296,7 @@ impl Incoming {
         Ok(counted)
     }
 
-    /// The current message is complete.
+    /// Whether the current message is complete.
     fn is_whole(&self) -> bool {
         self.current.is_some_and(|(_, left)| left == 0)
     }
@@ -307,7 +309,7 @@ mod tests {
     use anabranch_base::time::Duration;
 
     /// The result of receiving a stream of messages of these lengths in parts of `part` bytes.
-    fn through(lens: &[u64], part: usize, spoil: Option<usize>) -> Result<(u64, u64), String> {
+    fn transfer(lens: &[u64], part: usize, spoil: Option<usize>) -> Result<(u64, u64), String> {
         let mut stream = Stream::default();
         let mut bytes = Vec::new();
         for (number, &len) in lens.iter().enumerate() {
@@ -326,7 +328,7 @@ mod tests {
                 .unwrap();
         let span = Span::new(Clock::new(), Time::ZERO, Time::MAX);
         let tally = EndTally::new(&span, Duration::from_secs(1), 0);
-        let talk = Talk {
+        let talk = MessageTransfer {
             socket: &socket,
             transport: Transport::Tcp,
             tag: 9,
@@ -347,14 +349,14 @@ mod tests {
     fn messages_of_any_length_arrive_in_any_parts() {
         let lens = [1, 24, 25, 300_000, 23, 1400, 2];
         for part in [1, 7, 24, 1000, 1 << 20] {
-            assert_eq!(through(&lens, part, None), Ok((lens.iter().sum(), 7)), "{part}");
+            assert_eq!(transfer(&lens, part, None), Ok((lens.iter().sum(), 7)), "{part}");
         }
     }
 
     #[test]
     fn changed_byte_is_detected_anywhere() {
         for at in [0, 5, 30, 1300] {
-            assert!(through(&[1400, 1400], 500, Some(at)).is_err(), "{at}");
+            assert!(transfer(&[1400, 1400], 500, Some(at)).is_err(), "{at}");
         }
     }
 }

@@ -48,31 +48,31 @@ impl EndTally {
 
     /// The counts.
     pub fn counts(&self) -> MutexGuard<'_, Counts> {
-        // A thread that panicked while holding it ends the test anyway.
+        // The lock may be poisoned: the thread that panicked ends the test anyway.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of the interval that contains a time.
-    pub fn place(&self, now: Time) -> usize {
+    pub fn interval_index(&self, now: Time) -> usize {
         (now.as_nanos() / self.interval.as_nanos().max(1)) as usize
     }
 
-    /// The socket accepted `bytes` bytes.
+    /// Records that the socket accepted `bytes` bytes.
     pub fn wrote(&self, now: Time, bytes: u64) {
         let written = &mut self.counts().written;
         written.bytes += bytes;
-        *slot(&mut written.intervals, self.place(now)) += bytes;
+        *slot(&mut written.intervals, self.interval_index(now)) += bytes;
     }
 
-    /// `bytes` bytes have been read.
+    /// Records that `bytes` bytes have been read.
     pub fn read(&self, now: Time, bytes: u64) {
         let read = &mut self.counts().read;
         read.bytes += bytes;
         read.measured_bytes += if now >= self.warmup { bytes } else { 0 };
-        *slot(&mut read.intervals, self.place(now)) += bytes;
+        *slot(&mut read.intervals, self.interval_index(now)) += bytes;
     }
 
-    /// A datagram with this number arrived: all before it are due, too.
+    /// Records the arrival of a datagram with this number: all datagrams with lower numbers are due, too.
     pub fn due(&self, now: Time, number: u64) {
         let read = &mut self.counts().read;
         read.reordered += u64::from(number < read.due);
@@ -81,7 +81,7 @@ impl EndTally {
         read.due = due;
     }
 
-    /// A message has been read completely; `born` is given if both ends share a clock.
+    /// Records a completely read message; `born` is given if both ends share a clock.
     pub fn message(&self, now: Time, born: Option<Time>) {
         let mut guard = self.counts();
         let counts = &mut *guard;
@@ -96,7 +96,7 @@ impl EndTally {
     }
 
     /// Records an error; only the first is kept.
-    pub fn fault(&self, sentence: String) {
+    pub fn record_fault(&self, sentence: String) {
         self.counts().fault.get_or_insert(sentence);
     }
 

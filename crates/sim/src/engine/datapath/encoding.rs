@@ -1,4 +1,4 @@
-//! Encoding of packets: only to check each one, or as the form in which they travel.
+//! Encoding of packets: only to check each packet, or as the form in which links carry packets.
 
 use crate::engine::slab::PacketSlab;
 use anabranch_wire::check::{self, CheckError, check};
@@ -6,7 +6,7 @@ use anabranch_wire::check::{self, CheckError, check};
 /// Bytes of packets.
 #[derive(Debug)]
 pub(super) enum Encoding {
-    /// Every packet is encoded and parsed as it is sent; contains the bytes of the last one.
+    /// Every packet is encoded, parsed and compared as it is sent; contains the bytes of the last one.
     Checked(Vec<u8>),
     /// Packets travel as bytes, by their slots in the pool. Ends and middleboxes receive the packets that
     /// are parsed from them.
@@ -22,7 +22,7 @@ impl Encoding {
         }
     }
 
-    /// Replaces a packet that travelled as bytes by the one that they contain.
+    /// Replaces a stored packet by the packet that is parsed from its bytes.
     pub(super) fn parse(&mut self, slab: &mut PacketSlab, id: u32) -> Result<(), CheckError> {
         if let Self::Carried(all) = self {
             let packet = slab.get_mut(id);
@@ -32,7 +32,7 @@ impl Encoding {
     }
 }
 
-/// The room for the bytes of a packet.
+/// The buffer for the bytes of a packet.
 fn slot(all: &mut Vec<Vec<u8>>, id: u32) -> &mut Vec<u8> {
     let at = id as usize;
     if at >= all.len() {
@@ -58,7 +58,7 @@ mod tests {
         let mut encoding = Encoding::Carried(Vec::new());
         let id = slab.insert(packet());
         encoding.encode(&slab, id).expect("it has an encoding");
-        // Only the bytes count.
+        // The parsed packet replaces this change.
         slab.get_mut(id).ecn = Ecn::Ect1;
         assert_eq!(encoding.parse(&mut slab, id), Ok(()));
         assert_eq!(slab.take(id), packet());

@@ -9,20 +9,20 @@ use anabranch_wire::icmp::{Message, Quote};
 use anabranch_wire::{Body, Ecn};
 use core::net::IpAddr;
 
-/// Maximum number of errors per second of an interface, and at once: Linux's default limits for a host
+/// Maximum number of errors per second of an interface, and of errors at once: Linux's default limits for a host
 /// (`icmp_msgs_per_sec`, `icmp_msgs_burst`). RFC 1812 §4.3.2.8 and RFC 4443 §2.4 f require a limit.
 const MAX_ERRORS_PER_SECOND: u32 = 1_000;
 const MAX_ERROR_BURST: u32 = 50;
 
 /// The limit of one interface.
-pub(super) fn limit() -> RateLimit {
+pub(super) fn error_rate_limit() -> RateLimit {
     RateLimit::with_burst(MAX_ERRORS_PER_SECOND, MAX_ERROR_BURST)
 }
 
-/// Whether a packet can be too large for a link that sends errors, that is, one with a smaller MTU than
-/// another link, or than a flow's own packets. Data respects the narrowest link of its path, but a packet of
-/// another path or of control may not.
-fn may_arise(scenario: &Scenario) -> bool {
+/// Whether a packet can be too large for a link that sends errors: such a link has a smaller MTU than another
+/// link, or than a flow's own packets. Data packets fit the narrowest link of their path, but packets of
+/// another path and control packets may be larger.
+fn can_occur(scenario: &Scenario) -> bool {
     let models = || scenario.links.iter().flat_map(|link| [&link.forward, &link.reverse]);
     let own = scenario.flows.iter().filter_map(|flow| flow.mtu);
     let largest = models().map(|model| model.mtu).chain(own).max().unwrap_or_default();
@@ -32,7 +32,7 @@ fn may_arise(scenario: &Scenario) -> bool {
 /// Possible routes of errors: from each direction for which a flow's packet may be too large, back to the end
 /// that sent it.
 pub(super) fn routes(scenario: &Scenario, network: &mut Network) -> Vec<ErrorRoute> {
-    if !may_arise(scenario) {
+    if !can_occur(scenario) {
         return Vec::new();
     }
     let model = |hop: Interface| {

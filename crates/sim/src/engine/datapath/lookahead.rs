@@ -1,8 +1,8 @@
 //! Conservative lookahead: processing ahead of time.
 //!
-//! Invariant: nothing is processed for a time before which another event may still occur. The lower bound on
+//! Invariant: no event is processed for a time before which another event may still occur. The lower bound on
 //! the timestamps of a link's further deliveries follows from its transmitter, from the earliest further
-//! offer to it, and from its delay. Nothing is processed beyond the synchronisation point, the next time at
+//! offer to it, and from its delay. No event is processed beyond the synchronisation point, the next time at
 //! which the state is sampled or the scenario has an event. So lookahead does not affect the result.
 //!
 //! A direction forwards a frame as soon as its arrival is certain, to directions that have no other source.
@@ -21,7 +21,7 @@ impl Datapath {
         }
     }
 
-    /// Sets the time from which on nothing may be processed ahead.
+    /// Sets the time from which on no event may be processed ahead.
     pub const fn set_sync_point(&mut self, sync_point: Time) {
         self.sync_point = sync_point;
     }
@@ -35,7 +35,7 @@ impl Datapath {
             let ingress_link = self.graph.ingress_link(at);
             let state = &mut self.links[ingress_link as usize];
             if state.due == Due::NEVER {
-                state.due = Due::ATTENDED;
+                state.due = Due::POLLED;
             }
             let offered = self.earliest_offer(ingress_link, now);
             let link = &mut self.links[ingress_link as usize].link;
@@ -71,15 +71,15 @@ impl Datapath {
         Some((time, frame))
     }
 
-    /// An end has been processed as far as it was safe: its ingress links have events again.
+    /// Schedules the events of an end's ingress links, after the end has been processed as far as it is safe.
     pub fn resume(&mut self, end: EndId) {
         for at in self.graph.ingress(end) {
             let ingress_link = self.graph.ingress_link(at);
             let state = &mut self.links[ingress_link as usize];
-            if state.due == Due::ATTENDED {
+            if state.due == Due::POLLED {
                 state.due = Due::NEVER;
             }
-            // It leads to the end and has no other destination.
+            // This link leads to the end and has no other destination.
             self.schedule(ingress_link);
         }
     }

@@ -16,7 +16,7 @@ type Next = u32;
 /// Counts of a middlebox in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MiddleboxCounts {
-    /// Packets that came to the node.
+    /// Packets that arrived at the node.
     pub packets: u64,
     /// Packets that were changed, split or merged.
     pub changed: u64,
@@ -83,9 +83,9 @@ impl Middleboxes {
         self.all.iter().map(|placed| placed.tally)
     }
 
-    /// The address and port behind a translator that shows `end` to the outside.
-    fn behind(&self, end: SocketAddr) -> Option<SocketAddr> {
-        self.all.iter().find_map(|placed| placed.middlebox.behind(protocol::TCP, end))
+    /// The inner address and port for which a translator uses `end` on the outside.
+    fn inner_address_of(&self, end: SocketAddr) -> Option<SocketAddr> {
+        self.all.iter().find_map(|placed| placed.middlebox.inner_address(protocol::TCP, end))
     }
 
     /// Adds the drops.
@@ -108,14 +108,14 @@ impl Middleboxes {
 }
 
 impl Datapath {
-    /// The real address and port of `end`, which may be one that a translator shows.
-    pub fn place_of(&self, end: SocketAddr) -> SocketAddr {
-        self.middleboxes.as_ref().and_then(|middleboxes| middleboxes.behind(end)).unwrap_or(end)
+    /// The real address and port of `end`, which may be the outer address of a translator.
+    pub fn real_address(&self, end: SocketAddr) -> SocketAddr {
+        self.middleboxes.as_ref().and_then(|middleboxes| middleboxes.inner_address_of(end)).unwrap_or(end)
     }
 
     /// Passes a frame that arrived by a direction to the middlebox of the node.
     #[cold]
-    pub(super) fn interfere(&mut self, now: Time, direction: u32, frame: PacketRef) -> Outcome {
+    pub(super) fn pass_to_middlebox(&mut self, now: Time, direction: u32, frame: PacketRef) -> Outcome {
         if !self.parse_arrival(now, frame) {
             return Outcome::Nothing;
         }
@@ -135,7 +135,7 @@ impl Datapath {
         placed.tally.packets += 1;
         let mut outcome = anabranch_middlebox::Outcome::default();
         placed.middlebox.pass(now, transit, &mut outcome);
-        self.carry_out(now, index, outcome);
+        self.apply_outcome(now, index, outcome);
         Outcome::Nothing
     }
 
@@ -151,24 +151,24 @@ impl Datapath {
         placed.due = None;
         let mut outcome = anabranch_middlebox::Outcome::default();
         placed.middlebox.due(now, &mut outcome);
-        self.carry_out(now, index, outcome);
+        self.apply_outcome(now, index, outcome);
     }
 
-    fn carry_out(&mut self, now: Time, index: usize, outcome: anabranch_middlebox::Outcome<Next>) {
+    fn apply_outcome(&mut self, now: Time, index: usize, outcome: anabranch_middlebox::Outcome<Next>) {
         for (packet, next) in outcome.dropped {
             let sender = self.sender_at(next);
             let placed = self.placed(index);
             placed.tally.dropped += 1;
             placed.drops.packet(now, (index as u32, packet.wire_len()), &packet);
             if let Some(sender) = sender {
-                self.note_lost(sender, &packet);
+                self.record_lost(sender, &packet);
             }
         }
         self.placed(index).tally.changed += outcome.changed;
         for (packet, onward) in outcome.sent {
             let next = match onward {
                 Onward::As(next) => next,
-                Onward::Back(like) => self.way_back(index, &packet, like),
+                Onward::Back(like) => self.route_back(index, &packet, like),
             };
             if next == UNREACHABLE {
                 self.unreachable += 1;
@@ -190,9 +190,8 @@ impl Datapath {
         &mut self.middleboxes.as_mut().expect("middleboxes").all[index]
     }
 
-    /// The next hop of a packet with a changed destination, the sender of the packets that continue at
-    /// `like`.
-    fn way_back(&mut self, index: usize, packet: &Packet, like: Next) -> Next {
+    /// The next hop of a packet whose destination was changed to the sender of the packets with next hop `like`.
+    fn route_back(&mut self, index: usize, packet: &Packet, like: Next) -> Next {
         let Some((end, to)) = self.sender_at(like).zip(Interface::of_address(packet.destination)) else {
             return UNREACHABLE;
         };

@@ -16,7 +16,7 @@ pub use self::end::EndId;
 use self::encoding::Encoding;
 
 use super::events::EventQueue;
-use super::forwarding::{Around, ForwardingGraph, Role};
+use super::forwarding::{ForwardingGraph, GraphInputs, Role};
 use super::link::{LookaheadLink, PacketRef, flow_of};
 use super::slab::PacketSlab;
 use crate::measure::digest::Digest;
@@ -29,7 +29,7 @@ use anabranch_netem::{Change, DropCause, Dropped, Frame, Interface, Network};
 use anabranch_wire::{Body, CheckError, Packet, Payload};
 use std::collections::BTreeMap;
 
-/// No route connects the two addresses.
+/// Marks that no route connects the two addresses.
 const UNREACHABLE: u32 = u32::MAX;
 
 /// Time of a link direction's next event, as one word whose order is that of time.
@@ -37,9 +37,9 @@ const UNREACHABLE: u32 = u32::MAX;
 struct Due(u64);
 
 impl Due {
-    /// The direction has no event, since the end that it leads to polls it.
-    const ATTENDED: Self = Self(0);
-    /// Nothing is due.
+    /// The direction has no event, because its destination polls it.
+    const POLLED: Self = Self(0);
+    /// The direction has no event.
     const NEVER: Self = Self(u64::MAX);
 
     /// The direction has an event at this time.
@@ -65,7 +65,7 @@ struct LinkState {
     due: Due,
     role: Role,
     link: LookaheadLink,
-    /// Fingerprint of everything dropped here. Each link has its own, since the time at which a lazy link
+    /// Digest of all frames dropped at this link. Each link has its own, since the time at which a lazy link
     /// detects a drop depends on when it is called; at the end of a run [`Datapath::finish`] brings all links
     /// up to date.
     drops: Digest,
@@ -90,9 +90,9 @@ pub struct Datapath {
     /// If set, every packet sent is encoded.
     encoding: Option<Encoding>,
     capture: Option<Box<Capture>>,
-    /// A queue uses the flow hash of packets.
+    /// True if a queue uses the flow hash of packets.
     needs_flow_hash: bool,
-    /// Events are processed in order of time, without lookahead.
+    /// True if events are processed in order of time, without lookahead.
     in_order: bool,
     /// Routes of the routers' errors to ends of flows, by the direction that could not carry a packet, the
     /// end that sent it, and the interface from which it did.
@@ -129,8 +129,8 @@ pub enum Failure {
 }
 
 impl Datapath {
-    /// The links of a scenario. The `ordered_ends` interact with others not only by packets, so they are
-    /// processed in order of time.
+    /// The links of a scenario. The `ordered_ends` are processed in order of time, because they interact with
+    /// other ends not only by packets.
     pub fn new(scenario: &Scenario, mut network: Network, ordered_ends: &[EndId], rng: &Rng) -> Self {
         let mut links = Vec::with_capacity(scenario.links.len() * 2);
         for link in &scenario.links {
@@ -142,13 +142,13 @@ impl Datapath {
                     role: Role::Plain,
                     link: LookaheadLink::new(&model.with_offset(share), &rng),
                     drops: Digest::new(),
-                    answers: model.icmp.then(|| Box::new(icmp::limit())),
+                    answers: model.icmp.then(|| Box::new(icmp::error_rate_limit())),
                 });
             }
         }
         let keeps_order: Vec<_> = links.iter().map(|state| state.link.keeps_order()).collect();
         let errors = icmp::routes(scenario, &mut network);
-        let around = Around { keeps_order: &keeps_order, errors: &errors, ordered_ends };
+        let around = GraphInputs { keeps_order: &keeps_order, errors: &errors, ordered_ends };
         let graph = ForwardingGraph::new(&mut network, scenario.connections().len(), &around);
         for (direction, state) in links.iter_mut().enumerate() {
             state.role = graph.role(direction as u32);
@@ -176,7 +176,7 @@ impl Datapath {
             ends: 2 * scenario.connections().len() as u32,
         };
         if datapath.middleboxes.is_some() {
-            // They change packets and their timing.
+            // Middleboxes change packets and their timing.
             datapath.keep_order();
         }
         datapath
@@ -243,7 +243,7 @@ impl Datapath {
             let link = &mut self.links[direction].link;
             link.advance(end);
             if let Some(dropped) = link.take_dropped() {
-                self.dispose(direction as u32, &dropped);
+                self.process_drops(direction as u32, &dropped);
             }
         }
     }
@@ -312,7 +312,7 @@ impl Datapath {
             self.queue.pop();
         }
         if let Some(dropped) = state.link.take_dropped() {
-            self.dispose(direction, &dropped);
+            self.process_drops(direction, &dropped);
         }
         match frame {
             Some(frame) => self.forward(now, direction, frame),
@@ -327,7 +327,7 @@ impl Datapath {
         self.slab.mark(frame.id, frame.ecn())
     }
 
-    /// The same, removed from the pool.
+    /// Removes the packet of a frame that arrived from the pool, and returns it.
     #[inline]
     pub fn take_packet(&mut self, frame: PacketRef) -> Packet {
         self.slab.take(frame.id)
@@ -362,7 +362,7 @@ impl Datapath {
         };
         if start == UNREACHABLE {
             self.unreachable += 1;
-            self.note_lost(from, &packet);
+            self.record_lost(from, &packet);
             return;
         }
         let (len, ecn, may_fragment) = (packet.wire_len(), packet.ecn, packet.may_fragment());
@@ -395,7 +395,7 @@ impl Datapath {
         if let Some(middleboxes) = &self.middleboxes
             && middleboxes.is_at(direction)
         {
-            return self.interfere(now, direction, frame);
+            return self.pass_to_middlebox(now, direction, frame);
         }
         let hop = self.hops[frame.next as usize];
         if let Some(end) = self.end_of(hop) {
@@ -416,7 +416,7 @@ impl Datapath {
         self.reschedule(direction);
     }
 
-    /// Forwards certain frames, schedules the link's next event and disposes of its drops.
+    /// Forwards certain frames, schedules the link's next event and processes its dropped frames.
     #[expect(clippy::inline_always, reason = "nearly all calls come from the offer of a frame")]
     #[inline(always)]
     fn reschedule(&mut self, direction: u32) {
@@ -426,7 +426,7 @@ impl Datapath {
         self.schedule(direction);
     }
 
-    /// Schedules the link's next event and disposes of its drops.
+    /// Schedules the link's next event and processes its dropped frames.
     #[expect(clippy::inline_always, reason = "a few instructions, mostly without any effect")]
     #[inline(always)]
     fn schedule(&mut self, direction: u32) {
@@ -438,12 +438,12 @@ impl Datapath {
             self.queue.push(next, direction);
         }
         if let Some(dropped) = state.link.take_dropped() {
-            self.dispose(direction, &dropped);
+            self.process_drops(direction, &dropped);
         }
     }
 
     #[cold]
-    fn dispose(&mut self, direction: u32, dropped: &[Dropped<PacketRef>]) {
+    fn process_drops(&mut self, direction: u32, dropped: &[Dropped<PacketRef>]) {
         for &Dropped { at, frame, cause } in dropped {
             let mut packet = self.slab.take(frame.id);
             packet.ecn = frame.ecn();
@@ -452,7 +452,7 @@ impl Datapath {
             state.drops.packet(at, (direction, frame.wire_len()), &packet);
             let sender = self.sender_of(frame);
             if let Some(sender) = sender {
-                self.note_lost(sender, &packet);
+                self.record_lost(sender, &packet);
             }
             if let Some(capture) = &mut self.capture
                 && let Err(error) = capture.dropped(
@@ -473,7 +473,7 @@ impl Datapath {
 
     /// Records a lost packet; only datagrams, since other protocols retransmit.
     #[cold]
-    fn note_lost(&mut self, sender: EndId, packet: &Packet) {
+    fn record_lost(&mut self, sender: EndId, packet: &Packet) {
         if let Body::Udp(datagram) = &packet.body {
             self.lost.entry(sender).or_default().push(datagram.payload);
         }

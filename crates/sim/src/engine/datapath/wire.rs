@@ -1,4 +1,4 @@
-//! Checks of packets against their encoding, and packets that travel as bytes.
+//! Checks of packets against their encoding, and packets that links carry as bytes.
 
 use super::encoding::Encoding;
 use super::{Datapath, EndId, Failure, PacketRef, Role, Time};
@@ -23,7 +23,7 @@ impl Datapath {
         self.encoding.is_some()
     }
 
-    /// Whether packets travel as bytes.
+    /// Whether links carry packets as bytes.
     pub const fn carries_bytes(&self) -> bool {
         matches!(self.encoding, Some(Encoding::Carried(_)))
     }
@@ -46,9 +46,10 @@ impl Datapath {
         }
     }
 
-    /// Replaces a packet that travelled as bytes by the one that they contain. A queue marks the frame, not its bytes.
+    /// Replaces a stored packet by the packet that is parsed from its bytes. The ECN mark comes from the frame:
+    /// a queue does not mark the bytes.
     ///
-    /// Returns whether that was possible: if not, the run fails.
+    /// Returns false if the bytes are invalid; the run then fails.
     pub fn parse_arrival(&mut self, at: Time, frame: PacketRef) -> bool {
         let from = self.sender_of(frame).unwrap_or_default();
         let Self { slab, encoding: Some(encoding), failure, .. } = self else { return true };

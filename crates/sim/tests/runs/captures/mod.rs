@@ -44,7 +44,7 @@ pub fn run(name: &str, text: &str) -> Run {
     let ends = scenario.links.iter().flat_map(|link| &link.between).enumerate();
     let kept: Vec<u32> = ends.filter_map(interface).collect();
     let capture = std::fs::read(&all).expect("the capture was written");
-    std::fs::write(&at_sender, only(&capture, &kept)).expect("a file for tshark");
+    std::fs::write(&at_sender, filter_interfaces(&capture, &kept)).expect("a file for tshark");
     std::fs::remove_file(&all).expect("the capture exists");
     Run { result, at_sender }
 }
@@ -68,8 +68,8 @@ fn blocks(capture: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A capture without the packets of other interfaces.
-fn only(capture: &[u8], interfaces: &[u32]) -> Vec<u8> {
+/// The parts of a capture that concern these interfaces.
+fn filter_interfaces(capture: &[u8], interfaces: &[u32]) -> Vec<u8> {
     let keep = |block: &&[u8]| word(block, 0) != ENHANCED_PACKET || interfaces.contains(&word(block, 8));
     blocks(capture).filter(keep).collect::<Vec<_>>().concat()
 }

@@ -1,5 +1,5 @@
-//! Two Multipath TCP hosts driven by hand, for situations that no scenario creates: a middlebox, damage, a
-//! sudden end.
+//! Two Multipath TCP hosts that the test drives itself, for situations that no scenario creates: a middlebox,
+//! damaged packets, an abort.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::drive::Collected;
@@ -80,7 +80,7 @@ impl Hosts {
         let on_the_way = VecDeque::new();
         let mut hosts =
             Self { now: Time::ZERO, ends: [client, server], on_the_way, middlebox, writer, interface };
-        hosts.settle();
+        hosts.exchange_packets();
         (hosts, path)
     }
 
@@ -88,7 +88,7 @@ impl Hosts {
         self.writer.packet(self.interface.at(self.now.as_nanos()), packet).expect("a packet");
     }
 
-    fn settle(&mut self) {
+    fn exchange_packets(&mut self) {
         for end in [0, 1] {
             for mut packet in Collected::from(&mut self.ends[end], self.now).packets {
                 if end == 0 {
@@ -103,7 +103,7 @@ impl Hosts {
         }
     }
 
-    /// Continues for `millis` milliseconds.
+    /// Runs the hosts for `millis` milliseconds.
     pub fn run(&mut self, millis: u64) {
         let until = self.now + Duration::from_millis(millis);
         loop {
@@ -120,21 +120,21 @@ impl Hosts {
             } else {
                 self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
             }
-            self.settle();
+            self.exchange_packets();
         }
         self.now = until;
     }
 
-    /// The client writes.
+    /// Lets the client write `bytes` bytes.
     pub fn write(&mut self, bytes: u64) {
         self.ends[0].write(self.now, Write::bytes(bytes));
-        self.settle();
+        self.exchange_packets();
     }
 
-    /// The client ends the connection.
+    /// Lets the client abort the connection.
     pub fn abort(&mut self) {
         self.ends[0].abort(self.now);
-        self.settle();
+        self.exchange_packets();
     }
 
     /// Whether both sides fell back to plain TCP.
@@ -142,7 +142,7 @@ impl Hosts {
         self.ends.iter().all(|end| end.report().fallback)
     }
 
-    /// Closes the capture.
+    /// Closes the capture; returns the number of its packets.
     pub fn finish(self) -> u64 {
         self.writer.finish().expect("the end");
         self.ends[1].report().delivered

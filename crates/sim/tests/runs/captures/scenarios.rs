@@ -72,11 +72,11 @@ link = "left"
 set = { state = "up" }
 "#;
 
-fn one(settings: &str) -> String {
+fn one_link(settings: &str) -> String {
     format!("{ONE_LINK}{settings}\n")
 }
 
-fn two(settings: &str) -> String {
+fn two_links(settings: &str) -> String {
     format!("{TWO_LINKS}{settings}\n{LINK_FAILURES}")
 }
 
@@ -87,16 +87,18 @@ workload = { kind = "file", size = "13 MB" }"#;
     let small = r#"protocol = "tcp"
 workload = { kind = "file", size = "4 MB", message = { uniform = ["1 B", "900 B"] } }"#;
     vec![
-        ("tcp-sack", one(&format!("{file}\nrecovery = \"sack\""))),
-        ("tcp-prr-ecn", one(&format!("{file}\nrecovery = \"prr\"\necn = true\ncongestion = \"cubic\""))),
-        ("tcp-rack-ecn", one(&format!("{file}\nrecovery = \"rack\"\necn = true"))),
+        ("tcp-sack", one_link(&format!("{file}\nrecovery = \"sack\""))),
+        ("tcp-prr-ecn", one_link(&format!("{file}\nrecovery = \"prr\"\necn = true\ncongestion = \"cubic\""))),
+        ("tcp-rack-ecn", one_link(&format!("{file}\nrecovery = \"rack\"\necn = true"))),
         (
             "tcp-small",
-            one(&format!("{small}\nmtu = 576\nrecovery = \"rack\"\ntimestamps = false\nnagle = true")),
+            one_link(&format!("{small}\nmtu = 576\nrecovery = \"rack\"\ntimestamps = false\nnagle = true")),
         ),
         (
             "tcp-narrow",
-            one(&format!("{small}\nreceive_buffer = \"20 kB\"\ndelayed_ack = false\nrecovery = \"sack\"")),
+            one_link(&format!(
+                "{small}\nreceive_buffer = \"20 kB\"\ndelayed_ack = false\nrecovery = \"sack\""
+            )),
         ),
     ]
 }
@@ -106,14 +108,17 @@ pub fn mptcp() -> Vec<(&'static str, String)> {
     let file = r#"protocol = "mptcp"
 workload = { kind = "file", size = "13 MB" }"#;
     vec![
-        ("mptcp-lia", two(file)),
+        ("mptcp-lia", two_links(file)),
         (
             "mptcp-rack",
-            two(&format!("{file}\nrecovery = \"rack\"\ncongestion = \"olia\"\npaths = \"disjoint\"")),
+            two_links(&format!("{file}\nrecovery = \"rack\"\ncongestion = \"olia\"\npaths = \"disjoint\"")),
         ),
-        ("mptcp-narrow", two(&format!("{file}\nscheduler = \"round-robin\"\nreceive_buffer = \"60 kB\""))),
-        ("mptcp-ports", two(&format!("{file}\npaths = \"ndiffports:3\"\nrecovery = \"prr\""))),
-        ("mptcp-backup", two(&format!("{file}\nbackup = [\"left\"]\npaths = \"disjoint\""))),
+        (
+            "mptcp-narrow",
+            two_links(&format!("{file}\nscheduler = \"round-robin\"\nreceive_buffer = \"60 kB\"")),
+        ),
+        ("mptcp-ports", two_links(&format!("{file}\npaths = \"ndiffports:3\"\nrecovery = \"prr\""))),
+        ("mptcp-backup", two_links(&format!("{file}\nbackup = [\"left\"]\npaths = \"disjoint\""))),
     ]
 }
 
@@ -123,10 +128,10 @@ pub fn sctp() -> Vec<(&'static str, String)> {
     let mixed =
         r#"workload = { kind = "file", size = "13 MB", message = { uniform = ["100 B", "4000 B"] } }"#;
     vec![
-        ("sctp", one(&format!("protocol = \"sctp\"\n{file}"))),
-        ("cmt", two(&format!("protocol = \"cmt-sctp\"\n{file}"))),
-        ("cmt-renegable", two(&format!("protocol = \"cmt-sctp\"\nnr_sack = false\n{mixed}"))),
-        ("cmt-mixed", two(&format!("protocol = \"cmt-sctp\"\nordered = false\nstreams = 3\n{mixed}"))),
-        ("cmt-narrow", two(&format!("protocol = \"cmt-sctp\"\nreceive_buffer = \"60 kB\"\n{file}"))),
+        ("sctp", one_link(&format!("protocol = \"sctp\"\n{file}"))),
+        ("cmt", two_links(&format!("protocol = \"cmt-sctp\"\n{file}"))),
+        ("cmt-renegable", two_links(&format!("protocol = \"cmt-sctp\"\nnr_sack = false\n{mixed}"))),
+        ("cmt-mixed", two_links(&format!("protocol = \"cmt-sctp\"\nordered = false\nstreams = 3\n{mixed}"))),
+        ("cmt-narrow", two_links(&format!("protocol = \"cmt-sctp\"\nreceive_buffer = \"60 kB\"\n{file}"))),
     ]
 }

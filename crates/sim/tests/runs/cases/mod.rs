@@ -53,9 +53,9 @@ impl Case {
     }
 }
 
-/// Bytes that a receiver has to accept beyond its buffer: with I-DATA each stream may have a begun message,
-/// and none can be read before its end has been accepted.
-pub fn begun(flow: &Flow) -> u64 {
+/// Bytes that a receiver has to accept beyond its buffer: with I-DATA each stream may have an incomplete message,
+/// which can be read only after its last fragment has been accepted.
+pub fn incomplete_message_bytes(flow: &Flow) -> u64 {
     match &flow.protocol {
         Protocol::Sctp(settings) if settings.i_data => u64::from(settings.streams) * MAX_MESSAGE_BYTES,
         _ => 0,
@@ -67,7 +67,7 @@ const MAX_MESSAGE_BYTES: u64 = 2900;
 
 /// The protocol without settings that its control does not support: windows that follow a model count no
 /// packets.
-fn fitting(mut protocol: Protocol) -> Protocol {
+fn without_unsupported(mut protocol: Protocol) -> Protocol {
     if protocol.congestion().is_some_and(|choice| choice.entry.signal == Signal::Model)
         && protocol.get("whole_packets").is_some()
     {
@@ -86,7 +86,7 @@ pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = 
         let links: Vec<Link> = links;
         let place = |(link, event): (Index, Event)| Event { link: link.index(links.len()), ..event };
         let events = events.into_iter().map(place);
-        let mut events: Vec<Event> = events.chain(quiet(links.len())).collect();
+        let mut events: Vec<Event> = events.chain(end_of_faults(links.len())).collect();
         events.sort_by_key(|event| event.at);
         let flows = flows.into_iter().enumerate().map(|(number, (protocol, mtu, ordered, backup, rest))| {
             let (message, start, direction) = rest;
@@ -119,7 +119,7 @@ fn direction() -> impl Strategy<Value = Directions> {
 }
 
 /// All links come up and stop losing packets.
-fn quiet(links: usize) -> impl Iterator<Item = Event> {
+fn end_of_faults(links: usize) -> impl Iterator<Item = Event> {
     (0..links).map(|link| Event {
         at: Time::ZERO + FAULTS_END,
         link,
@@ -222,7 +222,7 @@ fn loss() -> impl Strategy<Value = Loss> {
     ]
 }
 
-/// An event before the quiet time, for the link selected by the index.
+/// An event before [`FAULTS_END`], for the link selected by the index.
 fn event() -> impl Strategy<Value = (Index, Event)> {
     let change = prop_oneof![
         3 => Just(Change::State { up: false }),
@@ -278,7 +278,7 @@ fn settings(kind: Protocols) -> impl Strategy<Value = Protocol> {
         for (name, value) in values {
             protocol.put(name, value).unwrap_or_else(|problem| panic!("{problem}"));
         }
-        fitting(protocol)
+        without_unsupported(protocol)
     })
 }
 

@@ -11,7 +11,7 @@
 //! +-----------------------------+
 //! ```
 //!
-//! A packet with [`udp`](super::Packet::udp) set travels in UDP; it is then [`OVERHEAD`] bytes longer.
+//! A packet with [`udp`](super::Packet::udp) set is carried in UDP; it is then [`OVERHEAD`] bytes longer.
 
 mod parse;
 
@@ -26,7 +26,7 @@ use crate::udp::Datagram;
 pub const OVERHEAD: u32 = Datagram::HEADER_LEN;
 
 /// The UDP ports around an SCTP packet. They are independent of SCTP's own ports; an address translator may
-/// change them, so that answers go to the source port last seen (RFC 6951 §5.4).
+/// change them, so that answers are sent to the source port of the last received packet (RFC 6951 §5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// Source port.

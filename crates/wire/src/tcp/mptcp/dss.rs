@@ -50,7 +50,7 @@ pub struct Mapping {
     pub dsn: DataNumber,
     /// Subflow sequence number of the first byte, relative to the initial sequence number (the first data byte is 1).
     pub subflow_seq: u32,
-    /// Length in bytes; 0 stands for an infinite mapping (RFC 8684 §3.7). A `DATA_FIN` counts one.
+    /// Length in bytes; 0 means an infinite mapping (RFC 8684 §3.7). A `DATA_FIN` adds one.
     pub len: u16,
     /// Checksum over pseudo-header and data, if negotiated.
     pub checksum: Option<DataChecksum>,

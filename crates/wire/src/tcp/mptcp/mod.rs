@@ -1,7 +1,7 @@
 //! Multipath TCP options (RFC 8684 §3). `Dss` is on nearly every segment of a subflow; the others are rare.
 //!
 //! Every option begins with kind 30, its length in bytes, and a subtype in the high four bits of the third byte.
-//! Bits that the RFC reserves are written as zero and ignored on reading, as it demands; subtypes that it does not
+//! Bits that the RFC reserves are written as zero and ignored on reading, as it requires; subtypes that it does not
 //! define are skipped.
 
 mod add_address;

@@ -39,7 +39,7 @@ const SENDER: u64 = 0x0102_0304_0506_0708;
 const RECEIVER: u64 = 0x1112_1314_1516_1718;
 
 #[test]
-fn capable_in_its_five_lengths() {
+fn capable_round_trips_in_its_five_lengths() {
     let syn = Capable { version: 1, hmac_sha256: true, ..Capable::default() };
     both_ways(&control(Control::Capable(syn)), "1e 04 01 01");
     let syn_ack = Capable { checksum_required: true, sender_key: Some(SENDER), ..syn };
@@ -69,7 +69,7 @@ fn capable_ignores_reserved_bits() {
 }
 
 #[test]
-fn join_in_its_three_forms() {
+fn join_round_trips_in_its_three_forms() {
     let syn = Join::Syn { backup: true, address_id: 9, token: 0x0a0b_0c0d, nonce: 0x0102_0304 };
     both_ways(&control(Control::Join(syn)), "1e 0c 11 09 0a0b0c0d 01020304");
     let syn_ack = Join::SynAck { backup: false, address_id: 0, hmac: SENDER, nonce: 0x1112_1314 };
@@ -80,7 +80,7 @@ fn join_in_its_three_forms() {
 }
 
 #[test]
-fn dss_in_all_lengths() {
+fn dss_round_trips_in_all_lengths() {
     let mut dss = Dss::default();
     let mut check = |change: &dyn Fn(&mut Dss), hex: &str| {
         change(&mut dss);
@@ -124,7 +124,7 @@ fn dss_of_a_wrong_length_is_refused() {
 }
 
 #[test]
-fn add_address_in_all_lengths() {
+fn add_address_round_trips_in_all_lengths() {
     let v4 = IpAddr::from([192, 0, 2, 1]);
     let v6 = IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
     let add =
@@ -147,7 +147,7 @@ fn add_address_in_all_lengths() {
 }
 
 #[test]
-fn remove_address_with_one_and_many_identifiers() {
+fn remove_address_round_trips() {
     both_ways(&control(Control::RemoveAddress(vec![5])), "1e 04 40 05");
     both_ways(&control(Control::RemoveAddress(vec![5, 6, 7])), "1e 06 40 05 06 07 01 01");
     fails("1e 03 40", Header::Mptcp(4), 1, Problem::Length(3));
@@ -179,7 +179,7 @@ fn options_keep_order_and_unknown_ones_are_skipped() {
 }
 
 #[test]
-fn checksum_of_a_mapping() {
+fn mapping_checksum_equals_value_by_hand() {
     // By hand, word by word: DSN 0001 0002 0003 0004, subflow 0000 0005, length 0004, zero, data 1020 3040.
     let sum = 1 + 2 + 3 + 4 + 5 + 4 + 0x1020 + 0x3040;
     let data = Checksum::new().bytes(&[0x10, 0x20, 0x30, 0x40]);

@@ -23,7 +23,7 @@ struct Network {
 /// A packet in flight: its snapshot, and the arrival time of its acknowledgement or loss report.
 struct Packet {
     snapshot: Snapshot,
-    news: Time,
+    report_at: Time,
     lost: bool,
 }
 
@@ -37,7 +37,7 @@ struct Outcome {
 const STATES: [State; 7] =
     [State::Startup, State::Drain, State::Down, State::Cruise, State::Refill, State::Up, State::ProbeRtt];
 
-struct World {
+struct Simulation {
     network: Network,
     bench: Bench,
     estimator: DeliveryRate,
@@ -51,7 +51,7 @@ struct World {
     recovery: Option<Time>,
 }
 
-impl World {
+impl Simulation {
     fn new(network: Network) -> Self {
         Self {
             network,
@@ -85,11 +85,11 @@ impl World {
             self.free = self.free.max(now) + service;
         }
         // A loss is reported together with the packet sent right after it.
-        let news = self.free.max(now) + self.network.rtt;
-        self.flying.push_back(Packet { snapshot, news, lost });
+        let report_at = self.free.max(now) + self.network.rtt;
+        self.flying.push_back(Packet { snapshot, report_at, lost });
     }
 
-    fn hear(&mut self) {
+    fn process_report(&mut self) {
         let Some(packet) = self.flying.pop_front() else { return };
         let now = self.bench.now;
         let at = (now, PathId(0));
@@ -129,12 +129,12 @@ impl World {
                 self.send();
                 continue;
             }
-            let news = self.flying.front().map(|packet| packet.news);
+            let report_at = self.flying.front().map(|packet| packet.report_at);
             let wake = release.filter(|_| self.may_send());
-            let Some(next) = news.into_iter().chain(wake).min() else { break };
+            let Some(next) = report_at.into_iter().chain(wake).min() else { break };
             self.bench.now = self.bench.now.max(next);
-            if news == Some(next) {
-                self.hear();
+            if report_at == Some(next) {
+                self.process_report();
             }
             let path = &self.bench.path;
             assert!(path.window() >= 4 * MSS, "{:?}: {}", path.state, path.window());
@@ -174,14 +174,14 @@ proptest! {
 
     #[test]
     fn every_state_ends_and_the_path_is_utilised(network in networks()) {
-        let mut world = World::new(network);
+        let mut world = Simulation::new(network);
         let outcome = world.run(Time::ZERO + Duration::from_secs(31));
         // A round trip with a full queue: the maximum window, as transmission time of the bottleneck.
         let queue = Duration::from_secs_f64((network.queue + 20 * MSS) as f64 / network.rate as f64);
         let round = network.rtt + queue;
         for (state, longest) in outcome.longest {
             let limit = match state {
-                // Doublings from one packet to the full rate, and three rounds; a ProbeRtt may lie between.
+                // The rate doubles from one packet to the full rate, followed by three rounds; a ProbeRtt may occur between.
                 State::Startup => round.saturating_mul(40) + Duration::from_secs(6),
                 State::Drain => round.saturating_mul(8),
                 State::Down | State::Cruise => round.saturating_mul(4) + Duration::from_secs(4),
@@ -205,7 +205,7 @@ proptest! {
 #[test]
 fn single_flow_fills_path_with_a_short_queue() {
     let network = Network { rate: 1_250_000, rtt: ms(40), queue: 100_000, loss: 0.0, seed: 1 };
-    let mut world = World::new(network);
+    let mut world = Simulation::new(network);
     world.run(Time::ZERO + Duration::from_secs(6));
     let before = world.bench.delivered;
     world.run(Time::ZERO + Duration::from_secs(36));

@@ -1,4 +1,4 @@
-//! The state machine by hand: packets of 1,000 bytes, a round trip of 100 ms, rates in kB/s. One sample per
+//! The state machine, with values computed by hand: packets of 1,000 bytes, a round trip of 100 ms, rates in kB/s. One sample per
 //! round, unless stated otherwise.
 
 mod link;
@@ -122,7 +122,7 @@ impl Bench {
         bench
     }
 
-    /// The queue has not gone in three rounds.
+    /// The queue has not drained in three rounds.
     fn in_down() -> Self {
         let mut bench = Self::in_drain();
         for _ in 0..3 {
@@ -155,10 +155,10 @@ impl Bench {
 #[test]
 fn first_pace_is_initial_window_per_round_trip() {
     let mut bench = Bench::new();
-    // 2.77 · 10 packets in the millisecond that is assumed.
+    // Before the first measurement a round-trip time of 1 ms is assumed: 2.77 · 10 packets per ms.
     assert_eq!((bench.pace(), bench.path.window()), (27_700, 10_000));
-    // Paced over the 100 ms that were measured. 0.99 · 2.77 · 60 kB/s is less: before the path is full the
-    // pace only rises.
+    // The initial window is paced over the measured 100 ms. 0.99 · 2.77 · 60 kB/s is less, but before the path is
+    // full the pacing rate only rises.
     bench.round(60, 10_000);
     assert_eq!(bench.pace(), 277);
     bench.round(200, 10_000);
@@ -203,7 +203,7 @@ fn unreliable_samples_do_not_end_startup() {
         assert_eq!(bench.round_with(90, |sample| sample.rate = None), State::Startup);
     }
     assert_eq!(whole(bench.path.model.max_bw()), 100_000);
-    // A higher rate counts even in an application-limited sample.
+    // A higher rate is used even if the sample is application-limited.
     bench.round_with(120, |sample| sample.app_limited = true);
     assert_eq!(whole(bench.path.model.max_bw()), 120_000);
 }
@@ -257,7 +257,7 @@ fn down_ends_without_queue_and_with_headroom() {
     assert_eq!(bench.path.inflight_with_headroom(), 93_500); // 85 %
     assert_eq!(bench.round_with(1_000, |s| s.in_flight = 93_501), State::Down);
     assert_eq!(bench.round_with(1_000, |s| s.in_flight = 93_500), State::Cruise);
-    assert_eq!(bench.path.window(), 93_500, "and a window that leaves it");
+    assert_eq!(bench.path.window(), 93_500, "the window leaves the headroom");
     // The probe starts whether or not the queue drains.
     let mut bench = Bench::in_down();
     bench.now += ms(3_000);
@@ -348,10 +348,10 @@ fn probe_after_loss_stops_at_the_bound() {
     bench.now += ms(3_000);
     assert_eq!(bench.round(1_000, 100_000), State::Refill);
     assert_eq!(bench.round(1_000, 100_000), State::Up);
-    // It reaches the bound: down at once, as a precaution.
+    // The data in flight reaches the bound: the state changes to Down at once, as a precaution.
     assert_eq!(bench.round(1_000, 119_387), State::Down);
     assert!(bench.path.probe.precautionary && !bench.path.probe.too_high);
-    // A round later no loss is known: another probe without a cruise, which continues.
+    // A round later no loss is known: another probe follows without Cruise, and it continues.
     assert_eq!(bench.round(1_000, 119_387), State::Refill);
     assert_eq!(bench.round(1_000, 119_387), State::Up);
     assert_eq!(bench.round_with(1_000, |s| (s.in_flight, s.tx_in_flight) = (119_387, 119_387)), State::Up);
@@ -374,10 +374,10 @@ fn long_term_bound_grows_by_1_2_and_4_packets() {
         bench.path.model.inflight_longterm - before
     };
     let growth = [grown(&mut bench), grown(&mut bench), grown(&mut bench)];
-    // A packet per window of acknowledgements, then two, then four. A window is slightly more than the 100
-    // packets that are acknowledged, so that one of two increases happens a round later.
+    // The bound grows by one packet per acknowledged window, then by two, then by four. A window is slightly more
+    // than the 100 packets that are acknowledged, so that one of two increases occurs a round later.
     assert_eq!(growth, [MSS, MSS, 5 * MSS]);
-    assert_eq!(bench.path.state, State::Up, "the bound, not the path, held the rate");
+    assert_eq!(bench.path.state, State::Up, "the bound, not the path, limited the rate");
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn five_seconds_without_lower_rtt_start_probe_rtt() {
     assert_eq!(bench.path.window(), 50_000); // half of the product
     assert!(bench.path.is_probing_rtt());
     assert_eq!(bench.round(500, 50_001), State::ProbeRtt);
-    // From here on 200 ms, and a round.
+    // ProbeRtt lasts 200 ms and a round from here on.
     assert_eq!(bench.round(500, 50_000), State::ProbeRtt);
     assert_eq!(bench.round(500, 50_000), State::ProbeRtt);
     assert_eq!(bench.round(500, 50_000), State::ProbeRtt);
@@ -435,7 +435,7 @@ fn probe_rtt_returns_to_startup_idle_replaces_it() {
         bench.round_with(50, |s| (s.app_limited, s.in_flight) = (true, 0));
     }
     assert_eq!(bench.path.state, State::Startup);
-    // The application is silent for six seconds: the path is empty without a pause.
+    // The application sends no data for six seconds: the path is empty without ProbeRtt.
     let mut bench = Bench::in_cruise();
     bench.now += ms(1_000);
     bench.send(MSS, true);
@@ -523,11 +523,11 @@ fn ecn_echo_ends_startup_and_probes() {
 fn aggregated_acknowledgements_enlarge_the_window() {
     let mut bench = Bench::in_cruise();
     for _ in 0..12 {
-        // A quarter of a second of silence, then 250 packets' worth of acknowledgements at once.
+        // No acknowledgement for 250 ms, then acknowledgements of 250 packets at once.
         bench.now += ms(150);
         bench.round_with(1_000, |s| (s.newly_acked, s.in_flight) = (250_000, 100_000));
     }
-    // 2 · 100 packets, and the excess, at most a window.
+    // The window is 2 · 100 packets plus the excess, which is at most a window.
     assert!(bench.path.model.extra_acked(true) >= 200_000);
     assert!(bench.path.window() >= 400_000, "{}", bench.path.window());
 }
