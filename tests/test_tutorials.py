@@ -76,7 +76,7 @@ def test_router_tutorial_works(lab: Path) -> None:
     running = [subprocess.Popen(c, cwd=lab, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for c in commands]
     try:
         check = wait_for(inside("router", program, "check", "--config", "router.toml"), lab)
-        assert check.count("by Multipath TCP, with 2 subflows") == 2, check
+        assert check.count("with Multipath TCP and 2 subflows") == 2, check
         fetch = inside("phone", "curl", "--silent", "--fail", "--max-time", "30", "http://44.7.0.2/big")
         wait_for(fetch, lab)
         assert subprocess.run(fetch, capture_output=True, check=True).stdout == PAYLOAD

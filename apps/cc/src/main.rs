@@ -1,4 +1,4 @@
-//! `anabranch-cc`: loads coupled congestion controls into the kernel of a machine, without Python.
+//! The program `anabranch-cc`: loads coupled congestion controls into the kernel. It needs no Python.
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -9,7 +9,7 @@ mod linux {
 Coupled congestion controls for Linux's Multipath TCP
 
 anabranch-cc load [--floor 1|2] [--coupled-start] [CONTROL...]   load all or some; replace loaded ones
-anabranch-cc unload [CONTROL...]                                 unload all or some; connections keep theirs
+anabranch-cc unload [CONTROL...]                                 unload all or some; open connections keep them
 anabranch-cc list [--json]                                       list available and loaded controls
 anabranch-cc status [--json]                                     show statistics and requirements
 anabranch-cc run CONTROL -- COMMAND...                           run a command with this control
@@ -34,11 +34,11 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
         match words.as_slice() {
             ["load", rest @ ..] => load(rest),
             ["unload", rest @ ..] => unload(rest),
-            ["list", rest @ ..] => list(json(rest)?),
-            ["status", rest @ ..] => status(json(rest)?),
+            ["list", rest @ ..] => list(parse_json_option(rest)?),
+            ["status", rest @ ..] => status(parse_json_option(rest)?),
             ["run", name, "--", ..] => Err(run(name, &arguments[3..])),
             ["detach", name, process] if process.parse::<u32>().is_ok() => {
-                anabranch_kernel::detach(itself()?.args(["hold", name, process]))
+                anabranch_kernel::detach(this_program()?.args(["hold", name, process]))
             }
             ["hold", name, process] if process.parse::<u32>().is_ok() => {
                 anabranch_kernel::hold(name, process.parse().unwrap_or_default())
@@ -57,7 +57,7 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
         }
     }
 
-    fn json(rest: &[&str]) -> Result<bool, Error> {
+    fn parse_json_option(rest: &[&str]) -> Result<bool, Error> {
         match rest {
             [] => Ok(false),
             ["--json"] => Ok(true),
@@ -67,11 +67,11 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
 
     fn load(rest: &[&str]) -> Result<(), Error> {
         let (mut settings, mut controls) = (Settings::default(), Vec::new());
-        let mut words = rest.iter();
-        while let Some(&word) = words.next() {
+        let mut arguments = rest.iter();
+        while let Some(&word) = arguments.next() {
             match word {
                 "--floor" => {
-                    settings.floor = match words.next() {
+                    settings.floor = match arguments.next() {
                         Some(&"1") => 1,
                         Some(&"2") => 2,
                         _ => return Err(Error::Input("--floor must be 1 or 2".to_owned())),
@@ -86,7 +86,7 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
                 "--coupled-start is for lia only; remove it or the other controls".to_owned(),
             ));
         }
-        for control in or_all(controls) {
+        for control in all_if_empty(controls) {
             let settings =
                 Settings { coupled_start: settings.coupled_start && control.name == "lia", ..settings };
             match anabranch_kernel::load(control, settings)? {
@@ -99,7 +99,7 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
         Ok(())
     }
 
-    fn or_all(controls: Vec<&'static Control>) -> Vec<&'static Control> {
+    fn all_if_empty(controls: Vec<&'static Control>) -> Vec<&'static Control> {
         if controls.is_empty() { CONTROLS.iter().collect() } else { controls }
     }
 
@@ -158,16 +158,16 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
             println!("{:26} {sign:4} {}{remedy}", finding.what, finding.detail);
         }
         for loaded in loaded {
-            let counted = loaded.statistics;
+            let statistics = loaded.statistics;
             println!(
-                "{:9} {} sockets open of {}; {} acknowledgements, {} of them with coupled paths; {} losses, {} timeouts; floor {}{}",
+                "{:9} {} sockets open, {} opened in total; {} acknowledgements, {} of them with coupled paths; {} losses, {} timeouts; minimum threshold {} packets{}",
                 loaded.name,
                 loaded.sockets,
-                counted.opened,
-                counted.acknowledgements,
-                counted.coupled,
-                counted.losses,
-                counted.timeouts,
+                statistics.opened,
+                statistics.acknowledgements,
+                statistics.coupled,
+                statistics.losses,
+                statistics.timeouts,
                 loaded.floor,
                 if loaded.coupled_start { ", coupled slow start" } else { "" },
             );
@@ -176,13 +176,13 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
     }
 
     fn run(name: &str, command: &[String]) -> Error {
-        match itself() {
-            Ok(mut itself) => anabranch_kernel::run(name, command, itself.arg("detach")),
+        match this_program() {
+            Ok(mut this_program) => anabranch_kernel::run(name, command, this_program.arg("detach")),
             Err(error) => error,
         }
     }
 
-    fn itself() -> Result<Command, Error> {
+    fn this_program() -> Result<Command, Error> {
         std::env::current_exe()
             .map(Command::new)
             .map_err(|error| Error::Refused(format!("cannot determine the path of this program: {error}")))

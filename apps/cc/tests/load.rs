@@ -1,5 +1,5 @@
-//! Loading into the kernel of this machine with the program. Needs root and Linux 6.4. On other machines, and
-//! if controls are loaded already, the tests are skipped with a message.
+//! Loads controls into the kernel of this machine with the program. The tests need root and Linux 6.4. On other machines, or if
+//! controls are already loaded, they are skipped with a message.
 #![cfg(target_os = "linux")]
 
 use anabranch_testkit::machine::skip;
@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch-cc");
 
-/// The kernel has a single table of controls.
+/// Serializes the tests, because the kernel has a single table of controls.
 static EXCLUSIVE: Mutex<()> = Mutex::new(());
 
-/// Runs one test at a time, and unloads our controls at its end in any case.
+/// Guard of a running test; dropping it unloads all controls of this project.
 struct Exclusive {
     _guard: MutexGuard<'static, ()>,
 }
@@ -23,7 +23,7 @@ impl Drop for Exclusive {
     }
 }
 
-/// Locks out other tests, unless this machine cannot run them.
+/// Waits for other tests and returns the guard; `None` if this machine cannot run the tests.
 fn exclusive() -> Option<Exclusive> {
     let guard = EXCLUSIVE.lock().unwrap_or_else(PoisonError::into_inner);
     if !able() {
@@ -38,7 +38,7 @@ fn exclusive() -> Option<Exclusive> {
     Some(Exclusive { _guard: guard })
 }
 
-/// Whether this machine could load controls.
+/// True if this machine can load controls.
 fn able() -> bool {
     let lacking = anabranch_kernel::examine().into_iter().find(|finding| !finding.there);
     if let Some(finding) = &lacking {
@@ -76,14 +76,14 @@ fn apart(lines: &str) -> Output {
         .expect("unshare is installed")
 }
 
-/// Programs of our controls in the kernel.
+/// Number of the controls' BPF programs in the kernel.
 fn programs() -> usize {
     libbpf_rs::query::ProgInfoIter::default()
         .filter(|program| program.name.to_string_lossy() == "avoid")
         .count()
 }
 
-/// Whether their number soon falls to `most`.
+/// Waits until their number is at most `most`; false after a timeout.
 fn falls_to(most: usize) -> bool {
     (0..500).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -111,7 +111,7 @@ fn controls_are_loaded_replaced_and_unloaded() {
     for control in anabranch_kernel::CONTROLS {
         assert!(!known(control.kernel_name), "{}", control.name);
     }
-    // The kernel frees unused programs a moment later.
+    // The kernel frees unused programs with a short delay.
     assert!(falls_to(before));
     assert!(!std::path::Path::new("/sys/fs/bpf/anabranch").exists());
 }
@@ -174,7 +174,7 @@ fn verifier_limits_leave_a_margin() {
         .map(|program| (program.name, program.verified_insns))
         .collect();
     assert!(programs.len() >= 6 * anabranch_kernel::CONTROLS.len());
-    // The verifier gives up at a million instructions, and the branches that it prunes depend on the release.
+    // The verifier refuses programs after a million instructions, and the number of pruned branches depends on the kernel version.
     for (name, instructions) in programs {
         assert!(instructions < 200_000, "{}: {instructions}", name.to_string_lossy());
     }
@@ -183,7 +183,7 @@ fn verifier_limits_leave_a_margin() {
 #[test]
 fn name_of_another_control_is_not_replaced() {
     let Some(_alone) = exclusive() else { return };
-    // Pinned in another file system, so that our loader may not replace it.
+    // The program is pinned in another file system, so the loader must not replace it.
     let mut other = Command::new("unshare")
         .args(["-m", "sh", "-ec", "mount -t bpf bpf /sys/fs/bpf; \"$CC\" load wvegas; read end"])
         .env("CC", PROGRAM)
@@ -282,7 +282,7 @@ fn default_control_is_replaced_and_not_unloaded() {
         .expect("unshare is installed");
     let mut output_text = BufReader::new(namespace.stdout.take().expect("piped")).lines();
     let refused = output_text.any(|line| line.is_ok_and(|line| line == "refused"));
-    // Neither a socket nor the namespace's default uses the first operations: the kernel frees them.
+    // The kernel frees the first version, because no socket and no namespace default uses it.
     let gone = refused && falls_to(before + 1);
     namespace.stdin.take().expect("piped").write_all(b"\n").expect("the process reads");
     let output = namespace.wait_with_output().expect("the process ends");
@@ -396,7 +396,7 @@ fn holder_is_no_child_and_keeps_no_files() {
         .spawn()
         .expect("sh is installed");
     let (mut output_text, mut complained) = (String::new(), String::new());
-    // Both end although the cgroup still has a process, so that its holder runs.
+    // Both commands end, although the cgroup still has a process and its holder runs.
     command.stdout.take().expect("piped").read_to_string(&mut output_text).expect("text");
     command.stderr.take().expect("piped").read_to_string(&mut complained).expect("text");
     command.wait().expect("the process ends");

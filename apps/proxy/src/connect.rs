@@ -1,4 +1,4 @@
-//! Connecting to one of several addresses of a host: the next one is tried while an earlier one is silent (RFC 8305).
+//! Connects to one of several addresses of a host. The next address is tried while an earlier one does not answer (RFC 8305).
 
 use super::sockopt;
 use super::stream::{StreamOptions, Transport, open, prepare};
@@ -12,20 +12,20 @@ use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep_until};
 
-/// Time before the next address is tried while an earlier one is silent ("Connection Attempt Delay", RFC 8305 §5).
+/// Time between the start of an attempt and the start of the next one ("Connection Attempt Delay", RFC 8305 §5).
 pub const HEAD_START: Duration = Duration::from_millis(250);
-/// Largest number of pairs of addresses that are tried for one connection.
+/// Maximum number of address pairs that are tried for one connection.
 pub const MAX_ATTEMPTS: usize = 8;
 
-/// Largest window that is offered to a server, bytes. It bounds the data of a server that wait for a slow client: without it,
-/// 35 MB were seen.
+/// Maximum receive window towards a server, bytes. It limits the buffered data of a server while the client is slow; without
+/// the limit, up to 35 MB were measured.
 const MAX_WINDOW_BYTES: u32 = 4 << 20;
 
-/// A remote address, and the local address to connect from if one is given.
+/// A remote address, and the local address to connect from (`None`: the kernel chooses).
 pub type Pair = (SocketAddr, Option<IpAddr>);
 
-/// Connects to the first of the addresses that answers, from any local address or from each address in `from`. Addresses in
-/// `later` take part when they are known.
+/// Connects to the first address that answers. If `from` is not empty, each of its local addresses is tried. Addresses of
+/// `later` are added when the look-up has returned them.
 ///
 /// # Errors
 /// The error of the last attempt that failed, or that there is no address.
@@ -39,7 +39,7 @@ pub async fn connect(
     attempt_in_order(pairs(addresses, from), later, options).await
 }
 
-/// Connects to one of several pairs of addresses. Earlier pairs have a head start.
+/// Connects to one of several address pairs. Attempts start one after another, [`HEAD_START`] apart.
 ///
 /// # Errors
 /// The error of the last attempt that failed, or that there is no address.
@@ -62,7 +62,7 @@ pub async fn attempt_in_order(
                 Ok(stream) => return Ok(stream),
                 Err(error) => {
                     failure = error;
-                    candidates.hurry();
+                    candidates.start_next_now();
                 }
             },
             more = &mut later, if is_later_due => {
@@ -74,7 +74,7 @@ pub async fn attempt_in_order(
     }
 }
 
-/// Pairs of addresses that have not been tried, and the time at which the next one is due.
+/// Address pairs that have not been tried, and the time at which the next attempt may start.
 pub struct Candidates {
     left: VecDeque<Pair>,
     due_at: Instant,
@@ -82,12 +82,12 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// Pairs in order of preference.
+    /// Creates the queue from pairs in order of preference.
     pub fn new(pairs: Vec<Pair>) -> Self {
         Self { left: pairs.into(), due_at: Instant::now(), tried: 0 }
     }
 
-    /// The next pair, if its time has come or no other attempt is under way.
+    /// Removes and returns the next pair, if its time has come or no other attempt is running.
     pub fn next_due(&mut self, is_idle: bool) -> Option<Pair> {
         if !(self.has_more() && (is_idle || Instant::now() >= self.due_at)) {
             return None;
@@ -97,17 +97,17 @@ impl Candidates {
         self.left.pop_front()
     }
 
-    /// Gives the latest attempt another head start than the usual one.
+    /// Starts the next attempt only after `head_start`, instead of the usual delay.
     pub fn delay_next(&mut self, head_start: Duration) {
         self.due_at = Instant::now() + head_start;
     }
 
-    /// Makes the next pair due at once: an attempt has failed.
-    pub fn hurry(&mut self) {
+    /// Lets the next attempt start immediately, after an attempt has failed.
+    pub fn start_next_now(&mut self) {
         self.due_at = Instant::now();
     }
 
-    /// Inserts further pairs, which take turns with those that are left.
+    /// Inserts further pairs, alternating with the remaining ones.
     pub fn add(&mut self, more: Vec<Pair>) {
         let mut old = std::mem::take(&mut self.left);
         for pair in more {
@@ -117,22 +117,22 @@ impl Candidates {
         self.left.append(&mut old);
     }
 
-    /// The time at which the next pair is due.
+    /// Time at which the next attempt may start.
     pub const fn due_at(&self) -> Instant {
         self.due_at
     }
 
-    /// Whether a pair is left that may be tried.
+    /// True if another pair may be tried.
     pub fn has_more(&self) -> bool {
         self.tried < MAX_ATTEMPTS && !self.left.is_empty()
     }
 }
 
-/// Futures that run at the same time; dropping them ends all.
+/// Connection attempts that run concurrently. Dropping this value cancels all.
 pub struct Attempts<'a, T>(Vec<Pin<Box<dyn Future<Output = T> + Send + 'a>>>);
 
 impl<'a, T> Attempts<'a, T> {
-    /// No attempt.
+    /// Creates an empty set.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
@@ -142,7 +142,7 @@ impl<'a, T> Attempts<'a, T> {
         self.0.push(Box::pin(attempt));
     }
 
-    /// Whether none is under way.
+    /// True if no attempt is running.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -162,7 +162,7 @@ impl<'a, T> Attempts<'a, T> {
     }
 }
 
-/// The attempts in their order: each address from every local address before the next address.
+/// All address pairs in the order of attempts: every local address with a remote address, before the next remote address.
 pub fn pairs(addresses: &[SocketAddr], from: &[IpAddr]) -> Vec<Pair> {
     let pairs_of = |to: SocketAddr| {
         let family = from.iter().filter(move |from| from.is_ipv4() == to.is_ipv4());
@@ -175,7 +175,7 @@ pub fn pairs(addresses: &[SocketAddr], from: &[IpAddr]) -> Vec<Pair> {
     alternate(addresses).into_iter().flat_map(pairs_of).collect()
 }
 
-/// The order of the resolver, in which the families take turns (RFC 8305 §4).
+/// Alternates between IPv6 and IPv4, and keeps the resolver's order within each family (RFC 8305 §4).
 fn alternate(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let addresses: Vec<_> = addresses.iter().copied().map(canonical).collect();
     let first_is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
@@ -191,17 +191,17 @@ fn alternate(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     ordered
 }
 
-/// An IPv4-mapped IPv6 address stands for its IPv4 address (RFC 4291 §2.5.5.2), and is reached by IPv4 alone: our IPv6 sockets
-/// have `IPV6_V6ONLY`.
+/// Converts an IPv4-mapped IPv6 address to its IPv4 address (RFC 4291 §2.5.5.2). It must be reached with an IPv4 socket,
+/// because the IPv6 sockets of this program have `IPV6_V6ONLY`.
 const fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
-        // A scope stays.
+        // Keeps the scope of a link-local address.
         IpAddr::V6(_) => address,
     }
 }
 
-/// Connects from one address to another.
+/// Connects from a local address to a remote address.
 ///
 /// # Errors
 /// If the kernel refuses, or the remote host does.
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn families_take_turns() {
+    fn address_families_alternate() {
         let [a, b, c, d] = ["[::1]:1", "[::2]:1", "1.1.1.1:1", "[::3]:1"].map(address);
         assert_eq!(alternate(&[a, b, c, d]), [a, c, b, d]);
         assert!(alternate(&[]).is_empty());
@@ -246,40 +246,40 @@ mod tests {
     #[tokio::test]
     async fn first_answering_address_is_taken() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let there = listener.local_addr().unwrap();
+        let address = listener.local_addr().unwrap();
         let closed = SocketAddr::from(([127, 0, 0, 1], 1));
         let none = || ready(Vec::new());
-        let stream = connect(&[closed, there], none(), &[], options()).await.unwrap();
-        assert_eq!(stream.peer_addr().unwrap(), there);
+        let stream = connect(&[closed, address], none(), &[], options()).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), address);
         let refused = connect(&[closed, closed], none(), &[], options()).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         assert!(connect(&[], none(), &[], options()).await.is_err());
-        // A foreign address and one of the other family cannot be connected from.
+        // Connecting from a non-local address, or from an address of the other family, fails.
         let from = ["192.0.2.1", "::1", "127.0.0.9"].map(|from| from.parse().unwrap());
-        let stream = connect(&[there], none(), &from, options()).await.unwrap();
+        let stream = connect(&[address], none(), &from, options()).await.unwrap();
         assert_eq!(stream.local_addr().unwrap().ip(), from[2]);
     }
 
     #[tokio::test]
-    async fn late_addresses_take_part() {
+    async fn addresses_of_later_are_tried() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let there = listener.local_addr().unwrap();
+        let address = listener.local_addr().unwrap();
         let closed = SocketAddr::from(([127, 0, 0, 1], 1));
         for early in [&[][..], &[closed]] {
             let later = async {
                 tokio::task::yield_now().await;
-                vec![there]
+                vec![address]
             };
             let stream = connect(early, later, &[], options()).await.unwrap();
-            assert_eq!(stream.peer_addr().unwrap(), there);
+            assert_eq!(stream.peer_addr().unwrap(), address);
         }
     }
 
     #[tokio::test]
     async fn idle_connections_are_probed() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let there = listener.local_addr().unwrap();
-        let connected = connect_to(there, None, options()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let connected = connect_to(address, None, options()).await.unwrap();
         let (accepted, _) = crate::listen::accept(&listener, Duration::from_secs(40)).await.unwrap();
         for (stream, seconds) in [(&connected, 25), (&accepted, 40)] {
             let socket = SockRef::from(stream);

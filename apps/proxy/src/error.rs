@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// Why something could not be done.
+/// Reason why an operation failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The caller's mistake.
+    /// The user's input is invalid.
     Input(String),
-    /// The machine lacks something or refuses.
+    /// The machine refuses the operation or lacks a resource.
     Refused(String),
 }
 

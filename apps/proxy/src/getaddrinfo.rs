@@ -1,5 +1,5 @@
-//! `getaddrinfo(3)` for one family of addresses. The standard library asks for both at once, and has no answer before both are
-//! there.
+//! `getaddrinfo(3)` for one address family. The standard library queries both families together, and returns only after both
+//! answers.
 
 #![expect(unsafe_code, reason = "getaddrinfo(3) and its list of results")]
 
@@ -8,7 +8,7 @@ use socket2::SockAddr;
 use std::ffi::{CStr, CString};
 use std::io::{self, ErrorKind};
 
-/// A family of addresses, and so a type of DNS record.
+/// An address family, and so a type of DNS record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4, A records.
@@ -23,8 +23,8 @@ pub enum Family {
 /// `HostUnreachable` with the resolver's reason if there is no address.
 pub fn look_up(name: &str, port: u16, family: Family) -> io::Result<Vec<SocketAddr>> {
     let name = CString::new(name)
-        .map_err(|_| io::Error::new(ErrorKind::HostUnreachable, "the name has a zero byte"))?;
-    // SAFETY: `addrinfo` is numbers and pointers, for which zero is a value.
+        .map_err(|_| io::Error::new(ErrorKind::HostUnreachable, "the name contains a zero byte"))?;
+    // SAFETY: `addrinfo` consists of numbers and pointers, for which zero is a valid value.
     let mut hints: libc::addrinfo = unsafe { std::mem::zeroed() };
     hints.ai_family = match family {
         Family::V4 => libc::AF_INET,
@@ -32,7 +32,7 @@ pub fn look_up(name: &str, port: u16, family: Family) -> io::Result<Vec<SocketAd
     };
     hints.ai_socktype = libc::SOCK_STREAM;
     let mut first = std::ptr::null_mut();
-    // SAFETY: `name` ends in a zero byte, `hints` is filled in, and `first` is a place for the list.
+    // SAFETY: `name` ends in a zero byte, `hints` is initialized, and `first` is a valid place for the result.
     let status =
         unsafe { libc::getaddrinfo(name.as_ptr(), std::ptr::null(), &raw const hints, &raw mut first) };
     if status != 0 {
@@ -45,7 +45,7 @@ pub fn look_up(name: &str, port: u16, family: Family) -> io::Result<Vec<SocketAd
         addresses.extend(address(info, port));
         entry = info.ai_next;
     }
-    // SAFETY: the list is of `getaddrinfo`, and nothing points into it any more.
+    // SAFETY: `getaddrinfo` allocated the list, and no reference into the list exists any more.
     unsafe { libc::freeaddrinfo(first) };
     Ok(addresses)
 }
@@ -64,7 +64,7 @@ fn address(info: &libc::addrinfo, port: u16) -> Option<SocketAddr> {
     if info.ai_addr.is_null() || len as usize > size_of::<libc::sockaddr_storage>() {
         return None;
     }
-    // SAFETY: `ai_addr` points to `ai_addrlen` bytes, for which the storage has room.
+    // SAFETY: `ai_addr` points to `ai_addrlen` bytes, which fit into the storage.
     let copied = unsafe {
         SockAddr::try_init(|storage, storage_len| {
             std::ptr::copy_nonoverlapping(info.ai_addr.cast::<u8>(), storage.cast::<u8>(), len as usize);

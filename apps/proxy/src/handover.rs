@@ -1,9 +1,9 @@
-//! A restart without a refused connection. On SIGHUP the program is started again, possibly in another version or with another
-//! file. The new process takes over the listeners, with the connections in their queues. The old process serves its open
-//! connections to their end.
+//! Restart without refusing connections. On SIGHUP, the program starts a new process, possibly with a new version or a new
+//! configuration file. The new process takes over the listeners, with the connections in their backlogs. The old process
+//! serves its open connections until they end.
 //!
-//! The new process has one end of a pair of sockets as its standard input. It receives one listening socket a message, and then
-//! a byte that marks the end. It answers with a byte when it listens.
+//! The standard input of the new process is one end of a socket pair. It receives one listening socket per message, then a byte
+//! that marks the end. When it is ready, it answers with a byte.
 
 use super::error::Error;
 use rustix::net::{
@@ -19,34 +19,34 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Says to the new process that its standard input is such a socket.
+/// Environment variable that marks the standard input of the new process as this socket.
 const VARIABLE: &str = "ANABRANCH_PROXY_HANDOVER";
-/// A socket comes with this byte; these were all; the new process listens.
+/// Bytes of the messages: a socket is attached, all sockets have been sent, the new process is ready.
 const SOCKET: u8 = b'S';
 const ALL: u8 = b'A';
 const READY: u8 = b'R';
-/// How long the new process may take to begin.
+/// Maximum time for the start of the new process.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether this process takes the place of an earlier one.
-pub fn takes_over() -> bool {
+/// True if this process replaces an earlier one.
+pub fn replaces_earlier_process() -> bool {
     std::env::var_os(VARIABLE).is_some()
 }
 
-/// Sockets that an earlier process listened with.
+/// Listening sockets of an earlier process.
 pub struct Inherited {
-    /// Sockets that have not been taken yet.
+    /// Sockets that no listener of this process uses yet.
     pub sockets: Vec<Socket>,
     channel: UnixStream,
 }
 
 impl Inherited {
-    /// The sockets of the earlier process, if there is one.
+    /// Receives the sockets of the earlier process; `None` if this process replaces none.
     ///
     /// # Errors
-    /// If it breaks off.
+    /// If the transfer fails.
     pub fn receive() -> Result<Option<Self>, Error> {
-        if !takes_over() {
+        if !replaces_earlier_process() {
             return Ok(None);
         }
         let receiving = || {
@@ -55,13 +55,15 @@ impl Inherited {
             Ok(Self { sockets: receive_all(&channel)?, channel })
         };
         receiving().map(Some).map_err(|error: io::Error| {
-            Error::Refused(format!("{VARIABLE} is set, but no process hands over its listeners: {error}"))
+            Error::Refused(format!(
+                "{VARIABLE} is set, but receiving the listeners failed: {error}; unset the variable"
+            ))
         })
     }
 
-    /// Tells the earlier process that this one listens.
-    pub fn ready(mut self) {
-        // If it has gone meanwhile, this one is alone, and goes on.
+    /// Notifies the earlier process that this one is ready.
+    pub fn notify_ready(mut self) {
+        // Ignore errors: if the earlier process has ended, this one continues without it.
         drop(self.channel.write_all(&[READY]));
     }
 }
@@ -87,12 +89,12 @@ fn receive_all(channel: &UnixStream) -> io::Result<Vec<Socket>> {
     }
 }
 
-/// Starts the program again and passes the listening sockets to it; returns the process id.
+/// Starts the program again and sends the listening sockets to the new process; returns its process id.
 ///
 /// # Errors
 ///
-/// If the new process does not start. Nothing has changed then.
-pub async fn pass_on(sockets: Vec<OwnedFd>) -> io::Result<u32> {
+/// If the new process does not start. The old process then still has its listeners.
+pub async fn start_successor(sockets: Vec<OwnedFd>) -> io::Result<u32> {
     let passing = move || {
         let mut arguments = std::env::args_os();
         let program = arguments.next().ok_or(ErrorKind::NotFound)?;
@@ -102,24 +104,25 @@ pub async fn pass_on(sockets: Vec<OwnedFd>) -> io::Result<u32> {
 }
 
 fn start(program: OsString, arguments: Vec<OsString>, sockets: &[OwnedFd]) -> io::Result<u32> {
-    let (ours, theirs) = UnixStream::pair()?;
-    ours.set_read_timeout(Some(START_TIMEOUT))?;
-    ours.set_write_timeout(Some(START_TIMEOUT))?;
+    let (own_end, child_end) = UnixStream::pair()?;
+    own_end.set_read_timeout(Some(START_TIMEOUT))?;
+    own_end.set_write_timeout(Some(START_TIMEOUT))?;
     let mut command = Command::new(program);
-    command.args(arguments).env(VARIABLE, "1").stdin(Stdio::from(OwnedFd::from(theirs)));
+    command.args(arguments).env(VARIABLE, "1").stdin(Stdio::from(OwnedFd::from(child_end)));
     let mut child = command.spawn()?;
-    // Closes the other end of the pair here, so that its end is noticed.
+    // Closes the child's end in this process, so that reading fails if the child ends.
     drop(command);
-    let begun = give(&ours, sockets).and_then(|()| await_ready(ours)).map_err(plainly);
-    if begun.is_err() {
-        // It may have ended by itself.
+    let started =
+        send_all(&own_end, sockets).and_then(|()| await_ready(own_end)).map_err(describe_start_error);
+    if started.is_err() {
+        // Ignore errors: the process may already have ended.
         drop(child.kill());
         child.wait()?;
     }
-    begun.map(|()| child.id())
+    started.map(|()| child.id())
 }
 
-fn give(channel: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {
+fn send_all(channel: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {
     for socket in sockets {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -136,13 +139,13 @@ fn await_ready(mut channel: UnixStream) -> io::Result<()> {
     channel.read_exact(&mut byte)
 }
 
-/// The error of a start, in plain words. A process that ends at once may do so before it has read its sockets.
-fn plainly(error: io::Error) -> io::Error {
+/// Describes the error of a start. A process may end before it has read its sockets.
+fn describe_start_error(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-            io::Error::new(ErrorKind::BrokenPipe, "it ended")
+            io::Error::new(ErrorKind::BrokenPipe, "the new process ended")
         }
-        ErrorKind::WouldBlock => io::Error::new(ErrorKind::TimedOut, "it did not begin in time"),
+        ErrorKind::WouldBlock => io::Error::new(ErrorKind::TimedOut, "the new process was not ready in time"),
         _ => error,
     }
 }

@@ -1,7 +1,7 @@
-//! Checks that a process may change the network, and that it is the only one of its kind in a network namespace.
+//! Checks that a process may configure the network, and that it is the only instance in its network namespace.
 //!
-//! The lock is a file in a folder of its owner's: a name that any user may take, such as an abstract socket, would let any user
-//! keep the program from starting.
+//! The lock is a file in a folder that only its owner can write. A name that any user can take, such as an abstract socket,
+//! would let any user prevent the program from starting.
 
 use super::error::Error;
 use rustix::fs::{FlockOperation, flock};
@@ -14,14 +14,14 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Folder of the folders of locks; systemd makes the one of a unit there (`RuntimeDirectory`).
+/// Parent of the lock folders; systemd creates the folder of a unit there (`RuntimeDirectory`).
 const RUN: &str = "/run";
 
-/// Attempts to lock a file that another process checks or removes meanwhile, and their interval.
+/// Maximum number of attempts to lock the file, and their interval. Another process may briefly lock or remove it.
 const MAX_ATTEMPTS: u32 = 10;
 const ATTEMPT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The only instance of a kind in a network namespace, while this value exists.
+/// Lock of the only instance in a network namespace, held until it is dropped.
 #[derive(Debug)]
 pub struct InstanceLock {
     _file: File,
@@ -29,20 +29,20 @@ pub struct InstanceLock {
 }
 
 impl InstanceLock {
-    /// Locks a name; `kind` is the program that does so.
+    /// Acquires the lock `name`; `kind` names the program in messages.
     ///
     /// # Errors
-    /// If another process has locked it, or the lock cannot be written.
-    pub fn here(name: &str, kind: &str) -> Result<Self, Error> {
-        Self::within(&Path::new(RUN).join(name), kind)
+    /// If another process holds the lock, or the lock file cannot be written.
+    pub fn acquire(name: &str, kind: &str) -> Result<Self, Error> {
+        Self::acquire_in(&Path::new(RUN).join(name), kind)
     }
 
-    fn within(folder: &Path, kind: &str) -> Result<Self, Error> {
+    fn acquire_in(folder: &Path, kind: &str) -> Result<Self, Error> {
         Self::lock(folder).map_err(|error| {
             Error::Refused(match error.kind() {
-                ErrorKind::WouldBlock => format!("another {kind} runs here already"),
+                ErrorKind::WouldBlock => format!("another {kind} already runs in this network namespace"),
                 _ => format!(
-                    "cannot write a lock in {}: {error}; run it as root, or by systemd with RuntimeDirectory",
+                    "cannot write a lock in {}: {error}; run the program as root, or from systemd with RuntimeDirectory",
                     folder.display()
                 ),
             })
@@ -51,8 +51,8 @@ impl InstanceLock {
 
     fn lock(folder: &Path) -> io::Result<Self> {
         for _ in 0..MAX_ATTEMPTS {
-            prepare(folder)?;
-            let path = file_in(folder)?;
+            create_private_folder(folder)?;
+            let path = lock_path(folder)?;
             let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
             let file = match opened {
                 // The holder removed the folder.
@@ -60,11 +60,11 @@ impl InstanceLock {
                 opened => opened?,
             };
             if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-                // It may be locked by a check for a moment.
+                // Another process that checks the lock may hold it for a moment.
                 std::thread::sleep(ATTEMPT_INTERVAL);
                 continue;
             }
-            // A file that was removed before it was locked is no lock.
+            // The lock is valid only if the locked file still has its name.
             if std::fs::metadata(&path)
                 .is_ok_and(|now| file.metadata().is_ok_and(|own| own.ino() == now.ino()))
             {
@@ -77,17 +77,17 @@ impl InstanceLock {
 
 impl Drop for InstanceLock {
     fn drop(&mut self) {
-        // The folder stays if it is systemd's, or has locks of other namespaces.
+        // The folder remains if systemd owns it, or if it contains locks of other namespaces.
         drop(std::fs::remove_file(&self.path));
         drop(self.path.parent().map(std::fs::remove_dir));
     }
 }
 
-/// Makes a folder that only its owner can enter.
-fn prepare(folder: &Path) -> io::Result<()> {
+/// Creates a folder that only its owner can enter.
+fn create_private_folder(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        made => return made,
+        created => return created,
     }
     let found = std::fs::metadata(folder)?;
     if found.uid() != geteuid().as_raw() && found.uid() != 0 {
@@ -100,35 +100,36 @@ fn prepare(folder: &Path) -> io::Result<()> {
 }
 
 /// The lock file of this network namespace.
-fn file_in(folder: &Path) -> io::Result<PathBuf> {
+fn lock_path(folder: &Path) -> io::Result<PathBuf> {
     let namespace = std::fs::metadata("/proc/thread-self/ns/net")?.ino();
     Ok(folder.join(format!("{namespace}.lock")))
 }
 
-/// Whether one of this name runs here. A user who may not enter the folder sees that it exists, as it does while one runs.
+/// True if an instance with this lock runs in the network namespace. For a user who cannot enter the folder, its existence is
+/// enough, because the folder exists while an instance runs.
 pub fn runs(name: &str) -> bool {
     is_locked(&Path::new(RUN).join(name))
 }
 
 fn is_locked(folder: &Path) -> bool {
-    match file_in(folder).and_then(File::open) {
+    match lock_path(folder).and_then(File::open) {
         Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK),
         Err(error) => error.kind() == ErrorKind::PermissionDenied,
     }
 }
 
-/// Checks that this process may change the network.
+/// Checks that this process may configure the network.
 ///
 /// # Errors
 ///
-/// If it may not, with the remedy.
-pub fn permitted(command: &str) -> Result<(), Error> {
+/// If the process lacks `CAP_NET_ADMIN`; the error contains the remedy.
+pub fn check_permission(command: &str) -> Result<(), Error> {
     let sets = capabilities(None);
     if sets.is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN)) {
         return Ok(());
     }
     Err(Error::Refused(format!(
-        "{command} needs CAP_NET_ADMIN: run it as root, or by systemd with AmbientCapabilities=CAP_NET_ADMIN"
+        "{command} needs CAP_NET_ADMIN; run it as root, or from systemd with AmbientCapabilities=CAP_NET_ADMIN"
     )))
 }
 
@@ -137,18 +138,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_instance_runs_and_its_files_are_its_owners() {
+    fn second_instance_is_refused_until_lock_is_dropped() {
         let folder = std::env::temp_dir().join(format!("anabranch-lock-{}", std::process::id()));
         DirBuilder::new().mode(0o755).create(&folder).expect("the folder is new");
         assert!(!is_locked(&folder));
-        let first = InstanceLock::within(&folder, "router").expect("none runs");
+        let first = InstanceLock::acquire_in(&folder, "router").expect("none runs");
         let mode = |path: &Path| std::fs::metadata(path).expect("it exists").mode() & 0o777;
         assert_eq!((mode(&folder), mode(&first.path)), (0o700, 0o600));
         assert!(is_locked(&folder));
-        let second = InstanceLock::within(&folder, "router").expect_err("one runs");
-        assert_eq!(second.to_string(), "another router runs here already");
+        let second = InstanceLock::acquire_in(&folder, "router").expect_err("one runs");
+        assert_eq!(second.to_string(), "another router already runs in this network namespace");
         drop(first);
         assert!(!folder.exists() && !is_locked(&folder));
-        drop(InstanceLock::within(&folder, "router").expect("none runs any more"));
+        drop(InstanceLock::acquire_in(&folder, "router").expect("none runs any more"));
     }
 }

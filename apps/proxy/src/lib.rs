@@ -1,13 +1,14 @@
-//! Multipath TCP for hosts that have none: proxies on stock Linux, as the program `anabranch-proxy` runs them.
+//! Multipath TCP for hosts without it: the proxies of the program `anabranch-proxy`, for an unmodified Linux kernel.
 //!
-//! Readers begin with [`config::Config`], the settings; [`run`], which serves them; and the proxies [`socks`], [`reverse`],
-//! [`convert`] and [`router`]. [`uplinks`] keeps the links of a machine ready, [`check`] finds out why only one link is used,
-//! and [`watch`] shows the traffic.
+//! Start with [`config::Config`], the settings; [`run`], which runs services; and the services [`socks`], [`reverse`],
+//! [`convert`] and [`router`]. [`uplinks`] maintains rules, routes and endpoints of a machine's links, [`check`] finds out why
+//! only one link is used, and [`watch`] shows the traffic.
 #![cfg(target_os = "linux")]
 
 pub mod check;
 pub mod config;
 mod connect;
+mod connection_table;
 pub mod convert;
 mod error;
 mod getaddrinfo;
@@ -21,7 +22,6 @@ mod login;
 mod login_backoff;
 mod nat64;
 mod network;
-mod occupants;
 mod pair_history;
 mod password_proof;
 mod proxy_check;

@@ -1,4 +1,4 @@
-//! Where clients come to.
+//! Listening sockets.
 
 use super::error::Error;
 use super::handover::Inherited;
@@ -10,20 +10,20 @@ use std::io;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections that wait to be accepted, as far as `net.core.somaxconn` has it.
+/// Maximum number of connections that wait to be accepted. The kernel lowers it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// Listens at an address: by a socket of an earlier process, if one of them does.
+/// Listens on an address. If an earlier process handed over a socket for it, this socket is used.
 ///
 /// # Errors
-/// If the address is not the machine's, or taken, or not ours to take.
+/// If the address is not local or already in use, or the process lacks the permission.
 pub fn listen(
     address: SocketAddr,
     transport: Transport,
     inherited: Option<&mut Inherited>,
 ) -> Result<TcpListener, Error> {
-    let earlier = inherited.and_then(|inherited| take(&mut inherited.sockets, address, transport));
-    let begin = || -> io::Result<Socket> {
+    let earlier = inherited.and_then(|inherited| take_inherited(&mut inherited.sockets, address, transport));
+    let open_listener = || -> io::Result<Socket> {
         let socket = open(address, transport)?;
         socket.set_reuse_address(true)?;
         socket.bind(&address.into())?;
@@ -31,13 +31,13 @@ pub fn listen(
         Ok(socket)
     };
     earlier
-        .map_or_else(begin, Ok)
+        .map_or_else(open_listener, Ok)
         .and_then(|socket| TcpListener::from_std(socket.into()))
         .map_err(|error| Error::Refused(format!("cannot listen on {address}: {error}")))
 }
 
-/// The socket that listens at an address; port 0 is any.
-fn take(sockets: &mut Vec<Socket>, address: SocketAddr, transport: Transport) -> Option<Socket> {
+/// Removes the socket that listens on the address from the inherited ones; port 0 matches any port.
+fn take_inherited(sockets: &mut Vec<Socket>, address: SocketAddr, transport: Transport) -> Option<Socket> {
     let fits = |socket: &Socket| {
         let bound = socket.local_addr().ok().and_then(|bound| bound.as_socket());
         let is_there = bound.is_some_and(|bound| {
@@ -49,15 +49,15 @@ fn take(sockets: &mut Vec<Socket>, address: SocketAddr, transport: Transport) ->
     Some(sockets.remove(found))
 }
 
-/// Listens at an address of loopback for connections to anywhere, which the kernel hands over (TPROXY): the local address of
-/// each is where its client wants to go.
+/// Listens on a loopback address for connections to any address, which the kernel redirects to it (TPROXY). The local address
+/// of an accepted connection is the client's target.
 ///
 /// # Errors
-/// As [`listen`], and without the capability for it.
+/// As [`listen`], or if the process lacks the capability `CAP_NET_ADMIN`.
 pub fn intercept(address: SocketAddr) -> Result<TcpListener, Error> {
     let refused = |error| Error::Refused(format!("cannot intercept connections at {address}: {error}"));
     let listener = listen(address, Transport::Tcp, None)?;
-    // The kernel looks when a connection comes, not when the socket is bound.
+    // The option may be set after bind, because the kernel reads it when a connection arrives.
     let socket = SockRef::from(&listener);
     if address.is_ipv4() {
         socket.set_ip_transparent_v4(true)
@@ -68,10 +68,10 @@ pub fn intercept(address: SocketAddr) -> Result<TcpListener, Error> {
     Ok(listener)
 }
 
-/// The next client; `keep_alive` is the idle time before a keep-alive probe.
+/// Accepts the next client; `keep_alive` is the idle time before a keep-alive probe.
 ///
 /// # Errors
-/// If the kernel has no descriptor or memory for it, or it has gone already.
+/// If the kernel has no descriptor or memory left, or the client has already disconnected.
 pub async fn accept(listener: &TcpListener, keep_alive: Duration) -> io::Result<(TcpStream, SocketAddr)> {
     let (stream, peer) = listener.accept().await?;
     prepare(&SockRef::from(&stream), keep_alive)?;

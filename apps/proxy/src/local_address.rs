@@ -1,32 +1,32 @@
-//! Which addresses are this machine's own, and which it has a route to.
+//! Checks for local addresses and for routes.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::io::{self, ErrorKind};
 
-/// Whether it is an address of this machine, which its own firewall may let in. Packets to such an address have it as their
-/// source, so the kernel can be asked without a packet.
+/// True for an address of this machine, whose firewall may permit local connections. Packets to a local address have this
+/// address as their source, so the kernel's choice of the source shows it without a packet.
 pub fn is_own(address: IpAddr) -> bool {
-    judge(address, source_for(address))
+    is_own_by_source(address, source_for(address))
 }
 
-/// Whether this machine has a route to an address.
+/// True if this machine has a route to the address.
 pub fn has_route(address: IpAddr) -> bool {
     source_for(address).is_ok()
 }
 
-/// The source of packets to an address.
+/// The source address that the kernel selects for packets to an address.
 fn source_for(address: IpAddr) -> io::Result<IpAddr> {
     let any: IpAddr =
         if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = std::net::UdpSocket::bind((any, 0))?;
-    // Port 9 (discard): any port will do.
+    // Any port is suitable; 9 is the discard port.
     socket.connect((address, 9))?;
     Ok(socket.local_addr()?.ip())
 }
 
-/// An address without a route is not ours. If the kernel had another error (no descriptor, no memory, a rule of the firewall), the
-/// address is taken for ours, which is the safe answer.
-fn judge(address: IpAddr, source: io::Result<IpAddr>) -> bool {
+/// An address without a route is not local. After any other error (no descriptor, no memory, a firewall rule), the address is
+/// assumed to be local, which is the safe answer because clients must not reach local addresses.
+fn is_own_by_source(address: IpAddr, source: io::Result<IpAddr>) -> bool {
     match source {
         Ok(source) => source == address,
         Err(error) => !matches!(
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn address_counts_as_own_on_kernel_error() {
         let address: IpAddr = "1.1.1.1".parse().unwrap();
-        let failed = |code| judge(address, Err(io::Error::from_raw_os_error(code)));
+        let failed = |code| is_own_by_source(address, Err(io::Error::from_raw_os_error(code)));
         for code in [libc::EMFILE, libc::ENOBUFS, libc::EACCES, libc::EPERM, libc::EADDRINUSE] {
             assert!(failed(code), "{code}");
         }

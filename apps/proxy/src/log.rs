@@ -1,4 +1,4 @@
-//! The log: lines on standard error, to which systemd adds the time. A line that cannot be written, as on a full disk, is lost.
+//! The log: lines on standard error, to which systemd adds the time. Lines that cannot be written (full disk) are lost.
 
 use std::fmt::Arguments;
 use std::io::Write;
@@ -6,50 +6,52 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Says a line.
-pub fn say(line: Arguments<'_>) {
+/// Writes a line to the log.
+pub fn log_line(line: Arguments<'_>) {
     drop(writeln!(std::io::stderr().lock(), "{}", printable(&line.to_string())));
 }
 
-/// A line without what a terminal or a reader would take for something else: control characters, characters that turn the
-/// direction of text, new lines. Names that strangers ask for are in some lines.
+/// Escapes control characters, line ends, and characters that change the direction of text. Some lines contain names from
+/// requests of unknown clients.
 pub fn printable(line: &str) -> String {
-    let mut said = String::with_capacity(line.len());
+    let mut escaped = String::with_capacity(line.len());
     for letter in line.chars() {
         match letter {
-            '"' | '\'' => said.push(letter),
-            _ => said.extend(letter.escape_debug()),
+            '"' | '\'' => escaped.push(letter),
+            _ => escaped.extend(letter.escape_debug()),
         }
     }
-    said
+    escaped
 }
 
-/// How often a line of one kind may be said.
+/// Minimum interval between two lines of one kind.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Lines of one kind that clients can cause: one in ten seconds is written, with the number of suppressed ones.
-pub struct Limited(Mutex<Option<(Instant, u64)>>);
+/// Rate limit for one kind of log lines that clients can cause: one line in ten seconds, with the number of suppressed lines.
+pub struct RateLimited(Mutex<Option<(Instant, u64)>>);
 
-impl Limited {
-    /// None has been said.
+impl RateLimited {
+    /// No line has been written yet.
     pub const fn new() -> Self {
         Self(Mutex::new(None))
     }
 
-    /// Says a line, or counts it.
-    pub fn say(&self, line: Arguments<'_>) {
+    /// Writes a line, or counts it as suppressed.
+    pub fn log_line(&self, line: Arguments<'_>) {
         let now = Instant::now();
         let mut last = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match last.as_mut() {
-            Some((said, kept)) if now.saturating_duration_since(*said) < LINE_INTERVAL => *kept += 1,
+            Some((logged_at, suppressed)) if now.saturating_duration_since(*logged_at) < LINE_INTERVAL => {
+                *suppressed += 1;
+            }
             before => {
-                let kept = before.map_or(0, |(_, kept)| *kept);
+                let suppressed = before.map_or(0, |(_, suppressed)| *suppressed);
                 *last = Some((now, 0));
                 drop(last);
-                if kept == 0 {
-                    say(line);
+                if suppressed == 0 {
+                    log_line(line);
                 } else {
-                    say(format_args!("{line} ({kept} similar lines suppressed)"));
+                    log_line(format_args!("{line} ({suppressed} similar lines suppressed)"));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::config::User;
 use super::login_backoff::Penalties;
-use super::password_proof::{Epoch, Fresh, Proof, Spent};
+use super::password_proof::{Epoch, Proof, ProofState, UsedProofs};
 use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
 use rustix::time::{ClockId, clock_gettime};
@@ -12,71 +12,72 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
-/// The users of a proxy. Passwords are compared as codes under a key of this process alone, in a time that says nothing of how
-/// much is right.
+/// Users of a proxy. Passwords are compared as HMACs under a random key of this process, in constant time, so the time reveals
+/// nothing about a partly correct password.
 pub struct Logins {
     key: [u8; 32],
     users: Vec<(User, [u8; 32])>,
     penalties: Mutex<Penalties>,
-    spent: Mutex<Spent>,
+    used_proofs: Mutex<UsedProofs>,
     epoch: Epoch,
 }
 
 /// Credentials of a client.
 #[derive(Debug)]
-pub enum Shown {
+pub enum Credentials {
     /// Name and password.
     Password(Vec<u8>, Vec<u8>),
     /// A proof of the password, and the bytes of the request that it covers.
     Proof(Proof, Vec<u8>),
 }
 
-/// Result of a log-in.
+/// Result of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tried {
-    /// Name and password are right.
-    Right,
-    /// Wrong name or password, the given number of times from this source.
-    Wrong(u32),
-    /// The proof is too old: by our clock it was made the given number of seconds ago.
-    Clock(i64),
-    /// The proof was made for another proxy, or before this one began; it is to be made again for this epoch.
-    Epoch(Epoch),
-    /// More proofs come than can be remembered.
-    Full,
-    /// So many wrong passwords came from this source that the log-in cannot be checked in time.
-    TooMany,
+pub enum LoginResult {
+    /// Name and password are correct.
+    Accepted,
+    /// Wrong name or password; contains the number of failures from this source.
+    Rejected(u32),
+    /// The time of the proof differs too much from the local clock: local time minus time of the proof, in seconds.
+    ClockDiffers(i64),
+    /// The proof was made for another proxy, or before this process started. The client must make a new proof for this epoch.
+    OtherEpoch(Epoch),
+    /// The memory for used proofs is full.
+    MemoryFull,
+    /// Too many recent failures from this source: the delay exceeds the deadline.
+    TooManyFailures,
 }
 
-/// As the log says it of a client.
-impl fmt::Display for Tried {
+/// Text for the log, after the client's address.
+impl fmt::Display for LoginResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Right => f.write_str("is who it says"),
-            Self::Wrong(times) => write!(f, "wrong name or password, {times} of late"),
-            Self::Clock(seconds) => write!(
-                f,
-                "its clock is {} s {} the one here: set both right",
-                seconds.unsigned_abs(),
-                if *seconds > 0 { "behind" } else { "before" },
-            ),
-            Self::Epoch(_) => f.write_str("proves a password for another start of this proxy"),
-            Self::Full => f.write_str("has to wait: more log-ins come than can be remembered"),
-            Self::TooMany => f.write_str("has to wait: too many wrong passwords came from there"),
+            Self::Accepted => f.write_str("login accepted"),
+            Self::Rejected(failures) => write!(f, "wrong name or password ({failures} recent failures)"),
+            Self::ClockDiffers(seconds) => {
+                write!(f, "clock differs by {} s; synchronise both clocks", seconds.unsigned_abs())
+            }
+            Self::OtherEpoch(_) => {
+                f.write_str("the proof is for an earlier start of this proxy; the client must log in again")
+            }
+            Self::MemoryFull => f.write_str("too many logins; try again later"),
+            Self::TooManyFailures => {
+                f.write_str("too many wrong passwords from this address; try again later")
+            }
         }
     }
 }
 
 impl Logins {
-    /// For these users.
+    /// Creates the table of these users.
     ///
     /// # Errors
-    /// If the system has no randomness to give.
+    /// If the system's random generator fails.
     pub fn new<'a>(users: impl Iterator<Item = &'a User>) -> io::Result<Self> {
         let (mut key, mut epoch) = ([0; 32], [0; 16]);
         getrandom::fill(&mut key).and_then(|()| getrandom::fill(&mut epoch)).map_err(io::Error::other)?;
-        let (penalties, spent) = (Mutex::default(), Mutex::default());
-        let mut logins = Self { key, users: Vec::new(), penalties, spent, epoch };
+        let (penalties, used_proofs) = (Mutex::default(), Mutex::default());
+        let mut logins = Self { key, users: Vec::new(), penalties, used_proofs, epoch };
         for user in users {
             let code = logins.code(user.name.as_bytes(), user.password.as_bytes()).finalize().into_bytes();
             logins.users.push((user.clone(), code.into()));
@@ -84,61 +85,63 @@ impl Logins {
         Ok(logins)
     }
 
-    /// Random bytes that were drawn at the beginning.
+    /// Random bytes that identify this start of the proxy.
     pub const fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// A try to log in from an address: waits for its turn, which comes later after wrong ones.
-    pub async fn attempt(&self, from: IpAddr, shown: &Shown, deadline: Instant) -> Tried {
-        // Sent before any check: it contains nothing about passwords.
-        if let Shown::Proof(proof, _) = shown
+    /// Checks a login from an address. The check is delayed after earlier failures.
+    pub async fn attempt(&self, from: IpAddr, credentials: &Credentials, deadline: Instant) -> LoginResult {
+        // This answer needs no delay: it reveals nothing about passwords.
+        if let Credentials::Proof(proof, _) = credentials
             && proof.epoch != self.epoch
         {
-            return Tried::Epoch(self.epoch);
+            return LoginResult::OtherEpoch(self.epoch);
         }
-        let (Shown::Password(user, _) | Shown::Proof(Proof { name: user, .. }, _)) = shown;
+        let (Credentials::Password(user, _) | Credentials::Proof(Proof { name: user, .. }, _)) = credentials;
         let now = Instant::now();
-        let Some(turn) = lock(&self.penalties).turn(from, user, now, deadline) else {
-            return Tried::TooMany;
+        let Some(scheduled) = lock(&self.penalties).schedule_attempt(from, user, now, deadline) else {
+            return LoginResult::TooManyFailures;
         };
-        // A sleep until now lasts to the next millisecond, in which a flood of tries would all be the first.
-        if turn.at > now {
-            tokio::time::sleep_until(turn.at).await;
+        // A sleep until `now` would last until the next millisecond. Until then, many attempts would all count as the first.
+        if scheduled.at > now {
+            tokio::time::sleep_until(scheduled.at).await;
         }
-        let fresh = match shown {
-            Shown::Password(name, password) => self.knows(name, password).then_some(Fresh::Yes),
-            Shown::Proof(proof, request) => {
-                self.proven(proof, request).then(|| lock(&self.spent).take(proof, now_s()))
+        let state = match credentials {
+            Credentials::Password(name, password) => {
+                self.password_matches(name, password).then_some(ProofState::Fresh)
             }
+            Credentials::Proof(proof, request) => self
+                .proof_is_valid(proof, request)
+                .then(|| lock(&self.used_proofs).accept_once(proof, now_s())),
         };
-        if !matches!(fresh, None | Some(Fresh::Spent)) {
-            lock(&self.penalties).release(turn);
+        if !matches!(state, None | Some(ProofState::Used)) {
+            lock(&self.penalties).release(scheduled);
         }
-        match fresh {
-            Some(Fresh::Yes) => {
-                lock(&self.penalties).right(from, user, Instant::now());
-                Tried::Right
+        match state {
+            Some(ProofState::Fresh) => {
+                lock(&self.penalties).record_success(from, user, Instant::now());
+                LoginResult::Accepted
             }
-            Some(Fresh::Clock(seconds)) => Tried::Clock(seconds),
-            Some(Fresh::Full) => Tried::Full,
-            None | Some(Fresh::Spent) => {
-                Tried::Wrong(lock(&self.penalties).wrong(from, user, Instant::now()))
+            Some(ProofState::ClockDiffers(seconds)) => LoginResult::ClockDiffers(seconds),
+            Some(ProofState::MemoryFull) => LoginResult::MemoryFull,
+            None | Some(ProofState::Used) => {
+                LoginResult::Rejected(lock(&self.penalties).record_failure(from, user, Instant::now()))
             }
         }
     }
 
-    /// Compares all users, so that the time does not reveal which ones exist.
-    fn knows(&self, name: &[u8], password: &[u8]) -> bool {
+    /// Compares with all users, so that the time does not reveal which names exist.
+    fn password_matches(&self, name: &[u8], password: &[u8]) -> bool {
         let given = self.code(name, password);
         self.users.iter().filter(|(_, code)| given.clone().verify_slice(code).is_ok()).count() > 0
     }
 
-    fn proven(&self, proof: &Proof, request: &[u8]) -> bool {
-        let holds = |user: &User| {
-            proof.holds(user.password.as_bytes(), request) && user.name.as_bytes() == proof.name
+    fn proof_is_valid(&self, proof: &Proof, request: &[u8]) -> bool {
+        let is_valid = |user: &User| {
+            proof.is_valid(user.password.as_bytes(), request) && user.name.as_bytes() == proof.name
         };
-        self.users.iter().filter(|(user, _)| holds(user)).count() > 0
+        self.users.iter().filter(|(user, _)| is_valid(user)).count() > 0
     }
 
     fn code(&self, name: &[u8], password: &[u8]) -> Hmac<Sha256> {
@@ -154,20 +157,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time, seconds since 1970.
+/// The present time in seconds since 1970.
 pub fn now_s() -> u64 {
     clock_gettime(ClockId::Realtime).tv_sec.cast_unsigned()
 }
 
-/// A proof of a user's password, made now, for a proxy of this epoch and a request in bytes.
+/// Makes a proof of a user's password with the present time, for a proxy's epoch and an encoded request.
 ///
 /// # Errors
-/// If the system has no randomness to give.
+/// If the system's random generator fails.
 pub fn prove(user: &User, epoch: Epoch, request: &[u8]) -> io::Result<Proof> {
     let mut nonce = [0; 16];
     getrandom::fill(&mut nonce).map_err(io::Error::other)?;
     let proof = Proof { name: user.name.as_bytes().to_vec(), time_s: now_s(), nonce, epoch, code: [0; 32] };
-    Ok(proof.sealed(user.password.as_bytes(), request))
+    Ok(proof.authenticate(user.password.as_bytes(), request))
 }
 
 #[cfg(test)]
@@ -176,81 +179,83 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
-    async fn the_right_name_and_password_and_no_others() {
+    async fn only_correct_name_and_password_log_in() {
         let user = User { name: "alice".to_owned(), password: "secret".to_owned() };
         let logins = Logins::new([&user].into_iter()).unwrap();
         let begin = Instant::now();
         let attempt_from = async |last: u8, name: &str, password: &str| {
-            let shown = Shown::Password(name.into(), password.into());
+            let credentials = Credentials::Password(name.into(), password.into());
             let from = IpAddr::from([192, 0, 2, last]);
-            logins.attempt(from, &shown, Instant::now() + Duration::from_secs(5)).await
+            logins.attempt(from, &credentials, Instant::now() + Duration::from_secs(5)).await
         };
         let attempt = async |name: &str, password: &str| attempt_from(1, name, password).await;
-        assert_eq!(attempt("alice", "secret").await, Tried::Right);
+        assert_eq!(attempt("alice", "secret").await, LoginResult::Accepted);
         assert_eq!(begin.elapsed(), Duration::ZERO);
         for (number, (name, password)) in
             [("alice", "Secret"), ("alices", "ecret"), ("", "alicesecret"), ("bob", "secret")]
                 .into_iter()
                 .enumerate()
         {
-            assert_eq!(attempt(name, password).await, Tried::Wrong(number as u32 + 1));
+            assert_eq!(attempt(name, password).await, LoginResult::Rejected(number as u32 + 1));
         }
         assert!(begin.elapsed() >= Duration::from_millis(250 + 500 + 1000));
-        assert_eq!(attempt("alice", "secret").await, Tried::Right);
+        assert_eq!(attempt("alice", "secret").await, LoginResult::Accepted);
         for _ in 0..6 {
             attempt("alice", "guess").await;
             attempt_from(2, "alice", "guess").await;
         }
-        // Where alice has logged in, guesses of others do not lock her out.
-        assert_eq!(attempt("alice", "secret").await, Tried::Right);
-        assert_eq!(attempt_from(2, "alice", "secret").await, Tried::TooMany);
+        // At an address where alice has logged in, failed logins of others do not lock her out.
+        assert_eq!(attempt("alice", "secret").await, LoginResult::Accepted);
+        assert_eq!(attempt_from(2, "alice", "secret").await, LoginResult::TooManyFailures);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_of_tries_is_slowed_from_the_second_on() {
+    async fn concurrent_guesses_are_delayed_from_the_second() {
         let user = User { name: "alice".to_owned(), password: "secret".to_owned() };
         let logins = std::sync::Arc::new(Logins::new([&user].into_iter()).unwrap());
         let deadline = Instant::now() + Duration::from_secs(10);
-        let mut tries = tokio::task::JoinSet::new();
+        let mut attempts = tokio::task::JoinSet::new();
         for _ in 0..200 {
             let logins = std::sync::Arc::clone(&logins);
-            let guess = Shown::Password(b"alice".to_vec(), b"guess".to_vec());
-            tries.spawn(async move { logins.attempt(IpAddr::from([192, 0, 2, 1]), &guess, deadline).await });
+            let guess = Credentials::Password(b"alice".to_vec(), b"guess".to_vec());
+            attempts
+                .spawn(async move { logins.attempt(IpAddr::from([192, 0, 2, 1]), &guess, deadline).await });
         }
-        let tried = tries.join_all().await;
-        // One at once, and then one each 250 ms.
-        assert_eq!(tried.iter().filter(|tried| matches!(tried, Tried::Wrong(_))).count(), 40);
+        let results = attempts.join_all().await;
+        // One immediately, and then one each 250 ms.
+        assert_eq!(results.iter().filter(|result| matches!(result, LoginResult::Rejected(_))).count(), 40);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_proof_is_as_good_as_the_password_once() {
+    async fn proof_is_accepted_once() {
         let user = User { name: "alice".to_owned(), password: "secret".to_owned() };
         let logins = Logins::new([&user].into_iter()).unwrap();
         let attempt = async |proof: &Proof| {
             let deadline = Instant::now() + Duration::from_secs(10);
-            let shown = Shown::Proof(proof.clone(), b"request".to_vec());
-            logins.attempt(IpAddr::from([192, 0, 2, 1]), &shown, deadline).await
+            let credentials = Credentials::Proof(proof.clone(), b"request".to_vec());
+            logins.attempt(IpAddr::from([192, 0, 2, 1]), &credentials, deadline).await
         };
         let made = |user: &User, request: &[u8]| prove(user, logins.epoch, request).unwrap();
         let proof = made(&user, b"request");
-        assert_eq!(attempt(&proof).await, Tried::Right);
-        assert_eq!(attempt(&proof).await, Tried::Wrong(1));
-        assert_eq!(attempt(&made(&user, b"request")).await, Tried::Right);
+        assert_eq!(attempt(&proof).await, LoginResult::Accepted);
+        assert_eq!(attempt(&proof).await, LoginResult::Rejected(1));
+        assert_eq!(attempt(&made(&user, b"request")).await, LoginResult::Accepted);
         let stranger = User { name: "alice".to_owned(), password: "guess".to_owned() };
-        assert_eq!(attempt(&made(&stranger, b"request")).await, Tried::Wrong(1));
-        assert_eq!(attempt(&made(&user, b"another")).await, Tried::Wrong(2));
-        let old = Proof { time_s: proof.time_s - 3600, ..proof.clone() }.sealed(b"secret", b"request");
-        assert!(matches!(attempt(&old).await, Tried::Clock(3600..3700)));
+        assert_eq!(attempt(&made(&stranger, b"request")).await, LoginResult::Rejected(1));
+        assert_eq!(attempt(&made(&user, b"another")).await, LoginResult::Rejected(2));
+        let old = Proof { time_s: proof.time_s - 3600, ..proof.clone() }.authenticate(b"secret", b"request");
+        assert!(matches!(attempt(&old).await, LoginResult::ClockDiffers(3600..3700)));
     }
 
     #[tokio::test]
-    async fn a_proof_from_before_a_restart_is_not_taken() {
+    async fn proof_from_before_restart_is_refused() {
         let user = User { name: "alice".to_owned(), password: "secret".to_owned() };
         let begun = || Logins::new([&user].into_iter()).unwrap();
         let (before, after) = (begun(), begun());
-        let shown = Shown::Proof(prove(&user, before.epoch, b"request").unwrap(), b"request".to_vec());
+        let credentials =
+            Credentials::Proof(prove(&user, before.epoch, b"request").unwrap(), b"request".to_vec());
         let (here, deadline) = (IpAddr::from([192, 0, 2, 1]), Instant::now() + Duration::from_secs(10));
-        assert_eq!(before.attempt(here, &shown, deadline).await, Tried::Right);
-        assert_eq!(after.attempt(here, &shown, deadline).await, Tried::Epoch(after.epoch));
+        assert_eq!(before.attempt(here, &credentials, deadline).await, LoginResult::Accepted);
+        assert_eq!(after.attempt(here, &credentials, deadline).await, LoginResult::OtherEpoch(after.epoch));
     }
 }

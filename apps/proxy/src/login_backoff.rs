@@ -1,6 +1,6 @@
-//! Guessing passwords is slowed: after wrong ones, the tries from an address come one after another, ever slower. Wrong ones
-//! from all addresses together are limited, too. A user who logged in from an address of late does not wait for the others
-//! there.
+//! Delays login attempts after failures, to slow down password guessing. Attempts from one address run one after another, with
+//! increasing delays. Failures from all addresses together are limited, too. A user who has recently logged in from an address
+//! is not delayed by failures of other users at this address.
 
 use super::network::Network;
 use core::net::IpAddr;
@@ -8,92 +8,98 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The wait after the first wrong password, which doubles with each.
-const FIRST: Duration = Duration::from_millis(250);
-/// The longest wait between two tries.
+/// Delay after the first failure; it doubles with each further failure.
+const FIRST_DELAY: Duration = Duration::from_millis(250);
+/// Maximum delay between two attempts.
 const MAX_DELAY: Duration = Duration::from_secs(30);
-/// Time after the last wrong password until the counts of an address start from zero.
-const FORGOTTEN: Duration = Duration::from_secs(600);
-/// Sources that are remembered; of more, the one whose turn comes first is forgotten.
+/// Time after the last failure at which the counts of an address are reset.
+const FAILURE_LIFETIME: Duration = Duration::from_secs(600);
+/// Maximum number of stored sources. Beyond it, the source with the earliest next attempt is removed.
 const MAX_SOURCES: usize = 4096;
-/// Prefix length of a site's IPv6 network (RFC 6177), and the number of its /64 with wrong passwords from which all of the site
-/// has to wait. A site has 65,536 of them.
+/// Prefix length of a site's IPv6 network (RFC 6177), and the number of its /64 networks with failures from which the whole
+/// site is delayed. A site has 65,536 /64 networks.
 const SITE_BITS: u8 = 48;
-const CROWD: usize = 16;
-/// Wrong passwords that may come from all sources at once, and the interval after which one more may.
+const GUESSING_SOURCES_PER_LEVEL: usize = 16;
+/// Maximum number of failures from all sources without delay, and the interval after which one more is permitted.
 const MAX_FREE: u32 = 100;
 const FREE_INTERVAL: Duration = Duration::from_millis(100);
-/// Time for which a user is known at a source after a right password.
+/// Time after a successful login during which the user is known at this source.
 const KNOWN_TIME: Duration = Duration::from_secs(3600);
-/// Users at their sources that are remembered; of more, the one whose right password is oldest is forgotten.
+/// Maximum number of stored pairs of user and source. Beyond it, the pair with the oldest successful login is removed.
 const MAX_KNOWN: usize = 4096;
-/// The longest wait between two tries of a known user.
+/// Maximum delay between two attempts of a known user.
 const MAX_KNOWN_DELAY: Duration = Duration::from_secs(1);
-/// Users whose wrong passwords are counted apart for each source.
+/// Maximum number of users per source whose failures are counted separately.
 const MAX_NAMES: usize = 8;
 
 #[derive(Default)]
-struct Wrong {
-    /// Wrong passwords in a row for each user, whether there is one of that name or not.
-    of: BTreeMap<Vec<u8>, u32>,
-    /// Those for users beyond [`MAX_NAMES`].
+struct FailureCounts {
+    /// Consecutive failures of each user name, including names that do not exist.
+    by_user: BTreeMap<Vec<u8>, u32>,
+    /// Failures of users beyond [`MAX_NAMES`].
     others: u32,
 }
 
-impl Wrong {
-    fn all(&self) -> u32 {
-        self.of.values().fold(self.others, |sum, &wrong| sum.saturating_add(wrong))
+impl FailureCounts {
+    fn total(&self) -> u32 {
+        self.by_user.values().fold(self.others, |sum, &wrong| sum.saturating_add(wrong))
     }
 
     fn count(&mut self, user: &[u8]) {
-        let full = self.of.len() >= MAX_NAMES && !self.of.contains_key(user);
-        let wrong = if full { &mut self.others } else { self.of.entry(user.to_vec()).or_default() };
+        let full = self.by_user.len() >= MAX_NAMES && !self.by_user.contains_key(user);
+        let wrong = if full { &mut self.others } else { self.by_user.entry(user.to_vec()).or_default() };
         *wrong = wrong.saturating_add(1);
     }
 }
 
 struct Source {
-    wrong: Wrong,
-    /// When the last of them came.
+    wrong: FailureCounts,
+    /// Time of the last failure.
     last: Instant,
-    /// When the next try may be made.
+    /// Earliest time of the next attempt.
     next: Instant,
 }
 
 /// A user who logged in from a source.
 struct Known {
-    /// When the last right password came.
+    /// Time of the last successful login.
     right: Instant,
-    /// Wrong ones since.
+    /// Failures since then.
     wrong: u32,
-    /// When the next try may be made.
+    /// Earliest time of the next attempt.
     next: Instant,
 }
 
-/// A try that may be made.
+/// A permitted login attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// When it may be made.
+pub struct ScheduledAttempt {
+    /// Earliest time of the attempt.
     pub at: Instant,
-    /// It counts as one of all sources, until it proves right.
+    /// True if the attempt counts as a failure of all sources until it succeeds.
     is_counted: bool,
 }
 
-/// Sources with wrong passwords.
+/// Delays of sources and sites with failures.
 #[derive(Default)]
 pub struct Penalties {
     known: BTreeMap<(Network, Vec<u8>), Known>,
-    /// When all tries that were counted have been compensated, one each [`FREE_INTERVAL`].
-    compensated: Option<Instant>,
+    /// Time at which the budget of all sources is full again. Each counted attempt moves it by [`FREE_INTERVAL`].
+    budget_full_at: Option<Instant>,
     sources: BTreeMap<Network, Source>,
-    /// When the next try may be made from anywhere in sites of many sources.
+    /// Earliest time of the next attempt, for sites with failures from many sources.
     sites: BTreeMap<Network, Instant>,
 }
 
 impl Penalties {
-    /// A try for a user from an address: when it may be made; never, if that is not before `deadline`. Tries that come together
-    /// get turns one after another, whether they will be right or wrong.
-    pub fn turn(&mut self, address: IpAddr, user: &[u8], now: Instant, deadline: Instant) -> Option<Turn> {
+    /// Schedules an attempt of a user from an address; `None` if it could not start before `deadline`. Concurrent attempts are
+    /// scheduled one after another, before their results are known.
+    pub fn schedule_attempt(
+        &mut self,
+        address: IpAddr,
+        user: &[u8],
+        now: Instant,
+        deadline: Instant,
+    ) -> Option<ScheduledAttempt> {
         let pair = (Network::of_host(address), user.to_vec());
         if let Some(known) = self.known.get_mut(&pair).filter(|known| known.is_valid(now)) {
             let at = known.next.max(now);
@@ -101,52 +107,54 @@ impl Penalties {
                 return None;
             }
             if known.wrong > 0 {
-                known.next = at + wait(known.wrong).min(MAX_KNOWN_DELAY);
+                known.next = at + delay_after(known.wrong).min(MAX_KNOWN_DELAY);
             }
-            return Some(Turn { at, is_counted: false });
+            return Some(ScheduledAttempt { at, is_counted: false });
         }
-        let crowd = self.crowd(address, now);
-        let site = crowd.and_then(|(site, _)| self.sites.get(&site).copied());
+        let guessing_site = self.guessing_site(address, now);
+        let site = guessing_site.and_then(|(site, _)| self.sites.get(&site).copied());
         let source = self.sources.get_mut(&Network::of_host(address)).filter(|source| source.is_known(now));
-        let free = self.compensated.and_then(|all| all.checked_sub(MAX_FREE * FREE_INTERVAL));
-        let turn = source.iter().map(|source| source.next).chain(site).chain(free).fold(now, Instant::max);
-        if turn > now && turn >= deadline {
+        let free = self.budget_full_at.and_then(|total| total.checked_sub(MAX_FREE * FREE_INTERVAL));
+        let scheduled =
+            source.iter().map(|source| source.next).chain(site).chain(free).fold(now, Instant::max);
+        if scheduled > now && scheduled >= deadline {
             return None;
         }
         if let Some(source) = source {
-            source.next = turn + wait(source.wrong.all());
+            source.next = scheduled + delay_after(source.wrong.total());
         }
-        if let Some((site, level)) = crowd {
-            self.sites.retain(|_, next| now.saturating_duration_since(*next) < FORGOTTEN);
-            self.sites.insert(site, turn + wait(level));
+        if let Some((site, level)) = guessing_site {
+            self.sites.retain(|_, next| now.saturating_duration_since(*next) < FAILURE_LIFETIME);
+            self.sites.insert(site, scheduled + delay_after(level));
         }
-        self.compensated = Some(self.compensated.map_or(turn, |all| all.max(turn)) + FREE_INTERVAL);
-        Some(Turn { at: turn, is_counted: true })
+        self.budget_full_at =
+            Some(self.budget_full_at.map_or(scheduled, |total| total.max(scheduled)) + FREE_INTERVAL);
+        Some(ScheduledAttempt { at: scheduled, is_counted: true })
     }
 
-    /// A try was not wrong, and does not count among those of all sources.
-    pub fn release(&mut self, turn: Turn) {
-        if turn.is_counted {
-            self.compensated = self.compensated.and_then(|all| all.checked_sub(FREE_INTERVAL));
+    /// The attempt did not fail, so it no longer counts as a failure of all sources.
+    pub fn release(&mut self, scheduled: ScheduledAttempt) {
+        if scheduled.is_counted {
+            self.budget_full_at = self.budget_full_at.and_then(|total| total.checked_sub(FREE_INTERVAL));
         }
     }
 
-    /// The site of an address, and for how many wrong passwords it pays, if many of its sources have tried some.
-    fn crowd(&self, address: IpAddr, now: Instant) -> Option<(Network, u32)> {
+    /// The site of an address and its delay level, if many of the site's sources have failures.
+    fn guessing_site(&self, address: IpAddr, now: Instant) -> Option<(Network, u32)> {
         let address = address.to_canonical();
         let site = Some(Network::of(address, SITE_BITS)).filter(|_| address.is_ipv6())?;
-        let guessed = |(network, source): &(&Network, &Source)| {
+        let has_failures = |(network, source): &(&Network, &Source)| {
             site.contains(network.address()) && source.is_known(now)
         };
-        let level = self.sources.iter().filter(guessed).count() / CROWD;
+        let level = self.sources.iter().filter(has_failures).count() / GUESSING_SOURCES_PER_LEVEL;
         (level > 0).then_some((site, level as u32))
     }
 
-    /// A password for a user from an address was wrong; returns how many have been from there.
-    pub fn wrong(&mut self, address: IpAddr, user: &[u8], now: Instant) -> u32 {
+    /// Records a failed login of a user from an address; returns the number of failures of this address.
+    pub fn record_failure(&mut self, address: IpAddr, user: &[u8], now: Instant) -> u32 {
         if let Some(known) = self.known.get_mut(&(Network::of_host(address), user.to_vec())) {
             known.wrong = known.wrong.saturating_add(1);
-            known.next = known.next.max(now + wait(known.wrong).min(MAX_KNOWN_DELAY));
+            known.next = known.next.max(now + delay_after(known.wrong).min(MAX_KNOWN_DELAY));
         }
         self.sources.retain(|_, source| source.is_known(now));
         if self.sources.len() >= MAX_SOURCES {
@@ -154,32 +162,32 @@ impl Penalties {
                 self.sources.iter().min_by_key(|(_, source)| source.next).map(|(&network, _)| network);
             first.and_then(|first| self.sources.remove(&first));
         }
-        let fresh = Source { wrong: Wrong::default(), last: now, next: now };
+        let fresh = Source { wrong: FailureCounts::default(), last: now, next: now };
         let source = self.sources.entry(Network::of_host(address)).or_insert(fresh);
         source.wrong.count(user);
         source.last = now;
-        let all = source.wrong.all();
-        source.next = source.next.max(now + wait(all));
-        all
+        let total = source.wrong.total();
+        source.next = source.next.max(now + delay_after(total));
+        total
     }
 
-    /// A password for a user from an address was right: wrong ones for that user are forgiven. Those for others are not, or who
-    /// has one password could try as many as he likes.
-    pub fn right(&mut self, address: IpAddr, user: &[u8], now: Instant) {
+    /// Records a successful login of a user from an address, and removes this user's failures. Failures of other users stay:
+    /// otherwise a client with one valid password could guess other passwords without delay.
+    pub fn record_success(&mut self, address: IpAddr, user: &[u8], now: Instant) {
         let network = Network::of_host(address);
         self.remember(network, user, now);
         let Some(source) = self.sources.get_mut(&network) else { return };
-        let forgiven = source.wrong.of.remove(user).is_some();
-        match source.wrong.all() {
+        let forgiven = source.wrong.by_user.remove(user).is_some();
+        match source.wrong.total() {
             0 => drop(self.sources.remove(&network)),
-            left if forgiven => source.next = source.next.min(now + wait(left)),
+            left if forgiven => source.next = source.next.min(now + delay_after(left)),
             _ => {}
         }
     }
 }
 
 impl Penalties {
-    /// Remembers that a user has logged in from a source.
+    /// Stores that a user has logged in from a source.
     fn remember(&mut self, network: Network, user: &[u8], now: Instant) {
         let pair = (network, user.to_vec());
         if self.known.len() >= MAX_KNOWN && !self.known.contains_key(&pair) {
@@ -198,12 +206,12 @@ impl Known {
 
 impl Source {
     fn is_known(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.last) < FORGOTTEN
+        now.saturating_duration_since(self.last) < FAILURE_LIFETIME
     }
 }
 
-fn wait(wrong: u32) -> Duration {
-    FIRST.saturating_mul(1 << wrong.saturating_sub(1).min(16)).min(MAX_DELAY)
+fn delay_after(wrong: u32) -> Duration {
+    FIRST_DELAY.saturating_mul(1 << wrong.saturating_sub(1).min(16)).min(MAX_DELAY)
 }
 
 #[cfg(test)]
@@ -213,151 +221,157 @@ mod tests {
     const USER: &[u8] = b"alice";
     const HERE: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1));
 
-    /// When a try of a user that has time may be made.
-    fn turn_of(penalties: &mut Penalties, user: &[u8], address: IpAddr, now: Instant) -> Instant {
-        penalties.turn(address, user, now, now + 2 * MAX_DELAY).expect("there is time").at
+    /// Scheduled time of an attempt with a late deadline.
+    fn attempt_time_of(penalties: &mut Penalties, user: &[u8], address: IpAddr, now: Instant) -> Instant {
+        penalties.schedule_attempt(address, user, now, now + 2 * MAX_DELAY).expect("there is time").at
     }
 
-    fn turn(penalties: &mut Penalties, address: IpAddr, now: Instant) -> Instant {
-        turn_of(penalties, USER, address, now)
+    fn attempt_time(penalties: &mut Penalties, address: IpAddr, now: Instant) -> Instant {
+        attempt_time_of(penalties, USER, address, now)
     }
 
     #[test]
-    fn known_user_does_not_wait_for_guesses_of_others() {
+    fn known_user_is_not_delayed_by_others() {
         let (mut penalties, now) = (Penalties::default(), Instant::now());
-        penalties.right(HERE, USER, now);
+        penalties.record_success(HERE, USER, now);
         for _ in 0..65 {
-            penalties.wrong(HERE, b"bob", now);
-            assert_eq!(turn(&mut penalties, HERE, now), now);
-            penalties.right(HERE, USER, now);
+            penalties.record_failure(HERE, b"bob", now);
+            assert_eq!(attempt_time(&mut penalties, HERE, now), now);
+            penalties.record_success(HERE, USER, now);
         }
-        assert_eq!(turn_of(&mut penalties, b"bob", HERE, now), now + MAX_DELAY);
-        // Another address of that user is not known.
+        assert_eq!(attempt_time_of(&mut penalties, b"bob", HERE, now), now + MAX_DELAY);
+        // The user is not known at another address.
         let other = IpAddr::from([192, 0, 2, 2]);
-        penalties.wrong(other, b"bob", now);
-        assert!(turn(&mut penalties, other, now) > now);
-        // Guesses of the known user are slowed, but not so much that the right password finds no turn.
+        penalties.record_failure(other, b"bob", now);
+        assert!(attempt_time(&mut penalties, other, now) > now);
+        // Failures of the known user cause a delay of at most MAX_KNOWN_DELAY.
         for _ in 0..20 {
-            penalties.wrong(HERE, USER, now);
+            penalties.record_failure(HERE, USER, now);
         }
-        assert_eq!(turn(&mut penalties, HERE, now), now + MAX_KNOWN_DELAY);
+        assert_eq!(attempt_time(&mut penalties, HERE, now), now + MAX_KNOWN_DELAY);
         let later = now + KNOWN_TIME;
-        penalties.wrong(HERE, b"bob", later);
-        assert!(turn(&mut penalties, HERE, later) > later);
+        penalties.record_failure(HERE, b"bob", later);
+        assert!(attempt_time(&mut penalties, HERE, later) > later);
         for number in 0..MAX_KNOWN as u32 + 100 {
-            penalties.right(IpAddr::V4(core::net::Ipv4Addr::from_bits(number)), USER, later);
+            penalties.record_success(IpAddr::V4(core::net::Ipv4Addr::from_bits(number)), USER, later);
         }
         assert_eq!(penalties.known.len(), MAX_KNOWN);
     }
 
     #[test]
-    fn many_sources_have_few_guesses_together() {
+    fn guesses_of_all_sources_are_limited() {
         let (mut penalties, now) = (Penalties::default(), Instant::now());
         let source = |number: u32| IpAddr::V4(core::net::Ipv4Addr::from_bits(0x0a00_0000 + number));
         let deadline = now + Duration::from_secs(10);
-        let turns: Vec<_> = (0..3000)
+        let times: Vec<_> = (0..3000)
             .filter_map(|number| {
-                let turn = penalties.turn(source(number), USER, now, deadline)?;
-                penalties.wrong(source(number), USER, turn.at);
-                Some(turn.at)
+                let scheduled = penalties.schedule_attempt(source(number), USER, now, deadline)?;
+                penalties.record_failure(source(number), USER, scheduled.at);
+                Some(scheduled.at)
             })
             .collect();
-        let within = |time| turns.iter().filter(|&&turn| turn < now + time).count() as u32;
+        let within = |time| times.iter().filter(|&&scheduled| scheduled < now + time).count() as u32;
         assert_eq!(within(FREE_INTERVAL), MAX_FREE + 1);
         assert_eq!(within(Duration::from_secs(10)), 2 * MAX_FREE);
-        // Right passwords do not count.
+        // Successful logins do not count.
         let mut penalties = Penalties::default();
         for number in 0..3000 {
-            let turn = penalties.turn(source(number), USER, now, deadline).expect("it is the first");
-            assert_eq!(turn.at, now);
-            penalties.release(turn);
+            let scheduled =
+                penalties.schedule_attempt(source(number), USER, now, deadline).expect("it is the first");
+            assert_eq!(scheduled.at, now);
+            penalties.release(scheduled);
         }
     }
 
     #[test]
     fn wrong_passwords_increase_delay_until_a_right_one() {
         let (mut penalties, mut now) = (Penalties::default(), Instant::now());
-        assert_eq!(turn(&mut penalties, HERE, now), now);
+        assert_eq!(attempt_time(&mut penalties, HERE, now), now);
         for (wrong, millis) in [(1, 250), (2, 500), (3, 1000), (4, 2000)] {
-            assert_eq!(penalties.wrong(HERE, USER, now), wrong);
-            let turn = turn(&mut penalties, HERE, now);
-            assert_eq!(turn, now + Duration::from_millis(millis));
-            now = turn;
+            assert_eq!(penalties.record_failure(HERE, USER, now), wrong);
+            let scheduled = attempt_time(&mut penalties, HERE, now);
+            assert_eq!(scheduled, now + Duration::from_millis(millis));
+            now = scheduled;
         }
         for _ in 0..40 {
-            penalties.wrong(HERE, USER, now);
+            penalties.record_failure(HERE, USER, now);
         }
-        assert_eq!(turn(&mut penalties, HERE, now), now + MAX_DELAY);
-        penalties.right(HERE, USER, now);
-        assert_eq!(turn(&mut penalties, HERE, now), now);
+        assert_eq!(attempt_time(&mut penalties, HERE, now), now + MAX_DELAY);
+        penalties.record_success(HERE, USER, now);
+        assert_eq!(attempt_time(&mut penalties, HERE, now), now);
     }
 
     #[test]
-    fn concurrent_tries_queue_up_within_their_deadline() {
+    fn concurrent_attempts_queue_within_deadline() {
         let (mut penalties, now) = (Penalties::default(), Instant::now());
-        penalties.wrong(HERE, USER, now);
+        penalties.record_failure(HERE, USER, now);
         let deadline = now + Duration::from_secs(2);
-        let turns: Vec<_> =
-            (0..100).filter_map(|_| penalties.turn(HERE, USER, now, deadline)).map(|turn| turn.at).collect();
-        assert_eq!(turns.len(), 7);
-        assert!(turns.windows(2).all(|pair| pair[1] - pair[0] == FIRST), "{turns:?}");
-        assert_eq!(turn(&mut penalties, HERE, now), deadline);
+        let times: Vec<_> = (0..100)
+            .filter_map(|_| penalties.schedule_attempt(HERE, USER, now, deadline))
+            .map(|scheduled| scheduled.at)
+            .collect();
+        assert_eq!(times.len(), 7);
+        assert!(times.windows(2).all(|pair| pair[1] - pair[0] == FIRST_DELAY), "{times:?}");
+        assert_eq!(attempt_time(&mut penalties, HERE, now), deadline);
     }
 
     #[test]
     fn valid_user_is_delayed_for_guessing_others() {
         let (mut penalties, mut now) = (Penalties::default(), Instant::now());
         for guess in 1..=6 {
-            assert_eq!(penalties.wrong(HERE, b"bob", now), guess);
-            penalties.right(HERE, USER, now);
-            let turn = turn_of(&mut penalties, b"bob", HERE, now);
-            assert_eq!(turn, now + wait(guess));
-            now = turn;
+            assert_eq!(penalties.record_failure(HERE, b"bob", now), guess);
+            penalties.record_success(HERE, USER, now);
+            let scheduled = attempt_time_of(&mut penalties, b"bob", HERE, now);
+            assert_eq!(scheduled, now + delay_after(guess));
+            now = scheduled;
         }
-        // A name that was mistyped is forgotten in time, though it is never logged in by.
-        now += FORGOTTEN;
-        assert_eq!(turn(&mut penalties, HERE, now), now);
+        // Failures of a mistyped name expire, although no login with this name succeeds.
+        now += FAILURE_LIFETIME;
+        assert_eq!(attempt_time(&mut penalties, HERE, now), now);
         for number in 0..40_u8 {
-            penalties.wrong(HERE, &[number], now);
-            penalties.right(HERE, &[number % 4], now);
+            penalties.record_failure(HERE, &[number], now);
+            penalties.record_success(HERE, &[number % 4], now);
         }
         let source = &penalties.sources[&Network::of_host(HERE)];
-        assert!(source.wrong.of.len() <= MAX_NAMES && source.wrong.all() > 20);
+        assert!(source.wrong.by_user.len() <= MAX_NAMES && source.wrong.total() > 20);
     }
 
     #[test]
-    fn site_has_no_more_tries_than_a_network() {
+    fn attempts_of_a_site_are_limited() {
         let (mut penalties, now) = (Penalties::default(), Instant::now());
         let deadline = now + Duration::from_secs(10);
-        let tries = (0..2000_u16).filter(|number| {
+        let attempts = (0..2000_u16).filter(|number| {
             let address = core::net::Ipv6Addr::new(0x2001, 0xdb8, 7, *number, 0, 0, 0, 1).into();
-            let turn = penalties.turn(address, USER, now, deadline);
-            if turn.is_some() {
-                penalties.wrong(address, USER, now);
+            let scheduled = penalties.schedule_attempt(address, USER, now, deadline);
+            if scheduled.is_some() {
+                penalties.record_failure(address, USER, now);
             }
-            turn.is_some()
+            scheduled.is_some()
         });
-        // So many at once, and then one after another, ever slower.
-        assert!((CROWD..4 * CROWD).contains(&tries.count()));
+        // These attempts run without delay, the following ones with increasing delays.
+        assert!((GUESSING_SOURCES_PER_LEVEL..4 * GUESSING_SOURCES_PER_LEVEL).contains(&attempts.count()));
         let other = "2001:db8:8::1".parse().expect("an address");
-        assert_eq!(turn(&mut penalties, other, now), now);
-        let forgotten = now + FORGOTTEN + MAX_DELAY;
-        assert_eq!(turn(&mut penalties, "2001:db8:7::1".parse().expect("an address"), forgotten), forgotten);
+        assert_eq!(attempt_time(&mut penalties, other, now), now);
+        let forgotten = now + FAILURE_LIFETIME + MAX_DELAY;
+        assert_eq!(
+            attempt_time(&mut penalties, "2001:db8:7::1".parse().expect("an address"), forgotten),
+            forgotten
+        );
     }
 
     #[test]
     fn hosts_are_distinguished_and_forgotten() {
         let (mut penalties, now) = (Penalties::default(), Instant::now());
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
-        penalties.wrong(address("2001:db8::1"), USER, now);
-        assert!(turn(&mut penalties, address("2001:db8::2"), now) > now);
-        assert_eq!(turn(&mut penalties, address("2001:db8:0:1::1"), now), now);
-        assert_eq!(turn(&mut penalties, HERE, now), now);
-        let later = now + FORGOTTEN + MAX_DELAY;
-        penalties.wrong(HERE, USER, later);
+        penalties.record_failure(address("2001:db8::1"), USER, now);
+        assert!(attempt_time(&mut penalties, address("2001:db8::2"), now) > now);
+        assert_eq!(attempt_time(&mut penalties, address("2001:db8:0:1::1"), now), now);
+        assert_eq!(attempt_time(&mut penalties, HERE, now), now);
+        let later = now + FAILURE_LIFETIME + MAX_DELAY;
+        penalties.record_failure(HERE, USER, later);
         assert_eq!(penalties.sources.len(), 1);
         for number in 0..MAX_SOURCES as u32 + 100 {
-            penalties.wrong(IpAddr::V4(core::net::Ipv4Addr::from_bits(number)), USER, later);
+            penalties.record_failure(IpAddr::V4(core::net::Ipv4Addr::from_bits(number)), USER, later);
         }
         assert_eq!(penalties.sources.len(), MAX_SOURCES);
     }

@@ -1,12 +1,12 @@
-//! Prefixes of NAT64: IPv6 addresses that a gateway of the network translates to IPv4 (RFC 6052 §2.2).
+//! NAT64 prefixes: a gateway translates IPv6 addresses with such a prefix to IPv4 (RFC 6052 §2.2).
 
 use super::network::Network;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde::Deserialize;
 
-/// Lengths of prefixes, bits.
+/// Valid prefix lengths, bits.
 const LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
-/// Bits 64 to 71 are zero and not part of the IPv4 address, except behind a prefix of 96 bits.
+/// Number of bits after bit 71. Bits 64 to 71 are zero and not part of the IPv4 address, except with a prefix of 96 bits.
 const BITS_BELOW_OCTET: u32 = 56;
 
 /// A prefix of a NAT64 gateway, such as `2001:db8:64::/96`.
@@ -19,7 +19,7 @@ impl Nat64 {
     pub const WELL_KNOWN: Self =
         Self(Network::of(IpAddr::V6(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0)), 96));
 
-    /// The IPv4 address that an address behind this prefix is translated to.
+    /// The IPv4 address to which the gateway translates an IPv6 address with this prefix.
     pub fn inner(self, address: IpAddr) -> Option<IpAddr> {
         let IpAddr::V6(v6) = address else { return None };
         if !self.0.contains(address) {
@@ -44,7 +44,7 @@ impl TryFrom<String> for Nat64 {
         let network: Network = text.parse()?;
         if network.is_ipv4() || !LENGTHS.contains(&network.bits()) {
             return Err(format!(
-                "\"{text}\" is no prefix of NAT64; write an IPv6 network of 32, 40, 48, 56, 64 or 96 bits"
+                "\"{text}\" is not a NAT64 prefix; write an IPv6 network with a prefix of 32, 40, 48, 56, 64 or 96 bits"
             ));
         }
         Ok(Self(network))

@@ -5,7 +5,7 @@ use core::str::FromStr;
 use serde::Deserialize;
 use std::fmt;
 
-/// A network, such as `10.0.0.0/8` or `fc00::/7`; an address alone is the network with nothing else in it.
+/// A network, such as `10.0.0.0/8` or `fc00::/7`. A single address is a network with the full prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Network {
@@ -14,7 +14,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of an address with this many bits; bits beyond an address's length are taken as all of it.
+    /// The network of an address with this prefix length; larger values mean the full length.
     pub const fn of(address: IpAddr, bits: u8) -> Self {
         match address {
             IpAddr::V4(v4) => {
@@ -30,27 +30,27 @@ impl Network {
         }
     }
 
-    /// Its first address.
+    /// First address of the network.
     pub const fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// Length of its prefix, bits.
+    /// Prefix length, bits.
     pub const fn bits(&self) -> u8 {
         self.bits
     }
 
-    /// Whether it is of IPv4.
+    /// True for IPv4, false for IPv6.
     pub const fn is_ipv4(&self) -> bool {
         self.address.is_ipv4()
     }
 
-    /// Whether every address of its family is in it.
+    /// True if the network contains all addresses of its family.
     pub const fn is_all(&self) -> bool {
         self.bits == 0
     }
 
-    /// The network that an address is counted with. A host has a /64 of IPv6 addresses to choose from.
+    /// The source network of an address, for limits per source. An IPv6 host can use all addresses of its /64.
     pub const fn of_host(address: IpAddr) -> Self {
         match address.to_canonical() {
             v4 @ IpAddr::V4(_) => Self::of(v4, 32),
@@ -58,11 +58,11 @@ impl Network {
         }
     }
 
-    /// Whether an address is in it.
+    /// True if the network contains the address.
     pub const fn contains(&self, address: IpAddr) -> bool {
         match (self.address, Self::of(address, self.bits).address) {
-            (IpAddr::V4(ours), IpAddr::V4(other)) => ours.to_bits() == other.to_bits(),
-            (IpAddr::V6(ours), IpAddr::V6(other)) => ours.to_bits() == other.to_bits(),
+            (IpAddr::V4(own), IpAddr::V4(other)) => own.to_bits() == other.to_bits(),
+            (IpAddr::V6(own), IpAddr::V6(other)) => own.to_bits() == other.to_bits(),
             _ => false,
         }
     }
@@ -72,20 +72,20 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("\"{text}\" is no network; write it as 10.0.0.0/8 or fc00::/7");
+        let wrong = || format!("\"{text}\" is not a network; write for example 10.0.0.0/8 or fc00::/7");
         let (address, bits) =
             text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), |bits| bits.parse::<u8>().map_err(|_| wrong()))?;
-        if bits > most {
+        let max_bits = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(max_bits), |bits| bits.parse::<u8>().map_err(|_| wrong()))?;
+        if bits > max_bits {
             return Err(wrong());
         }
         let network = Self::of(address, bits);
         if network.address == address {
             Ok(network)
         } else {
-            Err(format!("\"{text}\" is an address within a network; the network is {network}"))
+            Err(format!("\"{text}\" is an address inside a network; write the network {network}"))
         }
     }
 }
@@ -134,9 +134,9 @@ mod tests {
     #[test]
     fn malformed_network_is_reported() {
         for text in ["", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/-1", "ten/8"] {
-            assert!(text.parse::<Network>().expect_err(text).contains("is no network"));
+            assert!(text.parse::<Network>().expect_err(text).contains("is not a network"));
         }
         let inside = "10.1.0.0/8".parse::<Network>().expect_err("an address inside");
-        assert_eq!(inside, "\"10.1.0.0/8\" is an address within a network; the network is 10.0.0.0/8");
+        assert_eq!(inside, "\"10.1.0.0/8\" is an address inside a network; write the network 10.0.0.0/8");
     }
 }

@@ -1,14 +1,14 @@
-//! Results of earlier connections to an upstream proxy, by the pair of addresses.
+//! Results of earlier connections to an upstream proxy, by address pair.
 
 use super::connect::{HEAD_START, Pair};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Time for which a result counts. After that a pair is neither proven nor put last.
+/// Time for which a result is used. After that, the pair is treated as untried.
 const VALIDITY: Duration = Duration::from_secs(30);
 
-/// Results of connections, the latest of each pair.
+/// The latest result of each address pair.
 #[derive(Default)]
 pub struct PairHistory(Mutex<Vec<Entry>>);
 
@@ -21,28 +21,28 @@ struct Entry {
 }
 
 impl PairHistory {
-    /// Notes a result: the time to the first valid answer, or that there was none.
-    pub fn note(&self, pair: Pair, answered_in: Option<Duration>) {
-        self.note_at(pair, answered_in, Instant::now());
+    /// Records a result: the time to the first valid answer, or `None` if there was no valid answer.
+    pub fn record(&self, pair: Pair, answered_in: Option<Duration>) {
+        self.record_at(pair, answered_in, Instant::now());
     }
 
-    fn note_at(&self, pair: Pair, answered_in: Option<Duration>, now: Instant) {
+    fn record_at(&self, pair: Pair, answered_in: Option<Duration>, now: Instant) {
         let mut entries = self.lock();
         entries.retain(|entry| entry.pair != pair && now.saturating_duration_since(entry.at) < VALIDITY);
         entries.push(Entry { pair, at: now, answered_in });
     }
 
-    /// Forgets the result of a pair.
+    /// Removes the result of a pair.
     pub fn forget(&self, pair: Pair) {
         self.lock().retain(|entry| entry.pair != pair);
     }
 
-    /// Time to the valid answer of the latest connection, if there was one.
+    /// Time to the first valid answer of the latest connection, if there was one.
     pub fn answered_in(&self, pair: Pair) -> Option<Duration> {
         self.find(pair)?.answered_in
     }
 
-    /// Puts pairs last whose latest connection had no valid answer.
+    /// Moves pairs whose latest connection had no valid answer to the end.
     pub fn sort(&self, pairs: &mut [Pair]) {
         pairs.sort_by_key(|pair| self.find(*pair).is_some_and(|entry| entry.answered_in.is_none()));
     }
@@ -59,8 +59,8 @@ impl PairHistory {
     }
 }
 
-/// Time for an answer before another pair is tried, if the latest one took `answered_in`.
-pub fn patience(answered_in: Option<Duration>) -> Duration {
+/// Time to wait for an answer before another pair is tried; `answered_in` is the time of the previous answer.
+pub fn answer_timeout(answered_in: Option<Duration>) -> Duration {
     answered_in.map_or(HEAD_START, |answered_in| HEAD_START.max(2 * answered_in))
 }
 
@@ -77,16 +77,16 @@ mod tests {
             history.sort(&mut pairs);
             pairs
         };
-        history.note(pair(1), None);
-        history.note(pair(3), Some(Duration::from_millis(200)));
+        history.record(pair(1), None);
+        history.record(pair(3), Some(Duration::from_millis(200)));
         assert_eq!(order(&history), [pair(2), pair(3), pair(1)]);
         assert_eq!(history.answered_in(pair(3)), Some(Duration::from_millis(200)));
-        assert_eq!(patience(history.answered_in(pair(3))), Duration::from_millis(400));
-        assert_eq!(patience(history.answered_in(pair(1))), HEAD_START);
+        assert_eq!(answer_timeout(history.answered_in(pair(3))), Duration::from_millis(400));
+        assert_eq!(answer_timeout(history.answered_in(pair(1))), HEAD_START);
         history.forget(pair(1));
         assert_eq!(order(&history), [pair(1), pair(2), pair(3)]);
         let expired = Instant::now().checked_sub(VALIDITY).expect("the machine has run for a while");
-        history.note_at(pair(1), None, expired);
+        history.record_at(pair(1), None, expired);
         assert_eq!(order(&history), [pair(1), pair(2), pair(3)]);
     }
 }

@@ -1,48 +1,48 @@
-//! Log-in between two of our proxies: the client proves that it has the password, without sending it.
+//! Login between two Anabranch proxies: the client proves that it knows the password, without sending it.
 //!
 //! A proof consists of the user's name, the time, random bytes, the server's epoch, and an HMAC-SHA-256 of these and of the request
-//! under the password. It goes out in one flight with the request, is valid for this request alone, and is accepted once: the server
-//! remembers proofs for as long as clocks may differ, and its epoch is random and new at each start. A client with another epoch
-//! gets the present one, and connects again.
+//! under the password. It is sent in one flight with the request, is valid only for this request, and is accepted once: the
+//! server stores used proofs for the permitted clock difference, and draws a random epoch at each start. A client with another
+//! epoch receives the present one and connects again.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::collections::BTreeSet;
 
-/// Purpose of the code, which makes it invalid for any other.
+/// Prefix of the authenticated bytes. It makes the code invalid for other purposes.
 const PURPOSE: &[u8] = b"anabranch-proxy log-in 2";
-/// Largest difference between the clocks of the two ends, seconds.
+/// Maximum difference between the clocks of client and server, seconds.
 const TOLERANCE_S: u64 = 120;
-/// Proofs that are remembered.
+/// Maximum number of stored used proofs.
 const MAX_PROOFS: usize = 1 << 20;
 
-/// Random bytes that a proxy drew when it began.
+/// Random bytes that a proxy draws when it starts.
 pub type Epoch = [u8; 16];
 
 /// A proof of a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// The user.
+    /// Name of the user.
     pub name: Vec<u8>,
-    /// When it was made, seconds since 1970.
+    /// Creation time, seconds since 1970.
     pub time_s: u64,
     /// Random bytes.
     pub nonce: [u8; 16],
-    /// The epoch of the proxy that it is for; zeros if that is not known.
+    /// Epoch of the server; zeros if the client does not know it.
     pub epoch: Epoch,
-    /// The code over all of that, and the request.
+    /// HMAC over the other fields and the request.
     pub code: [u8; 32],
 }
 
 impl Proof {
-    /// With its code, for a request in bytes; the code that it has does not count.
-    pub fn sealed(mut self, password: &[u8], request: &[u8]) -> Self {
+    /// Computes the code for an encoded request and replaces the present code.
+    pub fn authenticate(mut self, password: &[u8], request: &[u8]) -> Self {
         self.code = self.mac(password, request).finalize().into_bytes().into();
         self
     }
 
-    /// Whether it was made with this password for this request. It takes as long for a wrong one.
-    pub fn holds(&self, password: &[u8], request: &[u8]) -> bool {
+    /// True if the proof was made with this password for this request. The check takes constant time.
+    pub fn is_valid(&self, password: &[u8], request: &[u8]) -> bool {
         self.mac(password, request).verify_slice(&self.code).is_ok()
     }
 
@@ -59,44 +59,44 @@ impl Proof {
     }
 }
 
-/// Which proofs have come.
+/// Proofs that have been accepted.
 #[derive(Default)]
-pub struct Spent(BTreeSet<(u64, [u8; 16])>);
+pub struct UsedProofs(BTreeSet<(u64, [u8; 16])>);
 
-/// Whether a proof that holds may be taken.
+/// State of a proof with a valid code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fresh {
-    /// It may.
-    Yes,
-    /// It came before.
-    Spent,
-    /// The clocks differ by this time, seconds, ours less theirs.
-    Clock(i64),
-    /// No more can be remembered just now.
-    Full,
+pub enum ProofState {
+    /// The proof is recent and has not been used.
+    Fresh,
+    /// The proof has been used before.
+    Used,
+    /// The clocks differ too much; contains the local time minus the time of the proof, seconds.
+    ClockDiffers(i64),
+    /// No further used proof can be stored at present.
+    MemoryFull,
 }
 
-impl Spent {
-    /// Takes a proof at a time, seconds since 1970.
-    pub fn take(&mut self, proof: &Proof, now_s: u64) -> Fresh {
-        self.take_of(proof, now_s, MAX_PROOFS)
+impl UsedProofs {
+    /// Accepts a fresh proof and stores it as used; `now_s` is in seconds since 1970.
+    pub fn accept_once(&mut self, proof: &Proof, now_s: u64) -> ProofState {
+        self.accept_once_limited(proof, now_s, MAX_PROOFS)
     }
 
-    fn take_of(&mut self, proof: &Proof, now_s: u64, most: usize) -> Fresh {
+    fn accept_once_limited(&mut self, proof: &Proof, now_s: u64, max_proofs: usize) -> ProofState {
         if now_s.abs_diff(proof.time_s) > TOLERANCE_S {
-            return Fresh::Clock(now_s.wrapping_sub(proof.time_s).cast_signed());
+            return ProofState::ClockDiffers(now_s.wrapping_sub(proof.time_s).cast_signed());
         }
-        // Older proofs are refused by their time.
+        // Removes older proofs, which are refused because of their time.
         self.0 = self.0.split_off(&(now_s.saturating_sub(TOLERANCE_S), [0; 16]));
         let entry = (proof.time_s, proof.nonce);
         if self.0.contains(&entry) {
-            return Fresh::Spent;
+            return ProofState::Used;
         }
-        if self.0.len() >= most {
-            return Fresh::Full;
+        if self.0.len() >= max_proofs {
+            return ProofState::MemoryFull;
         }
         self.0.insert(entry);
-        Fresh::Yes
+        ProofState::Fresh
     }
 }
 
@@ -106,40 +106,40 @@ mod tests {
 
     fn made_at(time_s: u64) -> Proof {
         let proof = Proof { name: b"alice".to_vec(), time_s, nonce: [7; 16], epoch: [3; 16], code: [0; 32] };
-        proof.sealed(b"secret", b"request")
+        proof.authenticate(b"secret", b"request")
     }
 
     #[test]
     fn proof_is_bound_to_password_and_request() {
         let proof = made_at(1000);
-        let holds = |proof: &Proof| proof.holds(b"secret", b"request");
-        assert!(holds(&proof) && !proof.holds(b"Secret", b"request"));
-        assert!(!proof.holds(b"secret", b"requesT"));
-        assert!(!holds(&Proof { time_s: 1001, ..proof.clone() }));
-        assert!(!holds(&Proof { name: b"alic".to_vec(), ..proof.clone() }));
-        assert!(!holds(&Proof { epoch: [4; 16], ..proof.clone() }));
-        assert!(!holds(&Proof { nonce: [8; 16], ..proof }));
+        let is_valid = |proof: &Proof| proof.is_valid(b"secret", b"request");
+        assert!(is_valid(&proof) && !proof.is_valid(b"Secret", b"request"));
+        assert!(!proof.is_valid(b"secret", b"requesT"));
+        assert!(!is_valid(&Proof { time_s: 1001, ..proof.clone() }));
+        assert!(!is_valid(&Proof { name: b"alic".to_vec(), ..proof.clone() }));
+        assert!(!is_valid(&Proof { epoch: [4; 16], ..proof.clone() }));
+        assert!(!is_valid(&Proof { nonce: [8; 16], ..proof }));
     }
 
     #[test]
-    fn a_proof_is_taken_once() {
-        let mut spent = Spent::default();
+    fn proof_is_accepted_once() {
+        let mut used_proofs = UsedProofs::default();
         let proof = made_at(1000);
-        assert_eq!(spent.take(&proof, 1100), Fresh::Yes);
-        assert_eq!(spent.take(&proof, 1100), Fresh::Spent);
-        assert_eq!(spent.take(&proof, 1120), Fresh::Spent);
-        assert_eq!(spent.take(&proof, 1121), Fresh::Clock(121));
-        assert_eq!(spent.take(&proof, 879), Fresh::Clock(-121));
-        assert_eq!(spent.take(&made_at(1300), 1300), Fresh::Yes);
-        assert_eq!(spent.0.len(), 1);
+        assert_eq!(used_proofs.accept_once(&proof, 1100), ProofState::Fresh);
+        assert_eq!(used_proofs.accept_once(&proof, 1100), ProofState::Used);
+        assert_eq!(used_proofs.accept_once(&proof, 1120), ProofState::Used);
+        assert_eq!(used_proofs.accept_once(&proof, 1121), ProofState::ClockDiffers(121));
+        assert_eq!(used_proofs.accept_once(&proof, 879), ProofState::ClockDiffers(-121));
+        assert_eq!(used_proofs.accept_once(&made_at(1300), 1300), ProofState::Fresh);
+        assert_eq!(used_proofs.0.len(), 1);
     }
 
     #[test]
-    fn a_full_memory_is_not_a_proof_that_came_before() {
-        let mut spent = Spent::default();
-        assert_eq!(spent.take_of(&made_at(1000), 1000, 1), Fresh::Yes);
-        assert_eq!(spent.take_of(&made_at(1001), 1000, 1), Fresh::Full);
-        assert_eq!(spent.take_of(&made_at(1000), 1000, 1), Fresh::Spent);
-        assert_eq!(spent.take_of(&made_at(1200), 1200, 1), Fresh::Yes);
+    fn full_memory_is_not_a_used_proof() {
+        let mut used_proofs = UsedProofs::default();
+        assert_eq!(used_proofs.accept_once_limited(&made_at(1000), 1000, 1), ProofState::Fresh);
+        assert_eq!(used_proofs.accept_once_limited(&made_at(1001), 1000, 1), ProofState::MemoryFull);
+        assert_eq!(used_proofs.accept_once_limited(&made_at(1000), 1000, 1), ProofState::Used);
+        assert_eq!(used_proofs.accept_once_limited(&made_at(1200), 1200, 1), ProofState::Fresh);
     }
 }

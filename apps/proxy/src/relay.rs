@@ -1,6 +1,6 @@
-//! Joins two streams: bytes that are read from one are written to the other, with ends and resets.
+//! Relays two streams: bytes read from one are written to the other. The end of a stream and resets are relayed, too.
 
-use super::stream::{leave, read_some};
+use super::stream::{finish_gracefully, read_some};
 pub use super::watch::connection::Carried;
 use socket2::SockRef;
 use std::cell::RefCell;
@@ -14,28 +14,28 @@ use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// The most that is read at once, bytes, and so the most that waits in a direction whose reader is slow.
+/// Maximum number of bytes per read. It is also the maximum of buffered bytes per direction if the receiver is slow.
 const PIECE_BYTES: usize = 128 << 10;
 
 thread_local! {
-    /// Where all connections of a thread read to: a silent one has no buffer.
+    /// Read buffer that all connections of a thread share, so an idle connection needs no buffer.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE_BYTES].into_boxed_slice());
 }
 
-/// Bytes that were read from the two streams before.
+/// Bytes that were read from the two streams before the relay started.
 #[derive(Debug, Default)]
 pub struct First {
-    /// Of the client.
+    /// Bytes from the client.
     pub up: Vec<u8>,
-    /// Of the server.
+    /// Bytes from the server.
     pub down: Vec<u8>,
 }
 
-/// Carries bytes between client and server until both have ended. Of an end that is gone after its own stream has ended, all
-/// that it sent is delivered.
+/// Relays bytes between client and server until both streams have ended. If one peer closes its socket after the end of its
+/// stream, all bytes that it sent are still delivered.
 ///
 /// # Errors
-/// If one end breaks, or no byte is carried for `idle_timeout`: both are reset, so that each end knows.
+/// If a connection fails, or no byte is relayed for `idle_timeout`. Both connections are then reset.
 pub async fn relay(
     client: TcpStream,
     server: TcpStream,
@@ -47,19 +47,19 @@ pub async fn relay(
     carried.begin(&client, &server);
     let ended = tokio::select! {
         ended = exchange(&client, &server, first, carried) => ended,
-        () = idle(carried, idle_timeout) => Err(ErrorKind::TimedOut.into()),
+        () = wait_until_idle(carried, idle_timeout) => Err(ErrorKind::TimedOut.into()),
     };
-    // While the kernel knows of subflows, and once more when the last bytes have been acknowledged.
+    // Counters are read while the kernel still has the subflows, and again after the last bytes have been acknowledged.
     drop(carried.sample());
     if ended.is_ok() {
-        tokio::join!(leave(&client), leave(&server));
+        tokio::join!(finish_gracefully(&client), finish_gracefully(&server));
         drop(carried.sample());
     }
     ended
 }
 
-/// Waits until no byte has been carried for a time, to a quarter of that time.
-async fn idle(carried: &Carried, timeout: Duration) {
+/// Waits until no byte has been relayed for `timeout`, with a precision of a quarter of it.
+async fn wait_until_idle(carried: &Carried, timeout: Duration) {
     let bytes = || [&carried.up, &carried.down].map(|bytes| bytes.load(Ordering::Relaxed));
     let (mut seen, mut quarters) = (bytes(), 0);
     while quarters < 4 {
@@ -70,37 +70,37 @@ async fn idle(carried: &Carried, timeout: Duration) {
     }
 }
 
-/// Carries bytes both ways until both have ended.
+/// Relays both directions until both have ended.
 async fn exchange(client: &TcpStream, server: &TcpStream, first: First, carried: &Carried) -> io::Result<()> {
     {
-        let count = Count { bytes: &carried.up, carried };
-        let mut up = pin!(pump(client, server, first.up, count));
-        let count = Count { bytes: &carried.down, carried };
-        let mut down = pin!(pump(server, client, first.down, count));
-        // Dropped before they have ended well, both streams are reset.
+        let count = DirectionCounter { bytes: &carried.up, carried };
+        let mut up = pin!(relay_direction(client, server, first.up, count));
+        let count = DirectionCounter { bytes: &carried.down, carried };
+        let mut down = pin!(relay_direction(server, client, first.down, count));
+        // If the streams are dropped before both directions have ended, the sockets send a reset.
         tokio::select! {
-            ended = &mut up => rest(ended, client, down).await?,
-            ended = &mut down => rest(ended, server, up).await?,
+            ended = &mut up => finish_other_direction(ended, client, down).await?,
+            ended = &mut down => finish_other_direction(ended, server, up).await?,
         }
     }
     Ok(())
 }
 
-/// The end at which a direction broke.
+/// The socket at which the relay of a direction failed.
 #[derive(Debug)]
 enum Broken {
-    /// The end that it reads from.
+    /// The socket that is read.
     Source(io::Error),
-    /// The end that it writes to.
+    /// The socket that is written.
     Target(io::Error),
 }
 
 impl Broken {
-    /// Whether the target is gone and its own stream had ended before: a reset is `EPIPE` after the peer's FIN and
-    /// `ECONNRESET` without one.
+    /// True if the target sent its FIN before the reset: the error is then `EPIPE`, otherwise `ECONNRESET`.
     ///
-    /// A source never is: Linux reports `ENOTCONN` for a Multipath TCP stream that lost its last subflow before its end.
-    fn target_is_gone(&self) -> bool {
+    /// For a source, the result is always false: Linux reports `ENOTCONN` for a Multipath TCP stream that lost its last subflow
+    /// before its end.
+    fn target_closed_early(&self) -> bool {
         matches!(self, Self::Target(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::NotConnected))
     }
 }
@@ -113,28 +113,28 @@ impl From<Broken> for io::Error {
     }
 }
 
-/// Carries the other direction to its end after one direction, read from `from`, has ended.
-async fn rest(
+/// After one direction (read from `from`) has ended, relays the other direction to its end.
+async fn finish_other_direction(
     ended: Result<(), Broken>,
     from: &TcpStream,
     other: impl Future<Output = Result<(), Broken>>,
 ) -> io::Result<()> {
     match ended {
         Ok(()) => match other.await {
-            Err(broken) if !broken.target_is_gone() => Err(broken.into()),
+            Err(broken) if !broken.target_closed_early() => Err(broken.into()),
             _ => Ok(()),
         },
-        Err(broken) if broken.target_is_gone() => tokio::select! {
+        Err(broken) if broken.target_closed_early() => tokio::select! {
             ended = other => Ok(ended?),
-            error = swallow(from) => Err(error),
+            error = discard_input(from) => Err(error),
         },
         Err(broken) => Err(broken.into()),
     }
 }
 
-/// Discards bytes whose receiver is gone, until the stream breaks. Unread bytes would block their sender, and turn the close
-/// into a reset.
-async fn swallow(from: &TcpStream) -> io::Error {
+/// Discards the bytes for a receiver that has closed, until the stream fails. Unread bytes would block their sender, and the
+/// kernel would send a reset instead of a FIN on close.
+async fn discard_input(from: &TcpStream) -> io::Error {
     let mut bytes = Vec::new();
     loop {
         match read_some(from, &mut bytes).await {
@@ -145,22 +145,22 @@ async fn swallow(from: &TcpStream) -> io::Error {
     }
 }
 
-/// So many pieces are passed before other connections of the thread have their turn.
+/// Maximum number of reads in a row before other connections of the thread run.
 const MAX_PIECES_IN_A_ROW: u32 = 8;
 
-/// Where a direction is counted.
+/// Byte counter of a direction.
 #[derive(Clone, Copy)]
-struct Count<'a> {
+struct DirectionCounter<'a> {
     bytes: &'a AtomicU64,
     carried: &'a Carried,
 }
 
-/// Carries one direction until its end.
-async fn pump(
+/// Relays one direction until its end.
+async fn relay_direction(
     from: &TcpStream,
     to: &TcpStream,
     mut waiting: Vec<u8>,
-    count: Count<'_>,
+    count: DirectionCounter<'_>,
 ) -> Result<(), Broken> {
     let mut pieces = 0;
     loop {
@@ -171,18 +171,18 @@ async fn pump(
                     waiting.drain(..len);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // If `from` breaks, writing to it reports that; earlier bytes are still carried.
+                    // A failure of `from` is reported by the other direction, which writes to it; bytes read earlier are still relayed.
                     let begin = Instant::now();
                     to.writable().await.map_err(Broken::Target)?;
-                    count.carried.waited(begin.elapsed());
+                    count.carried.record_wait(begin.elapsed());
                 }
                 Err(error) => return Err(Broken::Target(error)),
             }
         }
-        // Given back while nothing waits.
+        // Frees the buffer while no bytes wait.
         waiting = Vec::new();
-        match pass(from, to)? {
-            Passed::Some { written, rest } => {
+        match copy_once(from, to)? {
+            Copied::Some { written, rest } => {
                 count.bytes.fetch_add(written as u64, Ordering::Relaxed);
                 waiting = rest;
                 pieces += 1;
@@ -191,28 +191,28 @@ async fn pump(
                     tokio::task::yield_now().await;
                 }
             }
-            Passed::Nothing => readable_unless_broken(from, to).await?,
-            Passed::End => return SockRef::from(to).shutdown(Shutdown::Write).map_err(Broken::Target),
+            Copied::NoInput => readable_unless_broken(from, to).await?,
+            Copied::End => return SockRef::from(to).shutdown(Shutdown::Write).map_err(Broken::Target),
         }
     }
 }
 
 /// Result of one read and one write.
-enum Passed {
-    /// So much was written, and this was read and not written.
+enum Copied {
+    /// Number of written bytes, and the bytes that were read but not written.
     Some { written: usize, rest: Vec<u8> },
-    /// There is nothing to read.
-    Nothing,
+    /// No bytes are available to read.
+    NoInput,
     /// The stream has ended.
     End,
 }
 
-fn pass(from: &TcpStream, to: &TcpStream) -> Result<Passed, Broken> {
+fn copy_once(from: &TcpStream, to: &TcpStream) -> Result<Copied, Broken> {
     SCRATCH.with_borrow_mut(|scratch| {
         let read = match from.try_read(scratch) {
-            Ok(0) => return Ok(Passed::End),
+            Ok(0) => return Ok(Copied::End),
             Ok(len) => &scratch[..len],
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Passed::Nothing),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Copied::NoInput),
             Err(error) => return Err(Broken::Source(error)),
         };
         let written = match to.try_write(read) {
@@ -220,11 +220,11 @@ fn pass(from: &TcpStream, to: &TcpStream) -> Result<Passed, Broken> {
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             Err(error) => return Err(Broken::Target(error)),
         };
-        Ok(Passed::Some { written, rest: read[written..].to_vec() })
+        Ok(Copied::Some { written, rest: read[written..].to_vec() })
     })
 }
 
-/// Waits for something to read, unless who it is for breaks meanwhile.
+/// Waits until `from` is readable; returns an error if `to` fails before.
 async fn readable_unless_broken(from: &TcpStream, to: &TcpStream) -> Result<(), Broken> {
     let broken = async {
         loop {

@@ -1,8 +1,8 @@
-//! Names become addresses. The system's resolver occupies a thread while name servers are silent, so the number of look-ups at
-//! once is limited: further ones wait, and other work has threads.
+//! Look-ups of names. The system's resolver blocks a thread while name servers do not answer. The number of concurrent look-ups
+//! is limited, so that threads remain for other work; further look-ups wait.
 //!
-//! A and AAAA records are asked for apart (RFC 8305 §3), since some name servers never answer one of them. Each family has its
-//! own limit: unanswered queries of one do not delay the other.
+//! A and AAAA records are queried separately (RFC 8305 §3), because some name servers never answer one of them. Each family has
+//! its own limit, so that unanswered queries of one family do not delay the other.
 
 use super::getaddrinfo::{Family, look_up};
 use super::local_address::has_route;
@@ -17,16 +17,16 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Look-ups of one family at once.
+/// Maximum number of concurrent look-ups of one family.
 const MAX_LOOKUPS: usize = 256;
-/// Look-ups of one family at once for one client: a client with slow name servers does not delay others.
+/// Maximum number of concurrent look-ups of one family for one client: slow names of a client do not delay other clients.
 const MAX_LOOKUPS_PER_CLIENT: usize = 32;
-/// Threads that the runtime needs for blocking work: look-ups of two families, and as many for everything else.
+/// Threads of the runtime for blocking work: look-ups of two families, and the same number for all other work.
 pub const BLOCKING_THREADS: usize = 4 * MAX_LOOKUPS;
-/// Time for the AAAA records after the A records have come ("Resolution Delay", RFC 8305 §3).
+/// Time to wait for AAAA records after the A records have arrived ("Resolution Delay", RFC 8305 §3).
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 
-/// Addresses of a host: those known, and those of a family whose answer is outstanding.
+/// Addresses of a host: the known ones, and those of a family whose answer is outstanding.
 #[derive(Debug, Default)]
 pub struct Addresses {
     /// Known addresses in order of preference.
@@ -35,7 +35,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Waits for the outstanding addresses; returns none if no answer is outstanding or the answer has none. Cancel-safe.
+    /// Waits for the outstanding addresses. Empty if no answer is outstanding or it contains no address. Cancel-safe.
     pub async fn later(&mut self) -> Vec<SocketAddr> {
         while let Some(ended) = self.pending.join_next().await {
             if let Ok(Ok(found)) = ended {
@@ -45,7 +45,7 @@ impl Addresses {
         Vec::new()
     }
 
-    /// Whether an answer is outstanding.
+    /// True if an answer is outstanding.
     pub fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -57,17 +57,17 @@ impl From<Vec<SocketAddr>> for Addresses {
     }
 }
 
-/// A client whose look-ups are counted together: a user from anywhere, or a source without a log-in.
+/// A client for the limit of look-ups: a user at any address, or a source network without a login.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {
     /// A user by name.
     User(Vec<u8>),
-    /// A source.
+    /// A source network.
     Source(Network),
 }
 
 impl Client {
-    /// A client at an address, with its name if it has logged in.
+    /// Creates the client from its address, and its name if it has logged in.
     pub fn new(user: Option<Vec<u8>>, address: IpAddr) -> Self {
         user.map_or_else(|| Self::Source(Network::of_host(address)), Self::User)
     }
@@ -82,40 +82,42 @@ impl fmt::Display for Client {
     }
 }
 
-/// Looks names up.
-pub struct Resolver([Arc<Lane>; 2]);
+/// Looks up names.
+pub struct Resolver([Arc<FamilyLookups>; 2]);
 
-/// Look-ups of one family.
-struct Lane {
+/// Look-ups of one address family.
+struct FamilyLookups {
     family: Family,
     slots: Arc<Semaphore>,
-    /// Slots of each client that has look-ups under way.
+    /// Slots of each client with running look-ups.
     slots_of: Mutex<BTreeMap<Client, Weak<Semaphore>>>,
     max_per_client: usize,
     max_wait: Duration,
 }
 
 impl Resolver {
-    /// For connections that may take `connect_timeout`: a look-up waits half of that for its turn, so that the log has the cause.
+    /// Creates a resolver for connections with `connect_timeout`. A look-up waits at most half of it for a free slot, so that the
+    /// log contains the cause before the connection times out.
     pub fn new(connect_timeout: Duration) -> Self {
-        let lane = |family| Lane::new(family, MAX_LOOKUPS, MAX_LOOKUPS_PER_CLIENT, connect_timeout / 2);
-        Self([Family::V6, Family::V4].map(|family| Arc::new(lane(family))))
+        let lookups =
+            |family| FamilyLookups::new(family, MAX_LOOKUPS, MAX_LOOKUPS_PER_CLIENT, connect_timeout / 2);
+        Self([Family::V6, Family::V4].map(|family| Arc::new(lookups(family))))
     }
 
-    /// The addresses of a host, on behalf of a client if one is given. Returns when one family has an address, and for IPv4 50 ms
-    /// after that at the latest; the other family may follow later.
+    /// Looks up the addresses of a host, on behalf of a client if one is given. Returns as soon as one family has an address; after
+    /// an IPv4 address, it waits 50 ms for IPv6. The addresses of the other family may follow later.
     ///
     /// # Errors
-    /// `HostUnreachable` if it has none; `TimedOut` if too many others are looked up.
+    /// `HostUnreachable` if there is no address; `TimedOut` if there was no free slot in time.
     pub async fn addresses(&self, client: Option<Client>, name: &str, port: u16) -> io::Result<Addresses> {
         if let Ok(ip) = name.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(ip, port)].into());
         }
         let mut pending = JoinSet::new();
-        for lane in &self.0 {
-            let (lane, name, family) = (Arc::clone(lane), name.to_owned(), lane.family);
+        for lookups in &self.0 {
+            let (lookups, name, family) = (Arc::clone(lookups), name.to_owned(), lookups.family);
             let client = client.clone();
-            pending.spawn(async move { lane.run(client, move || look_up(&name, port, family)).await });
+            pending.spawn(async move { lookups.run(client, move || look_up(&name, port, family)).await });
         }
         first_addresses(pending).await
     }
@@ -128,7 +130,7 @@ pub fn host_and_port(text: &str) -> Option<(&str, u16)> {
     if host.is_empty() { None } else { Some((host, port.parse().ok()?)) }
 }
 
-/// Waits for the first family that has addresses, and for AAAA records a little longer.
+/// Waits for the first family with addresses; after A records, waits [`RESOLUTION_DELAY`] for AAAA records.
 async fn first_addresses(mut pending: JoinSet<io::Result<Vec<SocketAddr>>>) -> io::Result<Addresses> {
     let mut failure: io::Error = ErrorKind::HostUnreachable.into();
     while let Some(ended) = pending.join_next().await {
@@ -144,7 +146,7 @@ async fn first_addresses(mut pending: JoinSet<io::Result<Vec<SocketAddr>>>) -> i
                 return Ok(Addresses { ready, pending });
             }
             Ok(_) => {}
-            // The limit is the more useful reason.
+            // Keeps the error of the limit, which explains the failure better.
             Err(error) if failure.kind() == ErrorKind::TimedOut => drop(error),
             Err(error) => failure = error,
         }
@@ -152,11 +154,11 @@ async fn first_addresses(mut pending: JoinSet<io::Result<Vec<SocketAddr>>>) -> i
     Err(failure)
 }
 
-/// The addresses of a host, for programs without a runtime. Waits for both families, but for the second one no longer than
-/// `max_wait` after the first.
+/// Looks up the addresses of a host without an asynchronous runtime. After the first family, it waits at most `max_wait` for
+/// the second.
 ///
 /// # Errors
-/// As [`Resolver::addresses`], and if the machine has no threads for it.
+/// As [`Resolver::addresses`], or if no thread can be started.
 pub fn addresses_blocking(name: &str, port: u16, max_wait: Duration) -> io::Result<Vec<SocketAddr>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let found = runtime.block_on(async {
@@ -165,18 +167,18 @@ pub fn addresses_blocking(name: &str, port: u16, max_wait: Duration) -> io::Resu
         addresses.ready.extend(later);
         Ok(addresses.ready)
     });
-    // A thread that waits for a name server is not waited for.
+    // Does not wait for threads that still wait for a name server.
     runtime.shutdown_background();
     found
 }
 
-impl Lane {
+impl FamilyLookups {
     fn new(family: Family, max_lookups: usize, max_per_client: usize, max_wait: Duration) -> Self {
         let slots = Arc::new(Semaphore::new(max_lookups));
         Self { family, slots, slots_of: Mutex::default(), max_per_client, max_wait }
     }
 
-    /// The slots of a client.
+    /// The semaphore of a client's slots.
     fn slots_of(&self, client: &Client) -> Arc<Semaphore> {
         let mut slots_of = self.slots_of.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slots) = slots_of.get(client).and_then(Weak::upgrade) {
@@ -188,14 +190,14 @@ impl Lane {
         slots
     }
 
-    /// Runs a look-up in a thread when there is a slot for it.
+    /// Waits for a free slot and runs a look-up in a thread.
     async fn run(
         &self,
         client: Option<Client>,
         look_up: impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static,
     ) -> io::Result<Vec<SocketAddr>> {
         let full = |names: String| {
-            let message = format!("{names} are being looked up already: the name servers are slow");
+            let message = format!("{names} are already being looked up; the name servers are slow");
             io::Error::new(ErrorKind::TimedOut, message)
         };
         let end = Instant::now().checked_add(self.max_wait);
@@ -203,7 +205,7 @@ impl Lane {
             Some(end) => timeout_at(end, slots.acquire_owned()).await.ok()?.ok(),
             None => slots.acquire_owned().await.ok(),
         };
-        let of_client = match client {
+        let client_slot = match client {
             Some(client) => {
                 let slot = acquire(self.slots_of(&client)).await;
                 Some(slot.ok_or_else(|| full(format!("{} names of {client}", self.max_per_client)))?)
@@ -212,10 +214,10 @@ impl Lane {
         };
         let slot = acquire(Arc::clone(&self.slots)).await;
         let slot = slot.ok_or_else(|| full(format!("{MAX_LOOKUPS} names")))?;
-        // The slots are in use until the thread is free, even if the client has gone before.
+        // The slots are held until the thread has finished, even if the client disconnects earlier.
         let looking = tokio::task::spawn_blocking(move || {
             let found = look_up();
-            drop((slot, of_client));
+            drop((slot, client_slot));
             found
         });
         looking.await.map_err(io::Error::other)?
@@ -227,12 +229,12 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, channel};
 
-    fn lane(max_lookups: usize, max_per_client: usize) -> Arc<Lane> {
-        Arc::new(Lane::new(Family::V4, max_lookups, max_per_client, Duration::from_millis(50)))
+    fn lookups(max_lookups: usize, max_per_client: usize) -> Arc<FamilyLookups> {
+        Arc::new(FamilyLookups::new(Family::V4, max_lookups, max_per_client, Duration::from_millis(50)))
     }
 
     /// A look-up that ends when the sender of the channel is dropped.
-    fn silent(
+    fn unanswered(
         answered: &Arc<Mutex<Receiver<()>>>,
     ) -> impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static {
         let answered = Arc::clone(answered);
@@ -244,28 +246,28 @@ mod tests {
 
     #[tokio::test]
     async fn slow_names_of_a_client_block_no_other() {
-        let lane = lane(8, 2);
+        let lookups = lookups(8, 2);
         let [one, other] =
             ["192.0.2.1", "192.0.2.2"].map(|client| Client::new(None, client.parse().unwrap()));
         let (answer, answered) = channel::<()>();
         let answered = Arc::new(Mutex::new(answered));
         for _ in 0..2 {
             assert!(
-                timeout(Duration::from_millis(20), lane.run(Some(one.clone()), silent(&answered)))
+                timeout(Duration::from_millis(20), lookups.run(Some(one.clone()), unanswered(&answered)))
                     .await
                     .is_err()
             );
         }
-        let busy = lane.run(Some(one.clone()), || Ok(Vec::new())).await.unwrap_err();
+        let busy = lookups.run(Some(one.clone()), || Ok(Vec::new())).await.unwrap_err();
         assert!(busy.kind() == ErrorKind::TimedOut && busy.to_string().starts_with("2 names of 192.0.2.1 "));
-        assert!(lane.run(Some(other.clone()), || Ok(Vec::new())).await.is_ok());
+        assert!(lookups.run(Some(other.clone()), || Ok(Vec::new())).await.is_ok());
         drop(answer);
-        assert!(lane.run(Some(one.clone()), || Ok(Vec::new())).await.is_ok());
-        assert!(lane.run(Some(other.clone()), || Ok(Vec::new())).await.is_ok());
-        // Clients without a look-up are forgotten when another one comes.
+        assert!(lookups.run(Some(one.clone()), || Ok(Vec::new())).await.is_ok());
+        assert!(lookups.run(Some(other.clone()), || Ok(Vec::new())).await.is_ok());
+        // Clients without a look-up are removed at the next look-up.
         for _ in 0..1000 {
-            drop(lane.slots_of(&other));
-            if lane.slots_of.lock().unwrap().len() == 1 {
+            drop(lookups.slots_of(&other));
+            if lookups.slots_of.lock().unwrap().len() == 1 {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -275,26 +277,28 @@ mod tests {
 
     #[test]
     fn user_counts_as_one_client_at_all_addresses() {
-        let lane = lane(8, 2);
+        let lookups = lookups(8, 2);
         let client = |user: Option<&[u8]>, address: &str| {
             Client::new(user.map(Vec::from), address.parse().expect("an address"))
         };
-        let slots = lane.slots_of(&client(Some(b"alice"), "192.0.2.1"));
-        assert!(Arc::ptr_eq(&slots, &lane.slots_of(&client(Some(b"alice"), "2001:db8::1"))));
-        assert!(!Arc::ptr_eq(&slots, &lane.slots_of(&client(Some(b"bob"), "192.0.2.1"))));
-        assert!(!Arc::ptr_eq(&slots, &lane.slots_of(&client(None, "192.0.2.1"))));
+        let slots = lookups.slots_of(&client(Some(b"alice"), "192.0.2.1"));
+        assert!(Arc::ptr_eq(&slots, &lookups.slots_of(&client(Some(b"alice"), "2001:db8::1"))));
+        assert!(!Arc::ptr_eq(&slots, &lookups.slots_of(&client(Some(b"bob"), "192.0.2.1"))));
+        assert!(!Arc::ptr_eq(&slots, &lookups.slots_of(&client(None, "192.0.2.1"))));
     }
 
     #[tokio::test]
     async fn slow_name_servers_take_limited_threads() {
-        let lane = lane(2, 2);
+        let lookups = lookups(2, 2);
         let (answer, answered) = channel::<()>();
         let answered = Arc::new(Mutex::new(answered));
         for _ in 0..2 {
-            // The caller goes; the thread still waits.
-            assert!(timeout(Duration::from_millis(20), lane.run(None, silent(&answered))).await.is_err());
+            // The caller stops waiting; the thread still waits.
+            assert!(
+                timeout(Duration::from_millis(20), lookups.run(None, unanswered(&answered))).await.is_err()
+            );
         }
-        let busy = lane.run(None, || Ok(Vec::new())).await.unwrap_err();
+        let busy = lookups.run(None, || Ok(Vec::new())).await.unwrap_err();
         assert!(busy.kind() == ErrorKind::TimedOut && busy.to_string().contains("name servers are slow"));
         assert!(tokio::task::spawn_blocking(|| true).await.unwrap());
         drop(answer);
@@ -304,7 +308,7 @@ mod tests {
         assert_eq!(none.kind(), ErrorKind::HostUnreachable);
     }
 
-    /// One family answers, the other one keeps silent, or answers later.
+    /// One family answers, and the other one answers later.
     #[tokio::test]
     async fn silent_family_does_not_delay_the_other() {
         for known in ["127.0.0.1:80", "[::1]:80"].map(|address| address.parse::<SocketAddr>().unwrap()) {

@@ -1,12 +1,12 @@
-//! Running: listeners, a task for each connection, and the end.
+//! Runs services: listeners, one task per connection, and the shutdown.
 
 use super::config::Limits;
+use super::connection_table::{ConnectionEntry, ConnectionTable};
 use super::error::Error;
 use super::handover::{self, Inherited};
-use super::limits::room_for_connections;
+use super::limits::raise_descriptor_limit;
 use super::listen::{accept, listen};
-use super::log::{self, Limited};
-use super::occupants::{Occupants, Seat};
+use super::log::{self, RateLimited};
 use super::resolver::BLOCKING_THREADS;
 use super::sockopt::is_multipath;
 use super::sources::Sources;
@@ -22,26 +22,27 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// How long nothing is accepted after the kernel had no descriptor or memory for a connection.
+/// Pause before the next accept after the kernel had no descriptor or memory for a connection.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 
-/// A connection that ends within this time without a byte is a probe and not a client.
+/// A connection that ends within this time without a byte is a probe, not a client.
 const PROBE_TIME: Duration = Duration::from_millis(500);
 
-static NO_ROOM: Limited = Limited::new();
-static NOT_ACCEPTED: Limited = Limited::new();
-static TOO_MANY: Limited = Limited::new();
-static DISMISSED: Limited = Limited::new();
+static NO_ROOM: RateLimited = RateLimited::new();
+static NOT_ACCEPTED: RateLimited = RateLimited::new();
+static TOO_MANY: RateLimited = RateLimited::new();
+static EVICTED: RateLimited = RateLimited::new();
 
-/// Handles the connections of some listeners.
+/// A service: handles the connections of its listeners.
 pub trait Service: Send + Sync + 'static {
-    /// Its name, for lines that it says.
+    /// Name in log lines.
     fn name(&self) -> &str;
 
-    /// Where it listens.
+    /// Listening addresses.
     fn addresses(&self) -> Vec<SocketAddr>;
 
-    /// Listens at one of these, by a transport if nothing speaks against it, or by a socket of an earlier process; returns by which.
+    /// Listens on one of the addresses, with a new socket or an inherited one. Returns the transport in use, which a service may
+    /// change.
     ///
     /// # Errors
     /// As [`listen`].
@@ -54,64 +55,69 @@ pub trait Service: Send + Sync + 'static {
         Ok((listen(address, transport, inherited)?, transport))
     }
 
-    /// Prepares the service when it listens. No client is served before.
+    /// Prepares the service after its sockets listen and before the first client is accepted.
     ///
     /// # Errors
     ///
-    /// If that fails; nothing is served then.
-    fn begin(&self) -> impl Future<Output = Result<(), Error>> + Send {
+    /// If the preparation fails; the program then ends.
+    fn prepare(&self) -> impl Future<Output = Result<(), Error>> + Send {
         std::future::ready(Ok(()))
     }
 
-    /// Undoes that, when its last connection has ended.
-    fn end(&self) -> impl Future<Output = ()> + Send {
+    /// Reverts the preparation after the last connection has ended.
+    fn clean_up(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Runs beside the connections, without an end.
-    fn attend(&self) -> impl Future<Output = ()> + Send {
+    /// Background task of the service; it never ends.
+    fn run_in_background(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 
-    /// Whether another process can take over. A service with more state than listeners has to refuse.
-    fn hands_over(&self) -> bool {
+    /// True if a new process can take over. Services with state besides their listeners return false.
+    fn supports_handover(&self) -> bool {
         false
     }
 
-    /// Whether clients send first. A connection that then ends without a byte is a probe of an uplink or a health check.
-    fn client_begins(&self) -> bool {
+    /// True if clients send first. A connection that ends without a byte is then an uplink probe or a health check.
+    fn client_sends_first(&self) -> bool {
         false
     }
 
-    /// Serves a client to its end, and admits it once its request is complete.
-    fn serve(&self, client: TcpStream, peer: SocketAddr, seat: &Seat) -> impl Future<Output = ()> + Send;
+    /// Serves a client until the connection ends; calls [`ConnectionEntry::admit`] when the request is complete.
+    fn serve(
+        &self,
+        client: TcpStream,
+        peer: SocketAddr,
+        entry: &ConnectionEntry,
+    ) -> impl Future<Output = ()> + Send;
 }
 
-/// Runs services until SIGTERM or SIGINT: then no more connections are taken, and those that are open have some time left.
-/// A second signal ends them at once. Connections that are ended so are reset. On SIGHUP a new process takes the listeners,
-/// if the services may be handed over; for others it is as SIGTERM.
+/// Runs services until SIGTERM or SIGINT. Then no more connections are accepted, and open ones may run for `drain_timeout`.
+/// A second signal ends them immediately. Connections that are still open at the end are reset. On SIGHUP, a new process takes
+/// over the listeners if all services support it; otherwise SIGHUP acts like SIGTERM.
 ///
 /// # Errors
-/// If it cannot listen, or the machine has no threads for it.
+/// If listening fails or no thread can be started.
 pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
-    let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
+    let refused = |error: io::Error| Error::Refused(format!("cannot start: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .map_err(refused)?;
-    let hands_over = services.iter().all(Service::hands_over);
+    let supports_handover = services.iter().all(Service::supports_handover);
     let outcome = runtime.block_on(async {
         let (terminate, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
         let mut stop = Stop {
             terminate: signal(terminate).map_err(refused)?,
             interrupt: signal(interrupt).map_err(refused)?,
             hang_up: signal(SignalKind::hangup()).map_err(refused)?,
-            hands_over,
+            supports_handover,
         };
         serve(services.into_iter().map(Arc::new).collect(), limits, &mut stop).await
     });
-    // Look-ups that are under way are not waited for.
+    // Does not wait for running look-ups.
     runtime.shutdown_background();
     outcome
 }
@@ -120,23 +126,23 @@ struct Stop {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
-    hands_over: bool,
+    supports_handover: bool,
 }
 
 impl Stop {
-    async fn asked(&mut self) {
+    async fn requested(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
-            // The terminal that it was started in has gone.
-            _ = self.hang_up.recv(), if !self.hands_over => {}
+            // The controlling terminal was closed.
+            _ = self.hang_up.recv(), if !self.supports_handover => {}
         }
     }
 
-    /// Until the listeners are another process's, or this one is to end.
-    async fn asked_or_handed_over(&mut self, listeners: &[Arc<TcpListener>]) {
-        if !self.hands_over {
-            return self.asked().await;
+    /// Waits until another process has taken over the listeners, or this one must stop.
+    async fn requested_or_handed_over(&mut self, listeners: &[Arc<TcpListener>]) {
+        if !self.supports_handover {
+            return self.requested().await;
         }
         loop {
             tokio::select! {
@@ -148,14 +154,14 @@ impl Stop {
                 .iter()
                 .map(|listener| listener.as_fd().try_clone_to_owned())
                 .collect::<io::Result<_>>();
-            let passed = async { handover::pass_on(sockets?).await }.await;
+            let passed = async { handover::start_successor(sockets?).await }.await;
             match passed {
                 Ok(process) => {
                     systemd::notify(&format!("MAINPID={process}"));
-                    return log::say(format_args!("process {process} takes over the listeners"));
+                    return log::log_line(format_args!("process {process} takes over the listeners"));
                 }
                 Err(error) => {
-                    log::say(format_args!("cannot restart, the old process goes on: {error}"));
+                    log::log_line(format_args!("cannot restart: {error}; the old process continues"));
                 }
             }
         }
@@ -163,11 +169,11 @@ impl Stop {
 }
 
 async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut Stop) -> Result<(), Error> {
-    let most = limits.max_connections.min(room_for_connections()).min(Semaphore::MAX_PERMITS);
-    let places = Places {
-        slots: Arc::new(Semaphore::new(most)),
+    let max_connections = limits.max_connections.min(raise_descriptor_limit()).min(Semaphore::MAX_PERMITS);
+    let connection_limits = ConnectionLimits {
+        slots: Arc::new(Semaphore::new(max_connections)),
         sources: Sources::new(limits.max_per_source),
-        occupants: Occupants::default(),
+        connections: ConnectionTable::default(),
     };
     let keep_alive = limits.keep_alive.duration();
     let transport = Transport::multipath();
@@ -178,128 +184,128 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
         for address in service.addresses() {
             let (listener, transport) = service.listen(address, transport, inherited.as_mut())?;
             let address = listener.local_addr().unwrap_or(address);
-            log::say(format_args!("{}: listens on {address} for {}", service.name(), transport.name()));
+            log::log_line(format_args!("{}: listening on {address} ({})", service.name(), transport.name()));
             bound.push((Arc::new(listener), transport));
         }
         tokio::select! {
-            begun = service.begin() => begun?,
-            () = stop.asked() => return Ok(()),
+            begun = service.prepare() => begun?,
+            () = stop.requested() => return Ok(()),
         }
         for (listener, transport) in bound {
             listeners.push(Arc::clone(&listener));
             accepting.spawn(accept_all(
                 (listener, transport),
                 Arc::clone(service),
-                places.clone(),
+                connection_limits.clone(),
                 keep_alive,
             ));
         }
         let service = Arc::clone(service);
-        accepting.spawn(async move { service.attend().await });
+        accepting.spawn(async move { service.run_in_background().await });
     }
     if let Some(inherited) = inherited {
-        inherited.ready();
+        inherited.notify_ready();
     }
     systemd::notify("READY=1");
-    stop.asked_or_handed_over(&listeners).await;
+    stop.requested_or_handed_over(&listeners).await;
     accepting.shutdown().await;
     watch::stop();
     drop(listeners);
-    let open = most - places.slots.available_permits();
+    let open = max_connections - connection_limits.slots.available_permits();
     if open > 0 {
-        log::say(format_args!("stopping; {open} connections have up to drain_timeout"));
+        log::log_line(format_args!("stopping; {open} open connections may run until drain_timeout"));
     }
-    let all_ended = places.slots.acquire_many(u32::try_from(most).unwrap_or(u32::MAX));
+    let all_ended = connection_limits.slots.acquire_many(u32::try_from(max_connections).unwrap_or(u32::MAX));
     tokio::select! {
         _ = all_ended => {}
         () = tokio::time::sleep(limits.drain_timeout.duration()) => {}
-        () = stop.asked() => {}
+        () = stop.requested() => {}
     }
     for service in &services {
-        service.end().await;
+        service.clean_up().await;
     }
-    let open = most - places.slots.available_permits();
-    if open > 0 && open < most {
-        log::say(format_args!("{open} connections are reset"));
+    let open = max_connections - connection_limits.slots.available_permits();
+    if open > 0 && open < max_connections {
+        log::log_line(format_args!("resetting {open} connections"));
     }
     Ok(())
 }
 
-/// Resources of open connections.
+/// Limits of open connections.
 #[derive(Clone)]
-struct Places {
-    /// Of all sources.
+struct ConnectionLimits {
+    /// One permit per open connection.
     slots: Arc<Semaphore>,
     sources: Arc<Sources>,
-    occupants: Occupants,
+    connections: ConnectionTable,
 }
 
 async fn accept_all<S: Service>(
     (listener, transport): (Arc<TcpListener>, Transport),
     service: Arc<S>,
-    places: Places,
+    connection_limits: ConnectionLimits,
     keep_alive: Duration,
 ) {
     loop {
         match accept(&listener, keep_alive).await {
             Ok((client, peer)) => {
-                let Some(place) = places.sources.place(peer.ip()) else {
-                    TOO_MANY.say(format_args!(
-                        "{}: {} has max_per_source connections open; a new one is reset",
+                let Some(counted) = connection_limits.sources.try_count(peer.ip()) else {
+                    TOO_MANY.log_line(format_args!(
+                        "{}: {} has reached max_per_source open connections; reset a new one",
                         service.name(),
                         peer.ip(),
                     ));
                     continue;
                 };
-                // A listener without a client holds no slot: another one may need it.
-                let slot = free_slot(&service, &places, peer).await;
-                let seat = places.occupants.seat(peer.ip());
+                // The slot is acquired after accept, so that an idle listener holds none.
+                let slot = free_slot(&service, &connection_limits, peer).await;
+                let entry = connection_limits.connections.add(peer.ip());
                 let service = Arc::clone(&service);
                 tokio::spawn(async move {
                     let serving = async {
-                        if !(service.client_begins() && has_gone(&client).await) {
-                            notice_plain(&*service, &client, peer, transport);
-                            service.serve(client, peer, &seat).await;
+                        if !(service.client_sends_first() && disconnects_at_once(&client).await) {
+                            log_first_plain_tcp(&*service, &client, peer, transport);
+                            service.serve(client, peer, &entry).await;
                         }
                     };
                     tokio::select! {
                         () = serving => {}
-                        () = seat.dismissed() => DISMISSED.say(format_args!(
-                            "{}: max_connections are open; {} has many, and one of them is reset",
+                        () = entry.evicted() => EVICTED.log_line(format_args!(
+                            "{}: reached max_connections; reset a connection of {}, whose site has the most",
                             service.name(),
                             peer.ip(),
                         )),
                     }
-                    drop((place, slot));
+                    drop((counted, slot));
                 });
             }
             Err(error) if is_shortage(&error) => {
-                NOT_ACCEPTED.say(format_args!("{}: cannot accept connections: {error}", service.name()));
+                NOT_ACCEPTED.log_line(format_args!("{}: cannot accept connections: {error}", service.name()));
                 tokio::time::sleep(SHORTAGE_PAUSE).await;
             }
-            // The client's affair: it has gone before it was accepted.
+            // Ignore errors of the client, which disconnected before it was accepted.
             Err(_) => {}
         }
     }
 }
 
-/// Whether a client ends its connection at once, rather than saying something or thinking about it.
-async fn has_gone(client: &TcpStream) -> bool {
+/// True if a client ends its connection within [`PROBE_TIME`] without sending a byte.
+async fn disconnects_at_once(client: &TcpStream) -> bool {
     match timeout(PROBE_TIME, client.peek(&mut [0])).await {
-        Ok(Ok(said)) => said == 0,
+        Ok(Ok(len)) => len == 0,
         Ok(Err(error)) => error.kind() == io::ErrorKind::ConnectionReset,
         Err(_) => false,
     }
 }
 
-/// Says once that a client has no second link.
-fn notice_plain(service: &impl Service, client: &TcpStream, peer: SocketAddr, transport: Transport) {
-    static SAID: Once = Once::new();
+/// Logs once that a client connects without Multipath TCP.
+fn log_first_plain_tcp(service: &impl Service, client: &TcpStream, peer: SocketAddr, transport: Transport) {
+    static LOGGED: Once = Once::new();
     let plain = transport == Transport::Mptcp && !peer.ip().is_loopback() && !is_multipath(client);
     if plain {
-        SAID.call_once(|| {
-            log::say(format_args!(
-                "{}: {} connects by TCP, over one link: it or its network has no Multipath TCP; logged once",
+        LOGGED.call_once(|| {
+            log::log_line(format_args!(
+                "{}: {} uses TCP over one link: the client or its network does not support Multipath TCP; logged once",
                 service.name(),
                 peer.ip(),
             ));
@@ -307,12 +313,16 @@ fn notice_plain(service: &impl Service, client: &TcpStream, peer: SocketAddr, tr
     }
 }
 
-async fn free_slot<S: Service>(service: &Arc<S>, places: &Places, peer: SocketAddr) -> OwnedSemaphorePermit {
-    let Places { slots, occupants, .. } = places;
-    if slots.available_permits() == 0 && !occupants.make_room(peer.ip()) {
-        NO_ROOM.say(format_args!("{}: max_connections are open; new ones wait", service.name()));
+async fn free_slot<S: Service>(
+    service: &Arc<S>,
+    connection_limits: &ConnectionLimits,
+    peer: SocketAddr,
+) -> OwnedSemaphorePermit {
+    let ConnectionLimits { slots, connections, .. } = connection_limits;
+    if slots.available_permits() == 0 && !connections.evict_one_for(peer.ip()) {
+        NO_ROOM.log_line(format_args!("{}: reached max_connections; new connections wait", service.name()));
     }
-    Arc::clone(slots).acquire_owned().await.expect("it is never closed")
+    Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed")
 }
 
 fn is_shortage(error: &io::Error) -> bool {

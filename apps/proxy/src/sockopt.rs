@@ -1,4 +1,4 @@
-//! Options of sockets that no crate has a safe call for.
+//! Socket options for which no crate has a safe function.
 
 #![expect(unsafe_code, reason = "setsockopt(2) and getsockopt(2), of numbers and bytes without pointers")]
 
@@ -6,10 +6,10 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// `TCP_IS_MPTCP`, from Linux 5.16 on.
+/// Option `TCP_IS_MPTCP` (since Linux 5.16).
 const TCP_IS_MPTCP: c_int = 43;
 
-/// Largest window that a TCP socket offers, bytes; the kernel's own growth of buffers stops there (`TCP_WINDOW_CLAMP`).
+/// Limits the receive window of a TCP socket, bytes (`TCP_WINDOW_CLAMP`). It also limits the kernel's buffer autotuning.
 ///
 /// # Errors
 /// If the kernel refuses, as it does for Multipath TCP.
@@ -17,7 +17,7 @@ pub fn clamp_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes.cast_signed())
 }
 
-/// `IPV6_TRANSPARENT`: a socket of IPv6 may have addresses that are not this machine's.
+/// Sets `IPV6_TRANSPARENT`: an IPv6 socket may use non-local addresses.
 ///
 /// # Errors
 /// Without the capability `CAP_NET_ADMIN` or `CAP_NET_RAW`.
@@ -25,47 +25,47 @@ pub fn set_transparent_v6(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1)
 }
 
-/// `SOL_MPTCP`, and its `MPTCP_TCPINFO` and `MPTCP_SUBFLOW_ADDRS`, from Linux 5.16 on.
+/// Level `SOL_MPTCP` and its options `MPTCP_TCPINFO` and `MPTCP_SUBFLOW_ADDRS` (since Linux 5.16).
 const SOL_MPTCP: c_int = 284;
 const MPTCP_TCPINFO: c_int = 2;
 const MPTCP_SUBFLOW_ADDRS: c_int = 3;
-/// Subflows of a connection at most (`MPTCP_SUBFLOWS_MAX` and the first one).
+/// Maximum number of subflows of a connection (`MPTCP_SUBFLOWS_MAX` and the first one).
 const MAX_SUBFLOWS: usize = 9;
-/// `struct mptcp_subflow_data`, as much of `struct tcp_info` as is read, and two `struct sockaddr_storage`, bytes.
+/// Sizes in bytes: `struct mptcp_subflow_data`, the part of `struct tcp_info` that is read, two `struct sockaddr_storage`.
 const HEAD: usize = 16;
 const INFO: usize = 136;
 const ADDRESSES: usize = 256;
 
-/// `struct tcp_info` of a connection, as far as is read.
+/// Reads the first [`INFO`] bytes of `struct tcp_info` of a connection.
 ///
 /// # Errors
-/// If it has ended.
+/// If the connection has ended.
 pub fn tcp_info(socket: impl AsFd) -> io::Result<Vec<u8>> {
     let mut info = vec![0; INFO];
     fill(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
     Ok(info)
 }
 
-/// `struct tcp_info` of each subflow, behind a `struct mptcp_subflow_data`.
+/// Reads a `struct mptcp_subflow_data`, followed by `struct tcp_info` of each subflow.
 ///
 /// # Errors
-/// If the connection is not Multipath TCP, or not any more.
+/// If the connection is not Multipath TCP, or has fallen back to TCP.
 pub fn subflow_infos(socket: impl AsFd) -> io::Result<Vec<u8>> {
-    of_subflows(socket, MPTCP_TCPINFO, INFO)
+    get_subflow_array(socket, MPTCP_TCPINFO, INFO)
 }
 
-/// The two addresses of each subflow, behind a `struct mptcp_subflow_data`.
+/// Reads a `struct mptcp_subflow_data`, followed by the two addresses of each subflow.
 ///
 /// # Errors
-/// If the connection is not Multipath TCP, or not any more.
+/// If the connection is not Multipath TCP, or has fallen back to TCP.
 pub fn subflow_addresses(socket: impl AsFd) -> io::Result<Vec<u8>> {
-    of_subflows(socket, MPTCP_SUBFLOW_ADDRS, ADDRESSES)
+    get_subflow_array(socket, MPTCP_SUBFLOW_ADDRS, ADDRESSES)
 }
 
-/// An array with `size` bytes for each subflow.
-fn of_subflows(socket: impl AsFd, name: c_int, size: usize) -> io::Result<Vec<u8>> {
+/// Reads an array with `size` bytes for each subflow.
+fn get_subflow_array(socket: impl AsFd, name: c_int, size: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; HEAD + MAX_SUBFLOWS * size];
-    // `size_subflow_data` and `size_user` are ours to say; the rest is zero.
+    // The caller sets `size_subflow_data` and `size_user`; the other fields are zero.
     bytes[0..4].copy_from_slice(&(HEAD as u32).to_ne_bytes());
     bytes[12..16].copy_from_slice(&(size as u32).to_ne_bytes());
     let len = fill(socket, SOL_MPTCP, name, &mut bytes)?;
@@ -73,7 +73,7 @@ fn of_subflows(socket: impl AsFd, name: c_int, size: usize) -> io::Result<Vec<u8
     Ok(bytes)
 }
 
-/// Whether a connection is Multipath TCP, and has not fallen back to TCP.
+/// True if a connection uses Multipath TCP and has not fallen back to TCP.
 pub fn is_multipath(socket: impl AsFd) -> bool {
     get(socket, libc::IPPROTO_TCP, TCP_IS_MPTCP).is_ok_and(|value| value != 0)
 }
@@ -89,8 +89,8 @@ fn set(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result
 fn fill(socket: impl AsFd, level: c_int, name: c_int, bytes: &mut [u8]) -> io::Result<usize> {
     let mut len = libc::socklen_t::try_from(bytes.len()).map_err(io::Error::other)?;
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is open while `socket` lives, and the kernel writes at most `len` bytes to `bytes`. No option that
-    // is asked for here has pointers in it.
+    // SAFETY: the descriptor is open while `socket` lives, and the kernel writes at most `len` bytes to `bytes`. None of the
+    // options read here contains pointers.
     let status = unsafe { libc::getsockopt(fd, level, name, bytes.as_mut_ptr().cast(), &raw mut len) };
     if status == 0 { Ok(len as usize) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,46 +1,46 @@
-//! How many connections each source has, so that one cannot take all places.
+//! Limit of open connections per source, so that one source cannot use all connections of the proxy.
 
 use super::network::Network;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Networks of IPv6 that an address is counted with, and how many times the limit of a source each may have: a host has a /64,
-/// and a customer a /56 or a /48 (RFC 6177).
+/// IPv6 prefix lengths at which connections are counted, and the multiple of the limit per source for each: a host has a /64,
+/// a customer a /56 or a /48 (RFC 6177).
 const LEVELS: [(u8, usize); 3] = [(64, 1), (56, 2), (48, 4)];
 
-/// Connections that are open, by source.
+/// Number of open connections by source.
 pub struct Sources {
-    most: usize,
+    max_per_source: usize,
     open: Mutex<BTreeMap<Network, usize>>,
 }
 
-/// A place that a connection has, until it is dropped.
-pub struct Place {
+/// A counted connection; dropping it decrements the counts.
+pub struct CountedConnection {
     sources: Arc<Sources>,
     networks: Vec<Network>,
 }
 
-/// The networks of an address, with their limits.
-fn networks(address: IpAddr, most: usize) -> Vec<(Network, usize)> {
+/// The networks in which an address is counted, with their limits.
+fn networks(address: IpAddr, max_per_source: usize) -> Vec<(Network, usize)> {
     let address = address.to_canonical();
     if address.is_ipv4() {
-        return vec![(Network::of_host(address), most)];
+        return vec![(Network::of_host(address), max_per_source)];
     }
-    LEVELS.map(|(bits, times)| (Network::of(address, bits), most.saturating_mul(times))).to_vec()
+    LEVELS.map(|(bits, times)| (Network::of(address, bits), max_per_source.saturating_mul(times))).to_vec()
 }
 
 impl Sources {
-    /// Allows each source this number of connections.
-    pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, open: Mutex::default() })
+    /// Creates the counts with a limit of connections per source.
+    pub fn new(max_per_source: usize) -> Arc<Self> {
+        Arc::new(Self { max_per_source, open: Mutex::default() })
     }
 
-    /// A place for a connection from an address; none if its source has as many as it may.
-    pub fn place(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let limits = networks(address, self.most);
+    /// Counts a connection from an address; `None` if its source has reached the limit.
+    pub fn try_count(self: &Arc<Self>, address: IpAddr) -> Option<CountedConnection> {
+        let limits = networks(address, self.max_per_source);
         let mut open = self.lock();
-        if limits.iter().any(|(network, most)| open.get(network).is_some_and(|count| count >= most)) {
+        if limits.iter().any(|(network, max)| open.get(network).is_some_and(|count| count >= max)) {
             return None;
         }
         let networks: Vec<_> = limits.into_iter().map(|(network, _)| network).collect();
@@ -48,7 +48,7 @@ impl Sources {
             *open.entry(network).or_default() += 1;
         }
         drop(open);
-        Some(Place { sources: Arc::clone(self), networks })
+        Some(CountedConnection { sources: Arc::clone(self), networks })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Network, usize>> {
@@ -56,7 +56,7 @@ impl Sources {
     }
 }
 
-impl Drop for Place {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         let mut open = self.sources.lock();
         for network in &self.networks {
@@ -77,25 +77,25 @@ mod tests {
     #[test]
     fn connections_per_source_are_limited() {
         let sources = Sources::new(2);
-        let place = |text: &str| sources.place(text.parse().unwrap());
-        let held = [place("2001:db8::1"), place("2001:db8::2")];
+        let try_count = |text: &str| sources.try_count(text.parse().unwrap());
+        let held = [try_count("2001:db8::1"), try_count("2001:db8::2")];
         assert!(held.iter().all(Option::is_some));
-        assert!(place("2001:db8::3").is_none() && place("2001:db8:0:1::1").is_some());
-        assert!(place("192.0.2.1").is_some());
+        assert!(try_count("2001:db8::3").is_none() && try_count("2001:db8:0:1::1").is_some());
+        assert!(try_count("192.0.2.1").is_some());
         drop(held);
-        assert!(place("2001:db8::3").is_some());
+        assert!(try_count("2001:db8::3").is_some());
         assert!(sources.lock().is_empty());
     }
 
     #[test]
-    fn customer_with_many_networks_has_limited_places() {
+    fn connections_per_customer_are_limited() {
         let sources = Sources::new(2);
-        let place = |text: String| sources.place(text.parse().unwrap());
-        let of_a_home = (0..10).filter_map(|net| place(format!("2001:db8:7:{net}::1"))).collect::<Vec<_>>();
-        assert_eq!(of_a_home.len(), 4);
+        let try_count = |text: String| sources.try_count(text.parse().unwrap());
+        let of_home = (0..10).filter_map(|net| try_count(format!("2001:db8:7:{net}::1"))).collect::<Vec<_>>();
+        assert_eq!(of_home.len(), 4);
         let of_site =
-            (1..100).filter_map(|net| place(format!("2001:db8:7:{net:x}00::1"))).collect::<Vec<_>>();
+            (1..100).filter_map(|net| try_count(format!("2001:db8:7:{net:x}00::1"))).collect::<Vec<_>>();
         assert_eq!(of_site.len(), 4);
-        assert!(place("2001:db8:8::1".to_owned()).is_some());
+        assert!(try_count("2001:db8:8::1".to_owned()).is_some());
     }
 }

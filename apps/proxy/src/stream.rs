@@ -1,4 +1,4 @@
-//! Sockets of streams, TCP or Multipath TCP, set as a proxy wants them.
+//! Stream sockets (TCP or Multipath TCP) with the options of a proxy.
 
 use super::log;
 use core::net::SocketAddr;
@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Bytes that are written and not sent, at most: data that a slow client has not taken stay at the server.
+/// Maximum number of written but unsent bytes. Further data for a slow client remain at the server.
 const MAX_UNSENT_BYTES: u32 = 256 << 10;
 
-/// Interval and number of keep-alive probes without an answer, after which the peer is taken for dead.
+/// Interval and number of keep-alive probes. If none is answered, the peer is considered dead.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_RETRIES: u32 = 8;
 
@@ -25,7 +25,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Multipath TCP if this kernel has it, otherwise TCP, which is logged once.
+    /// Multipath TCP if the kernel supports it, otherwise TCP; this is logged once.
     pub fn multipath() -> Self {
         static FOUND: OnceLock<Transport> = OnceLock::new();
         *FOUND.get_or_init(Self::find)
@@ -35,15 +35,15 @@ impl Transport {
         match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) {
             Ok(_) => Self::Mptcp,
             Err(error) => {
-                log::say(format_args!(
-                    "no Multipath TCP ({error}; is net.mptcp.enabled 1?): using TCP, over one link"
+                log::log_line(format_args!(
+                    "no Multipath TCP ({error}; check net.mptcp.enabled = 1): using TCP over one link"
                 ));
                 Self::Tcp
             }
         }
     }
 
-    /// As the kernel knows it.
+    /// Protocol number of the kernel.
     pub const fn protocol(self) -> Protocol {
         match self {
             Self::Tcp => Protocol::TCP,
@@ -51,7 +51,7 @@ impl Transport {
         }
     }
 
-    /// Its name.
+    /// Name in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "TCP",
@@ -69,10 +69,10 @@ pub struct StreamOptions {
     pub keep_alive: Duration,
 }
 
-/// A socket for streams to or from an address, which never waits.
+/// Opens a non-blocking stream socket for connections to or from an address.
 ///
 /// # Errors
-/// If the kernel has no such protocol, or no more descriptors.
+/// If the kernel does not support the protocol, or has no descriptors left.
 pub fn open(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
     let (domain, kind) = (Domain::for_address(address), Type::STREAM.nonblocking());
     let socket = Socket::new(domain, kind, Some(transport.protocol()))?;
@@ -82,50 +82,50 @@ pub fn open(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sets the options that every stream of a proxy has.
+/// Sets the common options of all streams.
 ///
-/// Until [`end_well`], closing the socket resets the connection, for any reason (an error on the other side,
-/// the end of this process), so that the peer does not take a truncated stream for a whole one. Urgent data stay in the stream
-/// (`SO_OOBINLINE`, RFC 6093 §5): otherwise the kernel removes the urgent byte from the stream.
+/// Until [`close_with_fin`], closing the socket resets the connection, also when this process ends. So a peer does not take a
+/// truncated stream for a complete one. Urgent data stay in the stream (`SO_OOBINLINE`, RFC 6093 §5): otherwise the kernel
+/// removes the urgent byte from the stream.
 ///
 /// # Errors
 /// If the kernel refuses.
 pub fn prepare(stream: &SockRef<'_>, keep_alive: Duration) -> io::Result<()> {
     stream.set_linger(Some(Duration::ZERO))?;
-    if_known(stream.set_out_of_band_inline(true))?;
+    ignore_if_unsupported(stream.set_out_of_band_inline(true))?;
     let keepalive = TcpKeepalive::new()
         .with_time(keep_alive)
         .with_interval(KEEP_ALIVE_INTERVAL)
         .with_retries(KEEP_ALIVE_RETRIES);
-    if_known(stream.set_tcp_nodelay(true))?;
-    if_known(stream.set_tcp_keepalive(&keepalive))?;
-    if_known(stream.set_tcp_notsent_lowat(MAX_UNSENT_BYTES))
+    ignore_if_unsupported(stream.set_tcp_nodelay(true))?;
+    ignore_if_unsupported(stream.set_tcp_keepalive(&keepalive))?;
+    ignore_if_unsupported(stream.set_tcp_notsent_lowat(MAX_UNSENT_BYTES))
 }
 
-/// Options that older kernels do not have for Multipath TCP (`TCP_NODELAY`, `TCP_NOTSENT_LOWAT`, `TCP_KEEPIDLE` and its like came
-/// one by one) are as the kernel has them: no reason to turn a client away.
-fn if_known(set: io::Result<()>) -> io::Result<()> {
+/// Ignores that an older kernel does not support an option for Multipath TCP. `TCP_NODELAY`, `TCP_NOTSENT_LOWAT`,
+/// `TCP_KEEPIDLE` and others were added in different versions; the kernel's default then applies.
+fn ignore_if_unsupported(set: io::Result<()>) -> io::Result<()> {
     match set.as_ref().map_err(io::Error::raw_os_error) {
         Err(Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT)) => Ok(()),
         _ => set,
     }
 }
 
-/// Closes a stream that has ended properly: bytes that are written still go out.
-pub fn end_well(stream: TcpStream) {
-    let_end_well(&stream);
+/// Closes a complete stream with a FIN instead of a reset; written bytes are still sent.
+pub fn close_with_fin(stream: TcpStream) {
+    disable_reset_on_close(&stream);
     drop(stream);
 }
 
-fn let_end_well(stream: &TcpStream) {
-    // A socket that refuses this is dead already.
+fn disable_reset_on_close(stream: &TcpStream) {
+    // Ignore errors: the connection has already failed.
     drop(SockRef::from(stream).set_linger(None));
 }
 
-/// Writes all of a few bytes.
+/// Writes all bytes.
 ///
 /// # Errors
-/// If the connection is broken.
+/// If the connection has failed.
 pub async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         stream.writable().await?;
@@ -138,10 +138,10 @@ pub async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads what is there, and appends it; zero at the end of the stream.
+/// Waits for bytes and appends them; returns zero at the end of the stream.
 ///
 /// # Errors
-/// If the connection is broken.
+/// If the connection has failed.
 pub async fn read_some(stream: &TcpStream, bytes: &mut Vec<u8>) -> io::Result<usize> {
     loop {
         stream.readable().await?;
@@ -159,10 +159,10 @@ fn append(stream: &TcpStream, bytes: &mut Vec<u8>) -> io::Result<usize> {
     Ok(len)
 }
 
-/// Reads what is there and does not wait; nothing at the end of the stream, which the next reading finds again.
+/// Reads the available bytes without waiting. Empty at the end of the stream, too; the next read returns the end again.
 ///
 /// # Errors
-/// If the connection is broken.
+/// If the connection has failed.
 pub fn read_now(stream: &TcpStream) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match append(stream, &mut bytes) {
@@ -171,20 +171,21 @@ pub fn read_now(stream: &TcpStream) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Bytes and time for which a peer is read after a refusal: if they were not read, a reset would overtake the answer.
-const MAX_FAREWELL_BYTES: usize = 64 << 10;
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum bytes and time for which a peer's data are discarded after the last answer. If they were not read, the kernel would
+/// send a reset, and the peer could lose the answer.
+const MAX_DISCARDED_BYTES: usize = 64 << 10;
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Closes a stream after the last word was written to it, when the peer has had it.
-pub async fn take_leave(stream: TcpStream) {
-    leave(&stream).await;
+/// Closes a stream after the last answer was written, when the peer has received it.
+pub async fn close_gracefully(stream: TcpStream) {
+    finish_gracefully(&stream).await;
 }
 
-/// The same for a stream that others have as well: it closes with the last of them.
-pub async fn leave(stream: &TcpStream) {
+/// As [`close_gracefully`], for a shared stream: the socket is closed when its last owner drops it.
+pub async fn finish_gracefully(stream: &TcpStream) {
     drop(SockRef::from(stream).shutdown(std::net::Shutdown::Write));
     let read = async {
-        let (mut bytes, mut left) = (Vec::with_capacity(1024), MAX_FAREWELL_BYTES);
+        let (mut bytes, mut left) = (Vec::with_capacity(1024), MAX_DISCARDED_BYTES);
         while let Ok(len @ 1..) = read_some(stream, &mut bytes).await {
             left = left.saturating_sub(len);
             if left == 0 {
@@ -193,9 +194,9 @@ pub async fn leave(stream: &TcpStream) {
             bytes.clear();
         }
     };
-    // Time out or end of stream: both are the end.
-    drop(tokio::time::timeout(FAREWELL_TIMEOUT, read).await);
-    let_end_well(stream);
+    // The socket is closed after the end of the stream or the timeout.
+    drop(tokio::time::timeout(CLOSE_TIMEOUT, read).await);
+    disable_reset_on_close(stream);
 }
 
 #[cfg(test)]
@@ -204,8 +205,8 @@ mod tests {
 
     #[test]
     fn missing_socket_option_is_ignored() {
-        let refusal = |code| if_known(Err(io::Error::from_raw_os_error(code)));
+        let refusal = |code| ignore_if_unsupported(Err(io::Error::from_raw_os_error(code)));
         assert!(refusal(libc::EOPNOTSUPP).is_ok() && refusal(libc::ENOPROTOOPT).is_ok());
-        assert!(refusal(libc::EINVAL).is_err() && if_known(Ok(())).is_ok());
+        assert!(refusal(libc::EINVAL).is_err() && ignore_if_unsupported(Ok(())).is_ok());
     }
 }

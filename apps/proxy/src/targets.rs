@@ -1,5 +1,5 @@
-//! Which addresses a proxy may be sent to. Asked for addresses after names have become addresses, so that no name leads
-//! where its address may not (DNS rebinding).
+//! Permitted targets of clients. The check uses the addresses after the look-up, so that a name cannot be used to reach a
+//! forbidden address (DNS rebinding).
 
 use super::local_address::is_own;
 use super::nat64::Nat64;
@@ -14,8 +14,8 @@ const fn v6(first: u16, second: u16, bits: u8) -> Network {
     Network::of(IpAddr::V6(Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0)), bits)
 }
 
-/// Networks that are not globally reachable by the registries of special-purpose addresses (RFC 6890 and its updates), and
-/// multicast.
+/// Networks that are not globally reachable according to the registries of special-purpose addresses (RFC 6890 and its
+/// updates), and multicast.
 const SPECIAL: [Network; 17] = [
     v4(0, 0, 0, 0, 8),
     v4(10, 0, 0, 0, 8),
@@ -37,7 +37,7 @@ const SPECIAL: [Network; 17] = [
     v6(0x3fff, 0, 20),
 ];
 
-/// Public addresses by which a cloud serves its own guests only: metadata, agents and name servers of the host.
+/// Public addresses that a cloud uses for services to its own guests: metadata, agents and name servers of the host.
 const CLOUD: [Network; 4] = [
     // Azure's host, Equinix Metal's metadata.
     v4(168, 63, 129, 16, 32),
@@ -47,66 +47,65 @@ const CLOUD: [Network; 4] = [
     v4(166, 8, 0, 0, 14),
 ];
 
-/// Global unicast addresses of IPv6 as far as they are assigned; there are no servers beyond them.
+/// Assigned range of IPv6 global unicast addresses. There are no servers outside it.
 const GLOBAL: Network = v6(0x2000, 0, 3);
 
-/// An IPv6 address that stands for an IPv4 address.
-struct Disguise {
+/// An IPv6 network whose addresses contain an IPv4 address.
+struct EmbeddedIpv4 {
     network: Network,
-    /// Where the IPv4 address is, bits from the end.
+    /// Position of the IPv4 address, bits from the end.
     from_end: u32,
-    /// Mask for an exclusive or with the address.
+    /// Mask that is combined with the IPv4 address by exclusive or.
     mask: u32,
-    /// The host or the network turns one into the other, so the IPv6 address has no meaning as such.
+    /// True if the host or the network translates the address, so the IPv6 address itself is never reached.
     translated: bool,
 }
 
-const fn disguise(network: Network, from_end: u32, mask: u32, translated: bool) -> Disguise {
-    Disguise { network, from_end, mask, translated }
+const fn embedded(network: Network, from_end: u32, mask: u32, translated: bool) -> EmbeddedIpv4 {
+    EmbeddedIpv4 { network, from_end, mask, translated }
 }
 
-const DISGUISES: [Disguise; 5] = [
-    // IPv4-mapped (RFC 4291 §2.5.5.2), IPv4-translated (SIIT, RFC 2765 §2.1).
-    disguise(Network::of(IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0)), 96), 0, 0, true),
-    disguise(Network::of(IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0)), 96), 0, 0, false),
+const EMBEDDINGS: [EmbeddedIpv4; 5] = [
+    // IPv4-mapped (RFC 4291 §2.5.5.2) and IPv4-translated addresses (SIIT, RFC 2765 §2.1).
+    embedded(Network::of(IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0)), 96), 0, 0, true),
+    embedded(Network::of(IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0)), 96), 0, 0, false),
     // 6to4 (RFC 3056 §2).
-    disguise(v6(0x2002, 0, 16), 80, 0, false),
-    // Teredo's server, and its client (RFC 4380 §4).
-    disguise(v6(0x2001, 0, 32), 64, 0, false),
-    disguise(v6(0x2001, 0, 32), 0, u32::MAX, false),
+    embedded(v6(0x2002, 0, 16), 80, 0, false),
+    // The server and the client of a Teredo address (RFC 4380 §4).
+    embedded(v6(0x2001, 0, 32), 64, 0, false),
+    embedded(v6(0x2001, 0, 32), 0, u32::MAX, false),
 ];
 
-/// Which addresses clients may reach.
+/// Addresses that clients may reach.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
-    /// Networks that are allowed although they are private, or the like.
+    /// Private and other special networks that are allowed nevertheless.
     pub allow: Vec<Network>,
     /// Networks that are always denied.
     pub deny: Vec<Network>,
-    /// Prefixes of NAT64 in addition to the well-known one.
+    /// NAT64 prefixes in addition to the well-known one.
     pub nat64: Vec<Nat64>,
 }
 
 impl Targets {
-    /// Whether clients may reach an address. One that stands for an IPv4 address is judged as that one, too, and denied if
-    /// either is.
+    /// True if clients may reach an address. An embedded IPv4 address is checked, too; both must be permitted.
     pub fn permit(&self, address: IpAddr) -> bool {
         let is_in = |networks: &[Network], address| networks.iter().any(|network| network.contains(address));
         let denied = |address| is_in(&self.deny, address);
         let reachable = |address| is_in(&self.allow, address) || !(is_special(address) || is_own(address));
-        let disguises = || DISGUISES.iter().filter(|disguise| disguise.network.contains(address));
+        let embeddings = || EMBEDDINGS.iter().filter(|embedded| embedded.network.contains(address));
         let prefixes = || self.nat64.iter().chain([&Nat64::WELL_KNOWN]);
         let translated: Vec<IpAddr> = prefixes().filter_map(|prefix| prefix.inner(address)).collect();
-        let inner: Vec<IpAddr> = disguises().filter_map(|disguise| disguise.inner(address)).collect();
-        let is_translated = !translated.is_empty() || disguises().any(|disguise| disguise.translated);
+        let inner: Vec<IpAddr> = embeddings().filter_map(|embedded| embedded.inner(address)).collect();
+        let is_translated = !translated.is_empty() || embeddings().any(|embedded| embedded.translated);
         !denied(address)
             && (is_translated || reachable(address))
             && translated.into_iter().chain(inner).all(|inner| !denied(inner) && reachable(inner))
     }
 }
 
-impl Disguise {
-    /// The IPv4 address that an address of this kind stands for.
+impl EmbeddedIpv4 {
+    /// The IPv4 address that an address of this network contains.
     fn inner(&self, address: IpAddr) -> Option<IpAddr> {
         let IpAddr::V6(v6) = address else { return None };
         Some(Ipv4Addr::from_bits((v6.to_bits() >> self.from_end) as u32 ^ self.mask).into())
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn private_addresses_are_denied_in_every_guise() {
+    fn private_ipv4_is_denied_inside_ipv6() {
         let targets = Targets::default();
         for address in [
             "127.0.0.1",
@@ -180,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn addresses_behind_nat64_are_judged_as_ipv4() {
+    fn nat64_addresses_are_checked_as_ipv4() {
         let prefix = Nat64::try_from("2606:4700:64::/96".to_owned()).expect("a prefix");
         let targets = Targets { nat64: vec![prefix], ..Targets::default() };
         assert!(permits(&targets, "2606:4700:64::1.1.1.1") && permits(&targets, "2606:4700:65::1"));
         assert!(!permits(&targets, "2606:4700:64::10.0.0.1"));
         assert!(permits(&Targets::default(), "2606:4700:64::10.0.0.1"));
-        // A prefix for local use (RFC 8215) is no global network.
+        // The NAT64 prefix for local use (RFC 8215) is not a global network.
         let local = Nat64::try_from("64:ff9b:1::/96".to_owned()).expect("a prefix");
         let targets = Targets { nat64: vec![local], ..Targets::default() };
         assert!(permits(&targets, "64:ff9b:1::1.1.1.1") && !permits(&targets, "64:ff9b:1::7f00:1"));
@@ -206,9 +205,9 @@ mod tests {
     }
 
     #[test]
-    fn denied_addresses_are_denied_in_every_guise() {
+    fn denied_ipv4_is_denied_inside_ipv6() {
         let network = |text: &str| text.parse().expect("a network");
-        let disguised = ["::ffff:0:0/96", "2002::/16", "64:ff9b::/96", "2001::/32", "::ffff:0:0:0/96"];
+        let prefixes = ["::ffff:0:0/96", "2002::/16", "64:ff9b::/96", "2001::/32", "::ffff:0:0:0/96"];
         let allow_all = vec![network("::/0"), network("0.0.0.0/0")];
         for (number, address) in [
             "::ffff:1.1.1.1",
@@ -222,7 +221,7 @@ mod tests {
         {
             let open = Targets { allow: allow_all.clone(), ..Targets::default() };
             assert!(permits(&open, address), "{address}");
-            for deny in [disguised[number], "1.1.1.0/24"] {
+            for deny in [prefixes[number], "1.1.1.0/24"] {
                 let targets =
                     Targets { allow: allow_all.clone(), deny: vec![network(deny)], ..Targets::default() };
                 assert!(!permits(&targets, address), "{address} with {deny}");

@@ -1,4 +1,4 @@
-//! Servers reached by another proxy, by the protocol that it speaks.
+//! Connections to servers through an upstream proxy of either protocol.
 
 use super::config::{Limits, Protocol, Via};
 use super::convert;
@@ -7,7 +7,7 @@ use super::stream::Transport;
 use super::upstream_proxy::{Connected, EarlyData, NotConnected};
 use std::io;
 
-/// The other proxy.
+/// An upstream proxy.
 pub enum Upstream {
     /// A SOCKS proxy.
     Socks(socks::Upstream),
@@ -24,7 +24,7 @@ impl Upstream {
         }
     }
 
-    /// By what it is reached, unless it has that not.
+    /// Transport of connections to the upstream proxy. A connection falls back to TCP if the proxy has no Multipath TCP.
     pub const fn transport(&self) -> Transport {
         match self {
             Self::Socks(upstream) => upstream.transport(),
@@ -32,11 +32,11 @@ impl Upstream {
         }
     }
 
-    /// Has the other proxy connect to a target. `early` is called for the client's first data, which go out with the request.
+    /// Requests a connection to a target. `early` returns the client's early data, which are sent with the request.
     ///
     /// # Errors
     ///
-    /// The other proxy's reason, or why it is not reached; that the client has disconnected.
+    /// If the upstream proxy refuses or is not reached, or if the client has disconnected.
     pub async fn connect(
         &self,
         target: &Target,

@@ -1,16 +1,16 @@
-//! An upstream proxy: connecting to it over the first of several links on which it gives a valid answer.
+//! Connects to an upstream proxy over the first of several links on which the proxy gives a valid answer.
 //!
-//! A SYN+ACK is no proof of the proxy. A portal or an accelerator on a link may answer in its place, or a link may drop all data.
-//! So the race between the links ends with the first valid answer of the proxy's protocol.
+//! A SYN+ACK does not prove that the proxy is reached. A captive portal or an accelerator on a link may answer in its place, or a
+//! link may drop all data. So the race between the links ends with the first valid answer in the proxy's protocol.
 //!
-//! The client's data must not reach its server twice. They go out with the request, in one flight, only if the pair of addresses
-//! has given a valid answer within the last 30 s or is the only one; other attempts send what is harmless to repeat. After such a
-//! flight with data has gone out, no other pair is tried unless another program has answered it.
+//! The client's data must not reach its server twice. They are sent in one flight with the request only if the address pair has
+//! given a valid answer within the last 30 s, or is the only pair. Other attempts send only a message that is safe to repeat.
+//! After data have been sent, no other pair is tried, unless the answer shows that another program received the data.
 
 use super::config::{Limits, User, Via};
 use super::connect::{Attempts, Candidates, Pair, connect_to, pairs};
-use super::log::Limited;
-use super::pair_history::{PairHistory, patience};
+use super::log::RateLimited;
+use super::pair_history::{PairHistory, answer_timeout};
 use super::resolver::{Addresses, Resolver, host_and_port};
 use super::socks::wire::Reply;
 use super::stream::{StreamOptions, Transport, write_all};
@@ -23,30 +23,30 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 
-static PASSED_OVER: Limited = Limited::new();
+static PASSED_OVER: RateLimited = RateLimited::new();
 
-/// A target that is connected.
+/// An established connection to a target.
 #[derive(Debug)]
 pub struct Connected {
-    /// The stream to it.
+    /// The stream to the target.
     pub server: TcpStream,
-    /// The address from which the target sees the connection come.
+    /// Source address of the connection as the target sees it.
     pub bound: Option<SocketAddr>,
-    /// Bytes of it that have been read already.
+    /// Bytes from the target that have already been read.
     pub first: Vec<u8>,
 }
 
-/// Why a target is not connected, for the client and for the log.
+/// Reason for a failed connection: the reply for the client, and the text for the log.
 pub type NotConnected = (Reply, String);
 
-/// Data that a client sends before it has an answer. Each attempt to reach its target repeats all of them.
+/// Data that a client sends before it has an answer. Each attempt to reach the target sends all of them again.
 pub struct EarlyData<F> {
     read_more: F,
     bytes: Vec<u8>,
 }
 
 impl<F: FnMut() -> io::Result<Vec<u8>>> EarlyData<F> {
-    /// `read_more` returns the data that have come since the last call.
+    /// `read_more` returns the data received since the last call.
     pub const fn new(read_more: F) -> Self {
         Self { read_more, bytes: Vec::new() }
     }
@@ -59,34 +59,34 @@ impl<F: FnMut() -> io::Result<Vec<u8>>> EarlyData<F> {
     }
 }
 
-/// The beginning of a conversation with an upstream proxy.
+/// First messages of the protocol with an upstream proxy.
 pub trait Dialogue: Sync {
     /// The first answer.
     type Answer: Send;
 
-    /// Bytes that the proxy answers, for a connection from this local address. It is harmless to send them on several
-    /// connections: they contain no data of the client.
+    /// First message, which the proxy answers, for a connection from this local address. It is safe to send it on several
+    /// connections, because it contains no data of the client.
     ///
     /// # Errors
-    /// If they cannot be made.
+    /// If the message cannot be encoded.
     fn hello(&self, local: IpAddr) -> io::Result<Vec<u8>>;
 
-    /// The rest of the request, which follows `hello`.
+    /// The rest of the request, after `hello`.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the request cannot be encoded.
     fn request(&self) -> io::Result<Vec<u8>>;
 
     /// Reads the answer to `hello`.
     fn answer(&self, stream: &TcpStream) -> impl Future<Output = Result<Self::Answer, NoAnswer>> + Send;
 }
 
-/// Why a connection has no valid answer.
+/// Reason why a connection has no valid answer.
 #[derive(Debug)]
 pub enum NoAnswer {
-    /// Other bytes came than the proxy's.
+    /// Another program than the proxy answered.
     Foreign(NotConnected),
-    /// The connection broke or ended.
+    /// The connection failed or ended.
     Broken(NotConnected),
 }
 
@@ -97,11 +97,11 @@ pub struct Opened<A> {
     pub stream: TcpStream,
     /// The answer.
     pub answer: A,
-    /// Request and early data have gone out; otherwise [`UpstreamProxy::complete`] sends them.
+    /// True if request and early data have been sent; otherwise [`UpstreamProxy::complete`] sends them.
     is_complete: bool,
 }
 
-/// Why an attempt failed. No other one follows if the client's data may have reached the proxy.
+/// A failed attempt. It is final if the client's data may have reached the proxy: then no other attempt follows.
 struct Failed {
     reason: NotConnected,
     is_final: bool,
@@ -109,7 +109,7 @@ struct Failed {
 
 type Ended<A> = (Pair, Result<(Opened<A>, Duration), Failed>);
 
-/// The other proxy.
+/// An upstream proxy.
 pub struct UpstreamProxy {
     via: Via,
     options: StreamOptions,
@@ -126,12 +126,12 @@ impl UpstreamProxy {
         Self { via, options, resolver, history: PairHistory::default() }
     }
 
-    /// The transport to it.
+    /// Transport of connections to the proxy.
     pub const fn transport(&self) -> Transport {
         self.options.transport
     }
 
-    /// Our user there.
+    /// The user with which this program logs in at the proxy.
     pub const fn user(&self) -> Option<&User> {
         self.via.user.as_ref()
     }
@@ -141,10 +141,10 @@ impl UpstreamProxy {
         &self.resolver
     }
 
-    /// Connects, and returns the first connection with a valid answer.
+    /// Connects over the links and returns the first connection with a valid answer.
     ///
     /// # Errors
-    /// The reason of the last attempt that failed; that the client has disconnected.
+    /// The error of the last failed attempt, or if the client has disconnected.
     pub async fn open<D: Dialogue, F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         dialogue: &D,
@@ -156,11 +156,11 @@ impl UpstreamProxy {
         let first = order.first().copied();
         let direct = first.filter(|pair| is_only || self.history.answered_in(*pair).is_some());
         let has_sent_data = AtomicBool::new(false);
-        let (mut is_held, mut begun) = (false, Vec::new());
+        let (mut is_held, mut started) = (false, Vec::new());
         let (mut candidates, mut attempts) = (Candidates::new(order), Attempts::new());
         if let Some(pair) = direct.filter(|_| candidates.next_due(true).is_some()) {
-            candidates.delay_next(patience(self.history.answered_in(pair)));
-            begun.push(pair);
+            candidates.delay_next(answer_timeout(self.history.answered_in(pair)));
+            started.push(pair);
             attempts.add(self.attempt_at_once(pair, dialogue, early, &has_sent_data));
         }
         let mut later = pin!(async { pairs(&addresses.later().await, &from) });
@@ -168,7 +168,7 @@ impl UpstreamProxy {
         loop {
             let may_begin = !has_sent_data.load(Ordering::Relaxed);
             if let Some(pair) = may_begin.then(|| candidates.next_due(attempts.is_empty())).flatten() {
-                begun.push(pair);
+                started.push(pair);
                 attempts.add(self.attempt(pair, dialogue));
             } else if attempts.is_empty() && !is_later_due {
                 return Err(reason.unwrap_or_else(|| self.connect_error(&ErrorKind::HostUnreachable.into())));
@@ -176,17 +176,17 @@ impl UpstreamProxy {
             tokio::select! {
                 (pair, ended) = attempts.next_ended(), if !attempts.is_empty() => match ended {
                     Ok((opened, answered_in)) => {
-                        self.note_success(pair, answered_in, &begun, reason);
+                        self.record_success(pair, answered_in, &started, reason);
                         return Ok(opened);
                     }
                     Err(Failed { reason: failed, is_final }) => {
-                        self.history.note(pair, None);
+                        self.history.record(pair, None);
                         if is_final {
                             return Err(failed);
                         }
                         reason = Some(failed);
                         is_held = false;
-                        candidates.hurry();
+                        candidates.start_next_now();
                     }
                 },
                 more = &mut later, if is_later_due => {
@@ -195,17 +195,17 @@ impl UpstreamProxy {
                 }
                 () = sleep_until(candidates.due_at()), if candidates.has_more() && !is_held => {
                     is_held = has_sent_data.load(Ordering::Relaxed);
-                    // The next connection asks before it sends data.
+                    // The next connection waits for an answer before it sends data.
                     first.filter(|_| is_held).inspect(|pair| self.history.forget(*pair));
                 }
             }
         }
     }
 
-    /// Sends request and early data, if they have not gone out.
+    /// Sends request and early data, unless they have already been sent.
     ///
     /// # Errors
-    /// If the client has disconnected, or the connection is broken.
+    /// If the client has disconnected, or the connection has failed.
     pub async fn complete<A, F: FnMut() -> io::Result<Vec<u8>>>(
         &self,
         opened: &Opened<A>,
@@ -220,7 +220,7 @@ impl UpstreamProxy {
         write_all(&opened.stream, &bytes).await.map_err(|error| self.connect_error(&error))
     }
 
-    /// Connects, and sends no data before there is an answer.
+    /// Connects and waits for an answer before any data are sent.
     async fn attempt<D: Dialogue>(&self, pair: Pair, dialogue: &D) -> Ended<D::Answer> {
         let begin = Instant::now();
         let attempting = async {
@@ -239,7 +239,7 @@ impl UpstreamProxy {
         }
     }
 
-    /// Connects, and sends all in one flight.
+    /// Connects and sends greeting, request and early data in one flight.
     async fn attempt_at_once<D: Dialogue, F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         pair: Pair,
@@ -279,26 +279,32 @@ impl UpstreamProxy {
         }
     }
 
-    /// Notes the pair that answered, and those that began before it and have not. `reason` is of the last one that failed.
-    fn note_success(&self, pair: Pair, answered_in: Duration, begun: &[Pair], reason: Option<NotConnected>) {
-        self.history.note(pair, Some(answered_in));
-        let silent: Vec<_> = begun.iter().copied().take_while(|other| *other != pair).collect();
+    /// Records the pair that answered, and earlier pairs as failed. `reason` is the error of the last failed attempt.
+    fn record_success(
+        &self,
+        pair: Pair,
+        answered_in: Duration,
+        started: &[Pair],
+        reason: Option<NotConnected>,
+    ) {
+        self.history.record(pair, Some(answered_in));
+        let silent: Vec<_> = started.iter().copied().take_while(|other| *other != pair).collect();
         for other in &silent {
-            self.history.note(*other, None);
+            self.history.record(*other, None);
         }
         if let Some((to, from)) = silent.first() {
             let reason = reason.map_or_else(|| "no answer in time".to_owned(), |(_, reason)| reason);
             let from = from.map_or_else(String::new, |from| format!(" from {from}"));
-            PASSED_OVER.say(format_args!(
-                "the proxy {} ({to}) gives no valid answer{from}, and another address is used: {reason}",
+            PASSED_OVER.log_line(format_args!(
+                "the proxy {} ({to}) gives no valid answer{from}: {reason}; using another address",
                 self.via.proxy
             ));
         }
     }
 
-    /// Pairs in the order in which they are tried, our addresses, and the addresses of the proxy that are still looked up.
+    /// Address pairs in the order of attempts, local addresses, and the running look-up of further addresses of the proxy.
     async fn candidates(&self) -> io::Result<(Vec<Pair>, Vec<IpAddr>, Addresses)> {
-        // A file with another text is refused.
+        // The configuration check has already refused an invalid text.
         let (host, port) = host_and_port(&self.via.proxy).ok_or(ErrorKind::InvalidInput)?;
         let mut addresses = self.resolver.addresses(None, host, port).await?;
         let from = uplinks::addresses(&self.via.from)?;
@@ -307,24 +313,24 @@ impl UpstreamProxy {
         Ok((order, from, addresses))
     }
 
-    /// A connection to it failed with this error.
+    /// The error of a failed connection to the proxy.
     pub fn connect_error(&self, error: &io::Error) -> NotConnected {
         let (reply, reason) = connect_error(error);
         (reply, format!("the proxy {}: {reason}", self.via.proxy))
     }
 
-    /// It does not do its part; `reason` is a predicate.
+    /// The error of a proxy that violates the protocol or refuses; `reason` is a predicate, such as "refuses the user".
     pub fn refused(&self, reason: &str) -> NotConnected {
         (Reply::Failure, format!("the proxy {} {reason}", self.via.proxy))
     }
 
-    /// It rejected the request and gave a reason.
+    /// The error of a rejected request, with the reason that the proxy reported.
     pub fn rejected(&self, reply: Reply, reason: impl core::fmt::Display) -> NotConnected {
         (reply, format!("the proxy {} reports: {reason}", self.via.proxy))
     }
 }
 
-/// The reply to a client for a connection that failed (RFC 1928 §6), and the text for the log.
+/// The reply to a client for a failed connection (RFC 1928 §6), and the text for the log.
 pub fn connect_error(error: &io::Error) -> NotConnected {
     let reply = match error.kind() {
         ErrorKind::ConnectionRefused => Reply::Refused,

@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets on many inputs, on any toolchain.
+//! Runs the bodies of the fuzz targets on many inputs, with any toolchain.
 #![cfg(target_os = "linux")]
 
 mod fuzz_bodies;
@@ -17,7 +17,7 @@ fn targets() -> impl Strategy<Value = Target> {
     ]
 }
 
-/// Messages, and bytes that may follow them.
+/// Generates SOCKS messages and bytes after them.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     let message = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..40),
@@ -57,14 +57,14 @@ fn options() -> impl Strategy<Value = Vec<TcpOption>> {
     prop::collection::vec(option, 0..5)
 }
 
-/// Bytes that do not end in a zero, which would be padding.
+/// Generates bytes without a zero at the end, which would be padding.
 fn unpadded() -> impl Strategy<Value = Vec<u8>> {
     let ends_in_zero = |bytes: &Vec<u8>| bytes.last() == Some(&0);
     prop::collection::vec(any::<u8>(), 0..20)
         .prop_filter("zeros are padding", move |bytes| !ends_in_zero(bytes))
 }
 
-/// Parts of messages, each type once.
+/// Generates TLVs, each type at most once.
 fn tlvs() -> impl Strategy<Value = Vec<Tlv>> {
     let words =
         |most: usize| prop::collection::vec(any::<[u8; 4]>(), 0..most).prop_map(|words| words.concat());
@@ -88,11 +88,11 @@ fn tlvs() -> impl Strategy<Value = Vec<Tlv>> {
     })
 }
 
-/// A message, possibly with another byte, and bytes that may follow it.
+/// Generates a Convert message, possibly with one changed byte, and bytes after it.
 fn convert_streams() -> impl Strategy<Value = Vec<u8>> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
     (tlvs(), changes, prop::collection::vec(any::<u8>(), 0..1100)).prop_map(|(tlvs, changes, more)| {
-        let mut bytes = convert::emit(&tlvs).expect("it is short");
+        let mut bytes = convert::emit(&tlvs).expect("the message is short");
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -105,7 +105,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn messages_of_socks_survive_anything(bytes in streams()) {
+    fn any_input_is_safe_for_the_socks_parser(bytes in streams()) {
         fuzz_bodies::socks::socks(&bytes);
     }
 
@@ -119,13 +119,13 @@ proptest! {
     }
 
     #[test]
-    fn messages_of_convert_survive_anything(bytes in convert_streams()) {
+    fn any_input_is_safe_for_the_convert_parser(bytes in convert_streams()) {
         fuzz_bodies::convert::convert(&bytes);
     }
 
     #[test]
     fn written_convert_message_is_read(tlvs in tlvs(), more: Vec<u8>) {
-        let mut bytes = convert::emit(&tlvs).expect("it is short");
+        let mut bytes = convert::emit(&tlvs).expect("the message is short");
         let len = bytes.len();
         bytes.extend(more);
         prop_assert_eq!(convert::parse(&bytes), Ok(Some((tlvs, len))));

@@ -1,4 +1,4 @@
-//! `anabranch-proxy`: Multipath TCP for hosts that have none, without Python.
+//! The program `anabranch-proxy`: Multipath TCP for hosts without it. It needs no Python.
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -12,16 +12,16 @@ mod linux {
     use std::process::ExitCode;
 
     const USAGE: &str = "\
-Multipath TCP for hosts that have none
+Multipath TCP for hosts without it
 
 anabranch-proxy socks [--config FILE]     Serve SOCKS 5 clients
-anabranch-proxy reverse --config FILE     Put Multipath TCP before servers that have TCP alone
+anabranch-proxy reverse --config FILE     Accept Multipath TCP for servers that support only TCP
 anabranch-proxy convert --config FILE     Serve clients of Convert (RFC 8803)
-anabranch-proxy router --config FILE      Carry the connections of hosts behind this router
-                       [--print]          Print what it installs, for a shell, and exit
-anabranch-proxy uplinks --config FILE     Keep rules, routes and endpoints of several links
-                       [--print]          Print what is to be there now, for a shell, and exit
-anabranch-proxy watch [ADDRESS:PORT]      Show the traffic of a proxy with [watch] in its file
+anabranch-proxy router --config FILE      Relay the TCP connections of hosts behind this router
+                       [--print]          Print the rules and routes as shell commands and exit
+anabranch-proxy uplinks --config FILE     Maintain rules, routes and endpoints of the uplinks
+                       [--print]          Print the rules and routes as shell commands and exit
+anabranch-proxy watch [ADDRESS:PORT]      Show the traffic of a proxy that has [watch] in its file
 anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                                           Find out why only one link is used
 
@@ -43,7 +43,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
     }
 
     fn dispatch(arguments: &[String]) -> Result<(), Error> {
-        let words = words(arguments);
+        let words = split_options(arguments);
         if words.iter().any(|word| ["--help", "-h"].contains(word)) {
             return print(USAGE);
         }
@@ -96,8 +96,8 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
             }
             ["uplinks", rest @ ..] => {
                 let config = uplinks_file(rest)?;
-                let probed = config.probed();
-                uplinks::run(config.uplink, &config.uplinks, probed)
+                let probe_targets = config.probe_targets();
+                uplinks::run(config.uplink, &config.uplinks, probe_targets)
             }
             ["check", rest @ ..] => check(rest),
             ["watch", rest @ ..] => {
@@ -105,7 +105,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                     [] => *Watch::default().listen.as_ref(),
                     [address] => address.parse().map_err(|_| {
                         Error::Input(format!(
-                            "\"{address}\" is no address with a port; write it as 127.0.0.1:9180"
+                            "\"{address}\" is not an address with a port; write for example 127.0.0.1:9180"
                         ))
                     })?,
                     _ => return Err(Error::Input("watch takes one address with a port".to_owned())),
@@ -124,8 +124,8 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         }
     }
 
-    /// The words, of which `--option=value` is two.
-    fn words(arguments: &[String]) -> Vec<&str> {
+    /// Command-line arguments; `--option=value` is split into two.
+    fn split_options(arguments: &[String]) -> Vec<&str> {
         let mut words = Vec::new();
         for argument in arguments {
             match argument.split_once('=').filter(|(option, _)| option.starts_with("--")) {
@@ -140,7 +140,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         words.iter().copied().filter(|word| *word != option).collect()
     }
 
-    /// Prints a text. A broken pipe is no error: the reader has enough.
+    /// Prints a text. A broken pipe is not an error: the reader closed its end, as `head` does.
     fn print(text: &str) -> Result<(), Error> {
         let mut stdout = std::io::stdout();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -167,8 +167,8 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                 let file = file(rest)?
                     .ok_or_else(|| Error::Input("check takes --to HOST:PORT or --config FILE".to_owned()))?;
                 let Config { socks, router, .. } = Config::read(file)?;
-                let of_router = router.as_ref().map(|router| router.via.clone());
-                let via = of_router.or_else(|| socks.and_then(|socks| socks.via));
+                let via_of_router = router.as_ref().map(|router| router.via.clone());
+                let via = via_of_router.or_else(|| socks.and_then(|socks| socks.via));
                 let via = via.ok_or_else(|| missing("[socks.via] or [router.via]", file))?;
                 let via = via.into_inner();
                 (Some(via.clone()), Some(via.proxy), router)

@@ -8,19 +8,19 @@ use std::process::Command;
 /// Facts about this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Whether new connections may have Multipath TCP; `None` if the kernel knows nothing of it.
+    /// True if Multipath TCP is enabled; `None` if the kernel does not support it.
     pub enabled: Option<bool>,
-    /// Subflows are opened by a program and not by the kernel.
+    /// True if a program opens subflows instead of the kernel.
     pub userspace: bool,
-    /// Uplink care runs here.
-    pub cared: bool,
-    /// Further subflows that a connection may have.
+    /// True if `anabranch-proxy uplinks` runs on this machine.
+    pub uplinks_program_runs: bool,
+    /// Limit of further subflows per connection.
     pub subflows: Option<u32>,
-    /// Endpoints of the path manager; `None` without root.
+    /// Endpoints of the path manager; `None` if the process is not root.
     pub endpoints: Option<Vec<Endpoint>>,
-    /// Interfaces with an address in the world.
+    /// Interfaces with a global address.
     pub uplinks: Vec<Uplink>,
-    /// Interfaces with the address of one of these.
+    /// Interfaces that have the same address as one of the uplinks.
     pub shared: Vec<SharedAddress>,
 }
 
@@ -31,38 +31,38 @@ pub struct SharedAddress {
     pub device: String,
     /// The uplink's interface.
     pub used: String,
-    /// The address of both.
+    /// The shared address.
     pub address: IpAddr,
 }
 
-/// An address that the path manager knows.
+/// An endpoint of the path manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// The address.
     pub address: IpAddr,
-    /// Subflows are opened from it.
+    /// True if the kernel opens subflows from it.
     pub opens: bool,
-    /// They carry data when all others are dead.
+    /// True if its subflows carry data only while no other subflow works.
     pub backup: bool,
 }
 
-/// An address of the machine by which it may reach others.
+/// An address from which this machine may connect to the Internet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uplink {
     /// The interface.
     pub device: String,
-    /// Its address.
+    /// Address of the interface.
     pub address: IpAddr,
-    /// The interface has a default route.
-    pub leads_out: bool,
-    /// Where that leads.
+    /// True if the interface has a default route.
+    pub has_default_route: bool,
+    /// Gateway of the default route.
     pub gateway: Option<String>,
-    /// The interface by which packets from this address leave for the proxy; `None` if none does.
-    pub leaves_by: Option<String>,
+    /// The interface that the kernel's routing selects for packets from this address to the proxy; `None` if there is no route.
+    pub egress_interface: Option<String>,
 }
 
-/// Asks for all of it. Without a proxy, routes are to an address of the documentation that is everywhere behind the default
-/// route. Interfaces of `inner` have hosts behind them and are no uplinks.
+/// Collects all facts. Without a proxy, routes to a documentation address are examined, which follow the default route.
+/// Interfaces in `inner` belong to the LAN and are not uplinks.
 ///
 /// # Errors
 /// If the program `ip` is missing.
@@ -72,7 +72,7 @@ pub fn collect(to: Option<SocketAddr>, inner: &[String]) -> Result<Facts, Error>
     Ok(Facts {
         enabled: sysctl("enabled").map(|value| value == "1"),
         userspace: sysctl("pm_type").is_some_and(|value| value == "1"),
-        cared: crate::uplinks::runs(),
+        uplinks_program_runs: crate::uplinks::runs(),
         subflows: ip(&["mptcp", "limits", "show"])?.as_deref().and_then(limit),
         endpoints: ip(&["-j", "mptcp", "endpoint", "show"])?.as_deref().map(endpoints),
         uplinks,
@@ -84,10 +84,10 @@ fn sysctl(name: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/sys/net/mptcp/{name}")).ok().map(|value| value.trim().to_owned())
 }
 
-/// Output of `ip`; nothing if it fails.
+/// Runs `ip` and returns its output; `None` if it fails.
 fn ip(arguments: &[&str]) -> Result<Option<String>, Error> {
     let output = Command::new("ip").args(arguments).output().map_err(|error| {
-        Error::Refused(format!("the program ip (package iproute2) cannot be run: {error}"))
+        Error::Refused(format!("cannot run the program ip: {error}; install the package iproute2"))
     })?;
     Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
 }
@@ -124,13 +124,19 @@ fn uplinks(to: IpAddr, inner: &[String]) -> Result<Vec<Uplink>, Error> {
         let gateway = default.first().and_then(|route| text(route, "gateway"));
         let (to, from) = (to.to_string(), address.to_string());
         let route = ip(&["-j", "route", "get", &to, "from", &from])?;
-        let leaves_by = route.as_deref().and_then(|json| text(array(json).first()?, "dev"));
-        uplinks.push(Uplink { device, address, leads_out: !default.is_empty(), gateway, leaves_by });
+        let egress_interface = route.as_deref().and_then(|json| text(array(json).first()?, "dev"));
+        uplinks.push(Uplink {
+            device,
+            address,
+            has_default_route: !default.is_empty(),
+            gateway,
+            egress_interface,
+        });
     }
     Ok(uplinks)
 }
 
-/// Sets interfaces apart that have the address of another one. The one by which packets leave counts as the uplink.
+/// Separates interfaces that have the same address as another one. The uplink is the interface that the routing selects.
 fn without_shared(all: Vec<Uplink>) -> (Vec<Uplink>, Vec<SharedAddress>) {
     let (mut uplinks, mut shared): (Vec<Uplink>, Vec<SharedAddress>) = (Vec::new(), Vec::new());
     for uplink in all {
@@ -138,7 +144,7 @@ fn without_shared(all: Vec<Uplink>) -> (Vec<Uplink>, Vec<SharedAddress>) {
             uplinks.push(uplink);
             continue;
         };
-        let unused = if uplink.leaves_by.as_ref() == Some(&uplink.device) {
+        let unused = if uplink.egress_interface.as_ref() == Some(&uplink.device) {
             std::mem::replace(other, uplink)
         } else {
             uplink
@@ -155,11 +161,11 @@ fn without_shared(all: Vec<Uplink>) -> (Vec<Uplink>, Vec<SharedAddress>) {
 struct Interface {
     device: String,
     address: IpAddr,
-    /// It joins guests of this machine (docker0, virbr0) or hosts of its network, and is an uplink only with a default route.
+    /// True for an interface that connects guests of this machine (docker0, virbr0). It is an uplink only with a default route.
     is_inner: bool,
 }
 
-/// Kinds of interfaces that have no link of their own.
+/// Types of interfaces without a physical link.
 const INNER: [&str; 3] = ["bridge", "vxlan", "dummy"];
 
 fn interfaces(json: &str) -> Vec<Interface> {
@@ -167,7 +173,7 @@ fn interfaces(json: &str) -> Vec<Interface> {
         let name = text(device, "ifname").unwrap_or_default();
         let is_inner = device["linkinfo"]["info_kind"].as_str().is_some_and(|kind| INNER.contains(&kind));
         let addresses = device["addr_info"].as_array().map(Vec::as_slice).unwrap_or_default();
-        // An interface of IPv6 has several; those that change by the day are not to be written down anywhere.
+        // An interface may have several IPv6 addresses. Temporary ones change daily, so they are unsuitable for a configuration.
         let mut lasting = addresses.iter().filter(|address| address["temporary"] != true);
         let address = lasting.find_map(|address| address["local"].as_str()?.parse().ok())?;
         Some(Interface { device: name, address, is_inner })
@@ -189,12 +195,12 @@ mod tests {
 
     #[test]
     fn interfaces_with_one_address_are_one_uplink() {
-        let uplink = |device: &str, address: [u8; 4], leaves_by: &str| Uplink {
+        let uplink = |device: &str, address: [u8; 4], egress_interface: &str| Uplink {
             device: device.to_owned(),
             address: IpAddr::from(address),
-            leads_out: true,
+            has_default_route: true,
             gateway: None,
-            leaves_by: Some(leaves_by.to_owned()),
+            egress_interface: Some(egress_interface.to_owned()),
         };
         let all = vec![
             uplink("usb0", [192, 168, 8, 100], "usb1"),
@@ -206,7 +212,7 @@ mod tests {
         assert_eq!((&shared[0].device[..], &shared[0].used[..], shared.len()), ("usb0", "usb1", 1));
     }
 
-    /// As iproute2 6.1 prints them.
+    /// Output of iproute2 6.1.
     #[test]
     fn output_of_ip_is_parsed() {
         assert_eq!(limit("add_addr_accepted 0 subflows 2 \n"), Some(2));

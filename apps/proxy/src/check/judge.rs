@@ -1,16 +1,16 @@
-//! Findings from the facts, with remedies.
+//! Derives findings and remedies from the facts.
 
 use super::facts::{Facts, SharedAddress, Uplink};
 use super::probe::{Attempt, Outcome};
 use serde::Serialize;
 use std::fmt;
 
-/// One thing that two links need.
+/// A finding about a requirement for the use of several links.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// It is as it should be.
+    /// True if the requirement is met.
     pub good: bool,
-    /// The finding.
+    /// Description of the finding.
     pub what: String,
     /// The remedy, if the finding is bad.
     pub remedy: Option<String>,
@@ -23,47 +23,48 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Appended to a command: how to keep its effect.
-const HOW_TO_KEEP: &str = "   # or, kept so as links come and go: anabranch-proxy uplinks --config FILE";
+/// Comment after a command: how to make its effect permanent.
+const HOW_TO_KEEP: &str = "   # or permanently: anabranch-proxy uplinks --config FILE";
 
-/// Where uplink care does not do what is missing.
-fn named(device: &str) -> String {
-    format!(
-        "name {device} in an [[uplink]] of its file, and see what anabranch-proxy uplinks says of it in the log"
-    )
+/// Remedy if `anabranch-proxy uplinks` runs, but does not manage this interface.
+fn remedy_in_uplinks_file(device: &str) -> String {
+    format!("add {device} as an [[uplink]] to the file of anabranch-proxy uplinks, and read its log")
 }
 
-/// A good finding.
-pub fn yes(what: impl Into<String>) -> Finding {
+/// Creates a finding of a met requirement.
+pub fn good_finding(what: impl Into<String>) -> Finding {
     Finding { good: true, what: what.into(), remedy: None }
 }
 
-/// A bad finding, with its remedy.
-pub fn no(what: impl Into<String>, remedy: impl Into<String>) -> Finding {
+/// Creates a finding of an unmet requirement, with its remedy.
+pub fn bad_finding(what: impl Into<String>, remedy: impl Into<String>) -> Finding {
     Finding { good: false, what: what.into(), remedy: Some(remedy.into()) }
 }
 
-/// The findings, those first on which others depend.
+/// Derives all findings. A finding comes before those that depend on it.
 pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
     let mut findings = vec![kernel(facts)];
     if facts.enabled.is_none() {
         return findings;
     }
     findings.push(match facts.uplinks.as_slice() {
-        [] => no("no interface that is up has an address", "connect the links"),
-        // The address that it shares is the finding.
-        [one] if !facts.shared.is_empty() => yes(format!("1 uplink: {} {}", one.device, one.address)),
-        [one] => {
-            no(format!("the only uplink is {} with {}", one.device, one.address), "connect a second link")
+        [] => bad_finding("no active interface has an address", "connect the links"),
+        // The shared address is the bad finding.
+        [one] if !facts.shared.is_empty() => {
+            good_finding(format!("1 uplink: {} {}", one.device, one.address))
         }
-        all => yes(format!("{} uplinks: {}", all.len(), names(all))),
+        [one] => bad_finding(
+            format!("the only uplink is {} with {}", one.device, one.address),
+            "connect a second link",
+        ),
+        all => good_finding(format!("{} uplinks: {}", all.len(), names(all))),
     });
     findings.extend(facts.shared.iter().map(shared));
-    if facts.cared {
-        findings.push(yes("anabranch-proxy uplinks runs here"));
+    if facts.uplinks_program_runs {
+        findings.push(good_finding("anabranch-proxy uplinks runs here"));
     }
     if facts.userspace {
-        findings.push(no(
+        findings.push(bad_finding(
             "a program manages subflows (net.mptcp.pm_type = 1)",
             "sysctl -w net.mptcp.pm_type=0, unless mptcpd is meant to manage them",
         ));
@@ -77,7 +78,7 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
 }
 
 fn shared(SharedAddress { device, used, address }: &SharedAddress) -> Finding {
-    no(
+    bad_finding(
         format!("{device} has the same address as {used}, {address}: only one of them can be used"),
         format!(
             "give the modem at {device} another network, such as 192.168.9.0/24, on its settings page, and connect it again"
@@ -93,72 +94,75 @@ fn names(uplinks: &[Uplink]) -> String {
 
 fn kernel(facts: &Facts) -> Finding {
     match facts.enabled {
-        Some(true) => yes("the kernel has Multipath TCP"),
-        Some(false) => no("Multipath TCP is switched off", "sysctl -w net.mptcp.enabled=1"),
-        None => no(
+        Some(true) => good_finding("the kernel has Multipath TCP"),
+        Some(false) => bad_finding("Multipath TCP is switched off", "sysctl -w net.mptcp.enabled=1"),
+        None => bad_finding(
             "the kernel has no Multipath TCP",
-            "a kernel from Linux 5.6 on with CONFIG_MPTCP, as most distributions have it",
+            "install a kernel with CONFIG_MPTCP (Linux 5.6 or later), as in most distributions",
         ),
     }
 }
 
-/// A connection may have a further subflow for each uplink beyond the first.
+/// A connection needs one further subflow for each uplink after the first.
 fn limits(facts: &Facts) -> Option<Finding> {
-    let wanted = facts.uplinks.len().saturating_sub(1) as u32;
+    let needed = facts.uplinks.len().saturating_sub(1) as u32;
     let allowed = facts.subflows?;
-    Some(if allowed < wanted {
-        no(
-            format!("connections may have {allowed} further subflows, but need {wanted}"),
-            format!("ip mptcp limits set subflow {}", wanted.max(2)),
+    Some(if allowed < needed {
+        bad_finding(
+            format!("connections may have {allowed} further subflows, but need {needed}"),
+            format!("ip mptcp limits set subflow {}", needed.max(2)),
         )
     } else {
-        yes(format!("connections may have {allowed} further subflows"))
+        good_finding(format!("connections may have {allowed} further subflows"))
     })
 }
 
 fn endpoint(facts: &Facts, uplink: &Uplink) -> Option<Finding> {
-    let Uplink { address, device, leads_out, .. } = uplink;
+    let Uplink { address, device, has_default_route, .. } = uplink;
     let known = facts.endpoints.as_ref()?.iter().find(|endpoint| endpoint.address == *address);
     let add = format!("ip mptcp endpoint add {address} dev {device} subflow");
-    let missing = if facts.cared { named(device) } else { format!("{add}{HOW_TO_KEEP}") };
+    let missing = if facts.uplinks_program_runs {
+        remedy_in_uplinks_file(device)
+    } else {
+        format!("{add}{HOW_TO_KEEP}")
+    };
     Some(match known {
-        None if !leads_out => no(
-            format!("{device} {address} is no endpoint, and {device} has no default route"),
+        None if !has_default_route => bad_finding(
+            format!("{device} {address} is not an endpoint, and {device} has no default route"),
             format!(
-                "if hosts are behind {device}, and it is no uplink: check --config with the file whose [router] names it; else \
-                 give it a default route, then: {missing}"
+                "if {device} is a LAN interface: run check --config with the file whose [router] contains it; otherwise give it \
+                a default route, then: {missing}"
             ),
         ),
-        None => {
-            no(format!("{device} {address} is no endpoint, so that no subflow is opened from it"), missing)
-        }
-        Some(endpoint) if !endpoint.opens => no(
+        None => bad_finding(
+            format!("{device} {address} is not an endpoint, so no subflow is opened from it"),
+            missing,
+        ),
+        Some(endpoint) if !endpoint.opens => bad_finding(
             format!("{device} {address} is an endpoint that opens no subflows"),
             format!("ip mptcp endpoint del {address}; {add}"),
         ),
-        Some(endpoint) if endpoint.backup => {
-            yes(format!("{device} {address} is an endpoint, for when the others are dead (backup)"))
-        }
-        Some(_) => yes(format!("{device} {address} is an endpoint")),
+        Some(endpoint) if endpoint.backup => good_finding(format!("{device} {address} is a backup endpoint")),
+        Some(_) => good_finding(format!("{device} {address} is an endpoint")),
     })
 }
 
-/// Packets with an uplink's address have to leave by it.
+/// Packets from an uplink's address must be routed over this uplink.
 fn route(facts: &Facts, number: usize, uplink: &Uplink) -> Finding {
-    let Uplink { device, address, gateway, leaves_by, .. } = uplink;
-    if leaves_by.as_ref() == Some(device) {
-        return yes(format!("packets from {address} leave by {device}"));
+    let Uplink { device, address, gateway, egress_interface, .. } = uplink;
+    if egress_interface.as_ref() == Some(device) {
+        return good_finding(format!("packets from {address} are routed over {device}"));
     }
     let table = 101 + number;
     let via = gateway.as_ref().map_or_else(|| "via GATEWAY".to_owned(), |gateway| format!("via {gateway}"));
     let remedy = format!(
         "ip rule add from {address} table {table}; ip route add default {via} dev {device} table {table}{HOW_TO_KEEP}"
     );
-    let remedy = if facts.cared { named(device) } else { remedy };
-    no(
-        leaves_by.as_ref().map_or_else(
-            || format!("packets from {address} leave by no interface, so that {device} is not used"),
-            |other| format!("packets from {address} leave by {other} and not by {device}"),
+    let remedy = if facts.uplinks_program_runs { remedy_in_uplinks_file(device) } else { remedy };
+    bad_finding(
+        egress_interface.as_ref().map_or_else(
+            || format!("packets from {address} have no route, so {device} is not used"),
+            |other| format!("packets from {address} are routed over {other} instead of {device}"),
         ),
         remedy,
     )
@@ -166,49 +170,51 @@ fn route(facts: &Facts, number: usize, uplink: &Uplink) -> Finding {
 
 fn outcomes(facts: &Facts, attempt: &Attempt) -> Vec<Finding> {
     let to = attempt.to;
-    let wanted = facts.uplinks.len() as u32;
+    let needed = facts.uplinks.len() as u32;
     let device_of = |from: &core::net::IpAddr| {
         let uplink = facts.uplinks.iter().find(|uplink| uplink.address == *from);
         uplink.map_or_else(|| from.to_string(), |uplink| uplink.device.clone())
     };
     let one = |(from, outcome): &(core::net::IpAddr, Outcome)| match outcome {
-        Outcome::Foreign => no(
-            format!("{to} accepts connections from {from}, but another program than a proxy of ours answers"),
+        Outcome::Foreign => bad_finding(
             format!(
-                "a portal, transparent proxy or accelerator on {device} may answer in its place: log in with a browser over \
-                 {device}, or have it switched off; if it is so over each link, see what listens at {to}",
+                "{to} accepts connections from {from}, but another program than an Anabranch proxy answers"
+            ),
+            format!(
+                "a captive portal, transparent proxy or accelerator on {device} may answer in its place: log in with a browser over \
+                {device}, or switch it off; if this happens on every link, check which program listens on {to}",
                 device = device_of(from)
             ),
         ),
-        Outcome::Silent => no(
-            format!("{to} accepts connections from {from}, but does not answer what is sent"),
+        Outcome::Silent => bad_finding(
+            format!("{to} accepts connections from {from}, but does not answer the probe"),
             format!(
-                "a portal, firewall or accelerator on {device} may accept connections in its place and drop the data: log in with \
-                 a browser over {device}, or have it switched off; if it is so over each link, see what listens at {to}",
+                "a captive portal, firewall or accelerator on {device} may accept connections in its place and drop the data: log in with \
+                a browser over {device}, or switch it off; if this happens on every link, check which program listens on {to}",
                 device = device_of(from)
             ),
         ),
-        Outcome::None(reason) => no(
+        Outcome::None(reason) => bad_finding(
             format!("{to} is not reached from {from}: {reason}"),
-            format!("see that this works first: ping -I {from} {}", to.ip()),
+            format!("first make this work: ping -I {from} {}", to.ip()),
         ),
-        Outcome::Plain => no(
-            format!("{to} answers {from} by TCP alone"),
+        Outcome::Plain => bad_finding(
+            format!("{to} answers {from} with TCP only"),
             format!(
-                "at {}: see that a proxy of ours listens there, and sysctl net.mptcp.enabled; if it answers others by \
-                 Multipath TCP, something on this link takes the options out",
+                "on {}: check that an Anabranch proxy listens, and that net.mptcp.enabled is 1; if others reach it with \
+                Multipath TCP, a device on this link removes the TCP options",
                 to.ip()
             ),
         ),
-        Outcome::Multipath(subflows) if *subflows < wanted => no(
-            format!("{to} answers {from} by Multipath TCP, with {subflows} of {wanted} subflows"),
+        Outcome::Multipath(subflows) if *subflows < needed => bad_finding(
+            format!("{to} answers {from} with Multipath TCP and {subflows} of {needed} subflows"),
             format!(
-                "apply the remedies above; if there are none, at {}: ip mptcp limits set subflow {wanted}",
+                "apply the remedies above; if there are none, run on {}: ip mptcp limits set subflow {needed}",
                 to.ip()
             ),
         ),
         Outcome::Multipath(subflows) => {
-            yes(format!("{to} answers {from} by Multipath TCP, with {subflows} subflows"))
+            good_finding(format!("{to} answers {from} with Multipath TCP and {subflows} subflows"))
         }
     };
     attempt.from.iter().map(one).collect()
@@ -229,9 +235,9 @@ mod tests {
         Uplink {
             device: device.to_owned(),
             address: address(ip),
-            leads_out: true,
+            has_default_route: true,
             gateway,
-            leaves_by: Some(device.to_owned()),
+            egress_interface: Some(device.to_owned()),
         }
     }
 
@@ -241,7 +247,7 @@ mod tests {
         Facts {
             enabled: Some(true),
             userspace: false,
-            cared: false,
+            uplinks_program_runs: false,
             subflows: Some(2),
             endpoints: Some(endpoints.collect()),
             uplinks,
@@ -254,7 +260,7 @@ mod tests {
         Attempt { to: "203.0.113.5:1080".parse().expect("an address"), from }
     }
 
-    /// Bad findings, with their remedies.
+    /// Bad findings with their remedies.
     fn complaints(facts: &Facts, attempt: Option<&Attempt>) -> Vec<String> {
         let bad = judge(facts, attempt).into_iter().filter(|finding| !finding.good);
         bad.map(|finding| format!("{}; {}", finding.what, finding.remedy.expect("a remedy"))).collect()
@@ -265,7 +271,7 @@ mod tests {
         let good = attempt([Outcome::Multipath(2), Outcome::Multipath(2)]);
         assert!(complaints(&healthy(), Some(&good)).is_empty());
         assert_eq!(judge(&healthy(), Some(&good)).len(), 9);
-        // Without root the endpoints are unknown, and there is no finding about them.
+        // The endpoints are unknown to a process without root, so there is no finding about them.
         assert!(complaints(&Facts { endpoints: None, subflows: None, ..healthy() }, None).is_empty());
     }
 
@@ -276,15 +282,15 @@ mod tests {
         let mut announces = healthy();
         announces.endpoints.as_mut().unwrap()[1].opens = false;
         let mut wrong_way = healthy();
-        wrong_way.uplinks[1].leaves_by = Some("wlan0".to_owned());
+        wrong_way.uplinks[1].egress_interface = Some("wlan0".to_owned());
         let mut no_way = healthy();
-        no_way.uplinks[1].leaves_by = None;
+        no_way.uplinks[1].egress_interface = None;
         no_way.uplinks[1].gateway = None;
         let mut behind = healthy();
         behind.endpoints.as_mut().unwrap().pop();
-        behind.uplinks[1].leads_out = false;
+        behind.uplinks[1].has_default_route = false;
         let alone = Facts { uplinks: vec![uplink("wlan0", "192.0.2.1")], ..healthy() };
-        for (facts, said) in [
+        for (facts, expected) in [
             (
                 Facts {
                     shared: vec![SharedAddress {
@@ -305,59 +311,63 @@ mod tests {
             ),
             (alone, "the only uplink is wlan0"),
             (no_endpoint, "ip mptcp endpoint add 198.51.100.1 dev wwan0 subflow"),
-            (behind, "has no default route; if hosts are behind wwan0, and it is no uplink: check --config"),
+            (behind, "has no default route; if wwan0 is a LAN interface: run check --config"),
             (
                 announces,
                 "ip mptcp endpoint del 198.51.100.1; ip mptcp endpoint add 198.51.100.1 dev wwan0 subflow",
             ),
             (
                 wrong_way,
-                "packets from 198.51.100.1 leave by wlan0 and not by wwan0; ip rule add from 198.51.100.1 table 102; \
+                "packets from 198.51.100.1 are routed over wlan0 instead of wwan0; ip rule add from 198.51.100.1 table 102; \
                  ip route add default via 192.0.2.254 dev wwan0 table 102",
             ),
             (
                 no_way,
-                "so that wwan0 is not used; ip rule add from 198.51.100.1 table 102; ip route add default via GATEWAY",
+                "so wwan0 is not used; ip rule add from 198.51.100.1 table 102; ip route add default via GATEWAY",
             ),
         ] {
             let complaints = complaints(&facts, None);
-            assert!(complaints.len() == 1 && complaints[0].contains(said), "{said}: {complaints:?}");
+            assert!(complaints.len() == 1 && complaints[0].contains(expected), "{expected}: {complaints:?}");
         }
     }
 
     #[test]
     fn remedy_names_uplinks_file_if_it_runs() {
-        let mut cared = Facts { cared: true, ..healthy() };
-        cared.endpoints = Some(Vec::new());
-        cared.uplinks[1].leaves_by = None;
-        let complaints = complaints(&cared, None);
+        let mut uplinks_program_runs = Facts { uplinks_program_runs: true, ..healthy() };
+        uplinks_program_runs.endpoints = Some(Vec::new());
+        uplinks_program_runs.uplinks[1].egress_interface = None;
+        let complaints = complaints(&uplinks_program_runs, None);
         assert_eq!(complaints.len(), 3);
-        assert!(complaints.iter().all(|said| said.contains("[[uplink]]") && !said.contains("ip mptcp")));
+        assert!(
+            complaints
+                .iter()
+                .all(|expected| expected.contains("[[uplink]]") && !expected.contains("ip mptcp"))
+        );
     }
 
     #[test]
     fn outcomes_of_connecting_become_findings() {
-        for (outcome, said) in [
+        for (outcome, expected) in [
             (
                 Outcome::None("timed out".to_owned()),
-                "is not reached from 198.51.100.1: timed out; see that this works first: ping -I",
+                "is not reached from 198.51.100.1: timed out; first make this work: ping -I",
             ),
-            (Outcome::Plain, "answers 198.51.100.1 by TCP alone; at 203.0.113.5: "),
+            (Outcome::Plain, "answers 198.51.100.1 with TCP only; on 203.0.113.5: "),
             (
                 Outcome::Foreign,
-                "another program than a proxy of ours answers; a portal, transparent proxy or accelerator on wwan0",
+                "another program than an Anabranch proxy answers; a captive portal, transparent proxy or accelerator on wwan0",
             ),
             (
                 Outcome::Silent,
-                "from 198.51.100.1, but does not answer what is sent; a portal, firewall or accelerator on wwan0",
+                "from 198.51.100.1, but does not answer the probe; a captive portal, firewall or accelerator on wwan0",
             ),
             (
                 Outcome::Multipath(1),
-                "with 1 of 2 subflows; apply the remedies above; if there are none, at 203.0.113.5: ip mptcp limits",
+                "and 1 of 2 subflows; apply the remedies above; if there are none, run on 203.0.113.5: ip mptcp limits",
             ),
         ] {
             let complaints = complaints(&healthy(), Some(&attempt([Outcome::Multipath(2), outcome])));
-            assert!(complaints.len() == 1 && complaints[0].contains(said), "{said}: {complaints:?}");
+            assert!(complaints.len() == 1 && complaints[0].contains(expected), "{expected}: {complaints:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Finds out why only one link is used, and the remedy.
+//! Finds the reason why only one link is used, and the remedy.
 
 mod facts;
 mod judge;
@@ -9,11 +9,11 @@ use super::error::Error;
 use super::resolver::{addresses_blocking, host_and_port};
 use core::net::SocketAddr;
 pub use judge::Finding;
-pub(crate) use judge::{no, yes};
+pub(crate) use judge::{bad_finding, good_finding};
 use std::time::Duration;
 
-/// Examines this machine as a client of a proxy, and if one is named, the way there. `via` are the settings for that proxy, if the file has them. Interfaces of `inner` have hosts behind them,
-/// and are no uplinks.
+/// Examines this machine as a client of a proxy, and the connection to the proxy if one is named. `via` contains the settings
+/// for this proxy, if the file has them. Interfaces in `inner` belong to the LAN and are not uplinks.
 ///
 /// # Errors
 /// If the proxy's name has no address, or the program `ip` is missing.
@@ -21,7 +21,7 @@ pub fn check(proxy: Option<&str>, via: Option<&Via>, inner: &[String]) -> Result
     let to = proxy.map(resolve).transpose()?;
     let facts = facts::collect(to, inner)?;
     let attempt = match to {
-        // Without Multipath TCP, connecting would only show the same fault again.
+        // Without Multipath TCP, a connection would only show the same fault again.
         Some(to) if facts.enabled == Some(true) => {
             Some(probe::attempt(to, via.map(Via::expected), &facts.uplinks)?)
         }
@@ -32,7 +32,7 @@ pub fn check(proxy: Option<&str>, via: Option<&Via>, inner: &[String]) -> Result
 
 fn resolve(proxy: &str) -> Result<SocketAddr, Error> {
     let no_port =
-        || Error::Input(format!("\"{proxy}\" is no host and port; write it as proxy.example.org:1080"));
+        || Error::Input(format!("\"{proxy}\" is not HOST:PORT; write for example proxy.example.org:1080"));
     let (host, port) = host_and_port(proxy).ok_or_else(no_port)?;
     let addresses = addresses_blocking(host, port, Duration::ZERO);
     let addresses = addresses.map_err(|error| Error::Input(format!("{proxy}: {error}")))?;

@@ -1,10 +1,10 @@
-//! Connecting to a proxy from each uplink, and seeing what becomes of it.
+//! Connects to a proxy from each uplink and examines the connection.
 
 use super::facts::Uplink;
 use crate::config::{Expected, KeepAlive, Protocol};
 use crate::connect::connect_to;
 use crate::error::Error;
-use crate::proxy_check::is_answered;
+use crate::proxy_check::probe_proxy;
 use crate::sockopt::is_multipath;
 use crate::stream::{StreamOptions, Transport, write_all};
 use crate::watch::kernel::established;
@@ -14,46 +14,46 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long a connection may take, and then its subflows.
+/// Timeout for the connection, and then for its further subflows.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// How often it is looked whether they are there.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// A subflow that has been there for two round trips and this is not refused any more.
+/// Interval of counting subflows.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// A subflow that lasts for two round trips and this time is not refused any more.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
 
 /// Result of connecting from each uplink.
 #[derive(Clone, Debug)]
 pub struct Attempt {
-    /// With whom.
+    /// Address of the proxy.
     pub to: SocketAddr,
-    /// From each uplink.
+    /// Result for each uplink's address.
     pub from: Vec<(IpAddr, Outcome)>,
 }
 
 /// Result of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// There was none, because of this.
+    /// The connection failed for this reason.
     None(String),
-    /// It is TCP alone.
+    /// The connection uses TCP without Multipath TCP.
     Plain,
-    /// Multipath TCP with the given number of subflows.
+    /// Multipath TCP with this number of subflows.
     Multipath(u32),
-    /// It was accepted, and another program than a proxy of ours answered.
+    /// The connection was accepted, but another program than an Anabranch proxy answered.
     Foreign,
-    /// It was accepted, and nothing was answered.
+    /// The connection was accepted, but there was no answer.
     Silent,
 }
 
-/// Connects from each uplink in turn.
+/// Connects from one uplink after another.
 ///
 /// # Errors
-/// If the machine has no threads for it.
+/// If the runtime cannot be started.
 pub fn attempt(to: SocketAddr, expected: Option<Expected>, uplinks: &[Uplink]) -> Result<Attempt, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Error::Refused(format!("cannot begin: {error}")))?;
+        .map_err(|error| Error::Refused(format!("cannot start: {error}")))?;
     let from = runtime.block_on(async {
         let mut from = Vec::new();
         for uplink in uplinks {
@@ -65,43 +65,47 @@ pub fn attempt(to: SocketAddr, expected: Option<Expected>, uplinks: &[Uplink]) -
     Ok(Attempt { to, from })
 }
 
-/// First bytes of a greeting of SOCKS 5 and of a message of Convert. The peer has to acknowledge one and then waits for the
-/// rest. A connection that the peer closes would take no further subflow.
-const BEGINNINGS: [u8; 2] = [5, 1];
+/// First byte of a SOCKS 5 greeting and of a Convert message. The peer acknowledges it and waits for the rest. On a connection
+/// that the peer closes, no further subflow could be opened.
+const FIRST_BYTES: [u8; 2] = [5, 1];
 
-/// Connects from one uplink, asks for a valid answer, and counts subflows.
+/// Connects from one uplink, checks the answer, and counts subflows.
 async fn from_uplink(pair: (SocketAddr, IpAddr), expected: Option<Expected>, uplinks: u32) -> Outcome {
     let (outcome, answer) = tokio::join!(count_subflows(pair, uplinks), first_answer(pair, expected));
     match (&outcome, answer) {
-        (Outcome::None(_), _) | (_, FirstAnswer::Ours) => outcome,
-        // Without the settings it may be a reverse proxy, whose protocol is not known here.
+        (Outcome::None(_), _) | (_, FirstAnswer::AnabranchProxy) => outcome,
+        // Without settings, the peer may be a reverse proxy, whose protocol is unknown here.
         (Outcome::Multipath(_), _) if expected.is_none() => outcome,
         (_, FirstAnswer::Foreign) => Outcome::Foreign,
         (_, FirstAnswer::Silent) => Outcome::Silent,
     }
 }
 
-/// The first answer to the beginning of a conversation.
+/// First answer of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum FirstAnswer {
     Silent,
     Foreign,
-    Ours,
+    AnabranchProxy,
 }
 
-/// Asks for the answer that is expected, or for each that a proxy of ours may give.
+/// Probes with the expected protocol, or else with each protocol of an Anabranch proxy.
 async fn first_answer(pair: (SocketAddr, IpAddr), expected: Option<Expected>) -> FirstAnswer {
-    let of = |protocol, has_user| Expected { protocol, has_user };
-    let all = [of(Protocol::Socks, true), of(Protocol::Socks, false), of(Protocol::Convert, true)];
+    let expected_with = |protocol, has_user| Expected { protocol, has_user };
+    let all = [
+        expected_with(Protocol::Socks, true),
+        expected_with(Protocol::Socks, false),
+        expected_with(Protocol::Convert, true),
+    ];
     let mut best = FirstAnswer::Silent;
     for expected in expected.map_or(all.to_vec(), |expected| vec![expected]) {
-        let asking = async {
+        let probing = async {
             let stream = connect(pair.0, pair.1).await?;
-            is_answered(&stream, expected).await
+            probe_proxy(&stream, expected).await
         };
-        best = best.max(match timeout(CONNECT_TIMEOUT, asking).await {
-            Ok(Ok(true)) => return FirstAnswer::Ours,
-            // A program that does not know the protocol may close.
+        best = best.max(match timeout(CONNECT_TIMEOUT, probing).await {
+            Ok(Ok(true)) => return FirstAnswer::AnabranchProxy,
+            // A program that does not support the protocol may close the connection.
             Ok(Ok(false) | Err(_)) => FirstAnswer::Foreign,
             Err(_) => FirstAnswer::Silent,
         });
@@ -109,34 +113,34 @@ async fn first_answer(pair: (SocketAddr, IpAddr), expected: Option<Expected>) ->
     best
 }
 
-/// Counts subflows. A program that ends the connection at one beginning may wait at the other.
+/// Counts subflows. A program that closes the connection after one first byte may wait after the other.
 async fn count_subflows((to, from): (SocketAddr, IpAddr), uplinks: u32) -> Outcome {
     let mut best = Outcome::Plain;
-    for beginning in BEGINNINGS {
-        let tried = timeout(CONNECT_TIMEOUT, begin(to, from, beginning)).await;
+    for first_byte in FIRST_BYTES {
+        let tried = timeout(CONNECT_TIMEOUT, connect_and_send(to, from, first_byte)).await;
         let stream = match tried.unwrap_or_else(|elapsed| Err(elapsed.into())) {
             Ok(stream) => stream,
             Err(error) => return Outcome::None(error.to_string()),
         };
         let outcome = observe(&stream, uplinks).await;
-        if most(&outcome) >= most(&best) {
+        if subflow_count(&outcome) >= subflow_count(&best) {
             best = outcome;
         }
-        if most(&best) >= uplinks || !has_ended(&stream) {
+        if subflow_count(&best) >= uplinks || !has_ended(&stream) {
             break;
         }
     }
     best
 }
 
-const fn most(outcome: &Outcome) -> u32 {
+const fn subflow_count(outcome: &Outcome) -> u32 {
     if let Outcome::Multipath(subflows) = outcome { *subflows } else { 0 }
 }
 
-/// A connection that has carried data, before which no subflow is opened.
-async fn begin(to: SocketAddr, from: IpAddr, beginning: u8) -> io::Result<TcpStream> {
+/// Opens a connection and sends a byte, because the kernel opens no further subflow before data.
+async fn connect_and_send(to: SocketAddr, from: IpAddr, first_byte: u8) -> io::Result<TcpStream> {
     let stream = connect(to, from).await?;
-    write_all(&stream, &[beginning]).await?;
+    write_all(&stream, &[first_byte]).await?;
     Ok(stream)
 }
 
@@ -145,7 +149,7 @@ async fn connect(to: SocketAddr, from: IpAddr) -> io::Result<TcpStream> {
     connect_to(to, Some(from), options).await
 }
 
-/// Whether the other end has closed.
+/// True if the peer has closed.
 fn has_ended(stream: &TcpStream) -> bool {
     let mut some = [0; 1024];
     loop {
@@ -157,8 +161,8 @@ fn has_ended(stream: &TcpStream) -> bool {
     }
 }
 
-/// Waits until there is a subflow for each uplink, or until the time is over. The peer may refuse a subflow after the last part
-/// of its handshake, which shows a round trip later, so a subflow counts only after that.
+/// Waits until there is a subflow for each uplink, or until the timeout. The peer may reset a subflow after its handshake, which
+/// is visible one round trip later, so a subflow is counted only after that.
 async fn observe(stream: &TcpStream, uplinks: u32) -> Outcome {
     let end = Instant::now() + CONNECT_TIMEOUT;
     let (mut most, mut seen, mut since) = (1, 1, Instant::now());
@@ -174,12 +178,12 @@ async fn observe(stream: &TcpStream, uplinks: u32) -> Outcome {
         if is_certain {
             most = most.max(seen);
         }
-        // One that has come late is looked at as long as others are.
+        // A subflow that is opened late is observed for the same time as others.
         let late = Instant::now() >= end;
         if late && (is_certain || Instant::now() >= end + CONNECT_TIMEOUT) {
             break;
         }
-        sleep(LOOK_INTERVAL).await;
+        sleep(POLL_INTERVAL).await;
     }
     if is_multipath(stream) { Outcome::Multipath(most) } else { Outcome::Plain }
 }

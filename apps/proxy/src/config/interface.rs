@@ -1,10 +1,10 @@
-//! Names of interfaces in the file.
+//! Names of network interfaces in the configuration file.
 
-/// Longest name of an interface (`IFNAMSIZ` less the zero behind it), bytes.
+/// Maximum length of an interface name in bytes: `IFNAMSIZ` without the terminating zero byte.
 const MAX_NAME_BYTES: usize = 15;
 
-/// Whether an interface may be called so.
-pub fn is_interface(name: &str) -> bool {
+/// True if `name` is a valid name of an interface.
+pub fn is_interface_name(name: &str) -> bool {
     let letters = |letter: char| letter.is_ascii_alphanumeric() || "._-@:".contains(letter);
     (1..=MAX_NAME_BYTES).contains(&name.len()) && name.chars().all(letters)
 }

@@ -1,4 +1,4 @@
-//! A proxy that reaches itself would connect to itself until no descriptor is left.
+//! Detection of loops: a proxy whose connections reach its own listener would use up all file descriptors.
 
 use super::place::Text;
 use crate::error::Error;
@@ -6,34 +6,34 @@ use crate::local_address::is_own;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
-/// Something that listens, and connects to fixed addresses.
-pub struct Part {
-    /// Its name.
+/// A proxy of the file that listens and connects to fixed addresses.
+pub struct Forwarder {
+    /// Name for messages.
     pub name: String,
-    /// Where it listens.
+    /// Listening addresses.
     pub listen: Vec<SocketAddr>,
-    /// Addresses that it connects to, each with its place in the file.
+    /// Addresses to which it connects, each with its position in the file.
     pub to: Vec<(SocketAddr, Range<usize>)>,
 }
 
-/// Refuses a file in which what comes to one of its listeners comes to it again, through others or at once.
+/// Refuses a file in which a connection to a listener is forwarded to the same listener, directly or through others.
 ///
 /// # Errors
-/// Which one it is.
-pub fn refuse(parts: &[Part], text: &Text<'_>) -> Result<(), Error> {
-    for (number, Part { name, .. }) in parts.iter().enumerate() {
-        if let Some((step, place)) = way_back(parts, number) {
-            let said = format!(
-                "{name} leads to {step}, where {name} listens itself: a loop; change one of the addresses"
+/// The first loop, with its position in the file.
+pub fn refuse_loops(parts: &[Forwarder], text: &Text<'_>) -> Result<(), Error> {
+    for (number, Forwarder { name, .. }) in parts.iter().enumerate() {
+        if let Some((step, place)) = find_loop(parts, number) {
+            let message = format!(
+                "{name} forwards to {step}, where {name} itself listens: a loop; change one of the addresses"
             );
-            return Err(text.mistake(Some(place), &said));
+            return Err(text.error(Some(place), &message));
         }
     }
     Ok(())
 }
 
-/// The last step of a way from a part to itself, and where the file says the first one.
-fn way_back(parts: &[Part], first: usize) -> Option<(SocketAddr, Range<usize>)> {
+/// The last address of a loop that starts at `first`, and the position of its first address in the file.
+fn find_loop(parts: &[Forwarder], first: usize) -> Option<(SocketAddr, Range<usize>)> {
     let mut seen = vec![false; parts.len()];
     let mut open: Vec<(SocketAddr, Range<usize>)> = parts[first].to.clone();
     while let Some((to, place)) = open.pop() {
@@ -52,15 +52,17 @@ fn way_back(parts: &[Part], first: usize) -> Option<(SocketAddr, Range<usize>)> 
     None
 }
 
-/// Whether a connection to `to` reaches a listener at `listen`. The unspecified address is this machine's.
+/// True if a connection to `to` reaches a listener bound to `listen`. The unspecified address stands for this machine.
 pub fn reaches(to: SocketAddr, listen: SocketAddr) -> bool {
-    let here = |ip: IpAddr| ip.is_unspecified() || ip.is_loopback() || is_own(ip);
-    let (ip, ours) = (to.ip().to_canonical(), listen.ip());
-    // Port 0 stands for a port that the kernel chooses, so no connection can be meant for it.
+    let is_local = |ip: IpAddr| ip.is_unspecified() || ip.is_loopback() || is_own(ip);
+    let (ip, bound) = (to.ip().to_canonical(), listen.ip());
+    // With port 0, the kernel chooses a free port, so no configured address can refer to that listener.
     to.port() == listen.port()
         && to.port() != 0
-        && ip.is_ipv4() == ours.is_ipv4()
-        && (ip == ours || ours.is_unspecified() && here(ip) || ip.is_unspecified() && ours.is_loopback())
+        && ip.is_ipv4() == bound.is_ipv4()
+        && (ip == bound
+            || bound.is_unspecified() && is_local(ip)
+            || ip.is_unspecified() && bound.is_loopback())
 }
 
 #[cfg(test)]
@@ -85,11 +87,11 @@ mod tests {
             ("127.0.0.1:443", "0.0.0.0:443"),
             ("0.0.0.0:443", "[::ffff:127.0.0.1]:443"),
         ] {
-            let said = parse(&reverse("web", listen, to)).expect_err(to);
+            let message = parse(&reverse("web", listen, to)).expect_err(to);
             assert!(
-                said.starts_with("proxy.toml:4: web leads to ")
-                    && said.ends_with("a loop; change one of the addresses"),
-                "{said}"
+                message.starts_with("proxy.toml:4: web forwards to ")
+                    && message.ends_with("a loop; change one of the addresses"),
+                "{message}"
             );
         }
         for (listen, to) in [
@@ -104,16 +106,16 @@ mod tests {
     }
 
     #[test]
-    fn ways_back_through_others_are_refused() {
+    fn loop_through_other_proxies_is_refused() {
         let both = reverse("a", "127.0.0.1:1", "127.0.0.1:2") + &reverse("b", "127.0.0.1:2", "127.0.0.1:1");
-        assert!(parse(&both).unwrap_err().starts_with("proxy.toml:4: a leads to 127.0.0.1:1"));
+        assert!(parse(&both).unwrap_err().starts_with("proxy.toml:4: a forwards to 127.0.0.1:1"));
         let chain = reverse("a", "127.0.0.1:1", "127.0.0.1:2") + &reverse("b", "127.0.0.1:2", "192.0.2.1:1");
-        parse(&chain).expect("it ends");
+        parse(&chain).expect("a chain without a loop");
         for via in ["127.0.0.1:1080", "localhost:1080"] {
-            let said = parse(&format!("[socks]\nvia = {{ proxy = \"{via}\" }}")).unwrap_err();
-            assert!(said.starts_with("proxy.toml:2: socks leads to 127.0.0.1:1080"), "{said}");
+            let message = parse(&format!("[socks]\nvia = {{ proxy = \"{via}\" }}")).unwrap_err();
+            assert!(message.starts_with("proxy.toml:2: socks forwards to 127.0.0.1:1080"), "{message}");
         }
-        parse("[socks]\nvia = { proxy = \"proxy.example.org:1080\" }").expect("it is another machine");
+        parse("[socks]\nvia = { proxy = \"proxy.example.org:1080\" }").expect("the proxy is another machine");
         let front = reverse("front", "127.0.0.1:1", "127.0.0.1:1080");
         parse(&(front.clone() + "[socks]")).expect("a proxy before the proxy");
         assert!(parse(&(front + "[socks.via]\nproxy = \"127.0.0.1:1\"")).is_err());

@@ -1,4 +1,5 @@
-//! The proxy's file: TOML, one table for each thing that it does. A mistake is one sentence with file, line and remedy.
+//! The configuration file: TOML with one table for each service. An error message is one line with file, line number and
+//! remedy.
 
 mod convert;
 mod interface;
@@ -18,7 +19,7 @@ use super::reverse::header::Version;
 pub use convert::Convert;
 use convert::check_convert;
 use core::net::SocketAddr;
-use loops::Part;
+use loops::Forwarder;
 pub use loops::reaches;
 use place::Text;
 pub use place::nearest;
@@ -35,20 +36,20 @@ use users::check_users;
 pub use via::{Expected, Origin, ProbeTarget, Protocol, User, Via};
 use via::{check_proxy, check_user};
 
-/// All that the file says.
+/// Content of the configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// A SOCKS 5 proxy.
     pub socks: Option<Socks>,
-    /// A converter.
+    /// A converter (RFC 8803).
     pub convert: Option<Convert>,
-    /// Servers that clients reach by Multipath TCP, and that have TCP alone.
+    /// Reverse proxies: they accept Multipath TCP for servers that support only TCP.
     #[serde(default)]
     pub reverse: Vec<Reverse>,
-    /// A router, whose hosts' connections go by another proxy.
+    /// A router, which relays the connections of the hosts behind it through an upstream proxy.
     pub router: Option<Router>,
-    /// The links by which this machine reaches the world.
+    /// Links of this machine to the Internet.
     #[serde(default)]
     pub uplink: Vec<Uplink>,
     /// Settings that all uplinks share.
@@ -61,13 +62,13 @@ pub struct Config {
     pub watch: Option<Watch>,
 }
 
-/// The status page: traffic and connections, by HTTP.
+/// The status page: an HTTP page with traffic and connections.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Watch {
-    /// Where it listens.
+    /// Listening address.
     pub listen: Spanned<SocketAddr>,
-    /// Whether other machines may read it. It shows all clients and their targets.
+    /// True if other machines may read the page, which shows all clients and their targets.
     pub beyond_loopback: bool,
 }
 
@@ -78,40 +79,40 @@ impl Default for Watch {
     }
 }
 
-/// A SOCKS 5 proxy: clients name the server that they want.
+/// A SOCKS 5 proxy. Clients request connections to servers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Socks {
-    /// Where clients come to, by Multipath TCP or TCP.
+    /// Listening addresses for clients, which use Multipath TCP or TCP.
     pub listen: Vec<Spanned<SocketAddr>>,
-    /// Users; without any, all clients are admitted.
+    /// Users. If the list is empty, all clients are admitted without a password.
     #[serde(rename = "user")]
     pub users: Vec<Spanned<User>>,
-    /// Whether it connects to servers by Multipath TCP, rather than by TCP.
+    /// True if the proxy connects to servers with Multipath TCP instead of TCP.
     pub multipath_upstream: bool,
-    /// Networks of servers that clients may reach although they are private, loopback or the like.
+    /// Private, loopback and other special networks of servers that clients may reach nevertheless.
     pub allow: Vec<Network>,
     /// Networks of servers that clients may not reach.
     pub deny: Vec<Network>,
-    /// Prefixes of NAT64 gateways: servers behind them are judged by their IPv4 addresses.
+    /// Prefixes of NAT64 gateways. `allow` and `deny` apply to the IPv4 addresses of the servers behind them.
     pub nat64: Vec<Nat64>,
-    /// Another proxy, by which servers are reached.
+    /// Upstream proxy, which connects to the servers.
     pub via: Option<Spanned<Via>>,
 }
 
-/// A reverse proxy: clients come to it, and it has servers behind it.
+/// A reverse proxy: it accepts connections of clients and connects to its servers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reverse {
-    /// Its name in the log.
+    /// Name in log lines.
     pub name: String,
-    /// Where clients come to, by Multipath TCP or TCP.
+    /// Listening addresses for clients, which use Multipath TCP or TCP.
     pub listen: Vec<SocketAddr>,
-    /// The servers, by address or name; the first that answers is used.
+    /// Servers as addresses or names; the first server that answers is used.
     pub to: Vec<Spanned<Server>>,
-    /// The header by which the server learns the client's address.
+    /// Version of the PROXY header, which contains the client's address; no header by default.
     pub proxy_protocol: Option<Version>,
-    /// How often it is seen whether the servers are there.
+    /// Interval between health checks of a server.
     #[serde(default = "health_interval")]
     pub health_interval: Seconds,
 }
@@ -138,19 +139,19 @@ impl Default for Socks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// A client has said by then what it wants.
+    /// Time for a client to complete its request.
     pub handshake_timeout: Seconds,
-    /// A server has answered by then.
+    /// Time for a server to accept a connection.
     pub connect_timeout: Seconds,
-    /// Connections at once, if the limit of descriptors is not lower. Then one of the site with the most makes room, or more
-    /// wait.
+    /// Maximum number of open connections, unless the limit of file descriptors is lower. At the limit, a connection of the
+    /// prefix with the most connections is evicted, or new connections wait.
     #[serde(deserialize_with = "at_least_one")]
     pub max_connections: usize,
-    /// Connections at once of one source, an IPv4 address or a /64 of IPv6; more are reset. A /56 may have twice as many, a /48
-    /// four times.
+    /// Maximum number of open connections of one source (an IPv4 address or an IPv6 /64); further ones are reset. A /56 may
+    /// have twice this number, a /48 four times.
     #[serde(deserialize_with = "at_least_one")]
     pub max_per_source: usize,
-    /// Connections that are open when the proxy is to end have this time left.
+    /// Time that open connections may still run after a request to stop.
     pub drain_timeout: Seconds,
     /// Idle time of a connection before a keep-alive probe.
     pub keep_alive: KeepAlive,
@@ -183,12 +184,12 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// If there is none, it cannot be read, or has a mistake.
+    /// If the file does not exist, cannot be read, or is not a valid configuration.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let file = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::Input(format!("{file}: no such file")),
-            ErrorKind::InvalidData => Error::Input(format!("{file}: not a text in UTF-8")),
+            ErrorKind::InvalidData => Error::Input(format!("{file}: not a text file in UTF-8")),
             _ => Error::Input(format!("{file}: {error}")),
         })?;
         let config = Self::parse(&text, &file.to_string())?;
@@ -201,14 +202,14 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads the text of a file that is called `file` in messages.
+    /// Parses the text of a file; `file` is its name in messages.
     ///
     /// # Errors
-    /// If it has a mistake.
+    /// If the text is not a valid configuration.
     pub fn parse(text: &str, file: &str) -> Result<Self, Error> {
         let text = Text { text, file };
         let config: Self =
-            toml::from_str(text.text).map_err(|error| text.mistake(error.span(), error.message()))?;
+            toml::from_str(text.text).map_err(|error| text.error(error.span(), error.message()))?;
         if let Some(socks) = &config.socks {
             check_socks(socks, &text)?;
         }
@@ -222,31 +223,32 @@ impl Config {
             router::check_router(router, &text)?;
         }
         uplinks::check_uplinks(&config.uplink, &config.uplinks, &text)?;
-        loops::refuse(&config.parts(), &text)?;
+        loops::refuse_loops(&config.forwarders(), &text)?;
         config.watch.as_ref().map_or(Ok(()), |watch| check_watch(watch, &text))?;
         Ok(config)
     }
 
     /// Targets of the probes over each uplink.
-    pub fn probed(&self) -> Vec<ProbeTarget> {
-        let of_router = self.router.as_ref().map(|router| router.via.as_ref());
-        let of_socks = self.socks.as_ref().and_then(|socks| socks.via.as_ref()).map(Spanned::as_ref);
-        let via = of_router.or(of_socks);
-        let of_via = via.and_then(|via| Some((via.address()?, via.expected())));
+    pub fn probe_targets(&self) -> Vec<ProbeTarget> {
+        let via_of_router = self.router.as_ref().map(|router| router.via.as_ref());
+        let via_of_socks = self.socks.as_ref().and_then(|socks| socks.via.as_ref()).map(Spanned::as_ref);
+        let via = via_of_router.or(via_of_socks);
+        let proxy_and_protocol = via.and_then(|via| Some((via.address()?, via.expected())));
         let named =
             self.uplinks.probe.as_ref().map(|named| named.iter().map(|target| *target.as_ref()).collect());
         let addresses: Vec<_> =
-            named.unwrap_or_else(|| of_via.map(|(address, _)| address).into_iter().collect());
+            named.unwrap_or_else(|| proxy_and_protocol.map(|(address, _)| address).into_iter().collect());
         let target = |address| {
-            let expected = of_via.filter(|(proxy, _)| *proxy == address).map(|(_, expected)| expected);
+            let expected =
+                proxy_and_protocol.filter(|(proxy, _)| *proxy == address).map(|(_, expected)| expected);
             ProbeTarget { address, expected }
         };
         addresses.into_iter().map(target).collect()
     }
 
-    /// Listeners, with the fixed addresses that they connect to.
-    fn parts(&self) -> Vec<Part> {
-        let reverse = self.reverse.iter().map(|reverse| Part {
+    /// Proxies that listen and connect to fixed addresses.
+    fn forwarders(&self) -> Vec<Forwarder> {
+        let reverse = self.reverse.iter().map(|reverse| Forwarder {
             name: reverse.name.clone(),
             listen: reverse.listen.clone(),
             to: reverse
@@ -255,7 +257,7 @@ impl Config {
                 .filter_map(|server| Some((server.as_ref().address()?, server.span())))
                 .collect(),
         });
-        let socks = self.socks.iter().map(|socks| Part {
+        let socks = self.socks.iter().map(|socks| Forwarder {
             name: "socks".to_owned(),
             listen: socks.listen.iter().map(|address| *address.as_ref()).collect(),
             to: socks.via.iter().filter_map(|via| Some((via.as_ref().address()?, via.span()))).collect(),
@@ -276,11 +278,11 @@ impl Config {
 fn check_socks(socks: &Socks, text: &Text<'_>) -> Result<(), Error> {
     check_users(&socks.users, text)?;
     if let Some(via) = &socks.via {
-        check_via(via.as_ref(), socks).map_err(|said| text.mistake(Some(via.span()), &said))?;
+        check_via(via.as_ref(), socks).map_err(|message| text.error(Some(via.span()), &message))?;
     }
     let open = socks.listen.iter().find(|address| !address.as_ref().ip().is_loopback());
     match open.filter(|_| socks.users.is_empty()) {
-        Some(address) => Err(text.mistake(
+        Some(address) => Err(text.error(
             Some(address.span()),
             &format!(
                 "{} is open to everyone; add users in [[socks.user]], or listen on 127.0.0.1",
@@ -288,8 +290,7 @@ fn check_socks(socks: &Socks, text: &Text<'_>) -> Result<(), Error> {
             ),
         )),
         None if socks.listen.is_empty() => {
-            Err(text
-                .mistake(None, "[socks] has no address to listen on; write listen = [\"127.0.0.1:1080\"]"))
+            Err(text.error(None, "[socks] has no address to listen on; write listen = [\"127.0.0.1:1080\"]"))
         }
         None => Ok(()),
     }
@@ -298,23 +299,23 @@ fn check_socks(socks: &Socks, text: &Text<'_>) -> Result<(), Error> {
 fn check_reverse(reverse: &Reverse, before: &[Reverse], text: &Text<'_>) -> Result<(), Error> {
     let name = &reverse.name;
     if reverse.listen.is_empty() {
-        return Err(text.mistake(
+        return Err(text.error(
             None,
             &format!("[[reverse]] {name} has no address to listen on; write listen = [\"0.0.0.0:443\"]"),
         ));
     }
     if reverse.to.is_empty() {
         return Err(
-            text.mistake(None, &format!("[[reverse]] {name} has no server; write to = [\"192.0.2.1:443\"]"))
+            text.error(None, &format!("[[reverse]] {name} has no server; write to = [\"192.0.2.1:443\"]"))
         );
     }
     for address in reverse.listen.iter().filter(|address| address.port() != 0) {
         if let Some(other) = before.iter().find(|other| other.listen.contains(address)) {
-            let said = format!(
-                "[[reverse]] {name} listens on {address}, as [[reverse]] {} does already",
+            let message = format!(
+                "[[reverse]] {name} listens on {address}, which [[reverse]] {} already uses; change one of the addresses",
                 other.name
             );
-            return Err(text.mistake(None, &said));
+            return Err(text.error(None, &message));
         }
     }
     Ok(())
@@ -325,10 +326,10 @@ fn check_watch(watch: &Watch, text: &Text<'_>) -> Result<(), Error> {
     if address.ip().is_loopback() || watch.beyond_loopback {
         return Ok(());
     }
-    let said = format!(
-        "{address} shows other machines all connections; listen on 127.0.0.1, or set beyond_loopback = true"
+    let message = format!(
+        "{address} lets other machines see all connections; listen on 127.0.0.1, or set beyond_loopback = true"
     );
-    Err(text.mistake(Some(watch.listen.span()), &said))
+    Err(text.error(Some(watch.listen.span()), &message))
 }
 
 fn check_via(via: &Via, socks: &Socks) -> Result<(), String> {
@@ -336,8 +337,8 @@ fn check_via(via: &Via, socks: &Socks) -> Result<(), String> {
     if !(socks.allow.is_empty() && socks.deny.is_empty() && socks.nat64.is_empty())
         || socks.multipath_upstream
     {
-        let said = "with via the other proxy connects to servers: move allow, deny, nat64 and multipath_upstream to its file";
-        return Err(said.to_owned());
+        let message = "with via, the upstream proxy connects to the servers; move allow, deny, nat64 and multipath_upstream to its file";
+        return Err(message.to_owned());
     }
     via.user.as_ref().map_or(Ok(()), check_user)
 }

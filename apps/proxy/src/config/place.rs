@@ -1,4 +1,4 @@
-//! Where in a file something stands.
+//! Error messages with the file's name and the line number.
 
 use crate::error::Error;
 use core::ops::Range;
@@ -13,22 +13,24 @@ pub struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// A mistake at a place, as a sentence.
-    pub fn mistake(&self, place: Option<Range<usize>>, said: &str) -> Error {
-        let said = plainly(&said.lines().collect::<Vec<_>>().join(", "));
-        let Some(place) = place else { return Error::Input(format!("{}: {said}", self.file)) };
+    /// An error at a position of the file, as one line.
+    pub fn error(&self, place: Option<Range<usize>>, message: &str) -> Error {
+        let message = translate_message(&message.lines().collect::<Vec<_>>().join(", "));
+        let Some(place) = place else { return Error::Input(format!("{}: {message}", self.file)) };
         let before = self.text.get(..place.start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
-        Error::Input(format!("{}:{line}: {said}", self.file))
+        Error::Input(format!("{}:{line}: {message}", self.file))
     }
 }
 
-/// A message of the parser in the words of this program: TOML's kinds of values, and names in quotation marks.
-fn plainly(message: &str) -> String {
-    known(message).or_else(|| syntax(message)).unwrap_or_else(|| message.replace('`', "\""))
+/// Translates a message of the TOML parser: names are in quotation marks, and types have the names that TOML uses.
+fn translate_message(message: &str) -> String {
+    explain_key_or_value(message)
+        .or_else(|| explain_syntax(message))
+        .unwrap_or_else(|| message.replace('`', "\""))
 }
 
-/// Keys of `[limits]`, which are sometimes looked for elsewhere.
+/// Keys of `[limits]`. Users sometimes write them in another table.
 const LIMITS: [&str; 7] = [
     "handshake_timeout",
     "connect_timeout",
@@ -39,8 +41,8 @@ const LIMITS: [&str; 7] = [
     "idle_timeout",
 ];
 
-/// Messages about keys and values.
-fn known(message: &str) -> Option<String> {
+/// Explains a message about a key or a value.
+fn explain_key_or_value(message: &str) -> Option<String> {
     let (names, rest) = (quoted(message), message.split_once("`, ").map_or("", |(_, rest)| rest));
     let valid = names.get(1..).unwrap_or_default();
     if message.starts_with("unknown field ") && names.first().is_some_and(|name| LIMITS.contains(name)) {
@@ -66,34 +68,38 @@ fn known(message: &str) -> Option<String> {
     }
     match message {
         "invalid socket address syntax" => {
-            return Some("no address with a port; write one as 127.0.0.1:1080 or [::1]:1080".to_owned());
+            return Some(
+                "not an IP address with a port; write for example 127.0.0.1:1080 or [::1]:1080".to_owned(),
+            );
         }
         "invalid IP address syntax" => {
-            return Some("no address; write one as 192.0.2.1 or 2001:db8::1".to_owned());
+            return Some("not an IP address; write for example 192.0.2.1 or 2001:db8::1".to_owned());
         }
         "wanted string or table" => return Some(format!("expected {TEXT}")),
-        "duplicate key" => return Some("this key was given before; keep one of the two".to_owned()),
+        "duplicate key" => {
+            return Some("this key is given twice in the table; remove one of the two".to_owned());
+        }
         _ => {}
     }
     let mismatch = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
     let (found, expected) = mismatch?.rsplit_once(", expected ")?;
-    Some(format!("expected {}, but found {}", wanted(found, expected), kind(found)))
+    Some(format!("expected {}, but found {}", describe_expected(found, expected), describe_found(found)))
 }
 
-/// Messages about TOML itself.
-fn syntax(message: &str) -> Option<String> {
-    let (what, _) = message.split_once(", expected ")?;
-    Some(match what {
+/// Explains a message about the syntax of TOML.
+fn explain_syntax(message: &str) -> Option<String> {
+    let (problem, _) = message.split_once(", expected ")?;
+    Some(match problem {
         "unclosed table" | "unclosed array of tables" => {
             "the name of a table has no closing bracket; write [name] or [[name]]".to_owned()
         }
         "unclosed array" => "a list has no closing bracket; write [\"one\", \"another\"]".to_owned(),
         "string values must be quoted" => "a text needs quotation marks; write \"text\"".to_owned(),
-        other => format!("no TOML: {}; see https://toml.io", other.replace('`', "\"")),
+        other => format!("not valid TOML: {}; see https://toml.io", other.replace('`', "\"")),
     })
 }
 
-/// The nearest of the valid names, or all.
+/// Suggests the valid name with the nearest spelling, or lists all valid names.
 fn remedy(name: &str, valid: &[&str], label: &str) -> String {
     match nearest(name, valid) {
         Some(near) => format!("did you mean \"{near}\"?"),
@@ -101,7 +107,7 @@ fn remedy(name: &str, valid: &[&str], label: &str) -> String {
     }
 }
 
-/// The name with the nearest spelling: a third of the letters may be wrong.
+/// The name with the nearest spelling; at most a third of the letters and at most four may differ.
 pub fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
     let distance = |candidate: &str| strsim::damerau_levenshtein(&name.to_lowercase(), candidate);
     let near = valid.iter().map(|&candidate| (distance(candidate), candidate));
@@ -111,12 +117,12 @@ pub fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
         .map(|(_, name)| name)
 }
 
-/// The names in a message.
+/// The names in backquotes in a message.
 fn quoted(message: &str) -> Vec<&str> {
     message.split('`').skip(1).step_by(2).collect()
 }
 
-/// A line of the file for each key that has to be there.
+/// An example line for each required key.
 fn example(key: &str) -> &'static str {
     match key {
         "name" => "name = \"a name\"",
@@ -128,17 +134,15 @@ fn example(key: &str) -> &'static str {
         "listen" => "listen = [\"0.0.0.0:443\"]",
         "to" => "to = [\"192.0.2.1:443\"]",
         "bytes" => "bytes = \"20 GB\"",
-        _ => "it, as in the file that is shipped",
+        _ => "it; see the shipped example file",
     }
 }
 
-const TEXT: &str = "a text in quotation marks, with its unit if it has one, such as \"10 s\"";
+const TEXT: &str = "a text in quotation marks (with a unit for an amount, such as \"10 s\")";
 
-fn wanted<'a>(found: &str, expected: &'a str) -> &'a str {
+fn describe_expected<'a>(found: &str, expected: &'a str) -> &'a str {
     match expected {
-        "a sequence" if found == "map" => {
-            "a list of tables, each under its name in two pairs of brackets: [[name]]"
-        }
+        "a sequence" if found == "map" => "a list of tables, each with the heading [[name]]",
         "a sequence" => "a list, such as [\"one\", \"another\"]",
         "a string" => TEXT,
         "a boolean" => "true or false",
@@ -152,8 +156,8 @@ fn wanted<'a>(found: &str, expected: &'a str) -> &'a str {
     }
 }
 
-/// The value that was found, by its kind in TOML.
-fn kind(found: &str) -> String {
+/// Describes the value in the file, with its type in TOML.
+fn describe_found(found: &str) -> String {
     let kinds = [
         ("string ", "the text "),
         ("integer ", "the number "),
@@ -169,7 +173,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn wrong_names_have_the_nearest_spelling() {
+    fn unknown_key_suggests_nearest_spelling() {
         for (text, message) in [
             ("[socks]\nlistne = []", "2: unknown key \"listne\"; did you mean \"listen\"?"),
             (
@@ -190,7 +194,10 @@ mod tests {
                 "[[socks.user]]\nname = \"a\"",
                 "1: the key \"password\" is missing; add: password = \"a long password\"",
             ),
-            ("[socks]\nlisten = []\nlisten = []", "3: this key was given before; keep one of the two"),
+            (
+                "[socks]\nlisten = []\nlisten = []",
+                "3: this key is given twice in the table; remove one of the two",
+            ),
             ("[socks\n", "1: the name of a table has no closing bracket; write [name] or [[name]]"),
             ("[socks]\nlisten = abc", "2: a text needs quotation marks; write \"text\""),
         ] {
@@ -200,34 +207,34 @@ mod tests {
     }
 
     #[test]
-    fn wrong_kinds_are_named_as_in_toml() {
-        for (text, said) in [
+    fn wrong_type_has_its_toml_name() {
+        for (text, message) in [
             (
                 "[socks]\nlisten = \"127.0.0.1:1080\"",
                 "2: expected a list, such as [\"one\", \"another\"], but found the text \"127.0.0.1:1080\"",
             ),
             (
                 "[socks]\nlisten = [\"localhost:1080\"]",
-                "2: no address with a port; write one as 127.0.0.1:1080 or [::1]:1080",
+                "2: not an IP address with a port; write for example 127.0.0.1:1080 or [::1]:1080",
             ),
             (
                 "[limits]\nhandshake_timeout = 10",
-                "2: expected a text in quotation marks, with its unit if it has one, such as \"10 s\", but found the number 10",
+                "2: expected a text in quotation marks (with a unit for an amount, such as \"10 s\"), but found the number 10",
             ),
             ("[limits]\nmax_connections = -1", "2: expected a whole number from 0, but found the number -1"),
             ("[router]\nport = 70000", "2: expected a whole number up to 65535, but found the number 70000"),
             ("[socks]\nmultipath_upstream = 1", "2: expected true or false, but found the number 1"),
             (
                 "[reverse]\nname = \"web\"",
-                "1: expected a list of tables, each under its name in two pairs of brackets: [[name]], but found a table",
+                "1: expected a list of tables, each with the heading [[name]], but found a table",
             ),
             (
                 "[[uplink]]\ninterface = \"w0\"\ngateway = \"there\"",
-                "3: no address; write one as 192.0.2.1 or 2001:db8::1",
+                "3: not an IP address; write for example 192.0.2.1 or 2001:db8::1",
             ),
         ] {
             let error = Config::parse(text, "proxy.toml").expect_err(text).to_string();
-            assert_eq!(error, format!("proxy.toml:{said}"));
+            assert_eq!(error, format!("proxy.toml:{message}"));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Settings of a router.
 
-use super::interface::is_interface;
+use super::interface::is_interface_name;
 use super::place::Text;
 use super::via::{Via, check_proxy, check_user};
 use crate::error::Error;
@@ -8,64 +8,64 @@ use crate::network::Network;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// Tables of routes that the kernel has for itself (`RT_TABLE_UNSPEC`, `RT_TABLE_DEFAULT` to `RT_TABLE_LOCAL`).
-const TABLES_OF_THE_KERNEL: [u32; 4] = [0, 253, 254, 255];
+/// Routing tables reserved for the kernel (`RT_TABLE_UNSPEC`, and `RT_TABLE_DEFAULT` to `RT_TABLE_LOCAL`).
+const KERNEL_TABLES: [u32; 4] = [0, 253, 254, 255];
 
-/// A router: carries the TCP connections of the hosts behind it by another proxy.
+/// A router, which relays the TCP connections of the hosts behind it through an upstream proxy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Router {
-    /// The interfaces behind which the hosts are.
+    /// Interfaces of the LAN to which the hosts are attached.
     pub interfaces: Spanned<Vec<String>>,
-    /// The proxy by which servers are reached.
+    /// Upstream proxy, which connects to the servers.
     pub via: Spanned<Via>,
-    /// The port of loopback addresses where the kernel hands connections over.
-    #[serde(default = "port")]
+    /// Port of the loopback addresses on which the router accepts the intercepted connections.
+    #[serde(default = "default_port")]
     pub port: u16,
-    /// The bits of the mark of packets that are handed over.
-    #[serde(default = "mark")]
+    /// Bits of the firewall mark (fwmark) of packets of intercepted connections.
+    #[serde(default = "default_mark")]
     pub mark: Spanned<u32>,
-    /// The table of routes for them.
-    #[serde(default = "table")]
+    /// Routing table for the marked packets.
+    #[serde(default = "default_table")]
     pub table: Spanned<u32>,
-    /// Whether the router installs and removes rules and routes; otherwise the user does.
-    #[serde(default = "install")]
+    /// True if the program installs and removes rules and routes; otherwise the user does.
+    #[serde(default = "default_install")]
     pub install: bool,
-    /// Connections that pass the router by.
+    /// Connections that are forwarded without the proxy.
     #[serde(default)]
     pub bypass: Bypass,
 }
 
-const fn port() -> u16 {
+const fn default_port() -> u16 {
     1081
 }
 
-fn mark() -> Spanned<u32> {
+fn default_mark() -> Spanned<u32> {
     Spanned::new(0..0, 1 << 27)
 }
 
-fn table() -> Spanned<u32> {
+fn default_table() -> Spanned<u32> {
     Spanned::new(0..0, 1081)
 }
 
-const fn install() -> bool {
+const fn default_install() -> bool {
     true
 }
 
-/// Connections that pass the router by.
+/// Connections that are forwarded without the proxy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bypass {
-    /// Networks of servers.
+    /// Networks whose servers are reached without the proxy.
     pub networks: Vec<Network>,
-    /// Ports of servers.
+    /// Server ports that are reached without the proxy.
     pub ports: Vec<u16>,
-    /// Names of servers: the addresses that they have in the router's resolver.
+    /// Names of servers that are reached without the proxy. The router's resolver supplies their addresses.
     pub names: Vec<Spanned<String>>,
 }
 
 impl Default for Bypass {
-    /// Networks that are not behind any uplink.
+    /// Private and link-local networks, which no uplink reaches.
     fn default() -> Self {
         let private = [
             "10.0.0.0/8",
@@ -82,39 +82,48 @@ impl Default for Bypass {
 }
 
 pub(super) fn check_router(router: &Router, text: &Text<'_>) -> Result<(), Error> {
-    let mistake = |place, said: &str| Err(text.mistake(Some(place), said));
+    let error_at = |place, message: &str| Err(text.error(Some(place), message));
     let interfaces = &router.interfaces;
     if interfaces.as_ref().is_empty() {
-        return mistake(
+        return error_at(
             interfaces.span(),
             "interfaces is empty; add the interfaces of the LAN, such as \"lan0\"",
         );
     }
-    // They become a part of the rules' text.
-    if let Some(name) = interfaces.as_ref().iter().find(|name| !is_interface(name)) {
-        return mistake(interfaces.span(), &format!("\"{name}\" is not the name of an interface"));
+    // The names become part of the text of the firewall rules.
+    if let Some(name) = interfaces.as_ref().iter().find(|name| !is_interface_name(name)) {
+        return error_at(
+            interfaces.span(),
+            &format!("\"{name}\" is not the name of an interface; write for example \"lan0\""),
+        );
     }
     if *router.mark.as_ref() == 0 {
-        return mistake(router.mark.span(), "mark must have at least one bit, such as 0x8000000");
+        return error_at(router.mark.span(), "mark must have at least one bit, such as 0x8000000");
     }
-    if TABLES_OF_THE_KERNEL.contains(router.table.as_ref()) {
-        return mistake(
+    if KERNEL_TABLES.contains(router.table.as_ref()) {
+        return error_at(
             router.table.span(),
-            &format!("table {} belongs to the kernel; write another, such as 1081", router.table.as_ref()),
+            &format!(
+                "table {} belongs to the kernel; write another number, such as 1081",
+                router.table.as_ref()
+            ),
         );
     }
     if router.port == 0 {
-        return Err(text.mistake(None, "[router] port must not be 0; write one that is free, such as 1081"));
+        return Err(text.error(None, "[router] port must not be 0; write a free port, such as 1081"));
     }
-    if let Some(name) = router.bypass.names.iter().find(|name| !is_name(name.as_ref())) {
-        return mistake(name.span(), &format!("\"{}\" is not the name of a host", name.as_ref()));
+    if let Some(name) = router.bypass.names.iter().find(|name| !is_host_name(name.as_ref())) {
+        return error_at(
+            name.span(),
+            &format!("\"{}\" is not a host name; write for example \"intranet.example.org\"", name.as_ref()),
+        );
     }
     let via = router.via.as_ref();
     check_proxy(via)
         .and_then(|()| via.user.as_ref().map_or(Ok(()), check_user))
-        .map_err(|said| text.mistake(Some(router.via.span()), &said))
+        .map_err(|message| text.error(Some(router.via.span()), &message))
 }
 
-fn is_name(name: &str) -> bool {
+fn is_host_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || ".-_".contains(letter))
 }

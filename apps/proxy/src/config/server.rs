@@ -1,4 +1,4 @@
-//! A server in the file: an address, or a name, each with a port.
+//! A server in the configuration file: an address or a name, with a port.
 
 use crate::resolver::host_and_port;
 use core::fmt;
@@ -16,7 +16,7 @@ pub enum Server {
 }
 
 impl Server {
-    /// The address, if it needs no look-up.
+    /// The address, unless it must be looked up in DNS.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Address(address) => Some(*address),
@@ -37,7 +37,7 @@ impl TryFrom<String> for Server {
             .filter(|(host, port)| *port != 0 && is_host_name(host))
             .map(|(host, port)| Self::Name(host.to_owned(), port))
             .ok_or_else(|| {
-                format!("\"{text}\" is no address or name with a port; write one as 192.0.2.1:443 or backend.internal:443")
+                format!("\"{text}\" is not ADDRESS:PORT or NAME:PORT; write for example 192.0.2.1:443 or backend.internal:443")
             })
     }
 }
@@ -51,7 +51,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// Whether a text can be the name of a host. Four numbers with dots are a mistyped address.
+/// True if a text is a valid host name. A text of digits and dots is not: it is a mistyped address.
 pub fn is_host_name(text: &str) -> bool {
     let is_number = text.bytes().all(|byte| b"0123456789.".contains(&byte));
     let has_name_letters = text.chars().all(|letter| letter.is_alphanumeric() || ".-_".contains(letter));
@@ -79,7 +79,7 @@ mod tests {
             "x:70000",
         ] {
             assert!(
-                server(wrong).is_err_and(|error| error.contains("write one as 192.0.2.1:443")),
+                server(wrong).is_err_and(|error| error.contains("write for example 192.0.2.1:443")),
                 "{wrong}"
             );
         }

@@ -1,12 +1,12 @@
 use super::*;
 
-fn mistake(text: &str) -> String {
-    Config::parse(text, "proxy.toml").expect_err("a mistake").to_string()
+fn config_error(text: &str) -> String {
+    Config::parse(text, "proxy.toml").expect_err("an error").to_string()
 }
 
 #[test]
 fn missing_settings_have_defaults() {
-    let socks = Config::parse("[socks]", "proxy.toml").unwrap().socks.expect("it is there");
+    let socks = Config::parse("[socks]", "proxy.toml").unwrap().socks.expect("the table exists");
     assert_eq!(socks.listen[0].as_ref(), &"127.0.0.1:1080".parse().unwrap());
     let text = "[limits]\nconnect_timeout = \"1500 ms\"\nmax_connections = 5";
     let Config { limits, socks, reverse, router, watch, .. } = Config::parse(text, "proxy.toml").unwrap();
@@ -17,14 +17,14 @@ fn missing_settings_have_defaults() {
 
 /// The shipped file has every setting, with its default.
 #[test]
-fn the_file_that_is_shipped_has_every_setting() {
+fn shipped_file_has_every_setting() {
     let text = include_str!("../../dist/proxy.toml");
     let Config { socks, reverse, router, limits, watch, .. } = Config::parse(text, "proxy.toml").unwrap();
-    let socks = socks.expect("it is there");
-    assert!(router.is_none(), "that is another machine's");
+    let socks = socks.expect("the table exists");
+    assert!(router.is_none(), "the router runs on another machine");
     assert_eq!((socks.users.len(), limits), (1, Limits::default()));
     assert_eq!(reverse[0].health_interval, health_interval());
-    let watch = watch.expect("it is there");
+    let watch = watch.expect("the table exists");
     let default = Watch::default();
     assert_eq!(
         (watch.listen.as_ref(), watch.beyond_loopback),
@@ -47,11 +47,12 @@ fn the_file_that_is_shipped_has_every_setting() {
 #[test]
 fn shipped_router_file_equals_defaults() {
     let text = include_str!("../../dist/router.toml");
-    let of = |text| Config::parse(text, "router.toml").expect("no mistake");
-    let shipped = of(text);
-    let bare = of("[router]\ninterfaces = [\"lan0\"]\nvia = { proxy = \"proxy.example.org:1080\" }");
+    let parse = |text| Config::parse(text, "router.toml").expect("a valid file");
+    let shipped = parse(text);
+    let bare = parse("[router]\ninterfaces = [\"lan0\"]\nvia = { proxy = \"proxy.example.org:1080\" }");
     let settings = |config: &Config| {
-        let Router { port, mark, table, install, bypass, .. } = config.router.clone().expect("it is there");
+        let Router { port, mark, table, install, bypass, .. } =
+            config.router.clone().expect("the table exists");
         (
             port,
             mark.into_inner(),
@@ -70,8 +71,8 @@ fn shipped_router_file_equals_defaults() {
 fn shipped_converter_file_has_every_setting() {
     let text = include_str!("../../dist/convert.toml");
     let Config { convert, limits, .. } = Config::parse(text, "convert.toml").unwrap();
-    let convert = convert.expect("it is there");
-    let bare = Config::parse("[convert]", "convert.toml").unwrap().convert.expect("it is there");
+    let convert = convert.expect("the table exists");
+    let bare = Config::parse("[convert]", "convert.toml").unwrap().convert.expect("the table exists");
     assert_eq!((convert.users.len(), limits), (1, Limits::default()));
     assert_eq!((convert.cookies, convert.multipath_upstream), (bare.cookies, bare.multipath_upstream));
     assert_eq!((convert.clients.len(), bare.clients.len()), (0, 0));
@@ -81,36 +82,38 @@ fn shipped_converter_file_has_every_setting() {
     }
 }
 
-/// A cookie proves the client's address and not its identity.
+/// A cookie proves the client's address, but not its identity.
 #[test]
 fn open_converter_is_refused() {
-    let of = |more: &str| {
+    let parse = |more: &str| {
         Config::parse(&format!("[convert]\nlisten = [\"127.0.0.1:1\", \"[::]:1\"]\n{more}"), "proxy.toml")
     };
-    for (more, said) in [
+    for (more, message) in [
         ("", "proxy.toml:2: [::]:1 is open to everyone"),
         ("cookies = true", "proxy.toml:2: [::]:1 is open to everyone"),
         ("clients = [\"10.0.0.0/8\", \"::/0\"]", "proxy.toml:3: ::/0 contains every address"),
-        ("[[convert.user]]\nname = \"\"\npassword = \"b\"", "proxy.toml:3: a name has 1 to 255 bytes"),
+        ("[[convert.user]]\nname = \"\"\npassword = \"b\"", "proxy.toml:3: a name must have 1 to 255 bytes"),
     ] {
-        let refused = of(more).unwrap_err().to_string();
-        assert!(refused.contains(said) && !refused.contains('\n'), "{more}: {refused}");
+        let refused = parse(more).unwrap_err().to_string();
+        assert!(refused.contains(message) && !refused.contains('\n'), "{more}: {refused}");
     }
     let user = "[[convert.user]]\nname = \"a\"\npassword = \"b\"";
-    assert!(of(user).is_ok() && of("clients = [\"10.0.0.0/8\"]\ncookies = true").is_ok());
-    assert!(of(user).unwrap().has_secrets() && !of("clients = [\"10.0.0.0/8\"]").unwrap().has_secrets());
+    assert!(parse(user).is_ok() && parse("clients = [\"10.0.0.0/8\"]\ncookies = true").is_ok());
+    assert!(
+        parse(user).unwrap().has_secrets() && !parse("clients = [\"10.0.0.0/8\"]").unwrap().has_secrets()
+    );
 }
 
 #[test]
 fn protocol_of_via_defaults_to_socks() {
-    let of = |more: &str| {
+    let parse = |more: &str| {
         let text = format!("[socks.via]\nproxy = \"there:1\"\n{more}");
         let config = Config::parse(&text, "proxy.toml").map_err(|error| error.to_string())?;
         Ok::<_, String>(config.socks.unwrap().via.unwrap().into_inner().protocol)
     };
-    assert_eq!(of(""), Ok(Protocol::Socks));
-    assert_eq!(of("protocol = \"convert\""), Ok(Protocol::Convert));
-    assert!(of("protocol = \"http\"").unwrap_err().starts_with("proxy.toml:3: unknown value \"http\""));
+    assert_eq!(parse(""), Ok(Protocol::Socks));
+    assert_eq!(parse("protocol = \"convert\""), Ok(Protocol::Convert));
+    assert!(parse("protocol = \"http\"").unwrap_err().starts_with("proxy.toml:3: unknown value \"http\""));
 }
 
 #[test]
@@ -123,7 +126,7 @@ fn beyond_loopback_permits_any_watch_address() {
 fn open_relay_is_refused() {
     let open = "[socks]\nallow = []\nlisten = [\"127.0.0.1:1\", \"0.0.0.0:1080\"]";
     assert_eq!(
-        mistake(open),
+        config_error(open),
         "proxy.toml:3: 0.0.0.0:1080 is open to everyone; add users in [[socks.user]], or listen on 127.0.0.1"
     );
     let user = "\n[[socks.user]]\nname = \"alice\"\npassword = \"a secret\"";
@@ -133,15 +136,15 @@ fn open_relay_is_refused() {
 
 #[test]
 fn errors_name_their_line() {
-    for (text, said) in [
+    for (text, message) in [
         ("[socks]\nlisten = [\"here\"]", "proxy.toml:2: "),
         ("[socks]\n\nlisten = []", "has no address to listen on"),
         ("[socks]\nlsten = []", "proxy.toml:2: unknown key \"lsten\""),
         ("[limits]\nhandshake = \"1 s\"", "proxy.toml:2: unknown key \"handshake\""),
         ("[sock]", "proxy.toml:1: unknown key \"sock\""),
-        ("[socks]\ndeny = [\"10.0.0.0/40\"]", "proxy.toml:2: \"10.0.0.0/40\" is no network"),
-        ("[limits]\nhandshake_timeout = \"10\"", "\"10\" is no time; write one as \"10 s\""),
-        ("[limits]\nhandshake_timeout = \"0 s\"", "is no time"),
+        ("[socks]\ndeny = [\"10.0.0.0/40\"]", "proxy.toml:2: \"10.0.0.0/40\" is not a network"),
+        ("[limits]\nhandshake_timeout = \"10\"", "\"10\" is not a duration; write for example \"10 s\""),
+        ("[limits]\nhandshake_timeout = \"0 s\"", "is not a duration"),
         ("[socks\n", "proxy.toml:1: "),
         ("[[reverse]]\nname = \"web\"\nlisten = []\nto = []", "web has no address to listen on"),
         ("[[reverse]]\nname = \"web\"\nlisten = [\"[::]:1\"]\nto = []", "web has no server"),
@@ -151,10 +154,7 @@ fn errors_name_their_line() {
             "is not the name of an interface",
         ),
         ("[router]\ninterfaces = [\"a\"]", "proxy.toml:1: the key \"via\" is missing"),
-        (
-            "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a\" }",
-            "proxy.toml:3: \"a\" is no host and port",
-        ),
+        ("[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a\" }", "proxy.toml:3: \"a\" is not HOST:PORT"),
         (
             "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a:1\" }\nmark = 0",
             "proxy.toml:4: mark must have at least one bit",
@@ -165,30 +165,30 @@ fn errors_name_their_line() {
         ),
         (
             "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a:1\" }\nbypass = { names = [\"a b\"] }",
-            "proxy.toml:4: \"a b\" is not the name of a host",
+            "proxy.toml:4: \"a b\" is not a host name",
         ),
         (
             "[watch]\nlisten = \"0.0.0.0:9180\"",
-            "proxy.toml:2: 0.0.0.0:9180 shows other machines all connections",
+            "proxy.toml:2: 0.0.0.0:9180 lets other machines see all connections",
         ),
         ("[limits]\n\nmax_connections = 0", "proxy.toml:3: must be at least 1, but is 0"),
         ("[limits]\nmax_per_source = 0", "proxy.toml:2: must be at least 1, but is 0"),
-        ("[socks.via]\nproxy = \"there\"", "proxy.toml:1: \"there\" is no host and port"),
+        ("[socks.via]\nproxy = \"there\"", "proxy.toml:1: \"there\" is not HOST:PORT"),
         (
             "[socks]\ndeny = [\"1.1.1.1\"]\nvia = { proxy = \"there:1\" }",
-            "proxy.toml:3: with via the other proxy",
+            "proxy.toml:3: with via, the upstream proxy",
         ),
         (
             "[[socks.user]]\nname = \"a\"\npassword = \"\"",
-            "proxy.toml:1: a password has 1 to 255 bytes, this one 0",
+            "proxy.toml:1: a password must have 1 to 255 bytes, but this one has 0",
         ),
         (
             "[[socks.user]]\nname = \"a\"\npassword = \"b\"\n[[socks.user]]\nname = \"a\"\npassword = \"c\"",
             "proxy.toml:4: the user a is given twice",
         ),
     ] {
-        let sentence = mistake(text);
-        assert!(sentence.contains(said) && !sentence.contains('\n'), "{text}: {sentence}");
+        let sentence = config_error(text);
+        assert!(sentence.contains(message) && !sentence.contains('\n'), "{text}: {sentence}");
     }
 }
 
@@ -204,32 +204,32 @@ fn world_readable_password_is_refused_and_not_shown() {
     let (open, closed) = (read_with(0o644), read_with(0o640));
     std::fs::remove_file(&path).unwrap();
     assert!(open.expect_err("others may read it").to_string().contains("chmod o= "));
-    assert!(!format!("{:?}", closed.expect("only its group may")).contains("hunter2"));
-    assert!(Config::read(&path).expect_err("it has gone").to_string().ends_with("no such file"));
+    assert!(!format!("{:?}", closed.expect("only the owner and the group may read it")).contains("hunter2"));
+    assert!(Config::read(&path).expect_err("the file was removed").to_string().ends_with("no such file"));
 }
 
 #[test]
-fn uplinks_probe_the_other_proxy_by_default() {
-    let probed = |text: &str| {
+fn uplinks_probe_the_upstream_proxy_by_default() {
+    let probe_targets = |text: &str| {
         let text = format!("[[uplink]]\ninterface = \"w0\"\n{text}");
         Config::parse(&text, "uplinks.toml")
             .unwrap()
-            .probed()
+            .probe_targets()
             .into_iter()
             .map(|target| target.address.to_string())
             .collect::<Vec<_>>()
     };
     let router = "[router]\ninterfaces = [\"lan0\"]\nvia = { proxy = \"192.0.2.9:1080\" }\n";
-    assert!(probed("").is_empty());
-    assert_eq!(probed(router), ["192.0.2.9:1080"]);
-    assert!(probed("[socks.via]\nproxy = \"proxy.example.org:1080\"\n").is_empty());
+    assert!(probe_targets("").is_empty());
+    assert_eq!(probe_targets(router), ["192.0.2.9:1080"]);
+    assert!(probe_targets("[socks.via]\nproxy = \"proxy.example.org:1080\"\n").is_empty());
     let named = "[uplinks]\nprobe = [\"198.51.100.7:443\", \"[2001:db8::7]:443\"]\n";
-    assert_eq!(probed(&format!("{router}{named}")), ["198.51.100.7:443", "[2001:db8::7]:443"]);
-    assert!(probed(&format!("{router}[uplinks]\nprobe = []\n")).is_empty());
+    assert_eq!(probe_targets(&format!("{router}{named}")), ["198.51.100.7:443", "[2001:db8::7]:443"]);
+    assert!(probe_targets(&format!("{router}[uplinks]\nprobe = []\n")).is_empty());
 }
 
 #[test]
-fn uplinks_are_read_and_mistakes_are_reported() {
+fn uplinks_are_read_and_errors_reported() {
     let text = include_str!("../../dist/uplinks.toml");
     let Config { uplink, uplinks, .. } = Config::parse(text, "uplinks.toml").unwrap();
     assert_eq!((uplink.len(), uplinks.table.as_ref()), (2, Uplinks::default().table.as_ref()));
@@ -241,7 +241,7 @@ fn uplinks_are_read_and_mistakes_are_reported() {
     );
     assert_eq!(uplinks.state, Uplinks::default().state);
     assert_eq!(uplinks.dead_after.as_ref(), Uplinks::default().dead_after.as_ref());
-    for (text, said) in [
+    for (text, message) in [
         ("[[uplink]]\ninterface = \"a b\"", "uplinks.toml:2: \"a b\" is not the name of an interface"),
         ("[[uplink]]\ninterface = \"lo\"", "lo cannot be an uplink"),
         (
@@ -256,20 +256,20 @@ fn uplinks_are_read_and_mistakes_are_reported() {
         ("[[uplink]]\ninterface = \"w0\"\nuse = \"often\"", "unknown value"),
         (
             "[[uplink]]\ninterface = \"w0\"\n[uplinks]\ntable = 252",
-            "uplinks.toml:4: [uplinks] table = 252: 2 tables",
+            "uplinks.toml:4: [uplinks] needs 2 free routing tables from 252 on",
         ),
-        ("[[uplink]]\ninterface = \"w0\"\n[uplinks]\ntable = 4294967295", "are not to be had"),
+        ("[[uplink]]\ninterface = \"w0\"\n[uplinks]\ntable = 4294967295", "free routing tables"),
         (
             "[[uplink]]\ninterface = \"w0\"\n[uplinks]\nprobe = [\"127.0.0.1:1080\"]",
             "uplinks.toml:4: 127.0.0.1:1080 cannot be reached over an uplink",
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\n[uplinks]\ndead_after = \"100 ms\"",
-            "uplinks.toml:4: dead_after is at least 300 ms",
+            "uplinks.toml:4: dead_after must be at least 300 ms",
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"20\" }",
-            "uplinks.toml:3: \"20\" is no amount of data; write one as \"20 GB\"",
+            "uplinks.toml:3: \"20\" is not an amount of data; write for example \"20 GB\"",
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"1 GB\", period = \"day\", first_day = 2 }",
@@ -281,20 +281,20 @@ fn uplinks_are_read_and_mistakes_are_reported() {
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"1 GB\", then = \"always\" }",
-            "uplinks.toml:3: a budget of w0 changes nothing",
+            "uplinks.toml:3: the budget of w0 has no effect",
         ),
         (
             "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\nuse = \"standby\"\nbudget = { bytes = \"1 GB\" }",
-            "uplinks.toml:4: a budget of w1 changes nothing",
+            "uplinks.toml:4: the budget of w1 has no effect",
         ),
     ] {
         let refused = Config::parse(text, "uplinks.toml").unwrap_err().to_string();
-        assert!(refused.contains(said), "{said}: {refused}");
+        assert!(refused.contains(message), "{message}: {refused}");
     }
 }
 
 #[test]
-fn two_cannot_listen_at_one_address() {
+fn listening_address_is_used_once() {
     let both = |first: &str, second: &str| {
         let one = |name: &str, listen: &str| {
             format!("[[reverse]]\nname = \"{name}\"\nlisten = [\"{listen}\"]\nto = [\"192.0.2.1:80\"]\n")
@@ -302,11 +302,11 @@ fn two_cannot_listen_at_one_address() {
         one("web", first) + &one("mail", second)
     };
     assert_eq!(
-        mistake(&both("127.0.0.1:80", "127.0.0.1:80")),
-        "proxy.toml: [[reverse]] mail listens on 127.0.0.1:80, as [[reverse]] web does already"
+        config_error(&both("127.0.0.1:80", "127.0.0.1:80")),
+        "proxy.toml: [[reverse]] mail listens on 127.0.0.1:80, which [[reverse]] web already uses; change one of the addresses"
     );
     for second in ["127.0.0.2:80", "127.0.0.1:81"] {
         Config::parse(&both("127.0.0.1:80", second), "proxy.toml").expect(second);
     }
-    Config::parse(&both("127.0.0.1:0", "127.0.0.1:0"), "proxy.toml").expect("the kernel chooses two");
+    Config::parse(&both("127.0.0.1:0", "127.0.0.1:0"), "proxy.toml").expect("the kernel chooses two ports");
 }

@@ -1,15 +1,15 @@
-//! Amounts with units in the file, such as "10 s" and "20 GB".
+//! Amounts with units in the configuration file, such as "10 s" and "20 GB".
 
 use core::fmt;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// A unit's name, and how many of the least it has.
+/// Name of a unit, and its size in the smallest unit (1 ms or 1 B).
 type Unit = (&'static str, u64);
 
 const TIMES: [Unit; 4] = [("ms", 1), ("s", 1000), ("min", 60_000), ("h", 3_600_000)];
 
-/// Providers of access count in powers of ten; programs often in powers of two (IEC 80000-13).
+/// Network operators count in powers of ten; programs often count in powers of two (IEC 80000-13).
 const BYTES: [Unit; 9] = [
     ("B", 1),
     ("kB", 1_000),
@@ -22,26 +22,26 @@ const BYTES: [Unit; 9] = [
     ("TiB", 1 << 40),
 ];
 
-/// A whole number and a unit, in the least of the units, if it is more than nothing.
-fn amount(text: &str, units: &[Unit]) -> Option<u64> {
+/// Parses a positive whole number with a unit; returns the amount in the smallest unit.
+fn parse_amount(text: &str, units: &[Unit]) -> Option<u64> {
     let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let (_, size) = units.iter().find(|(name, _)| *name == unit.trim())?;
     number.parse::<u64>().ok()?.checked_mul(*size).filter(|&amount| amount > 0)
 }
 
-/// A time that is not nothing.
+/// A duration above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Seconds(Duration);
 
 impl Seconds {
-    /// So many seconds.
+    /// Creates a duration from a number of seconds.
     pub const fn of(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// As a duration.
+    /// Converts to the standard library's type.
     pub const fn duration(self) -> Duration {
         self.0
     }
@@ -51,13 +51,13 @@ impl TryFrom<String> for Seconds {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        amount(&text, &TIMES)
-            .map(|millis| Self(Duration::from_millis(millis)))
-            .ok_or_else(|| format!("\"{text}\" is no time; write one as \"10 s\", in ms, s, min or h"))
+        parse_amount(&text, &TIMES).map(|millis| Self(Duration::from_millis(millis))).ok_or_else(|| {
+            format!("\"{text}\" is not a duration; write for example \"10 s\"; units: ms, s, min, h")
+        })
     }
 }
 
-/// Idle time before a keep-alive probe: whole seconds, as the kernel counts it (`TCP_KEEPIDLE`).
+/// Idle time before a keep-alive probe. The kernel's option (`TCP_KEEPIDLE`) takes whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct KeepAlive(Duration);
@@ -66,14 +66,14 @@ impl KeepAlive {
     /// Largest value of `TCP_KEEPIDLE`, seconds (`MAX_TCP_KEEPIDLE`).
     const MAX_S: u64 = 32_767;
 
-    /// As a duration.
+    /// Converts to the standard library's type.
     pub const fn duration(self) -> Duration {
         self.0
     }
 }
 
 impl Default for KeepAlive {
-    /// Translators of carriers forget an idle connection after 30 s and more, whatever RFC 5382 §5 asks of them.
+    /// Shorter than the idle timeout of NATs of mobile carriers, some of which use 30 s (RFC 5382 §5 requires two hours).
     fn default() -> Self {
         Self(Duration::from_secs(25))
     }
@@ -95,18 +95,18 @@ impl TryFrom<String> for KeepAlive {
     }
 }
 
-/// An amount of data that is not nothing.
+/// An amount of data above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// So many bytes.
+    /// Creates an amount from a number of bytes.
     pub const fn of(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// As a number of bytes.
+    /// The number of bytes.
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -116,15 +116,15 @@ impl TryFrom<String> for Bytes {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        amount(&text, &BYTES).map(Self).ok_or_else(|| {
+        parse_amount(&text, &BYTES).map(Self).ok_or_else(|| {
             format!(
-                "\"{text}\" is no amount of data; write one as \"20 GB\", in B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"
+                "\"{text}\" is not an amount of data; write for example \"20 GB\"; units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"
             )
         })
     }
 }
 
-/// With a decimal prefix and two places.
+/// Writes the amount with a decimal prefix and two decimal places.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decimal = &BYTES[1..5];
@@ -160,11 +160,11 @@ mod tests {
         for wrong in ["1500 ms", "500 ms", "10 h"] {
             assert!(keep_alive(wrong).is_err_and(|error| error.contains("from 1 to 32767")), "{wrong}");
         }
-        assert!(keep_alive("25").is_err_and(|error| error.contains("is no time")));
+        assert!(keep_alive("25").is_err_and(|error| error.contains("is not a duration")));
     }
 
     #[test]
-    fn bytes_are_shown_with_a_prefix_that_fits() {
+    fn bytes_are_shown_with_decimal_prefix() {
         for (bytes, shown) in [(999, "999 B"), (1_000, "1.00 kB"), (20_000_000_000, "20.00 GB")] {
             assert_eq!(Bytes::of(bytes).to_string(), shown);
         }

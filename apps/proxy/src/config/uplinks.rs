@@ -1,6 +1,6 @@
 //! Settings of uplinks.
 
-use super::interface::is_interface;
+use super::interface::is_interface_name;
 use super::place::Text;
 use super::units::{Bytes, Seconds};
 use crate::error::Error;
@@ -10,39 +10,39 @@ use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 
-/// Tables of routes that the kernel has for itself (`RT_TABLE_DEFAULT`).
-const FIRST_TABLE_OF_THE_KERNEL: u32 = 253;
+/// First of the routing tables reserved for the kernel (`RT_TABLE_DEFAULT`).
+const FIRST_KERNEL_TABLE: u32 = 253;
 
-/// Smallest `dead_after`. There are three probes in that time, and more frequent ones would be a burden.
+/// Minimum of `dead_after`. Three probes are sent in that time; more frequent probes would load the link.
 const MIN_DEAD_AFTER: Duration = Duration::from_millis(300);
 
-/// An interface by which this machine reaches the world.
+/// An interface that connects this machine to the Internet.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uplink {
-    /// Its name.
+    /// Name of the interface.
     pub interface: Spanned<String>,
-    /// Gateway of its default route; without it, the default route of the main table counts.
+    /// Gateway of the uplink's default route; by default, the gateway of the main table's default route.
     pub gateway: Option<Spanned<IpAddr>>,
-    /// When it is used.
+    /// Role of the uplink.
     #[serde(rename = "use", default)]
     pub usage: Usage,
-    /// How much it may carry before it is spared.
+    /// Data volume, after which the uplink gets another role.
     pub budget: Option<Budget>,
 }
 
-/// Volume of an uplink in a period, received and sent together.
+/// Data volume of an uplink per period; received and sent bytes are added.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// So much in each period.
+    /// Bytes per period.
     pub bytes: Bytes,
-    /// The period after which the budget is full again.
+    /// Length of a period. Each period starts with the full budget.
     #[serde(default)]
     pub period: Period,
-    /// The day of the month with which a month begins; the last, in a month that has fewer.
+    /// Day on which a monthly period starts. In a shorter month, it is the last day.
     pub first_day: Option<Spanned<i8>>,
-    /// Use of the uplink when the budget is spent.
+    /// Role of the uplink after the budget is used up.
     #[serde(default = "standby")]
     pub then: Spanned<Usage>,
 }
@@ -51,21 +51,21 @@ fn standby() -> Spanned<Usage> {
     Spanned::new(0..0, Usage::Standby)
 }
 
-/// Periods of a budget, which begin at midnight of this machine's time zone.
+/// Period of a budget. It starts at midnight in the time zone of this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Period {
-    /// Each day.
+    /// Starts each day.
     Day,
-    /// Each Monday.
+    /// Starts each Monday.
     Week,
-    /// A day of each month.
+    /// Starts on the same day of each month.
     #[default]
     Month,
 }
 
 impl Period {
-    /// Its name in the file.
+    /// Name in the configuration file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Day => "day",
@@ -75,16 +75,16 @@ impl Period {
     }
 }
 
-/// When an uplink is used, in order of preference.
+/// Role of an uplink, in order of preference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Usage {
-    /// Carries what there is to carry.
+    /// Carries data.
     #[default]
     Always,
-    /// Has subflows, which carry nothing while others do.
+    /// Has backup subflows: they carry data only while no other subflow does.
     Backup,
-    /// Has no subflows while another uplink is there.
+    /// Has no subflows while another uplink works.
     Standby,
 }
 
@@ -92,13 +92,13 @@ pub enum Usage {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Uplinks {
-    /// The first of the tables of routes, of which there are one more than uplinks.
+    /// Number of the first routing table. The program uses one table for each uplink and one more.
     pub table: Spanned<u32>,
-    /// The folder in which it is kept what uplinks with a budget have carried.
+    /// Folder with the byte counts of uplinks that have a budget.
     pub state: PathBuf,
-    /// Probe targets; without them, the other proxy of the file if it is given by address.
+    /// Probe targets; by default, the upstream proxy of the file if it is given as an address.
     pub probe: Option<Vec<Spanned<SocketAddr>>>,
-    /// Time without an answer after which an uplink counts as dead.
+    /// Time without an answer after which an uplink is considered dead.
     pub dead_after: Spanned<Seconds>,
 }
 
@@ -114,37 +114,44 @@ impl Default for Uplinks {
 }
 
 pub(super) fn check_uplinks(all: &[Uplink], common: &Uplinks, text: &Text<'_>) -> Result<(), Error> {
-    let mistake = |place, said: &str| Err(text.mistake(Some(place), said));
+    let error_at = |place, message: &str| Err(text.error(Some(place), message));
     for (number, uplink) in all.iter().enumerate() {
         let name = uplink.interface.as_ref();
-        if !is_interface(name) {
-            return mistake(uplink.interface.span(), &format!("\"{name}\" is not the name of an interface"));
+        if !is_interface_name(name) {
+            return error_at(
+                uplink.interface.span(),
+                &format!("\"{name}\" is not the name of an interface; write for example \"wan0\""),
+            );
         }
         if name == "lo" {
-            return mistake(
+            return error_at(
                 uplink.interface.span(),
-                "lo cannot be an uplink: it leads to this machine alone",
+                "lo cannot be an uplink: the loopback interface reaches only this machine",
             );
         }
         if all[..number].iter().any(|other| other.interface.as_ref() == name) {
-            return mistake(uplink.interface.span(), &format!("the uplink {name} is given twice"));
+            return error_at(
+                uplink.interface.span(),
+                &format!("the uplink {name} is given twice; remove one of the two"),
+            );
         }
         if let Some(gateway) = &uplink.gateway
             && (gateway.as_ref().is_unspecified()
                 || gateway.as_ref().is_loopback()
                 || gateway.as_ref().is_multicast())
         {
-            return mistake(gateway.span(), &format!("{} cannot be a gateway", gateway.as_ref()));
+            return error_at(
+                gateway.span(),
+                &format!("{} cannot be a gateway; write the address of the next router", gateway.as_ref()),
+            );
         }
         if let Some(budget) = &uplink.budget {
             check_budget(uplink, budget, text)?;
         }
     }
     if !all.is_empty() && all.iter().all(|uplink| uplink.usage == Usage::Standby) {
-        return Err(text.mistake(
-            None,
-            "each [[uplink]] has use = \"standby\"; remove it from the one to be used first",
-        ));
+        return Err(text
+            .error(None, "each [[uplink]] has use = \"standby\"; remove it from the one to be used first"));
     }
     check_probes(common, text)?;
     let first = *common.table.as_ref();
@@ -152,14 +159,17 @@ pub(super) fn check_uplinks(all: &[Uplink], common: &Uplinks, text: &Text<'_>) -
     match last {
         Some(last)
             if first > 0
-                && !(first..=last).contains(&FIRST_TABLE_OF_THE_KERNEL)
+                && !(first..=last).contains(&FIRST_KERNEL_TABLE)
                 && !(254..=255).contains(&first) =>
         {
             Ok(())
         }
-        _ => mistake(
+        _ => error_at(
             common.table.span(),
-            &format!("[uplinks] table = {first}: {} tables from there on are not to be had", all.len() + 1),
+            &format!(
+                "[uplinks] needs {} free routing tables from {first} on; choose another table",
+                all.len() + 1
+            ),
         ),
     }
 }
@@ -168,19 +178,19 @@ fn check_probes(common: &Uplinks, text: &Text<'_>) -> Result<(), Error> {
     for target in common.probe.iter().flatten() {
         let ip = target.as_ref().ip();
         if ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || target.as_ref().port() == 0 {
-            let said = format!(
-                "{} cannot be reached over an uplink; write an address with a port beyond it",
+            let message = format!(
+                "{} cannot be reached over an uplink; write the address and port of a remote host",
                 target.as_ref()
             );
-            return Err(text.mistake(Some(target.span()), &said));
+            return Err(text.error(Some(target.span()), &message));
         }
     }
     if common.dead_after.as_ref().duration() < MIN_DEAD_AFTER {
-        let said = format!(
-            "dead_after is at least {} ms: an answer takes its time, and may be lost",
+        let message = format!(
+            "dead_after must be at least {} ms: a probe or its answer may be late or lost",
             MIN_DEAD_AFTER.as_millis()
         );
-        return Err(text.mistake(Some(common.dead_after.span()), &said));
+        return Err(text.error(Some(common.dead_after.span()), &message));
     }
     Ok(())
 }
@@ -188,22 +198,22 @@ fn check_probes(common: &Uplinks, text: &Text<'_>) -> Result<(), Error> {
 fn check_budget(uplink: &Uplink, budget: &Budget, text: &Text<'_>) -> Result<(), Error> {
     if let Some(day) = &budget.first_day {
         if budget.period != Period::Month {
-            let said =
+            let message =
                 format!("first_day needs period = \"month\", but the period is a {}", budget.period.name());
-            return Err(text.mistake(Some(day.span()), &said));
+            return Err(text.error(Some(day.span()), &message));
         }
         if !(1..=31).contains(day.as_ref()) {
-            let said = format!("first_day must be from 1 to 31, but is {}", day.as_ref());
-            return Err(text.mistake(Some(day.span()), &said));
+            let message = format!("first_day must be from 1 to 31, but is {}", day.as_ref());
+            return Err(text.error(Some(day.span()), &message));
         }
     }
     if *budget.then.as_ref() <= uplink.usage {
         let place = Some(budget.then.span()).filter(|span| !span.is_empty());
-        let said = format!(
-            "a budget of {} changes nothing: it is for that use already; see use and then",
+        let message = format!(
+            "the budget of {} has no effect: `then` is not below `use`; write for example then = \"standby\"",
             uplink.interface.as_ref()
         );
-        return Err(text.mistake(place.or_else(|| Some(uplink.interface.span())), &said));
+        return Err(text.error(place.or_else(|| Some(uplink.interface.span())), &message));
     }
     Ok(())
 }

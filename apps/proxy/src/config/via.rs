@@ -1,26 +1,26 @@
-//! Another proxy, and users of a proxy.
+//! Upstream proxies, and users of a proxy.
 
-use super::interface::is_interface;
+use super::interface::is_interface_name;
 use super::units::KeepAlive;
 use crate::resolver::host_and_port;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::Deserialize;
 
-/// Another proxy of ours, reached by Multipath TCP.
+/// An upstream Anabranch proxy, reached with Multipath TCP.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Via {
-    /// Its host and port.
+    /// Host and port of the upstream proxy.
     pub proxy: String,
-    /// Its protocol.
+    /// Protocol of the upstream proxy.
     #[serde(default)]
     pub protocol: Protocol,
-    /// Our user there. The password is proven and never sent.
+    /// User at the upstream proxy. The password itself is never sent, only a proof of it.
     pub user: Option<User>,
-    /// Interfaces or addresses to connect from; the next one is tried while one keeps silent.
+    /// Interfaces or addresses to connect from. The next one is tried while there is no answer over an earlier one.
     #[serde(default)]
     pub from: Vec<Origin>,
-    /// Idle time of a connection to it before a keep-alive probe.
+    /// Idle time of a connection to the upstream proxy before a keep-alive probe.
     pub keep_alive: Option<KeepAlive>,
 }
 
@@ -28,9 +28,9 @@ pub struct Via {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Origin {
-    /// An address of ours.
+    /// A local address.
     Address(IpAddr),
-    /// The addresses that an interface has just then.
+    /// The addresses that an interface has at the time of the connection.
     Interface(String),
 }
 
@@ -40,13 +40,15 @@ impl TryFrom<String> for Origin {
     fn try_from(text: String) -> Result<Self, String> {
         match text.parse() {
             Ok(address) => Ok(Self::Address(address)),
-            Err(_) if is_interface(&text) && !looks_like_an_address(&text) => Ok(Self::Interface(text)),
-            Err(_) => Err(format!("\"{text}\" is neither an address nor the name of an interface")),
+            Err(_) if is_interface_name(&text) && !looks_like_an_address(&text) => Ok(Self::Interface(text)),
+            Err(_) => Err(format!(
+                "\"{text}\" is neither an IP address nor the name of an interface; write for example 192.0.2.1 or \"wlan0\""
+            )),
         }
     }
 }
 
-/// Protocol of another proxy.
+/// Protocol of an upstream proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -57,21 +59,21 @@ pub enum Protocol {
     Convert,
 }
 
-/// Settings of a proxy that is to answer.
+/// Properties of the upstream proxy that a valid answer must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// The protocol.
     pub protocol: Protocol,
-    /// Whether it has a user for us, and so has to accept our proof of a password.
+    /// True if this program logs in there: the upstream proxy must then offer proofs of passwords.
     pub has_user: bool,
 }
 
 /// The target of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeTarget {
-    /// Its address.
+    /// Address and port.
     pub address: SocketAddr,
-    /// The proxy of ours that answers there; any answer will do without one.
+    /// Properties of the Anabranch proxy at this address; if `None`, any answer is valid.
     pub expected: Option<Expected>,
 }
 
@@ -82,12 +84,12 @@ impl From<SocketAddr> for ProbeTarget {
 }
 
 impl Via {
-    /// The first answer that it has to give.
+    /// Properties that the first answer of the proxy must have.
     pub fn expected(&self) -> Expected {
         Expected { protocol: self.protocol, has_user: self.user.is_some() }
     }
 
-    /// Its address, if no name server has to be asked for it.
+    /// The proxy's address, unless it must be looked up in DNS.
     pub fn address(&self) -> Option<SocketAddr> {
         let local =
             || Some((Ipv4Addr::LOCALHOST, self.proxy.strip_prefix("localhost:")?.parse().ok()?).into());
@@ -95,7 +97,7 @@ impl Via {
     }
 }
 
-/// Such names of interfaces there may be, but who writes this means something else.
+/// True for a text that is more probably a mistyped address, although an interface may have such a name.
 fn looks_like_an_address(text: &str) -> bool {
     text.contains(':') || text.bytes().all(|byte| b"0123456789.".contains(&byte))
 }
@@ -104,9 +106,9 @@ fn looks_like_an_address(text: &str) -> bool {
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
-    /// Name.
+    /// Name of the user.
     pub name: String,
-    /// Password.
+    /// Password of the user.
     pub password: String,
 }
 
@@ -116,12 +118,12 @@ impl std::fmt::Debug for User {
     }
 }
 
-/// Refuses a name or password that SOCKS 5 cannot carry.
+/// Refuses a name or password whose length SOCKS 5 cannot encode.
 pub fn check_user(user: &User) -> Result<(), String> {
-    for (what, value) in [("name", &user.name), ("password", &user.password)] {
+    for (field, value) in [("name", &user.name), ("password", &user.password)] {
         // RFC 1929 §2.
         if !(1..=255).contains(&value.len()) {
-            return Err(format!("a {what} has 1 to 255 bytes, this one {}", value.len()));
+            return Err(format!("a {field} must have 1 to 255 bytes, but this one has {}", value.len()));
         }
     }
     Ok(())
@@ -130,7 +132,7 @@ pub fn check_user(user: &User) -> Result<(), String> {
 /// Refuses a text that is not a host and port.
 pub fn check_proxy(via: &Via) -> Result<(), String> {
     if host_and_port(&via.proxy).is_none() {
-        return Err(format!("\"{}\" is no host and port; write it as proxy.example.org:1080", via.proxy));
+        return Err(format!("\"{}\" is not HOST:PORT; write for example proxy.example.org:1080", via.proxy));
     }
     Ok(())
 }
@@ -146,7 +148,10 @@ mod tests {
         assert_eq!(origin("2001:db8::5"), Ok(Origin::Address("2001:db8::5".parse().unwrap())));
         assert_eq!(origin("eth0.100"), Ok(Origin::Interface("eth0.100".to_owned())));
         for mistyped in ["192.168.1.256", "2001:db8::5g", "wlan 0", ""] {
-            assert!(origin(mistyped).is_err_and(|said| said.contains("neither an address")), "{mistyped}");
+            assert!(
+                origin(mistyped).is_err_and(|message| message.contains("neither an IP address")),
+                "{mistyped}"
+            );
         }
     }
 }

@@ -1,99 +1,103 @@
 //! Admission of clients to a converter.
 
-use super::cookie::{Cookies, proof_in};
+use super::cookie::{Cookies, decode_proof};
 use super::{Tlv, emit};
 use crate::config::Convert;
-use crate::login::{Logins, Shown, Tried, now_s};
+use crate::login::{Credentials, LoginResult, Logins, now_s};
 use crate::network::Network;
 use core::net::IpAddr;
 use std::io;
 use tokio::time::Instant;
 
-/// Seconds after which a client may come again if too many others log in.
-const LATER: u8 = 30;
+/// Seconds after which a client may retry if too many other clients log in.
+const RETRY_AFTER_S: u8 = 30;
 
 /// Admission of clients to a converter.
 pub struct Admission {
-    /// Networks of clients; all, if there is none.
+    /// Networks whose clients are admitted; if the list is empty, all networks.
     clients: Vec<Network>,
-    shown: Shows,
+    required: RequiredCookie,
 }
 
 /// Required content of a client's cookie.
-enum Shows {
-    Nothing,
+enum RequiredCookie {
+    None,
     Address(Cookies),
     Password(Logins),
 }
 
-/// Whether a client may be here.
+/// Decision about a client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Admitted {
-    /// It may.
+    /// The client is admitted.
     Yes,
-    /// It has to come again with a cookie, which is this one, or made with it.
+    /// The client must connect again with a cookie: with this one, or with a proof for this epoch.
     Missing(Vec<u8>),
-    /// It may not, with the reason for the log.
+    /// The client is refused, with the reason for the log.
     No(String),
-    /// Refused for the given number of seconds, with the reason for the log.
+    /// The client is refused for this number of seconds, with the reason for the log.
     Later(u8, String),
 }
 
 impl Admission {
-    /// By these settings.
+    /// Creates the admission rules from the settings.
     ///
     /// # Errors
-    /// If the system has no randomness to give.
+    /// If the system's random generator fails.
     pub fn new(settings: &Convert) -> io::Result<Self> {
         let clients = settings.clients.iter().map(|network| *network.as_ref()).collect();
-        let shown = if !settings.users.is_empty() {
-            Shows::Password(Logins::new(settings.users.iter().map(AsRef::as_ref))?)
+        let required = if !settings.users.is_empty() {
+            RequiredCookie::Password(Logins::new(settings.users.iter().map(AsRef::as_ref))?)
         } else if settings.cookies {
-            Shows::Address(Cookies::new()?)
+            RequiredCookie::Address(Cookies::new()?)
         } else {
-            Shows::Nothing
+            RequiredCookie::None
         };
-        Ok(Self { clients, shown })
+        Ok(Self { clients, required })
     }
 
-    /// Whether a client's address may come at all.
-    pub fn knows(&self, client: IpAddr) -> bool {
+    /// True if the client's address is in one of the admitted networks.
+    pub fn permits_address(&self, client: IpAddr) -> bool {
         self.clients.is_empty() || self.clients.iter().any(|network| network.contains(client.to_canonical()))
     }
 
-    /// Whether a client may have what it asks for, by its cookie.
+    /// Decides by the cookie whether a client's request is admitted.
     pub async fn admit(
         &self,
         client: IpAddr,
         cookie: Option<&[u8]>,
-        asked: &[Tlv],
+        tlvs: &[Tlv],
         deadline: Instant,
     ) -> Admitted {
-        match &self.shown {
-            Shows::Nothing => Admitted::Yes,
-            Shows::Address(cookies) => match cookie {
-                None => Admitted::Missing(cookies.of(client, now_s())),
-                Some(cookie) if cookies.holds(cookie, client, now_s()) => Admitted::Yes,
-                Some(_) => Admitted::No("shows a cookie that is not, or no longer, its own".to_owned()),
+        match &self.required {
+            RequiredCookie::None => Admitted::Yes,
+            RequiredCookie::Address(cookies) => match cookie {
+                None => Admitted::Missing(cookies.create(client, now_s())),
+                Some(cookie) if cookies.is_valid(cookie, client, now_s()) => Admitted::Yes,
+                Some(_) => Admitted::No("the cookie is invalid or expired".to_owned()),
             },
-            Shows::Password(logins) => {
+            RequiredCookie::Password(logins) => {
                 let Some(cookie) = cookie else { return Admitted::Missing(logins.epoch().to_vec()) };
-                let Some(proof) = proof_in(cookie) else {
-                    return Admitted::No("shows a cookie that is no proof of a password".to_owned());
+                let Some(proof) = decode_proof(cookie) else {
+                    return Admitted::No("the cookie does not contain a proof of the password".to_owned());
                 };
-                // The parsed parts are no longer than the message they come from.
-                let request = emit(asked).unwrap_or_default();
-                log_in(logins.attempt(client, &Shown::Proof(proof, request), deadline).await)
+                // The TLVs are from a parsed message, so their encoding fits into one message.
+                let request = emit(tlvs).unwrap_or_default();
+                admission_after_login(
+                    logins.attempt(client, &Credentials::Proof(proof, request), deadline).await,
+                )
             }
         }
     }
 }
 
-fn log_in(tried: Tried) -> Admitted {
-    match tried {
-        Tried::Right => Admitted::Yes,
-        Tried::Epoch(epoch) => Admitted::Missing(epoch.to_vec()),
-        Tried::Wrong(_) | Tried::Clock(_) => Admitted::No(tried.to_string()),
-        Tried::Full | Tried::TooMany => Admitted::Later(LATER, tried.to_string()),
+fn admission_after_login(result: LoginResult) -> Admitted {
+    match result {
+        LoginResult::Accepted => Admitted::Yes,
+        LoginResult::OtherEpoch(epoch) => Admitted::Missing(epoch.to_vec()),
+        LoginResult::Rejected(_) | LoginResult::ClockDiffers(_) => Admitted::No(result.to_string()),
+        LoginResult::MemoryFull | LoginResult::TooManyFailures => {
+            Admitted::Later(RETRY_AFTER_S, result.to_string())
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Cookies of clients (RFC 8803 §6.2.7): proofs that a client receives packets at its address, or that it has a password.
+//! Cookies of clients (RFC 8803 §6.2.7). A cookie proves that a client receives packets at its address, or knows a password.
 
 use crate::password_proof::Proof;
 use crate::socks::wire;
@@ -7,37 +7,38 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::io;
 
-/// Purpose of the code, which makes it invalid for any other.
+/// Prefix of the authenticated bytes. It makes the code invalid for other purposes.
 const PURPOSE: &[u8] = b"anabranch-proxy convert cookie 1";
-/// Bytes of a cookie: as many as of the longest of TCP Fast Open (RFC 7413 §4.1.1).
+/// Length of a cookie: the maximum of TCP Fast Open (RFC 7413 §4.1.1).
 const LEN: usize = 16;
-/// A cookie is good for the period in which it was made and the next one, seconds.
+/// A cookie is valid in the period in which it was created and in the next one, seconds.
 const PERIOD_S: u64 = 3600;
 
-/// Cookies that are bound to addresses: codes of them under a key of this process alone, so that nothing has to be remembered.
+/// Creates and checks cookies that are bound to addresses. A cookie is an HMAC under a random key of this process, so the
+/// process stores no cookies.
 pub struct Cookies {
     key: [u8; 32],
 }
 
 impl Cookies {
-    /// With a new key.
+    /// Creates a random key.
     ///
     /// # Errors
     ///
-    /// If the system has no randomness to give.
+    /// If the system's random generator fails.
     pub fn new() -> io::Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
         Ok(Self { key })
     }
 
-    /// That of an address at a time, seconds since 1970.
-    pub fn of(&self, client: IpAddr, now_s: u64) -> Vec<u8> {
+    /// The cookie of an address at a time (seconds since 1970).
+    pub fn create(&self, client: IpAddr, now_s: u64) -> Vec<u8> {
         self.mac(client, now_s / PERIOD_S).finalize().into_bytes()[..LEN].to_vec()
     }
 
-    /// Whether an address was given a cookie, not long before a time. It takes as long for a wrong one.
-    pub fn holds(&self, cookie: &[u8], client: IpAddr, now_s: u64) -> bool {
+    /// True if the cookie was created for this address in the present or the previous period. The check takes constant time.
+    pub fn is_valid(&self, cookie: &[u8], client: IpAddr, now_s: u64) -> bool {
         let period = now_s / PERIOD_S;
         let of = |period| self.mac(client, period).verify_truncated_left(cookie).is_ok();
         let (now, before) = (of(period), of(period.wrapping_sub(1)));
@@ -57,15 +58,15 @@ impl Cookies {
     }
 }
 
-/// The cookie that is a proof of a password.
-pub fn of_proof(proof: &Proof) -> Vec<u8> {
+/// Encodes a proof of a password as a cookie.
+pub fn cookie_with_proof(proof: &Proof) -> Vec<u8> {
     let mut cookie = Vec::new();
     wire::emit_proof(proof, &mut cookie);
     cookie
 }
 
-/// The proof that is a cookie, behind which zeros fill up the last word.
-pub fn proof_in(cookie: &[u8]) -> Option<Proof> {
+/// Decodes a proof from a cookie. Zeros after the proof fill up the last word.
+pub fn decode_proof(cookie: &[u8]) -> Option<Proof> {
     let (proof, len) = wire::proof(cookie).ok().flatten()?;
     let padding = &cookie[len..];
     (padding.len() < super::WORD && padding.iter().all(|&byte| byte == 0)).then_some(proof)
@@ -80,35 +81,39 @@ mod tests {
         let cookies = Cookies { key: [7; 32] };
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         let (here, now) = (address("192.0.2.1"), 10 * PERIOD_S);
-        let cookie = cookies.of(here, now);
+        let cookie = cookies.create(here, now);
         assert_eq!(cookie.len(), 16);
-        assert!(cookies.holds(&cookie, here, now) && cookies.holds(&cookie, here, now + 2 * PERIOD_S - 1));
-        assert!(!cookies.holds(&cookie, here, now + 2 * PERIOD_S) && !cookies.holds(&cookie, here, now - 1));
-        assert!(cookies.holds(&cookie, address("::ffff:192.0.2.1"), now));
-        assert!(!cookies.holds(&cookie, address("192.0.2.2"), now));
-        // A piece of a code is none, nor is one with something behind it.
+        assert!(
+            cookies.is_valid(&cookie, here, now) && cookies.is_valid(&cookie, here, now + 2 * PERIOD_S - 1)
+        );
+        assert!(
+            !cookies.is_valid(&cookie, here, now + 2 * PERIOD_S) && !cookies.is_valid(&cookie, here, now - 1)
+        );
+        assert!(cookies.is_valid(&cookie, address("::ffff:192.0.2.1"), now));
+        assert!(!cookies.is_valid(&cookie, address("192.0.2.2"), now));
+        // A shortened or extended code is invalid.
         let longer = cookies.mac(here, 10).finalize().into_bytes();
         for wrong in [&[][..], &cookie[..1], &cookie[..15], &longer] {
-            assert!(!cookies.holds(wrong, here, now), "{wrong:?}");
+            assert!(!cookies.is_valid(wrong, here, now), "{wrong:?}");
         }
-        assert!(!Cookies { key: [8; 32] }.holds(&cookie, here, now));
+        assert!(!Cookies { key: [8; 32] }.is_valid(&cookie, here, now));
     }
 
     #[test]
-    fn a_proof_is_a_cookie_of_whole_words() {
+    fn proof_is_padded_to_whole_words() {
         let proof =
             Proof { name: b"alice".to_vec(), time_s: 1, nonce: [2; 16], epoch: [3; 16], code: [4; 32] };
-        let mut cookie = of_proof(&proof);
-        assert_eq!(proof_in(&cookie), Some(proof.clone()));
+        let mut cookie = cookie_with_proof(&proof);
+        assert_eq!(decode_proof(&cookie), Some(proof.clone()));
         cookie.push(0);
-        assert_eq!(proof_in(&cookie), Some(proof));
+        assert_eq!(decode_proof(&cookie), Some(proof));
         for wrong in [
             &cookie[..cookie.len() - 2],
             &[&cookie[..], &[0; 3]].concat(),
             &[&cookie[..], &[1]].concat(),
             &[9; 16],
         ] {
-            assert_eq!(proof_in(wrong), None);
+            assert_eq!(decode_proof(wrong), None);
         }
     }
 }

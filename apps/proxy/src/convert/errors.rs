@@ -1,4 +1,4 @@
-//! Errors of connecting as errors of the protocol (RFC 8803 §6.2.8), and these as replies to a client.
+//! Converts connection errors to errors of the protocol (RFC 8803 §6.2.8), and these to SOCKS replies.
 
 use super::ErrorCode;
 use crate::socks::wire::Reply;
@@ -6,20 +6,19 @@ use core::net::IpAddr;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
-/// Seconds after which a client may come again when something was amiss for a moment.
+/// Seconds after which a client may retry after a temporary lack of resources.
 const RESOURCE_TIMEOUT_S: u8 = 1;
 
-/// Codes of "destination unreachable" (RFC 792), which stand in the value: of a network, a host, a port, an unknown network, and
-/// an unknown host.
+/// Codes of "destination unreachable" (RFC 792), which the value of the error contains.
 const NETWORK: u8 = 0;
 const HOST: u8 = 1;
 const PORT: u8 = 3;
 const UNKNOWN_NETWORK: u8 = 6;
 
-/// The error for a server that was not reached, with its value. The cause is not known: the kernel does not report whether a
-/// router or a missing route was the reason, or whether no answer came. Two of the errors make clients pause; they are reserved
-/// for faults of the converter, because otherwise one client's bad targets would make others pause.
-pub fn of_connecting(error: &io::Error) -> (ErrorCode, u8) {
+/// Error and value for a failed connection to a server. The exact cause is unknown: the kernel does not report whether a
+/// router or a missing route was the reason, or whether there was no answer. `ResourceExceeded` and `NetworkFailure` make
+/// clients pause. They are only for faults of the converter; otherwise one client's bad targets would make others pause.
+pub fn from_connect_error(error: &io::Error) -> (ErrorCode, u8) {
     let is_one_of = |codes: &[i32]| error.raw_os_error().is_some_and(|code| codes.contains(&code));
     match error.kind() {
         _ if is_one_of(&[libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM]) => {
@@ -27,10 +26,10 @@ pub fn of_connecting(error: &io::Error) -> (ErrorCode, u8) {
         }
         _ if is_one_of(&[libc::ENETDOWN]) => (ErrorCode::NetworkFailure, RESOURCE_TIMEOUT_S),
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => (ErrorCode::ConnectionReset, 0),
-        // A rule of the firewall here.
+        // A firewall rule on this machine forbids the connection.
         ErrorKind::PermissionDenied => (ErrorCode::NotAuthorized, 0),
         ErrorKind::NetworkUnreachable => (ErrorCode::DestinationUnreachable, NETWORK),
-        // No address of ours, or none of that family, leads there.
+        // This machine has no address of that family, or none with a route to the server.
         _ if is_one_of(&[libc::EADDRNOTAVAIL, libc::EAFNOSUPPORT]) => {
             (ErrorCode::DestinationUnreachable, NETWORK)
         }
@@ -38,11 +37,11 @@ pub fn of_connecting(error: &io::Error) -> (ErrorCode, u8) {
     }
 }
 
-/// The reply to a client that has asked for a server behind a converter.
+/// The SOCKS reply for an error of the upstream converter.
 pub fn reply(code: ErrorCode, value: &[u8], server: IpAddr) -> Reply {
     match (code, value.first().copied().unwrap_or_default()) {
         (ErrorCode::NotAuthorized, _) => Reply::Denied,
-        (ErrorCode::MalformedMessage, _) if is_no_server(server) => Reply::Denied,
+        (ErrorCode::MalformedMessage, _) if is_forbidden_server(server) => Reply::Denied,
         (ErrorCode::ConnectionReset, _) | (ErrorCode::DestinationUnreachable, PORT) => Reply::Refused,
         (ErrorCode::DestinationUnreachable, NETWORK | UNKNOWN_NETWORK) => Reply::NetworkUnreachable,
         (ErrorCode::DestinationUnreachable, _) => Reply::HostUnreachable,
@@ -50,8 +49,8 @@ pub fn reply(code: ErrorCode, value: &[u8], server: IpAddr) -> Reply {
     }
 }
 
-/// Whether an address may not be asked for (§6.2.5): multicast, broadcast and loopback.
-pub const fn is_no_server(address: IpAddr) -> bool {
+/// True for addresses that a client must not request (§6.2.5): multicast, broadcast and loopback.
+pub const fn is_forbidden_server(address: IpAddr) -> bool {
     let broadcast = if let IpAddr::V4(v4) = address { v4.is_broadcast() } else { false };
     broadcast || address.is_multicast() || address.is_loopback()
 }
@@ -59,16 +58,18 @@ pub const fn is_no_server(address: IpAddr) -> bool {
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::UnsupportedVersion => "another version is spoken there",
-            Self::MalformedMessage => "the message is malformed, or for an address that is no server's",
-            Self::UnsupportedMessage => "the message has something that it does not know",
+            Self::UnsupportedVersion => "the converter uses another protocol version",
+            Self::MalformedMessage => {
+                "the message is malformed, or names an address that is not allowed as a server"
+            }
+            Self::UnsupportedMessage => "the message contains an unknown element",
             Self::MissingCookie => "a cookie is missing",
             Self::NotAuthorized => "not authorized",
-            Self::UnsupportedTcpOption => "it cannot set a TCP option",
-            Self::ResourceExceeded => "it has no room",
-            Self::NetworkFailure => "its network is down",
+            Self::UnsupportedTcpOption => "the converter cannot set a requested TCP option",
+            Self::ResourceExceeded => "the converter has no resources left",
+            Self::NetworkFailure => "the converter's network is down",
             Self::ConnectionReset => "connection refused",
-            Self::DestinationUnreachable => "not reached",
+            Self::DestinationUnreachable => "destination unreachable",
             Self::Other(code) => return write!(f, "error {code}"),
         })
     }
@@ -93,11 +94,11 @@ mod tests {
             (libc::EINVAL, ErrorCode::DestinationUnreachable, 1, Reply::HostUnreachable),
             (libc::ENETDOWN, ErrorCode::NetworkFailure, 1, Reply::Failure),
         ] {
-            let said = of_connecting(&io::Error::from_raw_os_error(errno));
-            assert_eq!(said, (code, value), "{errno}");
-            // Zeros at the end of a value are not there when it is read.
-            let read: Vec<u8> = Some(said.1).filter(|&value| value > 0).into_iter().collect();
-            assert_eq!(reply(said.0, &read, server), expected, "{errno}");
+            let converted = from_connect_error(&io::Error::from_raw_os_error(errno));
+            assert_eq!(converted, (code, value), "{errno}");
+            // The parser removes zeros at the end of a value.
+            let read: Vec<u8> = Some(converted.1).filter(|&value| value > 0).into_iter().collect();
+            assert_eq!(reply(converted.0, &read, server), expected, "{errno}");
         }
         assert_eq!(reply(ErrorCode::DestinationUnreachable, &[3], server), Reply::Refused);
         assert_eq!(reply(ErrorCode::MalformedMessage, &[], server), Reply::Failure);
@@ -105,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_are_no_servers() {
-        for (address, is) in [
+    fn special_addresses_are_forbidden_servers() {
+        for (address, forbidden) in [
             ("127.8.0.1", true),
             ("::1", true),
             ("255.255.255.255", true),
@@ -115,7 +116,7 @@ mod tests {
             ("10.0.0.1", false),
             ("2001:db8::1", false),
         ] {
-            assert_eq!(is_no_server(address.parse().unwrap()), is, "{address}");
+            assert_eq!(is_forbidden_server(address.parse().unwrap()), forbidden, "{address}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The 0-RTT TCP Convert Protocol (RFC 8803), by which a client has a converter connect to a server: client, converter, and
-//! the codec of messages.
+//! The 0-RTT TCP Convert Protocol (RFC 8803), with which a client requests a connection to a server from a converter: client,
+//! converter, and codec of the messages.
 //!
-//! Each end begins its stream with one message. A message has a header of 32 bits, and lengths count words of 32 bits (§6.1):
+//! Each endpoint starts its stream with one message. A message has a header of 32 bits, and lengths count 32-bit words (§6.1):
 //!
 //! ```text
 //! |   version 1   | total length  |      magic number 0x2263       |
@@ -18,7 +18,7 @@ mod service;
 mod session;
 mod tlv;
 
-pub(crate) use client::{Client, is_answered};
+pub(crate) use client::{Client, probe_converter};
 pub use option::TcpOption;
 pub use service::Converter;
 use std::fmt;
@@ -31,36 +31,38 @@ pub const MAGIC: u16 = 0x2263;
 /// Bytes of a 32-bit word, the unit of lengths.
 const WORD: usize = 4;
 
-/// Why bytes are no message.
+/// Reason why bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// It is of another version.
+    /// The version is not 1; contains the received version.
     Version(u8),
-    /// The magic number is another.
+    /// The magic number is wrong.
     Magic,
-    /// The length of the message, or of one of its TLVs or TCP options, fits no such thing, or not into what it is in.
+    /// The length of the message, of a TLV or of a TCP option is invalid, or exceeds its container.
     Length,
-    /// There are two TLVs of this type (§6.2: the connection is to be closed).
-    Twice(u8),
+    /// The message contains two TLVs of this type (§6.2: the connection must be closed).
+    DuplicateTlv(u8),
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Version(version) => write!(f, "begins with {version}, which is no version of Convert"),
-            Self::Magic => f.write_str("has not the magic number of Convert"),
-            Self::Length => f.write_str("gives a length that does not fit"),
-            Self::Twice(kind) => write!(f, "says twice what may be said once (type {kind})"),
+            Self::Version(version) => {
+                write!(f, "starts with {version}, which is not a version of the Convert protocol")
+            }
+            Self::Magic => f.write_str("does not contain the magic number of the Convert protocol"),
+            Self::Length => f.write_str("contains an invalid length"),
+            Self::DuplicateTlv(kind) => write!(f, "contains TLV type {kind} twice"),
         }
     }
 }
 
 impl std::error::Error for Malformed {}
 
-/// The message that a stream begins with, and its length in bytes; nothing if it is not complete.
+/// Parses the message at the start of a stream; returns its TLVs and its length in bytes, or `None` if it is incomplete.
 ///
 /// # Errors
-/// If it begins with something else, as early as that shows.
+/// If the bytes cannot become a valid message; reported at the first wrong byte.
 pub fn parse(bytes: &[u8]) -> Result<Option<(Vec<Tlv>, usize)>, Malformed> {
     match *bytes {
         [version, ..] if version != VERSION => return Err(Malformed::Version(version)),
@@ -78,7 +80,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Vec<Tlv>, usize)>, Malformed> {
             .filter(|_| words > 0)
             .ok_or(Malformed::Length)?;
         if kinds.contains(&kind) {
-            return Err(Malformed::Twice(kind));
+            return Err(Malformed::DuplicateTlv(kind));
         }
         kinds.push(kind);
         tlvs.push(Tlv::parse(kind, &tlv[2..])?);
@@ -87,7 +89,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Vec<Tlv>, usize)>, Malformed> {
     Ok(Some((tlvs, len)))
 }
 
-/// Writes a message; nothing if it would have more than the 255 words that its length has room for.
+/// Encodes a message; `None` if it is longer than 255 words, the maximum of the length field.
 pub fn emit(tlvs: &[Tlv]) -> Option<Vec<u8>> {
     let mut bytes = vec![VERSION, 0];
     bytes.extend_from_slice(&MAGIC.to_be_bytes());

@@ -1,32 +1,32 @@
-//! Options of TCP headers, as they stand in TLVs.
+//! Codec of TCP options, which some TLVs contain.
 
 use super::Malformed;
 
-/// The end of the list (RFC 9293 §3.1); only padding follows.
+/// End of the option list (RFC 9293 §3.1); only padding follows.
 const END: u8 = 0;
-/// An option of one byte.
+/// No-operation, an option of one byte.
 const NO_OPERATION: u8 = 1;
 
 /// An option of a TCP header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpOption {
-    /// Which.
+    /// Option kind.
     pub kind: u8,
-    /// Its value, without kind and length: 253 bytes at most.
+    /// Value without kind and length; at most 253 bytes.
     pub value: Vec<u8>,
 }
 
 impl TcpOption {
-    /// Whether it only fills up others.
+    /// True for the no-operation option, which only aligns other options.
     pub const fn is_no_operation(&self) -> bool {
         self.kind == NO_OPERATION
     }
 }
 
-/// Reads options up to the end of their list.
+/// Parses options up to the end of the list.
 ///
 /// # Errors
-/// If one is longer than there is room for.
+/// If an option exceeds the remaining bytes, or its length is below 2.
 pub fn parse(mut bytes: &[u8]) -> Result<Vec<TcpOption>, Malformed> {
     let mut options = Vec::new();
     loop {
@@ -43,7 +43,7 @@ pub fn parse(mut bytes: &[u8]) -> Result<Vec<TcpOption>, Malformed> {
     }
 }
 
-/// Writes options.
+/// Encodes options.
 pub fn emit(options: &[TcpOption], bytes: &mut Vec<u8>) {
     for TcpOption { kind, value } in options {
         bytes.push(*kind);

@@ -1,17 +1,17 @@
-//! The converter: takes clients' messages and connects them.
+//! The converter: reads the messages of clients and connects to servers.
 
 use super::admission::{Admission, Admitted};
-use super::errors::{is_no_server, of_connecting};
-use super::session::{NoMessage, Opening, opening};
+use super::errors::{from_connect_error, is_forbidden_server};
+use super::session::{Opening, OpeningError, read_opening};
 use super::{ErrorCode, Malformed, TcpOption, Tlv, VERSION, emit, kernel};
 use crate::config::{Convert, Limits};
 use crate::connect::connect_to;
+use crate::connection_table::ConnectionEntry;
 use crate::error::Error;
-use crate::log::Limited;
-use crate::occupants::Seat;
+use crate::log::RateLimited;
 use crate::relay::{First, relay};
 use crate::serve::Service;
-use crate::stream::{StreamOptions, Transport, take_leave, write_all};
+use crate::stream::{StreamOptions, Transport, close_gracefully, write_all};
 use crate::targets::Targets;
 use crate::watch;
 use core::net::SocketAddr;
@@ -19,11 +19,11 @@ use std::io::{self, ErrorKind};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
-static REFUSED: Limited = Limited::new();
-static DENIED: Limited = Limited::new();
-static NOT_REACHED: Limited = Limited::new();
+static REFUSED: RateLimited = RateLimited::new();
+static DENIED: RateLimited = RateLimited::new();
+static NOT_REACHED: RateLimited = RateLimited::new();
 
-/// Largest part of a message that is sent back in an error: the room beside the headers of message and error.
+/// Maximum part of a message that is returned in an error: a message minus the headers of message and error.
 const MAX_ECHOED_BYTES: usize = 1020 - 8;
 
 /// A converter.
@@ -37,46 +37,46 @@ pub struct Converter {
 
 /// A client's request.
 struct Request {
-    /// The target and the transport; nothing if the client only asks for supported options.
+    /// Target and transport; `None` if the client only queries supported options.
     connect: Option<(SocketAddr, Transport)>,
-    /// Whether it asks for supported options.
+    /// True if the client queries supported options.
     info: bool,
-    /// Bytes for the target that have been read already.
+    /// Bytes for the target that have already been read.
     first: Vec<u8>,
 }
 
-/// Why a client is not served.
+/// Refusal of a client.
 struct Refusal {
-    /// The answer; without one, the client is reset.
-    says: Vec<Tlv>,
-    /// The line for the log, if there is a fault.
-    why: Option<(&'static Limited, String)>,
+    /// The answer; if it is empty, the connection is reset.
+    answer: Vec<Tlv>,
+    /// The reason for the log, unless the refusal is part of the normal exchange.
+    log: Option<(&'static RateLimited, String)>,
 }
 
 impl Refusal {
-    fn new(code: ErrorCode, value: &[u8], why: impl Into<String>) -> Self {
-        Self::of_kind(&REFUSED, code, value, why)
+    fn new(code: ErrorCode, value: &[u8], reason: impl Into<String>) -> Self {
+        Self::of_kind(&REFUSED, code, value, reason)
     }
 
-    fn of_kind(kind: &'static Limited, code: ErrorCode, value: &[u8], why: impl Into<String>) -> Self {
-        Self { says: vec![Tlv::Error(code, value.to_vec())], why: Some((kind, why.into())) }
+    fn of_kind(kind: &'static RateLimited, code: ErrorCode, value: &[u8], reason: impl Into<String>) -> Self {
+        Self { answer: vec![Tlv::Error(code, value.to_vec())], log: Some((kind, reason.into())) }
     }
 
-    /// Sends the message back, behind a byte of zero (§6.2.8, figures 27 and 28).
-    fn with_message(code: ErrorCode, message: &[u8], why: impl Into<String>) -> Self {
+    /// Returns the message in the error, after a zero byte (§6.2.8, figures 27 and 28).
+    fn with_message(code: ErrorCode, message: &[u8], reason: impl Into<String>) -> Self {
         let message = &message[..message.len().min(MAX_ECHOED_BYTES)];
-        Self::new(code, &[&[0], message].concat(), why)
+        Self::new(code, &[&[0], message].concat(), reason)
     }
 }
 
 impl Converter {
-    /// With these settings.
+    /// Creates a converter from the settings.
     ///
     /// # Errors
-    /// If the system has no randomness to give.
+    /// If the system's random generator fails.
     pub fn new(settings: Convert, limits: Limits) -> Result<Self, Error> {
-        let admission =
-            Admission::new(&settings).map_err(|error| Error::Refused(format!("no randomness: {error}")))?;
+        let admission = Admission::new(&settings)
+            .map_err(|error| Error::Refused(format!("the system's random generator failed: {error}")))?;
         Ok(Self {
             admission,
             targets: Targets {
@@ -90,17 +90,21 @@ impl Converter {
         })
     }
 
-    /// Reads what a client wants, if it may be here.
-    async fn asked(
+    /// Reads a client's request and checks its admission.
+    async fn read_request(
         &self,
         client: &TcpStream,
         peer: SocketAddr,
         deadline: Instant,
     ) -> Result<Request, Refusal> {
-        if !self.admission.knows(peer.ip()) {
-            return Err(Refusal::new(ErrorCode::NotAuthorized, &[], "is not of a network in clients"));
+        if !self.admission.permits_address(peer.ip()) {
+            return Err(Refusal::new(
+                ErrorCode::NotAuthorized,
+                &[],
+                "the address is not in a network of `clients`",
+            ));
         }
-        let Opening { tlvs, message, rest } = opening(client).await.map_err(without_message)?;
+        let Opening { tlvs, message, rest } = read_opening(client).await.map_err(refuse_invalid_message)?;
         let (mut connect, mut info, mut cookie, mut asked) = (None, false, None, Vec::new());
         for tlv in tlvs {
             match tlv {
@@ -111,105 +115,108 @@ impl Converter {
                 Tlv::Info => info = true,
                 Tlv::Connect { server, ref options } => connect = Some((server, options.clone())),
                 other => {
-                    let why = format!("sends a part of type {}, which is not a client's", other.kind());
-                    return Err(Refusal::with_message(ErrorCode::UnsupportedMessage, &message, why));
+                    let reason =
+                        format!("sends a TLV of type {}, which only a converter may send", other.kind());
+                    return Err(Refusal::with_message(ErrorCode::UnsupportedMessage, &message, reason));
                 }
             }
             asked.push(tlv);
         }
         match self.admission.admit(peer.ip(), cookie.as_deref(), &asked, deadline).await {
             Admitted::Yes => {}
-            Admitted::Missing(cookie) => return Err(missing(cookie)),
-            Admitted::No(why) => return Err(Refusal::new(ErrorCode::NotAuthorized, &[], why)),
-            Admitted::Later(seconds, why) => {
-                return Err(Refusal::new(ErrorCode::ResourceExceeded, &[seconds], why));
+            Admitted::Missing(cookie) => return Err(require_cookie(cookie)),
+            Admitted::No(reason) => return Err(Refusal::new(ErrorCode::NotAuthorized, &[], reason)),
+            Admitted::Later(seconds, reason) => {
+                return Err(Refusal::new(ErrorCode::ResourceExceeded, &[seconds], reason));
             }
         }
-        let malformed = |why: &str| Refusal::with_message(ErrorCode::MalformedMessage, &message, why);
+        let malformed = |reason: &str| Refusal::with_message(ErrorCode::MalformedMessage, &message, reason);
         let connect = match connect {
-            Some((server, options)) => Some((server, self.judge(server, &options, malformed)?)),
+            Some((server, options)) => Some((server, self.choose_transport(server, &options, malformed)?)),
             None if info => None,
-            None => return Err(malformed("wants nothing")),
+            None => return Err(malformed("contains no request")),
         };
         Ok(Request { connect, info, first: rest })
     }
 
-    /// By what a server is to be reached, if it may be and can be.
-    fn judge(
+    /// Checks that a server is permitted; returns the transport that supports the requested options.
+    fn choose_transport(
         &self,
         server: SocketAddr,
         options: &[TcpOption],
         malformed: impl Fn(&str) -> Refusal,
     ) -> Result<Transport, Refusal> {
-        // §6.2.5: a no-operation has no place there; the end of a list was not read as an option.
+        // §6.2.5 forbids a no-operation here. The parser does not return the end of the list as an option.
         if options.iter().any(TcpOption::is_no_operation) {
-            return Err(malformed("puts a no-operation among the options of a server"));
+            return Err(malformed("contains a no-operation among the TCP options for a server"));
         }
         if !self.targets.permit(server.ip()) {
-            let refusal = if is_no_server(server.ip()) {
+            let refusal = if is_forbidden_server(server.ip()) {
                 malformed("")
             } else {
                 Refusal::new(ErrorCode::NotAuthorized, &[], "")
             };
-            let why = format!("{server} is private or denied (allow, deny) in [convert]");
-            return Err(Refusal { why: Some((&DENIED, why)), ..refusal });
+            let reason = format!(
+                "{server} is not permitted: private address or denied; see allow and deny in [convert]"
+            );
+            return Err(Refusal { log: Some((&DENIED, reason)), ..refusal });
         }
-        kernel::transport(options, self.upstream).map_err(|kinds| {
-            let why = format!("asks for TCP options that cannot be set: {kinds:?}");
-            Refusal::new(ErrorCode::UnsupportedTcpOption, &kinds, why)
+        kernel::select_transport(options, self.upstream).map_err(|kinds| {
+            let reason = format!("requests TCP options that cannot be set (kinds {kinds:?})");
+            Refusal::new(ErrorCode::UnsupportedTcpOption, &kinds, reason)
         })
     }
 
-    /// Connects to a server, or says why not.
+    /// Connects to a server.
     async fn connect(&self, server: SocketAddr, transport: Transport) -> Result<TcpStream, Refusal> {
         let options = StreamOptions { transport, keep_alive: self.limits.keep_alive.duration() };
         let connecting = connect_to(server, None, options);
         let connected = timeout(self.limits.connect_timeout.duration(), connecting).await;
         connected.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).map_err(|error: io::Error| {
-            let (code, value) = of_connecting(&error);
+            let (code, value) = from_connect_error(&error);
             Refusal::of_kind(&NOT_REACHED, code, &[value], format!("{server}: {error}"))
         })
     }
 }
 
-/// A client with malformed bytes gets an error in our version.
-fn without_message(no: NoMessage) -> Refusal {
+/// The refusal of a client that sent no valid message. Its error message has version 1.
+fn refuse_invalid_message(no: OpeningError) -> Refusal {
     match no {
-        NoMessage::Malformed(malformed, message) => {
-            let why = malformed.to_string();
+        OpeningError::Malformed(malformed, message) => {
+            let reason = malformed.to_string();
             match malformed {
-                Malformed::Version(_) => Refusal::new(ErrorCode::UnsupportedVersion, &[VERSION], why),
-                // §6.1: such a connection is reset.
+                Malformed::Version(_) => Refusal::new(ErrorCode::UnsupportedVersion, &[VERSION], reason),
+                // §6.1 requires a reset for this error.
                 Malformed::Length if message.is_empty() => {
-                    Refusal { says: Vec::new(), why: Some((&REFUSED, why)) }
+                    Refusal { answer: Vec::new(), log: Some((&REFUSED, reason)) }
                 }
-                _ => Refusal::with_message(ErrorCode::MalformedMessage, &message, why),
+                _ => Refusal::with_message(ErrorCode::MalformedMessage, &message, reason),
             }
         }
-        NoMessage::Broken(error) => {
-            let why = format!("disconnected before its request was complete: {error}");
-            Refusal { says: Vec::new(), why: Some((&REFUSED, why)) }
+        OpeningError::Broken(error) => {
+            let reason = format!("disconnected before its request was complete: {error}");
+            Refusal { answer: Vec::new(), log: Some((&REFUSED, reason)) }
         }
     }
 }
 
-/// The missing cookie, in a TLV and in the error: clients after §6.2.7 read the TLV, clients after §6.2.8 the error.
-fn missing(cookie: Vec<u8>) -> Refusal {
+/// The answer with the missing cookie, in a TLV and in the error: some clients read the TLV (§6.2.7), others the error (§6.2.8).
+fn require_cookie(cookie: Vec<u8>) -> Refusal {
     let error = Tlv::Error(ErrorCode::MissingCookie, [&[0], &cookie[..]].concat());
-    Refusal { says: vec![error, Tlv::Cookie(cookie)], why: None }
+    Refusal { answer: vec![error, Tlv::Cookie(cookie)], log: None }
 }
 
 /// Sends TLVs to a client; false if it has disconnected.
-async fn tell(client: &TcpStream, tlvs: &[Tlv]) -> bool {
+async fn send_tlvs(client: &TcpStream, tlvs: &[Tlv]) -> bool {
     let message = emit(tlvs).expect("an answer is short");
     write_all(client, &message).await.is_ok()
 }
 
-/// Sends the last answer to a client.
-async fn say_last(client: TcpStream, says: &[Tlv]) {
-    // Without an answer, dropping the stream resets it.
-    if !says.is_empty() && tell(&client, says).await {
-        take_leave(client).await;
+/// Sends the last answer to a client and closes the connection.
+async fn send_last_answer(client: TcpStream, answer: &[Tlv]) {
+    // If there is no answer, dropping the stream resets the connection.
+    if !answer.is_empty() && send_tlvs(&client, answer).await {
+        close_gracefully(client).await;
     }
 }
 
@@ -218,11 +225,11 @@ impl Service for Converter {
         "convert"
     }
 
-    fn hands_over(&self) -> bool {
+    fn supports_handover(&self) -> bool {
         true
     }
 
-    fn client_begins(&self) -> bool {
+    fn client_sends_first(&self) -> bool {
         true
     }
 
@@ -230,46 +237,46 @@ impl Service for Converter {
         self.settings.listen.iter().map(|address| *address.as_ref()).collect()
     }
 
-    async fn serve(&self, client: TcpStream, peer: SocketAddr, seat: &Seat) {
+    async fn serve(&self, client: TcpStream, peer: SocketAddr, entry: &ConnectionEntry) {
         let deadline = Instant::now() + self.limits.handshake_timeout.duration();
-        let asked = timeout_at(deadline, self.asked(&client, peer, deadline)).await;
+        let asked = timeout_at(deadline, self.read_request(&client, peer, deadline)).await;
         let Request { connect, info, first } = match asked {
             Ok(Ok(request)) => request,
-            Ok(Err(Refusal { says, why })) => {
-                if let Some((kind, why)) = why {
-                    kind.say(format_args!("convert: {}: {why}", peer.ip()));
+            Ok(Err(Refusal { answer, log })) => {
+                if let Some((kind, reason)) = log {
+                    kind.log_line(format_args!("convert: {}: {reason}", peer.ip()));
                 }
-                return say_last(client, &says).await;
+                return send_last_answer(client, &answer).await;
             }
             Err(_) => {
-                return REFUSED.say(format_args!(
+                return REFUSED.log_line(format_args!(
                     "convert: {}: no complete request before handshake_timeout",
                     peer.ip()
                 ));
             }
         };
-        seat.admit(!self.settings.users.is_empty());
+        entry.admit(!self.settings.users.is_empty());
         let mut answer = Vec::new();
         if info {
             answer.push(Tlv::SupportedTcpExtensions(kernel::supported()));
         }
-        let Some((target, transport)) = connect else { return say_last(client, &answer).await };
+        let Some((target, transport)) = connect else { return send_last_answer(client, &answer).await };
         match self.connect(target, transport).await {
             Ok(server) => {
-                answer.push(Tlv::ExtendedTcpHeader(kernel::answered(&server)));
-                if tell(&client, &answer).await {
-                    let watched = watch::open(self.name(), peer, &target);
+                answer.push(Tlv::ExtendedTcpHeader(kernel::syn_ack_options(&server)));
+                if send_tlvs(&client, &answer).await {
+                    let watched = watch::register(self.name(), peer, &target);
                     // Ignore errors: both ends have been reset.
                     let first = First { up: first, down: Vec::new() };
                     let idle = self.limits.idle_timeout.duration();
                     drop(relay(client, server, first, &watched.carried, idle).await);
                 }
             }
-            Err(Refusal { says, why }) => {
-                if let Some((kind, why)) = why {
-                    kind.say(format_args!("convert: {why}"));
+            Err(Refusal { answer, log }) => {
+                if let Some((kind, reason)) = log {
+                    kind.log_line(format_args!("convert: {reason}"));
                 }
-                say_last(client, &says).await;
+                send_last_answer(client, &answer).await;
             }
         }
     }

@@ -1,35 +1,35 @@
-//! The message that a stream begins with, as it comes.
+//! Reads the message at the start of a stream.
 
 use super::{Malformed, Tlv, WORD, parse};
 use crate::stream::read_some;
 use std::io::{self, ErrorKind};
 use tokio::net::TcpStream;
 
-/// How a stream begins.
+/// The start of a stream.
 #[derive(Debug)]
 pub struct Opening {
     /// TLVs of the message.
     pub tlvs: Vec<Tlv>,
-    /// The message.
+    /// Bytes of the message.
     pub message: Vec<u8>,
     /// Bytes after the message.
     pub rest: Vec<u8>,
 }
 
-/// Why a stream does not begin with a message.
+/// Reason why a stream does not start with a message.
 #[derive(Debug)]
-pub enum NoMessage {
-    /// It begins with this, which is none.
+pub enum OpeningError {
+    /// The stream starts with these bytes, which are not a valid message.
     Malformed(Malformed, Vec<u8>),
-    /// It broke, or ended.
+    /// The connection failed or ended before the message was complete.
     Broken(io::Error),
 }
 
-/// Reads the message, when it has come whole.
+/// Waits for the complete message.
 ///
 /// # Errors
-/// If there is none.
-pub async fn opening(stream: &TcpStream) -> Result<Opening, NoMessage> {
+/// If the stream does not start with a message.
+pub async fn read_opening(stream: &TcpStream) -> Result<Opening, OpeningError> {
     let mut bytes = Vec::new();
     loop {
         match parse(&bytes) {
@@ -37,18 +37,18 @@ pub async fn opening(stream: &TcpStream) -> Result<Opening, NoMessage> {
                 let rest = bytes.split_off(len);
                 return Ok(Opening { tlvs, message: bytes, rest });
             }
-            // The longest message has 1020 bytes, so that no peer makes this grow.
+            // The maximum length of a message is 1020 bytes, which limits the buffer.
             Ok(None) => {}
             Err(malformed) => {
                 let len = bytes.get(1).map_or(WORD, |&words| usize::from(words) * WORD);
                 bytes.truncate(len);
-                return Err(NoMessage::Malformed(malformed, bytes));
+                return Err(OpeningError::Malformed(malformed, bytes));
             }
         }
         match read_some(stream, &mut bytes).await {
-            Ok(0) => return Err(NoMessage::Broken(ErrorKind::UnexpectedEof.into())),
+            Ok(0) => return Err(OpeningError::Broken(ErrorKind::UnexpectedEof.into())),
             Ok(_) => {}
-            Err(error) => return Err(NoMessage::Broken(error)),
+            Err(error) => return Err(OpeningError::Broken(error)),
         }
     }
 }

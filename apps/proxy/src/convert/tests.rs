@@ -1,7 +1,7 @@
 use super::*;
 
-/// A message of one TLV, whose bytes these are.
-fn both_ways(tlv: Tlv, bytes: &[u8]) {
+/// Asserts that a message with this TLV is parsed from and encoded to these bytes.
+fn assert_codec(tlv: Tlv, bytes: &[u8]) {
     let message = [&[1, 1 + (bytes.len() / WORD) as u8, 0x22, 0x63], bytes].concat();
     assert_eq!(parse(&message), Ok(Some((vec![tlv.clone()], message.len()))));
     assert_eq!(emit(&[tlv]), Some(message));
@@ -11,34 +11,34 @@ fn option(kind: u8, value: &[u8]) -> TcpOption {
     TcpOption { kind, value: value.to_vec() }
 }
 
-/// As the figures of RFC 8803 §6.2 draw them.
+/// Layouts of the figures in RFC 8803 §6.2.
 #[test]
-fn tlvs_of_the_rfc() {
-    both_ways(Tlv::Info, &[1, 1, 0, 0]);
+fn tlvs_have_the_rfc_layout() {
+    assert_codec(Tlv::Info, &[1, 1, 0, 0]);
     let v4 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
     let server = "192.0.2.1:443".parse().unwrap();
-    both_ways(Tlv::Connect { server, options: Vec::new() }, &[&[10, 5, 1, 0xbb], &v4[..]].concat());
+    assert_codec(Tlv::Connect { server, options: Vec::new() }, &[&[10, 5, 1, 0xbb], &v4[..]].concat());
     let v6 = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     let server = "[2001:db8::1]:80".parse().unwrap();
-    // Multipath TCP's MP_CAPABLE as it is in a SYN, and SACK permitted.
+    // MP_CAPABLE of Multipath TCP as in a SYN, and SACK permitted.
     let options = vec![option(30, &[1, 1]), option(4, &[])];
     let bytes = [&[10, 7, 0, 80], &v6[..], &[30, 4, 1, 1, 4, 2, 0, 0]].concat();
-    both_ways(Tlv::Connect { server, options }, &bytes);
-    // A value that ends in zeros, as a time stamp's may, is no padding.
+    assert_codec(Tlv::Connect { server, options }, &bytes);
+    // Zeros at the end of a timestamp are part of the value and not padding.
     let options = vec![option(1, &[]), option(8, &[0, 0, 0, 7, 0, 0, 0, 0])];
-    both_ways(Tlv::ExtendedTcpHeader(options), &[20, 4, 0, 0, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 0, 0]);
-    both_ways(Tlv::SupportedTcpExtensions(vec![30, 34]), &[21, 2, 0, 0, 30, 34, 0, 0]);
-    both_ways(Tlv::Cookie(vec![1, 2, 3, 4, 5, 6, 7, 0]), &[22, 3, 0, 0, 1, 2, 3, 4, 5, 6, 7, 0]);
-    both_ways(Tlv::Error(ErrorCode::UnsupportedVersion, vec![1]), &[30, 1, 0, 1]);
-    both_ways(Tlv::Error(ErrorCode::MissingCookie, Vec::new()), &[30, 1, 3, 0]);
-    both_ways(Tlv::Error(ErrorCode::UnsupportedTcpOption, vec![34, 69]), &[30, 2, 33, 34, 69, 0, 0, 0]);
-    both_ways(Tlv::Error(ErrorCode::Other(200), vec![7]), &[30, 1, 200, 7]);
-    both_ways(Tlv::Other(192, vec![1, 2]), &[192, 1, 1, 2]);
+    assert_codec(Tlv::ExtendedTcpHeader(options), &[20, 4, 0, 0, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 0, 0]);
+    assert_codec(Tlv::SupportedTcpExtensions(vec![30, 34]), &[21, 2, 0, 0, 30, 34, 0, 0]);
+    assert_codec(Tlv::Cookie(vec![1, 2, 3, 4, 5, 6, 7, 0]), &[22, 3, 0, 0, 1, 2, 3, 4, 5, 6, 7, 0]);
+    assert_codec(Tlv::Error(ErrorCode::UnsupportedVersion, vec![1]), &[30, 1, 0, 1]);
+    assert_codec(Tlv::Error(ErrorCode::MissingCookie, Vec::new()), &[30, 1, 3, 0]);
+    assert_codec(Tlv::Error(ErrorCode::UnsupportedTcpOption, vec![34, 69]), &[30, 2, 33, 34, 69, 0, 0, 0]);
+    assert_codec(Tlv::Error(ErrorCode::Other(200), vec![7]), &[30, 1, 200, 7]);
+    assert_codec(Tlv::Other(192, vec![1, 2]), &[192, 1, 1, 2]);
 }
 
-/// Messages that libconvert (Tessares, commit of 2022-01-11) wrote: for a server on loopback, and the same with a cookie.
+/// Messages from libconvert (Tessares, commit of 2022-01-11): a request for a server on loopback, without and with a cookie.
 #[test]
-fn messages_of_another_implementation() {
+fn libconvert_messages_are_parsed() {
     let server = "127.0.0.1:39001".parse().unwrap();
     let connect = Tlv::Connect { server, options: Vec::new() };
     let bytes = [
@@ -55,9 +55,9 @@ fn messages_of_another_implementation() {
     assert_eq!(emit(&both), Some(with_cookie));
 }
 
-/// The codes of the registry "Convert Errors".
+/// Codes of the registry "Convert Errors".
 #[test]
-fn codes_of_errors() {
+fn error_codes_match_registry() {
     for code in 0..=255 {
         let error = ErrorCode::from_code(code);
         assert_eq!(error.code(), code);
@@ -67,7 +67,7 @@ fn codes_of_errors() {
 }
 
 #[test]
-fn message_with_several_tlvs_and_data_after_it() {
+fn data_after_message_is_not_parsed() {
     let tlvs = vec![Tlv::Error(ErrorCode::MissingCookie, Vec::new()), Tlv::Cookie(vec![9; 8])];
     let mut bytes = emit(&tlvs).unwrap();
     let len = bytes.len();
@@ -86,16 +86,16 @@ fn malformed_message_is_reported_early() {
         (&[1, 0], Malformed::Length),
         (&[1, 9, 0x23], Malformed::Magic),
         (&[1, 9, 0x22, 0x64], Malformed::Magic),
-        // A TLV of length zero, one that is longer than the message, and some that are too short or too long for their type.
+        // TLVs of length zero, longer than the message, or with a wrong length for their type.
         (&[1, 2, 0x22, 0x63, 22, 0, 0, 0], Malformed::Length),
         (&[1, 2, 0x22, 0x63, 22, 2, 0, 0], Malformed::Length),
         (&[1, 2, 0x22, 0x63, 10, 1, 0, 80], Malformed::Length),
         (&[1, 3, 0x22, 0x63, 1, 2, 0, 0, 0, 0, 0, 0], Malformed::Length),
-        // Options that are longer than there is room, or shorter than an option.
+        // Options longer than the TLV, or shorter than an option header.
         (&[1, 3, 0x22, 0x63, 20, 2, 0, 0, 8, 10, 0, 0], Malformed::Length),
         (&[1, 3, 0x22, 0x63, 20, 2, 0, 0, 4, 1, 0, 0], Malformed::Length),
         (&[1, 3, 0x22, 0x63, 20, 2, 0, 0, 1, 1, 1, 4], Malformed::Length),
-        (&[1, 3, 0x22, 0x63, 1, 1, 0, 0, 1, 1, 0, 0], Malformed::Twice(1)),
+        (&[1, 3, 0x22, 0x63, 1, 1, 0, 0, 1, 1, 0, 0], Malformed::DuplicateTlv(1)),
     ] {
         assert_eq!(parse(bytes), Err(malformed), "{bytes:?}");
     }

@@ -1,15 +1,15 @@
-//! Parts of messages (RFC 8803 §6.2).
+//! TLVs of messages (RFC 8803 §6.2).
 
 use super::Malformed;
 use super::option::{self, TcpOption};
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// A part of a message. In bytes each is `| type | length in words | ... |`, filled up with zeros.
+/// A TLV of a message. Its encoding is `| type | length in words | ... |`, padded with zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tlv {
-    /// A client asks which TCP extensions the converter supports (§6.2.3).
+    /// Query of a client for the TCP extensions that the converter supports (§6.2.3).
     Info,
-    /// A client wants to be connected (§6.2.5). An address of IPv4 is written as one of IPv6.
+    /// Request of a client for a connection (§6.2.5). An IPv4 address is encoded as an IPv4-mapped IPv6 address.
     ///
     /// ```text
     /// |     10        |    length     |             port              |
@@ -17,20 +17,20 @@ pub enum Tlv {
     /// |                        TCP options                            |
     /// ```
     Connect {
-        /// With whom.
+        /// The server to connect to.
         server: SocketAddr,
-        /// Options that the converter is to send to the server.
+        /// TCP options that the converter must send to the server.
         options: Vec<TcpOption>,
     },
-    /// The options with which the server has answered the converter (§6.2.6), behind two bytes of zero.
+    /// TCP options of the server's answer to the converter (§6.2.6), after two zero bytes.
     ExtendedTcpHeader(Vec<TcpOption>),
-    /// The kinds of TCP options that the converter supports (§6.2.4), behind two bytes of zero.
+    /// Kinds of TCP options that the converter supports (§6.2.4), after two zero bytes.
     SupportedTcpExtensions(Vec<u8>),
     /// The client's cookie (§6.2.7), after two zero bytes; a whole number of words.
     Cookie(Vec<u8>),
-    /// Reason of a failure (§6.2.8) and its value, without zeros at its end.
+    /// Reason for a failure (§6.2.8) and its value, without trailing zeros.
     Error(ErrorCode, Vec<u8>),
-    /// Of a type that RFC 8803 does not have, with all that follows type and length.
+    /// A TLV of a type that RFC 8803 does not define: its type, and all bytes after type and length.
     Other(u8, Vec<u8>),
 }
 
@@ -41,34 +41,34 @@ const SUPPORTED_TCP_EXTENSIONS: u8 = 21;
 const COOKIE: u8 = 22;
 const ERROR: u8 = 30;
 
-/// Reason of a failure (§6.2.8).
+/// Reason for a failure (§6.2.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// The version is not supported; the value has one that is.
+    /// The version is not supported; the value contains a supported version.
     UnsupportedVersion,
-    /// The message is none.
+    /// The message is malformed.
     MalformedMessage,
-    /// A TLV is not supported; the value has its type.
+    /// A TLV is not supported; the value contains its type.
     UnsupportedMessage,
-    /// A cookie is needed, which comes with the error.
+    /// A cookie is required; the error message contains it.
     MissingCookie,
     /// The client may not use the converter.
     NotAuthorized,
-    /// Options are not supported; the value has their kinds.
+    /// TCP options are not supported; the value contains their kinds.
     UnsupportedTcpOption,
-    /// The converter has no room; the value has the seconds after which to try again.
+    /// The converter has no resources left; the value contains the number of seconds before the next attempt.
     ResourceExceeded,
     /// The converter's network is down.
     NetworkFailure,
     /// The server has reset the connection.
     ConnectionReset,
-    /// The server is not reached.
+    /// The server is unreachable.
     DestinationUnreachable,
-    /// One that RFC 8803 does not have.
+    /// An error that RFC 8803 does not define.
     Other(u8),
 }
 
-/// The codes that RFC 8803 has.
+/// Codes defined in RFC 8803.
 const CODES: [(u8, ErrorCode); 10] = [
     (0, ErrorCode::UnsupportedVersion),
     (1, ErrorCode::MalformedMessage),
@@ -83,12 +83,12 @@ const CODES: [(u8, ErrorCode); 10] = [
 ];
 
 impl ErrorCode {
-    /// Of its number.
+    /// The error with this number.
     pub fn from_code(code: u8) -> Self {
         CODES.iter().find(|(other, _)| *other == code).map_or(Self::Other(code), |(_, error)| *error)
     }
 
-    /// Its number.
+    /// The number of the error.
     pub fn code(self) -> u8 {
         match self {
             Self::Other(code) => code,
@@ -98,7 +98,7 @@ impl ErrorCode {
 }
 
 impl Tlv {
-    /// Its type.
+    /// The TLV's type.
     pub const fn kind(&self) -> u8 {
         match self {
             Self::Info => INFO,
@@ -111,7 +111,7 @@ impl Tlv {
         }
     }
 
-    /// Reads what follows type and length: two bytes and whole words.
+    /// Parses the bytes after type and length: two bytes and whole words.
     pub(super) fn parse(kind: u8, bytes: &[u8]) -> Result<Self, Malformed> {
         let (first, words) = bytes.split_first_chunk::<2>().ok_or(Malformed::Length)?;
         Ok(match kind {
@@ -131,7 +131,7 @@ impl Tlv {
         })
     }
 
-    /// Writes what follows type and length, without the zeros that fill up the last word.
+    /// Encodes the bytes after type and length, without the padding of the last word.
     pub(super) fn emit(&self, bytes: &mut Vec<u8>) {
         match self {
             Self::Info => bytes.extend_from_slice(&[0; 2]),

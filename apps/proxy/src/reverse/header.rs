@@ -1,29 +1,29 @@
-//! Headers with the client's address for a server: the PROXY protocol, versions 1 and 2 (`proxy-protocol.txt` of `HAProxy`, §2).
+//! Headers that contain the client's address: PROXY protocol versions 1 and 2 (`proxy-protocol.txt` of `HAProxy`, §2).
 
 use core::net::{IpAddr, SocketAddr};
 use serde::Deserialize;
 
-/// A version of the protocol.
+/// Version of the PROXY protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Version {
-    /// A line of text.
+    /// Version 1: a line of text.
     V1,
-    /// Bytes.
+    /// Version 2: binary.
     V2,
 }
 
-/// How version 2 begins (§2.2).
+/// First bytes of version 2 (§2.2).
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// Version 2, for a connection that is relayed (`PROXY`).
+/// Version 2 and command `PROXY`: a relayed connection.
 const RELAYED: u8 = 0x21;
-/// Version 2, for a connection of the proxy's own (`LOCAL`), which has no addresses (`AF_UNSPEC`).
+/// Version 2 and command `LOCAL`: a connection of the proxy itself, without addresses (`AF_UNSPEC`).
 const LOCAL: [u8; 2] = [0x20, 0];
-/// Stream sockets of IPv4 and of IPv6.
+/// Address family and transport: TCP over IPv4 and over IPv6.
 const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
 
-/// The header for a connection from a client to an address of the proxy, which is of the same family.
+/// Encodes the header for a connection of a client to an address of the proxy; both addresses have the same family.
 pub fn emit(version: Version, client: SocketAddr, proxy: SocketAddr) -> Vec<u8> {
     match version {
         Version::V1 => {
@@ -45,7 +45,7 @@ pub fn emit(version: Version, client: SocketAddr, proxy: SocketAddr) -> Vec<u8> 
     }
 }
 
-/// The header for a connection of the proxy's own, such as a health check: servers must not take its address for a client's.
+/// Encodes the header for a connection of the proxy itself, such as a health check. It contains no client address.
 pub fn emit_local(version: Version) -> Vec<u8> {
     match version {
         Version::V1 => b"PROXY UNKNOWN\r\n".to_vec(),
@@ -76,9 +76,9 @@ mod tests {
         assert_eq!(emit_local(Version::V2), b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0");
     }
 
-    /// The examples and layouts of the specification.
+    /// Examples and layouts of the specification.
     #[test]
-    fn headers_are_those_of_the_specification() {
+    fn headers_match_the_specification() {
         let (text, bytes) = headers("192.168.0.1:56324", "192.168.0.11:443");
         assert_eq!(text, "PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n");
         let signature = [0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a];
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(text, "PROXY TCP6 2001:db8::1 2001:db8::2 1 2\r\n");
         assert_eq!((bytes[12..16].to_vec(), bytes.len()), (vec![0x21, 0x21, 0, 36], 52));
         assert_eq!((bytes[31], bytes[47], &bytes[48..]), (1, 2, &[0, 1, 0, 2][..]));
-        // §2.1: the longest line of version 1 has 107 bytes.
+        // §2.1: the maximum length of a version 1 line is 107 bytes.
         let long = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535";
         assert!(headers(long, long).0.len() <= 107);
     }

@@ -5,7 +5,7 @@ use crate::config::{Server, reaches};
 use crate::connect::{attempt_in_order, pairs};
 use crate::log;
 use crate::resolver::Resolver;
-use crate::stream::{StreamOptions, end_well, write_all};
+use crate::stream::{StreamOptions, close_with_fin, write_all};
 use core::future::ready;
 use core::net::SocketAddr;
 use std::io;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Names are looked up at each health check, and at least this often.
+/// Names are looked up at each health check, and at least at this interval.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The servers of a reverse proxy, in order of preference.
@@ -26,11 +26,11 @@ pub struct Servers(Vec<Arc<Backend>>);
 pub struct Common {
     /// Name of the reverse proxy in the log.
     pub name: String,
-    /// Addresses where it listens itself.
+    /// Listening addresses of the reverse proxy.
     pub listen: Vec<SocketAddr>,
-    /// Header before each stream.
+    /// Version of the PROXY header that is sent before each stream.
     pub proxy_protocol: Option<Version>,
-    /// Time for a connection, and for a look-up.
+    /// Timeout of a connection and of a look-up.
     pub connect_timeout: Duration,
     /// Options of the connections to the servers.
     pub options: StreamOptions,
@@ -39,17 +39,17 @@ pub struct Common {
 struct Backend {
     common: Common,
     server: Server,
-    /// It is the only server.
+    /// True if it is the only server.
     is_only: bool,
     resolver: Resolver,
     addresses: Mutex<Vec<SocketAddr>>,
-    /// Whether its name had an address at the last look-up.
+    /// True if the last look-up of the name returned an address.
     is_known: AtomicBool,
     is_up: AtomicBool,
 }
 
 impl Servers {
-    /// All servers count as healthy until a check fails.
+    /// Creates the list. Servers are considered healthy until a check fails.
     pub fn new(common: &Common, servers: &[Server]) -> Self {
         let backend = |server: &Server| {
             Arc::new(Backend {
@@ -65,21 +65,21 @@ impl Servers {
         Self(servers.iter().map(backend).collect())
     }
 
-    /// Addresses of the healthy servers, then those of the others, which may have recovered.
+    /// Addresses of healthy servers, followed by those of the others, which may have recovered.
     pub fn in_order(&self) -> Vec<SocketAddr> {
         let (up, down): (Vec<_>, Vec<_>) =
             self.0.iter().partition(|server| server.is_up.load(Ordering::Relaxed));
         up.into_iter().chain(down).flat_map(|server| server.addresses()).collect()
     }
 
-    /// Looks up all names until each has an address of one family.
+    /// Looks up all names, and waits until each has an address of one family or has failed.
     pub async fn look_up(&self) {
-        let mut under_way: JoinSet<_> =
+        let mut running: JoinSet<_> =
             self.0.iter().map(|server| Arc::clone(server).look_up(Duration::ZERO)).collect();
-        while under_way.join_next().await.is_some() {}
+        while running.join_next().await.is_some() {}
     }
 
-    /// Checks each server at intervals, forever. A silent server does not delay the checks of others.
+    /// Checks each server at intervals; never returns. A server without an answer does not delay the checks of others.
     pub async fn watch(&self, interval: Duration) {
         let mut watched: JoinSet<()> =
             self.0.iter().map(|server| Arc::clone(server).watch(interval)).collect();
@@ -101,14 +101,14 @@ impl Backend {
         }
     }
 
-    /// Connects and closes. With the PROXY protocol, the header says that the connection is the proxy's own.
+    /// Connects and closes. With the PROXY protocol, the header marks the connection as the proxy's own.
     async fn check(&self) -> io::Result<()> {
         let pairs = pairs(&self.addresses(), &[]);
         let stream = attempt_in_order(pairs, ready(Vec::new()), self.common.options).await?;
         if let Some(version) = self.common.proxy_protocol {
             write_all(&stream, &header::emit_local(version)).await?;
         }
-        end_well(stream);
+        close_with_fin(stream);
         Ok(())
     }
 
@@ -121,15 +121,15 @@ impl Backend {
             (false, false) => "does not answer; using the other servers",
             (false, true) => "does not answer; it is the only server",
         };
-        log::say(format_args!("{}: server {} {event}", self.common.name, self.server));
+        log::log_line(format_args!("{}: server {} {event}", self.common.name, self.server));
     }
 
     fn addresses(&self) -> Vec<SocketAddr> {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks up the addresses of the server's name, the second family for no longer than `max_wait` after the first. If that
-    /// fails, the earlier addresses stay.
+    /// Looks up the server's name; waits at most `max_wait` for the second family after the first. If the look-up fails, the
+    /// earlier addresses are kept.
     async fn look_up(self: Arc<Self>, max_wait: Duration) {
         let Server::Name(name, port) = &self.server else { return };
         let looking = async {
@@ -149,18 +149,21 @@ impl Backend {
             Ok(found) => {
                 self.set_addresses(&found);
                 if !self.is_known.swap(true, Ordering::Relaxed) {
-                    log::say(format_args!("{}: {} has an address again", self.common.name, self.server));
+                    log::log_line(format_args!("{}: {} has an address again", self.common.name, self.server));
                 }
             }
             Err(error) => {
                 if self.is_known.swap(false, Ordering::Relaxed) {
-                    log::say(format_args!("{}: cannot look up {}: {error}", self.common.name, self.server));
+                    log::log_line(format_args!(
+                        "{}: cannot look up {}: {error}",
+                        self.common.name, self.server
+                    ));
                 }
             }
         }
     }
 
-    /// Keeps the addresses at which this proxy does not listen itself: it would be its own client.
+    /// Sets the addresses, except those on which this proxy itself listens: it would connect to itself.
     fn set_addresses(&self, found: &[SocketAddr]) {
         let (own, others): (Vec<_>, Vec<_>) =
             found.iter().partition(|to| self.common.listen.iter().any(|listen| reaches(**to, *listen)));
@@ -169,8 +172,8 @@ impl Backend {
             others.clone(),
         );
         if let Some(own) = own.first().filter(|_| before != others) {
-            log::say(format_args!(
-                "{}: {} has the address {own}, where {0} listens itself; this address is not used",
+            log::log_line(format_args!(
+                "{}: {} has the address {own}, on which {0} itself listens; this address is not used",
                 self.common.name, self.server
             ));
         }
@@ -192,7 +195,7 @@ mod tests {
         }
     }
 
-    /// The first server's queue is full, so that it keeps silent.
+    /// The first server's backlog is full, so it does not answer.
     #[tokio::test]
     async fn silent_server_does_not_block_others() {
         let silent = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -211,7 +214,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = servers.watch(Duration::from_millis(10)) => unreachable!("it goes on forever"),
+            () = servers.watch(Duration::from_millis(10)) => unreachable!("watch never returns"),
             () = both => {}
             () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the second server is not checked"),
         }

@@ -1,4 +1,4 @@
-//! Reverse proxies: clients come by Multipath TCP, servers behind have TCP alone.
+//! Reverse proxies: they accept Multipath TCP for servers that support only TCP.
 
 pub mod header;
 mod health;

@@ -1,12 +1,12 @@
-//! The proxy: connects each client to a server.
+//! The reverse proxy: relays each client to a server.
 
 use super::header;
 use super::health::{Common, Servers};
 use crate::config::{Limits, Reverse};
 use crate::connect::attempt_in_order;
+use crate::connection_table::ConnectionEntry;
 use crate::error::Error;
-use crate::log::Limited;
-use crate::occupants::Seat;
+use crate::log::RateLimited;
 use crate::relay::{First, relay};
 use crate::serve::Service;
 use crate::stream::{StreamOptions, Transport};
@@ -17,7 +17,7 @@ use std::io;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-static NO_SERVER: Limited = Limited::new();
+static NO_SERVER: RateLimited = RateLimited::new();
 
 /// A reverse proxy.
 pub struct Proxy {
@@ -41,7 +41,7 @@ impl Proxy {
         Self { servers: Servers::new(&common, &servers), options: common.options, settings, limits }
     }
 
-    /// Connects to a server: to the first that answers, each with a head start over the next.
+    /// Connects to the first server that answers. Attempts start one after another in order of preference.
     async fn connect(&self, client: SocketAddr, local: SocketAddr) -> io::Result<(TcpStream, First)> {
         let pairs = self.servers.in_order().into_iter().map(|address| (address, None)).collect();
         let connecting = attempt_in_order(pairs, ready(Vec::new()), self.options);
@@ -59,7 +59,7 @@ impl Service for Proxy {
         &self.settings.name
     }
 
-    fn hands_over(&self) -> bool {
+    fn supports_handover(&self) -> bool {
         true
     }
 
@@ -67,30 +67,32 @@ impl Service for Proxy {
         self.settings.listen.clone()
     }
 
-    /// The first client finds servers whose names have been looked up.
-    async fn begin(&self) -> Result<(), Error> {
+    /// Looks up the servers' names before the first client is accepted.
+    async fn prepare(&self) -> Result<(), Error> {
         self.servers.look_up().await;
         Ok(())
     }
 
-    async fn attend(&self) {
+    async fn run_in_background(&self) {
         self.servers.watch(self.settings.health_interval.duration()).await;
     }
 
-    async fn serve(&self, client: TcpStream, peer: SocketAddr, seat: &Seat) {
-        seat.admit(false);
-        // A client that has gone needs no server.
+    async fn serve(&self, client: TcpStream, peer: SocketAddr, entry: &ConnectionEntry) {
+        entry.admit(false);
+        // The client has already disconnected.
         let Ok(local) = client.local_addr() else { return };
         match self.connect(peer, local).await {
             Ok((server, first)) => {
                 let to = server.peer_addr().map_or_else(|_| String::new(), |to| to.to_string());
-                let watched = watch::open(self.name(), peer, &to);
+                let watched = watch::register(self.name(), peer, &to);
                 // Ignore errors: both ends have been reset.
                 let idle = self.limits.idle_timeout.duration();
                 drop(relay(client, server, first, &watched.carried, idle).await);
             }
-            // The client is reset: it sees what it would see if it had asked the server itself.
-            Err(error) => NO_SERVER.say(format_args!("{}: no server answers: {error}", self.settings.name)),
+            // Dropping the client's stream resets it, as an unreachable server would.
+            Err(error) => {
+                NO_SERVER.log_line(format_args!("{}: no server answers: {error}", self.settings.name));
+            }
         }
     }
 }

@@ -1,37 +1,37 @@
-//! The programs `nft` and `ip`, which configure the kernel.
+//! Runs the programs `nft` and `ip`, which configure the kernel.
 
 use crate::error::Error;
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Stdio};
 
-/// Hands a text to `nft -f`, all of which is done or nothing.
+/// Runs `nft -f` with a text. The kernel applies the whole text or nothing.
 ///
 /// # Errors
-/// If there is no such program, or what it says.
+/// If the program is missing or fails; the error contains its message.
 pub fn nft(text: &str) -> Result<(), Error> {
     run("nft", &["-f", "-"], text).map(drop)
 }
 
-/// Runs `nft` with these arguments, and returns what it prints.
+/// Runs `nft` with these arguments and returns its output.
 ///
 /// # Errors
-/// If there is no such program, or what it says.
+/// If the program is missing or fails; the error contains its message.
 pub fn nft_list(arguments: &str) -> Result<String, Error> {
     run("nft", &arguments.split(' ').collect::<Vec<_>>(), "")
 }
 
-/// Whether `nft` and the kernel would take a text, which is not done.
+/// Checks with `nft -c` that the kernel would accept a text, without applying it.
 ///
 /// # Errors
-/// If there is no such program, or what it says.
-pub fn nft_would_take(text: &str) -> Result<(), Error> {
+/// If the program is missing or fails; the error contains its message.
+pub fn nft_check(text: &str) -> Result<(), Error> {
     run("nft", &["-c", "-f", "-"], text).map(drop)
 }
 
-/// Runs `ip` with these arguments, and returns what it prints.
+/// Runs `ip` with these arguments and returns its output.
 ///
 /// # Errors
-/// If there is no such program, or what it says.
+/// If the program is missing or fails; the error contains its message.
 pub fn ip(arguments: &str) -> Result<String, Error> {
     run("ip", &arguments.split(' ').collect::<Vec<_>>(), "")
 }
@@ -40,22 +40,22 @@ fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, Error> 
     let failed = |error: std::io::Error| {
         let package = if program == "ip" { "iproute2" } else { "nftables" };
         Error::Refused(match error.kind() {
-            ErrorKind::NotFound => format!("the program {program} (package {package}) is missing"),
-            _ => format!("the program {program} cannot be run: {error}"),
+            ErrorKind::NotFound => format!("the program {program} is missing; install the package {package}"),
+            _ => format!("cannot run the program {program}: {error}"),
         })
     };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If it reads no more, it says why.
+        // Ignore errors: if the program stops reading, its error output contains the reason.
         drop(stdin.write_all(input.as_bytes()));
     }
     let output = child.wait_with_output().map_err(failed)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().next().unwrap_or("it says nothing");
-    Err(Error::Refused(format!("{program} {}: {said}", arguments.join(" "))))
+    let message = String::from_utf8_lossy(&output.stderr);
+    let message = message.lines().next().unwrap_or("failed without a message");
+    Err(Error::Refused(format!("{program} {}: {message}", arguments.join(" "))))
 }

@@ -1,10 +1,11 @@
-//! Keeps rules, routes and the table of nftables in place while the router runs.
+//! Restores rules, routes and the nftables table while the router runs, if another program removes them.
 //!
-//! Without rule or route, marked packets are forwarded with the mark, and their connections hang; the same holds if a firewall drops
-//! them. So the table of nftables, which marks packets, is there only while the rest is: otherwise connections pass the router by.
+//! If a rule or route is missing, marked packets are forwarded and their connections hang. They also hang if a firewall drops
+//! them. So the nftables table, which marks packets, is installed only while the rest works. Otherwise it is removed, and
+//! connections bypass the proxy.
 
 use super::commands::{ip, nft};
-use super::firewall::{Dropping, dropping};
+use super::firewall::{DroppingChain, find_dropping_chain};
 use super::install::{has_table, list_table, missing, ruleset};
 use super::rules::{Family, Plan, TABLE, families, plan, removal};
 use crate::config::Router;
@@ -15,7 +16,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// More repairs than this within this time are a dispute with another program.
+/// More repairs than this within this time mean that another program keeps removing the rules.
 const MAX_FIXES: usize = 20;
 const FIX_WINDOW: Duration = Duration::from_secs(10);
 
@@ -24,20 +25,20 @@ const FIX_WINDOW: Duration = Duration::from_secs(10);
 pub struct Guard {
     router: Router,
     names: BTreeSet<IpAddr>,
-    /// The table of nftables as `nft` lists it, for these families and names.
+    /// Listing of the nftables table by `nft`, and the address families for which it is valid.
     listed: Option<(Vec<Family>, String)>,
-    /// Whether the table is there, and so marks packets.
+    /// True if the table is installed and so marks packets.
     is_marking: bool,
-    /// Why connections pass the router by, or hang where others install the rules.
-    trouble: Option<String>,
-    /// A firewall that is suspected.
-    suspected: Option<Dropping>,
-    fixes: VecDeque<Instant>,
+    /// Reason why connections bypass the proxy, or hang if others install the rules.
+    problem: Option<String>,
+    /// Chain that possibly drops packets.
+    suspected: Option<DroppingChain>,
+    repairs: VecDeque<Instant>,
     has_ended: bool,
 }
 
 impl Guard {
-    /// For a router with these addresses of names in `bypass`; if it installs at all, it has just installed.
+    /// Creates the guard with the addresses of the names in `bypass`. With `install`, rules and routes have just been installed.
     pub fn new(router: Router, names: BTreeSet<IpAddr>) -> Self {
         let listed = router.install.then(list_table).and_then(Result::ok);
         let is_marking = router.install;
@@ -46,20 +47,20 @@ impl Guard {
             names,
             listed: listed.map(|listed| (families(), listed)),
             is_marking,
-            trouble: None,
+            problem: None,
             suspected: None,
-            fixes: VecDeque::new(),
+            repairs: VecDeque::new(),
             has_ended: false,
         }
     }
 
-    /// Keeps the table from being installed again.
-    pub fn end(&mut self) {
+    /// Stops all further repairs.
+    pub fn stop(&mut self) {
         self.has_ended = true;
     }
 
-    /// Renews the addresses of names.
-    pub fn renew(&mut self, names: BTreeSet<IpAddr>) -> Result<(), Error> {
+    /// Updates the addresses of names.
+    pub fn update_names(&mut self, names: BTreeSet<IpAddr>) -> Result<(), Error> {
         let text = super::rules::renewal(&names);
         self.names = names;
         self.listed = None;
@@ -70,48 +71,50 @@ impl Guard {
         Ok(())
     }
 
-    /// Compares the kernel's state with the plan, and repairs it.
+    /// Compares the kernel's state with the plan and repairs it.
     pub fn check(&mut self) {
         if self.has_ended {
             return;
         }
-        let trouble = if self.router.install { self.repair() } else { self.look() };
-        let trouble = trouble.or_else(|| self.firewall());
+        let problem = if self.router.install { self.repair() } else { self.find_missing() };
+        let problem = problem.or_else(|| self.check_firewall());
         if self.router.install {
-            self.set_table(trouble.is_none());
+            self.set_table(problem.is_none());
         }
-        if trouble != self.trouble {
-            match &trouble {
-                Some(trouble) => log::say(format_args!("router: {trouble}")),
-                None => log::say(format_args!("router: takes the TCP connections of its hosts again")),
+        if problem != self.problem {
+            match &problem {
+                Some(problem) => log::log_line(format_args!("router: {problem}")),
+                None => {
+                    log::log_line(format_args!("router: intercepts the TCP connections of its hosts again"));
+                }
             }
         }
-        self.trouble = trouble;
+        self.problem = problem;
     }
 
     fn plan(&self) -> Plan {
         plan(&self.router, &families(), &self.names)
     }
 
-    /// Puts rules and routes back; returns the trouble if that fails.
+    /// Restores missing rules and routes; returns the problem if that fails.
     fn repair(&mut self) -> Option<String> {
         let is_dispute = self.is_dispute();
         for commands in missing(&self.router, &self.plan()) {
             if is_dispute {
                 return Some(format!(
-                    "another program removes what the router installs again and again; connections pass the router by for {} s",
+                    "another program keeps removing the router's rules or routes; connections bypass the proxy for {} s",
                     FIX_WINDOW.as_secs()
                 ));
             }
-            self.fixes.push_back(Instant::now());
+            self.repairs.push_back(Instant::now());
             match ip(&commands[0]) {
-                Ok(_) => log::say(format_args!(
-                    "router: another program has removed a rule or route; put back: ip {}",
+                Ok(_) => log::log_line(format_args!(
+                    "router: another program has removed a rule or route; restored: ip {}",
                     commands[0]
                 )),
                 Err(error) => {
                     return Some(format!(
-                        "cannot put back a rule or route, so connections pass the router by: {error}"
+                        "cannot restore a rule or route, so connections bypass the proxy: {error}"
                     ));
                 }
             }
@@ -119,83 +122,87 @@ impl Guard {
         None
     }
 
-    /// Returns the first part that is missing, if the user installs them.
-    fn look(&self) -> Option<String> {
+    /// Describes the first missing part, if the user installs the rules.
+    fn find_missing(&self) -> Option<String> {
         let missing = missing(&self.router, &self.plan());
-        let what = match missing.first() {
+        let problem = match missing.first() {
             Some(commands) => {
                 format!("a rule or route is missing, so connections of hosts hang (ip {})", commands[0])
             }
             None if !has_table() => {
-                format!("the table {TABLE} of nftables is missing, so connections pass the router by")
+                format!("the nftables table {TABLE} is missing, so connections bypass the proxy")
             }
             None => return None,
         };
         Some(format!(
-            "{what}; install = false leaves it to others: run what anabranch-proxy router --print prints"
+            "{problem}; the router does not restore it because of install = false: run the commands of anabranch-proxy router --print"
         ))
     }
 
-    /// A firewall that drops packets for the router.
-    fn firewall(&mut self) -> Option<String> {
+    /// Describes a firewall chain that drops intercepted packets.
+    fn check_firewall(&mut self) -> Option<String> {
         let interfaces = self.router.interfaces.as_ref();
-        let found = dropping(&ruleset()?, &families(), interfaces, *self.router.mark.as_ref());
+        let found = find_dropping_chain(&ruleset()?, &families(), interfaces, *self.router.mark.as_ref());
         let certain = found.as_ref().filter(|found| found.is_certain);
         if let Some(suspected) =
             found.as_ref().filter(|found| !found.is_certain && self.suspected.as_ref() != Some(found))
         {
-            log::say(format_args!(
-                "router: the chain {} may drop what the kernel hands to the router; if connections of hosts hang: {}",
+            log::log_line(format_args!(
+                "router: the chain {} may drop intercepted packets; if connections of hosts hang, run: {}",
                 suspected.chain, suspected.remedy
             ));
         }
-        let trouble = certain.map(|Dropping { chain, remedy, .. }| {
-            let effect = if self.router.install { "connections pass the router by until then" } else { "their connections hang" };
-            format!("the chain {chain} drops the packets of hosts that the kernel hands to the router; {effect}: {remedy}")
+        let problem = certain.map(|DroppingChain { chain, remedy, .. }| {
+            let effect = if self.router.install {
+                "connections bypass the proxy until this is changed"
+            } else {
+                "connections of hosts hang"
+            };
+            format!("the chain {chain} drops intercepted packets; {effect}; run: {remedy}")
         });
         self.suspected = found;
-        trouble
+        problem
     }
 
-    /// Has the table of nftables there, as it was installed, or not there.
+    /// Installs the nftables table, restores it if it was changed, or removes it.
     fn set_table(&mut self, is_wanted: bool) {
         let listed = list_table().ok();
         let changed = match (is_wanted, &listed) {
             (false, None) => Ok(()),
             (false, Some(_)) => nft(&removal()),
             (true, Some(_)) if listed == self.expected() => Ok(()),
-            (true, _) => nft(&self.plan().nft).map(|()| self.note_table()),
+            (true, _) => nft(&self.plan().nft).map(|()| self.record_table()),
         };
         if let Err(error) = changed {
-            log::say(format_args!("router: cannot change the table {TABLE} of nftables: {error}"));
+            log::log_line(format_args!("router: cannot change the nftables table {TABLE}: {error}"));
         }
         self.is_marking = is_wanted;
     }
 
-    /// Notes how the table is listed, which has just been installed.
-    fn note_table(&mut self) {
+    /// Stores the listing of the table that has just been installed.
+    fn record_table(&mut self) {
         if self.is_marking {
-            self.fixes.push_back(Instant::now());
-            log::say(format_args!(
-                "router: another program has removed or changed the table {TABLE} of nftables; put back"
+            self.repairs.push_back(Instant::now());
+            log::log_line(format_args!(
+                "router: another program has removed or changed the nftables table {TABLE}; restored"
             ));
         }
-        // A list that is known is compared by the next check: another program may have been faster.
+        // A known listing is kept and compared in the next check: another program may already have changed the table again.
         if self.expected().is_none() || self.is_dispute() {
             self.listed = list_table().ok().map(|listed| (families(), listed));
         }
     }
 
-    /// The list of the table, if it is known for the families that this machine has now.
+    /// Expected listing of the table, if it is known for the present address families.
     fn expected(&self) -> Option<String> {
-        let (of, listed) = self.listed.as_ref()?;
-        (*of == families()).then(|| listed.clone())
+        let (for_families, listed) = self.listed.as_ref()?;
+        (*for_families == families()).then(|| listed.clone())
     }
 
     fn is_dispute(&mut self) -> bool {
-        while self.fixes.front().is_some_and(|at| at.elapsed() > FIX_WINDOW) {
-            self.fixes.pop_front();
+        while self.repairs.front().is_some_and(|at| at.elapsed() > FIX_WINDOW) {
+            self.repairs.pop_front();
         }
-        self.fixes.len() > MAX_FIXES
+        self.repairs.len() > MAX_FIXES
     }
 }

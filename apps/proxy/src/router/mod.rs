@@ -1,5 +1,5 @@
-//! A router: intercepts the TCP connections of the hosts behind it (TPROXY), and carries them by another proxy of ours, which
-//! it reaches by Multipath TCP.
+//! A router: intercepts the TCP connections of the hosts behind it (TPROXY) and relays them through an upstream Anabranch proxy,
+//! which it reaches with Multipath TCP.
 
 mod commands;
 mod firewall;

@@ -1,8 +1,8 @@
-//! The addresses of names that are not sent by the proxy.
+//! Addresses of names that are reached without the proxy.
 
 use crate::config::Router;
 use crate::connect::Attempts;
-use crate::log::Limited;
+use crate::log::RateLimited;
 use crate::resolver::{Resolver, host_and_port};
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,61 +11,61 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How often names are resolved.
+/// Interval between look-ups of names.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Time for which an address is kept after the last look-up with it: hosts may have it from an earlier answer.
+/// Time for which an address is kept after the last look-up that returned it: hosts may still use it from an earlier answer.
 const ADDRESS_LIFETIME: Duration = Duration::from_secs(3600);
 
-static UNKNOWN: Limited = Limited::new();
-/// The addresses that names have had of late.
+static UNKNOWN: RateLimited = RateLimited::new();
+/// Recent addresses of names, with the time of the last look-up that returned them.
 #[derive(Debug, Default)]
-pub struct Seen(BTreeMap<IpAddr, Instant>);
+pub struct RecentAddresses(BTreeMap<IpAddr, Instant>);
 
-impl Seen {
-    /// These are had now; returns all that are kept.
+impl RecentAddresses {
+    /// Adds the addresses of a look-up; returns all recent addresses.
     pub fn add(&mut self, now: Instant, addresses: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
         self.0.extend(addresses.into_iter().map(|address| (address, now)));
-        self.0.retain(|_, had| now.saturating_duration_since(*had) < ADDRESS_LIFETIME);
+        self.0.retain(|_, seen_at| now.saturating_duration_since(*seen_at) < ADDRESS_LIFETIME);
         self.0.keys().copied().collect()
     }
 }
 
-/// Names of servers that are bypassed, and the name of the proxy, to which hosts may go on their own.
+/// Names of servers in `bypass`, and the name of the proxy, to which hosts may connect directly.
 pub struct Names {
-    /// Hosts and ports.
-    asked: Vec<(String, u16)>,
+    /// Names and ports to look up.
+    to_look_up: Vec<(String, u16)>,
     resolver: Resolver,
-    seen: Seen,
-    /// Look-ups of a second family.
+    recent: RecentAddresses,
+    /// Running look-ups of the second address family.
     pending: JoinSet<Vec<SocketAddr>>,
     has_unknown: bool,
 }
 
 impl Names {
-    /// The names of the settings.
+    /// Creates the list of names from the settings.
     pub fn new(router: &Router) -> Self {
-        let names = router.bypass.names.iter().map(|name| (name.as_ref().clone(), 0));
+        let bypass = router.bypass.names.iter().map(|name| (name.as_ref().clone(), 0));
         let proxy = host_and_port(&router.via.as_ref().proxy).map(|(host, port)| (host.to_owned(), port));
         Self {
-            asked: names.chain(proxy).collect(),
+            to_look_up: bypass.chain(proxy).collect(),
             resolver: Resolver::new(Duration::MAX),
-            seen: Seen::default(),
+            recent: RecentAddresses::default(),
             pending: JoinSet::new(),
             has_unknown: false,
         }
     }
 
-    /// Looks all names up at once; returns all addresses that are kept. Those of a family that is late follow by
-    /// [`Self::follow`] or [`Self::complete`].
+    /// Looks up all names concurrently; returns all recent addresses. [`Self::follow`] or [`Self::complete`] adds the addresses of
+    /// a family that answers later.
     pub async fn look_up(&mut self) -> BTreeSet<IpAddr> {
-        let (mut found, mut unknown, mut under_way) = (BTreeSet::new(), Vec::new(), Attempts::new());
-        for (name, port) in &self.asked {
+        let (mut found, mut unknown, mut running) = (BTreeSet::new(), Vec::new(), Attempts::new());
+        for (name, port) in &self.to_look_up {
             let resolver = &self.resolver;
-            under_way.add(async move { (name, resolver.addresses(None, name, *port).await) });
+            running.add(async move { (name, resolver.addresses(None, name, *port).await) });
         }
-        while !under_way.is_empty() {
-            match under_way.next_ended().await {
+        while !running.is_empty() {
+            match running.next_ended().await {
                 (_, Ok(mut addresses)) => {
                     found.extend(addresses.ready.iter().map(SocketAddr::ip));
                     if addresses.has_pending() {
@@ -77,30 +77,30 @@ impl Names {
         }
         self.has_unknown = !unknown.is_empty();
         if self.has_unknown {
-            UNKNOWN.say(format_args!("router: cannot look up {}", unknown.join(", ")));
+            UNKNOWN.log_line(format_args!("router: cannot look up {}", unknown.join(", ")));
         }
-        self.seen.add(Instant::now(), found)
+        self.recent.add(Instant::now(), found)
     }
 
-    /// Waits for the second families of names, no longer than this; returns all addresses that are kept.
+    /// Waits at most `max_wait` for the second address family of the names; returns all recent addresses.
     pub async fn complete(&mut self, max_wait: Duration) -> BTreeSet<IpAddr> {
         let completing = async { while self.next_late().await.is_some() {} };
-        // Addresses that are later are left out.
+        // Ignores addresses that arrive later.
         drop(timeout(max_wait, completing).await);
-        self.seen.add(Instant::now(), BTreeSet::new())
+        self.recent.add(Instant::now(), BTreeSet::new())
     }
 
-    /// Adds the addresses of the next look-up that is late; nothing if there is none.
+    /// Waits for the next late look-up and adds its addresses; `None` if there is no late look-up.
     async fn next_late(&mut self) -> Option<()> {
         let late = self.pending.join_next().await?.unwrap_or_default();
-        self.seen.add(Instant::now(), late.iter().map(SocketAddr::ip).collect());
+        self.recent.add(Instant::now(), late.iter().map(SocketAddr::ip).collect());
         Some(())
     }
 
-    /// Looks names up at intervals, and at once when links have changed and a name is unknown. Sends the addresses when they have
-    /// changed.
+    /// Looks up names at intervals, and immediately if links have changed while a name is unknown. Sends the addresses to `changed`
+    /// after each change.
     pub async fn follow(mut self, links_changed: &Notify, changed: mpsc::Sender<BTreeSet<IpAddr>>) {
-        let mut sent: BTreeSet<IpAddr> = self.seen.0.keys().copied().collect();
+        let mut sent: BTreeSet<IpAddr> = self.recent.0.keys().copied().collect();
         let mut look_up_at = Instant::now() + LOOKUP_INTERVAL;
         loop {
             let is_due = tokio::select! {
@@ -112,7 +112,7 @@ impl Names {
                 self.look_up().await;
                 look_up_at = Instant::now() + LOOKUP_INTERVAL;
             }
-            let now: BTreeSet<IpAddr> = self.seen.0.keys().copied().collect();
+            let now: BTreeSet<IpAddr> = self.recent.0.keys().copied().collect();
             if now != sent && changed.send(now.clone()).await.is_ok() {
                 sent = now;
             }
@@ -127,10 +127,10 @@ mod tests {
     #[test]
     fn addresses_are_kept_for_address_lifetime() {
         let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse::<IpAddr>().expect("an address"));
-        let (mut seen, begin) = (Seen::default(), Instant::now());
-        assert_eq!(seen.add(begin, [a].into()), [a].into());
-        assert_eq!(seen.add(begin + ADDRESS_LIFETIME / 2, [b].into()), [a, b].into());
-        assert_eq!(seen.add(begin + ADDRESS_LIFETIME, BTreeSet::new()), [b].into());
-        assert_eq!(seen.add(begin + 2 * ADDRESS_LIFETIME, BTreeSet::new()), BTreeSet::new());
+        let (mut recent, begin) = (RecentAddresses::default(), Instant::now());
+        assert_eq!(recent.add(begin, [a].into()), [a].into());
+        assert_eq!(recent.add(begin + ADDRESS_LIFETIME / 2, [b].into()), [a, b].into());
+        assert_eq!(recent.add(begin + ADDRESS_LIFETIME, BTreeSet::new()), [b].into());
+        assert_eq!(recent.add(begin + 2 * ADDRESS_LIFETIME, BTreeSet::new()), BTreeSet::new());
     }
 }

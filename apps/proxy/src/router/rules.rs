@@ -1,5 +1,5 @@
-//! Rules that bring the hosts' connections to the router: a table of nftables, and for each family a rule and a route. Only
-//! text; `install` executes it.
+//! Generates the text of the rules that redirect the hosts' connections to the router: an nftables table, and a rule and a route
+//! for each address family. `install` executes the text.
 
 use crate::config::Router;
 use crate::network::Network;
@@ -8,16 +8,16 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// The table of nftables.
+/// Name of the nftables table.
 pub const TABLE: &str = "anabranch-router";
 
-/// Origin of our rules and routes (`FRA_PROTOCOL`, `RTA_PROTOCOL`): a number that no other program is known to use.
+/// Protocol number that marks the router's rules and routes (`FRA_PROTOCOL`, `RTA_PROTOCOL`); no other program is known to use it.
 pub const PROTOCOL: u32 = 197;
 
-/// The rule comes before those that choose an uplink by a packet's source, and after that for local addresses.
+/// Priority of the rule: after the rule for local addresses, before rules that select an uplink by the source address.
 const PRIORITY: u32 = 500;
 
-/// A family of addresses.
+/// An address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -27,7 +27,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// As the programs `ip` and `nft` have it.
+    /// Option of the program `ip` for the family.
     pub const fn option(self) -> &'static str {
         match self {
             Self::V4 => "-4",
@@ -35,7 +35,7 @@ impl Family {
         }
     }
 
-    /// Its loopback address.
+    /// Loopback address of the family.
     pub const fn loopback(self) -> IpAddr {
         match self {
             Self::V4 => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -44,28 +44,28 @@ impl Family {
     }
 }
 
-/// The families that this machine has.
+/// Address families that are enabled on this machine.
 pub fn families() -> Vec<Family> {
     let off = std::fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6");
     let has_v6 = off.is_ok_and(|off| off.trim() == "0");
     if has_v6 { vec![Family::V4, Family::V6] } else { vec![Family::V4] }
 }
 
-/// All that is installed.
+/// Everything that the router installs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// For `nft -f`: creates the table, or replaces it.
+    /// Input of `nft -f` that creates or replaces the table.
     pub nft: String,
-    /// Arguments of `ip`, each with those that undo it.
+    /// Arguments of `ip`, each with the arguments that revert it.
     pub ip: Vec<[String; 2]>,
 }
 
-/// Removes the table, for `nft -f`; valid without a table, too.
+/// Input of `nft -f` that removes the table; it is also valid if there is no table.
 pub fn removal() -> String {
     format!("add table inet {TABLE}\ndelete table inet {TABLE}\n")
 }
 
-/// The plan for a machine with these families, and with these addresses of the names in `bypass`.
+/// Generates the plan for these address families and these addresses of the names in `bypass`.
 pub fn plan(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> Plan {
     let (mark, table) = (router.mark.as_ref(), router.table.as_ref());
     let ip = families.iter().map(|family| {
@@ -83,11 +83,12 @@ pub fn plan(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> P
 
 fn nft(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> String {
     let bypass = &router.bypass;
-    let of = |v4: bool| bypass.networks.iter().copied().filter(move |network| network.is_ipv4() == v4);
-    let (networks4, networks6): (Vec<Network>, Vec<Network>) = (of(true).collect(), of(false).collect());
+    let networks = |v4: bool| bypass.networks.iter().copied().filter(move |network| network.is_ipv4() == v4);
+    let (networks4, networks6): (Vec<Network>, Vec<Network>) =
+        (networks(true).collect(), networks(false).collect());
     let (names4, names6) = split(names);
     let mut text = removal();
-    let mut line = |line: &str| writeln!(text, "{line}").expect("a String takes all");
+    let mut line = |line: &str| writeln!(text, "{line}").expect("writing to a String succeeds");
     line(&format!("table inet {TABLE} {{"));
     line(&set("networks4", "ipv4_addr", "flags interval\n\t\tauto-merge", &networks4));
     line(&set("networks6", "ipv6_addr", "flags interval\n\t\tauto-merge", &networks6));
@@ -100,10 +101,10 @@ fn nft(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> String
     line("\t\tmeta l4proto != tcp return");
     let divert = format!("meta mark set meta mark | {:#x} accept", router.mark.as_ref());
     let opens = "tcp flags & (fin | syn | rst | ack)";
-    // A SYN is for tproxy, which knows what to do if the router still has that connection in TIME-WAIT.
-    line("\t\t# connections that the router has");
+    // SYNs are left to tproxy, which also handles a connection of the router in TIME-WAIT.
+    line("\t\t# connections of the router");
     line(&format!("\t\t{opens} != syn socket transparent 1 {divert}"));
-    line("\t\t# those that were there before it go on as they are");
+    line("\t\t# connections opened before the router started continue without it");
     line(&format!("\t\t{opens} != syn return"));
     line("\t\tfib daddr type local return");
     for rule in ["ip daddr @networks4", "ip6 daddr @networks6", "ip daddr @names4", "ip6 daddr @names6"] {
@@ -112,7 +113,7 @@ fn nft(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> String
     if !bypass.ports.is_empty() {
         line(&format!("\t\ttcp dport {{ {} }} return", list(&bypass.ports)));
     }
-    line("\t\t# without a listener there, packets go on to be forwarded");
+    line("\t\t# without a listener, packets are forwarded as usual");
     for family in families {
         let (name, kind) = match family {
             Family::V4 => ("ipv4", "ip to 127.0.0.1"),
@@ -125,15 +126,15 @@ fn nft(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> String
     text
 }
 
-/// Replaces the addresses of names, for `nft -f`.
+/// Input of `nft -f` that replaces the addresses of names.
 pub fn renewal(names: &BTreeSet<IpAddr>) -> String {
     let (v4, v6) = split(names);
     let mut text = String::new();
     for (set, elements) in [("names4", v4), ("names6", v6)] {
-        writeln!(text, "flush set inet {TABLE} {set}").expect("a String takes all");
+        writeln!(text, "flush set inet {TABLE} {set}").expect("writing to a String succeeds");
         if !elements.is_empty() {
             writeln!(text, "add element inet {TABLE} {set} {{ {} }}", list(&elements))
-                .expect("a String takes all");
+                .expect("writing to a String succeeds");
         }
     }
     text
@@ -146,10 +147,10 @@ fn split(names: &BTreeSet<IpAddr>) -> (Vec<IpAddr>, Vec<IpAddr>) {
 fn set(name: &str, kind: &str, flags: &str, elements: &[impl Display]) -> String {
     let mut text = format!("\tset {name} {{\n\t\ttype {kind}\n");
     if !flags.is_empty() {
-        writeln!(text, "\t\t{flags}").expect("a String takes all");
+        writeln!(text, "\t\t{flags}").expect("writing to a String succeeds");
     }
     if !elements.is_empty() {
-        writeln!(text, "\t\telements = {{ {} }}", list(elements)).expect("a String takes all");
+        writeln!(text, "\t\telements = {{ {} }}", list(elements)).expect("writing to a String succeeds");
     }
     text + "\t}"
 }
@@ -168,7 +169,7 @@ mod tests {
         let text = format!(
             "[router]\ninterfaces = [\"lan0\", \"wlan0\"]\nvia = {{ proxy = \"192.0.2.1:1080\" }}\n{more}"
         );
-        Config::parse(&text, "proxy.toml").expect("no mistake").router.expect("it is there")
+        Config::parse(&text, "proxy.toml").expect("a valid file").router.expect("the table exists")
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The router: takes hosts' connections and carries them by the proxy.
+//! The router: intercepts the connections of hosts and relays them through the proxy.
 
 use super::guard::Guard;
 use super::install::{install, remove};
@@ -6,12 +6,12 @@ use super::names::Names;
 use super::rules::{TABLE, families, plan};
 use crate::config::{Limits, Router};
 use crate::connect::Attempts;
+use crate::connection_table::ConnectionEntry;
 use crate::error::Error;
 use crate::handover::Inherited;
-use crate::instance_lock::{InstanceLock, permitted};
+use crate::instance_lock::{InstanceLock, check_permission};
 use crate::listen::intercept;
-use crate::log::{self, Limited};
-use crate::occupants::Seat;
+use crate::log::{self, RateLimited};
 use crate::relay::{First, relay};
 use crate::serve::Service;
 use crate::sockopt::is_multipath;
@@ -30,13 +30,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
-static NOT_REACHED: Limited = Limited::new();
-static NOT_HANDED_OVER: Limited = Limited::new();
-static NOT_RENEWED: Limited = Limited::new();
+static NOT_REACHED: RateLimited = RateLimited::new();
+static NOT_HANDED_OVER: RateLimited = RateLimited::new();
+static NOT_RENEWED: RateLimited = RateLimited::new();
 
-/// Rules, routes and nftables are compared after each change that the kernel reports, and at this interval.
+/// Rules, routes and nftables are checked after each change that the kernel reports, and at this interval.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
-/// Time between two comparisons: changes come in groups.
+/// Time between two checks, because changes are reported in groups.
 const CHECK_PAUSE: Duration = Duration::from_millis(500);
 
 /// A router.
@@ -44,26 +44,26 @@ pub struct Proxy {
     settings: Router,
     limits: Limits,
     via: Upstream,
-    /// Names, from the installation to their look-ups at intervals.
+    /// Names, from the installation until the background task takes them.
     names: Mutex<Option<Names>>,
-    /// Keeps rules, routes and nftables in place.
+    /// Restores rules, routes and nftables.
     guard: Arc<Mutex<Option<Guard>>>,
-    _alone: InstanceLock,
+    _lock: InstanceLock,
 }
 
 impl Proxy {
-    /// With these settings.
+    /// Creates a router from the settings.
     ///
     /// # Errors
-    /// If the process may not change the network, or another router runs here.
+    /// If the process may not configure the network, or another router runs in this network namespace.
     pub fn new(settings: Router, limits: Limits) -> Result<Self, Error> {
-        permitted("a router")?;
-        let (alone, via) =
-            (InstanceLock::here(TABLE, "router")?, Upstream::new(settings.via.as_ref().clone(), &limits));
-        Ok(Self { settings, limits, via, names: Mutex::default(), guard: Arc::default(), _alone: alone })
+        check_permission("a router")?;
+        let (lock_file, via) =
+            (InstanceLock::acquire(TABLE, "router")?, Upstream::new(settings.via.as_ref().clone(), &limits));
+        Ok(Self { settings, limits, via, names: Mutex::default(), guard: Arc::default(), _lock: lock_file })
     }
 
-    /// Connects to the target of a host, and sends the host's first data.
+    /// Connects to the target of a host and sends the host's early data.
     async fn connect(&self, host: &TcpStream, target: SocketAddr) -> Result<Connected, NotConnected> {
         let target = Target::Address(target);
         let connecting = self.via.connect(&target, || read_now(host));
@@ -72,29 +72,30 @@ impl Proxy {
             .unwrap_or_else(|_| Err((Reply::TimedOut, "no answer before connect_timeout".to_owned())))
     }
 
-    /// Renews the addresses of names, if some are given, and puts back what other programs have removed.
-    async fn keep(&self, addresses: Option<BTreeSet<IpAddr>>) {
+    /// Updates the addresses of names, if some are given, and restores rules and routes that other programs have removed.
+    async fn check_rules(&self, addresses: Option<BTreeSet<IpAddr>>) {
         let guard = Arc::clone(&self.guard);
         let keeping = move || {
             if let Some(guard) = lock(&guard).as_mut() {
-                if let Some(Err(error)) = addresses.map(|addresses| guard.renew(addresses)) {
-                    NOT_RENEWED.say(format_args!("router: addresses of names are not renewed: {error}"));
+                if let Some(Err(error)) = addresses.map(|addresses| guard.update_names(addresses)) {
+                    NOT_RENEWED
+                        .log_line(format_args!("router: cannot update the addresses of names: {error}"));
                 }
                 guard.check();
             }
         };
-        // It fails if the runtime ends.
+        // Ignore errors: they occur only when the runtime ends.
         drop(tokio::task::spawn_blocking(keeping).await);
     }
 
-    /// Says once that the proxy is reached over one link alone.
-    fn notice_plain(&self, server: &TcpStream) {
-        static SAID: Once = Once::new();
+    /// Logs once that the proxy is reached with TCP over one link.
+    fn log_first_plain_tcp(&self, server: &TcpStream) {
+        static LOGGED: Once = Once::new();
         if self.via.transport() == Transport::Mptcp && !is_multipath(server) {
-            SAID.call_once(|| {
-                log::say(format_args!(
-                    "router: the proxy {} answers by TCP, over one link: it or the network has no Multipath TCP; \
-                     logged once",
+            LOGGED.call_once(|| {
+                log::log_line(format_args!(
+                    "router: the proxy {} uses TCP over one link: the proxy or the network does not support Multipath TCP; \
+                    logged once",
                     self.settings.via.as_ref().proxy,
                 ));
             });
@@ -106,19 +107,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Changes of links, addresses, routes and rules, and of nftables.
+/// Subscribes to changes of links, addresses, routes, rules and nftables.
 fn follow_changes() -> Vec<Changes> {
     let following = [Changes::follow(None, ROUTING_GROUPS), Changes::follow(Some(NETFILTER), NFTABLES_GROUP)];
     let failed = |error: &std::io::Error| {
-        log::say(format_args!(
-            "router: cannot follow changes of the network ({error}); looks every {} s",
+        log::log_line(format_args!(
+            "router: cannot subscribe to network changes ({error}); checking every {} s",
             RESYNC_INTERVAL.as_secs()
         ));
     };
     following.into_iter().filter_map(|changes| changes.inspect_err(failed).ok()).collect()
 }
 
-/// Waits for a change, or for the time of the next comparison.
+/// Waits for a change, or until the next check is due.
 async fn next_change(changes: &mut Vec<Changes>) {
     let (has_ended, number) = {
         let mut waiting = Attempts::new();
@@ -145,7 +146,7 @@ impl Service for Proxy {
         families().into_iter().map(|family| SocketAddr::new(family.loopback(), port)).collect()
     }
 
-    /// For hosts that have TCP alone, or one link.
+    /// Listens with TCP, because the intercepted hosts use TCP.
     fn listen(
         &self,
         address: SocketAddr,
@@ -155,15 +156,15 @@ impl Service for Proxy {
         Ok((intercept(address)?, Transport::Tcp))
     }
 
-    async fn begin(&self) -> Result<(), Error> {
+    async fn prepare(&self) -> Result<(), Error> {
         let mut addresses = BTreeSet::new();
         if self.settings.install {
             let mut names = Names::new(&self.settings);
             addresses = names.look_up().await;
             install(&self.settings, &plan(&self.settings, &families(), &addresses))?;
             *lock(&self.names) = Some(names);
-            log::say(format_args!(
-                "router: takes the TCP connections that come in by {}",
+            log::log_line(format_args!(
+                "router: intercepting TCP connections from {}",
                 self.settings.interfaces.as_ref().join(", ")
             ));
         }
@@ -173,7 +174,7 @@ impl Service for Proxy {
         Ok(())
     }
 
-    async fn attend(&self) {
+    async fn run_in_background(&self) {
         let names = lock(&self.names).take();
         let (sender, mut renewed) = mpsc::channel(1);
         let links_changed = Notify::new();
@@ -191,43 +192,43 @@ impl Service for Proxy {
                     () = next_change(&mut changes) => None,
                 };
                 links_changed.notify_one();
-                self.keep(addresses).await;
+                self.check_rules(addresses).await;
                 sleep(CHECK_PAUSE).await;
             }
         };
         tokio::join!(following, guarding);
     }
 
-    async fn end(&self) {
-        // After this, no check puts anything back.
-        lock(&self.guard).iter_mut().for_each(Guard::end);
+    async fn clean_up(&self) {
+        // After this, no check restores anything.
+        lock(&self.guard).iter_mut().for_each(Guard::stop);
         if !self.settings.install {
             return;
         }
         if let Err(error) = remove() {
-            log::say(format_args!("router: cannot remove its rules: {error}"));
+            log::log_line(format_args!("router: cannot remove the rules: {error}"));
         }
     }
 
-    async fn serve(&self, host: TcpStream, peer: SocketAddr, seat: &Seat) {
-        seat.admit(false);
-        // A host that has gone needs no server.
+    async fn serve(&self, host: TcpStream, peer: SocketAddr, entry: &ConnectionEntry) {
+        entry.admit(false);
+        // The host has already disconnected.
         let Ok(target) = host.local_addr() else { return };
         if target.ip().is_loopback() {
-            return NOT_HANDED_OVER.say(format_args!(
+            return NOT_HANDED_OVER.log_line(format_args!(
                 "router: {peer} connected directly to the port of intercepted connections; reset"
             ));
         }
         match self.connect(&host, target).await {
             Ok(Connected { server, first: down, .. }) => {
-                self.notice_plain(&server);
-                let watched = watch::open_intercepted(self.name(), peer, &target);
+                self.log_first_plain_tcp(&server);
+                let watched = watch::register_intercepted(self.name(), peer, &target);
                 // Ignore errors: both ends have been reset.
                 let first = First { up: Vec::new(), down };
                 drop(relay(host, server, first, &watched.carried, self.limits.idle_timeout.duration()).await);
             }
-            // The host is reset at once: it has no other way to know.
-            Err((_, reason)) => NOT_REACHED.say(format_args!("router: {target}: {reason}")),
+            // Dropping the host's stream resets it, the only way to report the failure.
+            Err((_, reason)) => NOT_REACHED.log_line(format_args!("router: {target}: {reason}")),
         }
     }
 }

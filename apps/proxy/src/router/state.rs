@@ -1,16 +1,16 @@
-//! State of a router on this machine, for `check`.
+//! Findings about the router of this machine, for `check`.
 
-use super::firewall::{Dropping, dropping};
+use super::firewall::{DroppingChain, find_dropping_chain};
 use super::install::{has_table, list, missing, ruleset, runs};
 use super::rules::{Family, TABLE, families, plan};
-use crate::check::{Finding, no, yes};
+use crate::check::{Finding, bad_finding, good_finding};
 use crate::config::Router;
 use crate::error::Error;
 use std::collections::BTreeSet;
 
 const START: &str = "systemctl start anabranch-router, or: anabranch-proxy router --config FILE";
 
-/// The findings, those first on which others depend.
+/// Derives the findings. A finding comes before those that depend on it.
 ///
 /// # Errors
 /// If the program `ip` is missing.
@@ -22,44 +22,49 @@ pub fn findings(router: &Router) -> Result<Vec<Finding>, Error> {
         .iter()
         .filter(missing)
         .map(|name| {
-            no(
-                format!("there is no interface {name}"),
-                "name the interfaces of the hosts in [router] interfaces",
+            bad_finding(
+                format!("the interface {name} does not exist"),
+                "write the LAN interfaces in [router] interfaces",
             )
         })
         .collect();
     let running = runs();
     let installed = installed(router)?;
-    findings.push(if running { yes("a router runs here") } else { no("no router runs here", START) });
+    findings.push(if running {
+        good_finding("a router runs on this machine")
+    } else {
+        bad_finding("no router runs on this machine", START)
+    });
     findings.push(match (running, installed) {
-        (true, Installed { routing: true, table: true }) => {
-            yes(format!("nftables has the table {TABLE}, and table {} the routes", router.table.as_ref()))
-        }
-        (true, Installed { routing: false, table: true }) => no(
-            "a rule or route of the router is gone, so that connections of hosts hang",
-            format!("see what else changes rules and routes, and the router's log; {}", put_back(router)),
-        ),
-        (true, Installed { table: false, .. }) => no(
-            format!("nftables has no table {TABLE}, so that connections pass the router by"),
+        (true, Installed { routing: true, table: true }) => good_finding(format!(
+            "the nftables table {TABLE} and the routes of table {} are installed",
+            router.table.as_ref()
+        )),
+        (true, Installed { routing: false, table: true }) => bad_finding(
+            "a rule or route of the router is missing, so connections of hosts hang",
             format!(
-                "see what else changes nftables, rules or routes, and the router's log; {}",
-                put_back(router)
+                "find the program that changes rules and routes, and read the router's log; {}",
+                how_to_restore(router)
+            ),
+        ),
+        (true, Installed { table: false, .. }) => bad_finding(
+            format!("the nftables table {TABLE} is missing, so connections bypass the proxy"),
+            format!(
+                "find the program that changes nftables, rules or routes, and read the router's log; {}",
+                how_to_restore(router)
             ),
         ),
         (false, Installed { routing: true, table: true }) => {
-            no("the rules of a router that was killed are still there; they do nothing", START)
+            bad_finding("rules of a router that was killed are still installed; they have no effect", START)
         }
-        (false, _) => no("the router's rules and routes are not there", START),
+        (false, _) => bad_finding("the router's rules and routes are not installed", START),
     });
     let rules = ruleset();
     let (interfaces, mark) = (router.interfaces.as_ref(), *router.mark.as_ref());
-    let found = rules.and_then(|rules| dropping(&rules, &families(), interfaces, mark));
-    findings.extend(found.map(|Dropping { chain, remedy, is_certain }| {
+    let found = rules.and_then(|rules| find_dropping_chain(&rules, &families(), interfaces, mark));
+    findings.extend(found.map(|DroppingChain { chain, remedy, is_certain }| {
         let drops = if is_certain { "drops" } else { "may drop" };
-        no(
-            format!("the chain {chain} {drops} the packets of hosts that the kernel hands to the router"),
-            remedy,
-        )
+        bad_finding(format!("the chain {chain} {drops} intercepted packets"), remedy)
     }));
     for (path, name) in [
         ("ipv4/ip_forward", "net.ipv4.ip_forward"),
@@ -67,8 +72,8 @@ pub fn findings(router: &Router) -> Result<Vec<Finding>, Error> {
     ] {
         let value = std::fs::read_to_string(format!("/proc/sys/net/{path}"));
         if value.is_ok_and(|value| value.trim() == "0") {
-            findings.push(no(
-                format!("{name} is 0: packets that do not go through the proxy are not forwarded"),
+            findings.push(bad_finding(
+                format!("{name} is 0: packets that bypass the proxy are not forwarded"),
                 format!("sysctl -w {name}=1"),
             ));
         }
@@ -76,24 +81,24 @@ pub fn findings(router: &Router) -> Result<Vec<Finding>, Error> {
     Ok(findings)
 }
 
-fn put_back(router: &Router) -> String {
+fn how_to_restore(router: &Router) -> String {
     if router.install {
-        "it puts them back within a second if it can".to_owned()
+        "the router restores them within a second if it can".to_owned()
     } else {
-        "put them back: anabranch-proxy router --config FILE --print".to_owned()
+        "restore them with the commands of: anabranch-proxy router --config FILE --print".to_owned()
     }
 }
 
-/// Parts of a router that are installed.
+/// Installed parts of a router.
 struct Installed {
-    /// Rules and routes.
+    /// True if rules and routes are installed.
     routing: bool,
-    /// The table of nftables.
+    /// True if the nftables table is installed.
     table: bool,
 }
 
 fn installed(router: &Router) -> Result<Installed, Error> {
-    // Without the program ip there is no answer.
+    // Returns an error if the program ip is missing.
     list(Family::V4, "rule show")?;
     let plan = plan(router, &families(), &BTreeSet::new());
     Ok(Installed { routing: missing(router, &plan).is_empty(), table: has_table() })

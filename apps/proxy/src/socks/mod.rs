@@ -6,5 +6,5 @@ mod via;
 pub mod wire;
 
 pub use service::Proxy;
-pub(crate) use session::is_answered;
+pub(crate) use session::probe_socks_proxy;
 pub(crate) use via::Upstream;

@@ -1,17 +1,17 @@
-//! The proxy: takes clients' requests and connects them.
+//! The SOCKS proxy: reads the requests of clients and connects to servers.
 
 use super::session::{Refusal, Request, accept, answer};
 use super::wire::{Command, Reply, Target};
 use crate::config::{Limits, Socks};
 use crate::connect::connect;
+use crate::connection_table::ConnectionEntry;
 use crate::error::Error;
-use crate::log::Limited;
-use crate::login::{Logins, Tried};
-use crate::occupants::Seat;
+use crate::log::RateLimited;
+use crate::login::{LoginResult, Logins};
 use crate::relay::{First, relay};
 use crate::resolver::{Addresses, Client, Resolver};
 use crate::serve::Service;
-use crate::stream::{StreamOptions, Transport, take_leave};
+use crate::stream::{StreamOptions, Transport, close_gracefully};
 use crate::targets::Targets;
 use crate::upstream::Upstream;
 use crate::upstream_proxy::{Connected, NotConnected, connect_error};
@@ -21,10 +21,10 @@ use std::io;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
-static REFUSED: Limited = Limited::new();
-static DENIED: Limited = Limited::new();
-static NO_SUCH_COMMAND: Limited = Limited::new();
-static NOT_REACHED: Limited = Limited::new();
+static REFUSED: RateLimited = RateLimited::new();
+static DENIED: RateLimited = RateLimited::new();
+static NO_SUCH_COMMAND: RateLimited = RateLimited::new();
+static NOT_REACHED: RateLimited = RateLimited::new();
 
 /// A SOCKS 5 proxy.
 pub struct Proxy {
@@ -38,13 +38,14 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// With these settings.
+    /// Creates a proxy from the settings.
     ///
     /// # Errors
-    /// If the system has no randomness to give.
+    /// If the system's random generator fails.
     pub fn new(settings: Socks, limits: Limits) -> Result<Self, Error> {
         let users = settings.users.iter().map(AsRef::as_ref);
-        let logins = Logins::new(users).map_err(|error| Error::Refused(format!("no randomness: {error}")))?;
+        let logins = Logins::new(users)
+            .map_err(|error| Error::Refused(format!("the system's random generator failed: {error}")))?;
         Ok(Self {
             logins: (!settings.users.is_empty()).then_some(logins),
             targets: Targets {
@@ -60,8 +61,8 @@ impl Proxy {
         })
     }
 
-    /// Connects to a client's target. Bytes after the request go to another proxy together with the request, if there is one.
-    async fn fulfil(
+    /// Connects to a client's target. An upstream proxy receives the client's early data together with the request.
+    async fn connect_to_target(
         &self,
         client: &Client,
         command: Command,
@@ -71,11 +72,14 @@ impl Proxy {
         match command {
             Command::Connect => {}
             Command::UdpAssociate => {
-                let said = "datagrams (UDP ASSOCIATE) are not carried";
-                return Err((Reply::CommandNotSupported, said.to_owned()));
+                let message = "UDP ASSOCIATE is not supported; only CONNECT is";
+                return Err((Reply::CommandNotSupported, message.to_owned()));
             }
             Command::Bind | Command::Other(_) => {
-                return Err((Reply::CommandNotSupported, "only connections to servers are made".to_owned()));
+                return Err((
+                    Reply::CommandNotSupported,
+                    "BIND and other commands are not supported; only CONNECT is".to_owned(),
+                ));
             }
         }
         let connecting = async {
@@ -83,19 +87,19 @@ impl Proxy {
                 return via.connect(target, || Ok(std::mem::take(first))).await;
             }
             let mut addresses = self.resolve(client, target).await.map_err(|error| connect_error(&error))?;
-            let permitted = |mut addresses: Vec<SocketAddr>| {
+            let check_permission = |mut addresses: Vec<SocketAddr>| {
                 addresses.retain(|address| self.targets.permit(address.ip()));
                 addresses
             };
-            let mut allowed = permitted(std::mem::take(&mut addresses.ready));
+            let mut allowed = check_permission(std::mem::take(&mut addresses.ready));
             if allowed.is_empty() {
-                allowed = permitted(addresses.later().await);
+                allowed = check_permission(addresses.later().await);
             }
             if allowed.is_empty() {
-                let reason = "is private or denied (allow, deny) in [socks]";
+                let reason = "not permitted: private address or denied; see allow and deny in [socks]";
                 return Err((Reply::Denied, reason.to_owned()));
             }
-            let later = async { permitted(addresses.later().await) };
+            let later = async { check_permission(addresses.later().await) };
             let server = connect(&allowed, later, &[], self.upstream_options()).await;
             let server = server.map_err(|error| connect_error(&error))?;
             Ok(Connected { bound: server.local_addr().ok(), server, first: Vec::new() })
@@ -122,11 +126,11 @@ impl Service for Proxy {
         "socks"
     }
 
-    fn hands_over(&self) -> bool {
+    fn supports_handover(&self) -> bool {
         true
     }
 
-    fn client_begins(&self) -> bool {
+    fn client_sends_first(&self) -> bool {
         true
     }
 
@@ -134,44 +138,46 @@ impl Service for Proxy {
         self.settings.listen.iter().map(|address| *address.as_ref()).collect()
     }
 
-    async fn serve(&self, client: TcpStream, peer: SocketAddr, seat: &Seat) {
+    async fn serve(&self, client: TcpStream, peer: SocketAddr, entry: &ConnectionEntry) {
         let deadline = Instant::now() + self.limits.handshake_timeout.duration();
-        let asked = timeout_at(deadline, accept(&client, peer.ip(), self.logins.as_ref(), deadline)).await;
-        let Request { user, command, target, mut first } = match asked {
+        let accepted = timeout_at(deadline, accept(&client, peer.ip(), self.logins.as_ref(), deadline)).await;
+        let Request { user, command, target, mut first } = match accepted {
             Ok(Ok(request)) => request,
-            // Neither is an error: the client comes again at once, or has only asked whether a proxy answers.
-            Ok(Err(Refusal::NotAdmitted(Tried::Epoch(_)) | Refusal::OnlyGreeted)) => {
-                return take_leave(client).await;
+            // Neither is an error: the client connects again at once, or has only probed the proxy.
+            Ok(Err(Refusal::NotAdmitted(LoginResult::OtherEpoch(_)) | Refusal::OnlyGreeted)) => {
+                return close_gracefully(client).await;
             }
             Ok(Err(refusal)) => {
-                REFUSED.say(format_args!("socks: {}: {refusal}", peer.ip()));
-                return take_leave(client).await;
+                REFUSED.log_line(format_args!("socks: {}: {refusal}", peer.ip()));
+                return close_gracefully(client).await;
             }
             Err(_) => {
-                return REFUSED
-                    .say(format_args!("socks: {}: no complete request before handshake_timeout", peer.ip()));
+                return REFUSED.log_line(format_args!(
+                    "socks: {}: no complete request before handshake_timeout",
+                    peer.ip()
+                ));
             }
         };
-        seat.admit(user.is_some());
+        entry.admit(user.is_some());
         let account = Client::new(user, peer.ip());
-        let fulfilled = self.fulfil(&account, command, &target, &mut first).await;
-        let Connected { server, bound, first: down } = match fulfilled {
+        let connecting = self.connect_to_target(&account, command, &target, &mut first).await;
+        let Connected { server, bound, first: down } = match connecting {
             Ok(connected) => connected,
             Err((reply, reason)) => {
-                // A kind of line each: many of one do not keep the first of another from being said.
+                // Each kind has its own rate limit, so that many lines of one kind do not suppress those of another.
                 let kind = match reply {
                     Reply::Denied => &DENIED,
                     Reply::CommandNotSupported => &NO_SUCH_COMMAND,
                     _ => &NOT_REACHED,
                 };
-                kind.say(format_args!("socks: {target}: {reason}"));
+                kind.log_line(format_args!("socks: {target}: {reason}"));
                 // Ignore errors: the client has disconnected.
                 drop(answer(&client, reply, None).await);
-                return take_leave(client).await;
+                return close_gracefully(client).await;
             }
         };
         if answer(&client, Reply::Succeeded, bound).await.is_ok() {
-            let watched = watch::open(self.name(), peer, &target);
+            let watched = watch::register(self.name(), peer, &target);
             // Ignore errors: both ends have been reset.
             let idle = self.limits.idle_timeout.duration();
             drop(relay(client, server, First { up: first, down }, &watched.carried, idle).await);

@@ -1,7 +1,7 @@
-//! The server's side of the protocol, up to a complete request.
+//! Server side of the protocol, up to the complete request.
 
-use super::wire::{self, Command, Malformed, Parsed, Reply, Target, Verdict, method};
-use crate::login::{Logins, Shown, Tried};
+use super::wire::{self, Command, LoginReply, Malformed, Parsed, Reply, Target, method};
+use crate::login::{Credentials, LoginResult, Logins};
 use crate::stream::{read_some, write_all};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::fmt;
@@ -16,24 +16,24 @@ pub struct Request {
     pub user: Option<Vec<u8>>,
     /// The command.
     pub command: Command,
-    /// With whom.
+    /// Target of the connection.
     pub target: Target,
-    /// Bytes for the target that have been read already.
+    /// Bytes for the target that have already been read.
     pub first: Vec<u8>,
 }
 
-/// Why a client got no further.
+/// Reason for the refusal of a client.
 #[derive(Debug)]
 pub enum Refusal {
-    /// It speaks otherwise.
+    /// The client sent a malformed message or uses another protocol.
     Malformed(Malformed),
-    /// It offers no method of log-in that is accepted here.
+    /// The client offers no accepted authentication method.
     NoMethod,
-    /// It is not who it says, or not to be believed just now.
-    NotAdmitted(Tried),
-    /// Its connection broke, or ended.
+    /// The login failed, or could not be checked at present.
+    NotAdmitted(LoginResult),
+    /// The connection failed or ended.
     Broken(io::Error),
-    /// Its connection ended after the greeting, as connections do that only ask whether a proxy answers.
+    /// The connection ended after the greeting: it was a probe.
     OnlyGreeted,
 }
 
@@ -41,8 +41,8 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => malformed.fmt(f),
-            Self::NoMethod => f.write_str("offers no accepted way to log in"),
-            Self::NotAdmitted(tried) => tried.fmt(f),
+            Self::NoMethod => f.write_str("offers no accepted authentication method"),
+            Self::NotAdmitted(result) => result.fmt(f),
             Self::Broken(error) => write!(f, "disconnected before its request was complete: {error}"),
             Self::OnlyGreeted => f.write_str("disconnected after its greeting"),
         }
@@ -61,19 +61,19 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// A stream of messages, with a buffer.
+/// A stream of messages with its receive buffer.
 pub struct Session<'a> {
     /// The stream.
     pub stream: &'a TcpStream,
-    /// Bytes after the last message.
+    /// Received bytes after the last message.
     pub bytes: Vec<u8>,
 }
 
-/// Greets a client, checks its log-in if there are users, and reads its request.
+/// Answers a client's greeting, checks its login if there are users, and reads its request.
 ///
 /// # Errors
 ///
-/// The reason for a refusal. The client has an answer if the protocol has one.
+/// The reason for a refusal. The client has received an error message if the protocol has one.
 pub async fn accept(
     stream: &TcpStream,
     peer: IpAddr,
@@ -84,20 +84,20 @@ pub async fn accept(
     let offered = session.message(wire::greeting).await?;
     let accepted: &[u8] = if logins.is_some() { &[method::PROOF, method::PASSWORD] } else { &[method::NONE] };
     let Some(&method) = accepted.iter().find(|method| offered.contains(method)) else {
-        write_all(stream, &wire::choice(method::UNACCEPTABLE)).await?;
+        write_all(stream, &wire::emit_selected_method(method::UNACCEPTABLE)).await?;
         return Err(Refusal::NoMethod);
     };
-    write_all(stream, &wire::choice(method)).await?;
+    write_all(stream, &wire::emit_selected_method(method)).await?;
     if !session.has_more().await {
         return Err(Refusal::OnlyGreeted);
     }
     let (user, command, target) = match logins {
-        Some(logins) if method == method::PROOF => session.proven(peer, logins, deadline).await?,
+        Some(logins) if method == method::PROOF => session.log_in_with_proof(peer, logins, deadline).await?,
         Some(logins) => {
             let (name, password) = session.message(wire::login).await?;
-            let tried = logins.attempt(peer, &Shown::Password(name.clone(), password), deadline).await;
-            write_all(stream, &wire::verdict(tried == Tried::Right)).await?;
-            admitted(tried)?;
+            let result = logins.attempt(peer, &Credentials::Password(name.clone(), password), deadline).await;
+            write_all(stream, &wire::emit_login_result(result == LoginResult::Accepted)).await?;
+            check_login(result)?;
             let (command, target) = session.request().await?;
             (Some(name), command, target)
         }
@@ -109,72 +109,72 @@ pub async fn accept(
     Ok(Request { user, command, target, first: session.bytes })
 }
 
-/// Sends our greeting; false if the answer does not choose the method that it offers.
+/// Sends a greeting; false if the answer does not select the offered authentication method.
 ///
 /// # Errors
-/// If the connection breaks.
-pub async fn is_answered(stream: &TcpStream, has_user: bool) -> io::Result<bool> {
+/// If the connection fails.
+pub async fn probe_socks_proxy(stream: &TcpStream, has_user: bool) -> io::Result<bool> {
     let method = if has_user { method::PROOF } else { method::NONE };
     write_all(stream, &wire::emit_greeting(method)).await?;
-    match Session::new(stream).message(wire::chosen).await {
+    match Session::new(stream).message(wire::selected_method).await {
         Ok(chosen) => Ok(chosen == method),
         Err(Refusal::Broken(error)) => Err(error),
         Err(_) => Ok(false),
     }
 }
 
-fn admitted(tried: Tried) -> Result<(), Refusal> {
-    match tried {
-        Tried::Right => Ok(()),
+fn check_login(result: LoginResult) -> Result<(), Refusal> {
+    match result {
+        LoginResult::Accepted => Ok(()),
         refused => Err(Refusal::NotAdmitted(refused)),
     }
 }
 
-const fn verdict_on_proof(tried: Tried) -> Verdict {
-    match tried {
-        Tried::Right => Verdict::Right,
-        Tried::Wrong(_) => Verdict::Wrong,
-        Tried::Clock(_) => Verdict::Clock,
-        Tried::Epoch(epoch) => Verdict::Again(epoch),
-        Tried::Full | Tried::TooMany => Verdict::Busy,
+const fn result_code(result: LoginResult) -> LoginReply {
+    match result {
+        LoginResult::Accepted => LoginReply::Accepted,
+        LoginResult::Rejected(_) => LoginReply::Rejected,
+        LoginResult::ClockDiffers(_) => LoginReply::ClockDiffers,
+        LoginResult::OtherEpoch(epoch) => LoginReply::OtherEpoch(epoch),
+        LoginResult::MemoryFull | LoginResult::TooManyFailures => LoginReply::Busy,
     }
 }
 
-/// Answers a request, with the address from which the server is reached.
+/// Answers a request; `bound` is the local address of the connection to the server.
 ///
 /// # Errors
-/// If the client has gone.
+/// If the client has disconnected.
 pub async fn answer(stream: &TcpStream, reply: Reply, bound: Option<SocketAddr>) -> io::Result<()> {
     let bound = bound.unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into());
     write_all(stream, &wire::emit_reply(reply, bound)).await
 }
 
 impl<'a> Session<'a> {
-    /// Of a stream that nothing was read of.
+    /// Creates the session of a stream from which nothing has been read.
     pub const fn new(stream: &'a TcpStream) -> Self {
         Self { stream, bytes: Vec::new() }
     }
 
-    /// Waits for bytes after the last message; false if the stream ends or breaks before.
+    /// Waits for bytes after the last message; false if the stream ends or fails before.
     async fn has_more(&mut self) -> bool {
         !self.bytes.is_empty() || matches!(read_some(self.stream, &mut self.bytes).await, Ok(1..))
     }
 
-    /// Reads a request. A malformed one is answered.
+    /// Reads a request. Answers a malformed request with an error.
     async fn request(&mut self) -> Result<(Command, Target), Refusal> {
-        let asked = self.message(wire::request).await;
-        if let Err(Refusal::Malformed(malformed)) = &asked {
+        let request = self.message(wire::request).await;
+        if let Err(Refusal::Malformed(malformed)) = &request {
             let reply = match malformed {
                 Malformed::AddressType(_) => Reply::AddressTypeNotSupported,
                 Malformed::Version(_) | Malformed::Name => Reply::Failure,
             };
             answer(self.stream, reply, None).await?;
         }
-        asked
+        request
     }
 
-    /// A proof of a password and the request that it is for.
-    async fn proven(
+    /// Reads a proof of a password and the request that it covers, and checks the login.
+    async fn log_in_with_proof(
         &mut self,
         peer: IpAddr,
         logins: &Logins,
@@ -187,9 +187,9 @@ impl<'a> Session<'a> {
         let proof = self.message(wire::proof).await?;
         let ((command, target), bytes) = self.message(with_bytes).await?;
         let user = proof.name.clone();
-        let tried = logins.attempt(peer, &Shown::Proof(proof, bytes), deadline).await;
-        write_all(self.stream, &wire::emit_verdict_on_proof(verdict_on_proof(tried))).await?;
-        admitted(tried).map(|()| (Some(user), command, target))
+        let result = logins.attempt(peer, &Credentials::Proof(proof, bytes), deadline).await;
+        write_all(self.stream, &wire::emit_proof_reply(result_code(result))).await?;
+        check_login(result).map(|()| (Some(user), command, target))
     }
 
     /// Reads a complete message. Bytes after it stay in the buffer.
@@ -203,7 +203,7 @@ impl<'a> Session<'a> {
                 self.bytes.drain(..len);
                 return Ok(message);
             }
-            // The longest message has 515 bytes, so that no client makes this grow.
+            // The maximum length of a message is 515 bytes, which limits the buffer.
             if read_some(self.stream, &mut self.bytes).await? == 0 {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }

@@ -1,7 +1,7 @@
-//! Servers reached by another SOCKS proxy of ours, which is reached by Multipath TCP.
+//! Client of an upstream Anabranch SOCKS proxy. The connection to it uses Multipath TCP.
 
 use super::session::{Refusal, Session};
-use super::wire::{self, Reply, Target, Verdict, method};
+use super::wire::{self, LoginReply, Reply, Target, method};
 use crate::config::{Limits, User, Via};
 use crate::login::prove;
 use crate::password_proof::Epoch;
@@ -12,16 +12,16 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use tokio::net::TcpStream;
 
-/// The number of the request to connect.
+/// Code of the command CONNECT.
 const CONNECT: u8 = 1;
 
-/// The address that the target sees, and bytes of it that have been read already.
+/// The source address that the target sees, and bytes from the target that have already been read.
 type Answers = (Option<SocketAddr>, Vec<u8>);
 
-/// The other proxy.
+/// An upstream SOCKS proxy.
 pub struct Upstream {
     proxy: UpstreamProxy,
-    /// The epoch of the other proxy as last received; zeros before.
+    /// Epoch of the upstream proxy as last received; zeros before.
     epoch: Mutex<Epoch>,
 }
 
@@ -31,16 +31,16 @@ impl Upstream {
         Self { proxy: UpstreamProxy::new(via, limits), epoch: Mutex::default() }
     }
 
-    /// By what it is reached, unless it has that not.
+    /// Transport of connections to the upstream proxy. A connection falls back to TCP if the proxy has no Multipath TCP.
     pub const fn transport(&self) -> Transport {
         self.proxy.transport()
     }
 
-    /// Has the other proxy connect to a target. If the other proxy has restarted since the last time, it answers with its epoch and
-    /// hangs up: the request is repeated over another connection.
+    /// Requests a connection to a target. If the upstream proxy has restarted since the last request, it answers with its new epoch
+    /// and closes the connection; the request is then repeated over another connection.
     ///
     /// # Errors
-    /// The other proxy's reason, or why it is not reached; that the client has disconnected.
+    /// If the upstream proxy refuses or is not reached, or if the client has disconnected.
     pub async fn connect<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         target: &Target,
@@ -51,12 +51,10 @@ impl Upstream {
                 return Ok(connected);
             }
         }
-        Err(self
-            .proxy
-            .refused("answers twice that it has restarted: does its name stand for several proxies?"))
+        Err(self.proxy.refused("reports two restarts in a row; check that its name stands for one proxy"))
     }
 
-    /// Nothing if the proof has to be made for another epoch.
+    /// Makes one attempt; `None` if the proof must be repeated for another epoch.
     async fn attempt<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         target: &Target,
@@ -78,8 +76,8 @@ impl Upstream {
     async fn answers(&self, mut session: Session<'_>) -> Result<Option<Answers>, NotConnected> {
         let broken = |refusal: Refusal| self.proxy.refused(&refusal.to_string());
         if let Some(user) = self.proxy.user() {
-            let verdict = session.message(wire::verdict_on_proof).await.map_err(broken)?;
-            if !self.admitted(user, verdict)? {
+            let reply = session.message(wire::proof_reply).await.map_err(broken)?;
+            if !self.check_proof_reply(user, reply)? {
                 return Ok(None);
             }
         }
@@ -93,22 +91,22 @@ impl Upstream {
         }
     }
 
-    /// Whether it takes the proof; if not, it is to be made again.
-    fn admitted(&self, user: &User, verdict: Verdict) -> Result<bool, NotConnected> {
-        match verdict {
-            Verdict::Right => Ok(true),
-            Verdict::Again(epoch) => {
+    /// True if the upstream proxy accepts the proof; false if the proof must be repeated for another epoch.
+    fn check_proof_reply(&self, user: &User, reply: LoginReply) -> Result<bool, NotConnected> {
+        match reply {
+            LoginReply::Accepted => Ok(true),
+            LoginReply::OtherEpoch(epoch) => {
                 *self.epoch.lock().unwrap_or_else(PoisonError::into_inner) = epoch;
                 Ok(false)
             }
-            Verdict::Wrong => {
-                Err(self.proxy.refused(&format!("does not take the name {} with its password", user.name)))
+            LoginReply::Rejected => {
+                Err(self.proxy.refused(&format!("refuses the user {}: wrong name or password", user.name)))
             }
-            Verdict::Clock => {
-                Err(self.proxy.refused("has a clock that differs by more than two minutes: set both right"))
-            }
-            Verdict::Busy => {
-                Err(self.proxy.refused("has to do with too many log-ins, or wrong ones from here; later"))
+            LoginReply::ClockDiffers => Err(self
+                .proxy
+                .refused("has a clock that differs by more than two minutes; synchronise both clocks")),
+            LoginReply::Busy => {
+                Err(self.proxy.refused("refuses the login because of too many attempts; try again later"))
             }
         }
     }
@@ -121,7 +119,7 @@ struct Conversation<'a> {
 }
 
 impl Dialogue for Conversation<'_> {
-    /// Bytes that follow the choice of a method.
+    /// Bytes after the selected authentication method.
     type Answer = Vec<u8>;
 
     fn hello(&self, _: IpAddr) -> io::Result<Vec<u8>> {
@@ -142,16 +140,16 @@ impl Dialogue for Conversation<'_> {
     async fn answer(&self, stream: &TcpStream) -> Result<Vec<u8>, NoAnswer> {
         let proxy = &self.upstream.proxy;
         let mut session = Session::new(stream);
-        let chosen = session.message(wire::chosen).await.map_err(|refusal| match refusal {
-            Refusal::Malformed(_) => NoAnswer::Foreign(
-                proxy.refused(&format!("{refusal}: a portal or a transparent proxy may answer in its place")),
-            ),
+        let chosen = session.message(wire::selected_method).await.map_err(|refusal| match refusal {
+            Refusal::Malformed(_) => NoAnswer::Foreign(proxy.refused(&format!(
+                "{refusal}; a captive portal or a transparent proxy may answer in its place"
+            ))),
             _ => NoAnswer::Broken(proxy.refused(&refusal.to_string())),
         })?;
         if chosen == self.upstream.method() {
             return Ok(session.bytes);
         }
-        let reason = "wants another way to log in: is it one of ours, of this version, with a user?";
+        let reason = "requires another authentication method; check that it is an Anabranch proxy of this version, and `user` in `via`";
         Err(NoAnswer::Foreign(proxy.refused(reason)))
     }
 }

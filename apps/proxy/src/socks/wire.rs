@@ -1,4 +1,4 @@
-//! Codec of the messages of SOCKS 5.
+//! Codec of SOCKS 5 messages.
 //!
 //! A client may send all of its messages and its first data in one flight, so a buffer may contain more than one message. A parser
 //! returns the length of its message, or that the message is not complete.
@@ -7,61 +7,63 @@ use crate::password_proof::{Epoch, Proof};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::fmt;
 
-/// Version of the protocol.
+/// Version of SOCKS.
 const VERSION: u8 = 5;
-/// Version of log-in by name and password.
+/// Version of the login with name and password.
 const LOGIN_VERSION: u8 = 1;
-/// Version of log-in by proof.
+/// Version of the login with a proof.
 const PROOF_VERSION: u8 = 2;
 
-/// Methods of log-in (RFC 1928 §3).
+/// Authentication methods (RFC 1928 §3).
 pub mod method {
-    /// None.
+    /// No authentication.
     pub const NONE: u8 = 0;
     /// Name and password.
     pub const PASSWORD: u8 = 2;
-    /// Proof of a password, of our own: one of the numbers for private methods.
+    /// Proof of a password, a method of this program. The number is from the range for private methods.
     pub const PROOF: u8 = 0x82;
-    /// None of those that the client offers.
+    /// None of the offered methods is accepted.
     pub const UNACCEPTABLE: u8 = 0xff;
 }
 
-/// A message that was parsed, and its length in bytes; nothing if it is not complete.
+/// A parsed message and its length in bytes; `None` if it is incomplete.
 pub type Parsed<T> = Result<Option<(T, usize)>, Malformed>;
 
-/// Why bytes are no message.
+/// Reason why bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// The first byte is of no version of the message; with that byte.
+    /// The first byte is not the version of the message; contains this byte.
     Version(u8),
-    /// No address is of this type.
+    /// The address type is unknown.
     AddressType(u8),
-    /// The name of a host is empty or no text.
+    /// The host name is empty or not a valid text.
     Name,
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Version(4) => f.write_str("speaks SOCKS 4, this is SOCKS 5"),
+            Self::Version(4) => f.write_str("uses SOCKS 4 instead of SOCKS 5"),
             Self::Version(letter @ b'A'..=b'Z') => {
-                write!(f, "begins with \"{}\" as HTTP does, this is SOCKS 5", char::from(*letter))
+                write!(f, "starts with \"{}\" like HTTP; SOCKS 5 is required", char::from(*letter))
             }
-            Self::Version(byte) => write!(f, "begins a message with {byte}, which is no version of SOCKS 5"),
-            Self::AddressType(kind) => write!(f, "gives an address of type {kind}, which there is not"),
-            Self::Name => f.write_str("gives a name that no host has"),
+            Self::Version(byte) => {
+                write!(f, "starts a message with {byte}, which is not a version of SOCKS 5")
+            }
+            Self::AddressType(kind) => write!(f, "sends an address of the unknown type {kind}"),
+            Self::Name => f.write_str("sends an invalid host name"),
         }
     }
 }
 
 impl std::error::Error for Malformed {}
 
-/// Where a client wants to go.
+/// Target of a client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// An address.
     Address(SocketAddr),
-    /// A name, to be resolved at the proxy, and a port.
+    /// A name, which the proxy looks up, and a port.
     Name(String, u16),
 }
 
@@ -77,13 +79,13 @@ impl fmt::Display for Target {
 /// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// A connection.
+    /// Connect to the target.
     Connect,
-    /// To be connected to.
+    /// Accept a connection for the client.
     Bind,
-    /// Datagrams.
+    /// Relay UDP datagrams.
     UdpAssociate,
-    /// Something that RFC 1928 does not have.
+    /// A command that RFC 1928 does not define.
     Other(u8),
 }
 
@@ -91,28 +93,28 @@ pub enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reply {
-    /// Done.
+    /// The connection is established.
     Succeeded = 0,
-    /// Something is wrong with the proxy.
+    /// General failure of the proxy.
     Failure = 1,
-    /// The proxy's rules forbid it.
+    /// The proxy's rules forbid the connection.
     Denied = 2,
-    /// No network leads there.
+    /// There is no route to the target's network.
     NetworkUnreachable = 3,
-    /// The host is not there, or has no address.
+    /// The host does not answer, or its name has no address.
     HostUnreachable = 4,
-    /// The connection was refused.
+    /// The target refused the connection.
     Refused = 5,
     /// No answer before `connect_timeout`.
     TimedOut = 6,
-    /// The proxy does not do that.
+    /// The proxy does not support the command.
     CommandNotSupported = 7,
-    /// The proxy has no such addresses.
+    /// The proxy does not support the address type.
     AddressTypeNotSupported = 8,
 }
 
 impl Reply {
-    /// From its number; numbers outside RFC 1928 are a failure.
+    /// The reply with this number; numbers that RFC 1928 does not define are a general failure.
     pub const fn from_code(code: u8) -> Self {
         match code {
             0 => Self::Succeeded,
@@ -132,19 +134,19 @@ impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Succeeded => "connected",
-            Self::Failure => "something went wrong",
-            Self::Denied => "private or denied",
-            Self::NetworkUnreachable => "no network leads there",
-            Self::HostUnreachable => "no such host",
+            Self::Failure => "general failure",
+            Self::Denied => "not permitted (private or denied address)",
+            Self::NetworkUnreachable => "network unreachable",
+            Self::HostUnreachable => "host unreachable",
             Self::Refused => "connection refused",
             Self::TimedOut => "no answer before connect_timeout",
-            Self::CommandNotSupported => "not done here",
-            Self::AddressTypeNotSupported => "no such addresses here",
+            Self::CommandNotSupported => "command not supported",
+            Self::AddressTypeNotSupported => "address type not supported",
         })
     }
 }
 
-/// Takes parts of a message that may end too early.
+/// Reads fields of a message that may be incomplete.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -165,33 +167,33 @@ impl<'a> Reader<'a> {
         self.array().map(|[byte]| byte)
     }
 
-    /// Bytes with their number before them.
-    fn counted(&mut self) -> Option<&'a [u8]> {
+    /// Reads a field that starts with a byte of its length.
+    fn length_prefixed(&mut self) -> Option<&'a [u8]> {
         let len = self.byte()?;
         self.take(len.into())
     }
 }
 
-/// The versions that a message may begin with.
-fn version(bytes: &[u8], expected: u8) -> Result<(), Malformed> {
+/// Checks the version in the first byte.
+fn check_version(bytes: &[u8], expected: u8) -> Result<(), Malformed> {
     match bytes.first() {
         Some(&byte) if byte != expected => Err(Malformed::Version(byte)),
         _ => Ok(()),
     }
 }
 
-/// A client's greeting: the methods of log-in that it offers (RFC 1928 §3).
+/// A client's greeting: the authentication methods that it offers (RFC 1928 §3).
 ///
 /// ```text
 /// | version 5 | number of methods | methods |
 /// ```
 ///
 /// # Errors
-/// If it is of another protocol.
+/// If the bytes are from another protocol.
 pub fn greeting(bytes: &[u8]) -> Parsed<Vec<u8>> {
-    version(bytes, VERSION)?;
+    check_version(bytes, VERSION)?;
     let mut reader = Reader { bytes, at: 1 };
-    Ok(reader.counted().map(|methods| (methods.to_vec(), reader.at)))
+    Ok(reader.length_prefixed().map(|methods| (methods.to_vec(), reader.at)))
 }
 
 /// A client's name and password (RFC 1929 §2).
@@ -201,28 +203,28 @@ pub fn greeting(bytes: &[u8]) -> Parsed<Vec<u8>> {
 /// ```
 ///
 /// # Errors
-/// If it is of another version.
+/// If the version is another.
 pub fn login(bytes: &[u8]) -> Parsed<(Vec<u8>, Vec<u8>)> {
-    version(bytes, LOGIN_VERSION)?;
+    check_version(bytes, LOGIN_VERSION)?;
     let mut reader = Reader { bytes, at: 1 };
     let name_and_password =
-        reader.counted().and_then(|name| Some((name.to_vec(), reader.counted()?.to_vec())));
+        reader.length_prefixed().and_then(|name| Some((name.to_vec(), reader.length_prefixed()?.to_vec())));
     Ok(name_and_password.map(|login| (login, reader.at)))
 }
 
-/// A client's proof of a password. Its request follows, without waiting for the verdict.
+/// A client's proof of a password. The request follows immediately, before the reply to the proof.
 ///
 /// ```text
 /// | version 2 | length | name | time, 8 bytes | nonce, 16 | epoch, 16 | code, 32 |
 /// ```
 ///
 /// # Errors
-/// If it is of another version.
+/// If the version is another.
 pub fn proof(bytes: &[u8]) -> Parsed<Proof> {
-    version(bytes, PROOF_VERSION)?;
+    check_version(bytes, PROOF_VERSION)?;
     let mut reader = Reader { bytes, at: 1 };
     let mut proof = || {
-        let name = reader.counted()?.to_vec();
+        let name = reader.length_prefixed()?.to_vec();
         let time_s = u64::from_be_bytes(reader.array()?);
         let (nonce, epoch, code) = (reader.array()?, reader.array()?, reader.array()?);
         Some((Proof { name, time_s, nonce, epoch, code }, reader.at))
@@ -230,7 +232,7 @@ pub fn proof(bytes: &[u8]) -> Parsed<Proof> {
     Ok(proof())
 }
 
-/// Writes a proof. Its name has 255 bytes at most.
+/// Encodes a proof. Its name has at most 255 bytes.
 pub fn emit_proof(proof: &Proof, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&[PROOF_VERSION, proof.name.len() as u8]);
     bytes.extend_from_slice(&proof.name);
@@ -240,67 +242,67 @@ pub fn emit_proof(proof: &Proof, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&proof.code);
 }
 
-/// A proxy's verdict on a proof.
+/// A proxy's reply to a proof of a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It holds.
-    Right,
-    /// It does not.
-    Wrong,
-    /// It is to be made again for the proxy's epoch, over another connection; bytes that follow here are ignored.
-    Again(Epoch),
-    /// It holds, and the clocks differ by too much.
-    Clock,
-    /// It may hold, and is not looked at: too many others came.
+pub enum LoginReply {
+    /// The proof is accepted.
+    Accepted,
+    /// The proof is invalid.
+    Rejected,
+    /// The proof must be repeated for this epoch over another connection; further bytes of this connection are ignored.
+    OtherEpoch(Epoch),
+    /// The proof is valid, but the clocks differ too much.
+    ClockDiffers,
+    /// The proof was not checked, because too many others arrived.
     Busy,
 }
 
-/// A proxy's verdict on a proof.
+/// A proxy's reply to a proof of a password.
 ///
 /// ```text
 /// | version 2 | 0 right, 1 wrong, 2 again, 3 clock, 4 busy | again: epoch, 16 bytes |
 /// ```
 ///
 /// # Errors
-/// If it is of another version.
-pub fn verdict_on_proof(bytes: &[u8]) -> Parsed<Verdict> {
-    version(bytes, PROOF_VERSION)?;
+/// If the version is another.
+pub fn proof_reply(bytes: &[u8]) -> Parsed<LoginReply> {
+    check_version(bytes, PROOF_VERSION)?;
     let mut reader = Reader { bytes, at: 1 };
     let mut verdict = || match reader.byte()? {
-        0 => Some(Verdict::Right),
-        2 => Some(Verdict::Again(reader.array()?)),
-        3 => Some(Verdict::Clock),
-        4 => Some(Verdict::Busy),
-        _ => Some(Verdict::Wrong),
+        0 => Some(LoginReply::Accepted),
+        2 => Some(LoginReply::OtherEpoch(reader.array()?)),
+        3 => Some(LoginReply::ClockDiffers),
+        4 => Some(LoginReply::Busy),
+        _ => Some(LoginReply::Rejected),
     };
     Ok(verdict().map(|verdict| (verdict, reader.at)))
 }
 
-/// Writes what a proxy says of a proof.
-pub fn emit_verdict_on_proof(verdict: Verdict) -> Vec<u8> {
+/// Encodes the reply to a proof of a password.
+pub fn emit_proof_reply(verdict: LoginReply) -> Vec<u8> {
     let (code, epoch) = match &verdict {
-        Verdict::Right => (0, None),
-        Verdict::Wrong => (1, None),
-        Verdict::Again(epoch) => (2, Some(epoch)),
-        Verdict::Clock => (3, None),
-        Verdict::Busy => (4, None),
+        LoginReply::Accepted => (0, None),
+        LoginReply::Rejected => (1, None),
+        LoginReply::OtherEpoch(epoch) => (2, Some(epoch)),
+        LoginReply::ClockDiffers => (3, None),
+        LoginReply::Busy => (4, None),
     };
     let mut bytes = vec![PROOF_VERSION, code];
     bytes.extend(epoch.into_iter().flatten());
     bytes
 }
 
-/// Writes the greeting of a client that offers one method.
+/// Encodes the greeting of a client that offers one method.
 pub const fn emit_greeting(method: u8) -> [u8; 3] {
     [VERSION, 1, method]
 }
 
-/// The proxy's choice of a method.
+/// The method that the proxy selects.
 ///
 /// # Errors
-/// If it is of another protocol.
-pub fn chosen(bytes: &[u8]) -> Parsed<u8> {
-    version(bytes, VERSION)?;
+/// If the bytes are from another protocol.
+pub fn selected_method(bytes: &[u8]) -> Parsed<u8> {
+    check_version(bytes, VERSION)?;
     Ok(bytes.get(1).map(|&method| (method, 2)))
 }
 
@@ -311,9 +313,9 @@ pub fn chosen(bytes: &[u8]) -> Parsed<u8> {
 /// ```
 ///
 /// # Errors
-/// If it is of another version, or its address is none.
+/// If the version is another, or the address is invalid.
 pub fn request(bytes: &[u8]) -> Parsed<(Command, Target)> {
-    version(bytes, VERSION)?;
+    check_version(bytes, VERSION)?;
     let mut reader = Reader { bytes, at: 1 };
     let Some([command, _reserved]) = reader.array() else { return Ok(None) };
     let command = match command {
@@ -325,12 +327,12 @@ pub fn request(bytes: &[u8]) -> Parsed<(Command, Target)> {
     Ok(target(&mut reader)?.map(|target| ((command, target), reader.at)))
 }
 
-/// A proxy's answer to a request, with the address that it is bound to.
+/// A proxy's reply to a request: code, and local address of the connection to the server.
 ///
 /// # Errors
-/// If it is of another version, or its address is none.
+/// If the version is another, or the address is invalid.
 pub fn reply(bytes: &[u8]) -> Parsed<(u8, Target)> {
-    version(bytes, VERSION)?;
+    check_version(bytes, VERSION)?;
     let mut reader = Reader { bytes, at: 1 };
     let Some([code, _reserved]) = reader.array() else { return Ok(None) };
     Ok(target(&mut reader)?.map(|target| ((code, target), reader.at)))
@@ -349,9 +351,9 @@ fn target(reader: &mut Reader<'_>) -> Result<Option<Target>, Malformed> {
     Ok(Some(Target::Address(SocketAddr::new(address, u16::from_be_bytes(port)))))
 }
 
-/// The name of a host. One that is written as an address is that address: resolvers take it so, too.
+/// A host name. A text that is an IP address becomes this address, as in resolvers.
 fn name(reader: &mut Reader<'_>) -> Result<Option<Target>, Malformed> {
-    let Some(name) = reader.counted() else { return Ok(None) };
+    let Some(name) = reader.length_prefixed() else { return Ok(None) };
     let name = std::str::from_utf8(name).map_err(|_| Malformed::Name)?;
     if name.is_empty() || name.chars().any(|letter| letter.is_control() || letter.is_whitespace()) {
         return Err(Malformed::Name);
@@ -364,24 +366,24 @@ fn name(reader: &mut Reader<'_>) -> Result<Option<Target>, Malformed> {
     )))
 }
 
-/// Writes the proxy's choice of a method.
-pub const fn choice(method: u8) -> [u8; 2] {
+/// Encodes the method that the proxy selects.
+pub const fn emit_selected_method(method: u8) -> [u8; 2] {
     [VERSION, method]
 }
 
-/// Writes whether name and password are right.
-pub const fn verdict(right: bool) -> [u8; 2] {
-    [LOGIN_VERSION, !right as u8]
+/// Encodes the result of a login with name and password.
+pub const fn emit_login_result(is_correct: bool) -> [u8; 2] {
+    [LOGIN_VERSION, !is_correct as u8]
 }
 
-/// Writes the answer to a request.
+/// Encodes the reply to a request.
 pub fn emit_reply(reply: Reply, bound: SocketAddr) -> Vec<u8> {
     let mut bytes = vec![VERSION, reply as u8, 0];
     emit_target(&Target::Address(bound), &mut bytes);
     bytes
 }
 
-/// Writes a request. A name has 255 bytes at most.
+/// Encodes a request. A name has at most 255 bytes.
 pub fn emit_request(command: u8, target: &Target, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&[VERSION, command, 0]);
     emit_target(target, bytes);
@@ -417,7 +419,7 @@ mod tests {
 
     /// The layouts of RFC 1928 and RFC 1929.
     #[test]
-    fn messages_of_the_rfcs() {
+    fn messages_have_the_rfc_layout() {
         assert_eq!(greeting(&[5, 2, 0, 2]), Ok(Some((vec![0, 2], 4))));
         assert_eq!(
             login(b"\x01\x05alice\x06secret"),
@@ -443,11 +445,14 @@ mod tests {
             emit_reply(Reply::Refused, "192.0.2.1:80".parse().unwrap()),
             [5, 5, 0, 1, 192, 0, 2, 1, 0, 80]
         );
-        assert_eq!((choice(method::PASSWORD), verdict(true), verdict(false)), ([5, 2], [1, 0], [1, 1]));
+        assert_eq!(
+            (emit_selected_method(method::PASSWORD), emit_login_result(true), emit_login_result(false)),
+            ([5, 2], [1, 0], [1, 1])
+        );
     }
 
     #[test]
-    fn an_address_written_as_a_name_is_that_address() {
+    fn address_as_name_is_parsed_as_address() {
         let parsed = request(b"\x05\x01\x00\x03\x09127.0.0.1\x00\x50").unwrap().unwrap().0.1;
         assert_eq!(parsed, Target::Address("127.0.0.1:80".parse().unwrap()));
     }

@@ -1,4 +1,4 @@
-//! Endpoints and limits of the kernel's path manager, by `genetlink(7)`. Numbers are those of `linux/mptcp.h`
+//! Endpoints and limits of the kernel's path manager, over `genetlink(7)`. The numbers are from `linux/mptcp.h`
 //! (`linux/mptcp_pm.h`) and `linux/genetlink.h`.
 
 use super::netlink::{Attributes, Message, Socket};
@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use rustix::net::netlink::GENERIC;
 use std::io;
 
-/// The family that describes families (`GENL_ID_CTRL`), and its attributes.
+/// The generic netlink family that describes families (`GENL_ID_CTRL`), and its attributes.
 const CONTROL: u16 = 16;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -28,7 +28,7 @@ const ADDRESS: u16 = 1;
 const ACCEPTED: u16 = 2;
 const SUBFLOWS: u16 = 3;
 
-/// Inside `ADDRESS`.
+/// Attributes nested in `ADDRESS`.
 const FAMILY: u16 = 1;
 const ID: u16 = 2;
 const V4: u16 = 3;
@@ -38,15 +38,15 @@ const LINK: u16 = 7;
 
 const SUBFLOW: u32 = 1 << 1;
 const BACKUP: u32 = 1 << 2;
-/// Noted by the kernel itself for an address that a subflow has been opened from; it gives way to another.
+/// Created by the kernel for the source address of a subflow; an explicit endpoint replaces it.
 const IMPLICIT: u32 = 1 << 4;
 
-/// An endpoint as the path manager has it.
+/// An endpoint of the path manager with its identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Its identifier.
+pub struct KernelEndpoint {
+    /// Identifier of the endpoint.
     pub id: u8,
-    /// Its settings.
+    /// Settings of the endpoint.
     pub endpoint: Endpoint,
 }
 
@@ -58,31 +58,31 @@ pub struct PathManager {
 }
 
 impl PathManager {
-    /// That of the network namespace.
+    /// Opens the path manager of this network namespace.
     ///
     /// # Errors
-    /// If the kernel has none.
+    /// If the kernel has no path manager.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::open(Some(GENERIC))?;
-        let question = Message::new(CONTROL, &[GET_FAMILY, 1, 0, 0]).with(FAMILY_NAME, b"mptcp_pm\0");
-        let answer = socket.one(question)?;
+        let query = Message::new(CONTROL, &[GET_FAMILY, 1, 0, 0]).with(FAMILY_NAME, b"mptcp_pm\0");
+        let answer = socket.one(query)?;
         let id = answer.attributes(HEADER)?.get(FAMILY_ID).and_then(|id| id.try_into().ok());
         let family = id.map(u16::from_ne_bytes).ok_or(io::ErrorKind::NotFound)?;
         Ok(Self { socket, family })
     }
 
-    /// All endpoints.
+    /// Lists all endpoints except implicit ones.
     ///
     /// # Errors
     ///
     /// If the kernel refuses, as it does without root.
-    pub fn endpoints(&mut self) -> io::Result<Vec<Known>> {
+    pub fn endpoints(&mut self) -> io::Result<Vec<KernelEndpoint>> {
         let found = self.socket.list(&self.message(GET))?;
         let mut endpoints = Vec::new();
         for message in &found {
             let attributes = message.attributes(HEADER)?;
             let inside = Attributes::parse(attributes.get(ADDRESS).unwrap_or_default())?;
-            endpoints.extend(known(&inside));
+            endpoints.extend(parse_endpoint(&inside));
         }
         Ok(endpoints)
     }
@@ -90,17 +90,17 @@ impl PathManager {
     /// Adds an endpoint.
     ///
     /// # Errors
-    /// If the kernel refuses: the address is one already, or there are as many as may be.
-    pub fn add(&mut self, known: Known) -> io::Result<()> {
-        self.tell(ADD, known)
+    /// If the kernel refuses: the address is already an endpoint, or the limit is reached.
+    pub fn add(&mut self, known: KernelEndpoint) -> io::Result<()> {
+        self.execute(ADD, known)
     }
 
-    /// Removes an endpoint, whose subflows are closed.
+    /// Removes an endpoint; the kernel closes its subflows.
     ///
     /// # Errors
-    /// If there is none, or the kernel refuses.
-    pub fn remove(&mut self, known: Known) -> io::Result<()> {
-        self.tell(DELETE, known)
+    /// If the endpoint does not exist, or the kernel refuses.
+    pub fn remove(&mut self, known: KernelEndpoint) -> io::Result<()> {
+        self.execute(DELETE, known)
     }
 
     /// Sets or clears the backup flag of an endpoint, and of its subflows.
@@ -108,29 +108,29 @@ impl PathManager {
     /// # Errors
     ///
     /// If there is no such endpoint, or the kernel refuses.
-    pub fn set_backup(&mut self, known: Known) -> io::Result<()> {
-        self.tell(SET_FLAGS, known)
+    pub fn set_backup(&mut self, known: KernelEndpoint) -> io::Result<()> {
+        self.execute(SET_FLAGS, known)
     }
 
-    /// Further subflows that a connection may have.
+    /// Limit of further subflows per connection.
     ///
     /// # Errors
-    /// If the kernel does not answer as it should.
+    /// If the kernel's answer is unexpected.
     pub fn limit(&mut self) -> io::Result<u32> {
         Ok(self.limits()?.1)
     }
 
-    /// Sets how many further subflows a connection may have.
+    /// Sets the limit of further subflows per connection.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn set_limit(&mut self, subflows: u32) -> io::Result<()> {
         let (accepted, _) = self.limits()?;
         let limits = self.message(SET_LIMITS).with_u32(ACCEPTED, accepted).with_u32(SUBFLOWS, subflows);
-        self.socket.tell(limits, 0)
+        self.socket.execute(limits, 0)
     }
 
-    /// Announced addresses that are accepted, and subflows.
+    /// Limits of accepted addresses and of further subflows.
     fn limits(&mut self) -> io::Result<(u32, u32)> {
         let answer = self.socket.one(self.message(GET_LIMITS))?;
         let attributes = answer.attributes(HEADER)?;
@@ -142,13 +142,13 @@ impl PathManager {
         Message::new(self.family, &[command, 1, 0, 0])
     }
 
-    fn tell(&mut self, command: u8, known: Known) -> io::Result<()> {
-        let message = self.message(command).with_nested(ADDRESS, &describe(known));
-        self.socket.tell(message, 0)
+    fn execute(&mut self, command: u8, known: KernelEndpoint) -> io::Result<()> {
+        let message = self.message(command).with_nested(ADDRESS, &encode_endpoint(known));
+        self.socket.execute(message, 0)
     }
 }
 
-fn describe(Known { id, endpoint }: Known) -> Message {
+fn encode_endpoint(KernelEndpoint { id, endpoint }: KernelEndpoint) -> Message {
     let Endpoint { address, link, backup } = endpoint;
     let (family, kind): (u16, _) = if address.is_ipv4() { (2, V4) } else { (10, V6) };
     Message::new(0, &[])
@@ -159,13 +159,13 @@ fn describe(Known { id, endpoint }: Known) -> Message {
         .with_u32(LINK, link)
 }
 
-fn known(attributes: &Attributes<'_>) -> Option<Known> {
+fn parse_endpoint(attributes: &Attributes<'_>) -> Option<KernelEndpoint> {
     let address: IpAddr = attributes.ip(V4).or_else(|| attributes.ip(V6))?;
     let flags = attributes.u32(FLAGS).unwrap_or_default();
     let endpoint =
         Endpoint { address, link: attributes.u32(LINK).unwrap_or_default(), backup: flags & BACKUP != 0 };
     let id = *attributes.get(ID)?.first()?;
-    (flags & IMPLICIT == 0).then_some(Known { id, endpoint })
+    (flags & IMPLICIT == 0).then_some(KernelEndpoint { id, endpoint })
 }
 
 #[cfg(test)]
@@ -176,11 +176,12 @@ mod tests {
     fn endpoints_survive_encoding() {
         for (address, backup) in [("192.0.2.1", true), ("2001:db8::1", false)] {
             let endpoint = Endpoint { address: address.parse().unwrap(), link: 7, backup };
-            let said = Known { id: 200, endpoint };
-            let message = describe(said);
-            assert_eq!(known(&message.attributes(0).unwrap()), Some(said));
+            let expected = KernelEndpoint { id: 200, endpoint };
+            let message = encode_endpoint(expected);
+            assert_eq!(parse_endpoint(&message.attributes(0).unwrap()), Some(expected));
         }
-        let noted = Message::new(0, &[]).with(ID, &[1]).with(V4, &[192, 0, 2, 1]).with_u32(FLAGS, IMPLICIT);
-        assert_eq!(known(&noted.attributes(0).unwrap()), None);
+        let implicit =
+            Message::new(0, &[]).with(ID, &[1]).with(V4, &[192, 0, 2, 1]).with_u32(FLAGS, IMPLICIT);
+        assert_eq!(parse_endpoint(&implicit.attributes(0).unwrap()), None);
     }
 }

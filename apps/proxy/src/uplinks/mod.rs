@@ -1,5 +1,5 @@
-//! Uplink care: rules, routes and endpoints of the links by which this machine reaches the world come and go with carrier and
-//! address, so that connections of Multipath TCP use the links that there are.
+//! Maintains rules, routes and endpoints of this machine's links to the Internet. They are updated when a carrier or an address
+//! changes, so that Multipath TCP connections use all working links.
 
 mod budget;
 mod endpoints;

@@ -1,4 +1,4 @@
-//! Asking the kernel, and telling it, by `netlink(7)`.
+//! Requests to the kernel, and notifications from it, over `netlink(7)`.
 
 use crate::log;
 use netlink_packet_core::{
@@ -18,13 +18,13 @@ use std::os::fd::OwnedFd;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// Room for a part of an answer; the kernel takes as much as is offered, up to this.
+/// Size of the receive buffer; the kernel fills it with as many messages as fit.
 const MAX_MESSAGE_BYTES: usize = 1 << 15;
 
-/// Attempts to read a list that changes meanwhile.
+/// Maximum number of attempts to read a list that changes during the read.
 const MAX_TRIES: u32 = 5;
 
-/// A message: its type, a header of a length that goes with the type, and attributes.
+/// A message: its type, a header whose length depends on the type, and attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     kind: u16,
@@ -32,12 +32,12 @@ pub struct Message {
 }
 
 impl Message {
-    /// With a header alone.
+    /// Creates a message without attributes.
     pub fn new(kind: u16, header: &[u8]) -> Self {
         Self { kind, body: header.to_vec() }
     }
 
-    /// With a further attribute.
+    /// Appends an attribute.
     #[must_use]
     pub fn with(mut self, kind: u16, value: &[u8]) -> Self {
         let attribute = DefaultNla::new(kind, value.to_vec());
@@ -47,24 +47,24 @@ impl Message {
         self
     }
 
-    /// With a further attribute that is a number in the machine's order.
+    /// Appends an attribute with a number in the machine's byte order.
     #[must_use]
     pub fn with_u32(self, kind: u16, value: u32) -> Self {
         self.with(kind, &value.to_ne_bytes())
     }
 
-    /// With a further attribute that consists of attributes.
+    /// Appends an attribute that contains attributes.
     #[must_use]
     pub fn with_nested(self, kind: u16, inside: &Self) -> Self {
         self.with(kind | NLA_F_NESTED, &inside.body)
     }
 
-    /// The header of this length.
+    /// Returns the header, which has this length.
     pub fn header<const N: usize>(&self) -> io::Result<[u8; N]> {
         self.body.first_chunk().copied().ok_or_else(short)
     }
 
-    /// The attributes behind a header of this length, of each kind the last.
+    /// Parses the attributes after a header of this length; of several with the same type, the last is kept.
     pub fn attributes(&self, header: usize) -> io::Result<Attributes<'_>> {
         Attributes::parse(self.body.get(header..).ok_or_else(short)?)
     }
@@ -96,15 +96,15 @@ impl NetlinkDeserializable for Message {
     }
 }
 
-/// Attributes by their kinds.
+/// Attributes by type.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes<'a>(BTreeMap<u16, &'a [u8]>);
 
 impl<'a> Attributes<'a> {
-    /// Reads attributes that follow one another.
+    /// Parses a sequence of attributes.
     ///
     /// # Errors
-    /// If lengths do not fit.
+    /// If a length is invalid.
     pub fn parse(bytes: &'a [u8]) -> io::Result<Self> {
         let mut found = BTreeMap::new();
         for attribute in NlasIterator::new(bytes) {
@@ -116,17 +116,17 @@ impl<'a> Attributes<'a> {
         Ok(Self(found))
     }
 
-    /// The bytes of one.
+    /// Bytes of an attribute.
     pub fn get(&self, kind: u16) -> Option<&'a [u8]> {
         self.0.get(&kind).copied()
     }
 
-    /// One that is a number of four bytes in the machine's order.
+    /// An attribute as a 32-bit number in the machine's byte order.
     pub fn u32(&self, kind: u16) -> Option<u32> {
         Some(u32::from_ne_bytes(self.get(kind)?.try_into().ok()?))
     }
 
-    /// One that is an address, by its length.
+    /// An attribute as an address; its length determines the family.
     pub fn ip(&self, kind: u16) -> Option<core::net::IpAddr> {
         let bytes = self.get(kind)?;
         let v4 = || <[u8; 4]>::try_from(bytes).ok().map(core::net::IpAddr::from);
@@ -134,78 +134,83 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// A socket by which the kernel is asked.
+/// A socket for requests to the kernel.
 #[derive(Debug)]
 pub struct Socket {
-    asked: OwnedFd,
+    fd: OwnedFd,
     sequence: u32,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 impl Socket {
-    /// For one of the kernel's protocols.
+    /// Opens a socket for a netlink protocol.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the kernel does not support the protocol.
     pub fn open(protocol: Option<Protocol>) -> io::Result<Self> {
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         connect(&socket, &SocketAddrNetlink::new(0, 0))?;
-        Ok(Self { asked: socket, sequence: 0, room: vec![0; MAX_MESSAGE_BYTES] })
+        Ok(Self { fd: socket, sequence: 0, buffer: vec![0; MAX_MESSAGE_BYTES] })
     }
 
-    /// Has the kernel do something.
+    /// Sends a request and waits for its acknowledgement.
     ///
     /// # Errors
-    /// If it refuses.
-    pub fn tell(&mut self, message: Message, flags: u16) -> io::Result<()> {
-        self.ask(message, NLM_F_ACK | flags).map(drop)
+    /// If the kernel refuses the request.
+    pub fn execute(&mut self, message: Message, flags: u16) -> io::Result<()> {
+        self.request(message, NLM_F_ACK | flags).map(drop)
     }
 
-    /// The one answer to a question.
+    /// Sends a request and returns its single answer.
     ///
     /// # Errors
     /// If the kernel refuses, or does not answer.
     pub fn one(&mut self, message: Message) -> io::Result<Message> {
-        self.ask(message, NLM_F_ACK)?.into_iter().next().ok_or_else(short)
+        self.request(message, NLM_F_ACK)?.into_iter().next().ok_or_else(short)
     }
 
-    /// All that there is of something.
+    /// Sends a dump request and returns all objects.
     ///
     /// # Errors
-    /// If the kernel refuses, or what there is changes all the time.
+    /// If the kernel refuses, or the list changes during each attempt.
     pub fn list(&mut self, message: &Message) -> io::Result<Vec<Message>> {
         for _ in 1..MAX_TRIES {
-            match self.ask(message.clone(), NLM_F_DUMP) {
+            match self.request(message.clone(), NLM_F_DUMP) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,
             }
         }
-        self.ask(message.clone(), NLM_F_DUMP)
+        self.request(message.clone(), NLM_F_DUMP)
     }
 
-    fn ask(&mut self, message: Message, flags: u16) -> io::Result<Vec<Message>> {
+    fn request(&mut self, message: Message, flags: u16) -> io::Result<Vec<Message>> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | flags;
         header.sequence_number = self.sequence;
-        let mut request = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
-        request.finalize();
-        let mut bytes = vec![0; request.buffer_len()];
-        request.serialize(&mut bytes);
-        send(&self.asked, &bytes, SendFlags::empty())?;
-        let (mut answers, mut whole) = (Vec::new(), true);
+        let mut encoded = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+        encoded.finalize();
+        let mut bytes = vec![0; encoded.buffer_len()];
+        encoded.serialize(&mut bytes);
+        send(&self.fd, &bytes, SendFlags::empty())?;
+        let (mut answers, mut is_consistent) = (Vec::new(), true);
         loop {
-            let (len, _) = recv(&self.asked, self.room.as_mut_slice(), RecvFlags::empty())?;
-            if take(&self.room[..len], self.sequence, &mut answers, &mut whole)? {
+            let (len, _) = recv(&self.fd, self.buffer.as_mut_slice(), RecvFlags::empty())?;
+            if extract_answers(&self.buffer[..len], self.sequence, &mut answers, &mut is_consistent)? {
                 // The caller repeats the request.
-                return if whole { Ok(answers) } else { Err(io::ErrorKind::Interrupted.into()) };
+                return if is_consistent { Ok(answers) } else { Err(io::ErrorKind::Interrupted.into()) };
             }
         }
     }
 }
 
 /// Extracts the answers from received bytes; true after the last one.
-fn take(mut bytes: &[u8], sequence: u32, answers: &mut Vec<Message>, whole: &mut bool) -> io::Result<bool> {
+fn extract_answers(
+    mut bytes: &[u8],
+    sequence: u32,
+    answers: &mut Vec<Message>,
+    is_consistent: &mut bool,
+) -> io::Result<bool> {
     let malformed = |error: DecodeError| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
     while !bytes.is_empty() {
         let len = NetlinkBuffer::new_checked(&bytes).map_err(malformed)?.length() as usize;
@@ -215,7 +220,7 @@ fn take(mut bytes: &[u8], sequence: u32, answers: &mut Vec<Message>, whole: &mut
         if message.header.sequence_number != sequence {
             continue;
         }
-        *whole &= message.header.flags & NLM_F_DUMP_INTR == 0;
+        *is_consistent &= message.header.flags & NLM_F_DUMP_INTR == 0;
         match message.payload {
             NetlinkPayload::InnerMessage(answer) => answers.push(answer),
             NetlinkPayload::Done(_) => return Ok(true),
@@ -228,40 +233,42 @@ fn take(mut bytes: &[u8], sequence: u32, answers: &mut Vec<Message>, whole: &mut
     Ok(false)
 }
 
-/// Notifications of changes. Their content is ignored, since the whole state is read after each: notifications that the kernel
-/// had to drop (ENOBUFS) lose nothing.
+/// Notifications of changes. Their content is ignored: the whole state is read after each, so notifications that the kernel
+/// dropped (ENOBUFS) cause no loss.
 #[derive(Debug)]
 pub struct Changes(mpsc::Receiver<()>);
 
 impl Changes {
-    /// Of these multicast groups (bits) of a protocol, which is `rtnetlink(7)` if none is given.
+    /// Subscribes to these multicast groups (bits) of a protocol; the default protocol is `rtnetlink(7)`.
     ///
     /// # Errors
-    /// If the kernel refuses, or the machine has no thread for it.
+    /// If the kernel refuses, or no thread can be started.
     pub fn follow(protocol: Option<Protocol>, groups: u32) -> io::Result<Self> {
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         bind(&socket, &SocketAddrNetlink::new(0, groups))?;
         let (changed, changes) = mpsc::channel(1);
         std::thread::Builder::new().spawn(move || {
-            // A change that has not been looked at yet stands for this one, too.
-            while received(&socket) && !matches!(changed.try_send(()), Err(TrySendError::Closed(()))) {}
+            // If an earlier change is still unread, the receiver will read the whole state, so this one needs no entry.
+            while wait_for_notification(&socket)
+                && !matches!(changed.try_send(()), Err(TrySendError::Closed(())))
+            {}
         })?;
         Ok(Self(changes))
     }
 
-    /// Waits for a change; false if there will be none any more.
+    /// Waits for a change; false if no more will be reported.
     pub async fn next(&mut self) -> bool {
         self.0.recv().await.is_some()
     }
 }
 
-/// Waits for a notification, or for the report that some were dropped; false if no more will come.
-fn received(socket: &OwnedFd) -> bool {
-    let mut room = [0; 16];
-    match recv(socket, &mut room, RecvFlags::TRUNC) {
+/// Waits for a notification, or for the report of dropped ones; false after an error.
+fn wait_for_notification(socket: &OwnedFd) -> bool {
+    let mut buffer = [0; 16];
+    match recv(socket, &mut buffer, RecvFlags::TRUNC) {
         Ok(_) | Err(Errno::NOBUFS | Errno::INTR) => true,
         Err(error) => {
-            log::say(format_args!("no more changes are reported by the kernel: {error}"));
+            log::log_line(format_args!("the kernel reports no more changes: {error}"));
             false
         }
     }
@@ -276,7 +283,7 @@ mod tests {
         let inside = Message::new(0, &[]).with(2, &[7]).with_u32(3, 1 << 31);
         let message = Message::new(16, &[1, 2, 3, 4]).with(1, b"abc").with_nested(5, &inside);
         assert_eq!(message.header().unwrap(), [1, 2, 3, 4]);
-        // Length and kind, three bytes and one for the boundary; then the same with all that is inside.
+        // Length, type, three bytes and one byte of padding.
         assert_eq!(message.body[4..12], [7, 0, 1, 0, b'a', b'b', b'c', 0].map(u8::from));
         let outside = message.attributes(4).unwrap();
         assert_eq!(outside.get(1), Some(b"abc".as_slice()));
@@ -289,12 +296,12 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_answers_and_refuses() {
+    fn kernel_answers_and_refuses_requests() {
         let mut socket = Socket::open(None).unwrap();
         // RTM_GETLINK: every namespace has a loopback interface. RTM_NEWADDR without an address is refused.
         let links = socket.list(&Message::new(18, &[0; 16])).unwrap();
         let names = links.iter().map(|link| link.attributes(16).unwrap().get(3).unwrap().to_vec());
         assert!(names.into_iter().any(|name| name == b"lo\0"));
-        assert!(socket.tell(Message::new(20, &[0; 8]), 0).is_err());
+        assert!(socket.execute(Message::new(20, &[0; 8]), 0).is_err());
     }
 }

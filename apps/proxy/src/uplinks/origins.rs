@@ -1,4 +1,4 @@
-//! From which addresses connections may begin.
+//! Local addresses for connections.
 
 use super::netlink::Socket;
 use super::plan::choose;
@@ -7,25 +7,25 @@ use crate::config::Origin;
 use core::net::IpAddr;
 use std::io;
 
-/// The addresses of these origins, in their order. Of an interface these are the one of IPv4 and the one of IPv6 that the kernel would
-/// take; none, while it is not there or has no carrier.
+/// The addresses of these origins, in their order. An interface has the IPv4 and the IPv6 address that the kernel would select,
+/// and no address while it is missing or has no carrier.
 ///
 /// # Errors
-/// If there is none, or the kernel does not answer as it should.
+/// If there is no address, or the kernel's answer is unexpected.
 pub fn addresses(origins: &[Origin]) -> io::Result<Vec<IpAddr>> {
     let mut view = View::default();
     if origins.iter().any(|origin| matches!(origin, Origin::Interface(_))) {
         view = View::of_addresses(&mut Socket::open(None)?)?;
     }
-    let addresses: Vec<_> = origins.iter().flat_map(|origin| of_origin(origin, &view)).collect();
+    let addresses: Vec<_> = origins.iter().flat_map(|origin| addresses_of_origin(origin, &view)).collect();
     if addresses.is_empty() && !origins.is_empty() {
-        let said = "no interface that connections should begin from is up and has an address";
-        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, said));
+        let message = "none of the interfaces in `from` is up and has an address";
+        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, message));
     }
     Ok(addresses)
 }
 
-fn of_origin(origin: &Origin, view: &View) -> Vec<IpAddr> {
+fn addresses_of_origin(origin: &Origin, view: &View) -> Vec<IpAddr> {
     match origin {
         Origin::Address(address) => vec![*address],
         Origin::Interface(name) => {
@@ -43,7 +43,7 @@ mod tests {
     use crate::uplinks::routing::{Address, Link};
 
     #[test]
-    fn an_interface_is_what_it_has_while_it_is_up() {
+    fn interface_has_addresses_while_it_is_up() {
         let address = |link, ip: &str, scope| Address { link, ip: ip.parse().unwrap(), flags: 0, scope };
         let view = View {
             links: vec![Link::test(2, "w0", true, false), Link::test(3, "w1", false, false)],
@@ -55,14 +55,14 @@ mod tests {
             ],
             ..View::default()
         };
-        let of = |text: &str| of_origin(&Origin::try_from(text.to_owned()).unwrap(), &view);
+        let of = |text: &str| addresses_of_origin(&Origin::try_from(text.to_owned()).unwrap(), &view);
         assert_eq!(of("w0"), ["10.0.0.2", "2001:db8::2"].map(|ip| ip.parse::<IpAddr>().unwrap()));
         assert!(of("w1").is_empty() && of("w2").is_empty());
         assert_eq!(of("192.0.2.1"), ["192.0.2.1".parse::<IpAddr>().unwrap()]);
     }
 
     #[test]
-    fn none_at_all_is_an_error_and_no_wish_is_none() {
+    fn missing_interface_is_an_error() {
         assert!(addresses(&[]).unwrap().is_empty());
         let none = addresses(&[Origin::Interface("none-such".to_owned())]).unwrap_err();
         assert_eq!(none.kind(), io::ErrorKind::AddrNotAvailable);

@@ -4,70 +4,71 @@ use core::fmt;
 use core::net::IpAddr;
 use std::collections::BTreeSet;
 
-/// Origin of our rules and routes (`FRA_PROTOCOL`, `RTA_PROTOCOL`): a number that no other program is known to use.
+/// Protocol number that marks this program's rules and routes (`FRA_PROTOCOL`, `RTA_PROTOCOL`); no other program is known to
+/// use it.
 pub const PROTOCOL: u8 = 198;
 
-/// Endpoints of ours have identifiers from this one on; the path manager itself begins at 1. One is ours if, besides, its
-/// address has a rule of ours, which is there before the endpoint and goes after it, so that it holds whenever the program is
-/// killed.
+/// First identifier of this program's endpoints; the path manager itself starts at 1. An endpoint belongs to this program if its
+/// address also has a rule with [`PROTOCOL`]. This rule is added before the endpoint and removed after it, so that the test is
+/// correct even if the program is killed.
 pub const FIRST_ID: u8 = 198;
 
-/// Endpoints that a network namespace may have, and further subflows of a connection (`MPTCP_PM_ADDR_MAX`, `MPTCP_SUBFLOWS_MAX`).
+/// Maximum number of endpoints of a network namespace, and of further subflows of a connection (`MPTCP_PM_ADDR_MAX`,
+/// `MPTCP_SUBFLOWS_MAX`).
 pub const MAX_ENDPOINTS: usize = 8;
 
-/// Priorities of the rules: after the router's (500), before that for all packets (32766).
+/// Priority of the rule for specific routes: after the router's rule (500), before the rule for all packets (32766).
 pub const SPECIFIC_PRIORITY: u32 = 600;
-/// Of the rule that has the uplink's default route.
+/// Priority of the rule for the uplink's default route.
 pub const DEFAULT_PRIORITY: u32 = 601;
 
-/// The kernel's table of routes.
+/// The main routing table.
 pub const MAIN: u32 = 254;
 
-/// Metrics of the routes: without the first route, the second one makes packets unreachable. Not 0, which IPv6 replaces by
-/// another number.
+/// Metric of the default route. It is not 0, because IPv6 replaces 0 by another number.
 pub const METRIC: u32 = 1;
-/// Of the route that leads nowhere.
+/// Metric of the unreachable route, which applies while the default route is missing.
 pub const LAST_METRIC: u32 = 2;
 
-/// A rule of routing, for packets with an address of ours.
+/// A routing rule for packets from a local address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
-    /// Of packets that have this source.
+    /// Source address of the packets.
     pub from: IpAddr,
-    /// Lower ones come first.
+    /// Lower values are applied first.
     pub priority: u32,
-    /// Where their route is looked up.
+    /// Routing table for the look-up.
     pub table: u32,
-    /// Default routes do not count there (`suppress_prefixlength 0`).
+    /// True if default routes of the table are ignored (`suppress_prefixlength 0`).
     pub specific: bool,
 }
 
-/// A default route in a table of ours.
+/// A default route in one of this program's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
-    /// Whether it is of IPv4.
+    /// True for IPv4, false for IPv6.
     pub v4: bool,
-    /// The table.
+    /// Routing table.
     pub table: u32,
-    /// Where it leads.
-    pub way: Way,
-    /// Lower ones come first.
+    /// Next hop.
+    pub next_hop: NextHop,
+    /// Lower values are applied first.
     pub metric: u32,
 }
 
-/// Where a default route leads.
+/// Next hop of a default route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
-    /// By the interface with this number, to a gateway or, without one, to the other end.
-    By {
-        /// The interface's number.
+pub enum NextHop {
+    /// An interface, with a gateway unless the link is point-to-point.
+    Interface {
+        /// Number of the interface.
         link: u32,
-        /// The gateway.
+        /// Address of the gateway.
         via: Option<IpAddr>,
     },
-    /// Unreachable: the sender gets an error at once.
+    /// Unreachable: the sender receives an error immediately.
     Unreachable,
-    /// On to the next rule, as if there were no route: its metric is a note.
+    /// The kernel continues with the next rule. The metric of this route stores a number.
     Throw,
 }
 
@@ -76,13 +77,13 @@ pub enum Way {
 pub struct Endpoint {
     /// The address.
     pub address: IpAddr,
-    /// The number of its interface.
+    /// Number of the interface.
     pub link: u32,
-    /// They carry data when all others are dead.
+    /// True if its subflows carry data only while no other subflow works.
     pub backup: bool,
 }
 
-/// All that is ours, or should be.
+/// Actual or planned rules, routes and endpoints of this program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// Rules.
@@ -98,9 +99,8 @@ const fn family(v4: bool) -> &'static str {
     if v4 { "-4" } else { "-6" }
 }
 
-/// As the program `ip` has them, behind `ip` and a verb; interfaces by `dev`, which knows the names.
 impl Rule {
-    /// With its family, verb and all.
+    /// The command of `ip` for this rule; `verb` is `add` or `del`.
     pub fn command(&self, verb: &str) -> String {
         let Self { from, priority, table, specific } = self;
         let family = family(from.is_ipv4());
@@ -113,20 +113,22 @@ impl Rule {
 }
 
 impl Route {
-    /// With its family, verb and all; interfaces are named by `names`.
+    /// The command of `ip` for this route; `verb` is `add` or `del`, and `names` returns the names of interfaces.
     pub fn command(&self, verb: &str, names: &dyn Fn(u32) -> String) -> String {
-        let Self { v4, table, way, metric } = self;
+        let Self { v4, table, next_hop, metric } = self;
         let family = family(*v4);
-        let (kind, way) = match way {
-            Way::By { link, via: None } => ("", format!(" dev {}", names(*link))),
-            Way::By { link, via: Some(via) } => {
-                let of = if via.is_ipv4() == *v4 { "" } else { "inet6 " };
-                ("", format!(" via {of}{via} dev {} onlink", names(*link)))
+        let (kind, next_hop) = match next_hop {
+            NextHop::Interface { link, via: None } => ("", format!(" dev {}", names(*link))),
+            NextHop::Interface { link, via: Some(via) } => {
+                let family_word = if via.is_ipv4() == *v4 { "" } else { "inet6 " };
+                ("", format!(" via {family_word}{via} dev {} onlink", names(*link)))
             }
-            Way::Unreachable => ("unreachable ", String::new()),
-            Way::Throw => ("throw ", String::new()),
+            NextHop::Unreachable => ("unreachable ", String::new()),
+            NextHop::Throw => ("throw ", String::new()),
         };
-        format!("ip {family} route {verb} {kind}default{way} table {table} metric {metric} proto {PROTOCOL}")
+        format!(
+            "ip {family} route {verb} {kind}default{next_hop} table {table} metric {metric} proto {PROTOCOL}"
+        )
     }
 }
 
@@ -139,12 +141,12 @@ impl Endpoint {
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for NextHop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::By { via: Some(via), .. } => write!(f, "by {via}"),
-            Self::By { via: None, .. } => f.write_str("without a gateway"),
-            Self::Unreachable | Self::Throw => f.write_str("nowhere"),
+            Self::Interface { via: Some(via), .. } => write!(f, "via {via}"),
+            Self::Interface { via: None, .. } => f.write_str("without gateway"),
+            Self::Unreachable | Self::Throw => f.write_str("unreachable"),
         }
     }
 }

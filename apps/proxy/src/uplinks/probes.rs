@@ -1,9 +1,9 @@
-//! Probes over each uplink: a link may be dead further on while its carrier is up.
+//! Probes over each uplink. A path may be dead although the interface has a carrier.
 
 use super::netlink::Socket;
 use super::routing;
 use crate::config::ProbeTarget;
-use crate::proxy_check::is_answered;
+use crate::proxy_check::probe_proxy;
 use core::net::{IpAddr, SocketAddr};
 use socket2::SockRef;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,44 +13,44 @@ use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Questions in the time after which silence means that nothing gets through.
-const PROBES_PER_SILENCE: u32 = 3;
-/// Interval of probes while the uplinks are idle: their traffic may cost money.
+/// Number of probes in the time `dead_after`.
+const PROBES_PER_DEAD_AFTER: u32 = 3;
+/// Interval of probes while the uplinks are idle, because traffic may cost money.
 const IDLE_INTERVAL: Duration = Duration::from_secs(10);
-/// Bytes from one look to the next that count as use. A probe takes about 400 on each uplink.
+/// Bytes between two checks from which the uplinks are considered in use. A probe takes about 400 bytes per uplink.
 const MIN_USE_BYTES: u64 = 5_000;
-/// An answer is waited for no longer: the kernel asks three times in this time.
+/// Maximum time to wait for an answer. The kernel sends three SYNs in this time.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for the first answer.
+/// Assumed answer time before the first answer.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Answers whose median counts as the usual time.
+/// Number of latest answers whose median is the usual answer time.
 const MAX_ANSWERS: usize = 7;
-/// So many answers, and an uplink carries again: one alone may have been on its way for long.
+/// Number of answers after which an uplink is alive again. A single answer may be a delayed one.
 const ANSWERS_TO_RECOVER: u32 = 2;
 
-/// Results of the probes from an address.
+/// State of the probes from an address.
 #[derive(Debug)]
-struct Watched {
+struct ProbedAddress {
     interface: String,
     /// Time of the first probe without an answer.
-    asked: Option<Instant>,
-    /// How long the last answers took.
+    first_unanswered_at: Option<Instant>,
+    /// Times of the latest answers.
     took: VecDeque<Duration>,
-    /// Since when nothing gets through, and how many answers have come nevertheless.
+    /// Time at which the uplink was found dead, and the number of answers since then.
     silent: Option<(Instant, u32)>,
 }
 
-impl Watched {
+impl ProbedAddress {
     const fn new(interface: String) -> Self {
-        Self { interface, asked: None, took: VecDeque::new(), silent: None }
+        Self { interface, first_unanswered_at: None, took: VecDeque::new(), silent: None }
     }
 
-    fn asked(&mut self, now: Instant) {
-        self.asked.get_or_insert(now);
+    fn record_probe(&mut self, now: Instant) {
+        self.first_unanswered_at.get_or_insert(now);
     }
 
-    fn answered(&mut self, took: Duration) {
-        self.asked = None;
+    fn record_answer(&mut self, took: Duration) {
+        self.first_unanswered_at = None;
         if self.took.len() == MAX_ANSWERS {
             self.took.pop_front();
         }
@@ -60,19 +60,22 @@ impl Watched {
         }
     }
 
-    /// For how long an answer may be missing: where they take long, as behind a full queue, there is silence before the first.
-    fn patience(&self, dead_after: Duration) -> Duration {
+    /// Time without an answer until the uplink is considered dead: `dead_after`, or twice the usual answer time, which is long behind
+    /// a full queue.
+    fn answer_timeout(&self, dead_after: Duration) -> Duration {
         let mut took: Vec<_> = self.took.iter().copied().collect();
         took.sort_unstable();
         let usual = took.get(took.len() / 2).copied().unwrap_or(FIRST_ANSWER_TIMEOUT);
         dead_after.max(usual.saturating_mul(2))
     }
 
-    /// Draws the conclusion; true if it is a new one.
-    fn judge(&mut self, now: Instant, dead_after: Duration) -> bool {
-        let patience = self.patience(dead_after);
-        match (self.silent, self.asked) {
-            (None, Some(asked)) if now.duration_since(asked) >= patience => {
+    /// Updates the state; true if it changed.
+    fn update(&mut self, now: Instant, dead_after: Duration) -> bool {
+        let answer_timeout = self.answer_timeout(dead_after);
+        match (self.silent, self.first_unanswered_at) {
+            (None, Some(first_unanswered_at))
+                if now.duration_since(first_unanswered_at) >= answer_timeout =>
+            {
                 self.silent = Some((now, 0));
                 self.took.clear();
                 true
@@ -85,73 +88,84 @@ impl Watched {
         }
     }
 
-    /// Something is under way that the next answers decide.
+    /// True if the next answers may change the state.
     fn is_in_doubt(&self) -> bool {
-        self.silent.map_or(self.asked.is_some(), |(_, answers)| answers > 0)
+        self.silent.map_or(self.first_unanswered_at.is_some(), |(_, answers)| answers > 0)
     }
 }
 
-/// An answer, or that there was none.
+/// Address and answer time of an ended probe; `None` if there was no answer.
 type Ended = (IpAddr, Option<Duration>);
 
-/// The questions that are asked.
+/// Probes over all uplinks.
 #[derive(Debug)]
 pub struct Probes {
     targets: Vec<ProbeTarget>,
     dead_after: Duration,
     links: Socket,
-    watched: BTreeMap<IpAddr, Watched>,
-    under_way: JoinSet<Ended>,
-    look_at: Instant,
-    ask_at: Instant,
-    /// Bytes of all links at the last look.
+    address_state: BTreeMap<IpAddr, ProbedAddress>,
+    running: JoinSet<Ended>,
+    check_at: Instant,
+    probe_at: Instant,
+    /// Byte counter of all links at the last check.
     carried: u64,
 }
 
 impl Probes {
-    /// Probes these targets. An uplink without an answer for `dead_after` counts as dead.
+    /// Creates probes of these targets. An uplink without an answer for `dead_after` is considered dead.
     ///
     /// # Errors
     ///
-    /// If the kernel has no socket for it.
+    /// If no netlink socket can be opened.
     pub fn new(targets: Vec<ProbeTarget>, dead_after: Duration) -> io::Result<Self> {
         let now = Instant::now();
         let links = Socket::open(None)?;
-        let (watched, under_way) = (BTreeMap::new(), JoinSet::new());
-        Ok(Self { targets, dead_after, links, watched, under_way, look_at: now, ask_at: now, carried: 0 })
+        let (address_state, running) = (BTreeMap::new(), JoinSet::new());
+        Ok(Self {
+            targets,
+            dead_after,
+            links,
+            address_state,
+            running,
+            check_at: now,
+            probe_at: now,
+            carried: 0,
+        })
     }
 
-    /// Asks from these addresses of interfaces from now on.
+    /// Sets the local addresses and interfaces for further probes.
     pub fn watch(&mut self, addresses: &BTreeMap<IpAddr, String>) {
-        self.watched.retain(|from, watched| addresses.get(from) == Some(&watched.interface));
+        self.address_state
+            .retain(|from, address_state| addresses.get(from) == Some(&address_state.interface));
         for (from, interface) in addresses {
             if self.targets.iter().any(|to| to.address.is_ipv4() == from.is_ipv4()) {
-                self.watched.entry(*from).or_insert_with(|| Watched::new(interface.clone()));
+                self.address_state.entry(*from).or_insert_with(|| ProbedAddress::new(interface.clone()));
             }
         }
     }
 
-    /// The addresses from which nothing gets through.
+    /// Addresses over which the uplink is considered dead.
     pub fn silent(&self) -> BTreeSet<IpAddr> {
-        let silent = |(address, watched): (&IpAddr, &Watched)| watched.silent.map(|_| *address);
-        self.watched.iter().filter_map(silent).collect()
+        let silent =
+            |(address, address_state): (&IpAddr, &ProbedAddress)| address_state.silent.map(|_| *address);
+        self.address_state.iter().filter_map(silent).collect()
     }
 
-    /// Waits until an address falls silent or answers again. Cancel-safe.
+    /// Waits until the state of an address changes. Cancel-safe.
     pub async fn changed(&mut self) {
         loop {
             tokio::select! {
-                () = sleep_until(self.look_at) => self.look(Instant::now()),
-                Some(ended) = self.under_way.join_next() => {
-                    if let Ok((address, Some(took))) = ended && let Some(watched) = self.watched.get_mut(&address) {
-                        watched.answered(took);
+                () = sleep_until(self.check_at) => self.send_due_probes(Instant::now()),
+                Some(ended) = self.running.join_next() => {
+                    if let Ok((address, Some(took))) = ended && let Some(address_state) = self.address_state.get_mut(&address) {
+                        address_state.record_answer(took);
                     }
                 }
             }
             let (now, dead_after) = (Instant::now(), self.dead_after);
             let mut changed = false;
-            for watched in self.watched.values_mut() {
-                changed |= watched.judge(now, dead_after);
+            for address_state in self.address_state.values_mut() {
+                changed |= address_state.update(now, dead_after);
             }
             if changed {
                 return;
@@ -159,30 +173,30 @@ impl Probes {
         }
     }
 
-    /// Asks, if it is time to.
-    fn look(&mut self, now: Instant) {
-        self.look_at = now + self.dead_after / PROBES_PER_SILENCE;
-        // If the counters cannot be read, the uplinks count as used.
+    /// Sends probes if they are due.
+    fn send_due_probes(&mut self, now: Instant) {
+        self.check_at = now + self.dead_after / PROBES_PER_DEAD_AFTER;
+        // If the counters cannot be read, the uplinks are considered in use.
         let carried = routing::links(&mut self.links)
             .map_or(u64::MAX, |links| links.iter().map(|link| link.carried).fold(0, u64::wrapping_add));
         let in_use = carried.wrapping_sub(self.carried) >= MIN_USE_BYTES;
         self.carried = carried;
-        if in_use || now >= self.ask_at || self.watched.values().any(Watched::is_in_doubt) {
-            self.ask_at = now + IDLE_INTERVAL;
-            for (&from, watched) in &mut self.watched {
-                watched.asked(now);
+        if in_use || now >= self.probe_at || self.address_state.values().any(ProbedAddress::is_in_doubt) {
+            self.probe_at = now + IDLE_INTERVAL;
+            for (&from, address_state) in &mut self.address_state {
+                address_state.record_probe(now);
                 for &to in self.targets.iter().filter(|to| to.address.is_ipv4() == from.is_ipv4()) {
-                    self.under_way.spawn(ask(watched.interface.clone(), from, to));
+                    self.running.spawn(probe(address_state.interface.clone(), from, to));
                 }
             }
         }
     }
 }
 
-/// Begins a connection and resets it. A proxy of ours has to give a valid answer on it, since a SYN+ACK may be of a portal. A
-/// refusal is an answer, too. Packets leave by the interface whatever the routes are, as those of subflows do whose endpoint has
-/// one.
-async fn ask(interface: String, from: IpAddr, ProbeTarget { address: to, expected }: ProbeTarget) -> Ended {
+/// Opens a connection and resets it. An Anabranch proxy must give a valid answer, because a captive portal may send the SYN+ACK. A
+/// refused connection is an answer, too. The socket is bound to the interface, as subflows of an endpoint with an interface are,
+/// so that other routes have no influence.
+async fn probe(interface: String, from: IpAddr, ProbeTarget { address: to, expected }: ProbeTarget) -> Ended {
     let begin = Instant::now();
     let connect = async {
         let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -191,13 +205,13 @@ async fn ask(interface: String, from: IpAddr, ProbeTarget { address: to, expecte
         let stream = socket.connect(to).await?;
         SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
         match expected {
-            Some(expected) => is_answered(&stream, expected).await,
+            Some(expected) => probe_proxy(&stream, expected).await,
             None => Ok(true),
         }
     };
     let answered = match timeout(PROBE_TIMEOUT, connect).await {
         Ok(Err(error)) => error.kind() == io::ErrorKind::ConnectionRefused,
-        Ok(Ok(is_answered)) => is_answered,
+        Ok(Ok(is_valid)) => is_valid,
         Err(_) => false,
     };
     (from, answered.then(|| begin.elapsed()))
@@ -215,49 +229,52 @@ mod tests {
 
     #[test]
     fn silence_begins_with_first_unanswered_probe() {
-        let (begin, mut watched) = (Instant::now(), Watched::new(String::new()));
+        let (begin, mut address_state) = (Instant::now(), ProbedAddress::new(String::new()));
         for round in 0..10 {
-            watched.asked(after(begin, 300 * round));
-            watched.answered(Duration::from_millis(20));
+            address_state.record_probe(after(begin, 300 * round));
+            address_state.record_answer(Duration::from_millis(20));
         }
         for (millis, silent) in
             [(3_000, false), (3_300, false), (3_999, false), (4_000, true), (4_300, false)]
         {
-            watched.asked(after(begin, millis));
-            assert_eq!(watched.judge(after(begin, millis), SECOND), silent, "{millis}");
+            address_state.record_probe(after(begin, millis));
+            assert_eq!(address_state.update(after(begin, millis), SECOND), silent, "{millis}");
         }
-        assert!(watched.silent.is_some() && !watched.is_in_doubt());
-        watched.answered(Duration::from_millis(20));
-        assert!(!watched.judge(after(begin, 5_000), SECOND) && watched.is_in_doubt());
-        watched.answered(Duration::from_millis(20));
-        assert!(watched.judge(after(begin, 5_300), SECOND) && watched.silent.is_none());
+        assert!(address_state.silent.is_some() && !address_state.is_in_doubt());
+        address_state.record_answer(Duration::from_millis(20));
+        assert!(!address_state.update(after(begin, 5_000), SECOND) && address_state.is_in_doubt());
+        address_state.record_answer(Duration::from_millis(20));
+        assert!(address_state.update(after(begin, 5_300), SECOND) && address_state.silent.is_none());
     }
 
     #[test]
-    fn a_link_of_long_delays_is_not_silent_for_that() {
-        let (begin, mut watched) = (Instant::now(), Watched::new(String::new()));
-        // Nothing is known yet.
-        watched.asked(begin);
-        assert!(!watched.judge(after(begin, 1_900), SECOND));
+    fn link_with_long_delays_is_not_dead() {
+        let (begin, mut address_state) = (Instant::now(), ProbedAddress::new(String::new()));
+        // There is no answer yet.
+        address_state.record_probe(begin);
+        assert!(!address_state.update(after(begin, 1_900), SECOND));
         for took in [20, 1_500, 1_400, 30, 1_600] {
-            watched.answered(Duration::from_millis(took));
+            address_state.record_answer(Duration::from_millis(took));
         }
-        assert_eq!(watched.patience(SECOND), Duration::from_millis(2_800));
-        watched.asked(after(begin, 5_000));
-        assert!(!watched.judge(after(begin, 7_700), SECOND) && watched.judge(after(begin, 7_800), SECOND));
+        assert_eq!(address_state.answer_timeout(SECOND), Duration::from_millis(2_800));
+        address_state.record_probe(after(begin, 5_000));
+        assert!(
+            !address_state.update(after(begin, 7_700), SECOND)
+                && address_state.update(after(begin, 7_800), SECOND)
+        );
     }
 
     #[tokio::test]
     async fn refusal_counts_as_answer() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let there = listener.local_addr().unwrap();
-        let from = there.ip();
+        let target = listener.local_addr().unwrap();
+        let from = target.ip();
         let answers =
-            async |interface: &str, from| ask(interface.to_owned(), from, there.into()).await.1.is_some();
+            async |interface: &str, from| probe(interface.to_owned(), from, target.into()).await.1.is_some();
         assert!(answers("lo", from).await);
         drop(listener);
         assert!(answers("lo", from).await);
-        // An address that is not ours, and an interface that is not there.
+        // Probes from a non-local address and from a missing interface fail.
         assert!(!answers("lo", "192.0.2.1".parse().unwrap()).await && !answers("none-such", from).await);
     }
 }

@@ -1,16 +1,16 @@
-//! Interfaces, addresses, routes and rules, by `rtnetlink(7)`. Numbers are those of `linux/rtnetlink.h`, `linux/if_link.h`,
+//! Interfaces, addresses, routes and rules, over `rtnetlink(7)`. The numbers are from `linux/rtnetlink.h`, `linux/if_link.h`,
 //! `linux/if_addr.h` and `linux/fib_rules.h`.
 
 use super::netlink::{Attributes, Message, Socket};
-use super::parts::{PROTOCOL, Route, Rule, Way};
+use super::parts::{NextHop, PROTOCOL, Route, Rule};
 use core::net::IpAddr;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use std::io;
 
-/// Groups whose messages say that something of this has changed: links, and addresses, routes and rules of IPv4 and IPv6.
+/// Multicast groups that report changes of links, and of addresses, routes and rules of IPv4 and IPv6.
 pub const GROUPS: u32 = 1 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 18;
 
-/// The group of nftables (`NFNLGRP_NFTABLES`) of the protocol `NETLINK_NETFILTER`.
+/// Multicast group of nftables (`NFNLGRP_NFTABLES`) in the protocol `NETLINK_NETFILTER`.
 pub const NFTABLES_GROUP: u32 = 1 << 6;
 
 const GET_LINK: u16 = 18;
@@ -38,15 +38,15 @@ const fn family(v4: bool) -> u8 {
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its number, which changes when it is created again.
+    /// Number of the interface, which changes when the interface is created again.
     pub index: u32,
-    /// Its name, which may change.
+    /// Name, which may change.
     pub name: String,
-    /// `IFF_*`.
+    /// Flags `IFF_*`.
     flags: u32,
-    /// Bytes that it has received and sent.
+    /// Number of received and sent bytes.
     pub carried: u64,
-    /// It prefers temporary addresses of IPv6 (`use_tempaddr`, RFC 8981 §3.1).
+    /// True if the interface prefers temporary IPv6 addresses (`use_tempaddr`, RFC 8981 §3.1).
     pub prefers_temporary: bool,
 }
 
@@ -56,29 +56,29 @@ impl Link {
     const POINT_TO_POINT: u32 = 1 << 4;
     const RUNNING: u32 = 1 << 6;
 
-    /// It is up and has a carrier (RFC 2863: `up`, or `unknown` if it has no such state). The kernel sets this flag up to a
-    /// second after the carrier itself (`IFF_LOWER_UP`), and drops packets before.
+    /// True if the interface is up and has a carrier (operational state `up` or `unknown`, RFC 2863). The kernel sets
+    /// `IFF_RUNNING` up to a second after the carrier (`IFF_LOWER_UP`), and drops packets before.
     pub const fn is_up(&self) -> bool {
         let all = Self::UP | Self::RUNNING;
         self.flags & all == all
     }
 
-    /// It has been set up.
+    /// True if the interface is administratively up.
     pub const fn is_set_up(&self) -> bool {
         self.flags & Self::UP != 0
     }
 
-    /// There is one other end, so that no gateway has to be named (PPP, tunnels).
+    /// True for point-to-point links (PPP, tunnels), which need no gateway.
     pub const fn is_point_to_point(&self) -> bool {
         self.flags & Self::POINT_TO_POINT != 0
     }
 
-    /// It leads back to this machine.
+    /// True for the loopback interface.
     pub const fn is_loopback(&self) -> bool {
         self.flags & Self::LOOPBACK != 0
     }
 
-    /// For tests: up and with a carrier, or not.
+    /// Creates an interface for tests; `up` means that it has a carrier.
     #[cfg(test)]
     pub fn test(index: u32, name: &str, up: bool, point_to_point: bool) -> Self {
         let up = if up { Self::UP | Self::RUNNING } else { Self::UP };
@@ -90,28 +90,28 @@ impl Link {
 /// An address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The number of the interface.
+    /// Number of the interface.
     pub link: u32,
     /// The address.
     pub ip: IpAddr,
-    /// `IFA_F_*`.
+    /// Flags `IFA_F_*`.
     pub flags: u32,
-    /// `RT_SCOPE_*`.
+    /// Scope `RT_SCOPE_*`.
     pub scope: u8,
 }
 
 impl Address {
-    /// IPv4: another address of its network comes first. IPv6: a temporary address (RFC 8981).
+    /// IPv4: not the first address of its network. IPv6: a temporary address (RFC 8981).
     pub const SECONDARY: u32 = 1;
     const OPTIMISTIC: u32 = 4;
     const DUPLICATE: u32 = 8;
-    /// Not for new connections any more.
+    /// Not used for new connections any more.
     pub const DEPRECATED: u32 = 0x20;
     const TENTATIVE: u32 = 0x40;
     /// `RT_SCOPE_LINK`.
     const LINK: u8 = 253;
 
-    /// It is valid beyond its link, and no other host has it.
+    /// True if the address is valid beyond its link and may be used (no duplicate was found, and it is not tentative).
     pub fn is_global(&self) -> bool {
         let local = match self.ip {
             IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
@@ -124,31 +124,31 @@ impl Address {
 
 /// A default route of another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Default {
-    /// Whether it is of IPv4.
+pub struct DefaultRoute {
+    /// True for IPv4, false for IPv6.
     pub v4: bool,
-    /// The table.
+    /// Routing table.
     pub table: u32,
-    /// Where it leads, if it is one that leads anywhere.
-    pub way: Way,
-    /// Lower ones come first.
+    /// Next hop.
+    pub next_hop: NextHop,
+    /// Lower values are preferred.
     pub metric: u32,
-    /// The address that goes with it, if it says one.
+    /// Preferred source address, if the route has one.
     pub source: Option<IpAddr>,
-    /// Its origin (`RTPROT_*`).
+    /// Origin of the route (`RTPROT_*`).
     pub protocol: u8,
 }
 
-/// All interfaces.
+/// Lists all interfaces.
 ///
 /// # Errors
-/// If the kernel does not answer as it should.
+/// If the kernel's answer is unexpected.
 pub fn links(socket: &mut Socket) -> io::Result<Vec<Link>> {
     let found = socket.list(&Message::new(GET_LINK, &[0; LINK_HEADER]))?;
-    found.iter().map(link).collect()
+    found.iter().map(parse_link).collect()
 }
 
-fn link(message: &Message) -> io::Result<Link> {
+fn parse_link(message: &Message) -> io::Result<Link> {
     const NAME: u16 = 3;
     const STATISTICS: u16 = 23;
     let header: [u8; LINK_HEADER] = message.header()?;
@@ -173,10 +173,10 @@ fn link(message: &Message) -> io::Result<Link> {
     })
 }
 
-/// All addresses.
+/// Lists all addresses.
 ///
 /// # Errors
-/// If the kernel does not answer as it should.
+/// If the kernel's answer is unexpected.
 pub fn addresses(socket: &mut Socket) -> io::Result<Vec<Address>> {
     const ADDRESS: u16 = 1;
     const LOCAL: u16 = 2;
@@ -185,7 +185,7 @@ pub fn addresses(socket: &mut Socket) -> io::Result<Vec<Address>> {
     for message in socket.list(&Message::new(GET_ADDRESS, &[0; ADDRESS_HEADER]))? {
         let [_, _, flags, scope, a, b, c, d]: [u8; ADDRESS_HEADER] = message.header()?;
         let attributes = message.attributes(ADDRESS_HEADER)?;
-        // With one other end, `ADDRESS` is that one's.
+        // On a point-to-point link, `ADDRESS` is the peer's address.
         let Some(ip) = attributes.ip(LOCAL).or_else(|| attributes.ip(ADDRESS)) else { continue };
         let flags = attributes.u32(FLAGS).unwrap_or(flags.into());
         addresses.push(Address { link: u32::from_ne_bytes([a, b, c, d]), ip, flags, scope });
@@ -193,14 +193,14 @@ pub fn addresses(socket: &mut Socket) -> io::Result<Vec<Address>> {
     Ok(addresses)
 }
 
-/// All default routes.
+/// Lists all default routes.
 ///
 /// # Errors
-/// If the kernel does not answer as it should.
-pub fn defaults(socket: &mut Socket) -> io::Result<Vec<Default>> {
+/// If the kernel's answer is unexpected.
+pub fn defaults(socket: &mut Socket) -> io::Result<Vec<DefaultRoute>> {
     let mut defaults = Vec::new();
     for message in socket.list(&Message::new(GET_ROUTE, &[0; ROUTE_HEADER]))? {
-        defaults.extend(default(&message)?);
+        defaults.extend(parse_default_routes(&message)?);
     }
     Ok(defaults)
 }
@@ -216,38 +216,38 @@ const HOPS: u16 = 9;
 const TABLE: u16 = 15;
 const VIA: u16 = 18;
 
-/// The ways of a default route; none if the message is of another one.
-fn default(message: &Message) -> io::Result<Vec<Default>> {
+/// Parses a default route, with one entry per next hop; empty for other routes.
+fn parse_default_routes(message: &Message) -> io::Result<Vec<DefaultRoute>> {
     let [of, destination, source, _, table, protocol, _, kind, ..]: [u8; ROUTE_HEADER] = message.header()?;
     if destination != 0 || source != 0 || ![INET, INET6].contains(&of) {
         return Ok(Vec::new());
     }
     let attributes = message.attributes(ROUTE_HEADER)?;
-    let ways = match kind {
+    let next_hops = match kind {
         KIND_UNICAST => match attributes.get(HOPS) {
-            Some(hops) => several(hops)?,
+            Some(hops) => parse_next_hops(hops)?,
             None => attributes
                 .u32(OUTPUT)
-                .map(|link| Way::By { link, via: via(&attributes) })
+                .map(|link| NextHop::Interface { link, via: via(&attributes) })
                 .into_iter()
                 .collect(),
         },
-        KIND_UNREACHABLE => vec![Way::Unreachable],
-        KIND_THROW => vec![Way::Throw],
+        KIND_UNREACHABLE => vec![NextHop::Unreachable],
+        KIND_THROW => vec![NextHop::Throw],
         _ => Vec::new(),
     };
-    let of_way = |way| Default {
+    let default_route_with = |next_hop| DefaultRoute {
         v4: of == INET,
         table: attributes.u32(TABLE).unwrap_or(table.into()),
-        way,
+        next_hop,
         metric: attributes.u32(PRIORITY).unwrap_or(0),
         source: attributes.ip(SOURCE),
         protocol,
     };
-    Ok(ways.into_iter().map(of_way).collect())
+    Ok(next_hops.into_iter().map(default_route_with).collect())
 }
 
-/// The gateway, which for IPv4 may be one of IPv6 (RFC 8950).
+/// The gateway. An IPv4 route may have an IPv6 gateway (RFC 8950).
 fn via(attributes: &Attributes<'_>) -> Option<IpAddr> {
     let other = || {
         let address = attributes.get(VIA)?.get(2..)?;
@@ -256,19 +256,19 @@ fn via(attributes: &Attributes<'_>) -> Option<IpAddr> {
     attributes.ip(GATEWAY).or_else(other)
 }
 
-/// The ways of a route that has several (`struct rtnexthop`).
-fn several(mut hops: &[u8]) -> io::Result<Vec<Way>> {
-    let mut ways = Vec::new();
+/// Parses the next hops of a multipath route (`struct rtnexthop`).
+fn parse_next_hops(mut hops: &[u8]) -> io::Result<Vec<NextHop>> {
+    let mut next_hops = Vec::new();
     while let Some(&[a, b, _, _, i, j, k, l]) = hops.first_chunk::<8>() {
         let len = usize::from(u16::from_ne_bytes([a, b])).max(8);
         let attributes = Attributes::parse(hops.get(8..len).unwrap_or_default())?;
-        ways.push(Way::By { link: u32::from_ne_bytes([i, j, k, l]), via: via(&attributes) });
+        next_hops.push(NextHop::Interface { link: u32::from_ne_bytes([i, j, k, l]), via: via(&attributes) });
         hops = hops.get(len.next_multiple_of(4)..).unwrap_or_default();
     }
-    Ok(ways)
+    Ok(next_hops)
 }
 
-/// All rules that have only a source and a table, each with its origin; of others the tables alone.
+/// Lists all rules, with routing table and protocol number. The rule itself is present only if it selects by source.
 ///
 /// # Errors
 ///
@@ -301,15 +301,15 @@ const RULE_PROTOCOL: u16 = 21;
 /// # Errors
 /// If the kernel refuses.
 pub fn add_rule(socket: &mut Socket, rule: &Rule) -> io::Result<()> {
-    socket.tell(rule_message(NEW_RULE, rule), NLM_F_CREATE | NLM_F_EXCL)
+    socket.execute(rule_message(NEW_RULE, rule), NLM_F_CREATE | NLM_F_EXCL)
 }
 
 /// Removes a rule.
 ///
 /// # Errors
-/// If there is none, or the kernel refuses.
+/// If it does not exist, or the kernel refuses.
 pub fn remove_rule(socket: &mut Socket, rule: &Rule) -> io::Result<()> {
-    socket.tell(rule_message(DELETE_RULE, rule), 0)
+    socket.execute(rule_message(DELETE_RULE, rule), 0)
 }
 
 fn rule_message(kind: u16, rule: &Rule) -> Message {
@@ -329,42 +329,42 @@ fn rule_message(kind: u16, rule: &Rule) -> Message {
 /// # Errors
 /// If the kernel refuses.
 pub fn add_route(socket: &mut Socket, route: &Route) -> io::Result<()> {
-    socket.tell(route_message(NEW_ROUTE, route), NLM_F_CREATE | NLM_F_EXCL)
+    socket.execute(route_message(NEW_ROUTE, route), NLM_F_CREATE | NLM_F_EXCL)
 }
 
 /// Removes a route.
 ///
 /// # Errors
-/// If there is none, or the kernel refuses.
+/// If it does not exist, or the kernel refuses.
 pub fn remove_route(socket: &mut Socket, route: &Route) -> io::Result<()> {
-    socket.tell(route_message(DELETE_ROUTE, route), 0)
+    socket.execute(route_message(DELETE_ROUTE, route), 0)
 }
 
 fn route_message(kind: u16, route: &Route) -> Message {
-    /// The gateway is taken to be there, whatever networks the interface has addresses of (`RTNH_F_ONLINK`): providers give out
-    /// addresses without a network.
-    const ON_LINK: u32 = 4;
+    /// The gateway is assumed to be on the link, whatever the addresses of the interface are (`RTNH_F_ONLINK`): some providers
+    /// assign addresses without a network.
+    const FLAG_ON_LINK: u32 = 4;
     const SCOPE_LINK: u8 = 253;
-    let (of, flags) = match route.way {
-        Way::By { via, .. } => (KIND_UNICAST, if via.is_some() { ON_LINK } else { 0 }),
-        Way::Unreachable => (KIND_UNREACHABLE, 0),
-        Way::Throw => (KIND_THROW, 0),
+    let (of, flags) = match route.next_hop {
+        NextHop::Interface { via, .. } => (KIND_UNICAST, if via.is_some() { FLAG_ON_LINK } else { 0 }),
+        NextHop::Unreachable => (KIND_UNREACHABLE, 0),
+        NextHop::Throw => (KIND_THROW, 0),
     };
-    let direct = route.v4 && matches!(route.way, Way::By { via: None, .. });
+    let direct = route.v4 && matches!(route.next_hop, NextHop::Interface { via: None, .. });
     let scope = if direct { SCOPE_LINK } else { 0 };
     let [a, b, c, d] = flags.to_ne_bytes();
     let header = [family(route.v4), 0, 0, 0, 0, PROTOCOL, scope, of, a, b, c, d];
     let message = Message::new(kind, &header).with_u32(TABLE, route.table).with_u32(PRIORITY, route.metric);
-    match route.way {
-        Way::By { link, via: None } => message.with_u32(OUTPUT, link),
-        Way::By { link, via: Some(via) } if via.is_ipv4() == route.v4 => {
+    match route.next_hop {
+        NextHop::Interface { link, via: None } => message.with_u32(OUTPUT, link),
+        NextHop::Interface { link, via: Some(via) } if via.is_ipv4() == route.v4 => {
             message.with_u32(OUTPUT, link).with(GATEWAY, &octets(via))
         }
-        Way::By { link, via: Some(via) } => {
+        NextHop::Interface { link, via: Some(via) } => {
             let of = u16::from(family(via.is_ipv4())).to_ne_bytes();
             message.with_u32(OUTPUT, link).with(VIA, &[of.as_slice(), &octets(via)].concat())
         }
-        Way::Unreachable | Way::Throw => message,
+        NextHop::Unreachable | NextHop::Throw => message,
     }
 }
 

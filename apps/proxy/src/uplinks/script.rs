@@ -1,4 +1,4 @@
-//! The plan as a script, for people who install it by hand.
+//! Prints the plan as a shell script for manual installation.
 
 use super::budget::{Budgets, today};
 use super::netlink::Socket;
@@ -10,26 +10,27 @@ use crate::error::Error;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// The present plan as a script for `sh`, with the commands that undo it as comments.
+/// Returns the present plan as a script for `sh`, with the commands that revert it as comments.
 ///
 /// # Errors
 ///
 /// If the kernel's answer is unexpected, or the volumes of uplinks cannot be read.
 pub fn script(uplinks: &[Uplink], common: &Uplinks) -> Result<String, Error> {
-    let refused = |error: std::io::Error| Error::Refused(format!("the kernel does not answer: {error}"));
+    let refused =
+        |error: std::io::Error| Error::Refused(format!("unexpected answer from the kernel: {error}"));
     let view = Socket::open(None).and_then(|mut routes| View::of_routes(&mut routes)).map_err(refused)?;
     let mut remembered = Remembered::new();
     remember(&mut remembered, &view, &view);
     let mut budgets = Budgets::read(uplinks, common)?;
     budgets.count(uplinks, &view.links, today());
-    let spent: Vec<_> = uplinks.iter().filter_map(|uplink| budgets.sentence(uplink)).collect();
+    let spent: Vec<_> = uplinks.iter().filter_map(|uplink| budgets.describe(uplink)).collect();
     let uplinks: Vec<_> = uplinks.iter().map(|uplink| (uplink, budgets.usage(uplink))).collect();
     Ok(text(&spent, &plan(&uplinks, *common.table.as_ref(), &view, &remembered, &BTreeSet::new()), &view))
 }
 
 fn text(spent: &[String], plan: &Plan, view: &View) -> String {
     let mut text = String::new();
-    let mut line = |line: &str| writeln!(text, "{line}").expect("a String takes all");
+    let mut line = |line: &str| writeln!(text, "{line}").expect("writing to a String succeeds");
     for sentence in spent {
         line(&format!("# {sentence}"));
     }

@@ -1,4 +1,4 @@
-//! Taking care until the process is to end.
+//! Runs the reconciliation until the process is stopped.
 
 use super::netlink::Changes;
 use super::probes::Probes;
@@ -6,7 +6,7 @@ use super::reconciler::Reconciler;
 use super::routing::GROUPS;
 use crate::config::{ProbeTarget, Uplink, Uplinks};
 use crate::error::Error;
-use crate::instance_lock::{InstanceLock, permitted};
+use crate::instance_lock::{InstanceLock, check_permission};
 use crate::{log, systemd};
 use std::collections::VecDeque;
 use std::io;
@@ -14,33 +14,33 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep, timeout};
 
-/// There is one in a network namespace.
+/// Name of the lock: one instance per network namespace.
 const NAME: &str = "anabranch-uplinks";
 
-/// Whether uplinks are taken care of here.
+/// True if `anabranch-proxy uplinks` runs in this network namespace.
 pub fn runs() -> bool {
     crate::instance_lock::runs(NAME)
 }
 
-/// Changes come in company; the last of them may still be on its way.
+/// Changes are reported in groups; after the first, further ones are awaited for this time.
 const DEBOUNCE: Duration = Duration::from_millis(20);
 
-/// Interval of looking for changes without a notification, such as endpoints that another program removes.
+/// Interval of checks for changes without a notification, such as endpoints that another program removes.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(10);
 
-/// More repairs than this within this time are a dispute with another program; then there is a pause.
+/// More corrections than this within this time mean that another program reverts them; then there is a pause.
 const MAX_FIXES: usize = 20;
 const FIX_WINDOW: Duration = Duration::from_secs(10);
 
-/// Takes care of these uplinks until SIGTERM, SIGINT or SIGHUP; then all that was put there is removed. Over each it asks `probed` whether it
-/// carries.
+/// Maintains these uplinks until SIGTERM, SIGINT or SIGHUP; then removes everything that it installed. Each uplink is probed with
+/// the targets in `probed`.
 ///
 /// # Errors
-/// If the process may not, another one does, or the machine lacks something.
+/// If the process may not configure the network, another instance runs, or the kernel lacks a feature.
 pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<ProbeTarget>) -> Result<(), Error> {
-    let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
-    permitted("uplinks")?;
-    let _alone = InstanceLock::here(NAME, "process for uplinks")?;
+    let refused = |error: io::Error| Error::Refused(format!("cannot start: {error}"));
+    check_permission("uplinks")?;
+    let _lock = InstanceLock::acquire(NAME, "anabranch-proxy uplinks")?;
     let mut reconciler = Reconciler::new(uplinks, common)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
     runtime
@@ -56,13 +56,13 @@ pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<ProbeTarget>) -> 
             tokio::select! {
                 _ = terminate.recv() => Ok(()),
                 _ = interrupt.recv() => Ok(()),
-                // The terminal that it was started in has gone.
+                // The controlling terminal was closed.
                 _ = hang_up.recv() => Ok(()),
                 failed = follow(&mut reconciler, &mut changes, &mut probes) => failed,
             }
         })
-        // Remove everything, whatever has failed.
-        .and(reconciler.end())
+        // Removes everything, even after an error.
+        .and(reconciler.remove_all())
 }
 
 /// Reconciles after each change.
@@ -74,7 +74,7 @@ async fn follow(
     let mut busy = VecDeque::new();
     loop {
         tokio::select! {
-            told = timeout(RESYNC_INTERVAL, changes.next()) => match told {
+            notified = timeout(RESYNC_INTERVAL, changes.next()) => match notified {
                 Ok(false) => return Err(Error::Refused("the kernel reports no more changes".to_owned())),
                 Ok(true) => sleep(DEBOUNCE).await,
                 Err(_) => {}
@@ -84,9 +84,9 @@ async fn follow(
         match reconciler.reconcile(&probes.silent()) {
             Ok(true) => busy.push_back(Instant::now()),
             Ok(false) => {}
-            // The kernel may be short of memory, or the state changes too fast.
+            // The kernel may lack memory, or the state changes too fast.
             Err(error) => {
-                log::say(format_args!("uplinks: {error}; trying again"));
+                log::log_line(format_args!("uplinks: {error}; trying again"));
                 sleep(Duration::from_secs(1)).await;
             }
         }
@@ -95,7 +95,7 @@ async fn follow(
             busy.pop_front();
         }
         if busy.len() > MAX_FIXES {
-            log::say(format_args!(
+            log::log_line(format_args!(
                 "uplinks: another program keeps changing rules, routes or endpoints, or links flap; pausing for {} s",
                 FIX_WINDOW.as_secs()
             ));

@@ -1,37 +1,37 @@
-//! State of the machine: interfaces, addresses, default routes, and our own parts.
+//! State of the machine: interfaces, addresses, default routes, and this program's rules, routes and endpoints.
 
-use super::endpoints::{Known, PathManager};
+use super::endpoints::{KernelEndpoint, PathManager};
 use super::netlink::Socket;
-use super::parts::{FIRST_ID, PROTOCOL, Parts, Route, Way};
-use super::routing::{self, Address, Default as Gateway, Link};
+use super::parts::{FIRST_ID, NextHop, PROTOCOL, Parts, Route};
+use super::routing::{self, Address, DefaultRoute as Gateway, Link};
 use core::net::IpAddr;
 use std::io;
 
-/// The state at one time.
+/// State at one time.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// Interfaces.
     pub links: Vec<Link>,
-    /// Their addresses.
+    /// Addresses of the interfaces.
     pub addresses: Vec<Address>,
-    /// Default routes that are not ours.
+    /// Default routes of other programs.
     pub gateways: Vec<Gateway>,
-    /// Our own parts.
+    /// Rules, routes and endpoints of this program.
     pub own: Parts,
-    /// Identifiers of all endpoints.
-    pub endpoints: Vec<Known>,
+    /// All endpoints with their identifiers.
+    pub endpoints: Vec<KernelEndpoint>,
     /// Tables in which another program has a rule or a default route.
     pub foreign_tables: Vec<u32>,
-    /// Further subflows that a connection may have.
+    /// Limit of further subflows per connection.
     pub limit: u32,
 }
 
 impl View {
-    /// Looks.
+    /// Reads the whole state.
     ///
     /// # Errors
-    /// If the kernel does not answer as it should.
-    pub fn take(routes: &mut Socket, manager: &mut PathManager) -> io::Result<Self> {
+    /// If the kernel's answer is unexpected.
+    pub fn read(routes: &mut Socket, manager: &mut PathManager) -> io::Result<Self> {
         let mut view = Self::of_routes(routes)?;
         view.limit = manager.limit()?;
         view.endpoints = manager.endpoints()?;
@@ -54,9 +54,9 @@ impl View {
             }
         }
         for found in routing::defaults(routes)? {
-            let Gateway { v4, table, way, metric, protocol, .. } = found;
+            let Gateway { v4, table, next_hop, metric, protocol, .. } = found;
             if protocol == PROTOCOL {
-                view.own.routes.insert(Route { v4, table, way, metric });
+                view.own.routes.insert(Route { v4, table, next_hop, metric });
             } else {
                 view.foreign_tables.push(table);
                 view.gateways.push(found);
@@ -65,41 +65,41 @@ impl View {
         Ok(view)
     }
 
-    /// Looks at interfaces and their addresses.
+    /// Reads interfaces and their addresses.
     ///
     /// # Errors
-    /// If the kernel does not answer as it should.
+    /// If the kernel's answer is unexpected.
     pub fn of_addresses(socket: &mut Socket) -> io::Result<Self> {
         let (links, addresses) = (routing::links(socket)?, routing::addresses(socket)?);
         Ok(Self { links, addresses, ..Self::default() })
     }
 
-    /// Whether an endpoint is ours: it has an identifier and a rule of ours.
-    pub fn is_own(&self, known: &Known) -> bool {
+    /// True if the endpoint belongs to this program: its identifier is in the program's range, and its address has a rule.
+    pub fn is_own(&self, known: &KernelEndpoint) -> bool {
         let address = known.endpoint.address;
         known.id >= FIRST_ID && self.own.rules.iter().any(|rule| rule.from == address)
     }
 
-    /// Whether an address is an endpoint of another program.
+    /// True if the address is an endpoint of another program.
     pub fn is_of_others(&self, address: IpAddr) -> bool {
         self.endpoints.iter().any(|known| known.endpoint.address == address && !self.is_own(known))
     }
 
-    /// The name of an interface, or its number if there is none any more.
+    /// Name of an interface, or its number if it does not exist any more.
     pub fn name(&self, link: u32) -> String {
         let found = self.links.iter().find(|other| other.index == link);
         found.map_or_else(|| format!("if{link}"), |link| link.name.clone())
     }
 
-    /// The identifier of an endpoint.
+    /// Identifier of an address's endpoint.
     pub fn id(&self, address: IpAddr) -> Option<u8> {
         self.endpoints.iter().find(|known| known.endpoint.address == address).map(|known| known.id)
     }
 
-    /// The default route of an interface that comes first, of the kernel's table for all packets.
+    /// Default route of an interface with the lowest metric in the main table.
     pub fn gateway(&self, link: u32, v4: bool) -> Option<Gateway> {
         let fits = |found: &&Gateway| {
-            let by = matches!(found.way, Way::By { link: other, .. } if other == link);
+            let by = matches!(found.next_hop, NextHop::Interface { link: other, .. } if other == link);
             by && found.v4 == v4 && found.table == super::parts::MAIN
         };
         self.gateways.iter().filter(fits).min_by_key(|found| found.metric).copied()

@@ -1,4 +1,4 @@
-//! A connection that is relayed, as it is watched.
+//! Counters of a relayed connection for the status page.
 
 use super::kernel::{Subflow, subflows};
 use super::uplinks::{self, Side};
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Whether the status page is on; otherwise the kernel is not asked.
+/// True if the status page is on; otherwise the kernel's counters are not read.
 pub static WATCHED: AtomicBool = AtomicBool::new(false);
 
-/// Bytes of a connection, and its streams while they are open.
+/// Byte counters of a connection, and its streams while they are open.
 #[derive(Debug, Default)]
 pub struct Carried {
     /// Bytes from the client to the server.
@@ -20,7 +20,7 @@ pub struct Carried {
     pub down: AtomicU64,
     /// Longest time that bytes waited for their receiver, µs.
     longest_wait_us: AtomicU64,
-    /// It was intercepted: its local address is not one of this machine.
+    /// True for an intercepted connection, whose local address is not an address of this machine.
     intercepted: bool,
     ends: OnceLock<[End; 2]>,
 }
@@ -28,10 +28,10 @@ pub struct Carried {
 #[derive(Debug)]
 struct End {
     side: Side,
-    /// Its address is this machine's.
-    is_here: bool,
+    /// True if the local address belongs to this machine.
+    is_local: bool,
     stream: Weak<TcpStream>,
-    /// It began as Multipath TCP.
+    /// True if the connection started as Multipath TCP.
     was_multipath: bool,
     seen: Mutex<Vec<Subflow>>,
 }
@@ -42,61 +42,60 @@ struct End {
 pub enum Kind {
     /// Multipath TCP.
     Multipath,
-    /// TCP from the beginning.
+    /// TCP from the start.
     Tcp,
-    /// TCP after Multipath TCP (RFC 8684 §3.7).
+    /// TCP after a fallback from Multipath TCP (RFC 8684 §3.7).
     Fallback,
 }
 
-/// One end of a connection at one time.
+/// Sample of one end of a connection.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct EndSample {
-    /// Its transport.
+    /// Transport of this end.
     pub kind: Kind,
-    /// Its subflows; with TCP there is one.
+    /// Subflows; with TCP, there is one.
     pub subflows: Vec<Subflow>,
 }
 
 impl Carried {
-    /// Of a client that wanted to go elsewhere, and was handed over on the way. The addresses that it came to are as many as there are
-    /// servers, and count for no uplink.
+    /// Creates the counters of an intercepted connection. Its local address is a server's address, so it is counted for no uplink.
     pub fn intercepted() -> Self {
         Self { intercepted: true, ..Self::default() }
     }
 
-    /// Its streams are there, that of the client first.
+    /// Stores the two streams when the relay starts.
     pub fn begin(&self, client: &Arc<TcpStream>, server: &Arc<TcpStream>) {
         let end = |side, stream: &Arc<TcpStream>| End {
             side,
-            is_here: side == Side::Server || !self.intercepted,
+            is_local: side == Side::Server || !self.intercepted,
             stream: Arc::downgrade(stream),
             was_multipath: is_multipath(&**stream),
             seen: Mutex::default(),
         };
         if WATCHED.load(Ordering::Relaxed) {
-            // It begins once.
+            // Ignore errors: the relay starts only once.
             drop(self.ends.set([end(Side::Client, client), end(Side::Server, server)]));
         }
     }
 
-    /// Notes a time that bytes have waited.
-    pub fn waited(&self, time: Duration) {
+    /// Records a time that bytes have waited.
+    pub fn record_wait(&self, time: Duration) {
         let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.longest_wait_us.fetch_max(time, Ordering::Relaxed);
     }
 
-    /// The longest time that bytes waited, µs.
+    /// Longest time that bytes waited, µs.
     pub fn longest_wait_us(&self) -> u64 {
         self.longest_wait_us.load(Ordering::Relaxed)
     }
 
-    /// Whether its client came by Multipath TCP; `None` if it has no streams yet.
+    /// True if the client uses Multipath TCP; `None` before the relay starts.
     pub fn client_is_multipath(&self) -> Option<bool> {
         self.ends.get().map(|[client, _]| client.was_multipath)
     }
 
-    /// Asks the kernel how both ends are, that of the client first, and counts what is new for the uplinks. To be called a last
-    /// time before the streams are closed.
+    /// Reads the kernel's counters of both ends, first the client's, and adds the increase to the uplinks. It must be called once
+    /// more before the streams are closed.
     pub fn sample(&self) -> Vec<EndSample> {
         let ends = self.ends.get().into_iter().flatten();
         ends.filter_map(|end| Some(end.sample(&*end.stream.upgrade()?))).collect()
@@ -107,10 +106,10 @@ impl End {
     fn sample(&self, stream: &TcpStream) -> EndSample {
         let now = subflows(stream, self.side == Side::Server);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is_here {
+        if self.is_local {
             uplinks::count(self.side, &seen, &now);
         }
-        // An end that the kernel says nothing of just now is not one whose subflows have gone.
+        // An empty result means that the kernel returned nothing, not that the subflows were closed.
         if !now.is_empty() {
             seen.clone_from(&now);
         }
@@ -129,7 +128,7 @@ mod tests {
     use core::net::IpAddr;
     use tokio::net::TcpListener;
 
-    /// A stream whose address here is this one, and its other end.
+    /// A stream with this local address, and its peer.
     async fn pair(here: &str) -> (Arc<TcpStream>, TcpStream) {
         let listener = TcpListener::bind((here, 0)).await.expect("loopback has a free port");
         let other =
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn servers_of_intercepted_hosts_are_no_uplinks() {
+    async fn intercepted_addresses_are_not_uplinks() {
         WATCHED.store(true, Ordering::Relaxed);
         for (carried, client_at, server_at, counted) in [
             (Carried::intercepted(), "127.77.0.1", "127.77.0.2", false),

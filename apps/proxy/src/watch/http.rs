@@ -1,10 +1,10 @@
-//! HTTP for those who watch: three resources, read only, one request a connection.
+//! HTTP server of the status page: three read-only resources, one request per connection.
 
 use super::connection::WATCHED;
 use super::{prometheus, registry};
 use crate::config::Watch;
 use crate::error::Error;
-use crate::handover::takes_over;
+use crate::handover::replaces_earlier_process;
 use crate::log;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
@@ -16,29 +16,29 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Interval of looking at connections without a reader, so that short subflows are counted.
+/// Interval of samples while there is no reader of the page, so that short subflows are counted.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Deadline for reading a request and writing the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Connections at once. A further one takes the place of the oldest that has not sent a request.
+/// Maximum number of open connections. A further one evicts the oldest without a complete request.
 const MAX_CONCURRENT: usize = 64;
-/// The longest head of a request, bytes.
+/// Maximum length of a request's head, bytes.
 const MAX_REQUEST_BYTES: usize = 8192;
-/// A new process takes the place of an old one within this time.
-const TAKE_OVER: Duration = Duration::from_secs(15);
+/// Time for an old process to close its status page after a restart.
+const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(15);
 
 const PAGE: &str = include_str!("page.html");
-/// The page is complete and loads nothing from elsewhere.
+/// The page is self-contained and loads nothing from other hosts.
 const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'";
 
-/// The socket that listens, to be closed when another process is to have the address.
-static LISTENS: Mutex<Option<TcpListener>> = Mutex::new(None);
+/// The listening socket, which is closed when another process takes over.
+static LISTENER: Mutex<Option<TcpListener>> = Mutex::new(None);
 
-/// Listens for those who watch. If an earlier process whose place this one takes still does, it is waited for.
+/// Starts the status page. If this process replaces an earlier one, it waits until that one has closed its status page.
 ///
 /// # Errors
-/// If the address is not the machine's, or taken.
+/// If the address is not local or already in use.
 pub fn start(settings: &Watch) -> Result<(), Error> {
     let address = *settings.listen.as_ref();
     WATCHED.store(true, Ordering::Relaxed);
@@ -48,29 +48,29 @@ pub fn start(settings: &Watch) -> Result<(), Error> {
             drop(registry::snapshot());
         }
     });
-    if takes_over() {
+    if replaces_earlier_process() {
         std::thread::spawn(move || match bind_in_time(address) {
-            Ok(listener) => attend(&listener),
-            Err(error) => log::say(format_args!("cannot show the status page on {address}: {error}")),
+            Ok(listener) => serve(&listener),
+            Err(error) => log::log_line(format_args!("cannot show the status page on {address}: {error}")),
         });
         return Ok(());
     }
     let listener = TcpListener::bind(address)
         .map_err(|error| Error::Refused(format!("cannot show the status page on {address}: {error}")))?;
-    std::thread::spawn(move || attend(&listener));
+    std::thread::spawn(move || serve(&listener));
     Ok(())
 }
 
-/// Listens no more.
+/// Stops the status page.
 pub fn stop() {
-    if let Some(listener) = LISTENS.lock().ok().and_then(|mut listens| listens.take()) {
-        // Wakes the thread that waits for it; a socket that refuses is not listening.
+    if let Some(listener) = LISTENER.lock().ok().and_then(|mut listening| listening.take()) {
+        // Wakes the thread that waits in accept. Ignore errors: the socket is not listening any more.
         let _ = rustix::net::shutdown(listener.as_fd(), rustix::net::Shutdown::Both);
     }
 }
 
 fn bind_in_time(address: SocketAddr) -> io::Result<TcpListener> {
-    let mut left = TAKE_OVER;
+    let mut left = TAKEOVER_TIMEOUT;
     loop {
         match TcpListener::bind(address) {
             Err(error) if error.kind() == ErrorKind::AddrInUse && !left.is_zero() => {
@@ -83,60 +83,60 @@ fn bind_in_time(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-fn attend(listener: &TcpListener) {
+fn serve(listener: &TcpListener) {
     if let Ok(address) = listener.local_addr() {
-        log::say(format_args!("status page at http://{address}/"));
+        log::log_line(format_args!("status page at http://{address}/"));
     }
-    if let (Ok(mut listens), Ok(copy)) = (LISTENS.lock(), listener.try_clone()) {
-        *listens = Some(copy);
+    if let (Ok(mut listening), Ok(copy)) = (LISTENER.lock(), listener.try_clone()) {
+        *listening = Some(copy);
     }
     let mut open: VecDeque<Weak<Connection>> = VecDeque::new();
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
-                make_room(&mut open);
-                let connection = Arc::new(Connection { stream, has_asked: AtomicBool::new(false) });
+                evict_if_full(&mut open);
+                let connection = Arc::new(Connection { stream, has_request: AtomicBool::new(false) });
                 open.push_back(Arc::downgrade(&connection));
                 // Ignore errors: the client has disconnected.
                 let answering = move || drop(answer(&connection, REQUEST_TIMEOUT));
                 if let Err(error) = std::thread::Builder::new().spawn(answering) {
-                    log::say(format_args!("cannot accept a connection to the status page: {error}"));
+                    log::log_line(format_args!("cannot accept a connection to the status page: {error}"));
                 }
             }
-            // It was shut down.
+            // The socket was shut down.
             Err(error) if error.kind() == ErrorKind::InvalidInput => return,
             Err(_) => std::thread::sleep(REQUEST_TIMEOUT),
         }
     }
 }
 
-/// A connection, until it has been answered.
+/// A connection until its request has been answered.
 struct Connection {
     stream: TcpStream,
-    /// The request is complete.
-    has_asked: AtomicBool,
+    /// True if the request is complete.
+    has_request: AtomicBool,
 }
 
-/// Ends a connection if there are too many: the oldest without a complete request, or the oldest of all.
-fn make_room(open: &mut VecDeque<Weak<Connection>>) {
+/// Closes a connection at the limit: the oldest without a complete request, or else the oldest.
+fn evict_if_full(open: &mut VecDeque<Weak<Connection>>) {
     open.retain(|connection| connection.strong_count() > 0);
     if open.len() < MAX_CONCURRENT {
         return;
     }
     let is_silent = |connection: &Weak<Connection>| {
-        connection.upgrade().is_some_and(|connection| !connection.has_asked.load(Ordering::Relaxed))
+        connection.upgrade().is_some_and(|connection| !connection.has_request.load(Ordering::Relaxed))
     };
     let victim = open.iter().position(is_silent).unwrap_or_default();
     if let Some(connection) = open.remove(victim).and_then(|victim| victim.upgrade()) {
-        // Ends its thread; the client may be gone.
+        // Ends its thread. Ignore errors: the client may have disconnected.
         let _ = connection.stream.shutdown(Shutdown::Both);
     }
 }
 
 /// Reads a request and writes the response before the deadline.
-fn answer(connection: &Connection, patience: Duration) -> io::Result<()> {
+fn answer(connection: &Connection, request_timeout: Duration) -> io::Result<()> {
     let mut stream = &connection.stream;
-    let end = Instant::now() + patience;
+    let end = Instant::now() + request_timeout;
     let left = || {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(io::Error::from(ErrorKind::TimedOut)) } else { Ok(Some(left)) }
@@ -154,7 +154,7 @@ fn answer(connection: &Connection, patience: Duration) -> io::Result<()> {
         }
         head.extend_from_slice(&some[..len]);
     };
-    connection.has_asked.store(true, Ordering::Relaxed);
+    connection.has_request.store(true, Ordering::Relaxed);
     let mut rest = answer.as_slice();
     while !rest.is_empty() {
         stream.set_write_timeout(left()?)?;
@@ -163,7 +163,7 @@ fn answer(connection: &Connection, patience: Duration) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)
 }
 
-/// The answer to a request, when its head has come whole.
+/// The response to a request; `None` while its head is incomplete.
 fn respond(head: &[u8]) -> Option<Vec<u8>> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
@@ -173,8 +173,12 @@ fn respond(head: &[u8]) -> Option<Vec<u8>> {
         _ => return Some(reply("400 Bad Request", "text/plain", "")),
     }
     let host = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
-    if !host.is_none_or(|host| is_ours(host.value)) {
-        return Some(reply("421 Misdirected Request", "text/plain", "ask by address, or as localhost\n"));
+    if !host.is_none_or(|host| is_permitted_host(host.value)) {
+        return Some(reply(
+            "421 Misdirected Request",
+            "text/plain",
+            "use the IP address or localhost in the URL\n",
+        ));
     }
     Some(match (request.method, request.path) {
         (Some("GET"), Some("/")) => reply("200 OK", "text/html; charset=utf-8", PAGE),
@@ -187,13 +191,16 @@ fn respond(head: &[u8]) -> Option<Vec<u8>> {
             let json = serde_json::to_string(&registry::snapshot()).expect("its keys are strings");
             reply("200 OK", "application/json", &json)
         }
-        (Some("GET"), _) => reply("404 Not Found", "text/plain", "there are /, /metrics and /status.json\n"),
+        (Some("GET"), _) => {
+            reply("404 Not Found", "text/plain", "not found; valid paths: /, /metrics, /status.json\n")
+        }
         _ => reply("405 Method Not Allowed", "text/plain", ""),
     })
 }
 
-/// A page of a stranger whose name leads to this machine (DNS rebinding) must not read this: names but localhost are not ours.
-fn is_ours(host: &[u8]) -> bool {
+/// True for an IP address or localhost in the header `Host`. Other names are refused, so that a web page from a name that points
+/// to this machine (DNS rebinding) cannot read the status page.
+fn is_permitted_host(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
     let without_port = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let is_address = host.parse::<SocketAddr>().is_ok() || without_port.parse::<IpAddr>().is_ok();
@@ -240,21 +247,21 @@ mod tests {
         assert_eq!(respond(b"GET / HTTP/1.1\r\nHost: loc"), None);
     }
 
-    /// One that is open and silent, and one that goes on and on.
+    /// Some clients send nothing, and one sends an endless request.
     #[test]
     fn slow_client_does_not_block_others() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("it is bound");
-        std::thread::spawn(move || attend(&listener));
+        std::thread::spawn(move || serve(&listener));
         let connect = || TcpStream::connect(address).expect("it listens");
         let silent: Vec<_> = (0..MAX_CONCURRENT - 2).map(|_| connect()).collect();
         let mut slow = connect();
         slow.write_all(b"GET / HTTP/1.1\r\nX: ").expect("it reads");
-        let mut asks = connect();
-        asks.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
-        asks.set_read_timeout(Some(REQUEST_TIMEOUT / 2)).expect("a timeout can be set");
+        let mut requester = connect();
+        requester.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
+        requester.set_read_timeout(Some(REQUEST_TIMEOUT / 2)).expect("a timeout can be set");
         let mut first = [0; 12];
-        asks.read_exact(&mut first).expect("it is answered while others are waited for");
+        requester.read_exact(&mut first).expect("it is answered while others are waited for");
         assert_eq!(&first, b"HTTP/1.1 200");
         drop(silent);
         let begin = Instant::now();
@@ -268,15 +275,15 @@ mod tests {
     fn silent_connections_do_not_block_the_page() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("it is bound");
-        std::thread::spawn(move || attend(&listener));
+        std::thread::spawn(move || serve(&listener));
         let connect = || TcpStream::connect(address).expect("it listens");
         let mut silent: Vec<_> = (0..2 * MAX_CONCURRENT).map(|_| connect()).collect();
-        let mut asks = connect();
-        asks.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
+        let mut requester = connect();
+        requester.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
         let mut answer = [0; 12];
-        asks.read_exact(&mut answer).expect("it is answered");
+        requester.read_exact(&mut answer).expect("it is answered");
         assert_eq!(&answer, b"HTTP/1.1 200");
-        // The oldest had to go; of the newest each is still waited for.
+        // The oldest connection was evicted; the newest ones are still open.
         assert_eq!(silent[0].read(&mut [0]).expect("it is closed"), 0);
         let mut last = silent.pop().expect("there are some");
         last.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");

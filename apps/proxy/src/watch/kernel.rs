@@ -1,5 +1,5 @@
-//! The kernel's figures of a connection and its subflows: `struct tcp_info` (`linux/tcp.h`) and, for Multipath TCP, the arrays
-//! of these and of addresses (`linux/mptcp.h`, from Linux 5.16 on).
+//! The kernel's counters of a connection and its subflows: `struct tcp_info` (`linux/tcp.h`) and, for Multipath TCP, arrays of
+//! these and of addresses (`linux/mptcp.h`, since Linux 5.16).
 
 use crate::sockopt::{self, is_multipath};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,34 +7,35 @@ use serde::Serialize;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// A subflow, or the whole of a connection with TCP.
+/// A subflow, or a TCP connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Subflow {
-    /// Our address.
+    /// Local address.
     pub local: SocketAddr,
-    /// The peer's.
+    /// Remote address.
     pub remote: SocketAddr,
     /// Smoothed round-trip time, µs.
     pub rtt_us: u32,
-    /// Bytes that were sent and acknowledged, those that were sent again once.
+    /// Sent and acknowledged bytes; retransmitted bytes are counted once.
     pub sent_bytes: u64,
-    /// Bytes that were received.
+    /// Received bytes.
     pub received_bytes: u64,
-    /// Segments that were sent again.
+    /// Retransmitted segments.
     pub retransmitted: u32,
 }
 
-/// The subflows of a connection that this end asked for, or the peer; nothing if the kernel does not say, as when it has ended.
-pub fn subflows(stream: &TcpStream, is_ours: bool) -> Vec<Subflow> {
-    let mut subflows = as_told(stream);
+/// Subflows of a connection; `is_client` is true if this end opened it. Empty if the kernel returns none, as after the end of the
+/// connection.
+pub fn subflows(stream: &TcpStream, is_client: bool) -> Vec<Subflow> {
+    let mut subflows = read_subflows(stream);
     // The kernel counts the client's SYN as an acknowledged byte.
     for subflow in &mut subflows {
-        subflow.sent_bytes = subflow.sent_bytes.saturating_sub(is_ours.into());
+        subflow.sent_bytes = subflow.sent_bytes.saturating_sub(is_client.into());
     }
     subflows
 }
 
-/// How many subflows of a connection of Multipath TCP are established, and the longest of their round-trip times.
+/// Number of established subflows of a Multipath TCP connection, and the longest of their round-trip times.
 pub fn established(stream: &TcpStream) -> (u32, Duration) {
     let infos = sockopt::subflow_infos(stream).unwrap_or_default();
     let established = entries(&infos).into_iter().filter(|info| info.first() == Some(&ESTABLISHED));
@@ -44,12 +45,12 @@ pub fn established(stream: &TcpStream) -> (u32, Duration) {
     })
 }
 
-fn as_told(stream: &TcpStream) -> Vec<Subflow> {
+fn read_subflows(stream: &TcpStream) -> Vec<Subflow> {
     if is_multipath(stream) {
         let (infos, addresses) = (sockopt::subflow_infos(stream), sockopt::subflow_addresses(stream));
-        // Between the two calls a subflow may come or go; the next look sees it.
+        // A subflow may be opened or closed between the two calls; the next sample is correct again.
         return match (infos, addresses) {
-            (Ok(infos), Ok(addresses)) => many(&infos, &addresses),
+            (Ok(infos), Ok(addresses)) => parse_subflows(&infos, &addresses),
             _ => Vec::new(),
         };
     }
@@ -58,10 +59,11 @@ fn as_told(stream: &TcpStream) -> Vec<Subflow> {
     addresses.zip(info).and_then(|(addresses, info)| subflow(addresses, &info)).into_iter().collect()
 }
 
-/// `struct mptcp_subflow_data`: its size, how many subflows there are, sizes of an entry in the kernel and here.
+/// Size of `struct mptcp_subflow_data`. It contains its size, the number of subflows, and the size of an entry in the kernel and
+/// in user space.
 const HEAD: usize = 16;
 
-/// The entries behind such a head.
+/// The array entries after `struct mptcp_subflow_data`.
 fn entries(bytes: &[u8]) -> Vec<&[u8]> {
     let Some(number) = u32_at(bytes, 4) else { return Vec::new() };
     let Some(size) = u32_at(bytes, 12).map(|size| size as usize).filter(|&size| size > 0) else {
@@ -70,31 +72,31 @@ fn entries(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.get(HEAD..).unwrap_or_default().chunks_exact(size).take(number as usize).collect()
 }
 
-fn many(infos: &[u8], addresses: &[u8]) -> Vec<Subflow> {
+fn parse_subflows(infos: &[u8], addresses: &[u8]) -> Vec<Subflow> {
     let (infos, addresses) = (entries(infos), entries(addresses));
     if infos.len() != addresses.len() {
         return Vec::new();
     }
     let one = |(info, both): (&[u8], &[u8])| {
-        // Two `struct sockaddr_storage`.
+        // An entry consists of two `struct sockaddr_storage`.
         let (local, remote) = both.split_at_checked(both.len() / 2)?;
         subflow((address(local)?, address(remote)?), info)
     };
     infos.into_iter().zip(addresses).filter_map(one).collect()
 }
 
-/// `tcpi_state`, the first byte of `struct tcp_info`, of a connection whose handshake is over (`TCP_ESTABLISHED`).
+/// Value of `tcpi_state`, the first byte of `struct tcp_info`, after the handshake (`TCP_ESTABLISHED`).
 const ESTABLISHED: u8 = 1;
 
-/// Offsets in `struct tcp_info`, whose fields keep their places: `tcpi_rtt`, `tcpi_total_retrans`, `tcpi_bytes_acked`,
-/// `tcpi_bytes_received`.
+/// Offsets of `tcpi_rtt`, `tcpi_total_retrans`, `tcpi_bytes_acked` and `tcpi_bytes_received` in `struct tcp_info`. They are the
+/// same in all kernel versions.
 const RTT: usize = 68;
 const RETRANSMITTED: usize = 100;
 const ACKNOWLEDGED: usize = 120;
 const RECEIVED: usize = 128;
 
 fn subflow((local, remote): (SocketAddr, SocketAddr), info: &[u8]) -> Option<Subflow> {
-    // One that has been closed has no address any more.
+    // A closed subflow has no address any more.
     if local.ip().is_unspecified() {
         return None;
     }
@@ -138,12 +140,12 @@ mod tests {
         let listener = open(here, transport).ok()?;
         listener.bind(&here.into()).expect("loopback is there");
         listener.listen(1).expect("it is bound");
-        listener.set_nonblocking(false).expect("it is ours");
+        listener.set_nonblocking(false).expect("the socket accepts the option");
         let client = open(here, transport).ok()?;
-        client.set_nonblocking(false).expect("it is ours");
+        client.set_nonblocking(false).expect("the socket accepts the option");
         client.connect(&listener.local_addr().expect("it is bound")).expect("it listens");
         let server: std::net::TcpStream = listener.accept().expect("a client").0.into();
-        client.set_nonblocking(true).expect("it is ours");
+        client.set_nonblocking(true).expect("the socket accepts the option");
         Some((TcpStream::from_std(client.into()).expect("a runtime"), server))
     }
 
@@ -156,13 +158,17 @@ mod tests {
             server.read_exact(&mut [0; 1000]).expect("it was written");
             server.write_all(&[7; 500]).expect("there is room");
             client.readable().await.expect("it is connected");
-            // Its acknowledgement may be on the way.
+            // The acknowledgement may still be in flight.
             tokio::time::sleep(Duration::from_millis(100)).await;
-            server.set_nonblocking(true).expect("it is ours");
-            // Kept: the kernel counts the FIN of the closing end as a byte, too.
+            server.set_nonblocking(true).expect("the socket accepts the option");
+            // The server stays open, because the kernel would count its FIN as a byte.
             let server = TcpStream::from_std(server).expect("a runtime");
-            let theirs = subflows(&server, false);
-            assert_eq!((theirs[0].sent_bytes, theirs[0].received_bytes), (500, 1000), "{transport:?}");
+            let server_subflows = subflows(&server, false);
+            assert_eq!(
+                (server_subflows[0].sent_bytes, server_subflows[0].received_bytes),
+                (500, 1000),
+                "{transport:?}"
+            );
             let subflows = subflows(&client, true);
             assert_eq!(subflows.len(), 1, "{transport:?}");
             assert_eq!(subflows[0].local, client.local_addr().unwrap());
@@ -176,7 +182,7 @@ mod tests {
 
     #[test]
     fn truncated_arrays_are_ignored() {
-        assert!(entries(&[0; 15]).is_empty() && many(&[0; 400], &[]).is_empty());
+        assert!(entries(&[0; 15]).is_empty() && parse_subflows(&[0; 400], &[]).is_empty());
         assert!(address(&[2, 0, 1]).is_none());
         let head = |size: u32| [16_u32, 2, size, size].map(u32::to_ne_bytes).concat();
         assert_eq!(entries(&[head(8), vec![0; 15]].concat()).len(), 1);

@@ -1,4 +1,4 @@
-//! Status page of a proxy: text for Prometheus, JSON and a page by HTTP, and a view in a terminal.
+//! Status page of a proxy: Prometheus metrics, JSON and a web page over HTTP, and a view in a terminal.
 
 pub mod connection;
 mod http;
@@ -9,4 +9,4 @@ pub mod terminal;
 mod uplinks;
 
 pub use http::{start, stop};
-pub use registry::{open, open_intercepted};
+pub use registry::{register, register_intercepted};

@@ -1,54 +1,52 @@
-//! Text for Prometheus (exposition format 0.0.4). Labels are names of the file and addresses of this machine, so that clients
-//! cannot add any.
+//! Metrics for Prometheus (text format 0.0.4). Labels are names from the configuration file and addresses of this machine, so
+//! that clients cannot create labels.
 
 use super::registry::{Snapshot, Totals, Uplink};
 use super::uplinks::Side;
 use std::fmt::Write;
 
-/// A metric: its name, its type, what it is.
+/// Name, type and help text of a metric.
 type Metric = (&'static str, &'static str, &'static str);
 
-/// Label of a metric.
+/// Function that returns the value of a metric.
 type Value<T, N> = fn(&T) -> N;
 
-const OF_SERVICES: [(Metric, Value<Totals, u64>); 5] = [
-    (("connections", "gauge", "Connections that are open"), |totals| totals.open),
-    (("connections_total", "counter", "Connections there have been"), |totals| totals.connections),
-    (
-        ("multipath_connections_total", "counter", "Connections whose client came by Multipath TCP"),
-        |totals| totals.multipath,
-    ),
+const SERVICE_METRICS: [(Metric, Value<Totals, u64>); 5] = [
+    (("connections", "gauge", "Open connections"), |totals| totals.open),
+    (("connections_total", "counter", "All connections, including ended ones"), |totals| totals.connections),
+    (("multipath_connections_total", "counter", "Connections of clients with Multipath TCP"), |totals| {
+        totals.multipath
+    }),
     (("up_bytes_total", "counter", "Bytes from clients to servers"), |totals| totals.up_bytes),
     (("down_bytes_total", "counter", "Bytes from servers to clients"), |totals| totals.down_bytes),
 ];
 
-const OF_UPLINKS: [(Metric, Value<Uplink, f64>); 5] = [
-    (("uplink_subflows", "gauge", "Subflows that are open"), |uplink| uplink.subflows as f64),
+const UPLINK_METRICS: [(Metric, Value<Uplink, f64>); 5] = [
+    (("uplink_subflows", "gauge", "Open subflows"), |uplink| uplink.subflows as f64),
     (("uplink_sent_bytes_total", "counter", "Bytes sent and acknowledged"), |uplink| {
         uplink.carried.sent_bytes as f64
     }),
     (("uplink_received_bytes_total", "counter", "Bytes received"), |uplink| {
         uplink.carried.received_bytes as f64
     }),
-    (("uplink_retransmitted_total", "counter", "Segments sent again"), |uplink| {
+    (("uplink_retransmitted_total", "counter", "Retransmitted segments"), |uplink| {
         uplink.carried.retransmitted as f64
     }),
-    (
-        ("uplink_rtt_seconds", "gauge", "Smoothed round-trip time of the subflow that was seen last"),
-        |uplink| f64::from(uplink.carried.rtt_us) / 1e6,
-    ),
+    (("uplink_rtt_seconds", "gauge", "Smoothed round-trip time of the subflow sampled last"), |uplink| {
+        f64::from(uplink.carried.rtt_us) / 1e6
+    }),
 ];
 
-/// All metrics.
+/// Returns all metrics as text.
 pub fn text(snapshot: &Snapshot) -> String {
     let mut text = String::new();
-    for (metric, value) in OF_SERVICES {
+    for (metric, value) in SERVICE_METRICS {
         let services = snapshot.services.iter();
         let values =
             services.map(|(name, totals)| (format!("service=\"{}\"", escape(name)), value(totals) as f64));
         write(&mut text, metric, values);
     }
-    for (metric, value) in OF_UPLINKS {
+    for (metric, value) in UPLINK_METRICS {
         let labels = |uplink: &Uplink| {
             let side = if uplink.side == Side::Client { "client" } else { "server" };
             format!("address=\"{}\",side=\"{side}\"", uplink.address)
@@ -61,7 +59,7 @@ pub fn text(snapshot: &Snapshot) -> String {
 }
 
 fn write(text: &mut String, (name, kind, help): Metric, values: impl Iterator<Item = (String, f64)>) {
-    // A string takes all that is written.
+    // Ignore the results: writing to a String succeeds.
     let _ = writeln!(text, "# HELP anabranch_{name} {help}.\n# TYPE anabranch_{name} {kind}");
     for (labels, value) in values {
         let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
@@ -79,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_format_is_that_of_prometheus() {
+    fn metrics_have_prometheus_format() {
         let carried =
             Carried { sent_bytes: 12_345_678_901, received_bytes: 2, retransmitted: 3, rtt_us: 1500 };
         let totals = Totals { open: 1, connections: 4, multipath: 2, up_bytes: 5, down_bytes: 6 };
@@ -97,14 +95,14 @@ mod tests {
         };
         let text = text(&snapshot);
         for line in [
-            "# HELP anabranch_connections Connections that are open.",
+            "# HELP anabranch_connections Open connections.",
             "# TYPE anabranch_connections_total counter",
             "anabranch_connections_total{service=\"a \\\"web\\\"\"} 4",
             "anabranch_uplink_sent_bytes_total{address=\"::1\",side=\"server\"} 12345678901",
             "anabranch_uplink_rtt_seconds{address=\"::1\",side=\"server\"} 0.0015",
             "anabranch_fallbacks 1",
         ] {
-            assert!(text.lines().any(|said| said == line), "{line}\n{text}");
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(text.ends_with('\n'));
     }

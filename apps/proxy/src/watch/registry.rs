@@ -1,4 +1,4 @@
-//! Open connections, and totals of those that have ended.
+//! Registry of open connections, and totals of ended ones.
 
 use super::connection::{Carried, EndSample, Kind};
 use super::uplinks::{self, Side};
@@ -15,7 +15,7 @@ static REGISTRY: Mutex<Registry> =
 struct Registry {
     next: u64,
     open: BTreeMap<u64, Open>,
-    /// Of each service.
+    /// Totals of ended connections by service.
     ended: BTreeMap<String, Totals>,
 }
 
@@ -30,11 +30,11 @@ struct Open {
 /// Totals of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Connections that are open.
+    /// Open connections.
     pub open: u64,
-    /// Connections there have been, those that are open among them.
+    /// All connections, including the open ones.
     pub connections: u64,
-    /// Of them, those whose client came by Multipath TCP.
+    /// Connections whose client used Multipath TCP.
     pub multipath: u64,
     /// Bytes from clients to servers.
     pub up_bytes: u64,
@@ -42,10 +42,10 @@ pub struct Totals {
     pub down_bytes: u64,
 }
 
-/// A connection while it is open.
-pub struct Watched {
+/// Entry of an open connection; dropping it moves the totals to the ended connections.
+pub struct RegisteredConnection {
     number: u64,
-    /// Its totals.
+    /// Counters of the connection.
     pub carried: Arc<Carried>,
 }
 
@@ -53,27 +53,36 @@ fn lock() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection of a service from a client to a target, until what is returned is dropped.
-pub fn open(service: &str, client: SocketAddr, target: &impl ToString) -> Watched {
-    register(service, client, target, Carried::default())
+/// Registers a connection of a service from a client to a target, until the returned entry is dropped.
+pub fn register(service: &str, client: SocketAddr, target: &impl ToString) -> RegisteredConnection {
+    insert(service, client, target, Carried::default())
 }
 
-/// The same of a client that was handed over on its way to the target.
-pub fn open_intercepted(service: &str, client: SocketAddr, target: &impl ToString) -> Watched {
-    register(service, client, target, Carried::intercepted())
+/// Registers an intercepted connection.
+pub fn register_intercepted(
+    service: &str,
+    client: SocketAddr,
+    target: &impl ToString,
+) -> RegisteredConnection {
+    insert(service, client, target, Carried::intercepted())
 }
 
-fn register(service: &str, client: SocketAddr, target: &impl ToString, carried: Carried) -> Watched {
+fn insert(
+    service: &str,
+    client: SocketAddr,
+    target: &impl ToString,
+    carried: Carried,
+) -> RegisteredConnection {
     let carried = Arc::new(carried);
     let mut registry = lock();
     let number = registry.next;
     registry.next += 1;
     let (service, target, since) = (service.to_owned(), target.to_string(), Instant::now());
     registry.open.insert(number, Open { service, client, target, since, carried: Arc::clone(&carried) });
-    Watched { number, carried }
+    RegisteredConnection { number, carried }
 }
 
-impl Drop for Watched {
+impl Drop for RegisteredConnection {
     fn drop(&mut self) {
         let mut registry = lock();
         if let Some(open) = registry.open.remove(&self.number) {
@@ -91,18 +100,18 @@ impl Totals {
     }
 }
 
-/// All that is known at one time.
+/// Status at one time.
 #[derive(Debug, Serialize)]
 pub struct Snapshot {
-    /// Services by their names.
+    /// Totals of services by name.
     pub services: BTreeMap<String, Totals>,
-    /// Addresses of this machine.
+    /// Local addresses with their totals.
     pub uplinks: Vec<Uplink>,
-    /// Open connections, those that have carried most first.
+    /// Open connections, those with the most bytes first.
     pub connections: Vec<Connection>,
-    /// Open connections that are not listed.
+    /// Number of open connections that are not listed.
     pub left_off: usize,
-    /// Ends of open connections that have fallen back to TCP.
+    /// Number of ends of open connections that have fallen back to TCP.
     pub fallbacks: usize,
 }
 
@@ -111,9 +120,9 @@ pub struct Snapshot {
 pub struct Uplink {
     /// The address.
     pub address: IpAddr,
-    /// With whom.
+    /// Side of the peers: clients or servers.
     pub side: Side,
-    /// Subflows, or connections with TCP, that are open.
+    /// Open subflows and TCP connections.
     pub subflows: usize,
     /// Totals of present and earlier subflows.
     #[serde(flatten)]
@@ -123,15 +132,15 @@ pub struct Uplink {
 /// An open connection.
 #[derive(Debug, Serialize)]
 pub struct Connection {
-    /// Its number.
+    /// Number of the connection.
     pub number: u64,
-    /// Its service.
+    /// Name of the service.
     pub service: String,
-    /// Its client.
+    /// Address of the client.
     pub client: SocketAddr,
-    /// Its target.
+    /// Target of the connection.
     pub target: String,
-    /// Since when, seconds ago.
+    /// Time since the connection was opened, seconds.
     pub age_s: u64,
     /// Bytes from the client to the server.
     pub up_bytes: u64,
@@ -139,14 +148,14 @@ pub struct Connection {
     pub down_bytes: u64,
     /// Longest time that bytes waited for their receiver, µs.
     pub longest_wait_us: u64,
-    /// How its ends are, that of the client first.
+    /// Samples of the two ends, first the client's.
     pub ends: Vec<EndSample>,
 }
 
-/// Connections that are listed.
-const LISTED: usize = 1000;
+/// Maximum number of listed connections.
+const MAX_LISTED: usize = 1000;
 
-/// Looks at all connections.
+/// Samples all open connections.
 pub fn snapshot() -> Snapshot {
     let mut connections = Vec::new();
     let mut services;
@@ -160,7 +169,7 @@ pub fn snapshot() -> Snapshot {
             connections.push((connection(number, open), Arc::clone(&open.carried)));
         }
     }
-    // The kernel is asked while connections come and go.
+    // The kernel's counters are read without the lock, so that connections can be opened and closed meanwhile.
     for (connection, carried) in &mut connections {
         connection.ends = carried.sample();
     }
@@ -175,8 +184,8 @@ pub fn snapshot() -> Snapshot {
     });
     let uplinks = uplinks.collect();
     connections.sort_by_key(|connection| std::cmp::Reverse(connection.up_bytes + connection.down_bytes));
-    let left_off = connections.len().saturating_sub(LISTED);
-    connections.truncate(LISTED);
+    let left_off = connections.len().saturating_sub(MAX_LISTED);
+    connections.truncate(MAX_LISTED);
     Snapshot { services, uplinks, connections, left_off, fallbacks }
 }
 
@@ -199,9 +208,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ended_connections_still_count() {
+    fn ended_connections_are_in_the_totals() {
         let client = "192.0.2.1:5".parse().unwrap();
-        let (first, second) = (open("here", client, &"there:1"), open("here", client, &"there:2"));
+        let (first, second) = (register("here", client, &"there:1"), register("here", client, &"there:2"));
         first.carried.up.store(7, Ordering::Relaxed);
         second.carried.down.store(9, Ordering::Relaxed);
         drop(first);

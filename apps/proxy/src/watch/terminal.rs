@@ -1,4 +1,4 @@
-//! The traffic of a proxy on this machine in a terminal, refreshed each second.
+//! Shows the traffic of a proxy on this machine in a terminal, refreshed each second.
 
 use crate::error::Error;
 use crate::log::printable;
@@ -9,23 +9,24 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How often it is looked.
+/// Interval of refreshing the screen.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-/// A proxy on this machine answers by then.
+/// Timeout for the answer of the proxy.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Connections that are shown.
-const SHOWN: usize = 15;
-/// The columns of uplinks, and of connections.
-const OF_UPLINKS: [&str; 7] = ["address", "with", "subflows", "Mbit/s out", "Mbit/s in", "RTT ms", "again"];
-const OF_CONNECTIONS: [&str; 5] = ["client", "to", "Mbit/s up", "Mbit/s down", "wait ms"];
-/// Moves the cursor to the first place, and clears the rest.
+/// Maximum number of connections on the screen.
+const MAX_SHOWN: usize = 15;
+/// Column headings of uplinks, and of connections.
+const UPLINK_COLUMNS: [&str; 7] =
+    ["address", "peers", "subflows", "Mbit/s out", "Mbit/s in", "RTT ms", "retrans"];
+const CONNECTION_COLUMNS: [&str; 5] = ["client", "to", "Mbit/s up", "Mbit/s down", "wait ms"];
+/// Escape sequence that moves the cursor to the top left and clears the screen.
 const HOME: &str = "\x1b[H\x1b[J";
 
-/// Shows the traffic of the proxy with this status page until it is interrupted, or once if the output is no terminal.
+/// Shows the traffic of the proxy with this status page until it is interrupted, or once if the output is not a terminal.
 ///
 /// # Errors
 ///
-/// If there is no answer.
+/// If the status page does not answer.
 pub fn show(address: SocketAddr) -> Result<(), Error> {
     let is_terminal = io::stdout().is_terminal();
     let mut before = None;
@@ -33,12 +34,12 @@ pub fn show(address: SocketAddr) -> Result<(), Error> {
         let now = fetch(address).map_err(|error| {
             Error::Refused(format!("no status page at {address}: {error}; add [watch] to the proxy's file"))
         })?;
-        // Without a terminal a second look follows the first one, so that there are rates.
+        // Without a terminal, the second sample is printed, because rates need two samples.
         if is_terminal || before.is_some() {
             let text = screen(before.as_ref(), &now, REFRESH_INTERVAL);
             let home = if is_terminal { HOME } else { "" };
             let shown = write!(io::stdout(), "{home}{text}").and_then(|()| io::stdout().flush());
-            // The reader has gone.
+            // Ends after one screen, or if the reader has closed its end.
             if !is_terminal || shown.is_err() {
                 return Ok(());
             }
@@ -59,15 +60,15 @@ fn fetch(address: SocketAddr) -> io::Result<Value> {
     serde_json::from_str(body.unwrap_or_default()).map_err(io::Error::other)
 }
 
-/// The text: uplinks and connections, with their traffic since the last look.
+/// Text of the screen: uplinks and connections, with their traffic since the previous sample.
 fn screen(before: Option<&Value>, now: &Value, since: Duration) -> String {
     let mut text = String::new();
-    // A string takes all that is written.
+    // Ignore the results: writing to a String succeeds.
     for (name, totals) in now["services"].as_object().into_iter().flatten() {
         let number = |key: &str| totals[key].as_u64().unwrap_or_default();
         let _ = writeln!(
             text,
-            "{}: {} open of {} connections, {} by Multipath TCP; up {}, down {}",
+            "{}: {} open of {} connections, {} with Multipath TCP; up {}, down {}",
             printable(name),
             number("open"),
             number("connections"),
@@ -82,8 +83,11 @@ fn screen(before: Option<&Value>, now: &Value, since: Duration) -> String {
             / since.as_secs_f64()
             / 1e6
     };
-    let [address, with, subflows, out, into, rtt, again] = OF_UPLINKS;
-    let _ = writeln!(text, "\n{address:40} {with:>6} {subflows:>8} {out:>11} {into:>11} {rtt:>8} {again:>8}");
+    let [address, peers, subflows, out, into, rtt, retransmitted] = UPLINK_COLUMNS;
+    let _ = writeln!(
+        text,
+        "\n{address:40} {peers:>6} {subflows:>8} {out:>11} {into:>11} {rtt:>8} {retransmitted:>8}"
+    );
     for uplink in list(now, "uplinks") {
         let old = before.and_then(|before| {
             let same = |old: &&Value| old["address"] == uplink["address"] && old["side"] == uplink["side"];
@@ -101,9 +105,9 @@ fn screen(before: Option<&Value>, now: &Value, since: Duration) -> String {
             uplink["retransmitted"].as_u64().unwrap_or_default(),
         );
     }
-    let [client, to, up, down, wait] = OF_CONNECTIONS;
-    let _ = writeln!(text, "\n{client:40} {to:32} {up:>11} {down:>11} {wait:>8} by");
-    for connection in list(now, "connections").iter().take(SHOWN) {
+    let [client, to, up, down, wait] = CONNECTION_COLUMNS;
+    let _ = writeln!(text, "\n{client:40} {to:32} {up:>11} {down:>11} {wait:>8} transports");
+    for connection in list(now, "connections").iter().take(MAX_SHOWN) {
         let same = |old: &&Value| old["number"] == connection["number"];
         let old = before.and_then(|before| list(before, "connections").iter().find(same));
         let kinds: Vec<_> = list(connection, "ends").iter().map(|end| word(end, "kind")).collect();
@@ -118,10 +122,10 @@ fn screen(before: Option<&Value>, now: &Value, since: Duration) -> String {
             kinds.join("-"),
         );
     }
-    let more = list(now, "connections").len().saturating_sub(SHOWN) as u64
+    let more = list(now, "connections").len().saturating_sub(MAX_SHOWN) as u64
         + now["left_off"].as_u64().unwrap_or_default();
     if more > 0 {
-        let _ = writeln!(text, "and {more} more");
+        let _ = writeln!(text, "{more} more connections");
     }
     text
 }
@@ -130,7 +134,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A text of the document; some come from strangers.
+/// A text of the JSON document, printable because some texts are from unknown clients.
 fn word(value: &Value, key: &str) -> String {
     printable(value[key].as_str().unwrap_or_default())
 }
@@ -167,7 +171,7 @@ mod tests {
             " 20.5 ",
             " 20.00 ",
             "tcp-multipath",
-            "and 4 more",
+            "4 more connections",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

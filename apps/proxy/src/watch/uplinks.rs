@@ -1,4 +1,4 @@
-//! Totals of each address of this machine over its subflows, with those of connections that have ended.
+//! Totals of each local address over its subflows, including ended connections.
 
 use super::kernel::Subflow;
 use core::net::IpAddr;
@@ -6,26 +6,26 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// With whom subflows are.
+/// Side of the peers of subflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// With clients.
+    /// Subflows with clients.
     Client,
-    /// With servers, or another proxy.
+    /// Subflows with servers or an upstream proxy.
     Server,
 }
 
-/// Totals of an address.
+/// Totals of a local address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Carried {
-    /// Bytes that were sent and acknowledged.
+    /// Sent and acknowledged bytes.
     pub sent_bytes: u64,
-    /// Bytes that were received.
+    /// Received bytes.
     pub received_bytes: u64,
-    /// Segments that were sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
-    /// The smoothed round-trip time that was seen last, µs.
+    /// Smoothed round-trip time of the latest sample, µs.
     pub rtt_us: u32,
 }
 
@@ -35,13 +35,13 @@ fn lock() -> MutexGuard<'static, BTreeMap<(IpAddr, Side), Carried>> {
     UPLINKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts what subflows have carried since they were seen before.
+/// Adds the increase of the subflows' counters since the previous sample.
 pub fn count(side: Side, before: &[Subflow], now: &[Subflow]) {
     let mut uplinks = lock();
     for subflow in now {
         let same = |old: &&Subflow| (old.local, old.remote) == (subflow.local, subflow.remote);
         let old = before.iter().find(same);
-        // A subflow that was made again between the same ports begins at zero.
+        // The counters of a new subflow between the same ports start at zero.
         let since = |now: u64, before: Option<u64>| now.checked_sub(before.unwrap_or(0)).unwrap_or(now);
         let uplink = uplinks.entry((subflow.local.ip(), side)).or_default();
         uplink.sent_bytes += since(subflow.sent_bytes, old.map(|old| old.sent_bytes));
@@ -51,7 +51,7 @@ pub fn count(side: Side, before: &[Subflow], now: &[Subflow]) {
     }
 }
 
-/// All of them.
+/// Returns the totals of all addresses.
 pub fn all() -> Vec<((IpAddr, Side), Carried)> {
     lock().iter().map(|(&key, &carried)| (key, carried)).collect()
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_new_counts() {
+    fn only_increases_are_counted() {
         let at = |sent_bytes, received_bytes| Subflow {
             local: "192.0.2.77:1".parse().unwrap(),
             remote: "192.0.2.78:2".parse().unwrap(),
@@ -76,7 +76,7 @@ mod tests {
             count(Side::Server, before.as_slice(), &[now]);
         }
         let found = all().into_iter().find(|((ip, _), _)| ip.to_string() == "192.0.2.77").unwrap().1;
-        // A new subflow between the same ports: its retransmitted segment cannot be distinguished from that of the old one.
+        // After a new subflow between the same ports, its retransmitted segment cannot be distinguished from that of the old one.
         assert_eq!(found, Carried { sent_bytes: 18, received_bytes: 24, retransmitted: 1, rtt_us: 5 });
     }
 }

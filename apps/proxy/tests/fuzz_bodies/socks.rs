@@ -9,16 +9,16 @@ pub fn socks(bytes: &[u8]) {
     check(bytes, wire::request);
     check(bytes, wire::reply);
     check(bytes, wire::proof);
-    check(bytes, wire::chosen);
-    check(bytes, wire::verdict_on_proof);
+    check(bytes, wire::selected_method);
+    check(bytes, wire::proof_reply);
     if let Ok(Some((proof, len))) = wire::proof(bytes) {
         let mut again = Vec::new();
         wire::emit_proof(&proof, &mut again);
         assert_eq!(again, bytes[..len]);
     }
-    if let Ok(Some((verdict, len))) = wire::verdict_on_proof(bytes) {
-        let again = wire::emit_verdict_on_proof(verdict);
-        assert!(again == bytes[..len] || verdict == wire::Verdict::Wrong);
+    if let Ok(Some((reply, len))) = wire::proof_reply(bytes) {
+        let again = wire::emit_proof_reply(reply);
+        assert!(again == bytes[..len] || reply == wire::LoginReply::Rejected);
     }
     if let Ok(Some(((_, target), len))) = wire::request(bytes) {
         let mut again = Vec::new();

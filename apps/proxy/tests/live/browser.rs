@@ -1,4 +1,4 @@
-//! A browser, which has TCP alone, over the links of 20 and 10 Mbit/s: with a proxy in its settings, and behind a router.
+//! A browser, which uses TCP, over links of 20 and 10 Mbit/s: with a proxy in its settings, and behind a router.
 
 use super::links::{Bed, NEEDS, count, kill};
 use super::router_links::{Host, router};
@@ -35,7 +35,7 @@ const PAGE: &str = "<!doctype html><script>
 })();
 </script>";
 
-/// Bits per second down, and then up.
+/// Measured rates: download, then upload, bits per second.
 fn serve(bed: &Bed) -> (String, Receiver<f64>) {
     let bind = || TcpListener::bind((bed.address("server", 0), 80));
     let listener = bed.hosts.namespace("server").run(bind).expect("a free port");
@@ -43,7 +43,7 @@ fn serve(bed: &Bed) -> (String, Receiver<f64>) {
     std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
             let tell = tell.clone();
-            // The client ends it.
+            // Ends when the client closes.
             std::thread::spawn(move || answer(&stream, &tell));
         }
     });
@@ -63,11 +63,11 @@ fn answer(stream: &TcpStream, tell: &Sender<f64>) -> std::io::Result<()> {
             body.len()
         )
     };
-    // The receiver is gone when the test is over.
-    let say = |bits: f64| tell.send(bits).unwrap_or_default();
+    // Ignore errors: the receiver is dropped at the end of the test.
+    let log_line = |bits: f64| tell.send(bits).unwrap_or_default();
     let path = asked.split(' ').nth(1).unwrap_or_default();
     if let Some(bits) = path.strip_prefix("/came?") {
-        say(bits.parse().expect("the page sends a number"));
+        log_line(bits.parse().expect("the page sends a number"));
     }
     match path {
         "/endless" => {
@@ -77,7 +77,7 @@ fn answer(stream: &TcpStream, tell: &Sender<f64>) -> std::io::Result<()> {
             }
         }
         "/take" => {
-            say(count(reader)?.bits_per_second);
+            log_line(count(reader)?.bits_per_second);
             Ok(())
         }
         "/" => (&*stream).write_all(page(PAGE).as_bytes()),
@@ -104,7 +104,7 @@ impl Drop for Profile {
     }
 }
 
-/// Has the browser look at the page in this way; bits per second down and up.
+/// Opens the page in the browser with these arguments; returns the rates down and up, bits per second.
 fn browse(
     purpose: &str,
     mut within: Command,
@@ -124,11 +124,11 @@ fn browse(
     rates
 }
 
-/// The faster link alone has no room for that, bits per second; how much more both give is measured, see docs/lab-notes/proxies.md.
+/// Rate that the faster link alone cannot reach, bits per second. Measured rates are in docs/lab-notes/proxies.md.
 const ENOUGH: f64 = 20e6;
 
 #[test]
-fn a_browser_uses_both_links_by_a_proxy() {
+fn browser_uses_both_links_through_a_proxy() {
     if !machine_has_all() {
         return;
     }
@@ -143,7 +143,7 @@ fn a_browser_uses_both_links_by_a_proxy() {
 }
 
 #[test]
-fn a_browser_behind_a_router_uses_both_links() {
+fn browser_behind_a_router_uses_both_links() {
     if !machine_has_all() {
         return;
     }

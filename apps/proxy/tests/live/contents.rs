@@ -1,4 +1,4 @@
-//! Random transfers: each end has all that the other wrote, or sees that it has not.
+//! Random transfers: each end receives all bytes of the other, or an error.
 
 use super::convert::{CONVERTER, connected_over};
 use super::program::{EVENT_TIMEOUT, Program, connect, server};
@@ -13,20 +13,20 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// How long an end may know nothing of the other's reset. Linux sends `MP_FASTCLOSE` once: if the receiver drops that packet
+/// Maximum time until an end detects the other's reset. Linux sends `MP_FASTCLOSE` once: if the receiver drops that packet
 /// for lack of memory, it keeps the connection for `net.mptcp.close_timeout`, a minute, without any subflow.
 const RESET_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Behaviour of one end.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// Of the content that it writes.
+    /// Seed of the content that it writes.
     seed: u64,
-    /// How much it writes, bytes.
+    /// Number of bytes that it writes.
     len: usize,
-    /// It resets the connection after the given number of bytes.
+    /// Number of bytes after which it resets the connection.
     reset_at: Option<usize>,
-    /// It writes only when it has read all: the other end is half-closed by then.
+    /// True if it writes only after it has read everything; the other end is then half-closed.
     afterwards: bool,
 }
 
@@ -51,7 +51,7 @@ fn plan(seed: u64) -> [Part; 2] {
 /// Result of one end.
 #[derive(Debug)]
 struct Seen {
-    /// Reading came to the end of the stream, or reading or writing failed.
+    /// True if the end of the stream was read, false if reading or writing failed.
     read: Result<Vec<u8>, io::Error>,
 }
 
@@ -80,7 +80,7 @@ fn act(stream: &TcpStream, part: Part) -> Seen {
         let read = read().and_then(|bytes| write().map(|()| bytes));
         return Seen { read };
     }
-    // The kernel reports a reset once: the writer may have got it, and reading then ends as if the stream were complete.
+    // The kernel reports a reset only once. If the writer received the error, reading then ends as if the stream were complete.
     std::thread::scope(|scope| {
         let wrote = scope.spawn(write);
         let read = read();
@@ -107,7 +107,7 @@ fn check(seed: u64, client: &Seen, served: &Receiver<(u64, Seen)>) {
     }
 }
 
-/// A connection by Multipath TCP.
+/// Connects with Multipath TCP.
 fn connect_multipath(address: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).expect("the kernel has it");
     socket.connect(&address.into()).expect("it listens");
@@ -127,7 +127,7 @@ fn transfer_by_tcp_is_whole_or_fails() {
     transfer(|target| through_over(connect(proxy.address()), target));
 }
 
-/// Where a reset has to become `MP_FASTCLOSE`, and the other way round.
+/// The proxy converts a reset to `MP_FASTCLOSE`, and the reverse.
 #[test]
 fn transfer_by_mptcp_is_whole_or_fails() {
     if machine_has(&[Need::Mptcp]) {
@@ -159,7 +159,7 @@ fn transfer(through: impl Fn(SocketAddr) -> TcpStream) {
     });
     for seed in 0..TRANSFERS {
         let stream = through(target);
-        // Once the server knows which, a reset may overtake anything.
+        // A reset may overtake data, so the server must first know which transfer this is.
         (&stream).write_all(&seed.to_be_bytes()).expect("it reads");
         let seen = match (&stream).read_exact(&mut [0]) {
             Ok(()) => act(&stream, plan(seed)[0]),
@@ -170,9 +170,9 @@ fn transfer(through: impl Fn(SocketAddr) -> TcpStream) {
     }
 }
 
-/// The client's reset comes without `MP_FASTCLOSE` when the server's stream has ended: the proxy's read fails with `ENOTCONN`.
+/// The client's reset has no `MP_FASTCLOSE` after the end of the server's stream: the proxy's read fails with `ENOTCONN`.
 #[test]
-fn reset_without_fastclose_is_no_end_of_stream() {
+fn reset_without_fastclose_fails_the_stream() {
     if !machine_has(&[
         Need::Namespaces,
         Need::Mptcp,
@@ -204,7 +204,7 @@ fn can_strip_options() -> bool {
     strip_options(&["--check"])
 }
 
-/// Makes this namespace send resets without options of Multipath TCP; returns whether `nft` accepts the rule.
+/// Makes this namespace send resets without Multipath TCP options; returns true if `nft` accepts the rule.
 fn strip_options(options: &[&str]) -> bool {
     let rule = "table inet fastclose {
         chain out {

@@ -1,4 +1,4 @@
-//! The Convert Protocol (RFC 8803) as clients see it, and as converters do.
+//! The Convert Protocol (RFC 8803), as client and as converter.
 
 use super::program::{EVENT_TIMEOUT, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
 use super::socks::{answered, request, request_by_name, through};
@@ -11,16 +11,16 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// For servers of the tests, which are on loopback.
+/// Setting that permits the tests' servers on loopback.
 pub const CONVERTER: &str = "[convert]\nlisten = [\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
 const ALICE: &str = "[[convert.user]]\nname = \"alice\"\npassword = \"secret\"\n";
 
-/// A message by which a client wants to be connected.
+/// Encodes a request for a connection.
 fn connect_to(target: SocketAddr) -> Vec<u8> {
-    emit(&[Tlv::Connect { server: target, options: Vec::new() }]).expect("it is short")
+    emit(&[Tlv::Connect { server: target, options: Vec::new() }]).expect("the message is short")
 }
 
-/// The message that a stream begins with.
+/// Reads the message at the start of a stream.
 fn message(mut stream: &TcpStream) -> Vec<Tlv> {
     let mut head = [0; 4];
     stream.read_exact(&mut head).expect("it answers");
@@ -38,7 +38,7 @@ fn answer(converter: &Program, bytes: &[u8]) -> (Vec<Tlv>, TcpStream) {
     (message(&stream), stream)
 }
 
-/// The error that it answers with, behind which it ends.
+/// Returns the error of the answer, after which the stream ends.
 fn error(converter: &Program, bytes: &[u8]) -> (ErrorCode, Vec<u8>) {
     let (tlvs, mut stream) = answer(converter, bytes);
     let [Tlv::Error(code, value)] = tlvs.as_slice() else { panic!("{tlvs:?} is no error") };
@@ -46,7 +46,7 @@ fn error(converter: &Program, bytes: &[u8]) -> (ErrorCode, Vec<u8>) {
     (*code, value.clone())
 }
 
-/// A value is read without the zeros at its end.
+/// Removes trailing zeros, as the parser of values does.
 fn without_zeros(bytes: &[u8]) -> &[u8] {
     let len = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &bytes[..len]
@@ -56,20 +56,20 @@ fn is_connected(tlvs: &[Tlv]) -> bool {
     matches!(tlvs, [Tlv::ExtendedTcpHeader(_)])
 }
 
-/// A stream by a converter, over a connection to it.
+/// Opens a stream through a converter, over this connection.
 pub fn connected_over(stream: TcpStream, target: SocketAddr) -> TcpStream {
     (&stream).write_all(&connect_to(target)).expect("it reads");
     assert!(is_connected(&message(&stream)));
     stream
 }
 
-/// A SOCKS proxy that goes by a converter.
+/// Starts a SOCKS proxy with an upstream converter.
 fn by(converter: SocketAddr, more: &str) -> Program {
     let via = format!("[socks.via]\nproxy = \"{converter}\"\nprotocol = \"convert\"\n{more}");
     Program::start("socks", &format!("[socks]\nlisten = [\"127.0.0.1:0\"]\n{via}"), 1)
 }
 
-/// Kinds of options that the kernel writes into a SYN, by its settings: window scale, SACK permitted, timestamps.
+/// Option kinds that the kernel's settings enable for SYNs: window scale, SACK permitted, timestamps.
 fn options_of_tcp() -> Vec<u8> {
     let is_on = |name: &str| {
         let value = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).expect("Linux has it");
@@ -79,24 +79,24 @@ fn options_of_tcp() -> Vec<u8> {
     all.into_iter().filter(|(_, name)| is_on(name)).map(|(kind, _)| kind).collect()
 }
 
-/// These, and the option of Multipath TCP.
+/// These kinds, and the Multipath TCP option.
 fn options_of_multipath_tcp() -> Vec<u8> {
     [options_of_tcp(), vec![30]].concat()
 }
 
 #[test]
-fn servers_are_reached_with_data_in_the_same_flight() {
+fn data_are_sent_with_the_connect_message() {
     let converter = Program::start("convert", CONVERTER, 1);
     for target in [echo("127.0.0.1:0"), echo("[::1]:0")] {
         let flight = [&connect_to(target)[..], b"first data"].concat();
         let (tlvs, stream) = answer(&converter, &flight);
         let [Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
-        // Linux answers the SYN of Linux with these.
+        // A Linux server answers with these options.
         let kinds: Vec<u8> = options.iter().map(|option| option.kind).collect();
         assert_eq!(kinds, options_of_tcp());
         assert!(options.iter().all(|option| option.value.len() == usize::from(option.kind == 3)));
         assert_eq!(&exchange::<10>(&stream, b""), b"first data");
-        // In pieces as small as can be, it is the same.
+        // A message that arrives byte by byte has the same result.
         let stream = connect(converter.address());
         stream.set_nodelay(true).expect("TCP has it");
         for byte in flight {
@@ -108,29 +108,29 @@ fn servers_are_reached_with_data_in_the_same_flight() {
 }
 
 #[test]
-fn a_converter_says_which_options_it_can_set() {
+fn converter_lists_supported_options() {
     if !machine_has(&[Need::Mptcp]) {
         return;
     }
     let converter = Program::start("convert", CONVERTER, 1);
     let target = echo("127.0.0.1:0");
-    let (tlvs, mut stream) = answer(&converter, &emit(&[Tlv::Info]).expect("it is short"));
+    let (tlvs, mut stream) = answer(&converter, &emit(&[Tlv::Info]).expect("the message is short"));
     let [Tlv::SupportedTcpExtensions(kinds)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
     assert_eq!(kinds.as_slice(), options_of_multipath_tcp());
     assert_eq!(stream.read(&mut [0]).expect("it ends"), 0);
     let with = |options: &[(u8, &[u8])]| {
         let options = options.iter().map(|(kind, value)| TcpOption { kind: *kind, value: value.to_vec() });
         let connect = Tlv::Connect { server: target, options: options.collect() };
-        emit(&[Tlv::Info, connect]).expect("it is short")
+        emit(&[Tlv::Info, connect]).expect("the message is short")
     };
-    // Multipath TCP with the server, which has TCP alone.
+    // Multipath TCP is requested for a server that supports only TCP.
     let (tlvs, stream) = answer(&converter, &with(&[(30, &[]), (4, &[])]));
     let [Tlv::SupportedTcpExtensions(_), Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else {
         panic!("{tlvs:?}")
     };
     assert!(options.iter().all(|option| option.kind != 30));
     assert_eq!(&exchange::<5>(&stream, b"hello"), b"hello");
-    // And with one that has it.
+    // Multipath TCP is requested for a server that supports it.
     let (domain, stream) = (socket2::Domain::IPV4, socket2::Type::STREAM);
     let listener =
         socket2::Socket::new(domain, stream, Some(socket2::Protocol::MPTCP)).expect("the kernel has it");
@@ -138,12 +138,13 @@ fn a_converter_says_which_options_it_can_set() {
     listener.listen(1).expect("it is bound");
     let server = listener.local_addr().expect("it is bound").as_socket().expect("an address");
     let option = TcpOption { kind: 30, value: Vec::new() };
-    let asked = emit(&[Tlv::Connect { server, options: vec![option.clone()] }]).expect("it is short");
+    let asked =
+        emit(&[Tlv::Connect { server, options: vec![option.clone()] }]).expect("the message is short");
     let (tlvs, _) = answer(&converter, &asked);
     let [Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
     assert_eq!(options.iter().map(|option| option.kind).collect::<Vec<_>>(), options_of_multipath_tcp());
     assert_eq!(options.last(), Some(&option));
-    // A cookie of Fast Open, and a value that the kernel would choose otherwise.
+    // A Fast Open cookie, and an option value that the kernel would choose itself.
     let (code, kinds) = error(&converter, &with(&[(34, &[1, 2, 3, 4]), (4, &[]), (30, &[0, 1])]));
     assert_eq!((code, kinds), (ErrorCode::UnsupportedTcpOption, vec![30, 34]));
     assert_eq!(error(&converter, &with(&[(1, &[])])).0, ErrorCode::MalformedMessage);
@@ -155,7 +156,7 @@ fn failures_have_the_codes_of_the_rfc() {
     let converter = Program::start("convert", &config, 1);
     let to = |text: &str| connect_to(text.parse().expect("an address"));
     assert_eq!(error(&converter, &to("127.0.0.1:1")), (ErrorCode::ConnectionReset, vec![]));
-    // Multicast and loopback are no servers, and the message comes back behind a byte of zero.
+    // Multicast and loopback are forbidden servers. The error contains the message after a zero byte.
     for address in ["127.0.0.2:80", "239.1.1.1:80", "[ff02::1]:80", "[::ffff:127.0.0.2]:80"] {
         let bytes = to(address);
         let (code, value) = error(&converter, &bytes);
@@ -166,8 +167,8 @@ fn failures_have_the_codes_of_the_rfc() {
     {
         assert_eq!(error(&converter, &to(address)), (ErrorCode::NotAuthorized, vec![]), "{address}");
     }
-    converter.line("is private or denied (allow, deny) in [convert]");
-    // TCP reaches no broadcast address: the kernel says that there is no network.
+    converter.line("is not permitted: private address or denied; see allow and deny in [convert]");
+    // TCP cannot connect to a broadcast address: the kernel reports an unreachable network.
     assert_eq!(error(&converter, &to("255.255.255.255:80")), (ErrorCode::DestinationUnreachable, vec![]));
     let near = by(converter.address(), "");
     for (address, reply) in
@@ -182,7 +183,7 @@ fn failures_have_the_codes_of_the_rfc() {
         Tlv::Other(0, vec![1, 1]),
         Tlv::Other(200, vec![1, 2]),
     ] {
-        let bytes = emit(&[tlv, Tlv::Info]).expect("it is short");
+        let bytes = emit(&[tlv, Tlv::Info]).expect("the message is short");
         let (code, value) = error(&converter, &bytes);
         assert_eq!((code, &value[1..]), (ErrorCode::UnsupportedMessage, without_zeros(&bytes)));
     }
@@ -212,11 +213,11 @@ fn hostile_messages_do_not_affect_the_next_client() {
             assert_eq!(value, [1]);
         }
     }
-    // The longest message: its copy fits into an error.
+    // The copy of a message of the maximum length fits into an error.
     let longest = [&[1, 255, 0x22, 0x63, 200, 254, 7, 7][..], &[7; 1012]].concat();
     let (code, value) = error(&converter, &longest);
     assert_eq!((code, value[1..].to_vec()), (ErrorCode::UnsupportedMessage, longest[..1012].to_vec()));
-    // A length of zero is answered by a reset (§6.1), and so is a message that ends too early.
+    // A length of zero is answered with a reset (§6.1), as is an incomplete message.
     let mut stream = connect(converter.address());
     stream.write_all(&[1, 0, 0x22, 0x63]).expect("it reads");
     assert_eq!(stream.read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
@@ -228,7 +229,7 @@ fn hostile_messages_do_not_affect_the_next_client() {
 }
 
 #[test]
-fn a_client_that_drips_is_let_go() {
+fn slow_request_is_closed_at_timeout() {
     let config = format!("{CONVERTER}[limits]\nhandshake_timeout = \"300 ms\"");
     let converter = Program::start("convert", &config, 1);
     let begin = Instant::now();
@@ -246,19 +247,19 @@ fn a_client_that_drips_is_let_go() {
 }
 
 #[test]
-fn an_open_converter_does_not_start() {
+fn open_converter_does_not_start() {
     for (more, said) in [
         ("", ".toml:2: [::]:0 is open to everyone"),
         ("cookies = true\n", "is open to everyone"),
         ("clients = [\"0.0.0.0/0\"]\n", ".toml:3: 0.0.0.0/0 contains every address"),
         (&format!("cookies = true\n{ALICE}"), "cookies = true is too much"),
     ] {
-        let (status, complaint) =
-            Program::complaint("convert", &format!("[convert]\nlisten = [\"[::]:0\"]\n{more}"));
+        let (status, config_error) =
+            Program::config_error("convert", &format!("[convert]\nlisten = [\"[::]:0\"]\n{more}"));
         assert_eq!(status, Some(2));
-        assert!(complaint.contains(said) && complaint.lines().count() == 1, "{complaint}");
+        assert!(config_error.contains(said) && config_error.lines().count() == 1, "{config_error}");
     }
-    assert!(Program::complaint("convert", "").1.contains("the table [convert] is missing"));
+    assert!(Program::config_error("convert", "").1.contains("the table [convert] is missing"));
 }
 
 #[test]
@@ -279,7 +280,7 @@ fn clients_of_other_networks_get_an_error_at_once() {
 }
 
 #[test]
-fn a_cookie_is_given_to_an_address_and_asked_for() {
+fn cookie_is_required_and_bound_to_the_address() {
     let converter = Program::start("convert", &format!("{CONVERTER}cookies = true\n"), 1);
     let target = echo("127.0.0.1:0");
     let (tlvs, _) = answer(&converter, &[&connect_to(target)[..], b"early"].concat());
@@ -290,7 +291,7 @@ fn a_cookie_is_given_to_an_address_and_asked_for() {
     assert!(cookie.starts_with(&value[1..]));
     let with = |cookie: &[u8]| {
         let connect = Tlv::Connect { server: target, options: Vec::new() };
-        emit(&[connect, Tlv::Cookie(cookie.to_vec())]).expect("it is short")
+        emit(&[connect, Tlv::Cookie(cookie.to_vec())]).expect("the message is short")
     };
     assert!(is_connected(&answer(&converter, &with(cookie)).0));
     let mut wrong = cookie.clone();
@@ -298,8 +299,8 @@ fn a_cookie_is_given_to_an_address_and_asked_for() {
     for wrong in [&wrong[..], &cookie[..12], &[], &[cookie.as_slice(), &[0; 4]].concat()] {
         assert_eq!(error(&converter, &with(wrong)).0, ErrorCode::NotAuthorized, "{wrong:?}");
     }
-    converter.line("shows a cookie that is not, or no longer, its own");
-    // Our client learns the epoch and uses it; after a restart of the converter it learns the new one.
+    converter.line("the cookie is invalid or expired");
+    // The client stores the epoch and uses it. After a restart of the converter, it receives the new one.
     let near = by(converter.address(), "");
     for _ in 0..2 {
         assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
@@ -312,7 +313,7 @@ fn a_cookie_is_given_to_an_address_and_asked_for() {
 }
 
 #[test]
-fn proxy_uses_converter_and_shows_no_password() {
+fn proxy_proves_its_password_to_converter() {
     let converter = Program::start("convert", &format!("{CONVERTER}{ALICE}"), 1);
     let near = |password: &str| {
         let user = format!("user = {{ name = \"alice\", password = \"{password}\" }}\n");
@@ -323,7 +324,7 @@ fn proxy_uses_converter_and_shows_no_password() {
         stream.write_all(b"220 hello").expect("the client reads");
         stream.read_exact(&mut [0; 4]).expect("the client writes");
     });
-    // Names are looked up here: of two addresses, the one with a server is found.
+    // The client looks up the name; of its two addresses, only one has a server.
     let (reply, stream) = answered(&proxy, &request_by_name("localhost", speaks_first.port()));
     assert_eq!((reply, &exchange::<9>(&stream, b"quit")), (0, b"220 hello"));
     // The client gets the converter's error.
@@ -336,18 +337,18 @@ fn proxy_uses_converter_and_shows_no_password() {
     converter.line("127.0.0.2: wrong name or password");
     let stranger = by(converter.address(), "");
     assert_eq!(answered(&stranger, &request(speaks_first)).0, 1);
-    stranger.line("refuses each cookie that it sent: does it require a user?");
+    stranger.line("refuses the cookies that it sent; if it requires a user");
 }
 
-/// A converter that waits for a client's data before it answers: they have to come with the message.
+/// This converter waits for the client's data before it answers, so the data must be sent with the message.
 #[test]
-fn early_data_go_with_the_convert_message() {
+fn early_data_are_sent_with_convert_message() {
     let target: SocketAddr = "192.0.2.1:80".parse().expect("an address");
     let (tell, told) = channel();
     let waits = server("127.0.0.1:0", move |mut stream| {
         let mut flight = vec![0; connect_to(target).len() + 10];
         stream.read_exact(&mut flight).expect("all comes");
-        let answer = emit(&[Tlv::ExtendedTcpHeader(Vec::new())]).expect("it is short");
+        let answer = emit(&[Tlv::ExtendedTcpHeader(Vec::new())]).expect("the message is short");
         stream.write_all(&[&answer[..], b"thanks"].concat()).expect("it reads");
         let mut more = Vec::new();
         stream.read_to_end(&mut more).expect("it ends");
@@ -360,12 +361,12 @@ fn early_data_go_with_the_convert_message() {
     assert_eq!((&answers[..4], &answers[12..]), (&[5, 0, 5, 0][..], &b"thanks"[..]));
     stream.shutdown(Shutdown::Write).expect("it is connected");
     assert_eq!((&stream).read(&mut [0]).expect("it ends"), 0);
-    // And nothing comes twice.
+    // No data are sent twice.
     let came = told.recv_timeout(EVENT_TIMEOUT).expect("the converter saw the end");
     assert_eq!(came, ([&connect_to(target)[..], b"first data"].concat(), Vec::new()));
 }
 
-/// Forwards connections to a converter and keeps their first messages.
+/// Forwards connections to a converter and records their first messages.
 fn record(converter: SocketAddr) -> (SocketAddr, Receiver<Vec<u8>>) {
     let (tell, told) = channel();
     let between = server("127.0.0.1:0", move |mut near| {
@@ -390,7 +391,8 @@ fn replayed_proof_is_refused() {
     let near = by(between, "user = { name = \"alice\", password = \"secret\" }\n");
     let (target, other) = (echo("127.0.0.1:0"), echo("127.0.0.1:0"));
     assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
-    // The first is for no epoch, and is answered by the converter's; neither is taken again, nor the second for another server.
+    // The first proof has no epoch, and the answer contains it. Both proofs are refused when they are replayed, and the second also
+    // with another server.
     let [first, second] = [(); 2].map(|()| messages.recv_timeout(EVENT_TIMEOUT).expect("it was recorded"));
     assert!(!second.windows(6).any(|bytes| bytes == b"secret"));
     let (tlvs, _) = answer(&converter, &first);
@@ -398,23 +400,23 @@ fn replayed_proof_is_refused() {
     assert_eq!(error(&converter, &second), (ErrorCode::NotAuthorized, vec![]));
     let (mut tlvs, _) = parse(&second).expect("a message").expect("it is whole");
     tlvs[0] = Tlv::Connect { server: other, options: Vec::new() };
-    assert_eq!(error(&converter, &emit(&tlvs).expect("it is short")).0, ErrorCode::NotAuthorized);
+    assert_eq!(error(&converter, &emit(&tlvs).expect("the message is short")).0, ErrorCode::NotAuthorized);
     converter.line("127.0.0.1: wrong name or password");
 }
 
 #[test]
-fn clients_that_wait_take_little_memory() {
+fn waiting_clients_use_little_memory() {
     const CLIENTS: u64 = 400;
     let converter = Program::start("convert", CONVERTER, 1);
     let target = echo("127.0.0.1:0");
     let stream = || connected_over(connect(converter.address()), target);
-    // The first one makes the program open its descriptors once.
+    // The first client makes the program open its common descriptors.
     let first: Vec<_> = (0..50).map(|_| stream()).collect();
     let before = converter.resident();
     let idle: Vec<_> = (0..CLIENTS).map(|_| stream()).collect();
     let of_idle = converter.resident().saturating_sub(before) / CLIENTS;
     assert!(of_idle < 16 << 10, "{of_idle} bytes for an idle connection");
-    // The longest message, without its last byte.
+    // A message of the maximum length without its last byte.
     let almost = [&[1, 255, 0x22, 0x63, 200, 254][..], &[7; 1013]].concat();
     let before = converter.resident();
     let begun: Vec<_> = (0..CLIENTS)
@@ -446,9 +448,9 @@ fn either_end_may_end_first_or_reset() {
     assert_eq!(stream.read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
 }
 
-/// The new process has another key, and another epoch: clients learn them by the way.
+/// The new process has another key and another epoch, which clients receive with its answers.
 #[test]
-fn new_process_takes_over_and_clients_go_on() {
+fn new_process_takes_over_and_clients_continue() {
     for (mode, user) in
         [("cookies = true\n", ""), (ALICE, "user = { name = \"alice\", password = \"secret\" }\n")]
     {

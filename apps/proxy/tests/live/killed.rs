@@ -1,6 +1,6 @@
-//! Killed under load, again and again: both ends of each connection know, and the next process listens at the same place.
+//! Repeated kills under load: both ends of each connection see a reset, and the next process listens on the same address.
 
-use super::program::{EVENT_TIMEOUT, Program, connect, exchange, pour, send_back, server};
+use super::program::{EVENT_TIMEOUT, Program, connect, exchange, send_back, send_endlessly, server};
 use super::socks::through_over;
 use rustix::process::Signal;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const TIMES: u64 = 50;
 const STREAMS: usize = 8;
 
-/// A server that sends back what comes, and the number of connections that it has.
+/// Starts an echo server; returns its address and the number of its connections.
 fn counting_echo() -> (SocketAddr, Arc<AtomicUsize>) {
     let open = Arc::new(AtomicUsize::new(0));
     let count = open.clone();
@@ -25,10 +25,10 @@ fn counting_echo() -> (SocketAddr, Arc<AtomicUsize>) {
     (address, open)
 }
 
-/// A client sees a reset, or an end and then a failed write.
+/// Asserts that a client sees a reset, or the end of the stream and then a failed write.
 const FAILED: [ErrorKind; 2] = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
 
-/// `config` is a file of a proxy that listens at an address.
+/// `config` returns the configuration of a proxy that listens on an address.
 fn kill_and_restart(
     command: &str,
     config: &dyn Fn(SocketAddr) -> String,
@@ -38,7 +38,7 @@ fn kill_and_restart(
     let mut proxy = Program::start(command, &config(SocketAddr::from(([127, 0, 0, 1], 0))), 1);
     let address = proxy.address();
     for time in 0..TIMES {
-        let streams: Vec<_> = (0..STREAMS).map(|_| pour(through(address))).collect();
+        let streams: Vec<_> = (0..STREAMS).map(|_| send_endlessly(through(address))).collect();
         std::thread::sleep(Duration::from_millis(time % 7 * 10));
         proxy.signal(Signal::KILL);
         proxy.wait();
@@ -58,14 +58,14 @@ fn kill_and_restart(
 }
 
 #[test]
-fn a_socks_proxy_is_as_new_after_each() {
+fn socks_proxy_works_after_each_kill() {
     let (target, open) = counting_echo();
     let config = |listen| format!("[socks]\nlisten = [\"{listen}\"]\nallow = [\"127.0.0.0/8\"]\n");
     kill_and_restart("socks", &config, &|address| through_over(connect(address), target), &open);
 }
 
 #[test]
-fn a_reverse_proxy_is_as_new_after_each() {
+fn reverse_proxy_works_after_each_kill() {
     let (target, open) = counting_echo();
     let config =
         |listen| format!("[[reverse]]\nname = \"web\"\nlisten = [\"{listen}\"]\nto = [\"{target}\"]\n");

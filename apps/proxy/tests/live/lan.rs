@@ -1,4 +1,4 @@
-//! A host in a LAN, its router, and beyond that a proxy and servers with TCP alone. IPv4 and IPv6, without limits of rate.
+//! A LAN host, its router, and behind it a proxy and servers with plain TCP. IPv4 and IPv6, without rate limits.
 
 use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program};
 use anabranch_net::Namespace;
@@ -9,24 +9,27 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub const NEEDS: [Need; 3] =
-    [Need::Namespaces, Need::Mptcp, Need::Other(has_nft, "the program nft (package nftables) is missing")];
+pub const NEEDS: [Need; 3] = [
+    Need::Namespaces,
+    Need::Mptcp,
+    Need::Other(has_nft, "the program nft is missing; install the package nftables"),
+];
 
 fn has_nft() -> bool {
     Command::new("nft").arg("--version").output().is_ok()
 }
 
-/// The host in the LAN, by family.
+/// Addresses of the LAN host, by family.
 pub const HOST: [&str; 2] = ["192.168.7.2", "fd07::2"];
-/// A server, by family.
+/// Addresses of a server, by family.
 pub const SERVER: [&str; 2] = ["203.0.113.80", "2001:db8::80"];
-/// One in a network that is bypassed, and one that is bypassed by name.
+/// A server in a bypassed network, and a server that is bypassed by name.
 pub const BESIDE: [&str; 2] = ["203.0.113.81", "2001:db8::81"];
 pub const NAMED: &str = "203.0.113.82";
-/// Where the proxy is, and the router for it.
+/// Address of the proxy, and of the router on their common link.
 pub const FAR: &str = "198.18.0.2:1080";
 
-/// Commands that set the namespaces up, by host.
+/// Commands that set up the namespaces, by host.
 const HOSTS: [(&str, &str); 3] = [
     (
         "host",
@@ -48,7 +51,7 @@ const HOSTS: [(&str, &str); 3] = [
     ),
 ];
 
-/// The three of them.
+/// The three network namespaces.
 pub struct Lan {
     named: Vec<(&'static str, Named)>,
 }
@@ -59,7 +62,7 @@ impl Lan {
         let named = HOSTS.iter().map(|&(host, _)| (host, Named::new(name(host)))).collect();
         let lan = Self { named };
         for (host, _) in HOSTS {
-            // Link-local addresses and their routes need not be waited for long.
+            // Shortens duplicate address detection of link-local addresses.
             let no_detection = || {
                 set("net.ipv6.conf.default.accept_dad", "0");
                 Ok(())
@@ -86,7 +89,7 @@ impl Lan {
         lan
     }
 
-    /// Waits for the address that the kernel gives an interface when it has found its carrier.
+    /// Waits for the link-local address that the kernel assigns after the carrier is up.
     fn await_link_local(&self, host: &str, device: &str) {
         let begin = Instant::now();
         let local = format!("-6 route show table local dev {device}");
@@ -118,12 +121,12 @@ impl Lan {
         ip.output().expect("it can be run")
     }
 
-    /// The far proxy.
+    /// Starts the far proxy.
     pub fn proxy(&self) -> Program {
         self.proxy_of("socks")
     }
 
-    /// A far proxy that is started by this command.
+    /// Starts a far proxy with this command.
     pub fn proxy_of(&self, command: &str) -> Program {
         let user = format!("[[{command}.user]]\nname = \"alice\"\npassword = \"a long password\"\n");
         let config =
@@ -131,20 +134,20 @@ impl Lan {
         Program::start_in(self.name("far"), command, &config)
     }
 
-    /// The router, when it has begun.
+    /// Starts the router and waits until it intercepts connections.
     pub fn router(&self, bypass: &str) -> Program {
         self.router_of(&config(bypass))
     }
 
-    /// A router with this file, when it has begun.
+    /// Starts a router with this file and waits until it intercepts connections.
     pub fn router_of(&self, config: &str) -> Program {
         let router = Program::start_in(self.name("router"), "router", config);
-        router.line("router: takes the TCP connections that come in by lan0");
+        router.line("router: intercepting TCP connections from lan0");
         router
     }
 
-    /// Exit status and standard error of the program on the router, run by the words in `before`.
-    pub fn complaint(&self, before: &[&str], config: &str) -> (Option<i32>, String) {
+    /// Runs the program on the router with the prefix `before`; returns exit status and standard error.
+    pub fn config_error(&self, before: &[&str], config: &str) -> (Option<i32>, String) {
         let config = Config::new(config);
         let arguments = config.arguments("router");
         let mut words = before.to_vec();
@@ -154,7 +157,7 @@ impl Lan {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// All rules and routes of the router.
+    /// Lists all rules and routes of the router.
     pub fn state(&self) -> String {
         let nft = self.run("router", &["nft", "list", "ruleset"]);
         let mut state = String::from_utf8_lossy(&nft.stdout).into_owned();
@@ -164,7 +167,7 @@ impl Lan {
         state
     }
 
-    /// A server on the far side that sends its client's address in a line and then runs `serve`.
+    /// Starts a server on the far host. It sends the client's address in a line and then runs `serve`.
     pub fn server(&self, address: &str, serve: impl Fn(TcpStream) + Clone + Send + 'static) {
         let bind = || TcpListener::bind(address);
         let listener = self.namespace("far").run(bind).expect("a free port");
@@ -174,7 +177,7 @@ impl Lan {
                 limit(&stream);
                 std::thread::spawn(move || {
                     let peer = stream.peer_addr().map(|peer| peer.ip().to_string());
-                    // A client that has gone ends it.
+                    // Ends when the client disconnects.
                     if peer.and_then(|peer| writeln!(stream, "{peer}")).is_ok() {
                         serve(stream);
                     }
@@ -183,7 +186,7 @@ impl Lan {
         });
     }
 
-    /// A connection from a host.
+    /// Connects from a host.
     pub fn connect(&self, from: &str, to: SocketAddr) -> io::Result<TcpStream> {
         let stream = self.namespace(from).run(|| TcpStream::connect_timeout(&to, EVENT_TIMEOUT))?;
         limit(&stream);
@@ -205,7 +208,7 @@ pub fn config(bypass: &str) -> String {
     )
 }
 
-/// Output of a program that must not fail.
+/// Runs a program that must succeed; returns its output.
 pub fn succeed(mut command: Command) -> String {
     let output = command.output().expect("it can be run");
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,5 +1,5 @@
-//! A client with two links, 20 and 10 Mbit/s with round trips of 20 and 100 ms, a proxy behind them, and a server that has TCP
-//! alone. Of the sum about 28.5 Mbit/s are left for payload.
+//! A client with two links (20 Mbit/s with 20 ms, 10 Mbit/s with 100 ms), a proxy behind them, and a server with plain TCP. The
+//! maximum goodput of both links is about 28.5 Mbit/s.
 
 use super::program::{EVENT_TIMEOUT, PROGRAM, Program};
 use super::socks::through;
@@ -69,12 +69,12 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// With what happens on the way beyond.
+    /// Starts the network with these additional events.
     pub fn new(purpose: &str, events: &str) -> Self {
         Self::lasting(purpose, Duration::from_secs(120), events)
     }
 
-    /// With links that run for the given time.
+    /// Starts the network for the given time.
     pub fn lasting(purpose: &str, duration: Duration, events: &str) -> Self {
         let text = format!("duration = \"{} s\"\n{TEXT}{events}", duration.as_secs());
         let scenario = anabranch_scenario::parse(&text, "test", &[]).expect("a scenario");
@@ -88,7 +88,7 @@ impl Bed {
         Self { hosts, running: Some(running) }
     }
 
-    /// An address of a host: by which it is reached, if it has one alone.
+    /// An address of a host.
     pub fn address(&self, host: &str, interface: usize) -> &str {
         let host = self.hosts.layout.hosts.iter().find(|other| other.name == host).expect("a host");
         &host.interfaces[interface].address
@@ -103,13 +103,13 @@ impl Bed {
         self.far_proxy_of("socks")
     }
 
-    /// One that is started by this command.
+    /// A proxy behind the links that is started with this command.
     pub fn far_proxy_of(&self, command: &str) -> Program {
         let far = format!("[{command}]\nlisten = [\"0.0.0.0:1080\"]\nallow = [\"10.0.0.0/8\"]\n");
         self.start("proxy", command, &format!("{far}user = [{USER}]\n"))
     }
 
-    /// A proxy behind the links, and one at the client that goes by it from either of its addresses.
+    /// Starts a proxy behind the links, and one at the client that uses it as upstream proxy from both addresses.
     pub fn proxies(&self) -> (Program, Program) {
         let far = self.far_proxy();
         let near = format!(
@@ -121,7 +121,7 @@ impl Bed {
         (far, self.start("client", "socks", &near))
     }
 
-    /// A server of HTTP: it sends without an end, and reports how much it has received.
+    /// Starts an HTTP server that sends endlessly, and reports the number of received bytes.
     pub fn serve(&self) -> (String, std::sync::mpsc::Receiver<Counted>) {
         let bind = || TcpListener::bind((self.address("server", 0), 80));
         let listener = self.hosts.namespace("server").run(bind).expect("a free port");
@@ -129,14 +129,14 @@ impl Bed {
         std::thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
                 let tell = tell.clone();
-                // The client ends it.
+                // Ends when the client closes.
                 std::thread::spawn(move || answer(&stream).map(|counted| tell.send(counted)));
             }
         });
         (format!("http://{}/", self.address("server", 0)), told)
     }
 
-    /// curl on the client.
+    /// Runs curl on the client.
     fn curl(&self, arguments: &[&str]) -> Child {
         let mut curl = Command::new("ip");
         curl.args(["netns", "exec", self.hosts.name("client"), "curl", "-sS", "--max-time", "20"])
@@ -155,7 +155,7 @@ impl Drop for Bed {
 const FROM: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(7);
 
-/// Bytes that were read in that time.
+/// Bytes read in the measured time.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
     pub bits_per_second: f64,
@@ -195,7 +195,7 @@ pub fn kill(mut child: Child) {
     child.wait().expect("it is ours");
 }
 
-/// A proxy of ours on the client's host goes by one behind the links, so that programs with TCP alone use both.
+/// A proxy on the client's host uses an upstream proxy behind the links, so that programs with plain TCP use both links.
 #[test]
 fn tcp_program_uses_both_links_in_both_directions() {
     if !machine_has(&NEEDS) {
@@ -210,17 +210,17 @@ fn tcp_program_uses_both_links_in_both_directions() {
     kill(curl);
     let mut curl = bed.curl(&["--proxy", &by, "--upload-file", "-", "-H", "Expect:", &url]);
     let mut input = curl.stdin.take().expect("it is piped");
-    let pour = std::thread::spawn(move || while input.write_all(&[7; 1 << 14]).is_ok() {});
+    let send_endlessly = std::thread::spawn(move || while input.write_all(&[7; 1 << 14]).is_ok() {});
     let up = uploads.recv_timeout(EVENT_TIMEOUT).expect("it reads").bits_per_second;
     kill(curl);
-    pour.join().expect("curl has gone");
+    send_endlessly.join().expect("curl has gone");
     eprintln!("down {:.1} Mbit/s, up {:.1} Mbit/s", down / 1e6, up / 1e6);
-    // The faster link alone has no room for that; how much more both give is measured, see docs/lab-notes/proxies.md.
+    // The faster link alone cannot reach this rate. Measured rates are in docs/lab-notes/proxies.md.
     assert!(down > 20e6 && up > 20e6, "down {down}, up {up}");
-    what_is_amiss_is_found(&bed);
+    check_finds_wrong_settings(&bed);
 }
 
-/// The kernel alone would go on trying over the first link until it gives up.
+/// Without `from`, the kernel would retransmit SYNs over the first link until the connection times out.
 #[test]
 fn dead_first_link_does_not_delay_the_client() {
     if !machine_has(&NEEDS) {
@@ -243,7 +243,7 @@ fn dead_first_link_does_not_delay_the_client() {
 }
 
 /// `check` on the client reports the true state.
-fn what_is_amiss_is_found(bed: &Bed) {
+fn check_finds_wrong_settings(bed: &Bed) {
     let proxy = format!("{}:1080", bed.address("proxy", 0));
     let check = |proxy: &str| {
         let mut ip = Command::new("ip");
@@ -255,7 +255,7 @@ fn what_is_amiss_is_found(bed: &Bed) {
     assert!(status == Some(0) && said.matches("with 2 subflows").count() == 2, "{status:?} {said}");
     assert!(said.lines().all(|line| line.starts_with("yes")), "{said}");
     let (wlan, mobile) = (bed.address("client", 0), bed.address("client", 1));
-    // Subflows that the far end refuses are none, though they were begun.
+    // Subflows that the far proxy refuses are not counted, although their handshake was started.
     bed.hosts.ip("proxy", "mptcp limits set subflow 0");
     let (_, said) = check(&proxy);
     assert!(said.matches("with 1 of 2 subflows").count() == 2, "{said}");
@@ -265,8 +265,11 @@ fn what_is_amiss_is_found(bed: &Bed) {
     let (status, said) = check(&proxy);
     let remedy = format!("ip mptcp endpoint add {mobile} dev mobile subflow");
     assert!(status == Some(1) && said.contains(&remedy), "{said}");
-    assert!(said.contains(&format!("answers {wlan} by Multipath TCP, with 1 of 2 subflows")), "{said}");
+    assert!(said.contains(&format!("answers {wlan} with Multipath TCP and 1 of 2 subflows")), "{said}");
     bed.hosts.ip("client", &format!("rule del from {mobile}"));
     let (_, said) = check(&proxy);
-    assert!(said.contains(&format!("packets from {mobile} leave by wlan and not by mobile")), "{said}");
+    assert!(
+        said.contains(&format!("packets from {mobile} are routed over wlan instead of mobile")),
+        "{said}"
+    );
 }

@@ -1,4 +1,4 @@
-//! The program at work, over loopback.
+//! Tests of the running program.
 #![cfg(target_os = "linux")]
 
 mod browser;

@@ -1,4 +1,4 @@
-//! Outages of eight seconds of one of two links, 20 and 10 Mbit/s, again and again, under a download for a host behind a router.
+//! Repeated outages of eight seconds of one of two links (20 and 10 Mbit/s) during a download of a host behind a router.
 
 use super::links::{Bed, NEEDS, kill};
 use super::program::Program;
@@ -9,18 +9,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 const OUTAGES: u64 = 15;
-/// After what is set up is there, and slow start over.
+/// Time before the first outage, for the set-up and slow start.
 const FIRST: Duration = Duration::from_secs(10);
 const LASTS: Duration = Duration::from_secs(8);
 const BETWEEN: Duration = Duration::from_secs(12);
 
-/// Longest gap, and longest time until a link that is back carries.
+/// Limits: longest gap, and longest time until a returned link carries data.
 const MAX_OUTAGE: Duration = Duration::from_secs(2);
 
-/// So much over a link that was away is not only what looks whether it is back, bytes.
+/// Bytes over a returned link from which it is considered in use; probes take less.
 const CARRIES: u64 = 50_000;
 
-/// Bytes that have come to the client by an interface.
+/// Bytes that the client has received over an interface.
 fn received(bed: &Bed, interface: &str) -> u64 {
     let table = || std::fs::read_to_string("/proc/thread-self/net/dev");
     let table = bed.hosts.namespace("client").run(table).expect("procfs");
@@ -29,7 +29,7 @@ fn received(bed: &Bed, interface: &str) -> u64 {
     line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")
 }
 
-/// Longest time without a byte in each outage, and the time until the link carried again.
+/// For each outage: the longest time without a byte, and the time until the link carried data again.
 fn watch(bed: &Bed, begin: Instant, turn: impl Fn(&str)) -> Vec<(Duration, Duration)> {
     let host = Host::new(bed, "outages");
     let _far = bed.far_proxy();
@@ -71,7 +71,7 @@ fn is_over() -> Duration {
     FIRST + every() * (OUTAGES as u32 + 1)
 }
 
-/// Takes care of both uplinks at the client, and asks the far proxy over them whether they carry.
+/// Starts `uplinks` for both links of the client, with probes of the far proxy.
 fn care(bed: &Bed) -> Program {
     bed.hosts.ip("client", "mptcp endpoint flush");
     for (interface, metric) in [("wlan", 101), ("mobile", 102)] {
@@ -86,7 +86,7 @@ fn care(bed: &Bed) -> Program {
     care
 }
 
-/// The link drops all packets without a notification: the far sender notices by its timeouts.
+/// The link drops all packets without a notification, so the far sender detects the outage only by timeouts.
 fn black_holes<T>(purpose: &str, prepare: impl Fn(&Bed) -> T) -> Vec<(Duration, Duration)> {
     let state = |at: Duration, state: &str| {
         format!("[[event]]\nat = \"{} s\"\nlink = \"wlan\"\nset = {{ state = \"{state}\" }}\n", at.as_secs())
@@ -103,7 +103,7 @@ fn black_holes<T>(purpose: &str, prepare: impl Fn(&Bed) -> T) -> Vec<(Duration, 
 
 #[test]
 #[ignore = "it takes five minutes"]
-fn a_black_hole_again_and_again() {
+fn black_hole_without_uplinks() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -113,7 +113,7 @@ fn a_black_hole_again_and_again() {
 
 #[test]
 #[ignore = "it takes five minutes"]
-fn black_hole_and_sender_that_tries_more_often() {
+fn black_hole_with_lower_maximum_timeout() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -129,7 +129,7 @@ fn black_hole_and_sender_that_tries_more_often() {
 
 #[test]
 #[ignore = "it takes five minutes"]
-fn black_hole_and_uplinks_with_probes() {
+fn black_hole_with_uplinks_and_probes() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -137,10 +137,10 @@ fn black_hole_and_uplinks_with_probes() {
     assert!(outages.iter().all(|(gap, back)| *gap <= MAX_OUTAGE && *back <= MAX_OUTAGE), "{outages:?}");
 }
 
-/// The interface itself goes down, its routes with it, and comes back.
+/// The interface goes down, which removes its routes, and comes up again.
 #[test]
 #[ignore = "it takes five minutes"]
-fn an_interface_down_again_and_again() {
+fn interface_down_with_uplinks() {
     if !machine_has(&NEEDS) {
         return;
     }

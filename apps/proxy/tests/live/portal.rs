@@ -1,4 +1,4 @@
-//! A link on which something else accepts connections in place of the far proxy: a portal, an accelerator, a firewall.
+//! A link on which another program (captive portal, accelerator, firewall) accepts connections in place of the far proxy.
 
 use super::program::{EVENT_TIMEOUT, Program, connect, echo, exchange, server};
 use super::socks::{OPEN, through};
@@ -6,23 +6,23 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Behaviour of the first link.
+/// Behaviour of the program on the first link.
 #[derive(Clone, Copy, Debug)]
 enum Portal {
-    /// Another program answers.
+    /// It sends an answer of another protocol.
     Answers,
-    /// Nothing is answered.
+    /// It sends no answer.
     IsSilent,
-    /// The connection is closed at once.
+    /// It closes the connection immediately.
     Closes,
-    /// The connection is reset at once.
+    /// It resets the connection immediately.
     Resets,
 }
 
-/// The address of the first link, on which a portal is.
+/// Local address of the first link, which has a portal.
 const FIRST: [u8; 4] = [127, 0, 0, 2];
 
-/// Accepts connections: those over the first link as a portal does; others go on to the far proxy.
+/// Accepts connections: acts as a portal on the first link, and forwards other connections to the far proxy.
 fn network(far: SocketAddr, portal: Portal) -> SocketAddr {
     server("127.0.0.1:0", move |mut stream| {
         if stream.peer_addr().is_ok_and(|peer| peer.ip() == IpAddr::from(FIRST)) {
@@ -35,7 +35,7 @@ fn network(far: SocketAddr, portal: Portal) -> SocketAddr {
                     return;
                 }
             }
-            // Until the client gives up.
+            // Waits until the client closes.
             drop(std::io::copy(&mut stream, &mut std::io::sink()));
             return;
         }
@@ -66,7 +66,7 @@ fn pass_portals(command: &str) {
             let stream = through(&near, target);
             assert_eq!(&exchange::<5>(&stream, b"hello"), b"hello", "{portal:?} {request}");
         }
-        near.line("gives no valid answer from 127.0.0.2, and another address is used");
+        near.line("gives no valid answer from 127.0.0.2");
     }
 }
 
@@ -80,7 +80,7 @@ fn convert_passes_portals() {
     pass_portals("convert");
 }
 
-/// A connection that only asks whether a proxy answers is not logged.
+/// A connection that only probes the proxy is not logged.
 #[test]
 fn greeting_alone_is_not_logged() {
     let far = Program::start(
@@ -97,5 +97,5 @@ fn greeting_alone_is_not_logged() {
     (&stream).write_all(&[9, 9]).expect("it reads");
     drop((&stream).read(&mut [0]));
     let line = far.line("127.0.0.1: ");
-    assert!(line.contains("no version of SOCKS"), "{line}");
+    assert!(line.contains("not a version of SOCKS"), "{line}");
 }

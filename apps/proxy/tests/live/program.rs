@@ -10,12 +10,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long anything may take that should happen at once, on a busy machine.
+/// Maximum time to wait for an event on a busy machine.
 pub const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch-proxy");
 
-/// A file for the program, removed in the end.
+/// A configuration file, removed when it is dropped.
 pub struct Config(PathBuf);
 
 impl Config {
@@ -29,7 +29,7 @@ impl Config {
         Self(path)
     }
 
-    /// The program's arguments for it.
+    /// Arguments of the program for this file.
     pub fn arguments(&self, command: &str) -> Vec<String> {
         vec![command.to_owned(), "--config".to_owned(), self.0.display().to_string()]
     }
@@ -41,36 +41,36 @@ impl Drop for Config {
     }
 }
 
-/// The program while it runs.
+/// A running program.
 pub struct Program {
     child: Child,
     lines: Receiver<String>,
-    /// Where it listens, in order.
+    /// Listening addresses, in order.
     pub addresses: Vec<SocketAddr>,
     config: Config,
 }
 
 impl Program {
-    /// Starts it with a file for the given number of listeners, and waits for them.
+    /// Starts the program and waits for the given number of listeners.
     pub fn start(command: &str, config: &str, listeners: usize) -> Self {
         Self::start_by(Command::new(PROGRAM), command, config, listeners)
     }
 
-    /// With no more descriptors than this.
-    pub fn start_with_descriptors(most: u32, command: &str, config: &str) -> Self {
+    /// Starts the program with this limit of descriptors.
+    pub fn start_with_descriptors(max_descriptors: u32, command: &str, config: &str) -> Self {
         let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("ulimit -n {most}; exec {PROGRAM} \"$@\""), "sh"]);
+        shell.args(["-c", &format!("ulimit -n {max_descriptors}; exec {PROGRAM} \"$@\""), "sh"]);
         Self::start_by(shell, command, config, 1)
     }
 
-    /// In a network namespace.
+    /// Starts the program in a network namespace.
     pub fn start_in(namespace: &str, command: &str, config: &str) -> Self {
         let mut ip = Command::new("ip");
         ip.args(["netns", "exec", namespace, PROGRAM]);
         Self::start_by(ip, command, config, 1)
     }
 
-    /// In a network namespace, without a listener.
+    /// Starts the program in a network namespace and waits for no listener.
     pub fn start_silent_in(namespace: &str, command: &str, config: &str) -> Self {
         let mut ip = Command::new("ip");
         ip.args(["netns", "exec", namespace, PROGRAM]);
@@ -88,39 +88,39 @@ impl Program {
         });
         let mut started = Self { child, lines, addresses: Vec::new(), config };
         for _ in 0..listeners {
-            let line = started.line("listens on");
-            let address = line.split("listens on ").nth(1).and_then(|rest| rest.split(' ').next());
+            let line = started.line("listening on");
+            let address = line.split("listening on ").nth(1).and_then(|rest| rest.split(' ').next());
             started.addresses.push(address.expect("an address").parse().expect("an address"));
         }
         started
     }
 
-    /// Runs it with a wrong file; returns exit status and standard error.
-    pub fn complaint(command: &str, config: &str) -> (Option<i32>, String) {
+    /// Runs the program with an invalid file; returns exit status and standard error.
+    pub fn config_error(command: &str, config: &str) -> (Option<i32>, String) {
         let config = Config::new(config);
         let output = Command::new(PROGRAM).args(config.arguments(command)).output().expect("it can be run");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// The next line with this in it.
+    /// Waits for the next log line that contains `part`.
     pub fn line(&self, part: &str) -> String {
         loop {
             match self.lines.recv_timeout(EVENT_TIMEOUT) {
                 Ok(line) if line.contains(part) => return line,
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    panic!("it did not say \"{part}\"")
+                    panic!("no log line with \"{part}\"")
                 }
             }
         }
     }
 
-    /// Where it listens first.
+    /// First listening address.
     pub fn address(&self) -> SocketAddr {
         self.addresses[0]
     }
 
-    /// Writes another text to its file.
+    /// Replaces the text of the configuration file.
     pub fn change_config(&self, text: &str) {
         std::fs::write(&self.config.0, text).expect("it is ours");
     }
@@ -134,7 +134,7 @@ impl Program {
         self.child.wait().expect("it is our child")
     }
 
-    /// Its memory, bytes.
+    /// Resident memory, bytes.
     pub fn resident(&self) -> u64 {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("it runs");
         let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
@@ -148,7 +148,7 @@ impl Drop for Program {
     }
 }
 
-/// A server that does something with each connection in a thread.
+/// Starts a server that runs `serve` in a thread for each connection.
 pub fn server(address: &str, serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind(address).expect("loopback has a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -163,7 +163,7 @@ pub fn server(address: &str, serve: impl Fn(TcpStream) + Clone + Send + 'static)
     address
 }
 
-/// Sends back on each connection what comes.
+/// Starts an echo server for all connections.
 pub fn echo_on(listener: TcpListener) {
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
@@ -172,18 +172,18 @@ pub fn echo_on(listener: TcpListener) {
     });
 }
 
-/// A server that sends back what comes, and ends when the client has.
+/// Starts an echo server that closes when the client has closed.
 pub fn echo(address: &str) -> SocketAddr {
     server(address, send_back)
 }
 
-/// Sends back what comes until the client ends; one that resets ends it as well.
+/// Sends received bytes back until the client closes or resets.
 pub fn send_back(mut stream: TcpStream) {
     let mut from = stream.try_clone().expect("a copy");
     drop(std::io::copy(&mut from, &mut stream));
 }
 
-/// A client ends first, and hears what a server says that has heard it out.
+/// A client closes first, and still receives the answer that the server sends afterwards.
 pub fn end_first(through: impl Fn(SocketAddr) -> TcpStream) {
     let last_words = server("127.0.0.1:0", |mut stream| {
         let mut all = Vec::new();
@@ -226,7 +226,7 @@ pub fn write_urgently(stream: &TcpStream) {
 }
 
 /// Writes and reads until both fail; returns the error of writing and the result of reading.
-pub fn pour(stream: TcpStream) -> JoinHandle<(ErrorKind, Result<usize, ErrorKind>)> {
+pub fn send_endlessly(stream: TcpStream) -> JoinHandle<(ErrorKind, Result<usize, ErrorKind>)> {
     std::thread::spawn(move || {
         let write = || loop {
             if let Err(error) = (&stream).write_all(&[7; 1 << 14]) {
@@ -241,7 +241,7 @@ pub fn pour(stream: TcpStream) -> JoinHandle<(ErrorKind, Result<usize, ErrorKind
     })
 }
 
-/// A connection with timeouts.
+/// Connects, with timeouts for reading and writing.
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
@@ -249,7 +249,7 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Writes to a stream, and reads `N` bytes.
+/// Writes bytes to a stream and reads `N` bytes.
 pub fn exchange<const N: usize>(mut stream: &TcpStream, bytes: &[u8]) -> [u8; N] {
     stream.write_all(bytes).expect("it reads");
     let mut answer = [0; N];

@@ -7,7 +7,7 @@ use anabranch_testkit::namespace::{Named, Need, machine_has};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
-/// Types of records (RFC 1035 §3.2.2, RFC 3596 §2.1).
+/// Record types (RFC 1035 §3.2.2, RFC 3596 §2.1).
 const A: u16 = 1;
 const AAAA: u16 = 28;
 
@@ -30,7 +30,7 @@ impl Network {
         network
     }
 
-    /// `ip netns exec` shows its files in /etc.
+    /// Folder whose files `ip netns exec` mounts in /etc.
     fn folder(named: &Named) -> String {
         format!("/etc/netns/{}", named.name())
     }
@@ -48,7 +48,7 @@ impl Drop for Network {
     }
 }
 
-/// Answers queries of one type with the loopback address, and others never.
+/// Answers queries of one type with the loopback address, and does not answer others.
 fn serve(socket: &UdpSocket, answered: u16) {
     let mut query = [0; 512];
     while let Ok((len, from)) = socket.recv_from(&mut query) {
@@ -80,7 +80,7 @@ fn unanswered_family_does_not_hide_the_other() {
         let network = Network::new(purpose, answered);
         echo_on(network.enter(move || TcpListener::bind(target)));
         let config = "[socks]\nlisten = [\"127.0.0.1:1080\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
-        // A connection that waits for the other family is given up.
+        // Waiting for the other family would exceed the timeout.
         let limits = "[limits]\nconnect_timeout = \"4 s\"\n";
         let proxy = Program::start_in(network.named.name(), "socks", &format!("{config}{limits}"));
         let address: SocketAddr = proxy.address();

@@ -1,4 +1,4 @@
-//! Reverse proxies as clients and servers see them.
+//! Reverse proxies, from the view of clients and servers.
 
 use super::program::{EVENT_TIMEOUT, Program, connect, echo, exchange, keep_urgent_bytes, server};
 use std::io::{ErrorKind, Read, Write};

@@ -1,7 +1,7 @@
-//! A router as the hosts behind it see it, and as it leaves its machine.
+//! A router: connections of the hosts behind it, and the state of its machine after it stops.
 
 use super::lan::{BESIDE, FAR, HOST, Lan, NAMED, NEEDS, SERVER, config, succeed};
-use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program, pour, write_urgently};
+use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program, send_endlessly, write_urgently};
 use anabranch_testkit::namespace::machine_has;
 use rustix::process::Signal;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -12,21 +12,21 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The far proxy's own addresses, from which it connects to servers on its machine: those of the servers.
+/// Addresses of the far proxy on its machine. Servers on this machine have the same addresses.
 const BY_PROXY: &str = "by the proxy";
 
 fn at(address: &str, port: u16) -> SocketAddr {
     SocketAddr::new(address.parse().expect("an address"), port)
 }
 
-/// Sends back what comes, and ends when the client has.
+/// Sends received bytes back, and closes when the client has closed.
 fn echo(mut stream: TcpStream) {
     let mut from = stream.try_clone().expect("a copy");
     drop(std::io::copy(&mut from, &mut stream));
 }
 
-/// From whom a server sees a connection of the host come.
-fn seen_from(lan: &Lan, server: SocketAddr) -> String {
+/// Source address of the host's connection as a server sees it.
+fn observed_source(lan: &Lan, server: SocketAddr) -> String {
     let mut line = String::new();
     let stream = lan.connect("host", server).expect("the server answers");
     BufReader::new(stream).read_line(&mut line).expect("the server says it");
@@ -34,16 +34,16 @@ fn seen_from(lan: &Lan, server: SocketAddr) -> String {
     if HOST.contains(&from) { from.to_owned() } else { BY_PROXY.to_owned() }
 }
 
-/// Error of a connection on which nothing is sent, while it is made or afterwards.
+/// Error of connecting, or of reading from the connection without sending data.
 fn end_of(lan: &Lan, from: &str, to: SocketAddr) -> Option<ErrorKind> {
     let ended = lan.connect(from, to).and_then(|mut stream| stream.read(&mut [0]));
     ended.err().map(|error| error.kind())
 }
 
-/// Whether a server answers an echo request of the host (RFC 792, RFC 4443 §4.1).
+/// True if a server answers an ICMP echo request of the host (RFC 792, RFC 4443 §4.1).
 fn is_pinged(lan: &Lan, server: &str) -> bool {
     let to = at(server, 0);
-    // A raw socket of IPv4 reads the header before the message, one of IPv6 does not, and has its checksum written by the kernel.
+    // An IPv4 raw socket also returns the IP header. For IPv6, it does not, and the kernel computes the checksum.
     let (protocol, request, reply, header) =
         if to.is_ipv4() { (Protocol::ICMPV4, 8, 0, 20) } else { (Protocol::ICMPV6, 128, 129, 0) };
     let mut message = [request, 0, 0, 0, 0x12, 0x34, 0, 1];
@@ -54,7 +54,7 @@ fn is_pinged(lan: &Lan, server: &str) -> bool {
     socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout can be set");
     socket.send_to(&message, &to.into()).expect("there is a route");
     let mut packet = [0; 64];
-    // IPv6 also receives neighbour discovery.
+    // The IPv6 socket also receives neighbour discovery messages.
     while let Ok(len) = socket.read(&mut packet) {
         let message = packet.get(header..len).unwrap_or_default();
         if message.first() == Some(&reply) && message.get(4..8) == Some(&[0x12, 0x34, 0, 1]) {
@@ -65,7 +65,7 @@ fn is_pinged(lan: &Lan, server: &str) -> bool {
 }
 
 #[test]
-fn router_carries_hosts_except_for_bypass() {
+fn router_relays_hosts_except_for_bypass() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -73,7 +73,7 @@ fn router_carries_hosts_except_for_bypass() {
     for server in ["0.0.0.0:80", "0.0.0.0:25", "[::]:81"] {
         lan.server(server, echo);
     }
-    assert_eq!(seen_from(&lan, at(SERVER[0], 80)), HOST[0]);
+    assert_eq!(observed_source(&lan, at(SERVER[0], 80)), HOST[0]);
     let _far = lan.proxy();
     let router = lan.router(&format!(
         "networks = [\"{}\", \"{}\"]\nports = [25]\nnames = [\"{NAMED}\"]\n",
@@ -87,20 +87,20 @@ fn router_carries_hosts_except_for_bypass() {
         (at(NAMED, 80), HOST[0]),
         (at(SERVER[0], 25), HOST[0]),
     ] {
-        assert_eq!(seen_from(&lan, server), from, "{server}");
+        assert_eq!(observed_source(&lan, server), from, "{server}");
     }
-    // The proxy itself may be spoken to.
+    // Hosts can connect to the far proxy directly.
     let mut stream = lan.connect("host", FAR.parse().expect("an address")).expect("it listens");
     stream.write_all(&[5, 1, 0]).expect("it reads");
     stream.read_exact(&mut [0; 2]).expect("it answers");
-    // A connection to the port itself has no target.
+    // A direct connection to the router's port has no target.
     assert_eq!(end_of(&lan, "router", at("127.0.0.1", 1081)), Some(ErrorKind::ConnectionReset));
     router.line("connected directly to the port of intercepted connections");
     check_findings(&lan, router);
 }
 
 #[test]
-fn hosts_are_carried_by_a_converter() {
+fn hosts_are_relayed_through_a_converter() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -111,9 +111,9 @@ fn hosts_are_carried_by_a_converter() {
     let mut far = lan.proxy_of("convert");
     let router = lan.router_of(&config("").replace("via = { ", "via = { protocol = \"convert\", "));
     for server in [at(SERVER[0], 80), at(SERVER[1], 81)] {
-        assert_eq!(seen_from(&lan, server), BY_PROXY, "{server}");
+        assert_eq!(observed_source(&lan, server), BY_PROXY, "{server}");
     }
-    // First data of the host and of the server arrive whole, and either end may end first.
+    // The first data of host and server arrive completely, and either end may close first.
     let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
     let said = vec![7; 1 << 20];
     let mut from = stream.try_clone().expect("a copy");
@@ -126,7 +126,7 @@ fn hosts_are_carried_by_a_converter() {
     writing.join().expect("all is written");
     let line = heard.iter().position(|&byte| byte == b'\n').expect("a line") + 1;
     assert!(heard.len() - line == 1 << 20 && heard[line..].iter().all(|&byte| byte == 7));
-    // A server that refuses, and a converter that has gone.
+    // A server that refuses, and a converter that was stopped.
     assert_eq!(end_of(&lan, "host", at(SERVER[0], 9)), Some(ErrorKind::ConnectionReset));
     router.line("reports: ");
     far.signal(Signal::KILL);
@@ -143,22 +143,26 @@ fn check_findings(lan: &Lan, mut router: Program) {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let said = check();
-    assert!(said.contains("yes  a router runs here\nyes  nftables has the table anabranch-router"), "{said}");
-    // Behind the interface of the hosts is no uplink, which has to be no endpoint.
+    assert!(
+        said.contains("yes  a router runs on this machine\nyes  the nftables table anabranch-router"),
+        "{said}"
+    );
+    // The LAN interface is not an uplink, so it needs no endpoint.
     assert!(said.contains("the only uplink is up0") && !said.contains("192.168.7.1"), "{said}");
     succeed(router_command(lan, &["nft", "flush", "ruleset"]));
-    router.line("has removed or changed the table anabranch-router of nftables; put back");
+    router.line("has removed or changed the nftables table anabranch-router; restored");
     assert_eq!(check(), said);
     router.signal(Signal::TERM);
     assert!(router.wait().success());
     let said = check();
     assert!(
-        said.contains("no   no router runs here") && said.contains("rules and routes are not there"),
+        said.contains("no   no router runs on this machine")
+            && said.contains("rules and routes are not installed"),
         "{said}"
     );
 }
 
-/// Other programs remove rules, routes and tables, or their firewall drops what is handed over: connections never hang for long.
+/// Other programs remove rules, routes and tables, or a firewall drops intercepted packets. Connections never hang for long.
 #[test]
 fn router_survives_changes_by_other_programs() {
     if !machine_has(&NEEDS) {
@@ -171,7 +175,7 @@ fn router_survives_changes_by_other_programs() {
     let servers = [at(SERVER[0], 80), at(SERVER[1], 81)];
     let _far = lan.proxy();
     let router = lan.router("");
-    let is_served = || assert_eq!(servers.map(|server| seen_from(&lan, server)), [BY_PROXY, BY_PROXY]);
+    let is_served = || assert_eq!(servers.map(|server| observed_source(&lan, server)), [BY_PROXY, BY_PROXY]);
     is_served();
     for family in ["-4", "-6"] {
         for removed in ["rule del priority 500", "route flush table 1081"] {
@@ -186,18 +190,18 @@ fn router_survives_changes_by_other_programs() {
         "delete table inet anabranch-router",
     ] {
         succeed(router_command(&lan, &[&["nft"], &removed.split(' ').collect::<Vec<_>>()[..]].concat()));
-        router.line("put back");
+        router.line("restored");
         is_served();
     }
-    // A firewall drops what is handed over: hosts go on their own until it accepts.
+    // A firewall drops intercepted packets: connections bypass the proxy until it accepts them.
     let firewall = "table inet fw { chain input { type filter hook input priority filter; policy drop; \
                     ct state established,related accept; iifname \"lo\" accept; meta l4proto ipv6-icmp accept; }; }";
     succeed(router_command(&lan, &["nft", firewall]));
-    let line = router.line("the chain inet fw input drops the packets of hosts");
-    assert_eq!(servers.map(|server| seen_from(&lan, server)), HOST);
+    let line = router.line("the chain inet fw input drops intercepted packets");
+    assert_eq!(servers.map(|server| observed_source(&lan, server)), HOST);
     let remedy = line.split(": ").last().expect("a remedy");
     succeed(router_command(&lan, &["sh", "-c", remedy]));
-    router.line("takes the TCP connections of its hosts again");
+    router.line("intercepts the TCP connections of its hosts again");
     is_served();
 }
 
@@ -254,7 +258,7 @@ fn hosts_are_reset_without_the_proxy() {
         let begin = Instant::now();
         assert_eq!(end_of(&lan, "host", server), Some(ErrorKind::ConnectionReset));
         assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
-        // The router's own connections are not its hosts'.
+        // The router's own connections are not intercepted.
         let mut line = String::new();
         let own = lan.connect("router", server).expect("the server listens");
         BufReader::new(own).read_line(&mut line).expect("it says who came");
@@ -269,7 +273,7 @@ fn streams_follow_close_and_reset_of_their_ends() {
     }
     let lan = Lan::new("streams");
     let _far = lan.proxy();
-    // It reads to the end, and only then answers.
+    // The server reads to the end of the stream and then answers.
     lan.server("0.0.0.0:80", |mut stream| {
         let mut all = Vec::new();
         if stream.read_to_end(&mut all).is_ok() {
@@ -305,9 +309,9 @@ fn streams_follow_close_and_reset_of_their_ends() {
     assert_eq!(ended, Err(ErrorKind::ConnectionReset));
 }
 
-/// A host may take a port again as soon as it has no connection with it; the router, whose server ended first, is in TIME-WAIT.
+/// A host may reuse a port immediately after its connection, while the router is still in TIME-WAIT for it.
 #[test]
-fn a_port_that_is_used_again_is_no_old_connection() {
+fn reused_port_opens_a_new_connection() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -315,7 +319,7 @@ fn a_port_that_is_used_again_is_no_old_connection() {
     let _far = lan.proxy();
     lan.server("0.0.0.0:80", drop);
     let _router = lan.router("");
-    // A packet of the old connection's would be answered in its name, which only Linux mends within milliseconds.
+    // A late packet of the old connection would be answered for it; only Linux recovers from this within milliseconds.
     let resets = || {
         let snmp = lan.run("host", &["cat", "/proc/net/snmp"]);
         let text = String::from_utf8_lossy(&snmp.stdout).into_owned();
@@ -334,14 +338,14 @@ fn a_port_that_is_used_again_is_no_old_connection() {
             Ok(all)
         };
         assert!(!lan.namespace("host").run(connect).expect("it is connected").is_empty());
-        // Until the host's own end is known to be closed.
+        // Waits until the kernel of the host has closed the connection.
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(resets(), 0);
 }
 
 #[test]
-fn when_the_proxy_dies_both_ends_know_at_once() {
+fn killed_far_proxy_resets_both_ends() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -361,7 +365,7 @@ fn when_the_proxy_dies_both_ends_know_at_once() {
 }
 
 #[test]
-fn router_cleans_up_and_open_connections_go_on() {
+fn router_cleans_up_after_open_connections() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -375,13 +379,13 @@ fn router_cleans_up_and_open_connections_go_on() {
         let mut router = lan.router("");
         assert_ne!(lan.state(), before);
         assert_eq!(&super::program::exchange::<5>(&older, b"still"), b"still");
-        // Its own connections have time to end.
+        // Open connections may still run.
         let carried = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
         BufReader::new(&carried).read_line(&mut String::new()).expect("the server says who came");
         router.signal(signal);
-        router.line("1 connections have up to drain_timeout");
+        router.line("1 open connections may run until drain_timeout");
         assert_eq!(&super::program::exchange::<5>(&carried, b"still"), b"still");
-        assert_eq!(seen_from(&lan, at(SERVER[0], 80)), HOST[0], "new ones go on without it");
+        assert_eq!(observed_source(&lan, at(SERVER[0], 80)), HOST[0], "new ones go on without it");
         drop(carried);
         assert!(router.wait().success());
         assert_eq!(lan.state(), before);
@@ -389,7 +393,7 @@ fn router_cleans_up_and_open_connections_go_on() {
     }
 }
 
-/// Files that `ip netns exec` mounts over those of `/etc`.
+/// Files that `ip netns exec` mounts over those in `/etc`.
 struct Etc(std::path::PathBuf);
 
 impl Etc {
@@ -408,7 +412,7 @@ impl Drop for Etc {
 }
 
 #[test]
-fn a_router_that_waits_for_name_servers_can_be_ended() {
+fn router_stops_while_waiting_for_name_servers() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -429,7 +433,7 @@ fn a_router_that_waits_for_name_servers_can_be_ended() {
 }
 
 #[test]
-fn killed_fifty_times_under_load_it_starts_as_new() {
+fn router_restarts_after_fifty_kills_under_load() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -441,7 +445,7 @@ fn killed_fifty_times_under_load_it_starts_as_new() {
     let new = lan.state();
     for time in 0..50 {
         let stream = || lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
-        let streams: Vec<_> = (0..8).map(|_| pour(stream())).collect();
+        let streams: Vec<_> = (0..8).map(|_| send_endlessly(stream())).collect();
         std::thread::sleep(Duration::from_millis(time % 7 * 10));
         router.signal(Signal::KILL);
         router.wait();
@@ -454,14 +458,14 @@ fn killed_fifty_times_under_load_it_starts_as_new() {
         router = lan.router("");
         assert_eq!(lan.state(), new, "after {time} times");
     }
-    assert_eq!(seen_from(&lan, at(SERVER[0], 80)), BY_PROXY);
+    assert_eq!(observed_source(&lan, at(SERVER[0], 80)), BY_PROXY);
     router.signal(Signal::TERM);
     assert!(router.wait().success());
     assert_eq!(lan.state(), before);
 }
 
 #[test]
-fn router_prints_what_it_installs() {
+fn router_prints_installed_rules() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -482,10 +486,10 @@ fn router_prints_what_it_installs() {
     let printed = succeed(router_command(&lan, &words.iter().map(String::as_str).collect::<Vec<_>>()));
     shell(&lan, &printed);
     assert_eq!(lan.state(), installed);
-    // After an installation by hand, it is started like this.
+    // After a manual installation, the router is started with `install = false`.
     let by_hand = super::lan::config(bypass).replace("[router]\n", "[router]\ninstall = false\n");
     let mut router = Program::start_in(lan.name("router"), "router", &by_hand);
-    assert_eq!(seen_from(&lan, at(SERVER[0], 80)), BY_PROXY);
+    assert_eq!(observed_source(&lan, at(SERVER[0], 80)), BY_PROXY);
     router.signal(Signal::TERM);
     assert!(router.wait().success());
     assert_eq!(lan.state(), installed);
@@ -503,19 +507,22 @@ fn shell(lan: &Lan, script: &str) {
 }
 
 #[test]
-fn conflicts_are_reported_and_nothing_is_left() {
+fn conflict_is_reported_and_nothing_is_installed() {
     if !machine_has(&NEEDS) {
         return;
     }
     let lan = Lan::new("refuses");
     let refused = |before: &[&str], said: &str| {
         let state = lan.state();
-        let (status, complaint) = lan.complaint(before, &config(""));
-        assert!(status == Some(1) && complaint.contains(said), "{said}: {complaint}");
+        let (status, config_error) = lan.config_error(before, &config(""));
+        assert!(status == Some(1) && config_error.contains(said), "{said}: {config_error}");
         assert_eq!(lan.state(), state);
     };
     lan.ip("router", "rule add fwmark 0x8000000/0xf000000 lookup 77");
-    refused(&[], "mark 0x8000000 is in use by another program (see: ip -4 rule show); give [router] another");
+    refused(
+        &[],
+        "mark 0x8000000 is in use by another program (see: ip -4 rule show); set another in [router]",
+    );
     lan.ip("router", "rule del fwmark 0x8000000/0xf000000 lookup 77");
     lan.ip("router", "-6 rule add to 2001:db8:7::/48 lookup 1081");
     refused(&[], "table 1081 is in use by another program (see: ip -6 rule show)");
@@ -531,14 +538,14 @@ fn conflicts_are_reported_and_nothing_is_left() {
     }
     let programs = Programs::without_nft();
     let path = format!("PATH={}", programs.0.display());
-    refused(&["env", &path], "the program nft (package nftables) is missing");
+    refused(&["env", &path], "the program nft is missing; install the package nftables");
     programs.with_nft("input=$(cat); case $input in *tproxy*) echo Error: no such file >&2; exit 1;; esac");
-    refused(&["env", &path], "as if it had been built without CONFIG_NFT_TPROXY");
+    refused(&["env", &path], "probably because it was built without CONFIG_NFT_TPROXY");
     let _router = lan.router("");
-    refused(&[], "another router runs here already");
+    refused(&[], "another router already runs in this network namespace");
 }
 
-/// A folder with programs, of which `nft` may be missing.
+/// A folder with the programs that the router needs, with or without `nft`.
 struct Programs(std::path::PathBuf);
 
 impl Programs {

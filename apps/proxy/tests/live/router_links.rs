@@ -1,4 +1,4 @@
-//! A router with two links, 20 and 10 Mbit/s, and a host behind it that knows nothing of either.
+//! A router with two links of 20 and 10 Mbit/s, and a host behind it that uses plain TCP.
 
 use super::lan::succeed;
 use super::links::{Bed, Counted, NEEDS, USER, count, kill};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// The host behind the client of the other tests, which is the router here.
+/// The host behind the router; the router is the client of the other tests.
 pub struct Host {
     named: Named,
 }
@@ -33,7 +33,7 @@ impl Host {
         host
     }
 
-    /// A program on it.
+    /// Runs a program on the host.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut ip = Command::new("ip");
         ip.args(["netns", "exec", self.named.name()]).args(words);
@@ -47,15 +47,15 @@ pub fn router(bed: &Bed, protocol: &str) -> Program {
         "[router.via]\nproxy = \"{}:1080\"\nprotocol = \"{protocol}\"\nuser = {USER}\nfrom = [\"wlan\", \"mobile\"]\n",
         bed.address("proxy", 0)
     );
-    // The servers of this network have private addresses.
+    // The servers of this test network have private addresses.
     let config = format!("[router]\ninterfaces = [\"lan0\"]\nbypass = {{ networks = [] }}\n{via}");
     let router = bed.start("client", "router", &config);
-    router.line("router: takes the TCP connections");
+    router.line("router: intercepting TCP connections");
     router
 }
 
 #[test]
-fn a_host_behind_a_router_uses_both_links_up_and_down() {
+fn host_behind_a_router_uses_both_links() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -81,7 +81,7 @@ fn a_host_behind_a_router_uses_both_links_up_and_down() {
 }
 
 #[test]
-fn host_behind_router_uses_both_links_by_converter() {
+fn host_uses_both_links_through_a_converter() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -99,10 +99,10 @@ fn host_behind_router_uses_both_links_by_converter() {
     }
 }
 
-/// The faster link alone has no room for that, bits per second; how much more both give is measured, see docs/lab-notes/proxies.md.
+/// Rate that the faster link alone cannot reach, bits per second. Measured rates are in docs/lab-notes/proxies.md.
 const ENOUGH: f64 = 20e6;
 
-/// The best of several measurements, until one is enough: other load can only lower them.
+/// Repeats a measurement until it is high enough, and returns the highest: other load can only lower the result.
 fn at_best(most: usize, measure: impl Fn() -> f64) -> f64 {
     let mut best = 0.0_f64;
     for _ in 0..most {
@@ -127,10 +127,10 @@ fn curl_up(host: &Host, url: &str, uploads: &Receiver<Counted>) -> f64 {
     let put = [&CURL[..], &["--upload-file", "-", "-H", "Expect:", url]].concat();
     let mut curl = host.command(&put).spawn().expect("curl can be run");
     let mut input = curl.stdin.take().expect("it is piped");
-    let pour = std::thread::spawn(move || while input.write_all(&[7; 1 << 14]).is_ok() {});
+    let send_endlessly = std::thread::spawn(move || while input.write_all(&[7; 1 << 14]).is_ok() {});
     let rate = uploads.recv_timeout(EVENT_TIMEOUT).expect("it reads").bits_per_second;
     kill(curl);
-    pour.join().expect("curl has gone");
+    send_endlessly.join().expect("curl has gone");
     rate
 }
 
@@ -139,7 +139,7 @@ fn iperf3(bed: &Bed, host: &Host, option: Option<&str>) -> f64 {
     let mut server = Command::new("ip");
     server.args(["netns", "exec", bed.hosts.name("server"), "iperf3", "--server", "--one-off"]);
     let mut server = server.stdout(Stdio::null()).spawn().expect("iperf3 can be run");
-    // It says nothing through a pipe when it has begun.
+    // Through a pipe, iperf3 prints nothing when it starts to listen.
     std::thread::sleep(Duration::from_secs(1));
     let address = bed.address("server", 0);
     let mut client = vec!["iperf3", "--client", address, "--time", "8", "--omit", "2", "--json"];

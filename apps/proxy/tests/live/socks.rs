@@ -1,4 +1,4 @@
-//! SOCKS 5 as clients see it.
+//! SOCKS 5, from the view of clients.
 
 use super::program::{EVENT_TIMEOUT, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
 use rustix::process::Signal;
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// For servers of the tests, which are on loopback.
+/// Setting that permits the tests' servers on loopback.
 pub const OPEN: &str = "[socks]\nlisten = [\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
 
-/// The bytes of a request to connect.
+/// Encodes a CONNECT request.
 pub fn request(target: SocketAddr) -> Vec<u8> {
     let port = target.port().to_be_bytes();
     match target.ip() {
@@ -38,12 +38,12 @@ pub fn answered_over(stream: TcpStream, request: &[u8]) -> (u8, TcpStream) {
     (reply, stream)
 }
 
-/// A stream through the proxy.
+/// Opens a stream through the proxy.
 pub fn through(proxy: &Program, target: SocketAddr) -> TcpStream {
     through_over(connect(proxy.address()), target)
 }
 
-/// A stream through the proxy, over a connection to it.
+/// Opens a stream through the proxy, over this connection.
 pub fn through_over(stream: TcpStream, target: SocketAddr) -> TcpStream {
     let (reply, stream) = answered_over(stream, &request(target));
     assert_eq!(reply, 0);
@@ -70,7 +70,7 @@ fn socks_keeps_urgent_bytes() {
 }
 
 #[test]
-fn mapped_address_is_reached_after_the_filters() {
+fn mapped_address_is_filtered_and_reached() {
     let target = echo("127.0.0.1:0");
     let mapped = SocketAddr::new("::ffff:127.0.0.1".parse().expect("an address"), target.port());
     let proxy = Program::start("socks", OPEN, 1);
@@ -91,7 +91,7 @@ fn messages_and_first_data_may_come_in_one_flight() {
     let answers: [u8; 24] = exchange(&stream, &flight);
     assert_eq!(answers[..8], [5, 2, 1, 0, 5, 0, 0, 1]);
     assert_eq!(&answers[14..], b"first data");
-    // As small as can be, it is the same.
+    // Messages that arrive byte by byte have the same result.
     let stream = connect(proxy.address());
     stream.set_nodelay(true).expect("TCP has it");
     for byte in flight {
@@ -107,8 +107,8 @@ fn wrong_login_is_refused_and_guessing_is_slow() {
     let config = format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n");
     let proxy = Program::start("socks", &config, 1);
     assert_eq!(exchange(&connect(proxy.address()), &[5, 1, 0]), [5, 0xff]);
-    // Before other lines of the kind, of which only the first is logged.
-    proxy.line("127.0.0.1: offers no accepted way to log in");
+    // This must precede other lines of this kind, because of the rate limit only the first is logged.
+    proxy.line("127.0.0.1: offers no accepted authentication method");
     let begin = Instant::now();
     for guess in [b"secreT", b"guess1", b"guess2"] {
         let stream = connect(proxy.address());
@@ -122,7 +122,7 @@ fn wrong_login_is_refused_and_guessing_is_slow() {
 }
 
 #[test]
-fn one_proxy_goes_by_another_and_shows_no_password() {
+fn proxy_proves_its_password_to_upstream_proxy() {
     let far = Program::start(
         "socks",
         &format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n"),
@@ -141,11 +141,11 @@ fn one_proxy_goes_by_another_and_shows_no_password() {
     });
     let (reply, stream) = answered(&proxy, &request_by_name("localhost", speaks_first.port()));
     assert_eq!((reply, &exchange::<9>(&stream, b"quit")), (0, b"220 hello"));
-    // The client gets the other proxy's reply.
+    // The client receives the upstream proxy's reply.
     assert_eq!(answered(&proxy, &request(SocketAddr::from(([127, 0, 0, 1], 1)))).0, 5);
     let wrong = near("Secret");
     assert_eq!(answered(&wrong, &request(speaks_first)).0, 1);
-    wrong.line("does not take the name alice with its password");
+    wrong.line("refuses the user alice: wrong name or password");
     far.line("127.0.0.2: wrong name or password");
 }
 
@@ -160,7 +160,7 @@ fn private_servers_are_denied_by_any_name() {
     ] {
         assert_eq!(answered(&proxy, &request).0, 2, "{request:?}");
     }
-    proxy.line("is private or denied");
+    proxy.line("not permitted: private address or denied");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn failed_requests_are_answered() {
     assert_eq!((&stream).read(&mut [0]).expect("it ends"), 0);
 }
 
-/// As uplinks are probed, or by anything else that watches over servers.
+/// Uplink probes and health checks open connections without sending a byte.
 #[test]
 fn probe_without_bytes_is_not_logged() {
     let proxy = Program::start("socks", OPEN, 1);
@@ -191,7 +191,7 @@ fn probe_without_bytes_is_not_logged() {
     }
     connect(proxy.address()).write_all(&[9, 9]).expect("it listens");
     let said = proxy.line("127.0.0.1:");
-    assert!(said.contains("no version of SOCKS"), "{said}");
+    assert!(said.contains("not a version of SOCKS"), "{said}");
 }
 
 #[test]
@@ -207,10 +207,10 @@ fn silent_client_is_reset() {
 
 #[test]
 fn open_relay_does_not_start() {
-    let (status, said) = Program::complaint("socks", "[socks]\nlisten = [\"[::]:0\"]");
+    let (status, said) = Program::config_error("socks", "[socks]\nlisten = [\"[::]:0\"]");
     assert_eq!(status, Some(2));
     assert!(said.contains(".toml:2: [::]:0 is open to everyone") && said.lines().count() == 1, "{said}");
-    let (status, said) = Program::complaint("socks", "");
+    let (status, said) = Program::config_error("socks", "");
     assert_eq!(status, Some(2));
     assert!(said.contains("the table [socks] is missing"), "{said}");
 }
@@ -233,8 +233,8 @@ fn either_end_may_end_first() {
     assert_eq!(told.recv_timeout(EVENT_TIMEOUT), Ok(100_000));
 }
 
-/// Waits until an end that has a port has closed, and the other's kernel knows (`FIN_WAIT2`).
-fn await_gone(port: u16) {
+/// Waits until the socket with this port has closed and its peer has acknowledged the FIN (`FIN_WAIT2`).
+fn await_reset(port: u16) {
     let begin = Instant::now();
     let gone = || {
         let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
@@ -250,17 +250,17 @@ fn await_gone(port: u16) {
     }
 }
 
-/// Less than the kernel's buffers and the proxy's hold.
+/// Number of bytes that fits into the buffers of the kernel and the proxy.
 const HELD: usize = 300_000;
 
-/// A closed end answers further data by a reset, while its earlier bytes wait in the proxy.
+/// A closed end answers further data with a reset, while its earlier bytes still wait in the proxy.
 #[test]
-fn data_of_a_departed_server_are_delivered() {
+fn data_of_a_closed_server_are_delivered() {
     let proxy = Program::start("socks", OPEN, 1);
     let target =
         server("127.0.0.1:0", |mut stream| stream.write_all(&vec![7; HELD]).expect("there is room for it"));
     let stream = through(&proxy, target);
-    await_gone(target.port());
+    await_reset(target.port());
     (&stream).write_all(b"more?").expect("the proxy reads");
     std::thread::sleep(Duration::from_millis(200));
     let mut all = Vec::new();
@@ -269,7 +269,7 @@ fn data_of_a_departed_server_are_delivered() {
 }
 
 #[test]
-fn data_of_a_departed_client_are_delivered() {
+fn data_of_a_closed_client_are_delivered() {
     let proxy = Program::start("socks", OPEN, 1);
     let (tell, told) = std::sync::mpsc::channel();
     let (go_on, wait) = std::sync::mpsc::channel();
@@ -285,13 +285,13 @@ fn data_of_a_departed_client_are_delivered() {
     let port = stream.local_addr().expect("it has one").port();
     (&stream).write_all(&vec![7; HELD]).expect("there is room for it");
     drop(stream);
-    await_gone(port);
+    await_reset(port);
     go_on.send(()).expect("the server waits");
     assert_eq!(told.recv_timeout(EVENT_TIMEOUT), Ok(Ok(HELD)));
 }
 
 #[test]
-fn a_client_that_does_not_read_fills_no_memory() {
+fn slow_reader_uses_limited_memory() {
     let proxy = Program::start("socks", OPEN, 1);
     let (tell, told) = std::sync::mpsc::channel();
     let pours = server("127.0.0.1:0", move |mut stream| {
@@ -305,7 +305,7 @@ fn a_client_that_does_not_read_fills_no_memory() {
     let before = proxy.resident();
     let stream = through(&proxy, pours);
     let written = told.recv_timeout(EVENT_TIMEOUT).expect("it stops");
-    // The server's send buffer, the proxy's two, and the client's.
+    // The send buffer of the server, two buffers of the proxy, and the receive buffer of the client.
     assert!(written < 24 << 20, "{written} bytes were taken");
     let grown = proxy.resident().saturating_sub(before);
     assert!(grown < 2 << 20, "{grown} bytes more");
@@ -313,12 +313,12 @@ fn a_client_that_does_not_read_fills_no_memory() {
 }
 
 #[test]
-fn a_proxy_that_is_to_end_serves_those_that_are_there() {
+fn stopping_proxy_serves_open_connections() {
     let mut proxy = Program::start("socks", OPEN, 1);
     let target = echo("127.0.0.1:0");
     let stream = through(&proxy, target);
     proxy.signal(Signal::TERM);
-    proxy.line("1 connections have up to drain_timeout");
+    proxy.line("1 open connections may run until drain_timeout");
     let refused = TcpStream::connect(proxy.address()).expect_err("it listens no more");
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     assert_eq!(&exchange::<5>(&stream, b"still"), b"still");
@@ -332,7 +332,7 @@ fn new_process_takes_over_and_refuses_no_client() {
     let target = echo("127.0.0.1:0");
     let stream = through(&proxy, target);
     proxy.signal(Signal::HUP);
-    // All that come meanwhile are served, by either.
+    // Clients that connect meanwhile are served by one of the two processes.
     let (address, has_passed) = (proxy.address(), AtomicBool::new(false));
     let said = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -355,18 +355,18 @@ fn new_process_takes_over_and_refuses_no_client() {
 }
 
 #[test]
-fn program_goes_on_if_its_restart_fails() {
+fn program_continues_if_its_restart_fails() {
     let proxy = Program::start("socks", OPEN, 1);
     proxy.change_config("[socks]\nlisten = []");
     proxy.signal(Signal::HUP);
     proxy.line("[socks] has no address to listen on");
-    proxy.line("the old process goes on: it ended");
+    proxy.line("cannot restart: the new process ended");
     assert_eq!(&exchange::<2>(&through(&proxy, echo("127.0.0.1:0")), b"ok"), b"ok");
 }
 
-/// Listeners of both families wait, and two connections are all that may be open.
+/// The proxy listens on two addresses, and at most two connections may be open.
 #[test]
-fn idle_listeners_take_no_place_sources_are_limited() {
+fn idle_listeners_hold_no_connection_slot() {
     let both = OPEN.replace("\"127.0.0.1:0\"", "\"127.0.0.1:0\", \"[::1]:0\", \"127.0.0.2:0\"");
     let proxy =
         Program::start("socks", &format!("{both}[limits]\nmax_connections = 3\nmax_per_source = 2\n"), 3);
@@ -374,13 +374,13 @@ fn idle_listeners_take_no_place_sources_are_limited() {
     let held = [through(&proxy, target), through(&proxy, target)];
     let mut third = connect(proxy.address());
     assert_eq!(third.read(&mut [0]).expect_err("it is reset").kind(), ErrorKind::ConnectionReset);
-    proxy.line("127.0.0.1 has max_per_source connections open");
+    proxy.line("127.0.0.1 has reached max_per_source open connections");
     let other = through_over(connect(proxy.addresses[1]), target);
     assert_eq!(&exchange::<2>(&other, b"ok"), b"ok");
     drop(held);
 }
 
-/// If the proxy gives a connection up, both ends see that their data are incomplete.
+/// If the proxy aborts a connection, both ends see that their data are incomplete.
 fn both_ends_see_a_reset(end: impl Fn(&mut Program), config: &str) {
     let mut proxy = Program::start("socks", config, 1);
     let (tell, told) = std::sync::mpsc::channel();
@@ -401,7 +401,7 @@ fn both_ends_see_a_reset(end: impl Fn(&mut Program), config: &str) {
 fn streams_are_reset_after_drain_timeout() {
     let end = |proxy: &mut Program| {
         proxy.signal(Signal::TERM);
-        proxy.line("1 connections are reset");
+        proxy.line("resetting 1 connections");
         assert!(proxy.wait().success());
     };
     both_ends_see_a_reset(end, &format!("{OPEN}[limits]\ndrain_timeout = \"200 ms\""));
@@ -413,7 +413,7 @@ fn streams_are_reset_after_idle_timeout() {
 }
 
 #[test]
-fn silent_clients_make_room_for_others() {
+fn silent_clients_are_evicted_for_others() {
     let limits = "[limits]\nmax_connections = 3\nhandshake_timeout = \"1 h\"\n";
     let proxy = Program::start("socks", &format!("{OPEN}{limits}"), 1);
     let silent: Vec<_> = (0..6).map(|_| connect(proxy.address())).collect();
@@ -421,7 +421,7 @@ fn silent_clients_make_room_for_others() {
     for stream in &streams {
         assert_eq!(&exchange::<2>(stream, b"ok"), b"ok");
     }
-    proxy.line("and one of them is reset");
+    proxy.line("reached max_connections; reset a connection of");
     for mut stream in silent {
         assert_eq!(stream.read(&mut [0]).expect_err("it is reset").kind(), ErrorKind::ConnectionReset);
     }
@@ -437,8 +437,8 @@ fn killed_proxy_resets_both_ends() {
 }
 
 #[test]
-fn without_descriptors_for_more_clients_wait() {
-    // 64 are kept back, and each connection has two.
+fn clients_wait_without_free_descriptors() {
+    // 64 descriptors are reserved, and each connection needs two.
     let proxy = Program::start_with_descriptors(72, "socks", OPEN);
     let target = echo("127.0.0.1:0");
     let streams: Vec<_> = (0..4).map(|_| through(&proxy, target)).collect();
@@ -446,7 +446,7 @@ fn without_descriptors_for_more_clients_wait() {
     waits.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout can be set");
     (&waits).write_all(&[5, 1, 0]).expect("it is in the kernel's queue");
     assert_eq!((&waits).read(&mut [0; 2]).expect_err("no answer").kind(), ErrorKind::WouldBlock);
-    proxy.line("max_connections are open");
+    proxy.line("reached max_connections");
     for stream in &streams {
         assert_eq!(&exchange::<2>(stream, b"ok"), b"ok");
     }

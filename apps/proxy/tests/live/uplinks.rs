@@ -1,5 +1,5 @@
-//! Uplinks of a host with two links to another one, which sends to it: rules, routes and endpoints follow carrier and address,
-//! and are removed at the end. Links of veth, without limits of rate.
+//! Uplinks of a host with two links to a sender. Rules, routes and endpoints follow carrier and address, and are removed at the
+//! end. The links are veth pairs without rate limits.
 
 use super::lan::succeed;
 use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 const NEEDS: [Need; 2] = [Need::Namespaces, Need::Mptcp];
 
-/// Where the other host sends from: behind either link.
+/// Address of the sender, which is reached over both links.
 const SERVER: ([u8; 4], u16) = ([203, 0, 113, 9], 5000);
 
 const BOTH: &str = "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\n";
@@ -58,7 +58,7 @@ impl Pair {
         Program::start_silent_in(self.near.name(), "uplinks", config)
     }
 
-    /// All that may be put there: rules, default routes, endpoints, limits.
+    /// Everything that `uplinks` may change: rules, default routes, endpoints, limits.
     fn state(&self) -> String {
         [
             "-4 rule",
@@ -72,7 +72,7 @@ impl Pair {
         .concat()
     }
 
-    /// The endpoints, without their identifiers.
+    /// Endpoints without their identifiers.
     fn endpoints(&self) -> Vec<String> {
         let shown = self.near("mptcp endpoint");
         let mut found: Vec<_> = shown
@@ -88,7 +88,7 @@ impl Pair {
         found
     }
 
-    /// Waits until the endpoints are these; how long that took.
+    /// Waits until the endpoints are these; returns the elapsed time.
     fn await_endpoints(&self, expected: &[&str]) -> Duration {
         let begin = Instant::now();
         while self.endpoints() != expected {
@@ -98,7 +98,7 @@ impl Pair {
         begin.elapsed()
     }
 
-    /// A connection by Multipath TCP over which the other host sends without an end, a little every 10 ms.
+    /// Opens a Multipath TCP connection on which the sender writes some bytes every 10 ms.
     fn transfer(&self) -> Transfer {
         let socket = || Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP));
         let listen = || {
@@ -122,7 +122,7 @@ impl Pair {
         Transfer::new(namespace(&self.near).run(connect).expect("it connects"))
     }
 
-    /// Addresses from which there are established subflows to the server.
+    /// Local addresses of established subflows to the server.
     fn subflows(&self) -> Vec<String> {
         let table = || std::fs::read_to_string("/proc/thread-self/net/tcp");
         let table = namespace(&self.near).run(table).expect("procfs");
@@ -147,7 +147,7 @@ impl Pair {
     }
 }
 
-/// Times at which data arrive.
+/// Records the times at which data arrive.
 pub struct Transfer {
     times: Receiver<Instant>,
     last: Instant,
@@ -163,7 +163,7 @@ impl Transfer {
         Self { times, last: Instant::now() }
     }
 
-    /// The longest time since the last look in which nothing came.
+    /// Longest time without data since the last call.
     pub fn longest_gap(&mut self) -> Duration {
         let mut longest = Duration::ZERO;
         let until = Instant::now();
@@ -194,9 +194,9 @@ const W1: &str = "10.77.1.2 subflow dev w1";
 /// Time limit on a busy machine.
 const SOON: Duration = Duration::from_secs(2);
 
-/// The first link, which has the first subflow, goes and comes back, and then the second: by carrier, and by administration.
+/// First the link with the first subflow is lost and returns, then the second link: by carrier, and by `ip link set down`.
 #[test]
-fn lost_link_is_left_at_once_and_used_again_later() {
+fn lost_link_is_unused_until_it_returns() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -221,9 +221,9 @@ fn lost_link_is_left_at_once_and_used_again_later() {
     }
 }
 
-/// The last link that there is keeps its endpoint, so that connections wait for it as TCP does.
+/// The last link keeps its endpoint, so that connections wait for it as TCP does.
 #[test]
-fn the_last_link_is_waited_for() {
+fn connections_wait_for_the_last_link() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -242,9 +242,9 @@ fn the_last_link_is_waited_for() {
     transfer.longest_gap();
 }
 
-/// DHCP gives the host another address.
+/// The host gets another address, as from DHCP.
 #[test]
-fn an_address_that_changes_is_followed() {
+fn changed_address_replaces_the_endpoint() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -261,15 +261,15 @@ fn an_address_that_changes_is_followed() {
     assert!(transfer.longest_gap() <= SOON);
     let state = pair.state();
     assert!(!state.contains("10.77.0.2 ") && state.contains("from 10.77.0.3 lookup 1101"), "{state}");
-    // Packets with its address leave by the link, whatever the route that comes first says.
+    // Packets with this source address are routed over this link, although another default route has a lower metric.
     for (from, device) in [("10.77.0.3", "w0"), ("10.77.1.2", "w1")] {
         assert!(pair.near(&format!("route get 203.0.113.9 from {from}")).contains(&format!("dev {device}")));
     }
 }
 
-/// However it ends, there is nothing twice, and in the end nothing at all.
+/// After a kill, the next start creates no duplicates; after a stop, nothing remains.
 #[test]
-fn nothing_is_left_and_nothing_is_twice() {
+fn restart_leaves_no_duplicates_or_remains() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -288,27 +288,27 @@ fn nothing_is_left_and_nothing_is_twice() {
     care.signal(Signal::KILL);
     care.wait();
     assert_eq!(pair.state(), installed);
-    // It is taken over as it is: connections notice nothing.
+    // The next process takes over everything; connections are not interrupted.
     let mut care = pair.care(BOTH);
-    care.line("w1 10.77.1.2: used, by 10.77.1.1");
+    care.line("w1 10.77.1.2: used, via 10.77.1.1");
     assert_eq!(pair.state(), installed);
     assert!(transfer.longest_gap() <= SOON);
     let mut second = pair.care(BOTH);
-    second.line("another process for uplinks runs here already");
+    second.line("another anabranch-proxy uplinks already runs in this network namespace");
     assert_eq!(second.wait().code(), Some(1));
     care.signal(Signal::KILL);
     care.wait();
-    // Another file: uplinks that it does not name are removed.
+    // With another file, the parts of removed uplinks are removed.
     let mut care = pair.care("[[uplink]]\ninterface = \"w1\"\n");
     pair.await_endpoints(&all[1..]);
     assert!(!pair.state().contains("from 10.77.0.2"));
-    // As SIGTERM: the terminal that it was started in has gone.
+    // SIGHUP acts like SIGTERM.
     care.signal(Signal::HUP);
     assert!(care.wait().success());
     assert_eq!(pair.state(), before);
 }
 
-/// Backup links have subflows, those that stand by have none while another is there.
+/// Backup links have subflows; standby links have none while another link works.
 #[test]
 fn use_of_uplinks_is_respected() {
     if !machine_has(&NEEDS) {
@@ -333,9 +333,9 @@ fn use_of_uplinks_is_respected() {
     assert!(transfer.longest_gap() <= SOON && pair.endpoints() == [W0]);
 }
 
-/// A link that has carried what it may is spared until the next period, whatever is restarted meanwhile.
+/// A link with a used-up budget is standby until the next period, also after a restart.
 #[test]
-fn a_spent_budget_spares_its_link() {
+fn uplink_with_used_up_budget_is_standby() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -350,12 +350,12 @@ fn a_spent_budget_spares_its_link() {
     care.line("w0: 0 B of 500.00 kB a month since ");
     pair.await_endpoints(&[W0, W1]);
     let mut transfer = pair.transfer();
-    care.line("; it is spent");
+    care.line("; used up");
     care.line("w0 10.77.0.2: standby: another uplink is in use");
     pair.await_endpoints(&[W1]);
     pair.await_subflows(&["10.77.1.2"]);
     assert!(transfer.longest_gap() <= SOON);
-    // The remaining link carries the data when the others are gone.
+    // The remaining link carries the data when the others are lost.
     ip(&pair.far, "link set w1 down");
     pair.await_subflows(&["10.77.0.2"]);
     ip(&pair.far, "link set w1 up");
@@ -363,7 +363,7 @@ fn a_spent_budget_spares_its_link() {
     care.signal(Signal::KILL);
     care.wait();
     let mut care = pair.care(&config);
-    care.line("; it is spent");
+    care.line("; used up");
     care.signal(Signal::TERM);
     care.wait();
     let file = state.join("uplinks.json");
@@ -377,9 +377,9 @@ fn a_spent_budget_spares_its_link() {
     std::fs::remove_dir_all(state).expect("it is ours");
 }
 
-/// The script installs the same.
+/// The printed script installs the same rules, routes and endpoints.
 #[test]
-fn uplinks_prints_what_it_installs() {
+fn uplinks_prints_installed_rules() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -409,7 +409,7 @@ fn uplinks_prints_what_it_installs() {
     assert_eq!(pair.state(), by_hand);
 }
 
-/// An interface that appears later and is renamed; IPv6, where a link-local address does not count.
+/// An interface appears later and is renamed. For IPv6, a link-local address is not used.
 #[test]
 fn late_interface_is_used() {
     if !machine_has(&NEEDS) {
@@ -437,10 +437,10 @@ fn late_interface_is_used() {
     pair.near("-6 route add default via fe80::99 dev w0");
     let v6 = "2001:db8::2 subflow dev w0";
     pair.await_endpoints(&[W0, W1, v6]);
-    // A route that another program removes while the link is up stays away.
+    // A route that another program removes while the link is up is not restored.
     pair.near("-6 route del default via fe80::99 dev w0");
     pair.await_endpoints(&[W0, W1]);
-    // Our own parts are put back.
+    // Rules, routes and endpoints of this program are restored.
     pair.near("rule del priority 601 from 10.77.1.2");
     pair.near("mptcp endpoint flush");
     pair.await_endpoints(&[W0, W1]);

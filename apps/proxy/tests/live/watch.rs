@@ -1,4 +1,4 @@
-//! The status page, as its readers see it.
+//! The status page, from the view of its readers.
 
 use super::program::{EVENT_TIMEOUT, PROGRAM, Program, connect, echo, exchange};
 use super::socks::{OPEN, through};

@@ -1,8 +1,8 @@
-//! Servers reached by a converter, which is reached by Multipath TCP.
+//! Client of a converter. The connection to the converter uses Multipath TCP.
 
-use super::cookie::of_proof;
+use super::cookie::cookie_with_proof;
 use super::errors::reply;
-use super::session::{NoMessage, Opening, opening};
+use super::session::{Opening, OpeningError, read_opening};
 use super::{ErrorCode, Tlv, emit};
 use crate::config::{Limits, Via};
 use crate::login::prove;
@@ -21,38 +21,39 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// A server's addresses that are asked for, one after another.
+/// Maximum number of a server's addresses that are requested, one after another.
 const MAX_ADDRESSES: usize = 4;
-/// Connections to the converter for one address of a server: with a cookie that is no longer good, with none, and with the new one.
+/// Maximum number of connections to the converter for one address of a server: with an expired cookie, without a cookie, and
+/// with the new cookie.
 const MAX_ATTEMPTS: usize = 3;
-/// Addresses of ours for which cookies are kept.
+/// Maximum number of local addresses for which cookies are stored.
 const MAX_COOKIES: usize = 32;
-/// Length of the longest cookie that fits into a message with its own header, the message's and a server of 20 bytes.
+/// Maximum length of a cookie: a message minus the headers of message and cookie, and a Connect TLV of 20 bytes.
 const MAX_COOKIE_BYTES: usize = 1020 - 4 - 4 - 20;
-/// How long a converter is left alone that has no room and does not say for how long (§6.2.8).
+/// Pause after a converter reported a lack of resources without a duration (§6.2.8).
 const DEFAULT_PAUSE_S: u8 = 30;
 
-/// The converter.
+/// A converter, as its client uses it.
 pub struct Client {
     proxy: UpstreamProxy,
-    /// Cookies of the converter, by the local address that they are valid for.
+    /// Cookies of the converter, by the local address for which they are valid.
     cookies: Mutex<BTreeMap<IpAddr, Vec<u8>>>,
-    /// Until when it has no room.
-    left_alone: Mutex<Option<Instant>>,
+    /// End of a pause during which the converter gets no requests.
+    paused_until: Mutex<Option<Instant>>,
 }
 
 /// Result of a connection to the converter.
 enum Attempt {
     Connected(Connected),
-    /// It is to be made again, with another cookie.
-    Again,
-    /// The converter does not reach this address of the server.
-    Unreached(NotConnected),
+    /// The attempt must be repeated with another cookie.
+    RetryWithCookie,
+    /// The converter cannot connect to this address of the server.
+    Unreachable(NotConnected),
 }
 
-/// The converter's answer.
+/// Relevant TLVs of the converter's answer.
 #[derive(Default)]
-struct Said {
+struct AnswerTlvs {
     error: Option<(ErrorCode, Vec<u8>)>,
     cookie: Option<Vec<u8>>,
 }
@@ -63,27 +64,27 @@ impl Client {
         Self {
             proxy: UpstreamProxy::new(via, limits),
             cookies: Mutex::default(),
-            left_alone: Mutex::default(),
+            paused_until: Mutex::default(),
         }
     }
 
-    /// By what it is reached, unless it has that not.
+    /// Transport of connections to the converter. A connection falls back to TCP if the converter has no Multipath TCP.
     pub const fn transport(&self) -> Transport {
         self.proxy.transport()
     }
 
-    /// Has the converter connect to a target, whose name is looked up here. The client's first data go out with the message. A
-    /// converter that does not connect has passed no data on, so they are repeated over the next connection.
+    /// Requests a connection to a target; its name is looked up on this machine. The client's early data are sent with the
+    /// message. If the converter does not connect, it has forwarded no data, so the next attempt sends them again.
     ///
     /// # Errors
     ///
-    /// The converter's reason, or why it is not reached; that the client has disconnected.
+    /// If the converter refuses or is not reached, or if the client has disconnected.
     pub async fn connect<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         target: &Target,
         early: &mut EarlyData<F>,
     ) -> Result<Connected, NotConnected> {
-        self.has_room()?;
+        self.check_pause()?;
         let mut addresses: Addresses = match target {
             Target::Address(address) => vec![*address].into(),
             Target::Name(name, port) => {
@@ -106,7 +107,7 @@ impl Client {
         Err(failure)
     }
 
-    /// Has it connect to one address; in the answer, why that is not reached by it.
+    /// Requests a connection to one address. The inner error means that the converter cannot connect to this address.
     async fn reach<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         server: SocketAddr,
@@ -115,11 +116,13 @@ impl Client {
         for _ in 0..MAX_ATTEMPTS {
             match self.attempt(server, early).await? {
                 Attempt::Connected(connected) => return Ok(Ok(connected)),
-                Attempt::Unreached(why) => return Ok(Err(why)),
-                Attempt::Again => {}
+                Attempt::Unreachable(reason) => return Ok(Err(reason)),
+                Attempt::RetryWithCookie => {}
             }
         }
-        Err(self.proxy.refused("refuses each cookie that it sent: does it require a user?"))
+        Err(self
+            .proxy
+            .refused("refuses the cookies that it sent; if it requires a user, add `user` to `via`"))
     }
 
     async fn attempt<F: FnMut() -> io::Result<Vec<u8>> + Send>(
@@ -129,62 +132,62 @@ impl Client {
     ) -> Result<Attempt, NotConnected> {
         let conversation = Conversation { client: self, server };
         let opened = self.proxy.open(&conversation, early).await?;
-        let Some((code, value)) = &opened.answer.said.error else {
+        let Some((code, value)) = &opened.answer.tlvs.error else {
             self.proxy.complete(&opened, &conversation, early).await?;
             let Opened { stream, answer, .. } = opened;
             return Ok(Attempt::Connected(Connected { server: stream, bound: None, first: answer.rest }));
         };
-        // From here on, a stream that is dropped is reset, as §6.2.2 requires after an error.
+        // From here on, dropping the stream resets the connection, as §6.2.2 requires after an error.
         let code = *code;
-        let here = opened.stream.local_addr().map_err(|error| self.proxy.connect_error(&error))?.ip();
+        let local = opened.stream.local_addr().map_err(|error| self.proxy.connect_error(&error))?.ip();
         match code {
             ErrorCode::MissingCookie => {
-                self.keep(here, opened.answer.said.cookie)?;
-                Ok(Attempt::Again)
+                self.store_cookie(local, opened.answer.tlvs.cookie)?;
+                Ok(Attempt::RetryWithCookie)
             }
-            // A cookie of another time, or for another address that a translator has given us since.
+            // The cookie has expired, or a NAT has changed the public address of this host.
             ErrorCode::NotAuthorized
-                if self.proxy.user().is_none() && self.cookies().remove(&here).is_some() =>
+                if self.proxy.user().is_none() && self.cookies().remove(&local).is_some() =>
             {
-                Ok(Attempt::Again)
+                Ok(Attempt::RetryWithCookie)
             }
             ErrorCode::ConnectionReset | ErrorCode::DestinationUnreachable => {
-                Ok(Attempt::Unreached(self.proxy.rejected(reply(code, value, server.ip()), code)))
+                Ok(Attempt::Unreachable(self.proxy.rejected(reply(code, value, server.ip()), code)))
             }
             ErrorCode::ResourceExceeded | ErrorCode::NetworkFailure => {
-                self.leave_alone(value);
+                self.pause(value);
                 Err(self.proxy.rejected(Reply::Failure, code))
             }
             _ => Err(self.proxy.rejected(reply(code, value, server.ip()), code)),
         }
     }
 
-    /// The message to the converter.
-    fn message(&self, server: SocketAddr, kept: Option<Vec<u8>>) -> io::Result<Vec<u8>> {
+    /// Encodes the message to the converter.
+    fn message(&self, server: SocketAddr, stored: Option<Vec<u8>>) -> io::Result<Vec<u8>> {
         let mut tlvs = vec![Tlv::Connect { server, options: Vec::new() }];
-        let too_long = || io::Error::other("a cookie has no room in a message");
+        let too_long = || io::Error::other("the message is too long: the cookie does not fit");
         let cookie = match self.proxy.user() {
             Some(user) => {
-                let epoch = kept.and_then(|kept| Epoch::try_from(kept).ok()).unwrap_or_default();
+                let epoch = stored.and_then(|stored| Epoch::try_from(stored).ok()).unwrap_or_default();
                 let request = emit(&tlvs).ok_or_else(too_long)?;
-                Some(of_proof(&prove(user, epoch, &request)?))
+                Some(cookie_with_proof(&prove(user, epoch, &request)?))
             }
-            None => kept,
+            None => stored,
         };
         tlvs.extend(cookie.map(Tlv::Cookie));
         emit(&tlvs).ok_or_else(too_long)
     }
 
-    /// Keeps a cookie for an address of ours.
-    fn keep(&self, here: IpAddr, cookie: Option<Vec<u8>>) -> Result<(), NotConnected> {
+    /// Stores a cookie for a local address.
+    fn store_cookie(&self, local: IpAddr, cookie: Option<Vec<u8>>) -> Result<(), NotConnected> {
         let cookie = cookie
             .filter(|cookie| !cookie.is_empty() && cookie.len() <= MAX_COOKIE_BYTES)
-            .ok_or_else(|| self.proxy.refused("wants a cookie and gives none that could be shown"))?;
+            .ok_or_else(|| self.proxy.refused("requires a cookie, but sends none of a valid length"))?;
         let mut cookies = self.cookies();
-        if cookies.len() >= MAX_COOKIES && !cookies.contains_key(&here) {
+        if cookies.len() >= MAX_COOKIES && !cookies.contains_key(&local) {
             cookies.pop_first();
         }
-        cookies.insert(here, cookie);
+        cookies.insert(local, cookie);
         Ok(())
     }
 
@@ -192,18 +195,18 @@ impl Client {
         self.cookies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends it nothing for the given number of seconds, or for the default time.
-    fn leave_alone(&self, value: &[u8]) {
+    /// Stops requests to the converter for the number of seconds in `value`, or for the default time.
+    fn pause(&self, value: &[u8]) {
         let seconds = value.first().copied().filter(|&seconds| seconds > 0).unwrap_or(DEFAULT_PAUSE_S);
         let until = Instant::now() + Duration::from_secs(seconds.into());
-        *self.left_alone.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+        *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
     }
 
-    fn has_room(&self) -> Result<(), NotConnected> {
-        let until = *self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
+    fn check_pause(&self) -> Result<(), NotConnected> {
+        let until = *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
         match until.map(|until| until.saturating_duration_since(Instant::now())) {
             Some(left) if !left.is_zero() => Err(self.proxy.refused(&format!(
-                "has no room, and is not asked for {:.0} s more",
+                "has no resources left; next request in {:.0} s",
                 left.as_secs_f64().ceil()
             ))),
             _ => Ok(()),
@@ -211,27 +214,27 @@ impl Client {
     }
 }
 
-/// Asks a converter which TCP options it supports; false if the answer is none of a converter.
+/// Sends a query for supported TCP options; false if the answer is not from a converter.
 ///
 /// # Errors
 /// If the connection breaks.
-pub async fn is_answered(stream: &TcpStream) -> io::Result<bool> {
-    let question = emit(&[Tlv::Info]).expect("it is short");
-    write_all(stream, &question).await?;
-    match opening(stream).await {
+pub async fn probe_converter(stream: &TcpStream) -> io::Result<bool> {
+    let query = emit(&[Tlv::Info]).expect("the message is short");
+    write_all(stream, &query).await?;
+    match read_opening(stream).await {
         Ok(_) => Ok(true),
-        Err(NoMessage::Malformed(..)) => Ok(false),
-        Err(NoMessage::Broken(error)) => Err(error),
+        Err(OpeningError::Malformed(..)) => Ok(false),
+        Err(OpeningError::Broken(error)) => Err(error),
     }
 }
 
 /// The answer of a converter, and the bytes that follow it.
 struct Answer {
-    said: Said,
+    tlvs: AnswerTlvs,
     rest: Vec<u8>,
 }
 
-/// A message with a server to connect to.
+/// A request for a connection to a server.
 struct Conversation<'a> {
     client: &'a Client,
     server: SocketAddr,
@@ -241,8 +244,8 @@ impl Dialogue for Conversation<'_> {
     type Answer = Answer;
 
     fn hello(&self, local: IpAddr) -> io::Result<Vec<u8>> {
-        let kept = self.client.cookies().get(&local).cloned();
-        self.client.message(self.server, kept)
+        let stored = self.client.cookies().get(&local).cloned();
+        self.client.message(self.server, stored)
     }
 
     fn request(&self) -> io::Result<Vec<u8>> {
@@ -251,34 +254,34 @@ impl Dialogue for Conversation<'_> {
 
     async fn answer(&self, stream: &TcpStream) -> Result<Answer, NoAnswer> {
         let proxy = &self.client.proxy;
-        let Opening { tlvs, rest, .. } = opening(stream).await.map_err(|no| match no {
-            NoMessage::Malformed(malformed, _) => {
-                NoAnswer::Foreign(proxy.refused(&format!("{malformed}: is it a converter?")))
-            }
-            NoMessage::Broken(error) => NoAnswer::Broken(proxy.connect_error(&error)),
+        let Opening { tlvs, rest, .. } = read_opening(stream).await.map_err(|no| match no {
+            OpeningError::Malformed(malformed, _) => NoAnswer::Foreign(
+                proxy.refused(&format!("{malformed}; check that a converter listens there")),
+            ),
+            OpeningError::Broken(error) => NoAnswer::Broken(proxy.connect_error(&error)),
         })?;
-        let mut said = Said::default();
+        let mut answer = AnswerTlvs::default();
         for tlv in tlvs {
             match tlv {
-                Tlv::Error(code, value) => said.error = Some((code, value)),
-                Tlv::Cookie(cookie) => said.cookie = Some(cookie),
-                // The options of a server are of use to clients that could reach it without a converter.
+                Tlv::Error(code, value) => answer.error = Some((code, value)),
+                Tlv::Cookie(cookie) => answer.cookie = Some(cookie),
+                // These TLVs are useful only to clients that could connect to the server without a converter.
                 Tlv::ExtendedTcpHeader(_) | Tlv::SupportedTcpExtensions(_) => {}
                 Tlv::Other(kind, _) if kind != 0 => {}
                 Tlv::Info | Tlv::Connect { .. } | Tlv::Other(..) => {
-                    return Err(NoAnswer::Foreign(proxy.refused("answers as a client would")));
+                    return Err(NoAnswer::Foreign(proxy.refused("sends TLVs that only a client may send")));
                 }
             }
         }
-        // §6.2.8: without a TLV for it, the cookie is in the error, after a zero byte.
-        if let (None, Some((ErrorCode::MissingCookie, value))) = (&said.cookie, &said.error)
+        // §6.2.8: if there is no Cookie TLV, the Error TLV contains the cookie after a zero byte.
+        if let (None, Some((ErrorCode::MissingCookie, value))) = (&answer.cookie, &answer.error)
             && let Some((0, cookie)) = value.split_first()
         {
             let mut cookie = cookie.to_vec();
             cookie.resize(cookie.len().next_multiple_of(super::WORD), 0);
-            said.cookie = Some(cookie);
+            answer.cookie = Some(cookie);
         }
-        Ok(Answer { said, rest })
+        Ok(Answer { tlvs: answer, rest })
     }
 }
 

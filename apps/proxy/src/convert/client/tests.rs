@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::{Protocol, User};
 use crate::convert::TcpOption;
-use crate::convert::cookie::proof_in;
+use crate::convert::cookie::decode_proof;
 use crate::convert::parse;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream as Stream};
@@ -10,36 +10,36 @@ use std::sync::Arc;
 const SERVER: &str = "192.0.2.1:80";
 const EARLY: &[u8] = b"early data";
 
-/// Messages that reached a converter, each with the bytes after it.
-type Came = Arc<Mutex<Vec<(Vec<Tlv>, Vec<u8>)>>>;
+/// Messages that a converter received, each with the bytes after it.
+type Received = Arc<Mutex<Vec<(Vec<Tlv>, Vec<u8>)>>>;
 
-/// A converter that reads each client's message and early data, and waits until the client ends. The answer depends on the
-/// number of earlier messages and on the message.
-fn converter(answer: impl Fn(usize, &[Tlv]) -> Vec<u8> + Send + 'static) -> (String, Came) {
+/// Starts a converter. It reads each client's message and early data, answers, and waits until the client closes. The answer
+/// depends on the number of earlier messages and on the message.
+fn converter(answer: impl Fn(usize, &[Tlv]) -> Vec<u8> + Send + 'static) -> (String, Received) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().unwrap().to_string();
-    let came = Came::default();
-    let told = Arc::clone(&came);
+    let received = Received::default();
+    let recorded = Arc::clone(&received);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream: Stream = stream.expect("a client");
-            let (tlvs, rest) = flight(&mut stream);
-            let before = told.lock().unwrap().len();
+            let (tlvs, rest) = read_flight(&mut stream);
+            let before = recorded.lock().unwrap().len();
             let bytes = answer(before, &tlvs);
-            told.lock().unwrap().push((tlvs, rest));
-            // A client that has enough of it resets.
+            recorded.lock().unwrap().push((tlvs, rest));
+            // Ignore errors: a client may reset the connection after the answer.
             drop(stream.write_all(&bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write)));
             drop(stream.read(&mut [0]));
         }
     });
-    (address, came)
+    (address, received)
 }
 
-fn flight(stream: &mut Stream) -> (Vec<Tlv>, Vec<u8>) {
+fn read_flight(stream: &mut Stream) -> (Vec<Tlv>, Vec<u8>) {
     let (mut bytes, mut piece) = (Vec::new(), [0; 2048]);
     loop {
-        let len = stream.read(&mut piece).expect("the client goes on");
-        assert!(len > 0, "the client has ended");
+        let len = stream.read(&mut piece).expect("the connection is open");
+        assert!(len > 0, "the client has closed");
         bytes.extend_from_slice(&piece[..len]);
         if let Some((tlvs, len)) = parse(&bytes).expect("a message")
             && bytes.len() >= len + EARLY.len()
@@ -60,7 +60,7 @@ fn client(proxy: &str, user: Option<User>) -> Client {
     Client::new(via, &Limits::default())
 }
 
-async fn ask(client: &Client) -> Result<Vec<u8>, NotConnected> {
+async fn request(client: &Client) -> Result<Vec<u8>, NotConnected> {
     let mut once = vec![EARLY.to_vec()];
     let target = Target::Address(SERVER.parse().unwrap());
     let early = || Ok(once.pop().unwrap_or_default());
@@ -69,16 +69,16 @@ async fn ask(client: &Client) -> Result<Vec<u8>, NotConnected> {
     Ok(first)
 }
 
-fn said(tlvs: &[Tlv], more: &[u8]) -> Vec<u8> {
+fn answer_bytes(tlvs: &[Tlv], more: &[u8]) -> Vec<u8> {
     [&emit(tlvs).unwrap()[..], more].concat()
 }
 
 fn connected(more: &[u8]) -> Vec<u8> {
-    said(&[Tlv::ExtendedTcpHeader(vec![TcpOption { kind: 4, value: Vec::new() }])], more)
+    answer_bytes(&[Tlv::ExtendedTcpHeader(vec![TcpOption { kind: 4, value: Vec::new() }])], more)
 }
 
 fn error(code: ErrorCode, value: &[u8]) -> Vec<u8> {
-    said(&[Tlv::Error(code, value.to_vec())], b"")
+    answer_bytes(&[Tlv::Error(code, value.to_vec())], b"")
 }
 
 fn connect_tlv() -> Tlv {
@@ -87,64 +87,66 @@ fn connect_tlv() -> Tlv {
 
 #[tokio::test]
 async fn early_data_is_sent_and_server_data_is_returned() {
-    for answer in
-        [connected(b"220 hello"), said(&[], b"220 hello"), said(&[Tlv::Other(200, vec![0; 2])], b"220 hello")]
-    {
-        let (address, came) = converter(move |_, _| answer.clone());
-        assert_eq!(ask(&client(&address, None)).await.unwrap(), b"220 hello");
-        assert_eq!(*came.lock().unwrap(), [(vec![connect_tlv()], EARLY.to_vec())]);
+    for answer in [
+        connected(b"220 hello"),
+        answer_bytes(&[], b"220 hello"),
+        answer_bytes(&[Tlv::Other(200, vec![0; 2])], b"220 hello"),
+    ] {
+        let (address, received) = converter(move |_, _| answer.clone());
+        assert_eq!(request(&client(&address, None)).await.unwrap(), b"220 hello");
+        assert_eq!(*received.lock().unwrap(), [(vec![connect_tlv()], EARLY.to_vec())]);
     }
 }
 
 #[tokio::test]
-async fn a_cookie_is_learned_shown_and_forgotten() {
-    // In its own TLV, and in the error alone.
+async fn cookie_is_stored_sent_and_forgotten() {
+    // The cookie is in its own TLV, or only in the error.
     let missing = error(ErrorCode::MissingCookie, &[0, 1, 2, 3, 4, 5, 6, 7]);
-    let both = said(
+    let both = answer_bytes(
         &[Tlv::Error(ErrorCode::MissingCookie, vec![0]), Tlv::Cookie(vec![1, 2, 3, 4, 5, 6, 7, 0])],
         b"",
     );
     for missing in [missing, both] {
-        // The fourth client is refused: its cookie is no longer good.
-        let (address, came) = converter(move |before, tlvs| match (before, tlvs) {
+        // The fourth client is refused: its cookie has expired.
+        let (address, received) = converter(move |before, tlvs| match (before, tlvs) {
             (3, _) => error(ErrorCode::NotAuthorized, &[]),
             (_, [_]) => missing.clone(),
             (_, _) => connected(b"yes"),
         });
         let client = client(&address, None);
         for _ in 0..3 {
-            assert_eq!(ask(&client).await.unwrap(), b"yes");
+            assert_eq!(request(&client).await.unwrap(), b"yes");
         }
         let cookie = Tlv::Cookie(vec![1, 2, 3, 4, 5, 6, 7, 0]);
         let (without, with) = (vec![connect_tlv()], vec![connect_tlv(), cookie]);
-        let flights: Vec<_> = came.lock().unwrap().iter().map(|(tlvs, _)| tlvs.clone()).collect();
+        let flights: Vec<_> = received.lock().unwrap().iter().map(|(tlvs, _)| tlvs.clone()).collect();
         assert_eq!(flights, [&without, &with, &with, &with, &without, &with].map(Clone::clone));
-        // Early data reach no server if the converter does not connect, and are repeated.
-        assert!(came.lock().unwrap().iter().all(|(_, early)| early == EARLY));
+        // A converter that does not connect forwards no early data, so each attempt sends them again.
+        assert!(received.lock().unwrap().iter().all(|(_, early)| early == EARLY));
     }
 }
 
 #[tokio::test]
-async fn a_user_proves_its_password_in_the_cookie() {
+async fn cookie_of_user_contains_password_proof() {
     let epoch = [9; 16];
-    let (address, came) = converter(move |before, _| match before {
-        0 => said(&[Tlv::Error(ErrorCode::MissingCookie, vec![0]), Tlv::Cookie(epoch.to_vec())], b""),
+    let (address, received) = converter(move |before, _| match before {
+        0 => answer_bytes(&[Tlv::Error(ErrorCode::MissingCookie, vec![0]), Tlv::Cookie(epoch.to_vec())], b""),
         _ => connected(b""),
     });
     let user = User { name: "alice".to_owned(), password: "secret".to_owned() };
     let client = client(&address, Some(user));
     for _ in 0..2 {
-        assert!(ask(&client).await.is_ok());
+        assert!(request(&client).await.is_ok());
     }
-    let proofs: Vec<_> = came
+    let proofs: Vec<_> = received
         .lock()
         .unwrap()
         .iter()
         .map(|(tlvs, _)| {
             let [connect, Tlv::Cookie(cookie)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
-            let proof = proof_in(cookie).expect("a proof");
-            assert!(proof.holds(b"secret", &emit(std::slice::from_ref(connect)).unwrap()));
-            assert!(!proof.holds(b"Secret", &emit(std::slice::from_ref(connect)).unwrap()));
+            let proof = decode_proof(cookie).expect("a proof");
+            assert!(proof.is_valid(b"secret", &emit(std::slice::from_ref(connect)).unwrap()));
+            assert!(!proof.is_valid(b"Secret", &emit(std::slice::from_ref(connect)).unwrap()));
             proof
         })
         .collect();
@@ -153,53 +155,53 @@ async fn a_user_proves_its_password_in_the_cookie() {
 }
 
 #[tokio::test]
-async fn converters_that_answer_nonsense_are_left() {
+async fn invalid_answer_ends_the_attempt() {
     let twice = [1, 3, 0x22, 0x63, 22, 1, 0, 0, 22, 1, 0, 0];
-    for (answer, why) in [
-        (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "is it a converter?"),
-        (b"220 data before the answer".to_vec(), "is it a converter?"),
-        (vec![1, 0, 0x22, 0x63], "gives a length that does not fit"),
+    for (answer, expected) in [
+        (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "check that a converter listens there"),
+        (b"220 data before the answer".to_vec(), "check that a converter listens there"),
+        (vec![1, 0, 0x22, 0x63], "contains an invalid length"),
         (vec![1, 1, 0x22, 0x64], "magic number"),
-        (twice.to_vec(), "says twice"),
+        (twice.to_vec(), "twice"),
         (vec![1, 255, 0x22, 0x63, 20, 254], "end of file"),
         (Vec::new(), "end of file"),
-        (said(&[connect_tlv()], b""), "answers as a client would"),
-        (said(&[Tlv::Info], b""), "answers as a client would"),
-        (said(&[Tlv::Other(0, vec![0; 2])], b""), "answers as a client would"),
-        (error(ErrorCode::MissingCookie, &[]), "gives none that could be shown"),
-        (error(ErrorCode::MissingCookie, &[1, 2]), "gives none that could be shown"),
+        (answer_bytes(&[connect_tlv()], b""), "sends TLVs that only a client may send"),
+        (answer_bytes(&[Tlv::Info], b""), "sends TLVs that only a client may send"),
+        (answer_bytes(&[Tlv::Other(0, vec![0; 2])], b""), "sends TLVs that only a client may send"),
+        (error(ErrorCode::MissingCookie, &[]), "sends none of a valid length"),
+        (error(ErrorCode::MissingCookie, &[1, 2]), "sends none of a valid length"),
         (
-            said(&[Tlv::Error(ErrorCode::MissingCookie, vec![]), Tlv::Cookie(vec![7; 996])], b""),
-            "gives none that could be shown",
+            answer_bytes(&[Tlv::Error(ErrorCode::MissingCookie, vec![]), Tlv::Cookie(vec![7; 996])], b""),
+            "sends none of a valid length",
         ),
-        (error(ErrorCode::UnsupportedVersion, &[2]), "another version is spoken there"),
+        (error(ErrorCode::UnsupportedVersion, &[2]), "the converter uses another protocol version"),
         (error(ErrorCode::Other(200), &[]), "error 200"),
     ] {
         let shown = answer.clone();
-        let (address, came) = converter(move |_, _| answer.clone());
-        let (reply, said) = ask(&client(&address, None)).await.unwrap_err();
-        assert!(reply == Reply::Failure && said.contains(why), "{shown:?}: {reply:?} {said}");
-        assert_eq!(came.lock().unwrap().len(), 1, "{shown:?}");
+        let (address, received) = converter(move |_, _| answer.clone());
+        let (reply, message) = request(&client(&address, None)).await.unwrap_err();
+        assert!(reply == Reply::Failure && message.contains(expected), "{shown:?}: {reply:?} {message}");
+        assert_eq!(received.lock().unwrap().len(), 1, "{shown:?}");
     }
-    // The longest cookie that could be shown is.
+    // A cookie of the maximum length is accepted.
     let longest = Tlv::Cookie(vec![7; MAX_COOKIE_BYTES]);
-    let (address, came) = converter(move |before, _| match before {
-        0 => said(&[Tlv::Error(ErrorCode::MissingCookie, vec![]), longest.clone()], b""),
+    let (address, received) = converter(move |before, _| match before {
+        0 => answer_bytes(&[Tlv::Error(ErrorCode::MissingCookie, vec![]), longest.clone()], b""),
         _ => connected(b""),
     });
-    assert!(ask(&client(&address, None)).await.is_ok());
-    assert_eq!(came.lock().unwrap().len(), 2);
+    assert!(request(&client(&address, None)).await.is_ok());
+    assert_eq!(received.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]
 async fn refusing_converter_gets_max_attempts() {
-    let (address, came) = converter(|_, tlvs| match tlvs {
+    let (address, received) = converter(|_, tlvs| match tlvs {
         [_] => error(ErrorCode::MissingCookie, &[0, 1, 2, 3, 4]),
         _ => error(ErrorCode::NotAuthorized, &[]),
     });
-    let (reply, why) = ask(&client(&address, None)).await.unwrap_err();
-    assert!(reply == Reply::Failure && why.contains("refuses each cookie that it sent"), "{why}");
-    assert_eq!(came.lock().unwrap().len(), MAX_ATTEMPTS);
+    let (reply, expected) = request(&client(&address, None)).await.unwrap_err();
+    assert!(reply == Reply::Failure && expected.contains("refuses the cookies that it sent"), "{expected}");
+    assert_eq!(received.lock().unwrap().len(), MAX_ATTEMPTS);
 }
 
 #[tokio::test]
@@ -212,32 +214,32 @@ async fn converter_errors_reach_the_client() {
         (ErrorCode::DestinationUnreachable, &[3], Reply::Refused),
     ] {
         let (address, _) = converter(move |_, _| error(code, value));
-        assert_eq!(ask(&client(&address, None)).await.unwrap_err().0, reply, "{code:?}");
+        assert_eq!(request(&client(&address, None)).await.unwrap_err().0, reply, "{code:?}");
     }
 }
 
 #[tokio::test]
-async fn a_converter_without_room_is_left_alone_for_a_while() {
-    let (address, came) = converter(|before, _| match before {
+async fn converter_without_resources_gets_a_pause() {
+    let (address, received) = converter(|before, _| match before {
         0 => error(ErrorCode::ResourceExceeded, &[1]),
         _ => connected(b""),
     });
     let client = client(&address, None);
-    assert_eq!(ask(&client).await.unwrap_err().0, Reply::Failure);
-    assert!(ask(&client).await.unwrap_err().1.contains("has no room, and is not asked for 1 s more"));
-    assert_eq!(came.lock().unwrap().len(), 1);
+    assert_eq!(request(&client).await.unwrap_err().0, Reply::Failure);
+    assert!(request(&client).await.unwrap_err().1.contains("has no resources left; next request in 1 s"));
+    assert_eq!(received.lock().unwrap().len(), 1);
     tokio::time::sleep(Duration::from_millis(1050)).await;
-    assert!(ask(&client).await.is_ok());
-    client.leave_alone(&[]);
-    assert!(ask(&client).await.unwrap_err().1.contains("for 30 s more"));
+    assert!(request(&client).await.is_ok());
+    client.pause(&[]);
+    assert!(request(&client).await.unwrap_err().1.contains("next request in 30 s"));
 }
 
 #[test]
 fn number_of_kept_cookies_is_limited() {
     let client = client("127.0.0.1:1", None);
     for number in 0..2 * MAX_COOKIES as u32 {
-        let here = IpAddr::V4(core::net::Ipv4Addr::from_bits(number));
-        client.keep(here, Some(vec![1; 4])).unwrap();
+        let local = IpAddr::V4(core::net::Ipv4Addr::from_bits(number));
+        client.store_cookie(local, Some(vec![1; 4])).unwrap();
     }
     assert_eq!(client.cookies().len(), MAX_COOKIES);
 }

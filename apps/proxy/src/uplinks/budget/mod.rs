@@ -1,7 +1,7 @@
-//! Volumes of uplinks with a budget in their period, kept over restarts of the process and of the machine.
+//! Data volumes of uplinks with a budget. They are stored in a file and survive restarts of the process and of the machine.
 //!
-//! The kernel's counter of an interface starts when the interface is created. So the last value of the counter is kept with the
-//! sum, together with the boot and the interface that it belongs to.
+//! The kernel's byte counter of an interface starts at zero when the interface is created. So the file contains the sum, the last
+//! value of the counter, and the boot and the interface to which this value belongs.
 
 use super::routing::Link;
 use crate::config::{Budget, Bytes, Period, Uplink, Uplinks, Usage};
@@ -15,81 +15,81 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Interval of writing, which spares the flash memory of a router. A loss of power loses the volume of one interval.
+/// Minimum interval between writes, to spare the flash memory of a router. A power failure loses the volume of one interval.
 const WRITE_INTERVAL: Duration = Duration::from_secs(60);
 
 const FILE: &str = "uplinks.json";
 
-/// No clock that is right says a day before this program was written.
-const WRITTEN: Date = Date::constant(2026, 1, 1);
+/// Earliest plausible date of a correct clock.
+const EARLIEST_DATE: Date = Date::constant(2026, 1, 1);
 
-/// Days that a clock may be ahead by mistake of a hand, rather than of a battery: more than a period.
-const FAR: i64 = 62;
+/// If a stored period starts more than this number of days in the future, the clock was wrong. The value exceeds all periods.
+const MAX_CLOCK_ERROR_DAYS: i64 = 62;
 
-/// Volume of an uplink.
+/// Data volume of an uplink.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Account {
-    /// The first day of the period.
+struct Volume {
+    /// First day of the period.
     since: Date,
-    /// Received and sent since then, of which is known.
+    /// Bytes received and sent since then, as far as they were counted.
     bytes: u64,
-    /// The interface whose counter was seen last.
+    /// Number of the interface whose counter was read last.
     link: u32,
     /// Last value of the counter.
     counter: u64,
 }
 
-impl Account {
-    /// Adds the progress of the counter; `since` is the first day of the present period.
+impl Volume {
+    /// Adds the increase of the counter; `since` is the first day of the present period.
     fn count(&mut self, since: Date, link: &Link) {
-        // A clock that goes back starts no period: many routers begin in 1970 until they have the time from the network. A
-        // period that a clock far in the future has begun is replaced; otherwise the next one would be years away.
+        // A clock that is set back starts no period: many routers start in 1970 and later get the time from the network. A period
+        // far in the future, which a wrong clock started, is replaced; otherwise the next period would start years later.
         if since > self.since {
             (self.since, self.bytes) = (since, 0);
-        } else if since >= WRITTEN && days_before(self.since, FAR) > since {
+        } else if since >= EARLIEST_DATE && days_before(self.since, MAX_CLOCK_ERROR_DAYS) > since {
             self.since = since;
         }
-        // The counter of another interface starts from zero, and some drivers reset theirs.
+        // The counter of a new interface starts at zero, and some drivers reset the counter.
         let before = if link.index == self.link && link.carried >= self.counter { self.counter } else { 0 };
         self.bytes = self.bytes.saturating_add(link.carried - before);
         (self.link, self.counter) = (link.index, link.carried);
     }
 }
 
-/// All that is kept.
+/// Content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Book {
-    /// The boot whose counters were seen.
+struct StoredVolumes {
+    /// Identifier of the boot during which the counters were read.
     boot: String,
-    /// By the interface's name.
-    uplinks: BTreeMap<String, Account>,
+    /// Volumes by the interface's name.
+    uplinks: BTreeMap<String, Volume>,
 }
 
 /// The budgets of all uplinks.
 #[derive(Debug)]
 pub struct Budgets {
     file: PathBuf,
-    book: Book,
-    written: Option<(Instant, Book)>,
-    /// Whether interfaces have been looked at: one that comes later counts from its making.
+    stored: StoredVolumes,
+    written: Option<(Instant, StoredVolumes)>,
+    /// True after the first count. The counter of an interface that appears later is counted from zero.
     seen: bool,
     spent: BTreeMap<String, bool>,
     failed: bool,
 }
 
 impl Budgets {
-    /// Reads the volumes that were kept.
+    /// Reads the stored volumes.
     ///
     /// # Errors
     ///
-    /// If there is a file that cannot be read: the volumes would be lost.
+    /// If the file exists but cannot be read; the volumes would be lost.
     pub fn read(uplinks: &[Uplink], common: &Uplinks) -> Result<Self, Error> {
         let file = common.state.join(FILE);
         let has_budgets = uplinks.iter().any(|uplink| uplink.budget.is_some());
-        let mut book = match std::fs::read(&file) {
-            _ if !has_budgets => Ok(Book::default()),
+        let mut stored = match std::fs::read(&file) {
+            _ if !has_budgets => Ok(StoredVolumes::default()),
             Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Book::default()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(StoredVolumes::default()),
             Err(error) => Err(error),
         }
         .map_err(|error| {
@@ -99,30 +99,30 @@ impl Budgets {
             ))
         })?;
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        if book.boot != boot.trim() {
-            boot.trim().clone_into(&mut book.boot);
-            // No interface has the number 0: all that the counters say came since.
-            book.uplinks.values_mut().for_each(|account| account.link = 0);
+        if stored.boot != boot.trim() {
+            boot.trim().clone_into(&mut stored.boot);
+            // No interface has the number 0, so the counters are counted from zero.
+            stored.uplinks.values_mut().for_each(|volume| volume.link = 0);
         }
-        Ok(Self { file, book, written: None, seen: false, spent: BTreeMap::new(), failed: false })
+        Ok(Self { file, stored, written: None, seen: false, spent: BTreeMap::new(), failed: false })
     }
 
-    /// Adds the volumes that interfaces have carried by `today`.
+    /// Adds the bytes that the interfaces have carried until `today`.
     pub fn count(&mut self, uplinks: &[Uplink], links: &[Link], today: Date) {
         for uplink in uplinks {
             let (name, Some(budget)) = (uplink.interface.as_ref(), &uplink.budget) else { continue };
             let Some(link) = links.iter().find(|link| link.name == *name) else { continue };
-            let since = begin(budget, today);
+            let since = period_start(budget, today);
             // The volume before the first count is unknown; a new interface starts from zero.
             let counter = if self.seen { 0 } else { link.carried };
-            let begun = Account { since, bytes: 0, link: link.index, counter };
-            let account = self.book.uplinks.entry(name.clone()).or_insert(begun);
-            account.count(since, link);
+            let initial = Volume { since, bytes: 0, link: link.index, counter };
+            let volume = self.stored.uplinks.entry(name.clone()).or_insert(initial);
+            volume.count(since, link);
         }
         self.seen = true;
     }
 
-    /// Present use of an uplink.
+    /// Present role of an uplink.
     pub fn usage(&self, uplink: &Uplink) -> Usage {
         match &uplink.budget {
             Some(budget) if self.is_spent(uplink, budget) => *budget.then.as_ref(),
@@ -135,61 +135,64 @@ impl Budgets {
     }
 
     fn carried(&self, uplink: &Uplink) -> u64 {
-        self.book.uplinks.get(uplink.interface.as_ref()).map_or(0, |account| account.bytes)
+        self.stored.uplinks.get(uplink.interface.as_ref()).map_or(0, |volume| volume.bytes)
     }
 
-    /// The spent part of an uplink's budget, as a sentence.
-    pub fn sentence(&self, uplink: &Uplink) -> Option<String> {
+    /// Describes how much of an uplink's budget is used.
+    pub fn describe(&self, uplink: &Uplink) -> Option<String> {
         let budget = uplink.budget.as_ref()?;
         let name = uplink.interface.as_ref();
         let carried = Bytes::of(self.carried(uplink));
-        let since = self.book.uplinks.get(name).map(|account| format!(" since {}", account.since));
+        let since = self.stored.uplinks.get(name).map(|volume| format!(" since {}", volume.since));
         let since = since.unwrap_or_default();
-        let state = if self.is_spent(uplink, budget) { "; it is spent" } else { "" };
+        let state = if self.is_spent(uplink, budget) { "; used up" } else { "" };
         let period = budget.period.name();
         Some(format!("{name}: {carried} of {} a {period}{since}{state}", budget.bytes))
     }
 
-    /// Logs budgets that are newly spent or full again.
-    pub fn say(&mut self, uplinks: &[Uplink]) {
+    /// Logs budgets whose state has changed to used up or available.
+    pub fn log_changes(&mut self, uplinks: &[Uplink]) {
         for uplink in uplinks {
             let (name, Some(budget)) = (uplink.interface.as_ref(), &uplink.budget) else { continue };
             let spent = self.is_spent(uplink, budget);
             if self.spent.insert(name.clone(), spent) != Some(spent) {
-                log::say(format_args!("uplinks: {}", self.sentence(uplink).expect("it has a budget")));
+                log::log_line(format_args!("uplinks: {}", self.describe(uplink).expect("it has a budget")));
             }
         }
     }
 
-    /// Writes what is known, if that is not what was written and the last time is a while ago, or `at_once`.
-    pub fn keep(&mut self, at_once: bool) {
-        let due = |(at, _): &(Instant, Book)| at_once || at.elapsed() >= WRITE_INTERVAL;
-        let known = !self.failed && self.written.as_ref().is_some_and(|(_, book)| *book == self.book);
-        if self.book.uplinks.is_empty() || known || !self.written.as_ref().is_none_or(due) {
+    /// Writes changed volumes to the file, at most once per [`WRITE_INTERVAL`] unless `at_once`.
+    pub fn store(&mut self, at_once: bool) {
+        let due = |(at, _): &(Instant, StoredVolumes)| at_once || at.elapsed() >= WRITE_INTERVAL;
+        let is_stored =
+            !self.failed && self.written.as_ref().is_some_and(|(_, stored)| *stored == self.stored);
+        if self.stored.uplinks.is_empty() || is_stored || !self.written.as_ref().is_none_or(due) {
             return;
         }
         let failed = self.write().err();
         if let Some(error) = failed.as_ref().filter(|_| !self.failed) {
             let file = self.file.display();
-            log::say(format_args!("uplinks: {file}: {error}; the volumes of uplinks are lost at a restart"));
+            log::log_line(format_args!(
+                "uplinks: cannot write {file}: {error}; the byte counts of uplinks would be lost at a restart"
+            ));
         }
         self.failed = failed.is_some();
-        self.written = Some((Instant::now(), self.book.clone()));
+        self.written = Some((Instant::now(), self.stored.clone()));
     }
 
-    /// There is the old file or the new one, whole, at any time.
+    /// Replaces the file atomically.
     fn write(&self) -> io::Result<()> {
         let folder = self.file.parent().expect("a file is in a folder");
         std::fs::create_dir_all(folder)?;
         let new = self.file.with_extension("new");
-        std::fs::write(&new, serde_json::to_vec(&self.book)?)?;
+        std::fs::write(&new, serde_json::to_vec(&self.stored)?)?;
         std::fs::File::open(&new)?.sync_all()?;
         std::fs::rename(new, &self.file)
     }
 }
 
-/// The first day of the period in which a day is.
-fn begin(budget: &Budget, today: Date) -> Date {
+/// First day of the period that contains `today`.
+fn period_start(budget: &Budget, today: Date) -> Date {
     match budget.period {
         Period::Day => today,
         Period::Week => {
@@ -212,7 +215,7 @@ fn days_before(day: Date, days: i64) -> Date {
     day.saturating_sub(jiff::Span::new().days(days))
 }
 
-/// The day by this machine's clock and time zone.
+/// Present date in the time zone of this machine.
 pub fn today() -> Date {
     jiff::ZonedDateTime::now().date()
 }

@@ -12,7 +12,7 @@ fn link(index: u32, carried: u64) -> [Link; 1] {
     [link]
 }
 
-/// In a folder that is not there before.
+/// Settings with a folder that does not exist yet.
 fn common(purpose: &str) -> Uplinks {
     let state = std::env::temp_dir().join(format!("anabranch-budget-{purpose}-{}", std::process::id()));
     Uplinks { state, ..Uplinks::default() }
@@ -20,12 +20,12 @@ fn common(purpose: &str) -> Uplinks {
 
 #[test]
 fn periods_begin_on_their_days() {
-    let first = |budget: &str, today| begin(uplinks(budget)[0].budget.as_ref().unwrap(), today);
+    let first = |budget: &str, today| period_start(uplinks(budget)[0].budget.as_ref().unwrap(), today);
     let month = "bytes = \"1 GB\"\nfirst_day = 31";
     for (budget, today, since) in [
         ("bytes = \"1 GB\"", date(2026, 11, 23), date(2026, 11, 1)),
         ("bytes = \"1 GB\"\nperiod = \"day\"", date(2026, 11, 23), date(2026, 11, 23)),
-        // A Monday, and the Sunday before.
+        // A Monday, and the Sunday before it.
         ("bytes = \"1 GB\"\nperiod = \"week\"", date(2026, 11, 23), date(2026, 11, 23)),
         ("bytes = \"1 GB\"\nperiod = \"week\"", date(2026, 11, 22), date(2026, 11, 16)),
         ("bytes = \"1 GB\"\nfirst_day = 15", date(2026, 11, 15), date(2026, 11, 15)),
@@ -45,11 +45,11 @@ fn bytes_are_counted_once_if_the_counter_is_reset() {
     let mut budgets = Budgets::read(&uplinks, &common("count")).unwrap();
     let today = date(2026, 11, 23);
     for (index, counter, sum) in [
-        // Before it was counted: not known of which period.
+        // The period of the bytes before the first count is unknown.
         (3, 5_000, 0),
         (3, 5_400, 400),
         (3, 5_400, 400),
-        // Created again, and reset by its driver.
+        // The interface was created again, and its driver reset the counter.
         (4, 100, 500),
         (4, 90, 590),
         (4, 499, 999),
@@ -60,7 +60,7 @@ fn bytes_are_counted_once_if_the_counter_is_reset() {
         assert_eq!(budgets.carried(&uplinks[0]), sum);
     }
     assert_eq!(budgets.usage(&uplinks[0]), Usage::Standby);
-    // The interface is gone: its volume stays.
+    // The interface was removed; its volume is kept.
     budgets.count(&uplinks, &[], date(2026, 11, 30));
     assert_eq!(budgets.usage(&uplinks[0]), Usage::Standby);
     budgets.count(&uplinks, &link(4, 500), date(2026, 12, 1));
@@ -71,19 +71,19 @@ fn bytes_are_counted_once_if_the_counter_is_reset() {
 }
 
 #[test]
-fn a_clock_that_was_far_ahead_holds_up_no_period() {
+fn clock_far_in_the_future_delays_no_period() {
     let uplinks = uplinks("bytes = \"1 kB\"");
     let mut budgets = Budgets::read(&uplinks, &common("ahead")).unwrap();
     budgets.count(&uplinks, &link(4, 0), date(2026, 11, 20));
     budgets.count(&uplinks, &link(4, 300), date(2026, 11, 21));
-    // The period of 2106 begins; its volume counts for the present period, which began before it.
+    // The period of 2106 starts. Its volume is later counted in the present period.
     for (day, counter, carried) in [
         (date(2106, 2, 7), 500, 200),
         (date(2026, 11, 22), 600, 300),
         (date(1970, 1, 1), 700, 400),
         (date(2026, 11, 30), 800, 500),
         (date(2026, 12, 1), 850, 50),
-        // A clock that is a day ahead at the end of a month begins its period a day early, and once.
+        // A clock that is one day ahead at the end of a month starts the new period a day early, but only once.
         (date(2027, 1, 1), 860, 10),
         (date(2026, 12, 31), 870, 20),
         (date(2027, 1, 1), 880, 30),
@@ -98,11 +98,11 @@ fn later_interface_is_counted_from_its_creation() {
     let uplinks = uplinks("bytes = \"1 kB\"\nthen = \"backup\"");
     let mut budgets = Budgets::read(&uplinks, &common("later")).unwrap();
     budgets.count(&uplinks, &[], date(2026, 11, 23));
-    assert_eq!(budgets.sentence(&uplinks[0]).unwrap(), "w0: 0 B of 1.00 kB a month");
+    assert_eq!(budgets.describe(&uplinks[0]).unwrap(), "w0: 0 B of 1.00 kB a month");
     budgets.count(&uplinks, &link(5, 1_500), date(2026, 11, 23));
     assert_eq!(budgets.usage(&uplinks[0]), Usage::Backup);
-    let said = "w0: 1.50 kB of 1.00 kB a month since 2026-11-01; it is spent";
-    assert_eq!(budgets.sentence(&uplinks[0]).unwrap(), said);
+    let message = "w0: 1.50 kB of 1.00 kB a month since 2026-11-01; used up";
+    assert_eq!(budgets.describe(&uplinks[0]).unwrap(), message);
 }
 
 #[test]
@@ -111,25 +111,25 @@ fn counts_survive_restart_and_broken_file_is_reported() {
     let mut budgets = Budgets::read(&uplinks, &common).unwrap();
     budgets.count(&uplinks, &link(3, 100), today);
     budgets.count(&uplinks, &link(3, 300), today);
-    budgets.keep(false);
-    // Traffic between two processes counts: the kernel's counter went on.
+    budgets.store(false);
+    // Traffic while no process runs is counted, because the kernel's counter continues.
     let mut budgets = Budgets::read(&uplinks, &common).unwrap();
     budgets.count(&uplinks, &link(3, 450), today);
     assert_eq!(budgets.carried(&uplinks[0]), 350);
-    budgets.keep(true);
-    // Another boot, in which an interface has the same number and has carried more.
+    budgets.store(true);
+    // After another boot, the interface has the same number and a higher counter.
     let file = common.state.join(FILE);
     let text = std::fs::read_to_string(&file).unwrap();
-    let boot = &budgets.book.boot;
+    let boot = &budgets.stored.boot;
     assert!(!boot.is_empty());
     std::fs::write(&file, text.replace(boot, "another")).unwrap();
     let mut budgets = Budgets::read(&uplinks, &common).unwrap();
     budgets.count(&uplinks, &link(3, 460), today);
     assert_eq!(budgets.carried(&uplinks[0]), 810);
     std::fs::write(&file, "{").unwrap();
-    let said = Budgets::read(&uplinks, &common).unwrap_err().to_string();
-    assert!(said.contains("uplinks.json") && said.contains("remove the file"), "{said}");
-    // Without a budget there is no file.
+    let message = Budgets::read(&uplinks, &common).unwrap_err().to_string();
+    assert!(message.contains("uplinks.json") && message.contains("remove the file"), "{message}");
+    // Without a budget, no file is read.
     let none = crate::config::Config::parse("[[uplink]]\ninterface = \"w0\"", "test.toml").unwrap().uplink;
     assert!(Budgets::read(&none, &common).is_ok());
     std::fs::remove_dir_all(&common.state).unwrap();
@@ -140,11 +140,11 @@ fn failed_writes_are_repeated() {
     let (uplinks, common, today) = (uplinks("bytes = \"1 kB\""), common("full"), date(2026, 11, 23));
     let mut budgets = Budgets::read(&uplinks, &common).unwrap();
     budgets.count(&uplinks, &link(3, 100), today);
-    // A file is where the folder should be.
+    // The folder's path is a file.
     std::fs::write(&common.state, "").unwrap();
-    budgets.keep(true);
+    budgets.store(true);
     std::fs::remove_file(&common.state).unwrap();
-    budgets.keep(true);
+    budgets.store(true);
     assert!(common.state.join(FILE).exists());
     std::fs::remove_dir_all(&common.state).unwrap();
 }

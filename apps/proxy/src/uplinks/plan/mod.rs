@@ -1,8 +1,8 @@
 //! Computes the rules, routes and endpoints of uplinks from the state of the machine.
 
 use super::parts::{
-    DEFAULT_PRIORITY, Endpoint, LAST_METRIC, MAIN, MAX_ENDPOINTS, METRIC, Parts, Route, Rule,
-    SPECIFIC_PRIORITY, Way,
+    DEFAULT_PRIORITY, Endpoint, LAST_METRIC, MAIN, MAX_ENDPOINTS, METRIC, NextHop, Parts, Route, Rule,
+    SPECIFIC_PRIORITY,
 };
 use super::routing::{Address, Link};
 use super::view::View;
@@ -11,35 +11,35 @@ use core::fmt;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where default routes of interfaces (by number, and whether of IPv4) have led, which may have gone with their link: not all who
-/// put them there do so again when it is back.
-pub type Remembered = BTreeMap<(u32, bool), Way>;
+/// Next hops of earlier default routes, by interface number and family (true for IPv4). The kernel removes a default route when
+/// the link goes down, and not every program that added it adds it again.
+pub type Remembered = BTreeMap<(u32, bool), NextHop>;
 
 /// State of an uplink, or of one of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// There is no such interface.
+    /// The interface does not exist.
     Missing,
-    /// It has no address that reaches beyond it.
+    /// The interface has no global address.
     NoAddress,
-    /// It has no default route, and no gateway is named.
+    /// There is no default route, and the file contains no gateway.
     NoGateway,
-    /// Another uplink, of this name, has the same address.
+    /// The uplink with this name has the same address.
     SameAddress(String),
-    /// The interface is not set up.
+    /// The interface is down.
     Down,
-    /// It has no carrier.
+    /// The interface has no carrier.
     NoCarrier,
-    /// Probes from it have no answer.
+    /// Probes from the address have no answer.
     Silent,
-    /// Subflows may leave from it, by a way, and are for this.
-    Used(Usage, Way),
-    /// It has none while others are there.
-    Waits,
-    /// It is an endpoint of another program.
-    Foreign(Way),
-    /// There are as many endpoints as the kernel has room for.
-    OneTooMany,
+    /// Subflows are opened from the address, with this role and next hop.
+    Used(Usage, NextHop),
+    /// Standby: no subflows while another uplink works.
+    StandsBy,
+    /// The address is an endpoint of another program.
+    Foreign(NextHop),
+    /// The kernel's limit of endpoints is reached.
+    LimitReached,
 }
 
 impl fmt::Display for State {
@@ -58,41 +58,41 @@ impl fmt::Display for State {
             Self::Down => f.write_str("not used: the interface is down"),
             Self::NoCarrier => f.write_str("not used: no carrier"),
             Self::Silent => f.write_str("standby: probe targets do not answer over this uplink"),
-            Self::Used(Usage::Backup, way) => write!(f, "backup: used when the others are dead, {way}"),
-            Self::Used(_, way) => write!(f, "used, {way}"),
-            Self::Waits => f.write_str("standby: another uplink is in use"),
-            Self::Foreign(way) => {
-                write!(f, "used, {way}; its endpoint belongs to another program and stays unchanged")
+            Self::Used(Usage::Backup, next_hop) => write!(f, "backup, {next_hop}"),
+            Self::Used(_, next_hop) => write!(f, "used, {next_hop}"),
+            Self::StandsBy => f.write_str("standby: another uplink is in use"),
+            Self::Foreign(next_hop) => {
+                write!(f, "used, {next_hop}; the endpoint belongs to another program and is not changed")
             }
-            Self::OneTooMany => {
-                write!(f, "not used: the kernel has no room for more than {MAX_ENDPOINTS} endpoints")
+            Self::LimitReached => {
+                write!(f, "not used: the kernel permits at most {MAX_ENDPOINTS} endpoints")
             }
         }
     }
 }
 
-/// The state to be reached.
+/// Planned state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Rules, routes and endpoints.
     pub parts: Parts,
-    /// States of uplinks by name, or of those addresses whose state differs.
+    /// States of uplinks by name, and states of single addresses.
     pub states: BTreeMap<(String, Option<IpAddr>), State>,
-    /// Addresses from which something may be sent, whether it gets through or not, and their interfaces.
+    /// Addresses from which packets can be sent, with their interfaces. Probes use them even if earlier ones had no answer.
     pub open: BTreeMap<IpAddr, String>,
 }
 
-/// An address by which something may be sent now.
+/// A usable address of an uplink.
 #[derive(Clone, Debug)]
 struct Ready {
     name: String,
     endpoint: Endpoint,
     usage: Usage,
-    way: Way,
+    next_hop: NextHop,
 }
 
-/// The plan for these uplinks, each with its present use. The first table is `table`. Probes from the addresses in `silent`
-/// have no answer.
+/// Computes the plan for these uplinks with their present roles. `table` is the first routing table. Probes from the addresses
+/// in `silent` have no answer.
 pub fn plan(
     uplinks: &[(&Uplink, Usage)],
     table: u32,
@@ -114,24 +114,26 @@ pub fn plan(
         }
         for v4 in [true, false] {
             let Some(chosen) = choose(link, v4, view) else { continue };
-            if let Some(other) = sharing(uplinks, chosen, view).filter(|other| other.index != link.index) {
+            if let Some(other) =
+                link_with_address(uplinks, chosen, view).filter(|other| other.index != link.index)
+            {
                 plan.states.insert((name.clone(), Some(chosen)), State::SameAddress(other.name.clone()));
                 continue;
             }
-            let Some(way) = way(uplink, link, v4, view, remembered) else {
+            let Some(next_hop) = next_hop(uplink, link, v4, view, remembered) else {
                 plan.states.insert((name.clone(), Some(chosen)), State::NoGateway);
                 continue;
             };
             for address in of_link(link, v4, view) {
                 plan.add_rules(address.ip, table);
             }
-            plan.add_routes(table, way, v4, link);
+            plan.add_routes(table, next_hop, v4, link);
             let endpoint = Endpoint { address: chosen, link: link.index, backup: usage == Usage::Backup };
             if link.is_up() {
                 plan.open.insert(chosen, name.clone());
             }
-            match hindrance(link, silent.contains(&chosen) && !view.is_of_others(chosen)) {
-                None => ready.push(Ready { name: name.clone(), endpoint, usage, way }),
+            match unusable_reason(link, silent.contains(&chosen) && !view.is_of_others(chosen)) {
+                None => ready.push(Ready { name: name.clone(), endpoint, usage, next_hop }),
                 Some(state) => drop(plan.states.insert((name.clone(), Some(chosen)), state)),
             }
         }
@@ -146,9 +148,10 @@ pub fn plan(
     plan
 }
 
-/// The link that uses an address, which several uplinks may have: modems often have the same factory settings. Rules choose a
-/// link by the source of packets, so only one can be used: the first that is up, by use and then by the order of the file.
-fn sharing<'a>(uplinks: &[(&Uplink, Usage)], address: IpAddr, view: &'a View) -> Option<&'a Link> {
+/// The link that uses an address. Several uplinks may have the same address, because modems often have the same factory settings.
+/// Rules select a link by the source of packets, so only one link can be used: the first one that is up, by role and then by
+/// the order in the file.
+fn link_with_address<'a>(uplinks: &[(&Uplink, Usage)], address: IpAddr, view: &'a View) -> Option<&'a Link> {
     let link_of = |(uplink, usage): &(&Uplink, Usage)| {
         let named = |link: &&Link| link.name == *uplink.interface.as_ref();
         let link = view.links.iter().find(named)?;
@@ -158,8 +161,8 @@ fn sharing<'a>(uplinks: &[(&Uplink, Usage)], address: IpAddr, view: &'a View) ->
     links.min_by_key(|(link, usage)| (!link.is_up(), *usage)).map(|(link, _)| link)
 }
 
-/// Why nothing is to be sent over a link that has an address and a gateway.
-fn hindrance(link: &Link, silent: bool) -> Option<State> {
+/// Reason why a link with address and gateway cannot be used; `None` if it can.
+fn unusable_reason(link: &Link, silent: bool) -> Option<State> {
     if !link.is_set_up() {
         Some(State::Down)
     } else if !link.is_up() {
@@ -172,63 +175,64 @@ fn hindrance(link: &Link, silent: bool) -> Option<State> {
 }
 
 impl Plan {
-    /// Packets from this source use specific routes of the main table, and otherwise the uplink's own default route.
+    /// Packets from this source use specific routes of the main table, and otherwise the uplink's default route.
     fn add_rules(&mut self, from: IpAddr, table: u32) {
         self.parts.rules.insert(Rule { from, priority: SPECIFIC_PRIORITY, table: MAIN, specific: true });
         self.parts.rules.insert(Rule { from, priority: DEFAULT_PRIORITY, table, specific: false });
     }
 
-    /// Without this uplink's default route, its packets must not leave by another uplink, where their source is unknown. The
-    /// sender gets an error at once and can use another address.
-    fn add_routes(&mut self, table: u32, way: Way, v4: bool, link: &Link) {
-        self.parts.routes.insert(Route { v4, table, way: Way::Unreachable, metric: LAST_METRIC });
+    /// While the uplink's default route is missing, its packets must not be sent over another uplink, whose network would drop their
+    /// source address. The unreachable route gives the sender an error immediately, so that it can use another address.
+    fn add_routes(&mut self, table: u32, next_hop: NextHop, v4: bool, link: &Link) {
+        self.parts.routes.insert(Route { v4, table, next_hop: NextHop::Unreachable, metric: LAST_METRIC });
         if link.is_up() {
-            self.parts.routes.insert(Route { v4, table, way, metric: METRIC });
+            self.parts.routes.insert(Route { v4, table, next_hop, metric: METRIC });
         }
     }
 
-    /// Of those that are ready in a family.
+    /// Adds endpoints for the usable addresses of one family.
     fn add_endpoints(&mut self, ready: &[&Ready], view: &View) {
         let others = || view.endpoints.iter().filter(|known| !view.is_own(known));
         let first = ready.iter().map(|ready| ready.usage).min();
         let mut standing_by = 0;
-        for Ready { name, endpoint, usage, way } in ready.iter().copied() {
+        for Ready { name, endpoint, usage, next_hop } in ready.iter().copied() {
             standing_by += usize::from(*usage == Usage::Standby);
-            let waits = *usage == Usage::Standby && (first != Some(Usage::Standby) || standing_by > 1);
+            let stands_by = *usage == Usage::Standby && (first != Some(Usage::Standby) || standing_by > 1);
             let state = if view.is_of_others(endpoint.address) {
-                State::Foreign(*way)
-            } else if waits {
-                State::Waits
+                State::Foreign(*next_hop)
+            } else if stands_by {
+                State::StandsBy
             } else if self.parts.endpoints.len() + others().count() >= MAX_ENDPOINTS {
-                State::OneTooMany
+                State::LimitReached
             } else {
                 self.parts.endpoints.insert(*endpoint);
-                State::Used(*usage, *way)
+                State::Used(*usage, *next_hop)
             };
             self.states.insert((name.clone(), Some(endpoint.address)), state);
         }
     }
 
-    /// With none left in a family, those of which the addresses are still there stay: removing an endpoint closes its subflows,
-    /// and a connection without any is given up after a minute (`net.mptcp.close_timeout`), where TCP waits for a quarter of an hour.
+    /// If no address of a family is usable, existing endpoints whose addresses still exist are kept. Removing an endpoint closes its
+    /// subflows, and the kernel aborts a connection without subflows after a minute (`net.mptcp.close_timeout`); TCP would wait for
+    /// a quarter of an hour.
     fn keep_endpoints(&mut self, v4: bool, view: &View) {
-        let there = |endpoint: &&Endpoint| {
+        let still_has_rule = |endpoint: &&Endpoint| {
             let has = |rule: &Rule| rule.from == endpoint.address;
             endpoint.address.is_ipv4() == v4 && self.parts.rules.iter().any(has)
         };
-        let kept: Vec<_> = view.own.endpoints.iter().filter(there).copied().collect();
+        let kept: Vec<_> = view.own.endpoints.iter().filter(still_has_rule).copied().collect();
         self.parts.endpoints.extend(kept);
     }
 }
 
-/// The default route of an interface: from the file, from the main table, or as it was before the link went down.
-fn way(uplink: &Uplink, link: &Link, v4: bool, view: &View, remembered: &Remembered) -> Option<Way> {
-    let by = |via| Way::By { link: link.index, via };
+/// The next hop of an interface: from the file, from the main table, or as it was before the link went down.
+fn next_hop(uplink: &Uplink, link: &Link, v4: bool, view: &View, remembered: &Remembered) -> Option<NextHop> {
+    let by = |via| NextHop::Interface { link: link.index, via };
     let named = uplink.gateway.as_ref().map(|gateway| *gateway.as_ref());
     named
         .filter(|gateway| gateway.is_ipv4() == v4)
         .map(|gateway| by(Some(gateway)))
-        .or_else(|| view.gateway(link.index, v4).map(|found| found.way))
+        .or_else(|| view.gateway(link.index, v4).map(|found| found.next_hop))
         .or_else(|| remembered.get(&(link.index, v4)).copied())
         .or_else(|| link.is_point_to_point().then(|| by(None)))
 }
@@ -240,9 +244,9 @@ fn of_link<'a>(link: &Link, v4: bool, view: &'a View) -> impl Iterator<Item = &'
         .filter(move |address| address.link == index && address.ip.is_ipv4() == v4 && address.is_global())
 }
 
-/// The source address that the kernel would choose, so that a first subflow has an endpoint and no link has two subflows: the
-/// source of the default route, then an address that is not deprecated, and for IPv6 a temporary one if the interface prefers
-/// these (`use_tempaddr`).
+/// The source address that the kernel would select. So the first subflow has an endpoint, and no link has two subflows. Order:
+/// the source of the default route, addresses that are not deprecated, and for IPv6 temporary addresses if the interface
+/// prefers them (`use_tempaddr`).
 pub fn choose(link: &Link, v4: bool, view: &View) -> Option<IpAddr> {
     let source = view.gateway(link.index, v4).and_then(|found| found.source);
     let rank = |address: &&Address| {
@@ -257,7 +261,7 @@ pub fn choose(link: &Link, v4: bool, view: &View) -> Option<IpAddr> {
     of_link(link, v4, view).min_by_key(rank).map(|address| address.ip)
 }
 
-/// Notes default routes, and forgets those that were removed while their link was up.
+/// Stores default routes, and deletes those that were removed while their link was up.
 pub fn remember(remembered: &mut Remembered, before: &View, now: &View) {
     let has_addresses = |link: u32, v4: bool| {
         now.addresses
@@ -272,7 +276,7 @@ pub fn remember(remembered: &mut Remembered, before: &View, now: &View) {
     for link in &now.links {
         for v4 in [true, false] {
             if let Some(found) = now.gateway(link.index, v4).filter(|_| has_addresses(link.index, v4)) {
-                remembered.insert((link.index, v4), found.way);
+                remembered.insert((link.index, v4), found.next_hop);
             }
         }
     }

@@ -1,5 +1,5 @@
-use super::super::endpoints::Known;
-use super::super::routing::{Default as Gateway, Link};
+use super::super::endpoints::KernelEndpoint;
+use super::super::routing::{DefaultRoute as Gateway, Link};
 use super::*;
 use crate::config::Config;
 
@@ -16,10 +16,10 @@ fn address(link: u32, text: &str) -> Address {
 fn gateway(link: u32, via: Option<&str>, metric: u32) -> Gateway {
     let via = via.map(ip);
     let v4 = via.is_none_or(|via| via.is_ipv4());
-    Gateway { v4, table: MAIN, way: Way::By { link, via }, metric, source: None, protocol: 3 }
+    Gateway { v4, table: MAIN, next_hop: NextHop::Interface { link, via }, metric, source: None, protocol: 3 }
 }
 
-/// Two links with an address and a gateway each.
+/// Two links, each with an address and a gateway.
 fn view() -> View {
     View {
         links: vec![Link::test(1, "w0", true, false), Link::test(2, "w1", true, false)],
@@ -34,7 +34,7 @@ fn planned(text: &str, view: &View, remembered: &Remembered) -> Plan {
 }
 
 fn planned_with(text: &str, view: &View, remembered: &Remembered, silent: &[&str]) -> Plan {
-    let config = Config::parse(text, "uplinks.toml").expect("no mistake");
+    let config = Config::parse(text, "uplinks.toml").expect("a valid file");
     let uplinks: Vec<_> = config.uplink.iter().map(|uplink| (uplink, uplink.usage)).collect();
     plan(&uplinks, 1100, view, remembered, &silent.iter().copied().map(ip).collect())
 }
@@ -57,10 +57,10 @@ fn silent_uplink_has_no_endpoint_if_others_answer() {
     let one = silent(&["192.0.2.1"], &view());
     assert_eq!(endpoints(&one), ["198.51.100.1%2"]);
     assert_eq!(one.states[&("w0".to_owned(), Some(ip("192.0.2.1")))], State::Silent);
-    // It is asked on, by its own route.
+    // Probes over the uplink continue, on its own route.
     assert_eq!((&one.open, &one.parts.rules, routes(&one)), (&all.open, &all.parts.rules, routes(&all)));
     assert_eq!(one.open, [(ip("192.0.2.1"), "w0".to_owned()), (ip("198.51.100.1"), "w1".to_owned())].into());
-    // If no uplink has an answer, the cause may be elsewhere, and all uplinks stay.
+    // If probes over all uplinks have no answer, the cause may be elsewhere, so all endpoints are kept.
     let mut there = view();
     there.own = all.parts;
     assert_eq!(endpoints(&silent(&["192.0.2.1", "198.51.100.1"], &there)), ["192.0.2.1%1", "198.51.100.1%2"]);
@@ -96,7 +96,7 @@ fn link_without_carrier_is_unused_except_the_last() {
     view.own = first.parts;
     view.links[1] = Link::test(2, "w1", false, false);
     assert_eq!(endpoints(&planned(BOTH, &view, &Remembered::new())), ["198.51.100.1%2"]);
-    // Its address goes, too.
+    // The address is removed, too.
     view.addresses.pop();
     assert!(endpoints(&planned(BOTH, &view, &Remembered::new())).is_empty());
 }
@@ -125,7 +125,7 @@ fn two_links_in_one_network_have_a_table_each() {
 }
 
 #[test]
-fn one_other_end_needs_no_gateway() {
+fn point_to_point_link_needs_no_gateway() {
     let mut view = view();
     view.gateways.clear();
     view.links[0] = Link::test(1, "w0", true, true);
@@ -135,10 +135,10 @@ fn one_other_end_needs_no_gateway() {
 }
 
 #[test]
-fn the_file_has_the_first_word_on_the_gateway() {
+fn gateway_of_the_file_has_precedence() {
     let text = "[[uplink]]\ninterface = \"w0\"\ngateway = \"192.0.2.77\"\n";
     assert!(routes(&planned(text, &view(), &Remembered::new()))[0].contains("via 192.0.2.77 dev if1"));
-    // One of IPv4 says nothing of IPv6.
+    // An IPv4 gateway does not affect IPv6.
     let mut view = view();
     view.addresses.push(address(1, "2001:db8::1"));
     view.gateways.push(gateway(1, Some("fe80::1"), 1024));
@@ -162,12 +162,12 @@ fn ipv6_address_is_the_one_the_kernel_selects() {
     view.links[0].prefers_temporary = true;
     let plan = planned(BOTH, &view, &Remembered::new());
     assert_eq!(endpoints(&plan)[2..], ["2001:db8::4%1"]);
-    // Packets from each of the addresses leave by the link: two rules each, in addition to those of IPv4.
+    // Packets from each address use the link: two rules per address, in addition to those for IPv4.
     assert_eq!(plan.parts.rules.len(), 4 + 6);
 }
 
 #[test]
-fn those_that_stand_by_come_one_at_a_time() {
+fn standby_uplinks_are_used_one_at_a_time() {
     let text = BOTH.replace("\"w1\"", "\"w1\"\nuse = \"standby\"")
         + "[[uplink]]\ninterface = \"w2\"\nuse = \"standby\"\n";
     let mut view = view();
@@ -181,26 +181,26 @@ fn those_that_stand_by_come_one_at_a_time() {
 }
 
 #[test]
-fn foreign_endpoints_stay() {
+fn endpoints_of_other_programs_are_kept() {
     let mut view = view();
     let endpoint = Endpoint { address: ip("192.0.2.1"), link: 1, backup: true };
-    view.endpoints.push(Known { id: 200, endpoint });
+    view.endpoints.push(KernelEndpoint { id: 200, endpoint });
     let plan = planned(BOTH, &view, &Remembered::new());
     assert_eq!(endpoints(&plan), ["198.51.100.1%2"]);
     assert!(matches!(plan.states[&("w0".to_owned(), Some(ip("192.0.2.1")))], State::Foreign(_)));
-    // With eight there is room for no more.
-    let other = |last: u8| Known {
+    // Eight endpoints are the maximum.
+    let other = |last: u8| KernelEndpoint {
         id: last,
         endpoint: Endpoint { address: IpAddr::from([10, 0, 0, last]), ..endpoint },
     };
     view.endpoints.extend((1..=7).map(other));
     let plan = planned(BOTH, &view, &Remembered::new());
     assert!(endpoints(&plan).is_empty());
-    assert_eq!(plan.states[&("w1".to_owned(), Some(ip("198.51.100.1")))], State::OneTooMany);
+    assert_eq!(plan.states[&("w1".to_owned(), Some(ip("198.51.100.1")))], State::LimitReached);
 }
 
 #[test]
-fn a_gateway_that_went_with_its_link_is_remembered() {
+fn gateway_is_restored_after_link_was_down() {
     let (there, mut gone, mut remembered) = (view(), view(), Remembered::new());
     remember(&mut remembered, &there, &there);
     gone.links[0] = Link::test(1, "w0", false, false);
@@ -209,10 +209,10 @@ fn a_gateway_that_went_with_its_link_is_remembered() {
     let back = View { gateways: gone.gateways.clone(), ..view() };
     remember(&mut remembered, &gone, &back);
     assert_eq!(endpoints(&planned(BOTH, &back, &remembered)).len(), 2);
-    // Removed while the link is up: intended.
+    // A route that is removed while the link is up is not restored.
     remember(&mut remembered, &there, &back);
     assert_eq!(endpoints(&planned(BOTH, &back, &remembered)).len(), 1);
-    // Useless without an address.
+    // A stored route without an address is deleted.
     remember(&mut remembered, &there, &there);
     remember(&mut remembered, &there, &View { addresses: Vec::new(), ..there.clone() });
     assert!(remembered.is_empty());
@@ -230,12 +230,12 @@ fn one_of_two_uplinks_with_the_same_address_is_used() {
     assert_eq!(state(&both, "w1"), State::SameAddress("w0".to_owned()));
     assert_eq!(both.parts.rules.len(), 2);
     assert_eq!(both.open[&shared], "w0");
-    // The other one takes over when the first goes down.
+    // The second uplink is used when the first goes down.
     view.links[0] = Link::test(1, "w0", false, false);
     let second = planned(BOTH, &view, &Remembered::new());
     assert_eq!(endpoints(&second), ["192.168.8.100%2"]);
     assert_eq!(state(&second, "w0"), State::SameAddress("w1".to_owned()));
-    // Cheap first.
+    // An uplink for regular use precedes a backup.
     view.links[0] = Link::test(1, "w0", true, false);
     let backup = BOTH.replacen("\"w0\"", "\"w0\"\nuse = \"backup\"", 1);
     assert_eq!(endpoints(&planned(&backup, &view, &Remembered::new())), ["192.168.8.100%2"]);
