@@ -349,5 +349,5 @@ def test_infeasible_allocation_is_reported(tmp_path: Path) -> None:
     assert [name for name, feasible in found.feasible.items() if not feasible] == ["network"]
     (tmp_path / "s.toml").write_text(chosen.text, encoding="utf-8")
     said = command("fair", str(tmp_path / "s.toml"), "--plot", str(tmp_path / "fair.svg"))
-    assert "network: more than the network can carry" in said.stdout
+    assert "network: the network cannot carry" in said.stdout
     assert "network (not feasible)" in (tmp_path / "fair.svg").read_text(encoding="utf-8")

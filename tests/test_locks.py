@@ -16,7 +16,7 @@ from anabranch.testbed import bed, controls, locks, namespaces
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="testbeds are there on Linux only")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="testbeds need Linux")
 
 
 def _mode(path: Path) -> int:

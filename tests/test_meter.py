@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.machine,
-    pytest.mark.skipif(sys.platform != "linux", reason="the meter is there on Linux only"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the meter needs Linux"),
 ]
 
 
@@ -193,21 +193,21 @@ def test_invalid_specifications_are_refused(spec: str, says: str) -> None:
 
 def test_contradictory_options_are_refused(port: str) -> None:
     for arguments, says in [
-        (("-R", "--bidir"), "leave --reverse or --bidir away"),
+        (("-R", "--bidir"), "--reverse and --bidir exclude each other"),
         (("-n", "1M", "-b", "1M"), "--bitrate and --bytes exclude each other"),
-        (("--workload", '{ kind = "saturated" }', "-l", "100"), "leave --bitrate, --bytes and --length away"),
-        (("--flow", "tcp:const0:const9", "-u"), "leave --workload and the protocol away"),
+        (("--workload", '{ kind = "saturated" }', "-l", "100"), "omit --bitrate, --bytes and --length"),
+        (("--flow", "tcp:const0:const9", "-u"), "omit --workload and the option of the protocol"),
         (("-u", "-l", "70000"), "a datagram has at most"),
-        (("-u", "-m"), "--udp and --mptcp are two protocols"),
-        (("--sctp", "-u"), "are two protocols"),
+        (("-u", "-m"), "--udp and --mptcp select different protocols"),
+        (("--sctp", "-u"), "select different protocols"),
         (("-l", "100G"), "write at most 1073741824"),
         (("-w", "3G"), "write at most 2147483647"),
         (("-t", "abc"), "'abc' is not a valid number"),
         (("-P", "1e3"), "'1e3' is not a valid whole number"),
         (("-u", "-n", "1M"), "feedback that udp does not have"),
         (("--workload", '{ kind = "satrated" }'), "saturated"),
-        (("-b", "fast"), "is no amount"),
-        (("-b", "inf"), "is no amount"),
+        (("-b", "fast"), "is not a number from 1 on"),
+        (("-b", "inf"), "is not a number from 1 on"),
         (("-C", "nosuch"), "the congestion control nosuch"),
         (("-t", "0"), "--time"),
         (("-t", "nan"), "nan is no time"),

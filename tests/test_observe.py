@@ -72,7 +72,7 @@ def test_summary_matches_hand_results(tmp_path: Path) -> None:
         tmp_path,
         seen(lost=1),
         seen(number=2, rtt_ms=(18.0, 40.0, 90.0), mbit=(6.0, 5.0)),
-        # The route changes meanwhile: this round counts only as a change and as reachable.
+        # The route changes during this round: the round counts only as a change and as reachable.
         seen(number=3, rtt_ms=(1.0, 1.0, 500.0), mbit=(90.0, 90.0), after=elsewhere),
         seen(number=4, rtt_ms=(21.0, 24.0, 25.0), mbit=None, hops=elsewhere),
         seen(number=5, rtt_ms=None),
@@ -322,7 +322,7 @@ def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
         (("127.0.0.1", "--count", "1", "-o", str(tmp_path / "no" / "file")), "cannot be written"),
         (("127.0.0.1", "--from", "192.0.2.254"), "no such address"),
         (("name.invalid",), "has no address"),
-        (("127.0.0.1,",), "a comma between each two"),
+        (("127.0.0.1,",), "addresses separated by commas"),
         (("127.0.0.1", "--interval", "nan"), "nan is no time"),
         (("127.0.0.1", "--time", "nan"), "nan is no time"),
         (("127.0.0.1", "--flow-time", "nan"), "nan is no time"),

@@ -225,7 +225,10 @@ def test_interrupted_observation_resumes_its_file(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     # It stops before the next round.
     _, said = process.communicate(timeout=300)
-    assert (process.returncode, said) == (0, "ends after this pair; Ctrl-C again ends at once\n")
+    assert (process.returncode, said) == (
+        0,
+        "the observation ends after this pair; press Ctrl-C again to end it at once\n",
+    )
     assert [seen.round for seen in read(str(file))] == [1]
     again = watching(file, "--interval", "0", "--count", "3")
     assert again.wait(30) == 0

@@ -69,7 +69,7 @@ def test_titles_with_control_characters_are_refused(tmp_path: Path, title: str) 
     assert hidden(str(refused.value)) is None
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the meter is there on Linux only")
+@pytest.mark.skipif(sys.platform != "linux", reason="the meter needs Linux")
 def test_refusal_of_a_meter_server_shows_escapes() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -88,7 +88,7 @@ def test_refusal_of_a_meter_server_shows_escapes() -> None:
     assert "PWNED" in done.stderr
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the meter is there on Linux only")
+@pytest.mark.skipif(sys.platform != "linux", reason="the meter needs Linux")
 def test_version_of_a_meter_client_cannot_forge_lines() -> None:
     command = [sys.executable, "-m", "anabranch", "meter", "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -118,7 +118,7 @@ def test_missing_route_to_the_address_is_named() -> None:
     link = '[[link]]\nname = "other"\nbetween = ["a", "b"]\nrate = "1 Mbit/s"\n'
     scenario = anabranch.Scenario.from_toml(PAIR + link + '[[host]]\nname = "a"\ndefault_route = "other"\n')
     stream = diagnose(anabranch.run(scenario).document)[0]
-    assert stream == '"stream" never connected: no route leads from a to the address of b that it connects to.'
+    assert stream == '"stream" never connected: host a has no route to the address of b that the flow connects to.'
 
 
 def test_subflow_that_never_opens_has_a_sentence() -> None:

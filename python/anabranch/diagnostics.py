@@ -83,7 +83,7 @@ def _cause(flow: Mapping[str, Any], document: Document) -> str:
     """The causes that the counts of links and middleboxes and the scenario show; without any, packets and timeouts."""
     if not any(path["links"] for path in flow["paths"]):
         # Other addresses of the host may be reachable.
-        return f"no route leads from {flow['from']} to the address of {flow['to']} that it connects to"
+        return f"host {flow['from']} has no route to the address of {flow['to']} that the flow connects to"
     causes = [*dict.fromkeys(_lossy_links(flow, document)), *_middleboxes(flow, document), *_own(flow, document)]
     if causes:
         return "; ".join(causes)

@@ -90,7 +90,7 @@ def run_all(
 
     Raises:
         InputError: If a scenario or another argument is not valid.
-        RunFailed: If a run breaks off.
+        RunFailed: If a run fails.
 
     """
     from anabranch.comparison import runs

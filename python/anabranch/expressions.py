@@ -119,7 +119,7 @@ def compile_text(
             the data and the operand.
 
     Raises:
-        ExpressionError: If the text is no expression, names something unknown, is too large, or combines units or
+        ExpressionError: If the text is not an expression, names something unknown, is too large, or combines units or
             levels that do not fit.
 
     """
@@ -219,9 +219,9 @@ def _tree(text: str) -> ast.Expression:
             warnings.simplefilter("ignore")
             return ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:
-        raise ExpressionError(f"is no arithmetic: {error.msg}") from None
+        raise ExpressionError(f"is not an arithmetic expression: {error.msg}") from None
     except (ValueError, MemoryError, RecursionError):
-        raise ExpressionError("is no arithmetic, or is nested too deeply") from None
+        raise ExpressionError("is not an arithmetic expression, or is nested too deeply") from None
 
 
 class _Compiler:
@@ -333,7 +333,7 @@ def _unit(op: type, first: Kind, second: Kind) -> Unit:
         if not first.unit:
             return first.unit
         if second.constant is None:
-            raise ExpressionError(f"raises {unit_text(first.unit)} to a power that is no number")
+            raise ExpressionError(f"raises {unit_text(first.unit)} to a power that is not a number")
         return {name: power * second.constant for name, power in first.unit.items()}
     if op in (ast.Mult, ast.Div):
         if first.unit is None and second.unit is None:

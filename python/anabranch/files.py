@@ -26,7 +26,7 @@ def read_text(path: Path) -> str:
 
 
 def read_input(path: Path) -> str:
-    """The same, with errors as the caller's mistake.
+    """The text of a regular file, as `read_text` returns it; errors are those of the user's input.
 
     Raises:
         InputError: If the file cannot be read, is not a regular file, or is not text in UTF-8.

@@ -19,7 +19,7 @@ _MIN_RUN_S = 0.002
 
 
 def packets(scenario: Scenario) -> float | None:
-    """The packets that the flows can send at most; `None` if a rate is not known, as that of a trace."""
+    """Largest number of packets that the flows can send; `None` if a rate is not known, such as that of a trace."""
     request = simulator.Request(scenario.text, scenario.file, scenario.overrides)
     try:
         rate = fair(scenario).possible_bps

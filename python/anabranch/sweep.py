@@ -29,7 +29,7 @@ Setting = Value | list[Any] | dict[str, Any]
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _ARITHMETIC = re.compile(r"[^\w-]|^\d")
-"""Matches a text in braces that is no name of a parameter: a sign other than "_" and "-", or a digit at the start."""
+"""Matches text in braces that is not a parameter's name: a sign other than "_" and "-", or a digit at the start."""
 
 
 @dataclass(frozen=True)
@@ -121,14 +121,14 @@ def _computed(template: str, text: str, values: Mapping[str, Value]) -> Value:
     """The value of arithmetic with parameters, with 12 digits; whole numbers without a fraction.
 
     Raises:
-        InputError: If the text is no arithmetic, a parameter is no number, or there is no value, such as for 1 / 0.
+        InputError: If the text is not arithmetic, a parameter is not a number, or there is no value, such as for 1 / 0.
 
     """
 
     def resolve(name: str, argument: str | None) -> tuple[str, Operand]:
         value = values[name]
         if argument is not None or isinstance(value, str | bool):
-            raise ExpressionError(f'"{name}" is {plain(value)!r} here, which is no number to compute with')
+            raise ExpressionError(f'"{name}" is {plain(value)!r} here, which is not a number')
         number = float(value)
         return name, Operand(Kind(constant=number), lambda _: number)
 

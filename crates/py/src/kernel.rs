@@ -116,7 +116,7 @@ impl Emulation {
             .ok_or_else(|| PyRuntimeError::new_err("the emulation was started before"))?;
         let clock = Clock::new();
         let running = emulator.start(clock, Time::MAX);
-        raise_priority(py, running.thread_id());
+        prefer(py, running.thread_id());
         self.running = Some(running);
         Ok(zero_s(clock))
     }
@@ -160,7 +160,7 @@ impl Emulation {
         let (watch, clock) = (Stopwatch::start(), Clock::new());
         let until = Time::ZERO + self.scenario.duration;
         let running = emulator.start(clock, until);
-        raise_priority(py, running.thread_id());
+        prefer(py, running.thread_id());
         let measuring = meter.start(clock);
         let mut interrupted = begun_callback.call1((zero_s(clock),)).map(drop);
         while interrupted.is_ok() && measuring.share() < 1.0 && !measuring.has_failed() && !running.is_over()

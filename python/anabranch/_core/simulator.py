@@ -155,7 +155,7 @@ def validate(request: Request) -> None:
 
 
 def canonical(request: Request) -> Document:
-    """A scenario with its settings and all defaults spelt out, as decoded from JSON.
+    """Returns a scenario with its settings and every default, as decoded from JSON.
 
     Raises:
         InputError: If the scenario or a setting is not valid.

@@ -32,7 +32,7 @@ from anabranch.printable import printable
 
 INTERRUPTED = 130
 
-# Click says "'1e3' is not a valid integer range" of a number that is none.
+# Click's message for a text such as "1e3" is "'1e3' is not a valid integer range".
 click.IntRange.name, click.FloatRange.name = "whole number", "number"
 
 
@@ -85,11 +85,11 @@ def _status(arguments: list[str] | None) -> int:
     except (KeyboardInterrupt, click.Abort):
         status = _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output has closed the pipe: further output would fail, too.
+        # The reader of the standard output has closed the pipe: further output would fail, too.
         _drop_output()
         status = 1
     except OSError as error:
-        # Errors with a file name are handled where the file is opened; only a full disk under our output remains.
+        # Errors with a file name are handled where the file is opened; the only one left is a full disk.
         if error.filename is not None or not is_full(error):
             raise
         _drop_output()
@@ -98,7 +98,7 @@ def _status(arguments: list[str] | None) -> int:
 
 
 def _plain(message: str) -> str:
-    """A message on a value of the wrong type, without the name of the type."""
+    """Replaces Click's names of types in a message by plain words."""
     for kind, thing in (("integer range", "whole number"), ("integer", "whole number"), ("float range", "number")):
         message = message.replace(f"is not a valid {kind}.", f"is not a {thing}.")
     return message.replace("is not a valid float.", "is not a number.")

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--store", "rows", type=click.IntRange(1, 10**7),
-    help="Measure the cost of a study with this number of made-up runs; a million take 5 GB or more.",
+    help="Measure the cost of a study with this number of generated runs; a million take 5 GB or more.",
 )  # fmt: skip
-@click.option("--study", "name", default="matrix", show_default=True, help="Which study's full form --store takes.")
+@click.option(
+    "--study", "name", default="matrix", show_default=True, help="Set the study whose full form --store generates."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.pass_context
 def bench(context: click.Context, against: str | None, reps: int, rows: int | None, name: str, as_json: bool) -> None:
@@ -59,7 +61,7 @@ def bench(context: click.Context, against: str | None, reps: int, rows: int | No
     _print_speeds(console, "Anabranch, one core", ours)
     if scale:
         _print_speeds(console, "Flows on one bottleneck of proportional rate", scale)
-        console.print(f"The cost per packet differs by {100 * measure.spread(scale):.0f} % from cheapest to dearest.")
+        console.print(f"The largest cost per packet is {100 * measure.spread(scale):.0f} % above the smallest.")
     if theirs:
         _print_speeds(console, "ns-3, one core", list(theirs.values()))
         for speed in ours:
@@ -75,7 +77,7 @@ bench.add_command(bench_explain)
 
 
 def _bench_store(name: str, count: int, as_json: bool) -> None:
-    """Measure a store of made-up rows, in a folder for temporary files."""
+    """Measure a store of generated rows in a temporary folder."""
     from rich.console import Console
 
     from anabranch.bench import rows
@@ -86,7 +88,7 @@ def _bench_store(name: str, count: int, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(found), indent=2))
         return
-    title = f"{found.rows:,} made-up runs of {found.study}, {found.file_bytes / 1e9:.2f} GB"
+    title = f"{found.rows:,} generated runs of {found.study}, {found.file_bytes / 1e9:.2f} GB"
     sheet = Sheet([Column("Step", words=True), *map(Column, ("Wall s", "CPU s", "µs/run", "Memory\nMiB"))], title)
     for cost in found.costs:
         sheet.add(

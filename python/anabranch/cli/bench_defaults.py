@@ -27,21 +27,25 @@ _MOST_PAIRS = 100_000
     type=click.IntRange(1, _MOST_PAIRS),
     default=500,
     show_default=True,
-    help="Draw this many pairs of paths.",
+    help="Set the number of random pairs of paths.",
 )
 @click.option(
-    "--seed", type=click.IntRange(0, LARGEST_SEED), default=1, show_default=True, help="Draw the pairs of this seed."
+    "--seed",
+    type=click.IntRange(0, LARGEST_SEED),
+    default=1,
+    show_default=True,
+    help="Set the seed of the random pairs.",
 )
 @click.option(
     "--jobs", type=click.IntRange(1, 1024), default=lambda: os.cpu_count() or 1,
-    help="Use this many processes; by default one a core.",
+    help="Set the number of processes; by default that of cores.",
 )  # fmt: skip
 @click.option(
     "--worst",
     type=click.IntRange(0, _MOST_PAIRS),
     default=10,
     show_default=True,
-    help="Print this many of the worst pairs.",
+    help="Set the number of worst pairs to print.",
 )
 @click.option("--show", type=click.IntRange(1, _MOST_PAIRS), help="Print this pair as a scenario and run nothing.")
 @click.option(
@@ -162,11 +166,11 @@ def _print(console: Console, verdict: Verdict, worst: int) -> None:
     say(
         console,
         f"{verdict.near_best} of {count} pairs ({100 * verdict.near_best / count:.1f} %) reach {bench.NEAR_BEST:.0%} "
-        f"of the best combination; {bench.NEAR_BEST_PAIRS:.0%} are wanted.",
+        f"of the best combination; at least {bench.NEAR_BEST_PAIRS:.0%} are required.",
     )
     say(
         console,
         f"{verdict.below_single} of {count} pairs are below {bench.NEAR_SINGLE:.0%} of the better single path although "
-        "a combination reaches it; none is wanted.",
+        "a combination reaches it; the requirement is 0.",
     )
     say(console, "The defaults pass." if verdict.is_met else "The defaults do not pass.")

@@ -22,13 +22,13 @@ def cc() -> None:
     type=click.IntRange(1, 2),
     default=2,
     show_default=True,
-    help="Smallest slow-start threshold after a loss, packets: 2 as reno has it, 1 as the publications.",
+    help="Smallest slow-start threshold after a loss, packets: 2 as in reno, 1 as in the publications.",
 )
 @click.option("--coupled-start", is_flag=True, help="lia: couple slow start too (Becke 2014, eq. 6.11).")
 def load(controls: tuple[str, ...], floor: int, coupled_start: bool) -> NoReturn:
-    """Load CONTROLS, or all. They stay until they are unloaded or the machine goes down.
+    """Load CONTROLS, or all. They stay until they are unloaded or the machine shuts down.
 
-    One that is loaded already is exchanged at one moment; connections that have it keep what they have.
+    A control that is already loaded is replaced atomically; existing connections keep the earlier version.
     """
     _exec_loader("load", "--floor", str(floor), *(["--coupled-start"] if coupled_start else []), *controls)
 
@@ -36,7 +36,7 @@ def load(controls: tuple[str, ...], floor: int, coupled_start: bool) -> NoReturn
 @cc.command()
 @_controls
 def unload(controls: tuple[str, ...]) -> NoReturn:
-    """Unload CONTROLS, or all. Connections that have one keep it."""
+    """Unload CONTROLS, or all. Existing connections keep their control."""
     _exec_loader("unload", *controls)
 
 
@@ -47,10 +47,10 @@ def list_controls(as_json: bool) -> NoReturn:
     _exec_loader("list", *(["--json"] if as_json else []))
 
 
-@cc.command(short_help="Print what connections of each control did")
+@cc.command(short_help="Print the connection counts of each control")
 @_json
 def status(as_json: bool) -> NoReturn:
-    """List connection counts of each control, and requirements for loading that this machine lacks."""
+    """Print connection counts of each control, and the requirements for loading that this machine does not meet."""
     _exec_loader("status", *(["--json"] if as_json else []))
 
 

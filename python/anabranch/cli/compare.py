@@ -140,7 +140,7 @@ def _sources(
             sources.append(Variant(source.name, source.scenario.with_settings(settings)))
             continue
         if settings:
-            message = "--set changes scenarios, but this side has results already; leave --set away"
+            message = "--set changes scenarios, but this side has results already; omit --set"
             raise InputError(message, _name(source))
         sources.append(source)
     if not variants and not builds:
@@ -187,10 +187,10 @@ def _name(source: Source) -> str:
 
 
 def _refuse_run_options(options: dict[str, Any]) -> None:
-    """Refuse options of runs where nothing is run."""
+    """Refuse options for runs if no side is run."""
     for name, value in options.items():
         if value is not None:
-            raise InputError(f"{name} needs a scenario, but all sides have results already; leave {name} away")
+            raise InputError(f"{name} needs a scenario, but all sides have results already; omit {name}")
 
 
 def _write_junit(checks: Sequence[Check], file: Path) -> None:

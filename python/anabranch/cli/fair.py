@@ -92,9 +92,9 @@ def _print(fairness: Fairness, console: Console) -> None:
     sheet.print(console)
     for name in names:
         if not fairness.feasible[name]:
-            say(console, f"{name}: more than the network can carry for all at the same time.")
+            say(console, f"{name}: the network cannot carry these rates for all flows at the same time.")
     for flow, subflows in fairness.subflows.items():
         if not subflows:
-            say(console, f"{flow} opens no path, and gets nothing; anabranch run says why.")
+            say(console, f"{flow} opens no path, so its share is 0; anabranch run prints the reason.")
     for flow in fairness.left_out:
-        say(console, f"{flow} is left out, and its rate is not counted: UDP flows do not share.")
+        say(console, f"{flow} is left out, and its rate is ignored: UDP does not adapt its rate.")

@@ -13,7 +13,7 @@ from anabranch._core import simulator
 @click.argument("kind", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def list_command(kind: str | None, as_json: bool) -> None:
-    """List what there is of a KIND: congestion, schedulers, queues and so on. Without KIND, the kinds."""
+    """List all entries of a KIND, such as congestion, schedulers or queues. Without KIND, list the kinds."""
     if kind is None:
         for name in simulator.kinds():
             click.echo(name)

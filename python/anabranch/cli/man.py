@@ -33,7 +33,7 @@ def _page(command: click.Command, context: click.Context) -> Iterator[str]:
     )
     yield from (".SH DESCRIPTION", _roff(command.help or ""), ".SH COMMANDS")
     yield from _commands(command, context)
-    yield from (".SH EXIT STATUS", "0 if the work was done, 2 if the input has a mistake, 1 if a run broke off,")
+    yield from (".SH EXIT STATUS", "0 if the work was done, 2 if the input has a mistake, 1 if a run failed,")
     yield "130 after an interrupt."
 
 
@@ -58,6 +58,6 @@ def _section(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _roff(text: str) -> str:
-    """Text as troff reads it: no accents from hyphens and backslashes, no requests from dots at the beginning."""
+    """Escapes text for troff: backslashes, hyphens, and dots or quotation marks at the start of a line."""
     escaped = text.replace("\\", r"\e").replace("-", r"\-")
     return "\n".join(rf"\&{line}" if line.startswith((".", "'")) else line for line in escaped.split("\n"))

@@ -16,7 +16,7 @@ from anabranch.printable import printable
 
 
 class _Amount(click.ParamType[Any]):
-    """A number with a unit prefix, such as 20M; of bytes the prefixes are powers of 1,024, as iperf3 has them."""
+    """A number with a unit prefix, such as 20M. As in iperf3, the prefixes of bytes are powers of 1,024."""
 
     name = "amount"
 
@@ -31,30 +31,30 @@ class _Amount(click.ParamType[Any]):
         except ValueError:
             amount = 0.0
         if not 1 <= amount < math.inf:
-            self.fail(f"{value} is no amount; write a number from 1 on, such as 20M", param, ctx)
+            self.fail(f"{value} is not a number from 1 on; write for example 20M", param, ctx)
         return amount
 
 
 BYTES, BITS = _Amount(1024.0), _Amount(1000.0)
 
 _MAX_MESSAGE_BYTES = 1 << 30
-"""The longest message: an end holds one in memory."""
+"""Length limit of a message: each end keeps a whole message in memory."""
 _MAX_BUFFER_BYTES = (1 << 31) - 1
-"""The largest buffer that can be asked of a socket."""
+"""Largest size that the options of a socket accept for its buffers."""
 
 
 def _protocol(context: click.Context, parameter: click.Parameter, chosen: bool) -> bool:
-    """Keep the protocol that an option stands for.
+    """Store the protocol that an option selects.
 
     Raises:
-        InputError: If another option stands for another one.
+        InputError: If another option selects another protocol.
 
     """
     if chosen:
         name = str(parameter.name)
         before = context.meta.setdefault("protocol", name)
         if before != name:
-            raise InputError(f"--{before} and --{name} are two protocols, and a test has one; leave one of them away")
+            raise InputError(f"--{before} and --{name} select different protocols; omit one of them")
     return chosen
 
 
@@ -73,28 +73,28 @@ class Seconds(click.FloatRange):
         """Returns the number; rejects anything else, nan included."""
         seconds: float = super().convert(value, param, ctx)
         if math.isnan(seconds):
-            self.fail(f"{value} is no time; write a number of seconds", param, ctx)
+            self.fail(f"{value} is not a time; write a number of seconds", param, ctx)
         return seconds
 
 
 @click.group(short_help="Measure throughput and delay between machines")
 def meter() -> None:
-    """Measure between machines: one serves, the other runs tests with it."""
+    """Measure between two machines: one runs `meter serve`, the other one `meter run`."""
     if platform.system() != "Linux":
-        raise InputError("the meter is there on Linux only")
+        raise InputError("the meter needs Linux")
 
 
 @meter.command()
 @click.option(
     "--bind", metavar="ADDRESS", default="127.0.0.1", show_default=True,
-    help="Address to listen on. Any host that reaches it can start a test; 0.0.0.0 and :: are all addresses.",
+    help="Address to listen on. Any host that reaches it can start a test; 0.0.0.0 and :: stand for all addresses.",
 )  # fmt: skip
 @click.option("-p", "--port", type=click.IntRange(0, 65535), help="Port of the control connections.  [default: 5210]")
 @click.option("-1", "--one-off", is_flag=True, help="End after one test.")
 def serve(bind: str, port: int | None, one_off: bool) -> None:
     """Wait for tests, one at a time, until Ctrl-C.
 
-    The ports of flows are any, at the address that the client came to.
+    Flows use any free ports of the address to which the client connected.
     """
     from anabranch import _native
 
@@ -119,23 +119,36 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
 @click.argument("host")
 @click.option("-p", "--port", type=click.IntRange(1, 65535), help="The server's port.  [default: 5210]")
 @click.option(
-    "-t", "--time", "seconds", type=Seconds(0.1), help="Seconds.  [default: 10, or with --bytes until all has arrived]"
+    "-t",
+    "--time",
+    "seconds",
+    type=Seconds(0.1),
+    help="Duration in seconds.  [default: 10; with --bytes until all data arrived]",
 )
-@click.option("-O", "--omit", type=Seconds(0.0), default=0.0, help="Seconds at the start that do not count.")
-@click.option("-i", "--interval", type=Seconds(0.01), default=1.0, show_default=True, help="Seconds per line.")
+@click.option("-O", "--omit", type=Seconds(0.0), default=0.0, help="Do not measure the first seconds of the test.")
+@click.option(
+    "-i",
+    "--interval",
+    type=Seconds(0.01),
+    default=1.0,
+    show_default=True,
+    help="Print a line at this interval in seconds.",
+)
 @click.option("-J", "--json", "as_json", is_flag=True, help="Print the result as JSON instead of lines.")
-@click.option("-R", "--reverse", is_flag=True, help="The server writes.")
+@click.option("-R", "--reverse", is_flag=True, help="Send data from the server to the client.")
 @click.option("--bidir", is_flag=True, help="Both write.")
-@click.option("-P", "--parallel", type=click.IntRange(1, 128), default=1, help="So many flows alike.")
-@click.option("-c", "-C", "--congestion", metavar="NAME", help="Congestion control of both kernels' connections.")
-@click.option("-b", "--bitrate", type=BITS, help="Bit/s instead of all there is; udp: 1M unless given.")
+@click.option("-P", "--parallel", type=click.IntRange(1, 128), default=1, help="Run this number of equal flows.")
+@click.option("-c", "-C", "--congestion", metavar="NAME", help="Set the congestion control at both ends.")
+@click.option("-b", "--bitrate", type=BITS, help="Limit the rate, bit/s.  [default: no limit; with UDP 1M]")
 @click.option("-n", "--bytes", "size", type=BYTES, help="Send this number of bytes, then end.")
-@click.option("-l", "--length", type=BYTES, help="Bytes of a message.")
-@click.option("-w", "--window", type=BYTES, help="Bytes of the sockets' buffers.")
-@click.option("--nagle", is_flag=True, help="Collect small segments.")
+@click.option("-l", "--length", type=BYTES, help="Set the length of a message, bytes.")
+@click.option("-w", "--window", type=BYTES, help="Set the size of the sockets' buffers, bytes.")
+@click.option("--nagle", is_flag=True, help="Enable Nagle's algorithm.")
 @click.option("-u", "--udp", is_flag=True, expose_value=False, callback=_protocol, help="UDP.")
 @click.option("-m", "--mptcp", is_flag=True, expose_value=False, callback=_protocol, help="Multipath TCP.")
-@click.option("--sctp", is_flag=True, expose_value=False, callback=_protocol, help="SCTP, where the kernels have it.")
+@click.option(
+    "--sctp", is_flag=True, expose_value=False, callback=_protocol, help="Use SCTP; both kernels must support it."
+)
 @click.option(
     "--workload", metavar="TOML",
     help='Workload, as in a scenario: { kind = "request-response", response = "10 kB" }.',
@@ -151,9 +164,9 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
 def run(host: str, port: int | None, as_json: bool, omnet: str | None, **options: Any) -> None:
     """Test with the meter that serves at HOST.
 
-    The usual options are those of iperf3. A test is the flows of a scenario between this machine and the other: every
-    message contains the time of its creation, so that its delay is known where both ends are on one machine. All data
-    that arrive are compared with the data sent.
+    The usual options are those of iperf3. A test runs flows of a scenario between the two ends. Every message
+    contains the time of its creation; its delay is known if both ends are on the same machine. All received data are
+    compared with the data sent.
     """
     from anabranch import _native
     from anabranch.meter import omnet as files
@@ -211,20 +224,20 @@ def _plan(
     flows: tuple[str, ...],
     keep_delays: bool,
 ) -> Any:
-    """The test that the options ask for."""
+    """Makes a test from the options."""
     from anabranch.meter.plan import FlowPlan, TestPlan, specified, usual
 
     if reverse and bidir:
-        raise InputError("either the server writes or both do; leave --reverse or --bidir away")
+        raise InputError("--reverse and --bidir exclude each other; omit one of them")
     if workload is not None and (bitrate, size, length) != (None, None, None):
-        raise InputError("a workload says all that is written; leave --bitrate, --bytes and --length away")
+        raise InputError("--workload includes rates and sizes; omit --bitrate, --bytes and --length")
     _check_amounts(length, window)
     chosen = protocol or "tcp"
     if seconds is None:
         seconds = _DURATION_S if size is None else _LONGEST_S - omit
     if flows:
         if workload is not None or protocol is not None:
-            raise InputError("--flow says protocol and workload; leave --workload and the protocol away")
+            raise InputError("--flow includes protocol and workload; omit --workload and the option of the protocol")
         wanted = [specified(spec, number) for number, spec in enumerate(flows, 1)]
     else:
         text = workload or usual(
@@ -249,6 +262,8 @@ def _check_amounts(length: float | None, window: float | None) -> None:
 
     """
     if length is not None and length > _MAX_MESSAGE_BYTES:
-        raise InputError(f"--length {length:.0f} is longer than a message can be; write at most {_MAX_MESSAGE_BYTES}")
+        raise InputError(f"--length {length:.0f} is above the limit of a message; write at most {_MAX_MESSAGE_BYTES}")
     if window is not None and window > _MAX_BUFFER_BYTES:
-        raise InputError(f"--window {window:.0f} is more than a socket's buffer; write at most {_MAX_BUFFER_BYTES}")
+        raise InputError(
+            f"--window {window:.0f} is above the limit of a socket's buffer; write at most {_MAX_BUFFER_BYTES}"
+        )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST_S = 1000 * 24 * 3600.0
-"""The longest time of observation, some years."""
+"""Largest value of --time: some years."""
 
 
 class _Group(click.Group):
@@ -32,17 +32,17 @@ class _Group(click.Group):
 
 @click.group(cls=_Group, short_help="Watch, report and model the paths to other addresses")
 def observe() -> None:
-    """Watch the paths to other addresses: anabranch observe REMOTE; then report them, or make a scenario of them.
+    """Observe the paths to other addresses: anabranch observe REMOTE. Then print a report or a scenario of them.
 
     `observe REMOTE` is short for `observe watch REMOTE`, whose help has the options.
     """
 
 
 def _parts(_: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """The parts of a list with commas."""
+    """Splits a list of addresses at its commas."""
     parts = tuple(part.strip() for part in (value or "").split(","))
     if value is not None and not all(parts):
-        raise click.BadParameter("write addresses with a comma between each two", param=option)
+        raise click.BadParameter("write addresses separated by commas", param=option)
     return parts if value is not None else ()
 
 
@@ -50,25 +50,25 @@ def _parts(_: click.Context, option: click.Parameter, value: str | None) -> tupl
 @click.argument("remotes", metavar="REMOTE[,REMOTE...]", callback=_parts)
 @click.option(
     "--from", "sources", metavar="ADDRESS[,ADDRESS...]", callback=_parts,
-    help="Addresses of this machine; by default all of interfaces that are up and valid everywhere.",
+    help="Addresses of this machine; by default all global ones of interfaces that are up.",
 )  # fmt: skip
 @click.option(
     "--interval", type=Seconds(0.0, _LONGEST_S), default=180.0, show_default=True,
-    help="Seconds from the beginning of one round to that of the next.",
+    help="Set the seconds between the starts of two rounds.",
 )  # fmt: skip
-@click.option("--count", type=click.IntRange(1), help="End after this number of rounds, those in the file included.")
+@click.option("--count", type=click.IntRange(1), help="End after this number of rounds, including those in the file.")
 @click.option("--time", "seconds", type=Seconds(0.0, _LONGEST_S), help="Begin no round after this number of seconds.")
-@click.option("-o", "--output", metavar="FILE", help="Write observations there, after those that it has.")
+@click.option("-o", "--output", metavar="FILE", help="Append the observations to this file.")
 @click.option(
     "--throughput/--no-throughput", default=True, show_default=True,
-    help="Measure a TCP flow each way with the meter that serves at the remote address.",
+    help="Measure a TCP flow in each direction with the meter at the remote address.",
 )  # fmt: skip
 @click.option(
     "--flow-time", type=Seconds(0.1), default=5.0, show_default=True,
-    help="Seconds for which each flow is measured, after one that does not count.",
+    help="Measure each flow for this number of seconds, after one unmeasured second.",
 )  # fmt: skip
 @click.option(
-    "--port", type=click.IntRange(1, 65535), help="Port of the meter there, and of TCP probes.  [default: 5210]"
+    "--port", type=click.IntRange(1, 65535), help="Port of the remote meter and of TCP probes.  [default: 5210]"
 )
 def watch(
     remotes: tuple[str, ...],
@@ -83,8 +83,9 @@ def watch(
 ) -> None:
     """Measure each pair of a local and a REMOTE address at intervals.
 
-    Observations are written as JSON lines: the route, the round-trip time, the path MTU, and each way the goodput of
-    one TCP flow if `anabranch meter serve` runs there. Ctrl-C ends it after the current pair.
+    Observations are written as JSON lines: the route, the round-trip time and the path MTU. If
+    `anabranch meter serve` runs at the remote address, the goodput of one TCP flow in each direction is added. Ctrl-C
+    ends the command after the current pair.
     """
     if platform.system() != "Linux":
         raise InputError("paths are observed on Linux only")
@@ -99,7 +100,7 @@ def watch(
     )
     journal = Journal(output, sys.stdout, watching.moment())
     if journal.cut:
-        click.echo(f"{output}: the last line was cut off and is removed", err=True)
+        click.echo(f"{output}: removed an incomplete last line", err=True)
     stop = _Stop()
     said: set[str] = set()
     try:
@@ -109,18 +110,18 @@ def watch(
             lacking = observation.throughput_reason
             if lacking is not None and lacking not in said:
                 said.add(lacking)
-                click.echo(f"without throughput: {lacking}", err=True)
+                click.echo(f"throughput was not measured: {lacking}", err=True)
     finally:
         stop.restore()
         journal.close()
 
 
 class _Stop:
-    """Whether an interrupt has asked for the end; a second one is an interrupt as usual."""
+    """Handles Ctrl-C: the first ends the command after the current pair, the second at once."""
 
     def __init__(self) -> None:
         self._asked = False
-        self._before = signal.signal(signal.SIGINT, self._ask)
+        self._before = signal.signal(signal.SIGINT, self._request)
         # System calls that wait for the network are restarted after the signal.
         signal.siginterrupt(signal.SIGINT, False)
 
@@ -128,13 +129,13 @@ class _Stop:
         return self._asked
 
     def restore(self) -> None:
-        """Interrupts are again what they were."""
+        """Restore the earlier handler of interrupts."""
         signal.signal(signal.SIGINT, self._before)
 
-    def _ask(self, *_: object) -> None:
+    def _request(self, *_: object) -> None:
         self._asked = True
         self.restore()
-        click.echo("ends after this pair; Ctrl-C again ends at once", err=True)
+        click.echo("the observation ends after this pair; press Ctrl-C again to end it at once", err=True)
 
 
 def _line(observation: Observation) -> str:
@@ -148,11 +149,11 @@ def _line(observation: Observation) -> str:
         parts.append(f"{times.lost} of {times.probes} lost")
     if way is not None:
         hops = f"{len(way.hops)} hop" if len(way.hops) == 1 else f"{len(way.hops)} hops"
-        parts.append(hops if way.reached else f"route known for {hops}")
+        parts.append(hops if way.reached else f"first {hops} of the route known")
     if rates is not None:
         parts.append(f"{rates.forward_bps / 1e6:.2f} Mbit/s there, {rates.reverse_bps / 1e6:.2f} back")
     if observation.route_changed:
-        parts.append("the route changed meanwhile")
+        parts.append("the route changed during the measurement")
     return f"{begin} {', '.join(parts)}"
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """Watches a study run. On a terminal it draws a bar on stderr, elsewhere it prints a line every tenth."""
+    """Shows the progress of a study on stderr: on a terminal a bar, elsewhere a line after each tenth of the runs."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -41,7 +41,7 @@ class Bar:
         self._bar.stop()
 
     def begin(self, progress: State) -> None:
-        """Show how much there is to do."""
+        """Show the number of runs."""
         self._task = self._bar.add_task(self._title, total=progress.total - progress.reused, left="–")
 
     def advance(self, progress: State) -> None:

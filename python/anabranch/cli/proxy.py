@@ -1,4 +1,4 @@
-"""`anabranch proxy`: Multipath TCP for hosts that have none, by the program that does it."""
+"""`anabranch proxy`: Multipath TCP for hosts that have none, by the program `anabranch-proxy`."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _config = click.option(
 
 @click.group(short_help="Run proxies that give hosts Multipath TCP")
 def proxy() -> None:
-    """Give hosts that have no Multipath TCP the use of all links, by proxies on stock Linux."""
+    """Run proxies on stock Linux, so that hosts without Multipath TCP use all links."""
 
 
 @proxy.command(short_help="Run a SOCKS 5 proxy for Multipath TCP clients")
 @_config
 def socks(config: str | None) -> NoReturn:
-    """Run a SOCKS 5 proxy: clients come by Multipath TCP and name the server that they want.
+    """Run a SOCKS 5 proxy: clients connect by Multipath TCP and name the server.
 
-    Without a file it listens on 127.0.0.1:1080, for this machine alone.
+    Without a file it listens on 127.0.0.1:1080, which only this machine can reach.
     """
     PROXY.become("socks", *_options(config))
 
 
-@proxy.command(short_help="Run reverse proxies before servers that have TCP only")
-@click.option("--config", metavar="FILE", required=True, type=click.Path(), help="Its servers, as TOML.")
+@proxy.command(short_help="Run reverse proxies for servers that have TCP only")
+@click.option("--config", metavar="FILE", required=True, type=click.Path(), help="TOML file that lists the servers.")
 def reverse(config: str) -> NoReturn:
-    """Run reverse proxies: clients come by Multipath TCP, the servers behind have TCP alone."""
+    """Run reverse proxies: clients connect by Multipath TCP, and the proxy connects to the servers by TCP."""
     PROXY.become("reverse", *_options(config))
 
 
@@ -45,10 +45,12 @@ def convert(config: str) -> NoReturn:
 
 
 @proxy.command(short_help="Run a router that sends TCP through a SOCKS 5 proxy")
-@click.option("--config", metavar="FILE", required=True, type=click.Path(), help="Its proxy and interfaces, as TOML.")
-@click.option("--print", "as_script", is_flag=True, help="Print what it would install, for a shell, and do nothing.")
+@click.option(
+    "--config", metavar="FILE", required=True, type=click.Path(), help="TOML file with the proxy and interfaces."
+)
+@click.option("--print", "as_script", is_flag=True, help="Print the commands as a shell script, without running them.")
 def router(config: str, as_script: bool) -> NoReturn:
-    """Run a router: TCP of the hosts behind it goes through a SOCKS 5 proxy of ours over Multipath TCP.
+    """Run a router: it sends TCP of the hosts behind it over Multipath TCP through an Anabranch SOCKS 5 proxy.
 
     It needs CAP_NET_ADMIN, and the programs nft and ip.
     """
@@ -56,10 +58,10 @@ def router(config: str, as_script: bool) -> NoReturn:
 
 
 @proxy.command(short_help="Maintain rules, routes and endpoints of several links")
-@click.option("--config", metavar="FILE", required=True, type=click.Path(), help="The links, as TOML.")
-@click.option("--print", "as_script", is_flag=True, help="Print what should be there just now, for a shell.")
+@click.option("--config", metavar="FILE", required=True, type=click.Path(), help="TOML file that lists the links.")
+@click.option("--print", "as_script", is_flag=True, help="Print the commands for the present links as a shell script.")
 def uplinks(config: str, as_script: bool) -> NoReturn:
-    """Keep rules, routes and endpoints of several links as the links are, until ended.
+    """Adapt rules, routes and endpoints to the state of several links, until this process is stopped.
 
     It needs CAP_NET_ADMIN.
     """
@@ -69,7 +71,7 @@ def uplinks(config: str, as_script: bool) -> NoReturn:
 @proxy.command(short_help="Show the streams of a running proxy")
 @click.argument("address", required=False)
 def watch(address: str | None) -> NoReturn:
-    """Show the connections of a proxy with [watch] in its file, in this terminal.
+    """Show the connections of a proxy in this terminal. The proxy's file must have the table [watch].
 
     ADDRESS is the address of its status page; the default is 127.0.0.1:9180.
     """
@@ -88,7 +90,7 @@ def check(to: str | None, config: str | None, as_json: bool) -> NoReturn:
     Run it as root on the host that has the links. The exit status is 1 if it finds a problem.
     """
     if to is not None and config is not None:
-        raise click.UsageError("--to and --config both name a proxy")
+        raise click.UsageError("--to and --config exclude each other; omit one of them")
     options = ["--to", to] if to is not None else _options(config)
     PROXY.become("check", *(["--json"] if as_json else []), *options)
 

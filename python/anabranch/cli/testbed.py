@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _READY = "ready"
 _PATIENCE_S = 30.0
-"""How long a testbed may take to come up or to go."""
+"""Time limit for the start or the removal of a testbed."""
 
 _file = click.argument("scenario", type=click.Path())
 _set = click.option(
@@ -65,7 +65,7 @@ def emulate(
 ) -> int:
     """Run COMMAND on a host of SCENARIO's network: anabranch emulate S.toml -- ping D0.
 
-    The names of the scenario's hosts stand for their addresses there; $ANABRANCH_HOSTS lists the network namespaces of
+    The names of the scenario's hosts resolve to their addresses there; $ANABRANCH_HOSTS lists the network namespaces of
     all hosts, for `ip netns exec`. The scenario's events happen in real time, counted from the start. The exit status
     is the command's.
     """
@@ -95,7 +95,7 @@ def testbed() -> None:
 @_links
 @paths.option
 def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, allow_paths: bool) -> None:
-    """Bring SCENARIO's hosts and network up, and leave them so.
+    """Start SCENARIO's hosts and network, and keep them up until `testbed down`.
 
     Prints a line for each host: its name, its network namespace and its addresses.
     """
@@ -124,7 +124,7 @@ def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, all
 
 @testbed.command("list", short_help="List the testbeds that are up")
 def list_() -> None:
-    """List the testbeds that are up, kept or of a run: name, process, scenario."""
+    """List the testbeds that are up, including those of runs: name, process, scenario."""
     from anabranch.testbed.bed import kept
 
     found = kept()
@@ -194,7 +194,7 @@ def down(scenario: str | None) -> None:
         if found is not None:
             process = int(found.get("pid", 0))
             if process <= 1:
-                raise RunFailed("the testbed is just coming up; try again")
+                raise RunFailed("the testbed is still starting; try again later")
             os.kill(process, signal.SIGTERM)
             deadline = time.monotonic() + _PATIENCE_S
             while holder(_name(scenario)) is not None:
@@ -210,10 +210,10 @@ def down(scenario: str | None) -> None:
         click.echo(f"removed {namespace}")
 
 
-@click.command(short_help="Check what this machine can do in the kernel's world")
+@click.command(short_help="Check this machine for the kernel's world")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a list.")
 def doctor(as_json: bool) -> int:
-    """Check this machine's abilities for the kernel's world, and list remedies for those it lacks."""
+    """Check whether this machine meets the requirements of the kernel's world, and list remedies."""
     from anabranch.testbed.doctor import examine
 
     findings = examine()
@@ -229,7 +229,7 @@ def doctor(as_json: bool) -> int:
 
 
 def _request(scenario: str, settings: tuple[str, ...], allow_paths: bool) -> Request:
-    """The scenario of a file with its settings, checked."""
+    """Reads and checks the scenario of a file with its settings."""
     from anabranch._core.simulator import Request
     from anabranch.scenario import Scenario
 
@@ -239,7 +239,7 @@ def _request(scenario: str, settings: tuple[str, ...], allow_paths: bool) -> Req
 
 
 def _name(scenario: str) -> str:
-    """The name of the testbed that is kept up for a file."""
+    """Name of the testbed that `testbed up` makes for a file."""
     return "t" + hashlib.sha256(str(Path(scenario).resolve()).encode()).hexdigest()[:6]
 
 
@@ -258,7 +258,7 @@ def _host(bed: Testbed, name: str) -> str:
 
 
 def _run(bed: Testbed, host: str, command: list[str]) -> int:
-    """Run a command on a host; its exit status."""
+    """Run a command on a host and return its exit status."""
     from anabranch.testbed.enter import arguments
 
     hosts = {name: bed.address(name) for name in bed.namespaces}
@@ -272,13 +272,13 @@ def _run(bed: Testbed, host: str, command: list[str]) -> int:
                 break
             except KeyboardInterrupt:
                 continue
-    # As a shell reports a signal.
+    # A shell returns 128 plus the number of the signal.
     return 128 - status if status < 0 else status
 
 
 @contextmanager
 def _interrupts_are_the_commands() -> Iterator[None]:
-    """Ctrl-C reaches the command too, which ends and with it the testbed."""
+    """Ignores Ctrl-C in this process: the terminal also sends it to the command, whose end ends the testbed."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
@@ -287,7 +287,7 @@ def _interrupts_are_the_commands() -> Iterator[None]:
 
 
 def _table(rows: list[tuple[str, ...]]) -> None:
-    """Print rows with their columns below one another."""
+    """Print rows with aligned columns."""
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
     for row in rows:
         click.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)).rstrip())
@@ -297,6 +297,6 @@ def _tell(lateness: dict[str, Any] | None) -> None:
     if lateness is not None and lateness["overloaded"]:
         click.echo(
             f"anabranch: the machine did not keep up: {100 * lateness['late_share']:.1f} % of the packets were more "
-            f"than 1 ms late and {lateness['lost']:,} were lost before the network",
+            f"than 1 ms late, and {lateness['lost']:,} were lost before they entered the network",
             err=True,
         )

@@ -146,7 +146,7 @@ def compare(
 
     Raises:
         InputError: If there are fewer than two sides, a side is not valid, or an argument is out of its range.
-        RunFailed: If a run breaks off.
+        RunFailed: If a run fails.
 
     """
     if names and len(names) != len(sides):

@@ -106,7 +106,7 @@ def run_all(variants: Sequence[Variant], plan: Plan, observer: Observer) -> list
 
     Raises:
         InputError: If a scenario is not valid or this machine cannot run it.
-        RunFailed: If a run breaks off.
+        RunFailed: If a run fails.
 
     """
     tasks = [(variant, seed) for seed in plan.seeds for variant in variants]

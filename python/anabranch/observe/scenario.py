@@ -30,7 +30,7 @@ _AMPLE_FACTOR = 10
 _UNMEASURED_BPS = 1e6
 """Rate of the link of an unreachable pair; the link is down."""
 _MIN_RATE_BPS = 1.0
-"""Lowest measured rate that counts."""
+"""Smallest measured rate that is used; lower ones count as not measured."""
 _MIN_BUFFER_BYTES = 4_000_000
 
 

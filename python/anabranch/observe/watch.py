@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anabranch.observe.record import Rates
 
 _POLL_INTERVAL_S = 0.2
-"""Longest delay of the reaction to an interrupt."""
+"""Largest delay between an interrupt and the reaction to it."""
 
 
 @dataclass(frozen=True)

@@ -297,7 +297,7 @@ def _create(namespace: str) -> None:
         namespaces.create_marked(namespace)
     except OSError as error:
         raise InputError(
-            f"this root may not make network namespaces ({error.strerror or error}); in a container, let it have the "
+            f"this root may not make network namespaces ({error.strerror or error}); in a container, give it the "
             "capabilities SYS_ADMIN and NET_ADMIN and the device /dev/net/tun"
         ) from None
 

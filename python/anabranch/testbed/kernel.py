@@ -103,19 +103,20 @@ class Kernel:
             return "this kernel has no Multipath TCP; use Linux 5.6 or newer with CONFIG_MPTCP, or --world sim"
         if flow.get("syn_retransmission", "single") != "single":
             return (
-                'the kernel repeats a SYN over its own pair only; set syn_retransmission = "single", or use --world sim'
+                "the kernel retransmits a SYN over the same address pair only; "
+                'set syn_retransmission = "single", or use --world sim'
             )
         if flow.get("couple", "all") != "all":
             return 'the kernel\'s controls couple all paths; set couple = "all", or use --world sim'
         scheduler = flow["scheduler"]
         if SCHEDULERS.get(scheduler, scheduler) not in self.schedulers:
             return (
-                f"this kernel has no scheduler {scheduler} (it has {', '.join(self.schedulers)}, which stands for "
+                f"this kernel has no scheduler {scheduler} (it has {', '.join(self.schedulers)}, which corresponds to "
                 f"lowest-rtt); choose that, or use --world sim"
             )
         if flow["paths"] not in {"default", "fullmesh", "disjoint", "ndiffports:1"}:
             return (
-                f"the kernel's path manager cannot do {flow['paths']}; "
+                f"the kernel's path manager does not support {flow['paths']}; "
                 f"use fullmesh, disjoint or default, or --world sim"
             )
         return None

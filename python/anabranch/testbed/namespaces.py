@@ -63,7 +63,7 @@ def create_marked(name: str) -> Path:
     except OSError:
         mark.unlink(missing_ok=True)
         raise
-    # After an interrupt the mark stays unfinished: the namespace is removed as one of ours.
+    # After an interrupt the mark stays unfinished: the namespace is then removed as one of a testbed.
     mark.write_text(_number(keeper), encoding="ascii")
     return keeper
 

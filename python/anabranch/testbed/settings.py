@@ -67,8 +67,8 @@ class HostSettings:
         before = self.sysctls.setdefault(name, value)
         if before != value:
             raise InputError(
-                f'flow "{flow}": the kernel has one {name} for all flows of host "{host}", and another flow wants '
-                f"{before} where this one wants {value}; give both the same setting, or use --world sim"
+                f'flow "{flow}": the kernel has one {name} for all flows of host "{host}", and another flow needs '
+                f"{before} but this one needs {value}; give both the same setting, or use --world sim"
             )
 
     def want_manager(self, name: str, flow: str, *, host: str) -> None:
@@ -123,8 +123,8 @@ class HostSettings:
         before = self.metrics.setdefault(there, {}).setdefault(name, value)
         if before != value:
             raise InputError(
-                f'flow "{flow}": the kernel has one {name} for all flows to host "{there}", and another flow wants '
-                f"{before} where this one wants {value}; give both the same setting, or use --world sim"
+                f'flow "{flow}": the kernel has one {name} for all flows to host "{there}", and another flow needs '
+                f"{before} but this one needs {value}; give both the same setting, or use --world sim"
             )
 
 
@@ -262,7 +262,7 @@ def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapp
                 flags = use | _backup(flow, interface)
                 found[flow[end]].want_endpoint(interface["address"], flags, flow["name"], host=flow[end])
         return
-    # The kernel connects to each announced address from the source address of the route to it: the i-th route leads to
+    # The kernel connects to each announced address from the source address of the route to it: the i-th route is to
     # the i-th address, which makes disjoint pairs. Endpoints at this host would also connect to the first address.
     for number, (local, remote) in enumerate(zip(here, there, strict=False)):
         flags = _SIGNAL | _backup(flow, local, remote)
