@@ -215,8 +215,8 @@ impl Host {
         None
     }
 
-    /// Creates the connection of a third segment with a valid cookie. Multipath TCP becomes plain TCP, because its keys were
-    /// not kept (the peer falls back by RFC 8684 §3.7).
+    /// Creates a connection from the final ACK of a handshake that has a valid SYN cookie. Multipath TCP becomes plain
+    /// TCP, because its keys were not stored (the peer falls back by RFC 8684 §3.7).
     fn take_cookie(
         &mut self,
         now: Time,

@@ -140,7 +140,7 @@ impl Output {
         self.closed
     }
 
-    /// Remembers an event. Not inlined, because frequent events do not concern the host.
+    /// Records an event that the host must handle. Not inlined, because such events are rare.
     #[cold]
     #[inline(never)]
     fn remember(&mut self, event: Event) {

@@ -30,7 +30,7 @@ fn read(inbox: &mut Inbox) -> Vec<Read> {
 /// Chunks discarded since the last call.
 fn given_up(re: &mut Reassembly) -> Vec<(u64, u32)> {
     let mut runs = VecDeque::new();
-    re.pass_given_up(&mut runs);
+    re.take_abandoned(&mut runs);
     runs.into()
 }
 

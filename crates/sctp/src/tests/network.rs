@@ -248,10 +248,10 @@ fn long_chunks_do_not_wait_for_a_window_of_their_size() {
     net.check(A);
 }
 
-/// Data shows that the peer is reached from another address, on a route with a smaller MTU: lost chunks are
-/// sent again with their old length, and routers may fragment them.
+/// Received data shows that the peer is reached from another local address, on a route with a smaller MTU. Lost chunks
+/// are retransmitted with their old length, and routers may fragment them.
 #[test]
-fn a_source_that_data_has_shown_brings_its_own_mtu() {
+fn source_found_by_data_uses_its_own_mtu() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, settings| {
         // One address at B, two at A, which sends from the first; heartbeats do not find the second.
         if end == B {

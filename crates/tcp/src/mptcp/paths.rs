@@ -302,7 +302,7 @@ impl Connection {
         let id = match self.locals.iter().position(|l| l.address.ip == ip) {
             Some(id) if self.locals[id].up => return self.on_interface_mtu(now, id, mtu),
             Some(id) => {
-                // The interface returns with its MTU, but its paths are not wider than they were known to be.
+                // The interface returns: a path keeps its discovered MTU if that is smaller.
                 self.on_interface_mtu(now, id, mtu.min(self.locals[id].address.mtu));
                 id
             }

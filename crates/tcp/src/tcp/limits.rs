@@ -96,7 +96,7 @@ impl Tcb {
         }
         if !self.limiting.avoids {
             let slow = congestion.window(self.path) < congestion.ssthresh(self.path);
-            self.limiting.avoids = self.is_modelled() || !slow;
+            self.limiting.avoids = self.uses_path_model() || !slow;
         }
         if self.limiting.avoids { Limit::Avoidance } else { Limit::SlowStart }
     }
