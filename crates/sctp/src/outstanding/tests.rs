@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 const PATHS: usize = 3;
 
-/// One thing that happens to the scoreboard; `at` picks a chunk, also one that is not there.
+/// One command for the scoreboard; `at` selects a chunk, which may be missing.
 #[derive(Clone, Debug)]
 enum Command {
     Push { len: u32, path: usize },

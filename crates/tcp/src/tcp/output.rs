@@ -65,7 +65,7 @@ impl Tcb {
         self.board.sent_at(position)
     }
 
-    /// Bytes that the peer's window admits beyond what was sent.
+    /// Bytes beyond the sent ones that the peer's window permits.
     pub(super) fn peer_room(&self) -> u64 {
         (self.una + self.peer.bytes).saturating_sub(self.nxt)
     }

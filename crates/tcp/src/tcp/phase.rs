@@ -7,7 +7,7 @@ pub(super) struct AckNews {
     pub acked: u64,
     /// Bytes newly known to have arrived, cumulatively or selectively.
     pub delivered: u64,
-    /// Where the first segment begins that is newly known to have arrived and was sent only once.
+    /// Start of the first newly acknowledged segment that was sent only once.
     pub original: Option<u64>,
     /// Positions that the receiver reported as a duplicate (D-SACK).
     pub duplicate: Option<(u64, u64)>,
