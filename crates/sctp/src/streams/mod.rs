@@ -17,7 +17,7 @@ pub(super) struct Message {
     /// Number of the message in its stream (SSN, MID); ordered and unordered messages are numbered separately. It is
     /// assigned with the first fragment, so that an unsent message can be abandoned without a missing number.
     pub number: u32,
-    /// Number of fragments made so far.
+    /// Number of fragments already made.
     pub fragments: u32,
     pub stream: u16,
     pub unordered: bool,

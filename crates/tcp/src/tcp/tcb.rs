@@ -458,7 +458,7 @@ impl Tcb {
         &mut self.counters
     }
 
-    /// No data follows the data sent so far; a FIN is sent next.
+    /// Ends the data: a FIN follows the data already sent.
     pub fn close(&mut self) {
         match self.state {
             State::Listen | State::SynSent => self.state = State::Closed(Reason::Closed),
