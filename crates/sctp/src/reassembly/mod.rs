@@ -1,7 +1,7 @@
 //! Reassembly: fragments are joined to messages, and ordered messages are delivered in the order of their stream.
 //!
 //! A message that fills the receive buffer is delivered in parts (RFC 9260 §6.9). When the message is next in order,
-//! its fragments received so far, from the first on, go to the inbox; the rest follows on arrival. In each stream, at
+//! its received fragments, from the first on, go to the inbox; the rest follows on arrival. In each stream, at
 //! most one ordered and one unordered message are delivered in parts at a time. No other message of the same kind is
 //! delivered before its end, so that the parts need no identifier.
 
