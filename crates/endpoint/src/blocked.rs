@@ -1,4 +1,4 @@
-//! How long a protocol could not send the data it had, by the protocol's causes.
+//! Time for which a protocol could not send available data, by cause.
 
 use anabranch_base::time::{Duration, Time};
 
@@ -28,7 +28,7 @@ impl<C, const N: usize> Default for Blocked<C, N> {
 }
 
 impl<C: Causes<N>, const N: usize> Blocked<C, N> {
-    /// From `now` on data waits for `cause`, or for nothing; true if the cause changed.
+    /// Sets the cause for which data waits from `now` on, or none; true if the cause changed.
     #[inline]
     pub fn set(&mut self, now: Time, cause: Option<C>) -> bool {
         self.cause() != cause && self.change(now, cause)

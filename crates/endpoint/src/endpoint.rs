@@ -41,7 +41,7 @@ pub trait Endpoint: Send {
     /// An interface of this host changed, or an ICMP error arrived.
     fn handle_network(&mut self, now: Time, event: NetworkEvent);
 
-    /// The time of [`next_timeout`](Self::next_timeout) has come; early and spurious calls do no harm.
+    /// Called at the time of [`next_timeout`](Self::next_timeout); early and spurious calls do no harm.
     fn handle_timeout(&mut self, now: Time);
 
     /// The next packet to send, if there is one.
@@ -102,7 +102,7 @@ pub trait Endpoint: Send {
         false
     }
 
-    /// No more writes: the rest of the send buffer goes out, then the connection ends in an orderly way.
+    /// Ends writing: the rest of the send buffer is sent, then the connection is closed in order.
     fn close(&mut self, now: Time);
 
     /// Ends the connection at once (RST, `MP_FASTCLOSE`, ABORT).
@@ -203,12 +203,12 @@ pub struct Delivery {
     pub unordered: bool,
     /// Payload protocol identifier; zero from byte-stream protocols.
     pub ppid: u32,
-    /// It is a part of a message that is too large for the receive buffer, and not the last (RFC 9260 §6.9): the next delivery
-    /// of its stream, ordered or unordered as this one is, goes on with it. The end is missing if the association ends or
-    /// restarts.
+    /// This delivery is a part of a message that is too large for the receive buffer, and not the last part (RFC 9260
+    /// §6.9). The next delivery of its stream and kind (ordered or unordered) continues the message. The end is missing
+    /// if the association ends or restarts.
     pub more: bool,
-    /// The message of which the deliveries before this one were parts has been given up by its sender: it has no end, and
-    /// this delivery no bytes (partial reliability, RFC 3758 §3.6).
+    /// The sender has abandoned the message of which the previous deliveries were parts. The message has no end, and
+    /// this delivery has no bytes (partial reliability, RFC 3758 §3.6).
     pub aborted: bool,
 }
 
@@ -289,7 +289,7 @@ pub enum Unreachable {
     Host,
     /// Forbidden by a filter: a soft error.
     Prohibited,
-    /// The host does not speak the protocol.
+    /// The host does not support the protocol.
     Protocol,
     /// The port has no listener.
     Port,
@@ -450,7 +450,7 @@ pub struct PathReport {
     pub remote: SocketAddr,
     /// Established and not believed to have failed.
     pub usable: bool,
-    /// Used only when no other path is.
+    /// Used only when no other path is usable.
     pub backup: bool,
     /// Congestion window, bytes.
     pub cwnd: u64,

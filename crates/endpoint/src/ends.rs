@@ -14,7 +14,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// An address whose paths are no backups.
+    /// An address whose paths are not backups.
     pub const fn new(ip: IpAddr, mtu: u32) -> Self {
         Self { ip, mtu, backup: false }
     }
@@ -23,12 +23,11 @@ impl Address {
 /// The two ends of a connection from the view of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// Addresses of this end, the one that is used first in front. With Multipath TCP the index is the address identifier.
+    /// Local addresses; the first one is used first. With Multipath TCP the index is the address identifier.
     pub local: Vec<Address>,
     /// Port of this end.
     pub local_port: u16,
-    /// Addresses of the other end as far as they are known, the one that is connected to in front. A listening end knows
-    /// none.
+    /// Known remote addresses; the first one is the destination of the connection. Empty on a listening end.
     pub remote: Vec<IpAddr>,
     /// Port of the other end; zero if it is not known.
     pub remote_port: u16,

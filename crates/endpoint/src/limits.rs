@@ -1,4 +1,4 @@
-//! Where the time of a path goes: at each moment one cause limits what the path sends.
+//! Time of a path by cause: at each moment one cause limits what the path sends.
 //!
 //! Every moment from the first call of [`LimitClock::set`] to [`LimitClock::end`] counts for exactly one [`Limit`], so
 //! that the times add up to the life of the path.
@@ -31,7 +31,7 @@ pub enum Limit {
     /// Everything in flight was lost: from the start of the retransmission timer that ran out to the answer to the
     /// retransmission, or to the second timeout in a row.
     Timeout,
-    /// The path is for the time when no other path is usable.
+    /// The path is a backup, used only while no other path is usable.
     Backup,
     /// The path is being established.
     Opening,
@@ -88,7 +88,7 @@ pub struct Limited {
 }
 
 impl Limited {
-    /// Sum of the times: how long the path or the connection has existed.
+    /// Sum of the times: age of the path or the connection.
     pub fn life(&self) -> Duration {
         self.spent.iter().fold(Duration::ZERO, |sum, &spent| sum + spent)
     }
@@ -98,7 +98,7 @@ impl Limited {
         self.spent[limit as usize]
     }
 
-    /// The part after `before`.
+    /// Difference between these times and the earlier times `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut since = *self;
@@ -153,7 +153,7 @@ pub struct LimitClock {
 }
 
 impl LimitClock {
-    /// From `now` on `limit` is the cause, while `room` bytes of the congestion window are free and the smoothed
+    /// Sets `limit` as the cause from `now` on; `room` bytes of the congestion window are free, and the smoothed
     /// round-trip time is `round`.
     #[inline]
     pub fn set(&mut self, now: Time, limit: Limit, (room, round): (u64, Option<Duration>)) {
@@ -185,7 +185,7 @@ impl LimitClock {
         self.change(from, limit, (0, None));
     }
 
-    /// The path or the connection has ended.
+    /// Ends the measurement with the path or the connection.
     pub fn end(&mut self, now: Time) {
         if !self.ended {
             self.count(now);

@@ -75,7 +75,7 @@ impl Host {
         Some(id)
     }
 
-    /// A segment without a connection.
+    /// Handles a segment without a connection.
     fn new_segment(
         &mut self,
         now: Time,
@@ -177,7 +177,7 @@ impl Host {
         None
     }
 
-    /// Another subflow of the connection with this token.
+    /// Creates another subflow of the connection with this token.
     fn join(
         &mut self,
         now: Time,
@@ -215,8 +215,8 @@ impl Host {
         None
     }
 
-    /// Creates the connection of a third segment with a valid cookie. Multipath TCP becomes plain TCP, because its keys were
-    /// not kept (the peer falls back by RFC 8684 §3.7).
+    /// Creates a connection from the final ACK of a handshake that has a valid SYN cookie. Multipath TCP becomes plain
+    /// TCP, because its keys were not stored (the peer falls back by RFC 8684 §3.7).
     fn take_cookie(
         &mut self,
         now: Time,
@@ -273,7 +273,7 @@ impl Host {
         }
     }
 
-    /// A packet without an association.
+    /// Handles a packet without an association.
     fn association_packet(
         &mut self,
         now: Time,
@@ -311,7 +311,7 @@ impl Host {
         }
     }
 
-    /// A datagram without a socket; a listener creates one for each sender.
+    /// Handles a datagram without a socket; a listener creates one for each sender.
     fn new_datagram(
         &mut self,
         now: Time,
@@ -422,7 +422,7 @@ const fn meaning(what: icmp::Unreachable) -> Unreachable {
     }
 }
 
-/// A segment from the local end to the remote one.
+/// A segment from the local to the remote address, for a response of the host itself.
 const fn from(tuple: Tuple, segment: Segment) -> Packet {
     let (source, destination) = (tuple.0.ip(), tuple.1.ip());
     Packet { source, destination, ecn: Ecn::NotEct, body: Body::Tcp(segment) }

@@ -59,10 +59,10 @@ pub(super) fn answer(
     let mut options = Options { mss: Some(mss), ..Options::default() };
     if let Some(Timestamps { value: echo, .. }) = syn.options.timestamps {
         let scale = syn.options.window_scale.map_or(NO_SCALE, |shift| u32::from(shift.min(14)));
-        let said = u32::from(syn.options.sack_permitted) << 4 | scale;
+        let encoded_options = u32::from(syn.options.sack_permitted) << 4 | scale;
         let clock = ((now.as_nanos() / 1_000_000) as u32).wrapping_add(timestamp_offset(secrets, tuple));
         // Never ahead of the clock, which goes on from here.
-        let mut value = clock >> OPTION_BITS << OPTION_BITS | said;
+        let mut value = clock >> OPTION_BITS << OPTION_BITS | encoded_options;
         if Serial(clock).before(Serial(value)) {
             value = value.wrapping_sub(1 << OPTION_BITS);
         }
@@ -148,8 +148,8 @@ mod tests {
             for (scale, sack) in [(None, true), (Some(0), false), (Some(14), true)] {
                 for millis in [0, 31, 32, 70_000] {
                     let now = Time::ZERO + Duration::from_millis(millis);
-                    let said = full(mss, scale, sack);
-                    let answer = answer(&secrets, now, (tuple(1), &syn(said)), (1_460, 7));
+                    let options = full(mss, scale, sack);
+                    let answer = answer(&secrets, now, (tuple(1), &syn(options)), (1_460, 7));
                     let clock = (millis as u32).wrapping_add(timestamp_offset(&secrets, tuple(1)));
                     let value = answer.options.timestamps.map_or(0, |t| t.value);
                     assert!(clock.wrapping_sub(value) < 64, "the clock never goes back");

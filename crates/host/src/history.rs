@@ -6,7 +6,7 @@ use anabranch_endpoint::Ends;
 use anabranch_tcp::mptcp::SynRetransmission;
 use core::net::IpAddr;
 
-/// Pairs of an own address and one of another host's, the latest first.
+/// Pairs of a local address and an address of another host, latest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     worked: Vec<(IpAddr, IpAddr)>,
@@ -25,8 +25,8 @@ impl History {
         self.worked.retain(|(from, _)| *from != own);
     }
 
-    /// The known pairs for a connection that may begin on any of them; it then starts from the local address that last reached
-    /// its first destination. Empty for all other connections, which keep their first address.
+    /// Known pairs for a connection that may begin on any of them. It then starts from the local address that last
+    /// reached its first destination. Empty for all other connections, which keep their first address.
     pub fn order(&self, protocol: &Protocol, ends: &mut Ends) -> Vec<(IpAddr, IpAddr)> {
         let Protocol::Mptcp(config) = protocol else { return Vec::new() };
         if config.syn_retransmission == SynRetransmission::Single {

@@ -147,7 +147,7 @@ pub enum HostError {
     PortInUse(u16),
     /// The limit on connections is reached.
     TooMany,
-    /// A setting that cannot work.
+    /// A setting is invalid.
     Config(ConfigError),
 }
 

@@ -19,7 +19,7 @@ pub struct Listening {
     pub backlog: Backlog,
 }
 
-/// Time after the last cookie in which a third segment may return one.
+/// Time after the last cookie in which the final ACK of a handshake may contain one.
 const COOKIE_LIFE: Duration = Duration::from_secs(128);
 
 /// A listening port.
@@ -63,7 +63,7 @@ impl Listener {
         })
     }
 
-    /// The host has these addresses now.
+    /// Replaces the host's addresses.
     pub(super) fn set_addresses(&mut self, addresses: &[Address]) {
         if self.local.is_some() {
             return;

@@ -47,7 +47,7 @@ impl Protocol {
     /// A connecting end.
     ///
     /// # Errors
-    /// A setting that cannot work.
+    /// If a setting is invalid.
     pub fn connecting(&self, ends: &Ends, secrets: Secrets) -> Result<Core, sctp::ConfigError> {
         Ok(match self {
             Self::Tcp(config) => {
@@ -66,7 +66,7 @@ impl Protocol {
     /// A listening end for one connection; `from` is the connecting end where the protocol needs it.
     ///
     /// # Errors
-    /// A setting that cannot work.
+    /// If a setting is invalid.
     pub fn listening(
         &self,
         ends: &Ends,

@@ -55,7 +55,7 @@ impl TimeWait {
         }
     }
 
-    /// The ends are in use again.
+    /// Removes an entry, because its addresses and ports are in use again.
     pub(super) fn remove(&mut self, tuple: &Tuple) {
         if self.entries.remove(tuple).is_some() {
             self.order.retain(|(_, known)| known != tuple);
@@ -78,7 +78,7 @@ impl TimeWait {
         self.order.front().map(|(until, _)| *until)
     }
 
-    /// Judges a segment; `None` if there is no ended connection with this tuple.
+    /// Decides the reaction to a segment; `None` if there is no ended connection with this tuple.
     pub(super) fn handle(&mut self, now: Time, tuple: &Tuple, segment: &Segment) -> Option<Verdict> {
         let (until, state) = self.entries.get_mut(tuple)?;
         // An RST must not end the wait (RFC 1337).

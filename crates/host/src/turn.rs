@@ -118,7 +118,7 @@ impl Host {
 /// The events of a connection that concern its host.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Output {
-    /// Its names may have changed, or its place.
+    /// The names of the connection, or its stage, may have changed.
     names: bool,
     connected: bool,
     closed: bool,
@@ -130,17 +130,17 @@ impl Output {
         self.names
     }
 
-    /// The connection is up.
+    /// True if the connection was established.
     pub const fn connected(self) -> bool {
         self.connected
     }
 
-    /// The connection has ended.
+    /// True if the connection has ended.
     pub const fn closed(self) -> bool {
         self.closed
     }
 
-    /// Remembers an event. Not inlined, because frequent events do not concern the host.
+    /// Records an event that the host must handle. Not inlined, because such events are rare.
     #[cold]
     #[inline(never)]
     fn remember(&mut self, event: Event) {

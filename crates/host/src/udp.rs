@@ -30,7 +30,7 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// An end that sends IP packets of at most `mtu` bytes.
+    /// Creates an end that sends IP packets of at most `mtu` bytes.
     pub fn new(local: SocketAddr, remote: SocketAddr, mtu: u32) -> Self {
         let network = if local.is_ipv4() { 20 } else { 40 };
         Self {

@@ -18,10 +18,10 @@ const JOIN: u8 = 1;
 
 /// Kind and length of an option, and for Multipath TCP the two bytes with subtype, version and flags. In `MP_JOIN` the
 /// second of them is an address identifier and is replaced by 0.
-type Shape = (u8, usize, [u8; 2]);
+type OptionLayout = (u8, usize, [u8; 2]);
 
 /// Flags (less PSH) and options of an IPv4 packet with TCP.
-fn shape(packet: &[u8]) -> (u8, Vec<Shape>) {
+fn flags_and_options(packet: &[u8]) -> (u8, Vec<OptionLayout>) {
     let header = usize::from(packet[32] >> 4) * 4;
     let mut options = &packet[40..20 + header];
     let mut shapes = Vec::new();
@@ -42,16 +42,16 @@ fn shape(packet: &[u8]) -> (u8, Vec<Shape>) {
     (packet[33] & !0x08, shapes)
 }
 
-fn linux(name: &str) -> (u8, Vec<Shape>) {
+fn linux(name: &str) -> (u8, Vec<OptionLayout>) {
     let line = LINUX.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("a vector");
     let byte = |at: usize| u8::from_str_radix(&line[at..at + 2], 16).expect("hexadecimal digits");
-    shape(&(0..line.len()).step_by(2).map(byte).collect::<Vec<_>>())
+    flags_and_options(&(0..line.len()).step_by(2).map(byte).collect::<Vec<_>>())
 }
 
-fn ours(packet: &Packet) -> (u8, Vec<Shape>) {
+fn ours(packet: &Packet) -> (u8, Vec<OptionLayout>) {
     let mut bytes = Vec::new();
     packet.emit(&mut bytes);
-    shape(&bytes)
+    flags_and_options(&bytes)
 }
 
 fn ip(end: u8, path: u8) -> IpAddr {

@@ -1,15 +1,15 @@
-//! Giving messages up (partial reliability, RFC 3758 §3.5, RFC 7496), and telling the peer to step over what had a TSN.
+//! Abandons messages (partial reliability, RFC 3758 §3.5, RFC 7496) and sends the FORWARD TSN for their TSNs.
 //!
-//! A message is given up as a whole. The part that has not been fragmented yet leaves the queue. Its chunks
-//! stay on the scoreboard as abandoned, where they take no room, until the peer has stepped over them. Chunks
-//! in flight are left alone until they are lost, since they may arrive in time. A peer that does not know
-//! FORWARD TSN gets every message that has been begun.
+//! A message is abandoned as a whole. Its part that is not fragmented yet leaves the send queue. Its chunks stay on the
+//! scoreboard in the state "abandoned", without using buffer space, until the peer acknowledges a FORWARD TSN. Chunks
+//! in flight are abandoned only when they are lost, because they may still arrive in time. If the peer does not support
+//! FORWARD TSN, a message with a transmitted fragment is never abandoned.
 
 use super::common::Core;
 use super::limits::Limit;
 use super::outbound::Outbound;
 use super::outstanding::Chunk;
-use super::totals::{ChunkState, Resend};
+use super::totals::{ChunkState, RetransmissionReason};
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Event, Reliability, Write};
 use anabranch_wire::sctp::{self, DataFlags, ForwardTsn, IForwardTsn, Skipped, SkippedMessage};
@@ -17,8 +17,8 @@ use anabranch_wire::seq::Serial;
 use std::collections::BTreeMap;
 
 impl Outbound {
-    /// Gives up what is not worth sending any more.
-    pub fn give_up(&mut self, core: &mut Core, now: Time) {
+    /// Abandons messages whose lifetime has ended or whose limit of retransmissions is reached.
+    pub fn abandon_expired(&mut self, core: &mut Core, now: Time) {
         if self.limits.is_empty() {
             return;
         }
@@ -36,7 +36,7 @@ impl Outbound {
             let over = self.limits.get(serial).is_some_and(|limit| match limit.reliability {
                 Reliability::Lifetime(_) => limit.expires <= now,
                 Reliability::Retransmissions(most) => {
-                    matches!(why, Resend::Fast | Resend::Timeout) && sent > most
+                    matches!(why, RetransmissionReason::Fast | RetransmissionReason::Timeout) && sent > most
                 }
                 Reliability::Priority(_) | Reliability::Full => false,
             });
@@ -46,8 +46,8 @@ impl Outbound {
         }
     }
 
-    /// A message that was refused for want of room may have it if it is more important than others that wait or are on their
-    /// way (RFC 7496 §3.2): these are given up, if that is enough.
+    /// Abandons queued and outstanding messages of lower priority to make room for a refused write (RFC 7496 §3.2), if
+    /// that frees enough bytes.
     pub fn make_room(&mut self, core: &mut Core, now: Time, write: &Write) -> bool {
         let Reliability::Priority(own) = write.reliability else { return false };
         let mut space = self.space(core);
@@ -71,8 +71,7 @@ impl Outbound {
         true
     }
 
-    /// Bytes of the send buffer that giving up a message would free: 0 if it cannot be given up or has
-    /// arrived.
+    /// Bytes of the send buffer that abandoning a message frees: 0 if the message cannot be abandoned or has arrived.
     fn room_of(&self, serial: u64) -> u64 {
         let Some(limit) = self.limits.get(serial) else { return 0 };
         let uncut = self.queue.uncut(limit.stream, serial);
@@ -88,7 +87,7 @@ impl Outbound {
         if open { held + uncut.unwrap_or(0) } else { 0 }
     }
 
-    /// The chunks of a message with a limit that are on the scoreboard, with their TSNs.
+    /// Outstanding chunks of a message with limited reliability, with their TSNs.
     fn chunks_of(&self, serial: u64) -> impl Iterator<Item = (u64, &Chunk)> {
         let cut = self.limits.get(serial).and_then(|limit| limit.cut);
         let tsns = cut.map_or(0..0, |(first, last)| first.max(self.sent.base())..last + 1);
@@ -100,7 +99,7 @@ impl Outbound {
         self.chunks_of(serial).any(|(_, chunk)| matches!(chunk.state, ChunkState::Lost(_)))
     }
 
-    /// Gives a message up, unless the peer would wait for the rest of it.
+    /// Abandons a message, unless the peer would wait for the rest of it.
     fn abandon(&mut self, core: &mut Core, now: Time, serial: u64) {
         let chunks: Vec<u64> = self.chunks_of(serial).map(|(tsn, _)| tsn).collect();
         let begun = self.limits.get(serial).is_none_or(|limit| limit.cut.is_some());
@@ -142,8 +141,8 @@ impl Outbound {
         }
     }
 
-    /// Gives a TSN to the end of a message that was given up before its end was sent. The peer may have
-    /// received all fragments that were sent; a FORWARD TSN up to this TSN makes it discard them.
+    /// Assigns a TSN to the end of a message that was abandoned before its end was sent. The peer may have received all
+    /// fragments that were sent; a FORWARD TSN up to this TSN makes it discard them.
     fn push_end(&mut self, core: &mut Core, now: Time, (serial, limit): (u64, Limit)) {
         let unordered = if limit.unordered { DataFlags::UNORDERED } else { DataFlags(0) };
         let chunk = Chunk {
@@ -166,9 +165,9 @@ impl Outbound {
         self.sent.push(chunk, &mut core.paths);
     }
 
-    /// The FORWARD TSN or I-FORWARD-TSN that is due, and its path (RFC 3758 §3.5 C). It is due when more has
-    /// been given up than the last one covered. It is repeated if the SACKs show within a round trip that the
-    /// peer missed it, or if no SACK comes.
+    /// The FORWARD TSN or I-FORWARD-TSN that is due, and its path (RFC 3758 §3.5 C). It is due when more TSNs have been
+    /// abandoned than the last one covered. It is retransmitted if the SACKs of a round trip show that the peer did not
+    /// receive it, or if no SACK arrives.
     pub fn step_over(&mut self, core: &mut Core, now: Time) -> Option<(usize, sctp::Chunk)> {
         if self.sent.totals().abandoned() == 0 {
             self.forwarding.due = None;
@@ -208,7 +207,7 @@ impl Outbound {
         Some((at, chunk))
     }
 
-    /// As much of it as fits a packet: up to a message whose stream finds no room in the list.
+    /// Builds the chunk for as many TSNs as fit the packet. It ends before a message whose stream entry does not fit.
     fn forward_chunk(&self, room: u32) -> (u64, sctp::Chunk) {
         let mut skipped: BTreeMap<(u16, bool), u32> = BTreeMap::new();
         let (header, entry) = if self.is_interleaving() {
@@ -220,7 +219,7 @@ impl Outbound {
         let mut tsn = self.sent.base();
         while let Some(chunk) = self.sent.get(tsn).filter(|_| tsn < self.forwarding.ahead) {
             let unordered = chunk.flags.contains(DataFlags::UNORDERED);
-            // Of unordered DATA only the TSNs are stepped over.
+            // Entries for unordered DATA are not listed: the new cumulative TSN is enough.
             if !unordered || self.is_interleaving() {
                 let key = (chunk.stream, unordered);
                 if skipped.len() == most && !skipped.contains_key(&key) {
@@ -243,17 +242,16 @@ impl Outbound {
         (tsn, chunk)
     }
 
-    /// When something of this is due.
+    /// Time of the next event: the end of a message's lifetime, or the retransmission of a FORWARD TSN.
     pub fn limits_due(&self) -> Time {
         let told = self.forwarding.due.filter(|_| self.sent.totals().abandoned() > 0);
         let due = told.unwrap_or(Time::MAX);
         due.min(self.limits.next_expiry().unwrap_or(Time::MAX))
     }
 
-    /// The peer has not acknowledged the last FORWARD TSN: it is repeated, as after a retransmission timeout
-    /// (RFC 3758 §3.5 C5).
+    /// Timeout of the last FORWARD TSN: it is retransmitted (RFC 3758 §3.5 C5).
     pub fn limits_timeout(&mut self, core: &mut Core, now: Time) {
-        self.give_up(core, now);
+        self.abandon_expired(core, now);
         if self.sent.totals().abandoned() > 0 && self.forwarding.due.is_some_and(|due| due <= now) {
             (self.forwarding.due, self.forwarding.again) = (None, true);
             let at = self.forwarding.at;

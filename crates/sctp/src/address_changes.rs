@@ -7,7 +7,7 @@ use anabranch_wire::seq::Serial;
 use core::net::IpAddr;
 use std::collections::VecDeque;
 
-/// A change of this end's addresses that the peer must be informed of.
+/// Change of the local addresses that must be reported to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressChange {
     Add(Address),
@@ -18,7 +18,7 @@ pub(super) enum AddressChange {
 #[derive(Debug)]
 pub(super) struct AddressChanges {
     pub requests: Requests<AddressChange>,
-    /// The answer to the peer's last one, in case it did not arrive.
+    /// Response to the peer's last request; sent again if the request is received again.
     pub answer: Option<AsconfAck>,
 }
 
@@ -27,7 +27,7 @@ impl AddressChanges {
         Self { requests: Requests::new(local, peer), answer: None }
     }
 
-    /// The changes that the peer has not confirmed, oldest first.
+    /// Changes that the peer has not confirmed, oldest first.
     pub fn unfinished(&self) -> VecDeque<AddressChange> {
         let pending = self.requests.pending.iter().map(|Pending { change, .. }| *change);
         pending.chain(self.requests.waiting.iter().copied()).collect()

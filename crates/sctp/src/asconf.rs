@@ -1,8 +1,8 @@
-//! Address reconfiguration (RFC 5061), one request at a time. Requests and answers count with authentication only
-//! ([`auth`](super::auth)).
+//! Address reconfiguration (RFC 5061), one request at a time. Requests and responses are accepted only with
+//! authentication ([`auth`](super::auth)).
 //!
-//! An end never takes its last address away. Where both ends change theirs at the same time, the last ones may be such
-//! that no route connects them; RFC 5061 has no remedy for that, and the association times out.
+//! An endpoint never deletes its last address. If both endpoints change addresses at the same time, there may be no
+//! route between the remaining ones. RFC 5061 does not solve this case, and the association times out.
 
 use super::address_changes::AddressChange;
 use super::common::{Core, violation};
@@ -11,7 +11,7 @@ use super::open::Open;
 use super::origin::Origin;
 use super::path::{Heartbeat, Reachability};
 use super::requests::{Pending, Sent};
-use super::totals::Resend;
+use super::totals::RetransmissionReason;
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_endpoint::ends::Address;
@@ -20,7 +20,7 @@ use core::net::IpAddr;
 use std::collections::VecDeque;
 
 impl Open {
-    /// This end has a new address, which it uses once the peer knows it.
+    /// The host has a new address. The association uses it after the peer has confirmed it.
     pub fn address_new(&mut self, core: &mut Core, now: Time, own: Address) {
         if self.extensions.asconf {
             self.asconf.requests.waiting.push_back(AddressChange::Add(own));
@@ -28,8 +28,8 @@ impl Open {
         }
     }
 
-    /// This end has lost an address. The last address stays, as no other could take its place. If the peer
-    /// does not support ASCONF, all addresses stay, and the interface may come back.
+    /// The host has lost an address. The last address is never deleted. If the peer does not support ASCONF, all
+    /// addresses are kept, because the interface may return.
     pub fn address_down(&mut self, core: &mut Core, now: Time, address: IpAddr) {
         if !self.extensions.asconf {
             core.interface_down(now, address);
@@ -52,8 +52,8 @@ impl Open {
         self.send_request(core, now);
     }
 
-    /// The peer has restarted. The handshake has just listed all addresses that were in use; pending changes
-    /// announce the others.
+    /// Called after a restart of the peer. The handshake has just listed all addresses that were in use; pending
+    /// changes report the others.
     pub fn resume_changes(&mut self, core: &mut Core, now: Time, changes: VecDeque<AddressChange>) {
         if self.extensions.asconf {
             let added = changes.into_iter().filter(|change| matches!(change, AddressChange::Add(_)));
@@ -82,7 +82,7 @@ impl Open {
         core.send_control(at, self.peer_tag, Chunk::Asconf(Box::new(asconf)));
     }
 
-    /// T4 has run out: the request goes out again, on another path if there is one (RFC 5061 §5.1.1).
+    /// Timeout of T4: retransmits the request, over another path if there is one (RFC 5061 §5.1.1).
     pub fn handle_asconf_timeout(&mut self, core: &mut Core, now: Time) {
         let Some(Pending { sent: Some(Sent { at, due, .. }), .. }) = self.asconf.requests.pending else {
             return;
@@ -97,7 +97,7 @@ impl Open {
     pub fn handle_asconf_ack(&mut self, core: &mut Core, now: Time, ack: &AsconfAck) -> Option<Reason> {
         let requests = &mut self.asconf.requests;
         let Some(pending) = requests.pending.take_if(|pending| pending.serial == ack.serial) else {
-            // RFC 5061 §5.3: an answer to a request that was never sent ends the association.
+            // RFC 5061 §5.3: a response to a request that was never sent ends the association.
             let never = !requests.has_asked(ack.serial);
             return never.then(|| self.refuse(core, Cause::IllegalAsconfAck));
         };
@@ -118,7 +118,7 @@ impl Open {
         None
     }
 
-    /// A new local address makes a pair with every remote one.
+    /// Adds a path between a new local address and each remote address.
     fn add_pairs(&mut self, core: &mut Core, now: Time, local: IpAddr) {
         let mut remotes: Vec<IpAddr> = Vec::new();
         for path in core.paths.iter().filter(|path| path.reachability != Reachability::Removed) {
@@ -134,7 +134,7 @@ impl Open {
         self.probe_new(core, now);
     }
 
-    /// Paths that have not been probed yet get a heartbeat.
+    /// Sends a heartbeat on each path that has not been probed yet.
     pub fn probe_new(&mut self, core: &mut Core, now: Time) {
         for path in &mut core.paths {
             if path.reachability == Reachability::Unconfirmed && matches!(path.heartbeat, Heartbeat::Off) {
@@ -149,7 +149,7 @@ impl Open {
         if self.asconf.requests.accept(asconf.serial) {
             let mut parameters = Vec::new();
             for parameter in &asconf.parameters {
-                if let Some(answer) = self.carry_out(core, now, origin, parameter) {
+                if let Some(answer) = self.apply_request(core, now, origin, parameter) {
                     parameters.push(answer);
                 }
             }
@@ -162,7 +162,7 @@ impl Open {
         }
     }
 
-    fn carry_out(
+    fn apply_request(
         &mut self,
         core: &mut Core,
         now: Time,
@@ -173,7 +173,7 @@ impl Open {
         let done = |correlation| Some(Parameter::Success { correlation });
         match request {
             Parameter::AddAddress { correlation, address } => {
-                // Nor does a peer add by this way what its INIT could not have.
+                // The same limits apply as to the addresses in the peer's INIT.
                 if core.can_use(meant(address), origin.source) {
                     core.learn_remote(meant(address));
                 }
@@ -181,7 +181,7 @@ impl Open {
                 done(*correlation)
             }
             Parameter::DeleteAddress { correlation, address } => {
-                // The wildcard means all but the source (RFC 5061 §4.2.2).
+                // The wildcard address stands for all addresses except the source (RFC 5061 §4.2.2).
                 let all = address.is_unspecified();
                 let goes = |remote: IpAddr| if all { remote != origin.source } else { remote == *address };
                 let mut remotes = core.paths.iter().filter(|p| p.reachability != Reachability::Removed);
@@ -231,7 +231,7 @@ impl Open {
         let flights = core::mem::take(&mut path.order);
         for flight in flights {
             if self.outbound.sent.live(flight, at as u8) {
-                self.outbound.lose(core, flight.tsn, Resend::Timeout);
+                self.outbound.lose(core, flight.tsn, RetransmissionReason::Timeout);
                 core.paths[at].resend.insert(flight.tsn);
             }
         }

@@ -15,26 +15,26 @@ use anabranch_multipath::PathId;
 use anabranch_wire::sctp::Parameter;
 use core::net::IpAddr;
 
-/// INIT is out (COOKIE-WAIT).
+/// COOKIE-WAIT: the INIT was sent.
 #[derive(Debug)]
 pub(super) struct CookieWait {
     pub tag: u32,
     pub tsn: u32,
     pub attempts: u32,
     pub due: Time,
-    /// A longer life for the cookie, milliseconds, requested after a stale one (§5.2.6).
+    /// Requested extension of the cookie's lifetime after a Stale Cookie error, milliseconds (§5.2.6).
     pub more_life: Option<u32>,
-    /// Cookies that the peer found stale.
+    /// Number of Stale Cookie errors received.
     pub stale: u32,
 }
 
-/// COOKIE ECHO is out (COOKIE-ECHOED).
+/// COOKIE-ECHOED: the COOKIE ECHO was sent.
 #[derive(Debug)]
 pub(super) struct CookieEchoed {
     pub tag: u32,
     pub tsn: u32,
     pub peer: Box<Peer>,
-    /// How chunks are authenticated, if they are.
+    /// Keys and algorithm for authenticated chunks, if the peer supports authentication.
     pub auth: Option<Authentication>,
     pub cookie: Box<[u8]>,
     /// Unknown parameters of the INIT ACK, to be reported with the COOKIE ECHO (§3.2.1).
@@ -43,7 +43,7 @@ pub(super) struct CookieEchoed {
     pub due: Time,
     pub sent: Time,
     pub stale: u32,
-    /// The local address that the INIT ACK reached: the pair with it works.
+    /// Local address that received the INIT ACK: the path from it works.
     pub proven: IpAddr,
 }
 
@@ -52,58 +52,58 @@ pub(super) struct CookieEchoed {
 pub(super) enum State {
     /// Not opened yet.
     Idle,
-    /// Waits for an INIT.
+    /// Waiting for an INIT.
     Listening,
     CookieWait(CookieWait),
     CookieEchoed(CookieEchoed),
-    /// ESTABLISHED and the states of its end.
+    /// ESTABLISHED, and the states of the shutdown.
     Open(Box<Open>),
-    /// Over.
+    /// The association has ended.
     Closed,
 }
 
-/// One end of an SCTP association; with [`Config::cmt`] a CMT-SCTP one.
+/// One endpoint of an SCTP association; with [`Config::cmt`], of a CMT-SCTP association.
 ///
-/// [`Endpoint`](anabranch_endpoint::Endpoint) states the driving contract: pass in events, take packets, take
-/// events for the application, sleep until the next timeout. A connecting end begins with
-/// [`connect`](anabranch_endpoint::Endpoint::connect), a listening one with the first packet.
+/// [`Endpoint`](anabranch_endpoint::Endpoint) states the driving contract: pass in events, take packets, take events
+/// for the application, sleep until the next timeout. A client starts with
+/// [`connect`](anabranch_endpoint::Endpoint::connect), a server with the first received packet.
 ///
-/// # Whose packet is it?
-/// A host finds the association of a packet by its verification tag, which is [`tag`](Self::tag) here, and the ports. Three
-/// kinds of packet carry another tag and belong to the association with these ports whose peer has the packet's source
-/// among its [`addresses`](Self::peer_addresses): INIT (tag 0), COOKIE ECHO (a tag that only the cookie knows), and ABORT
-/// or SHUTDOWN COMPLETE with the T bit (the peer's tag). Those that belong to no association go to the
+/// # Association of a received packet
+/// A host finds the association of a packet by its ports and its verification tag, which is [`tag`](Self::tag) here.
+/// Three kinds of packets carry another tag: INIT (tag 0), COOKIE ECHO (the tag is in the cookie), and ABORT or
+/// SHUTDOWN COMPLETE with the T bit (the peer's tag). They belong to the association with these ports whose
+/// [`peer_addresses`](Self::peer_addresses) include the source address. Packets of no association go to the
 /// [`Listener`](super::Listener) of their destination port.
 #[derive(Debug)]
 pub struct Association {
     pub(super) core: Core,
     pub(super) state: State,
-    /// The newest time that was handed in.
+    /// Latest time passed in by the driver.
     pub(super) now: Time,
 }
 
 impl Association {
-    /// The connecting end: [`connect`](anabranch_endpoint::Endpoint::connect) opens it.
+    /// Creates the client; [`connect`](anabranch_endpoint::Endpoint::connect) sends its INIT.
     ///
     /// # Errors
-    /// A setting that cannot work, as [`ConfigError`] says.
+    /// Returns a [`ConfigError`] if a setting is invalid.
     pub fn connecting(config: Config, ends: &Ends, secrets: Secrets) -> Result<Self, ConfigError> {
         check(&config, ends, true)?;
         let key = CookieKey::new(&secrets);
         Ok(Self { core: Core::new(config, ends, secrets, key), state: State::Idle, now: Time::ZERO })
     }
 
-    /// The listening end: it takes one association.
+    /// Creates a server for a single association.
     ///
     /// # Errors
-    /// A setting that cannot work, as [`ConfigError`] says.
+    /// Returns a [`ConfigError`] if a setting is invalid.
     pub fn listening(config: Config, ends: &Ends, secrets: Secrets) -> Result<Self, ConfigError> {
         check(&config, ends, false)?;
         let key = CookieKey::new(&secrets);
         Ok(Self::accepting(Core::new(config, ends, secrets, key)))
     }
 
-    /// The end that a listener makes for a cookie that is its own.
+    /// Creates the endpoint that a listener uses for a valid cookie.
     pub(super) const fn accepting(core: Core) -> Self {
         Self { core, state: State::Listening, now: Time::ZERO }
     }
@@ -113,20 +113,21 @@ impl Association {
         matches!(&self.state, State::Open(open) if open.phase == Phase::Established)
     }
 
-    /// New data goes out on this path from now on, as long as it is in use (Set Primary, RFC 9260 §11.1.5). False if there is
-    /// no such path, or if it is not active. With concurrent multipath transfer it is the last resort.
+    /// Makes this path the primary path (Set Primary, RFC 9260 §11.1.5). New data uses it as long as it is in use.
+    /// Returns false if the path does not exist or is not active. With concurrent multipath transfer, the primary path
+    /// is used only if no other path is available.
     pub fn set_primary(&mut self, path: PathId) -> bool {
         let active = self.core.paths.get(path.index()).is_some_and(Path::active);
         let may = active && matches!(self.state, State::Open(_));
         if may {
             self.core.primary = path.index();
-            self.stir(self.now);
+            self.clear_wait(self.now);
         }
         may
     }
 
-    /// The verification tag of packets to this end; `None` before the association begins and after it has
-    /// ended. A restart of the peer changes it (RFC 9260 §5.2.4 A).
+    /// The verification tag of received packets; `None` before the association starts and after it has ended. A restart
+    /// of the peer changes it (RFC 9260 §5.2.4 A).
     pub fn tag(&self) -> Option<u32> {
         match &self.state {
             State::CookieWait(wait) => Some(wait.tag),
@@ -136,17 +137,17 @@ impl Association {
         }
     }
 
-    /// Own port and the peer's.
+    /// Local and remote port.
     pub const fn ports(&self) -> (u16, u16) {
         (self.core.local_port, self.core.remote_port)
     }
 
-    /// The peer's addresses as far as known; one may be there more than once.
+    /// Known addresses of the peer; an address may occur more than once.
     pub fn peer_addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.core.remote_addresses()
     }
 
-    /// The association is over.
+    /// Ends the association.
     pub(super) fn end(&mut self, reason: Reason) {
         self.core.unblock(self.now);
         self.authenticate_last();

@@ -1,4 +1,4 @@
-//! Authentication where packets leave: with the code that the peer wants (RFC 4895 §6.2).
+//! Adds AUTH chunks to packets, as the peer requires (RFC 4895 §6.2).
 
 use super::association::{Association, State};
 use super::auth::{ADDRESS_CHANGES, Authentication, Offer, USER_DATA};
@@ -7,7 +7,7 @@ use super::cookie::Peer;
 use anabranch_wire::{Body, Packet};
 
 impl Association {
-    /// A packet to the peer leaves with the code that the peer wants.
+    /// Adds an AUTH chunk to a packet if the peer requires it.
     pub(super) fn authenticate(&self, packet: &mut Packet) {
         let (auth, tag) = match &self.state {
             State::Open(open) => (&open.auth, open.peer_tag),
@@ -21,8 +21,7 @@ impl Association {
         }
     }
 
-    /// Packets still in the queue are sent with a code, although the association ends and its keys are
-    /// dropped.
+    /// Authenticates the queued packets at the end of the association, because its keys are deleted.
     pub(super) fn authenticate_last(&mut self) {
         let mut out = core::mem::take(&mut self.core.out);
         for packet in &mut out {
@@ -33,14 +32,13 @@ impl Association {
 }
 
 impl Core {
-    /// This end offers what needs authentication.
+    /// True if this endpoint offers a feature that needs authentication.
     pub const fn authenticates(&self) -> bool {
         self.config.asconf || self.config.authenticate_data
     }
 
-    /// The authentication parameters of this end for an association with this tag and initial TSN, if this
-    /// end offers a feature that needs them. The result depends only on its input, so nothing has to be
-    /// stored.
+    /// Authentication parameters of this endpoint for an association with this tag and initial TSN, if it offers a
+    /// feature that needs them. The result depends only on the arguments, so that nothing is stored.
     pub fn auth_offer(&self, (tag, tsn): (u32, u32)) -> Option<Offer> {
         let parts = [&b"AUTH random number"[..], &tag.to_be_bytes(), &tsn.to_be_bytes()];
         let mut chunks = Vec::new();
@@ -52,7 +50,7 @@ impl Core {
         (!chunks.is_empty()).then(|| Offer::new(self.cookie_key.keyed(&parts), chunks.into()))
     }
 
-    /// Packets keep room for the AUTH that the peer wants in them; true if that is another length than before.
+    /// Reserves room in packets for the AUTH chunk that the peer requires; true if its length has changed.
     pub fn follow_auth(&mut self, auth: Option<&Authentication>) -> bool {
         let len = auth.map_or(0, Authentication::overhead);
         let changed = core::mem::replace(&mut self.auth_len, len) != len;
@@ -62,7 +60,8 @@ impl Core {
         changed
     }
 
-    /// How the association is authenticated in which this end has this tag and first TSN, if it is.
+    /// Authentication of the association in which this endpoint has the tag and first TSN `own`, if both endpoints
+    /// support it.
     pub fn authentication(&self, own: (u32, u32), peer: &Peer) -> Option<Authentication> {
         let own = self.auth_offer(own)?;
         Authentication::new(&self.config.shared_key, &own, peer.auth.as_ref()?)

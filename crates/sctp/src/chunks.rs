@@ -14,12 +14,13 @@ use anabranch_wire::Payload;
 use anabranch_wire::sctp::{self, Action, Auth, Cause, Chunk, Data, DataFlags, IData, NrSack, Sack, kind};
 use anabranch_wire::seq::Serial;
 
-/// Gap blocks that Linux reports at most, whatever room there is. A SACK with just as many may leave some out.
+/// Maximum number of gap blocks in Linux's SACKs, even if more would fit. A SACK with this number may omit further
+/// blocks.
 const MOST_BLOCKS: usize = 16;
 
 impl Open {
-    /// Takes the chunks of a packet with the right tag, behind a genuine AUTH from the first on or not; returns why the association
-    /// has ended, if it has.
+    /// Handles the chunks of a packet with the correct tag. `genuine` is true if a valid AUTH precedes them. Returns
+    /// the reason if the association has ended.
     pub fn handle_chunks<'a>(
         &mut self,
         core: &mut Core,
@@ -31,7 +32,7 @@ impl Open {
         if at.is_some_and(|at| core.follow_encapsulation(at, origin.udp)) {
             self.outbound.paths_changed(core);
         }
-        core.hear_peer(now, self.peer_tag);
+        core.note_peer_alive(now, self.peer_tag);
         let (mut data, mut lowest) = (false, u64::MAX);
         for chunk in chunks {
             let end = match chunk {
@@ -59,8 +60,8 @@ impl Open {
                     self.handle_data(core, at.map(|at| (at, origin)), &piece, chunk.payload)
                 }
                 forward @ (Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_)) if self.extensions.forward_tsn => {
-                    // Data that cannot be followed yet counts as lost: a SACK would make the peer repeat it
-                    // with every round trip.
+                    // Data that cannot be processed yet is treated as lost. A SACK without it would make the peer
+                    // retransmit it in each round trip.
                     data |= !self.reconfig.awaits_numbers();
                     self.handle_forward(core, forward)
                 }
@@ -80,7 +81,7 @@ impl Open {
         }
         if data {
             if let Some(at) = at {
-                if self.leads_acknowledgement(core, at) {
+                if self.sets_ack_path(core, at) {
                     self.ack_path = at;
                     self.ack_pair = (origin.destination, origin.source);
                 }
@@ -93,22 +94,22 @@ impl Open {
             }
             self.inbound.packet_done(now);
             self.follow_deferred(core);
-            self.inbound.pass_given_up(&mut core.forgotten);
+            self.inbound.take_abandoned(&mut core.forgotten);
             self.answer_data_in_shutdown(core, now);
         }
-        // A reset of streams delivers, too.
+        // A stream reset may deliver messages, too.
         if core.inbox.take_fresh() {
             core.events.push_back(Event::Readable);
         }
         self.progress(core, now)
     }
 
-    /// The next acknowledgement goes to where a packet came from on this path (RFC 9260 §6.4). One that answers packets of
-    /// several paths may go to any of them: to the nearest, if so set and as far as the round-trip times are known.
-    fn leads_acknowledgement(&self, core: &Core, at: usize) -> bool {
+    /// Whether the next SACK goes to the source of this packet (RFC 9260 §6.4). A SACK for packets of several paths may
+    /// use any of these paths. If configured, it uses the path with the smallest measured round-trip time.
+    fn sets_ack_path(&self, core: &Core, at: usize) -> bool {
         let rtt = |at: usize| core.paths[at].rtt.srtt().unwrap_or(Duration::MAX);
         core.config.sack_path == SackPath::Last
-            || !self.inbound.owes_answer()
+            || !self.inbound.has_unacknowledged_packets()
             || rtt(at) <= rtt(self.ack_path)
     }
 
@@ -211,8 +212,8 @@ impl Open {
         };
         core.totals.sacks_received += 1;
         if view.packets > 0 && core.delays_for_cmt() && !self.extensions.dac {
-            // The bits are reserved (RFC 9260 §3.3.4): a peer that sets them does so for DAC, as FreeBSD's stack, which agrees on
-            // nothing before.
+            // RFC 9260 §3.3.4 reserves these bits. A peer that sets them uses DAC; FreeBSD's stack does so without
+            // negotiation.
             self.extensions.dac = true;
             self.inbound.delay_for_cmt();
         }
@@ -227,7 +228,7 @@ impl Open {
         }
     }
 
-    /// A SHUTDOWN acknowledges like a SACK without gaps.
+    /// A SHUTDOWN acknowledges data like a SACK without gap blocks.
     pub fn acknowledge_up_to(&mut self, core: &mut Core, now: Time, cumulative: Serial) -> Option<Reason> {
         let view = SackView {
             cumulative,
@@ -248,11 +249,11 @@ impl Open {
         match chunk {
             Chunk::Heartbeat(heartbeat) => {
                 core.reply(origin, self.peer_tag, Chunk::HeartbeatAck(heartbeat.clone()));
-                // The peer tries this path: perhaps it has just come up there.
+                // The peer sends on this path: the path may have just recovered.
                 let tried = core.find(origin.destination, origin.source);
                 if let Some(at) = tried.filter(|&at| core.paths[at].doubted.is_some_and(|since| since < now))
                 {
-                    core.ask(now, at, self.peer_tag);
+                    core.probe_now(now, at, self.peer_tag);
                 }
                 Step::Next
             }
@@ -296,10 +297,10 @@ impl Open {
             }
             Chunk::Reconfig(reconfig) if self.extensions.reconfig => {
                 let end = self.handle_reconfig(core, now, origin, reconfig);
-                self.inbound.pass_given_up(&mut core.forgotten);
+                self.inbound.take_abandoned(&mut core.forgotten);
                 Step::of(end)
             }
-            // Chunks of an extension that was not negotiated count as unknown.
+            // Chunks of an extension that was not negotiated are treated as unknown.
             Chunk::Unknown(_)
             | Chunk::Auth(_)
             | Chunk::NrSack(_)
@@ -314,14 +315,14 @@ impl Open {
                 }
                 if action.stops() { Step::Stop } else { Step::Next }
             }
-            // These come alone (RFC 9260 §6.10).
+            // These chunks must not be bundled (RFC 9260 §6.10).
             Chunk::Init(_) | Chunk::InitAck(_) => Step::Stop,
-            // A cookie that comes with other chunks has been dealt with before them.
+            // A COOKIE ECHO bundled with other chunks was handled before them.
             _ => Step::Next,
         }
     }
 
-    /// An AUTH is the peer's own; one of an algorithm that was never offered is reported (RFC 4895 §6.3).
+    /// True if the peer computed this AUTH. An algorithm that was never offered is reported (RFC 4895 §6.3).
     fn is_genuine(&self, core: &mut Core, origin: Origin, auth: &Auth) -> bool {
         let verdict = self.auth.as_ref().map(|own| own.verify(auth));
         if verdict == Some(auth::Verdict::Unsupported) {
@@ -332,8 +333,8 @@ impl Open {
         verdict == Some(auth::Verdict::Genuine)
     }
 
-    /// Tells the peer, where its packet came from (RFC 9260 §6.4), that a chunk of its is not known (§3.2); as much of it
-    /// as fits a packet.
+    /// Reports an unknown chunk to the source of its packet (RFC 9260 §3.2, §6.4). The report contains as much of the
+    /// chunk as fits a packet.
     fn report_unknown(&self, core: &mut Core, origin: Origin, chunk: &Chunk) {
         let room = core.room_to(origin) - sctp::CHUNK_HEADER_LEN - sctp::cause::HEADER_LEN;
         let mut copy = chunk.to_bytes().into_vec();
@@ -343,10 +344,10 @@ impl Open {
     }
 }
 
-/// How to go on after a control chunk.
+/// How to continue after a control chunk.
 pub(super) enum Step {
     Next,
-    /// The rest of the packet is not looked at.
+    /// The rest of the packet is ignored.
     Stop,
     End(Reason),
 }

@@ -24,60 +24,60 @@ use anabranch_wire::{Body, Ecn, Packet, sctp};
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
-/// The part of an association that lives through all of its states.
+/// The part of an association that exists in all of its states.
 #[derive(Debug)]
 pub(super) struct Core {
     pub config: Config,
     /// Local addresses, all listed in the handshake (RFC 9260 §5.1.2).
     pub local: Vec<Address>,
     pub local_port: u16,
-    /// The other side's addresses as first known; their order decides which path begins where.
+    /// Peer's addresses as first known. Their order determines the pairs of the initial paths.
     pub remote: Vec<IpAddr>,
-    /// The other side's port; a listening end learns it.
+    /// Peer's port; a server learns it from the first packet.
     pub remote_port: u16,
-    /// Congestion control of all paths together.
+    /// Congestion control of all paths.
     pub congestion: Box<dyn CongestionControl>,
-    /// Picks the path of new data under CMT.
+    /// Chooses the path of new data with CMT.
     pub scheduler: Box<dyn Scheduler>,
-    /// Splitting and rescheduling may have to wait for its end.
+    /// Start-up phase; buffer splitting and chunk rescheduling may be off until it ends.
     pub start_up: StartUp,
-    /// Tags, initial TSNs, nonces and jitter come from here.
+    /// Source of tags, initial TSNs, nonces and jitter.
     pub secrets: Secrets,
-    /// The UDP ports of packets to an address that nothing has come from yet.
+    /// UDP ports of packets to an address from which no packet has been received yet.
     pub udp: Option<Ports>,
     pub paths: Vec<Path>,
-    /// Data received from addresses of the paths, by pair of addresses.
+    /// Bytes received, by pair of local and remote address.
     pub arrivals: Vec<Arrival>,
-    /// The path of new data without CMT, and the last resort with it.
+    /// Path of new data without CMT; with CMT, used if no other path is available.
     pub primary: usize,
     /// The path of the first INIT.
     pub first: usize,
-    /// How long no path took the data.
+    /// Time for which no path could carry the data.
     pub blocked: Blocked<Blocking, 5>,
     /// Times by cause.
     pub clock: LimitClock,
-    /// Packets ready to leave.
+    /// Packets ready to send.
     pub out: VecDeque<Packet>,
     pub events: VecDeque<Event>,
     /// Scheduling decisions, if recording is enabled.
     pub decisions: Option<VecDeque<SchedulingDecision>>,
     pub inbox: Inbox,
-    /// TSNs count from here, so that a distance below the first one is no underflow, and that those before a restart of the
-    /// peer stay apart from those behind it: a multiple of 2^32.
+    /// Offset of unwrapped TSNs, a multiple of 2^32. It prevents underflow below the first TSN, and separates TSNs
+    /// before a restart of the peer from those after it.
     pub unwrapped: u64,
-    /// Where the kept payloads of the last packet belong.
+    /// Placements in the stream for the stored payloads of the last packet.
     pub placements: VecDeque<Placement>,
-    /// Fragments that were placed and will never be read.
+    /// Fragments that were placed but will never be read.
     pub forgotten: VecDeque<(u64, u32)>,
-    /// Own addresses whose interfaces cannot send now.
+    /// Local addresses whose interfaces cannot send now.
     pub down: Vec<IpAddr>,
-    /// Bytes written over the whole life.
+    /// Bytes written since the start of the association.
     pub written: u64,
     pub cookie_key: CookieKey,
     pub totals: Totals,
-    /// I-DATA is in use: it decides the room for payload.
+    /// True if I-DATA is in use, which changes the room for payload.
     pub i_data: bool,
-    /// Bytes of the AUTH in packets to the peer, if it wants that.
+    /// Bytes of the AUTH chunk in packets to the peer, if the peer requires one.
     pub auth_len: u32,
 }
 
@@ -122,12 +122,12 @@ impl Core {
         core
     }
 
-    /// Buffer splitting as it is now: none in a start-up without mechanisms.
+    /// Current buffer splitting: none during a start-up phase without it.
     pub fn splitting(&self) -> Splitting {
         if self.start_up.is_over() { self.config.splitting } else { Splitting::default() }
     }
 
-    /// Checks whether start-up is over. `widest` is the largest window that the peer has offered, bytes.
+    /// Checks whether the start-up phase is over. `widest` is the largest window that the peer has offered, bytes.
     pub fn observe_start_up(&mut self, widest: u64) {
         if self.start_up.is_over() {
             return;
@@ -140,7 +140,7 @@ impl Core {
         self.start_up.observe(seen, widest.min(self.config.send_buffer));
     }
 
-    /// The path to the initial destination, from the local address of the same place in the list.
+    /// Path to the initial destination, from the local address with the same index.
     fn initial_path(&self) -> usize {
         let Some(&remote) = self.remote.get(self.config.initial_path) else { return 0 };
         let local = self.local[self.config.initial_path % self.local.len()];
@@ -148,24 +148,24 @@ impl Core {
         self.find(local.ip, remote).or_else(to_there).unwrap_or(0)
     }
 
-    /// Own addresses.
+    /// Local addresses.
     pub fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.local.iter().map(|own| own.ip)
     }
 
-    /// Largest packet from one of the own addresses, bytes.
+    /// Largest packet that can be sent from a local address, bytes.
     pub fn mtu_from(&self, local: IpAddr) -> u32 {
         let own = self.local.iter().find(|own| own.ip == local);
         own.map_or_else(|| least_mtu(local), |own| own.mtu)
     }
 
-    /// MTU that is assumed for a path from there before anything is known of it, bytes.
+    /// Assumed MTU of an unmeasured path from this address, bytes.
     fn first_mtu(&self, local: IpAddr) -> u32 {
         let most = self.mtu_from(local);
         if self.config.pmtu_discovery { most.min(base_mtu(local)) } else { most }
     }
 
-    /// Starts the discovery of the path MTU from the beginning.
+    /// Restarts path MTU discovery.
     pub fn discover_mtu(&mut self, at: usize) {
         let local = self.paths[at].local.ip();
         self.paths[at].discovery = self.discovery(local);
@@ -178,7 +178,8 @@ impl Core {
         self.config.pmtu_discovery.then(new)
     }
 
-    /// The path between two addresses; for destination paths the remote one decides.
+    /// The path between two addresses; a path that is identified by its destination is found by the remote address
+    /// alone.
     pub fn find(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
         let pairs = self.config.paths == Paths::FullMesh;
         self.paths.iter().position(|path| {
@@ -188,21 +189,20 @@ impl Core {
         })
     }
 
-    /// The other side's addresses, each as often as there are paths to it.
+    /// Peer's addresses; each occurs once per path to it.
     pub fn remote_addresses(&self) -> impl Iterator<Item = IpAddr> {
         let there = |path: &&Path| path.reachability != Reachability::Removed;
         self.paths.iter().filter(there).map(|path| path.remote.ip())
     }
 
-    /// True if the address belongs to the other side.
+    /// True if the address belongs to the peer.
     pub fn knows_remote(&self, remote: IpAddr) -> bool {
         self.remote_addresses().any(|known| known == remote)
     }
 
-    /// Whether an address that the peer lists in a packet from `source` is usable. A link-local address is
-    /// meaningful only with the interface that leads to it (RFC 4007 §6). A path identified by its
-    /// destination has no interface: then all link-local addresses are ignored except the source of the
-    /// packet (Becke2014 §5.2.3.2).
+    /// Whether an address that the peer lists in a packet from `source` is usable. A link-local address is meaningful
+    /// only on one interface (RFC 4007 §6). A path identified by its destination has no interface. In this case, all
+    /// link-local addresses are ignored except the source of the packet (Becke2014 §5.2.3.2).
     pub fn can_use(&self, address: IpAddr, source: IpAddr) -> bool {
         let link_local = match address {
             IpAddr::V4(ip) => ip.is_link_local(),
@@ -211,7 +211,7 @@ impl Core {
         !link_local || address == source || self.config.paths == Paths::FullMesh
     }
 
-    /// Adds the paths to a remote address, if it is new; those that it had before it was taken away live again.
+    /// Adds the paths to a new remote address. Paths to an address that was removed earlier are revived.
     pub fn learn_remote(&mut self, remote: IpAddr) {
         if self.knows_remote(remote) {
             return;
@@ -253,7 +253,7 @@ impl Core {
     }
 
     pub fn add_path(&mut self, local: IpAddr, remote: IpAddr) {
-        // A peer that lists more addresses is not followed further.
+        // Further addresses of the peer are ignored.
         if self.paths.len() >= MAX_PATHS {
             return;
         }
@@ -276,13 +276,13 @@ impl Core {
         }
     }
 
-    /// How a path is set up now.
+    /// Current setup of a path.
     pub fn setup_of(&self, at: usize) -> Setup {
         let path = &self.paths[at];
         Setup { udp: path.udp, mtu: path.mtu, ..self.setup(path.local.ip(), path.remote.ip()) }
     }
 
-    /// Tells the congestion control of a path: unusable until confirmed.
+    /// Registers a path with the congestion control; it is unusable until confirmed.
     fn announce(&mut self, path: &mut Path) {
         let setup = PathSetup {
             mss: path.room,
@@ -299,8 +299,8 @@ impl Core {
         path.discovery = self.discovery(path.local.ip());
     }
 
-    /// Resets every path: windows, timers and round-trip times are as before the first packet. Used when a
-    /// handshake has just ended and when the peer restarts.
+    /// Resets windows, timers and round-trip times of every path to their initial state. Used at the end of a handshake
+    /// and when the peer restarts.
     pub fn reset_paths(&mut self) {
         let mut paths = core::mem::take(&mut self.paths);
         for path in &mut paths {
@@ -316,13 +316,13 @@ impl Core {
         self.paths = paths;
     }
 
-    /// A packet on a path.
+    /// Builds a packet for a path.
     pub fn packet(&self, at: usize, tag: u32, chunks: Chunks) -> Packet {
         let path = &self.paths[at];
         self.envelope((path.local.ip(), path.remote.ip()), path.udp, tag, chunks)
     }
 
-    /// A packet between two addresses.
+    /// Builds a packet between two addresses.
     pub fn envelope(
         &self,
         (source, destination): (IpAddr, IpAddr),
@@ -346,8 +346,8 @@ impl Core {
         }
     }
 
-    /// A packet with the right tag came over path `at` with these UDP ports: replies use the same ports, or
-    /// no UDP if there are none (RFC 6951 §5.4). True if that changes the room for chunks.
+    /// Called for a packet with the correct tag on path `at` with these UDP ports. Replies use the same ports, or no
+    /// UDP if there are none (RFC 6951 §5.4). True if that changes the room for chunks.
     #[inline]
     pub fn follow_encapsulation(&mut self, at: usize, udp: Option<Ports>) -> bool {
         let udp = udp.map(back);
@@ -365,7 +365,7 @@ impl Core {
         resized
     }
 
-    /// Bytes for chunks in a packet back to where one came from: on a path what that takes, elsewhere what any network does.
+    /// Room for chunks in a reply to `origin`, bytes: that of the path, or of the smallest MTU if there is no path.
     pub fn room_to(&self, origin: Origin) -> u32 {
         let known = self.find(origin.destination, origin.source).map(|at| self.paths[at].room);
         known.unwrap_or_else(|| {
@@ -378,19 +378,19 @@ impl Core {
         })
     }
 
-    /// Puts a packet with one chunk in front of the door of a path.
+    /// Queues a packet with one control chunk on a path.
     pub fn send_control(&mut self, at: usize, tag: u32, chunk: Chunk) {
         self.send_chunks(at, tag, chunk.into());
     }
 
-    /// Puts a packet with these chunks in front of the door of a path.
+    /// Queues a packet with these chunks on a path.
     pub fn send_chunks(&mut self, at: usize, tag: u32, chunks: Chunks) {
         self.paths[at].counters.packets_sent += 1;
         let packet = self.packet(at, tag, chunks);
         self.out.push_back(packet);
     }
 
-    /// A tag: random, not zero.
+    /// Draws a random verification tag, which is not zero.
     pub fn draw_tag(&mut self) -> u32 {
         loop {
             let tag = self.secrets.next_u32();
@@ -400,15 +400,16 @@ impl Core {
         }
     }
 
-    /// A path may carry data: it is active, and not suspected unless all are and none has fewer errors (RFC 7829 §3.2).
+    /// Whether a path may carry data: it is active and not suspected. If all active paths are suspected, those with the
+    /// fewest errors are used (RFC 7829 §3.2).
     pub fn in_use(&self, at: usize) -> bool {
         let path = &self.paths[at];
         let better = |other: &Path| other.healthy() || other.active() && other.errors < path.errors;
         path.healthy() || path.active() && !self.paths.iter().any(better)
     }
 
-    /// The path that carries what may go anywhere: the primary one while it is in use, else another that is, else one
-    /// that is at least still there.
+    /// The path for packets that may use any path: the primary path while it is in use, else another path in use, else
+    /// a path that has not been removed.
     pub fn preferred(&self) -> usize {
         let there = |path: &Path| path.reachability != Reachability::Removed;
         let primary = &self.paths[self.primary];
@@ -425,7 +426,7 @@ impl Core {
         })
     }
 
-    /// Plans the next heartbeat of a path.
+    /// Schedules the next heartbeat of a path.
     pub fn rest(&mut self, now: Time, at: usize) {
         // Uniform in [0, 1).
         let draw = (self.secrets.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -433,12 +434,12 @@ impl Core {
         path.heartbeat = match self.config.heartbeat_interval {
             Some(interval) => Heartbeat::Idle { due: now + path.heartbeat_period(interval, draw) },
             None if path.active() => Heartbeat::Off,
-            // Without regular heartbeats, a path that does not answer still needs a way back.
+            // Without regular heartbeats, a path that does not answer still needs heartbeats to recover.
             None => Heartbeat::Idle { due: now + path.rtt.rto() },
         };
     }
 
-    /// From `now` on nothing waits.
+    /// Ends the blocked times: from `now` on, no data is waiting.
     pub fn unblock(&mut self, now: Time) {
         self.blocked.set(now, None);
         let preferred = if self.config.cmt || self.paths.is_empty() { 0 } else { self.preferred() };
@@ -453,28 +454,29 @@ impl Core {
         self.follow_limits(now);
     }
 
-    /// New data may leave on a path: with CMT on any, otherwise on the preferred one.
+    /// Whether new data may be sent on a path: with CMT on any, otherwise only on the preferred path.
     pub fn takes_data(&self, at: usize, preferred: usize) -> bool {
         self.config.cmt || at == preferred
     }
 
-    /// Smallest and initial timeouts for a timer that belongs to no measured path.
+    /// Current retransmission timeout of a path.
     pub fn timeout_on(&self, at: usize) -> Duration {
         self.paths[at].rtt.rto()
     }
 
-    /// The congestion window of a path has room for a chunk with `len` bytes of payload.
+    /// Whether the congestion window of a path has room for a chunk with `len` bytes of payload.
     pub fn window_admits(&self, path: &Path, len: u32) -> bool {
         self.admits((self.congestion.window(path.id), path.in_window()), path, len)
     }
 
-    /// The same for a given congestion window and the number of bytes in it.
+    /// Whether a congestion window of `cwnd` bytes, of which `in_window` are used, has room for a chunk with `len`
+    /// bytes of payload.
     pub fn admits(&self, (cwnd, in_window): (u64, u64), path: &Path, len: u32) -> bool {
         let needed = if self.config.overshoot { 1 } else { u64::from(path.chunk_len(len)) };
         in_window + needed <= cwnd
     }
 
-    /// The window of a path that was idle for longer than its RTO shrinks before it carries data again (RFC 9260 §7.2.1).
+    /// Shrinks the window of a path that was idle for longer than its RTO (RFC 9260 §7.2.1).
     pub fn restart_if_idle(&mut self, at: usize, now: Time) {
         let path = &self.paths[at];
         if path.totals.in_flight() == 0
@@ -487,7 +489,7 @@ impl Core {
     }
 }
 
-/// The peer broke a rule, and which.
+/// Protocol Violation error cause with a description.
 pub(super) fn violation(what: &str) -> Cause {
     Cause::ProtocolViolation(what.as_bytes().into())
 }

@@ -6,29 +6,28 @@ pub use anabranch_settings::sctp::{
 };
 use core::net::IpAddr;
 
-/// A setting that cannot work.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// There is no local address.
     NoLocalAddress,
-    /// A connecting end has no remote address, or none in the family of a local address that has a route to
-    /// it.
+    /// A client has no remote address, or there is no route from a local address to one of the same family.
     NoRemoteAddress,
-    /// The initial path names no remote address.
+    /// The index of the initial path is too large.
     InitialPath {
-        /// The index asked for.
+        /// The configured index.
         index: usize,
-        /// How many remote addresses there are.
+        /// Number of remote addresses.
         remotes: usize,
     },
-    /// A path MTU leaves no room for data: at least 576 bytes for IPv4 and 1280 for IPv6 are expected of any path.
+    /// A path MTU leaves no room for data: a path must carry at least 576 bytes (IPv4) or 1280 bytes (IPv6).
     Mtu(u32),
-    /// The receive buffer is below the smallest initial window, 1500 bytes (RFC 9260 §6).
+    /// The receive buffer is smaller than the minimum window, 1500 bytes (RFC 9260 §6).
     ReceiveBuffer(u64),
-    /// There is no stream.
+    /// The number of streams is 0.
     NoStreams,
-    /// The scheduler sends everything on every path, or places data out of order: SCTP does neither.
+    /// The scheduler is redundant or places data out of order; SCTP supports neither.
     Scheduler(&'static str),
 }
 
@@ -61,12 +60,12 @@ impl core::fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// A route connects a local and a remote address, as far as is known.
+/// Whether there is a known route between a local and a remote address.
 pub(super) fn is_routed(config: &Config, local: IpAddr, remote: IpAddr) -> bool {
     !config.unroutable.contains(&(local, remote))
 }
 
-/// Whether an end with these settings can work between these addresses.
+/// Checks the settings together with the addresses.
 pub(super) fn check(config: &Config, ends: &Ends, connecting: bool) -> Result<(), ConfigError> {
     if ends.local.is_empty() {
         return Err(ConfigError::NoLocalAddress);
@@ -96,14 +95,14 @@ pub(super) fn check(config: &Config, ends: &Ends, connecting: bool) -> Result<()
     Ok(())
 }
 
-/// The packet that nearly every path carries, bytes: 1200 behind the IPv4 header as RFC 8899 §5.1.2 recommends, and the least
-/// link MTU of IPv6.
+/// Packet size that nearly every path supports, bytes: 1200 plus the IPv4 header, as RFC 8899 §5.1.2 recommends, and
+/// the minimum link MTU of IPv6.
 pub(super) const fn base_mtu(address: IpAddr) -> u32 {
     if address.is_ipv4() { 1220 } else { 1280 }
 }
 
-/// The packet that every path of the address's family carries, bytes: for IPv4 what RFC 9260 §7.3 has in mind, for IPv6
-/// the least link MTU (RFC 8200 §5).
+/// Packet size that every path supports, bytes: for IPv4 the value of RFC 9260 §7.3, for IPv6 the minimum link MTU (RFC
+/// 8200 §5).
 pub(super) const fn least_mtu(address: IpAddr) -> u32 {
     if address.is_ipv4() { 576 } else { 1280 }
 }

@@ -1,5 +1,5 @@
-//! The state cookie (RFC 9260 §5.1.3): all that a listening end must remember of an INIT, signed with HMAC-SHA-256
-//! (RFC 2104, RFC 6234) and handed to the peer to remember instead.
+//! The state cookie (RFC 9260 §5.1.3). It contains all that a listener needs to know of an INIT, signed with
+//! HMAC-SHA-256 (RFC 2104, RFC 6234). The peer returns it, so that the listener stores nothing.
 
 use super::auth::Offer;
 use anabranch_base::time::{Duration, Time};
@@ -19,13 +19,12 @@ const SIGNATURE: usize = 32;
 pub struct CookieKey([u8; 32]);
 
 impl CookieKey {
-    /// The key that these secrets stand for: the same however much has been drawn from them.
+    /// Derives the key from `secrets`. The result does not depend on the values already drawn from them.
     pub fn new(secrets: &Secrets) -> Self {
         Self(secrets.keyed(&[b"SCTP state cookie"]))
     }
 
-    /// HMAC-SHA-256 under this key over the concatenated parts, for values that must be derived again from
-    /// the same input.
+    /// HMAC-SHA-256 under this key over the concatenated parts, for values that must be recomputed from the same input.
     pub(super) fn keyed(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         for part in parts {
@@ -34,8 +33,8 @@ impl CookieKey {
         mac.finalize().into_bytes().into()
     }
 
-    /// The key of cookies made at this time. It changes every hour, so that none signs more than an hour's
-    /// cookies (RFC 9260 §5.1.3). A cookie contains the time at which it was made, which selects the key.
+    /// The key for cookies created at this time. It changes every hour, so that no key signs the cookies of more than
+    /// an hour (RFC 9260 §5.1.3). The creation time in the cookie selects the key.
     fn of(&self, created: [u8; 8]) -> [u8; 32] {
         let hour = u64::from_be_bytes(created) / Duration::from_secs(3600).as_nanos();
         self.keyed(&[b"cookies of an hour", &hour.to_be_bytes()])
@@ -43,13 +42,13 @@ impl CookieKey {
 }
 
 impl core::fmt::Debug for CookieKey {
-    /// The key is left out: debug output is not secret.
+    /// The key is omitted: debug output is not secret.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("CookieKey").finish_non_exhaustive()
     }
 }
 
-/// Extensions that both ends may use.
+/// Extensions that both endpoints support.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extensions {
     pub nr_sack: bool,
@@ -59,7 +58,7 @@ pub(super) struct Extensions {
     /// FORWARD TSN, or I-FORWARD-TSN if I-DATA is used.
     pub forward_tsn: bool,
     pub reconfig: bool,
-    /// The peer takes packets without a checksum.
+    /// The peer accepts packets without a checksum.
     pub zero_checksum: bool,
     /// Delayed acknowledgement for CMT.
     pub dac: bool,
@@ -68,19 +67,19 @@ pub(super) struct Extensions {
 /// Parameters of the peer, known after the INIT or INIT ACK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Peer {
-    /// Its verification tag.
+    /// The peer's verification tag.
     pub tag: u32,
-    /// The first TSN that it will use.
+    /// The peer's initial TSN.
     pub tsn: u32,
-    /// Its receive window, bytes.
+    /// The peer's receive window, bytes.
     pub window: u32,
-    /// Streams to it and from it, after both sides' limits.
+    /// Numbers of outgoing and incoming streams, limited by both endpoints.
     pub outbound: u16,
     pub inbound: u16,
     pub extensions: Extensions,
     /// The peer's authentication parameters, if it authenticates.
     pub auth: Option<Offer>,
-    /// Its addresses: the list that it gave, or the source of its packet.
+    /// The peer's addresses: those in its list, or the source of its packet.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -91,27 +90,27 @@ pub(super) struct Cookie {
     pub life: Duration,
     pub local_tag: u32,
     pub local_tsn: u32,
-    /// Tags of an association that existed when the INIT came (Tie-Tags, §5.2.2); zero for none.
+    /// Tie-Tags: tags of an association that existed when the INIT was received (§5.2.2); zero if there was none.
     pub local_tie: u32,
     pub peer_tie: u32,
-    /// Where the INIT came from, and where it went.
+    /// Source and destination of the INIT.
     pub source: IpAddr,
     pub source_port: u16,
     pub destination: IpAddr,
     pub peer: Peer,
 }
 
-/// Why a cookie is not taken.
+/// Why a cookie is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CookieError {
-    /// Not signed by this end, or not whole.
+    /// The signature is invalid or the cookie is incomplete.
     Forged,
-    /// Signed, but not readable: this end's own bug or another version.
+    /// The signature is valid but the contents cannot be parsed: a bug, or another version of this program.
     Malformed,
 }
 
 impl Cookie {
-    /// The cookie as bytes, signed.
+    /// Encodes and signs the cookie.
     pub fn seal(&self, key: &CookieKey) -> Box<[u8]> {
         let mut out = Vec::with_capacity(128);
         out.extend_from_slice(&self.created.as_nanos().to_be_bytes());
@@ -139,11 +138,11 @@ impl Cookie {
         out.into()
     }
 
-    /// Reads a cookie that this end has signed.
+    /// Verifies and decodes a cookie.
     pub fn open(bytes: &[u8], key: &CookieKey) -> Result<Self, CookieError> {
         let at = bytes.len().checked_sub(SIGNATURE).ok_or(CookieError::Forged)?;
         let (contents, signature) = bytes.split_at(at);
-        // The comparison takes the same time wherever the first difference is.
+        // The comparison takes constant time.
         sign(key, contents).verify_slice(signature).map_err(|_| CookieError::Forged)?;
         Self::parse(&mut Fields(contents)).ok_or(CookieError::Malformed)
     }
@@ -184,14 +183,14 @@ impl Cookie {
         })
     }
 
-    /// How much too late it is, if it is.
+    /// Time since the cookie expired; `None` if it is still valid.
     pub fn staleness(&self, now: Time) -> Option<Duration> {
         let age = now.since(self.created);
         (age > self.life).then(|| age.saturating_sub(self.life))
     }
 }
 
-/// The signature of a cookie, which begins with the time when it was made.
+/// The signature of a cookie; its contents start with the creation time.
 fn sign(key: &CookieKey, contents: &[u8]) -> Hmac<Sha256> {
     let created = contents.first_chunk().copied().unwrap_or_default();
     let mut mac = Hmac::<Sha256>::new_from_slice(&key.of(created)).expect("HMAC takes keys of any length");
@@ -242,7 +241,7 @@ impl Fields<'_> {
         Some(Offer { random, chunks, algorithms: self.list(algorithm)?.into() })
     }
 
-    /// As many items as the next byte says.
+    /// A list; its first byte contains the number of items.
     fn list<T>(&mut self, item: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let [count] = self.take()?;
         (0..count).map(|_| item(self)).collect()
@@ -312,7 +311,7 @@ mod tests {
         }
     }
 
-    /// The offer of a peer that lists no chunks is not that of one that lists none of them (RFC 4895 §6.1).
+    /// A missing list of chunk types and an empty list are different offers (RFC 4895 §6.1).
     #[test]
     fn every_form_of_an_offer_is_remembered() {
         let key = CookieKey::new(&Secrets::new([1; 32]));
@@ -328,7 +327,7 @@ mod tests {
         }
     }
 
-    /// A cookie that was signed with the key of another hour is rejected.
+    /// A cookie signed with the key of another hour is rejected.
     #[test]
     fn the_key_changes_with_the_hours() {
         let key = CookieKey::new(&Secrets::new([1; 32]));

@@ -2,10 +2,10 @@
 //! time for which each path was blocked.
 //!
 //! # Blocking
-//! A path is blocked while it is active and yet nothing new goes out on it although the application has data: chunks
-//! wait in the send queue, or a write was refused. (Without CMT, or without an active path, only the path of new data
-//! counts. Data that Nagle's rule or a burst limit holds back is not blocked.) The cause is the *congestion window*
-//! while it has no room, and otherwise, after Dreibholz et al. 2010 and Adhari2011:
+//! A path is blocked while it is active and the application has data (chunks in the send queue, or a refused write),
+//! but no new data is sent on the path. Without CMT, or without an active path, only the path of new data is
+//! considered. Data held back by Nagle's algorithm or a burst limit is not blocked. The cause is the *congestion
+//! window* while it is full. Otherwise it is one of these, after Dreibholz et al. 2010 and Adhari2011:
 //!
 //! - *transmission-induced*: the send buffer is full, or the path's share of it, and most of its bytes are in
 //!   flight (or to be retransmitted);
@@ -18,23 +18,23 @@
 //! - *advertised-window-induced*: the same, but most of the window is taken by data in flight: the receiver
 //!   has room, and the sender must assume the worst.
 //!
-//! The association is blocked while every path that counts is. Its cause is that of the first of them whose congestion
-//! window has room: the one that could go on if the buffers were larger.
+//! The association is blocked while all considered paths are. Its cause is that of the first of them whose congestion
+//! window has room, because this path could send if the buffers were larger.
 //!
-//! The state is taken each time that nothing more can be sent and holds until the next time.
+//! The state is determined whenever nothing more can be sent, and it holds until the next time.
 
 use anabranch_endpoint::blocked::Causes;
 
 /// Why a path is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
-    /// The send buffer is full of data on its way.
+    /// The send buffer is full, mostly of data in flight.
     Transmission,
-    /// The send buffer is full of data that arrived behind a gap.
+    /// The send buffer is full, mostly of data that was received after a gap.
     Gap,
-    /// The receive window is taken by data that waits at the receiver.
+    /// The receive window is full, mostly of data that waits at the receiver.
     Reordering,
-    /// The receive window is taken by data on its way.
+    /// The receive window is full, mostly of data in flight.
     AdvertisedWindow,
     /// The congestion window is full.
     CongestionWindow,
@@ -55,14 +55,14 @@ impl Causes<5> for Blocking {
     }
 }
 
-/// The cause for which new data does not leave on a path that may carry it.
+/// Why new data is not sent on a path that may carry it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// There is none.
+    /// No cause.
     NoData,
     /// A buffer or the congestion window.
     Blocked(Blocking),
-    /// A small rest is held back (Nagle).
+    /// A packet smaller than the MTU is held back (Nagle).
     HeldBack,
     /// The pacing rate or the limit on bursts.
     Paced,
@@ -72,7 +72,7 @@ pub(super) enum Stop {
     Standby,
 }
 
-/// Counts over all paths.
+/// Totals of the association.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub packets_discarded: u64,
@@ -95,12 +95,12 @@ pub(super) struct Totals {
     pub asconf_confirmed: u64,
     pub errors_received: u64,
     pub forgeries: u64,
-    /// Messages given up after a part of them had left, and before (RFC 7496 §4.4).
+    /// Messages abandoned after a fragment was sent, and before (RFC 7496 §4.4).
     pub messages_abandoned_sent: u64,
     pub messages_abandoned_unsent: u64,
     pub forward_tsns_sent: u64,
     pub forward_tsns_received: u64,
-    /// Changes of streams that the peer was asked for, and those that it carried out.
+    /// Stream reconfigurations requested from the peer, and those that it performed.
     pub reconfigurations_asked: u64,
     pub reconfigurations_performed: u64,
 }

@@ -2,9 +2,10 @@
 //! receiver sends an ECNE with every acknowledgement until the sender responds with a CWR. The sender cuts
 //! its window once for each window of marked packets.
 //!
-//! A mark belongs to one path. The receiver keeps one echo for each path, as FreeBSD's stack does. An echo precedes the SACK of
-//! its packet, so that its chunk is still known when the echo comes for the first time and shows the path. An echo of a chunk
-//! that has been acknowledged before is a repetition, because the CWR was lost or is on its way: it only gets another CWR.
+//! A mark belongs to one path. The receiver keeps one echo per path, as FreeBSD's stack does. The ECNE precedes the
+//! SACK of its packet. When the first ECNE is received, its chunk is therefore still on the scoreboard and identifies
+//! the path. An ECNE for a chunk that is already acknowledged is a retransmission, because the CWR was lost or is in
+//! flight. It is answered with another CWR only.
 
 use super::common::Core;
 use super::echo::Echo;
@@ -15,14 +16,14 @@ use anabranch_wire::sctp::{Chunk, CongestionEcho, CongestionReduced};
 use anabranch_wire::seq::Serial;
 
 impl Open {
-    /// A packet came marked on a path whose lowest TSN is this.
+    /// Records a packet with an ECN mark; `lowest_tsn` is the lowest TSN in it.
     pub fn note_mark(&mut self, at: Option<usize>, lowest_tsn: u64) {
         if self.extensions.ecn && self.echoes.iter().all(|echo| echo.at != at) {
             self.echoes.push(Echo { at, tsn: lowest_tsn });
         }
     }
 
-    /// Chunks that are sent before an acknowledgement.
+    /// ECNE chunks, which are sent before the SACK.
     pub fn echo_chunks(&self) -> impl Iterator<Item = Chunk> {
         self.echoes.iter().map(|echo| {
             let lowest_tsn = Serial(echo.tsn as u32);
@@ -30,7 +31,7 @@ impl Open {
         })
     }
 
-    /// The peer saw a mark on the path that carried that chunk; the echo came on path `at`.
+    /// Handles an ECNE, which was received on path `at`. The mark belongs to the path that carried the chunk.
     pub fn handle_echo(&mut self, core: &mut Core, now: Time, at: Option<usize>, echo: CongestionEcho) {
         let sent = &self.outbound.sent;
         let (tsn, next) = (echo.lowest_tsn.unwrap_near(sent.base()), sent.next_tsn());
@@ -38,7 +39,7 @@ impl Open {
             return;
         }
         let chunk = sent.get(tsn);
-        // Which transmission of several was marked is not known.
+        // It is unknown which transmission of a retransmitted chunk was marked.
         let carrier = chunk.filter(|chunk| chunk.transmissions == 1).map(|chunk| usize::from(chunk.path));
         if let Some(carrier) = carrier {
             self.reduce(core, now, (carrier, tsn));
@@ -48,7 +49,7 @@ impl Open {
         core.send_control(to, self.peer_tag, Chunk::CongestionReduced(reduced));
     }
 
-    /// Cuts the window of a path, once for all that was in flight then.
+    /// Reduces the window of a path, once for all data in flight at that time.
     fn reduce(&self, core: &mut Core, now: Time, (carrier, tsn): (usize, u64)) {
         let path = &mut core.paths[carrier];
         if tsn < path.marks_heard {
@@ -63,8 +64,8 @@ impl Open {
         core.congestion.on_loss(&Loss { now, path: id, kind: LossKind::Ecn, in_flight });
     }
 
-    /// A CWR: the peer has processed the mark of the packet with this TSN, and all earlier marks on the path
-    /// of the CWR.
+    /// Handles a CWR: the peer has processed the mark of the packet with this TSN, and all earlier marks on the path of
+    /// the CWR.
     pub fn handle_reduced(&mut self, at: Option<usize>, reduced: CongestionReduced) {
         let newest = reduced.lowest_tsn;
         self.echoes.retain(|echo| {

@@ -1,4 +1,4 @@
-//! The seam by which an association is driven, and the first look at a packet: whom it is for.
+//! [`Endpoint`](anabranch_endpoint::Endpoint) for an association, and the first checks of a received packet.
 
 use super::association::{Association, State};
 use super::handshake::readable;
@@ -15,11 +15,11 @@ use anabranch_wire::sctp::{Abort, Cause, Chunk};
 use anabranch_wire::{Content, Packet};
 
 impl Association {
-    /// Something happens at `now` that may let data leave.
-    pub(super) const fn stir(&mut self, now: Time) {
+    /// Clears the cached "nothing to send" state, because an event at `now` may allow data to be sent.
+    pub(super) const fn clear_wait(&mut self, now: Time) {
         self.now = now;
         if let State::Open(open) = &mut self.state {
-            open.outbound.stir();
+            open.outbound.clear_wait();
         }
     }
 
@@ -28,10 +28,10 @@ impl Association {
     fn dispatch(&mut self, now: Time, origin: Origin, packet: &anabranch_wire::sctp::Packet) {
         let tag = packet.verification_tag;
         let chunks = behind_auth(&packet.chunks);
-        // An AUTH that has authenticated the COOKIE ECHO authenticates the chunks behind it, too.
+        // An AUTH before the COOKIE ECHO authenticates the chunks after the COOKIE ECHO, too.
         let mut vouched = false;
         match chunks.first() {
-            // INIT and INIT ACK come alone; INIT has tag zero (§6.10, §8.5.1 A).
+            // INIT and INIT ACK must not be bundled; INIT has tag zero (§6.10, §8.5.1 A).
             Some(Chunk::Init(init)) if packet.chunks.len() == 1 && tag == 0 => {
                 let init = readable(init);
                 self.handle_init(now, origin, &init);
@@ -83,11 +83,11 @@ impl Association {
         }
     }
 
-    /// A packet that is no INIT and no COOKIE ECHO, during the handshake.
+    /// Handles a packet without INIT and COOKIE ECHO during the handshake.
     fn while_waiting(&mut self, now: Time, origin: Origin, (tag, own): (u32, u32), chunks: &[Chunk]) {
         let peer = if let State::CookieEchoed(echoed) = &self.state { echoed.peer.tag } else { 0 };
         if let [Chunk::ShutdownAck, ..] = behind_auth(chunks) {
-            // The peer still ends an earlier association (§8.5.1 E).
+            // The peer is still shutting down an earlier association (§8.5.1 E).
             self.core.out.extend(origin.out_of_the_blue(tag, chunks));
             return;
         }
@@ -114,7 +114,8 @@ impl Association {
                     self.end_if(end);
                     return;
                 }
-                // To be answered from COOKIE-ECHOED on (§8.3): on a short path it overtakes the COOKIE ACK.
+                // Heartbeats are answered from COOKIE-ECHOED on (§8.3): on a faster path, a heartbeat may overtake the
+                // COOKIE ACK.
                 Chunk::Heartbeat(heartbeat) => {
                     if let State::CookieEchoed(echoed) = &self.state {
                         let tag = echoed.peer.tag;
@@ -134,12 +135,12 @@ impl Association {
         }
     }
 
-    /// Packets leave without a code of authentication, and with a checksum.
-    fn leave_as_they_are(&self) -> bool {
+    /// Packets need neither an AUTH nor a zero checksum.
+    fn needs_no_finishing(&self) -> bool {
         matches!(&self.state, State::Open(open) if open.auth.is_none() && !open.extensions.zero_checksum)
     }
 
-    /// The next packet without its finishing steps; packets that already wait in the queue go first.
+    /// The next packet before AUTH and checksum are set; queued packets are sent first.
     fn next_packet(&mut self, now: Time) -> Option<Packet> {
         match &mut self.state {
             _ if !self.core.out.is_empty() => self.core.out.pop_front(),
@@ -174,8 +175,8 @@ impl Association {
     }
 }
 
-/// RFC 9260 §8.5: the tag is this end's; ABORT and SHUTDOWN COMPLETE may reflect the peer's instead. They answer a
-/// packet out of the blue then and come alone (§8.4); nothing else gets in with the peer's tag.
+/// RFC 9260 §8.5: a packet has the local tag. ABORT and SHUTDOWN COMPLETE may reflect the peer's tag if they answer an
+/// out-of-the-blue packet; then they are not bundled (§8.4). Other packets with the peer's tag are rejected.
 fn tag_fits(tag: u32, own: u32, peer: u32, chunks: &[Chunk]) -> bool {
     let reflected = chunks.iter().any(|chunk| match chunk {
         Chunk::Abort(abort) => abort.reflected_tag,
@@ -187,7 +188,7 @@ fn tag_fits(tag: u32, own: u32, peer: u32, chunks: &[Chunk]) -> bool {
 
 impl Endpoint for Association {
     fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
-        self.stir(now);
+        self.clear_wait(now);
         self.core.placements.clear();
         let Some((origin, body)) = Origin::of(&packet) else { return };
         let known_port =
@@ -212,7 +213,7 @@ impl Endpoint for Association {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.stir(now);
+        self.clear_wait(now);
         match &mut self.state {
             State::Open(open) => {
                 let end = open.handle_timeout(&mut self.core, now);
@@ -225,8 +226,8 @@ impl Endpoint for Association {
 
     fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
         self.now = now;
-        // Most packets leave as they are; handed through, they need not be copied.
-        if self.leave_as_they_are() {
+        // Most packets need no change; passing them through avoids a copy.
+        if self.needs_no_finishing() {
             return self.next_packet(now);
         }
         let mut packet = self.next_packet(now)?;
@@ -274,7 +275,7 @@ impl Endpoint for Association {
     }
 
     fn change_streams(&mut self, now: Time, change: StreamChange) -> bool {
-        self.stir(now);
+        self.clear_wait(now);
         match &mut self.state {
             State::Open(open) => open.change_streams(&mut self.core, now, change),
             _ => false,
@@ -303,7 +304,7 @@ impl Endpoint for Association {
     }
 
     fn close(&mut self, now: Time) {
-        self.stir(now);
+        self.clear_wait(now);
         match &mut self.state {
             State::Open(open) => {
                 let end = open.close(&mut self.core, now);
@@ -331,7 +332,7 @@ impl Endpoint for Association {
     }
 
     fn handle_network(&mut self, now: Time, event: NetworkEvent) {
-        self.stir(now);
+        self.clear_wait(now);
         self.network_event(now, event);
     }
 

@@ -1,18 +1,20 @@
-//! Whether the peer and its paths are there: errors, suspicion and failure (RFC 9260 §8.1, §8.2; RFC 7829), and signs of life.
+//! Reachability of the peer and its paths: errors, suspicion and failure (RFC 9260 §8.1, §8.2; RFC 7829), and signs of
+//! life.
 //!
 //! # The peer
-//! RFC 9260 §8.1 counts the retransmissions to all destinations together, and lost heartbeats only on the path that carries
-//! data. A sum over paths that fail together ends the association sooner the more paths there are. Therefore each path counts
-//! what was missed on it since the peer was last heard, at most once per retransmission timeout, and the association has as many
-//! errors as the path with the fewest. An outage of all paths takes as long to end it as the outage of a single one.
+//! RFC 9260 §8.1 counts the retransmissions to all destinations together, and lost heartbeats only on the path that
+//! carries data. With such a sum, an outage of all paths ends the association sooner if there are more paths. Therefore
+//! each path counts the errors since the last packet from the peer, at most one per retransmission timeout. The error
+//! count of the association is that of the path with the fewest. An outage of all paths and the outage of a single path
+//! then end the association after the same time.
 //!
-//! Every packet of the peer is a sign of life, data included: a receiver that sends no data has no other. The first one after a
-//! silence on all paths also starts a heartbeat on each path with errors, so that data does not wait for a timer that has been
-//! doubled.
+//! Every packet from the peer is a sign of life, data included, because a receiver that sends no data has no other. The
+//! first packet after a silence on all paths also triggers a heartbeat on each path with errors. Data then need not
+//! wait for a backed-off timer.
 //!
 //! # The paths
-//! After an error, only what was sent since that error proves that a path works. An acknowledgement of earlier data may have been
-//! delayed or repeated over another path.
+//! After an error, only the acknowledgement of data sent after that error proves that a path works. An acknowledgement
+//! of earlier data may have been delayed, or may concern a retransmission on another path.
 
 use super::common::Core;
 use super::path::{Heartbeat, Path, Reachability};
@@ -21,7 +23,7 @@ use anabranch_endpoint::endpoint::Event;
 use anabranch_multipath::rtt::{RtoBounds, RttEstimator};
 
 impl Path {
-    /// An error was counted; it is missed time once per retransmission timeout.
+    /// Counts an error. It increments the association's count at most once per retransmission timeout.
     fn count_error(&mut self, now: Time) {
         self.errors += 1;
         self.doubted = Some(now);
@@ -31,7 +33,7 @@ impl Path {
         }
     }
 
-    /// Something that was sent after the last error has been answered.
+    /// Resets the error count: a packet sent after the last error was answered.
     pub fn forget_errors(&mut self) {
         (self.errors, self.doubted) = (0, None);
         self.forget_misses();
@@ -41,8 +43,8 @@ impl Path {
         (self.missed, self.next_miss) = (0, Time::ZERO);
     }
 
-    /// The path's interface has just come up: earlier errors and timeouts are no longer relevant. The path
-    /// stays suspected or inactive until it answers.
+    /// The path's interface has just come up: earlier errors and timeouts are no longer relevant. The path stays
+    /// suspected or inactive until it answers.
     pub fn begin_again(&mut self, rto: RtoBounds) {
         if self.errors > 0 || !self.active() {
             self.rtt = RttEstimator::new(rto);
@@ -53,21 +55,21 @@ impl Path {
 }
 
 impl Core {
-    /// Errors of the association in a row (RFC 9260 §8.1).
+    /// Consecutive errors of the association (RFC 9260 §8.1).
     fn errors(&self) -> u32 {
         let there = self.paths.iter().filter(|path| path.reachability != Reachability::Removed);
         there.map(|path| path.missed).min().unwrap_or(0)
     }
 
-    /// The peer has not answered for too long (RFC 9260 §8.1).
+    /// True if the error count exceeds Association.Max.Retrans (RFC 9260 §8.1).
     pub fn exhausted(&self) -> bool {
         self.errors() > self.config.association_max_retrans
     }
 
-    /// A packet of the peer has come: the peer is reachable. After a silence on all paths, each path with
-    /// errors gets a heartbeat at once.
+    /// A packet from the peer was received: the peer is reachable. After a silence on all paths, a heartbeat is sent at
+    /// once on each path with errors.
     #[inline]
-    pub fn hear_peer(&mut self, now: Time, tag: u32) {
+    pub fn note_peer_alive(&mut self, now: Time, tag: u32) {
         if self.errors() > 0 {
             self.end_silence(now, tag);
         }
@@ -79,13 +81,13 @@ impl Core {
             let path = &mut self.paths[at];
             path.forget_misses();
             if path.errors > 0 {
-                self.ask(now, at, tag);
+                self.probe_now(now, at, tag);
             }
         }
     }
 
-    /// Asks a path at once whether it answers; one that was never confirmed as soon as it may be.
-    pub fn ask(&mut self, now: Time, at: usize, tag: u32) {
+    /// Probes a path at once. An unconfirmed path is probed as soon as HB.Max.Burst allows.
+    pub fn probe_now(&mut self, now: Time, at: usize, tag: u32) {
         let path = &mut self.paths[at];
         let waits = matches!(path.heartbeat, Heartbeat::Waiting { .. });
         match path.reachability {
@@ -98,7 +100,7 @@ impl Core {
         }
     }
 
-    /// An answer came over a path: it is confirmed and active, and its errors are forgotten.
+    /// A path has answered: it becomes confirmed and active, and its errors are reset.
     pub fn confirm(&mut self, now: Time, at: usize) {
         let path = &mut self.paths[at];
         path.forget_errors();
@@ -119,8 +121,7 @@ impl Core {
         self.rest(now, at);
     }
 
-    /// A path has answered: its data does not wait for a timer that has been doubled, and data on paths that are suspected comes
-    /// over to it.
+    /// A path has answered: the back-off of its timer ends, and data on suspected paths moves to it.
     pub fn trust(&mut self, now: Time, at: usize) {
         for (other, path) in self.paths.iter_mut().enumerate() {
             if let Some(due) = &mut path.retransmission_timer {
@@ -136,19 +137,20 @@ impl Core {
     /// Counts an error against a path; it may become suspected (RFC 7829 §3.2) or inactive (RFC 9260 §8.2).
     pub fn path_error(&mut self, now: Time, at: usize) {
         self.paths[at].count_error(now);
-        self.judge(at);
+        self.update_path_state(at);
     }
 
-    /// A router reports that a destination cannot be reached: an error of its path, as if a heartbeat had not been answered
-    /// (RFC 9260 §10, ICMP9). It counts no silence of the peer, as there may be one such report for each packet.
+    /// A router reports that a destination is unreachable. This counts as an error of the path, like a lost heartbeat
+    /// (RFC 9260 §10, ICMP9). It does not count as silence of the peer, because there may be one such report per
+    /// packet.
     pub fn path_unreachable(&mut self, now: Time, at: usize) {
         let path = &mut self.paths[at];
         (path.errors, path.doubted) = (path.errors + 1, Some(now));
-        self.judge(at);
+        self.update_path_state(at);
     }
 
-    /// Draws the conclusions from the errors of a path.
-    fn judge(&mut self, at: usize) {
+    /// Updates the state of a path after an error.
+    fn update_path_state(&mut self, at: usize) {
         let there = |path: &Path| path.reachability != Reachability::Removed;
         let replaceable = self.paths.iter().enumerate().any(|(other, path)| other != at && there(path));
         let path = &mut self.paths[at];
@@ -168,6 +170,6 @@ impl Core {
             self.events.push_back(Event::PathDown(id));
             self.totals.path_failures += 1;
         }
-        self.scout(at);
+        self.probe_other_sources(at);
     }
 }

@@ -1,5 +1,5 @@
-//! The peer has given up messages and sent a FORWARD TSN or I-FORWARD-TSN (RFC 3758 §3.6, RFC 8260 §2.3):
-//! their missing chunks will not come.
+//! FORWARD TSN and I-FORWARD-TSN (RFC 3758 §3.6, RFC 8260 §2.3): the peer has abandoned messages, and their missing
+//! chunks will not arrive.
 
 use super::common::{Core, violation};
 use super::open::Open;
@@ -8,7 +8,7 @@ use anabranch_endpoint::endpoint::Reason;
 use anabranch_wire::sctp::Chunk;
 
 impl Open {
-    /// FORWARD TSN or I-FORWARD-TSN. It is acknowledged at once, like a chunk with the I bit.
+    /// Handles a FORWARD TSN or I-FORWARD-TSN. It is acknowledged at once, like a chunk with the I bit.
     pub fn handle_forward(&mut self, core: &mut Core, chunk: &Chunk) -> Option<Reason> {
         let (cumulative, skips): (_, Vec<Skip>) = match chunk {
             Chunk::ForwardTsn(forward) => {

@@ -1,28 +1,28 @@
-//! Runs of TSNs that are acknowledged behind a gap, and the changes that the next SACK makes to them.
+//! Runs of TSNs that are acknowledged after a gap, and the changes made by the next SACK.
 
 use anabranch_wire::sctp::GapBlock;
 
-/// From the first TSN to the one behind the last of each run; ascending and disjoint.
+/// Runs of TSNs: the first TSN, and the one after the last; ascending and disjoint.
 pub(super) type Runs = Vec<(u64, u64)>;
 
-/// Changes that a SACK makes to the runs of TSNs acknowledged behind a gap. Reused from one SACK to the next,
-/// so that its lists keep their memory.
+/// Changes that a SACK makes to the runs of TSNs acknowledged after a gap. The value is reused for each SACK, so that
+/// its lists keep their memory.
 #[derive(Debug, Default)]
 pub(super) struct Change {
-    /// Runs at both ends that stay unchanged, and the runs that replace those between them.
+    /// Number of unchanged runs at both ends, and the runs that replace those between them.
     pub prefix: usize,
     pub suffix: usize,
     pub middle: Runs,
     /// Acknowledged for the first time.
     pub fresh: Runs,
-    /// Acknowledged before, and no longer.
+    /// Acknowledged before, but not by this SACK.
     pub taken_back: Runs,
     /// The newly acknowledged TSNs will not be reneged.
     pub kept: bool,
 }
 
 impl Change {
-    /// Nothing changes.
+    /// Removes all changes.
     pub fn clear(&mut self) {
         (self.prefix, self.suffix, self.kept) = (0, 0, false);
         for runs in [&mut self.middle, &mut self.fresh, &mut self.taken_back] {
@@ -31,8 +31,8 @@ impl Change {
     }
 }
 
-/// Converts `runs` to the gap blocks of a SACK as unwrapped TSNs, ascending and disjoint, whatever the peer
-/// sent. Blocks that end before they start, or that cover TSNs which must be missing, are ignored.
+/// Converts gap blocks of a SACK to unwrapped TSNs, ascending and disjoint for any input. A block is ignored if its end
+/// is before its start, or if it covers a TSN that must be missing.
 pub(super) fn absolute(runs: &mut Runs, cumulative: u64, renegable: &[GapBlock], kept: &[GapBlock]) {
     runs.clear();
     let mut tidy = true;
@@ -56,7 +56,7 @@ pub(super) fn absolute(runs: &mut Runs, cumulative: u64, renegable: &[GapBlock],
     }
 }
 
-/// Forgets what is below `from`.
+/// Removes the TSNs below `from`.
 pub(super) fn clip(runs: &mut Runs, from: u64) {
     if runs.first().is_some_and(|&(_, end)| end <= from) {
         let gone = runs.partition_point(|&(_, end)| end <= from);
@@ -91,7 +91,7 @@ pub(super) fn difference(left: &[(u64, u64)], right: &[(u64, u64)], mut part: im
     }
 }
 
-/// Appends, to the gap blocks of a full SACK, the runs that earlier SACKs reported behind its last block.
+/// Appends the runs that earlier SACKs reported after the last gap block of a full SACK.
 pub(super) fn retain_tail(gaps: &mut Runs, known: &[(u64, u64)], limit: u64) {
     if limit == u64::MAX {
         return;

@@ -17,29 +17,29 @@ use anabranch_wire::sctp::{
 use anabranch_wire::seq::Serial;
 use core::net::{IpAddr, SocketAddr};
 
-/// Addresses of a peer that are taken note of: they are in the cookie, which must fit a packet.
+/// Maximum number of peer addresses that are stored: they are part of the cookie, which must fit a packet.
 const MOST_ADDRESSES: usize = 32;
 
 /// The rows of the table in RFC 9260 §5.2.4.
 enum CookieCase {
     /// A: the peer has restarted.
     Restart,
-    /// B: both ends began at the same time.
+    /// B: both endpoints sent an INIT at the same time.
     Collision,
     /// D: the COOKIE ACK was lost.
     Duplicate,
-    /// C, and everything else.
+    /// C, and all other cases.
     Discard,
 }
 
-/// This end's knowledge of the peer when an INIT comes (§5.2.1, §5.2.2).
+/// Existing association with the peer when an INIT is received (§5.2.1, §5.2.2).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Known {
     /// The peer is unknown.
     Nothing,
-    /// Both begin at the same time: the answer has the tag and TSN of this end's own INIT.
+    /// Both endpoints sent an INIT: the response has the tag and TSN of the local INIT.
     Begun { tag: u32, tsn: u32, ties: (u32, u32) },
-    /// There is an association, and the tags of both ends are in the cookie.
+    /// There is an association; the cookie contains the tags of both endpoints.
     Association { ties: (u32, u32) },
 }
 
@@ -57,7 +57,7 @@ impl Association {
         let at = self.core.primary;
         wait.due = now + self.core.timeout_on(at);
         let (tag, tsn, more_life) = (wait.tag, wait.tsn, wait.more_life);
-        let mut init = self.core.describe((tag, tsn), None);
+        let mut init = self.core.build_init((tag, tsn), None);
         if let Some(increment_ms) = more_life {
             init.parameters.push(Parameter::CookiePreservative { increment_ms });
         }
@@ -75,7 +75,7 @@ impl Association {
             let causes = vec![Cause::UnrecognizedParameters(parameter::to_bytes(&echoed.unknown))];
             let error = Chunk::Error(Error { causes });
             let auth_len = echoed.auth.as_ref().map_or(0, Authentication::overhead);
-            // The report is worth no packet that is too big.
+            // The error report is omitted if the packet would be too large.
             if chunks[0].wire_len() + error.wire_len() + auth_len <= self.core.paths[at].room {
                 chunks.push(error);
             }
@@ -85,7 +85,7 @@ impl Association {
         self.core.out.push_back(packet);
     }
 
-    /// T1 has run out.
+    /// Timeout of T1.
     pub(super) fn handshake_timeout(&mut self, now: Time) {
         let most = self.core.config.init_max_retrans;
         let attempts = match &mut self.state {
@@ -108,8 +108,8 @@ impl Association {
         }
     }
 
-    /// The next pair of addresses for an INIT that was not answered: first the other destinations, then the other
-    /// sources. An interface that cannot send is left out.
+    /// Selects the next pair of addresses for an unanswered INIT: first other destinations, then other sources.
+    /// Interfaces that cannot send are skipped.
     pub(super) fn next_pair(&mut self) {
         let core = &mut self.core;
         let backoff = core.paths[core.primary].rtt.backoff();
@@ -130,7 +130,7 @@ impl Association {
         }
     }
 
-    /// INIT came (§5.1 A, §5.2.1, §5.2.2). Nothing is remembered of it but in the cookie that answers it.
+    /// Handles an INIT (§5.1 A, §5.2.1, §5.2.2). Its contents are stored only in the cookie of the response.
     pub(super) fn handle_init(&mut self, now: Time, origin: Origin, init: &Init) {
         let known = match &self.state {
             State::Idle | State::Closed => {
@@ -154,7 +154,7 @@ impl Association {
         self.core.answer_init(now, origin, init, known);
     }
 
-    /// INIT ACK came (§5.1 C).
+    /// Handles an INIT ACK (§5.1 C).
     pub(super) fn handle_init_ack(&mut self, now: Time, origin: Origin, init: &Init) {
         let State::CookieWait(wait) = &self.state else { return };
         let (tag, tsn, stale) = (wait.tag, wait.tsn, wait.stale);
@@ -162,10 +162,10 @@ impl Association {
             Parameter::StateCookie(bytes) => Some(bytes.clone()),
             _ => None,
         });
-        let peer = Box::new(self.core.understand(init, origin));
-        let cause = match (self.core.flaw(init), &cookie) {
+        let peer = Box::new(self.core.read_peer(init, origin));
+        let cause = match (self.core.init_error(init), &cookie) {
             (Some(cause), _) => Some(cause),
-            // It knows that this end authenticates, and would discard what does not come so.
+            // The peer knows that this endpoint uses authentication, and would discard unauthenticated chunks.
             _ if self.core.auth_offer((tag, tsn)).is_some() && authenticates(init) && peer.auth.is_none() => {
                 Some(violation("chunks that cannot be authenticated"))
             }
@@ -191,7 +191,7 @@ impl Association {
         self.send_cookie(now);
     }
 
-    /// COOKIE ACK came (§5.1 E).
+    /// Handles a COOKIE ACK (§5.1 E).
     pub(super) fn handle_cookie_ack(&mut self, now: Time) {
         let State::CookieEchoed(echoed) = &self.state else { return };
         let own = (echoed.tag, echoed.tsn);
@@ -203,7 +203,7 @@ impl Association {
         }
     }
 
-    /// The peer finds the cookie stale: once more from the start, asking for a longer life (§5.2.6).
+    /// Handles a Stale Cookie error: restarts the handshake and requests a longer cookie lifetime (§5.2.6).
     pub(super) fn handle_stale_cookie(&mut self, now: Time, staleness_us: u32) {
         let State::CookieEchoed(echoed) = &self.state else { return };
         let (tag, tsn) = (echoed.tag, echoed.tsn);
@@ -212,13 +212,14 @@ impl Association {
             self.end(Reason::TimedOut);
             return;
         }
-        // Twice as much, since the next round trip may take as long.
+        // Twice the staleness, because the next round trip may take as long.
         let more_life = Some((staleness_us / 500).max(1));
         self.state = State::CookieWait(CookieWait { tag, tsn, attempts, due: now, more_life, stale });
         self.send_init(now);
     }
 
-    /// COOKIE ECHO came (§5.1 D, §5.2.4), behind an AUTH or not. True if the rest of its packet belongs to the association.
+    /// Handles a COOKIE ECHO (§5.1 D, §5.2.4), with or without an AUTH before it. True if the rest of the packet
+    /// belongs to the association.
     pub(super) fn handle_cookie(
         &mut self,
         now: Time,
@@ -243,15 +244,16 @@ impl Association {
             return false;
         }
         let own = (cookie.local_tag, cookie.local_tsn);
-        // Only the address that the INIT ACK went to has shown that the peer is there (§5.4); the echo may claim any.
+        // Only the destination of the INIT ACK is confirmed (§5.4); the source of the COOKIE ECHO may be forged.
         let begun = Origin { source: cookie.source, destination: cookie.destination, ..origin };
         match case {
-            // The usual case: nothing was known before.
+            // The usual case: there is no association yet.
             None => {
                 self.core.remote_port = cookie.source_port;
                 self.core.meet(begun, &cookie.peer);
                 self.begin(now, own, &cookie.peer);
-                // An echo that comes before the peer's timer can have run out is the first: it shows the round-trip time.
+                // A COOKIE ECHO received before the peer's timer can have expired is the first transmission, and yields
+                // a round-trip time.
                 let age = now.since(cookie.created);
                 if age < self.core.config.rto.initial {
                     self.core.paths[self.core.primary].rtt.sample(age);
@@ -267,7 +269,7 @@ impl Association {
                 if let State::Open(open) = &self.state
                     && matches!(open.phase, Phase::ShutdownAckSent { .. })
                 {
-                    // The new one must wait until the old one has ended (§5.2.4 A, §9.2).
+                    // The new association must wait until the old one has ended (§5.2.4 A, §9.2).
                     let causes = vec![Cause::CookieWhileShuttingDown];
                     self.core.reply(origin, cookie.peer.tag, Chunk::ShutdownAck);
                     self.core.reply(origin, cookie.peer.tag, Chunk::Error(Error { causes }));
@@ -281,8 +283,8 @@ impl Association {
         true
     }
 
-    /// Whether the AUTH before a COOKIE ECHO is the peer's: by the keys of the existing association, or, if
-    /// there is none yet, by those from the cookie (RFC 4895 §6.3).
+    /// Whether the AUTH before a COOKIE ECHO is valid: with the keys of the existing association, or with those from
+    /// the cookie if there is none (RFC 4895 §6.3).
     fn is_genuine(&mut self, auth: &Auth, cookie: &Cookie) -> bool {
         let verdict = if let State::Open(open) = &self.state {
             open.auth.as_ref().map(|own| own.verify(auth))
@@ -294,7 +296,7 @@ impl Association {
         verdict == Some(Verdict::Genuine)
     }
 
-    /// Which row of the table of §5.2.4 a cookie falls into; `None` if there is no association yet.
+    /// The row of the table in §5.2.4 that applies to a cookie; `None` if there is no association yet.
     fn cookie_case(&self, cookie: &Cookie) -> Option<CookieCase> {
         let (local, peer) = match &self.state {
             State::Idle | State::Closed => return Some(CookieCase::Discard),
@@ -314,14 +316,14 @@ impl Association {
         })
     }
 
-    /// The association is up for the first time.
+    /// The association is established for the first time.
     fn begin(&mut self, now: Time, own: (u32, u32), peer: &Peer) {
         self.core.events.push_back(Event::Connected);
         self.establish(now, own, peer);
     }
 
-    /// The association is established, or has restarted: all state is reset. Only the address of the
-    /// handshake is known to be the peer's (§5.4).
+    /// Resets all state: the association is established or has restarted. Only the address used in the handshake is
+    /// confirmed (§5.4).
     pub(super) fn establish(&mut self, now: Time, own: (u32, u32), peer: &Peer) {
         let auth = self.core.authentication(own, peer);
         self.core.i_data = peer.extensions.i_data;
@@ -346,7 +348,7 @@ impl Core {
         if init.initiate_tag == 0 {
             return;
         }
-        if let Some(cause) = self.flaw(init) {
+        if let Some(cause) = self.init_error(init) {
             self.abort_to(origin, init.initiate_tag, cause);
             return;
         }
@@ -355,7 +357,7 @@ impl Core {
             Known::Begun { tag, tsn, ties } => ((tag, tsn), ties),
             Known::Association { ties } => ((self.draw_tag(), self.secrets.next_u32()), ties),
         };
-        // An existing association, or one being set up, accepts no handshake over another address (§5.2.1).
+        // During setup and in an association, no handshake over a new address is accepted (§5.2.1).
         if ties != (0, 0) {
             let new: Vec<IpAddr> =
                 self.addresses(init, origin).into_iter().filter(|&a| !self.knows_remote(a)).collect();
@@ -367,7 +369,7 @@ impl Core {
         let mut life = self.config.cookie_life;
         for parameter in &init.parameters {
             if let Parameter::CookiePreservative { increment_ms } = parameter {
-                // At most doubled, so that a cookie cannot be kept indefinitely.
+                // At most doubled, so that a cookie does not stay valid indefinitely.
                 life += Duration::from_millis(u64::from(*increment_ms)).min(self.config.cookie_life);
             }
         }
@@ -381,14 +383,14 @@ impl Core {
             source: origin.source,
             source_port: origin.source_port,
             destination: origin.destination,
-            peer: self.understand(init, origin),
+            peer: self.read_peer(init, origin),
         };
-        let mut answer = self.describe((local_tag, local_tsn), Some((init, &cookie.peer)));
+        let mut answer = self.build_init((local_tag, local_tsn), Some((init, &cookie.peer)));
         answer.parameters.push(Parameter::StateCookie(cookie.seal(&self.cookie_key)));
         let room = self.room_to(origin);
         for unknown in unrecognised(init) {
             answer.parameters.push(Parameter::Unrecognized(unknown.to_bytes()));
-            // The packet takes no more.
+            // The packet has no room for more.
             if sctp::padded(answer.length()) > room {
                 answer.parameters.pop();
             }
@@ -396,12 +398,13 @@ impl Core {
         self.reply(origin, init.initiate_tag, Chunk::InitAck(answer));
     }
 
-    /// The INIT or INIT ACK of this end. Both have the same content, but an INIT ACK is limited to the
-    /// options in the peer's INIT.
-    fn describe(&self, own: (u32, u32), asked: Option<(&Init, &Peer)>) -> Init {
+    /// Builds the INIT or INIT ACK of this endpoint. Both have the same contents, but an INIT ACK contains only options
+    /// of the peer's INIT.
+    fn build_init(&self, own: (u32, u32), asked: Option<(&Init, &Peer)>) -> Init {
         let mut parameters = Vec::new();
-        let addresses =
-            self.own_addresses().filter(|&address| asked.is_none_or(|(init, _)| speaks(init, address)));
+        let addresses = self
+            .own_addresses()
+            .filter(|&address| asked.is_none_or(|(init, _)| supports_family(init, address)));
         if self.local.len() > 1 {
             parameters.extend(addresses.map(Parameter::from));
         }
@@ -424,7 +427,7 @@ impl Core {
         if self.config.partial_reliability {
             parameters.push(Parameter::ForwardTsnSupported);
         }
-        // A peer that does not authenticate, or not as required, gets no authentication parameters.
+        // No authentication parameters are sent to a peer that does not support authentication as required.
         let auth = self.auth_offer(own).filter(|_| asked.is_none_or(|(_, peer)| peer.auth.is_some()));
         parameters.extend(auth.iter().flat_map(Offer::parameters));
         let mut extensions = Vec::new();
@@ -455,13 +458,13 @@ impl Core {
         }
     }
 
-    /// This end is able and willing to delay acknowledgements for CMT.
+    /// True if this endpoint supports delayed acknowledgements for CMT and they are enabled.
     pub const fn delays_for_cmt(&self) -> bool {
         self.config.dac && self.config.cmt
     }
 
-    /// The peer's parameters from an INIT or INIT ACK, limited to the options that this end supports.
-    fn understand(&self, init: &Init, origin: Origin) -> Peer {
+    /// Reads the peer's parameters from an INIT or INIT ACK, limited to the options that this endpoint supports.
+    fn read_peer(&self, init: &Init, origin: Origin) -> Peer {
         let listed = |kind: u8| {
             init.parameters.iter().any(|parameter| {
                 matches!(parameter, Parameter::SupportedExtensions(kinds) if kinds.contains(&kind))
@@ -497,10 +500,10 @@ impl Core {
         }
     }
 
-    /// The peer has listed its addresses: there are paths to these and no others, and the primary path is the
-    /// one over which the handshake ran.
+    /// Creates the paths to the peer's listed addresses and removes all others. The primary path is the one used by the
+    /// handshake.
     pub(super) fn meet(&mut self, origin: Origin, peer: &Peer) {
-        // All its addresses are taken to be behind the UDP port that has been seen (RFC 6951 §5.4).
+        // The peer's UDP port is assumed for all its addresses (RFC 6951 §5.4).
         self.udp = origin.udp.map(back);
         peer.addresses.iter().for_each(|&address| self.learn_remote(address));
         for path in &mut self.paths {
@@ -512,7 +515,7 @@ impl Core {
             }
         }
         if self.find(origin.destination, origin.source).is_none() {
-            // A packet has come that way, whatever is believed of the routes.
+            // A packet has arrived on this pair of addresses, so it is used whatever the configured routes are.
             self.add_path(origin.destination, origin.source);
         }
         if let Some(at) = self.find(origin.destination, origin.source) {
@@ -522,7 +525,7 @@ impl Core {
         }
     }
 
-    /// Answers a packet where it came from.
+    /// Sends a response to the source of a packet.
     pub fn reply(&mut self, origin: Origin, tag: u32, chunk: Chunk) {
         if let Some(at) = self.find(origin.destination, origin.source) {
             self.paths[at].counters.packets_sent += 1;
@@ -530,12 +533,12 @@ impl Core {
         self.out.push_back(origin.reply(tag, chunk));
     }
 
-    /// The sender's addresses: those that it lists and this end can use, and the one it sent from.
+    /// The peer's usable addresses: those that it lists, and its source address.
     fn addresses(&self, init: &Init, origin: Origin) -> Vec<IpAddr> {
         let listed = init.parameters.iter().filter_map(Parameter::address);
         let mut all: Vec<IpAddr> = listed.filter(|&address| self.can_use(address, origin.source)).collect();
         if !all.contains(&origin.source) {
-            // A peer that lists more addresses is not followed further.
+            // Further addresses of the peer are ignored.
             all.truncate(MOST_ADDRESSES - 1);
             all.push(origin.source);
         }
@@ -543,8 +546,8 @@ impl Core {
         all
     }
 
-    /// The error of an INIT or INIT ACK, if it has one.
-    fn flaw(&self, init: &Init) -> Option<Cause> {
+    /// The error cause for an invalid INIT or INIT ACK.
+    fn init_error(&self, init: &Init) -> Option<Cause> {
         if init.initiate_tag == 0
             || init.outbound_streams == 0
             || init.inbound_streams == 0
@@ -554,7 +557,7 @@ impl Core {
         }
         init.parameters.iter().find_map(|parameter| match parameter {
             Parameter::HostName(_) => Some(Cause::UnresolvableAddress(parameter.to_bytes())),
-            // RFC 4895 §6.1; an end that does not authenticate does not know the parameter.
+            // RFC 4895 §6.1. Without authentication, the parameter is unknown.
             Parameter::Random(bytes) if self.authenticates() && bytes.len() != RANDOM => {
                 Some(violation("a random number that has not 32 bytes"))
             }
@@ -567,8 +570,8 @@ impl Core {
     }
 }
 
-/// The sender can use addresses of this one's family: all of them, unless it says which (§3.3.2.1.5).
-fn speaks(init: &Init, address: IpAddr) -> bool {
+/// Whether the sender supports the family of `address`; without a list of families it supports all (§3.3.2.1.5).
+fn supports_family(init: &Init, address: IpAddr) -> bool {
     let family = if address.is_ipv4() { AddressType::IPV4 } else { AddressType::IPV6 };
     init.parameters.iter().all(|parameter| match parameter {
         Parameter::SupportedAddressTypes(families) => families.contains(&family),
@@ -576,12 +579,12 @@ fn speaks(init: &Init, address: IpAddr) -> bool {
     })
 }
 
-/// The sender offers authentication.
+/// Whether the sender supports authentication.
 fn authenticates(init: &Init) -> bool {
     init.parameters.iter().any(|parameter| matches!(parameter, Parameter::Random(_)))
 }
 
-/// The part of an INIT or INIT ACK that is to be processed: up to an unknown parameter whose type requires to
+/// The part of an INIT or INIT ACK that is processed: up to an unknown parameter whose type requires the receiver to
 /// stop (§3.2.1).
 pub(super) fn readable(init: &Init) -> Init {
     let stops = |p: &Parameter| matches!(p, Parameter::Unknown { .. }) && p.action().stops();

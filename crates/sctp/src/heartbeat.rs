@@ -1,4 +1,4 @@
-//! Heartbeats: they confirm a path, measure an idle one and find out when a dead one lives again (RFC 9260 §5.4, §8.3).
+//! Heartbeats: they confirm paths, measure idle paths, and detect the recovery of failed paths (RFC 9260 §5.4, §8.3).
 
 use super::common::Core;
 use super::config::{Paths, is_routed};
@@ -7,31 +7,31 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_wire::sctp::{self, Chunk};
 use core::net::IpAddr;
 
-/// Longest time between two heartbeats to a path that is suspected, unless its round-trip time asks for more: RFC 7829 §3.2
-/// sends one per retransmission timeout, which doubles each time. A heartbeat in two seconds costs a dead path nothing, and
-/// a path that is back is in use within three.
+/// Maximum time between two heartbeats on a suspected path, unless its round-trip time requires more. RFC 7829 §3.2
+/// sends one per retransmission timeout, which doubles each time. A heartbeat every two seconds costs little, and a
+/// recovered path is used again within three seconds.
 const SUSPECT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The answer to a heartbeat.
+/// Result of the response to a heartbeat.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub at: usize,
-    /// When the heartbeat left.
+    /// Time at which the heartbeat was sent.
     pub sent: Time,
     /// The path had errors.
     pub doubted: bool,
-    /// The path has another pair of addresses from now on.
+    /// The pair of addresses of the path has changed.
     pub moved: bool,
 }
 
 impl Core {
-    /// Sends a heartbeat: it carries the path, an unpredictable nonce, and the time.
+    /// Sends a heartbeat with the path, an unpredictable nonce, and the time.
     pub fn send_heartbeat(&mut self, now: Time, at: usize, tag: u32) {
         let (nonce, source) = (self.secrets.next_u64(), self.heartbeat_source(at));
         self.send_heartbeat_with((now, at), tag, (nonce, source));
     }
 
-    /// Sends a heartbeat at once; one that is on its way may be answered as well.
+    /// Sends another heartbeat at once; the response to an outstanding one stays valid.
     pub fn repeat_heartbeat(&mut self, now: Time, at: usize, tag: u32) {
         match self.paths[at].heartbeat {
             Heartbeat::Waiting { nonce, source, .. } => {
@@ -55,10 +55,10 @@ impl Core {
         self.out.push_back(self.envelope(pair, udp, tag, chunk.into()));
     }
 
-    /// Whether to try other local addresses: the only destination has not answered, and there are several
-    /// local addresses. Heartbeats go from these in turn (RFC 9260 §6.4.1: another pair of source and
+    /// Whether other local addresses are tried: the only destination has not answered, and there are several local
+    /// addresses. Heartbeats are sent from each of them in order (RFC 9260 §6.4.1: another pair of source and
     /// destination for retransmissions).
-    pub fn scouts(&self, at: usize) -> bool {
+    pub fn tries_other_sources(&self, at: usize) -> bool {
         let path = &self.paths[at];
         let own = path.local.ip();
         path.errors > 0
@@ -68,16 +68,16 @@ impl Core {
             && !self.paths.iter().any(|other| other.active() && other.id != path.id)
     }
 
-    /// Where the next heartbeat of a path goes out from.
+    /// Source address of the next heartbeat on a path.
     fn heartbeat_source(&self, at: usize) -> IpAddr {
         let path = &self.paths[at];
         let own = path.local.ip();
         let last = if let Heartbeat::Waiting { source, .. } = path.heartbeat { source } else { own };
-        if self.scouts(at) { self.source_after(last, path.remote.ip()) } else { own }
+        if self.tries_other_sources(at) { self.source_after(last, path.remote.ip()) } else { own }
     }
 
-    /// The local address whose turn it is after another one: a route leads from there to the remote one, and its interface can
-    /// send. The same one if there is no other.
+    /// The local address to try after `last`: it has a route to the remote address, and its interface can send. Returns
+    /// `last` if there is no other.
     fn source_after(&self, last: IpAddr, remote: IpAddr) -> IpAddr {
         let here = self.local.iter().position(|own| own.ip == last).unwrap_or(0);
         let in_turn = (1..=self.local.len()).map(|step| self.local[(here + step) % self.local.len()].ip);
@@ -89,7 +89,7 @@ impl Core {
         in_turn.into_iter().find(leads_there).unwrap_or(last)
     }
 
-    /// Local addresses from which a path's destination is tried in turn.
+    /// Number of local addresses from which the destination of a path is tried.
     fn sources_to(&self, at: usize) -> u64 {
         let path = &self.paths[at];
         let (own, remote) = (path.local.ip(), path.remote.ip());
@@ -102,9 +102,9 @@ impl Core {
         count
     }
 
-    /// Nothing was acknowledged in time on a path: if it may lead elsewhere from another local address, that is found out now.
-    pub fn scout(&mut self, at: usize) {
-        if !matches!(self.paths[at].heartbeat, Heartbeat::Waiting { .. }) && self.scouts(at) {
+    /// Nothing was acknowledged in time on a path: sends a heartbeat from another local address if one is usable.
+    pub fn probe_other_sources(&mut self, at: usize) {
+        if !matches!(self.paths[at].heartbeat, Heartbeat::Waiting { .. }) && self.tries_other_sources(at) {
             self.paths[at].heartbeat = Heartbeat::Idle { due: Time::ZERO };
         }
     }
@@ -128,7 +128,7 @@ impl Core {
         self.send_chunks(at, tag, vec![heartbeat, pad].into());
     }
 
-    /// A heartbeat is due on a path: an unconfirmed one waits for its turn.
+    /// Timer event of a path's heartbeat. An unconfirmed path waits until HB.Max.Burst allows a heartbeat.
     pub fn heartbeat_due(&mut self, now: Time, at: usize, tag: u32) {
         if self.paths[at].reachability == Reachability::Unconfirmed {
             self.paths[at].heartbeat = Heartbeat::Queued;
@@ -138,10 +138,10 @@ impl Core {
         }
     }
 
-    /// Sends the heartbeats that confirm paths, to at most HB.Max.Burst addresses at once (RFC 9260 §5.4): a
-    /// peer that lists addresses of others cannot make this end flood them. A path that has failed to answer
-    /// lets the others go first. Where paths are pairs of addresses, all pairs with an address are probed
-    /// together; an address that has answered before belongs to the peer.
+    /// Sends the heartbeats that confirm paths, to at most HB.Max.Burst addresses at once (RFC 9260 §5.4), so that a
+    /// peer that lists foreign addresses cannot make this endpoint flood them. Paths without errors are probed before
+    /// paths that have not answered. If a path is a pair of addresses, all pairs with an address are probed together;
+    /// an address that has answered before belongs to the peer.
     pub fn verify_paths(&mut self, now: Time, tag: u32) {
         let queued = |path: &&Path| matches!(path.heartbeat, Heartbeat::Queued);
         while let Some(next) = self.paths.iter().filter(queued).min_by_key(|path| path.errors) {
@@ -161,27 +161,28 @@ impl Core {
         }
     }
 
-    /// Time allowed for the answer to a heartbeat. A suspected path gets the next heartbeat then, so that its
-    /// recovery is noticed soon, however long its timer is. Where only its heartbeats count errors, they keep
-    /// to the timer.
+    /// Time allowed for the response to a heartbeat. A suspected path gets the next heartbeat then, so that its
+    /// recovery is detected early even if its timer is long. If only heartbeats count the errors of a path, they follow
+    /// its timer.
     fn heartbeat_timeout(&self, at: usize) -> Duration {
         let path = &self.paths[at];
         let rto = path.rtt.rto();
-        let scouts = self.scouts(at);
-        let counts = path.totals.in_flight() == 0 && (scouts || !self.paths.iter().any(Path::healthy));
+        let tries_others = self.tries_other_sources(at);
+        let counts = path.totals.in_flight() == 0 && (tries_others || !self.paths.iter().any(Path::healthy));
         let usual = path.rtt.srtt().map_or(Duration::ZERO, |srtt| srtt.saturating_mul(3));
-        if !path.suspect && !scouts || counts {
-            // All sources of an inactive destination have their turn within the timer; the association counts one error of it.
+        if !path.suspect && !tries_others || counts {
+            // All source addresses of an inactive destination are tried within one RTO; together they count as one
+            // error of the association.
             let inactive = path.reachability == Reachability::Inactive;
             return if inactive { rto.min(usual.max(rto.div(self.sources_to(at)))) } else { rto };
         }
-        // An inactive destination is tried from each source in turn, as the only one is that does not answer.
-        let in_turn = scouts || !path.active() && self.config.paths == Paths::Destination;
+        // A destination that does not answer is tried from each local address; the interval is divided by their number.
+        let in_turn = tries_others || !path.active() && self.config.paths == Paths::Destination;
         let sources = if in_turn { self.local.len() } else { 1 };
         rto.min(usual.max(SUSPECT_INTERVAL.div(sources as u64)))
     }
 
-    /// The answer to a heartbeat, if it is the one that is waited for.
+    /// Handles a response; `None` if it does not match the outstanding heartbeat.
     pub fn heartbeat_answered(&mut self, now: Time, info: &[u8], tag: u32) -> Option<Answer> {
         let (&[at], rest) = info.split_first_chunk::<1>()?;
         let (nonce, rest) = rest.split_first_chunk::<8>()?;
@@ -212,15 +213,15 @@ impl Core {
         Some(Answer { at, sent, doubted, moved })
     }
 
-    /// A heartbeat was not answered in time. An unconfirmed path gets the next one as soon as allowed, until
-    /// it has reached its limit of errors; then it waits like any other inactive path. A suspected path gets
-    /// the next one at once (RFC 7829 §3.2).
+    /// Handles a lost heartbeat. An unconfirmed path gets the next one as soon as allowed, until it has reached its
+    /// limit of errors. Then it waits like any other inactive path. A suspected path gets the next one at once (RFC
+    /// 7829 §3.2).
     pub fn heartbeat_lost(&mut self, now: Time, at: usize, tag: u32) {
-        // Where data waits for an answer, its timer is the one that counts.
-        let scouts = self.scouts(at);
+        // If data is in flight, its retransmission timer counts the errors.
+        let tries_others = self.tries_other_sources(at);
         let path = &self.paths[at];
         let counted = path.doubted == Some(now);
-        if !counted && (!path.suspect && !scouts || path.totals.in_flight() == 0) {
+        if !counted && (!path.suspect && !tries_others || path.totals.in_flight() == 0) {
             self.path_error(now, at);
             self.paths[at].rtt.back_off();
         }
@@ -229,7 +230,7 @@ impl Core {
             path.reachability = Reachability::Inactive;
         }
         let unconfirmed = path.reachability == Reachability::Unconfirmed;
-        // Data may have shown another source since.
+        // Received data may have changed the source address since.
         let own = path.local.ip();
         let tried = matches!(path.heartbeat, Heartbeat::Waiting { source, .. } if source == own);
         if !path.active() && tried {
@@ -237,7 +238,7 @@ impl Core {
         }
         if unconfirmed {
             self.paths[at].heartbeat = Heartbeat::Queued;
-        } else if self.paths[at].suspect || scouts {
+        } else if self.paths[at].suspect || tries_others {
             self.send_heartbeat(now, at, tag);
         } else {
             self.rest(now, at);
@@ -245,32 +246,31 @@ impl Core {
         self.verify_paths(now, tag);
     }
 
-    /// A destination that does not answer is tried from the next local address (RFC 9260 §6.4: another pair of
-    /// source and destination). Where paths are pairs, the other pairs are paths of their own.
+    /// Selects the next local address for a destination that does not answer (RFC 9260 §6.4: another pair of source and
+    /// destination). If a path is a pair of addresses, the other pairs are separate paths.
     pub fn change_source(&mut self, at: usize) {
         if self.config.paths != Paths::Destination {
             return;
         }
         let (own, remote) = (self.paths[at].local.ip(), self.paths[at].remote.ip());
-        // The only address stays, and so does the measured state of the path from it.
+        // If there is only one address, it and the measured state of the path are kept.
         self.learn_pair(at, self.source_after(own, remote));
     }
 
-    /// Data came from this destination to a local address: while the destination does not answer, that pair of
-    /// addresses is the best guess, and packets are no longer than fits the way from there. True if it is another pair than
-    /// before.
+    /// Data from this destination was received at a local address. While the destination does not answer, this pair of
+    /// addresses is used, with packets that fit the MTU of the local address. True if the pair has changed.
     #[inline]
     pub fn learn_source(&mut self, at: usize, local: IpAddr) -> bool {
         !self.paths[at].active() && self.learn_pair(at, local)
     }
 
-    /// The interface that a path begins at can send.
+    /// Whether the interface of a path can send.
     pub fn can_send(&self, at: usize) -> bool {
         !self.down.contains(&self.paths[at].local.ip())
     }
 
-    /// An interface can send (again): a destination that does not answer is tried from there, if a route
-    /// leads to it. Where paths are pairs, that pair is a separate path.
+    /// An interface can send (again): a destination that does not answer is tried from it, if there is a route. If a
+    /// path is a pair of addresses, that pair is a separate path.
     pub fn take_source(&mut self, at: usize, local: IpAddr) {
         let path = &self.paths[at];
         let remote = path.remote.ip();
@@ -283,7 +283,7 @@ impl Core {
         }
     }
 
-    /// Packets of a path leave from this local address from now on. True if it is another than before.
+    /// Sets the local address of a path. True if it has changed.
     pub fn learn_pair(&mut self, at: usize, local: IpAddr) -> bool {
         let path = &mut self.paths[at];
         let news = path.local.ip() != local && self.local.iter().any(|own| own.ip == local);

@@ -1,9 +1,8 @@
-//! The receiving half: the TSNs received, when to acknowledge them, and the contents of the SACK (RFC 9260
-//! §6.2).
+//! The receiving half: received TSNs, the time of acknowledgements, and the contents of the SACK (RFC 9260 §6.2).
 //!
-//! TSNs above the cumulative point are a set of ranges: a chunk costs at most a logarithm of the number of gaps, and
-//! nothing but a comparison while there are none. A SACK costs its gap blocks, of which it carries no more than fit
-//! its packet.
+//! TSNs above the cumulative TSN are stored as a set of ranges. The cost of a chunk is at most logarithmic in the
+//! number of gaps, and a comparison if there are none. The cost of a SACK depends on its gap blocks, which must fit its
+//! packet.
 
 use super::inbox::Inbox;
 use super::reassembly::{Fragment, Reassembly, Skip, Violation};
@@ -13,27 +12,27 @@ use anabranch_wire::sctp::{Chunk, Duplicates, GapBlock, NrSack, Sack, SackFlags}
 use anabranch_wire::seq::Serial;
 use std::collections::VecDeque;
 
-/// Receive buffers of fewer full packets open their window packet by packet.
+/// Smaller receive buffers, in full packets, report each packet of window that becomes free.
 const SMALL_BUFFER_PACKETS: u64 = 16;
 
 /// Headers of IPv6, SCTP and I-DATA, bytes.
 const MAX_HEADERS: u64 = 72;
 
-/// How a receiver acknowledges.
+/// Acknowledgement policy of the receiver.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckPolicy {
     pub delay: Duration,
     pub every: u32,
-    /// Delay the acknowledgement of out-of-order data too, and report how many packets it acknowledges (DAC).
+    /// Delay the acknowledgement of out-of-order data too, and report the number of acknowledged packets (DAC).
     pub dac: bool,
     pub nr_sack: bool,
-    /// The peer may give messages up.
+    /// The peer may abandon messages.
     pub forward_tsn: bool,
-    /// It sends I-DATA.
+    /// The peer sends I-DATA.
     pub i_data: bool,
 }
 
-/// The first unwrapped TSN from `from` on that is this one on the wire.
+/// The first unwrapped TSN from `from` on that has this value on the wire.
 pub(super) const fn following(from: u64, tsn: Serial) -> u64 {
     from + tsn.0.wrapping_sub(from as u32) as u64
 }
@@ -41,9 +40,9 @@ pub(super) const fn following(from: u64, tsn: Serial) -> u64 {
 /// The result of receiving a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// New to the association.
+    /// Received for the first time.
     New,
-    /// It had come before.
+    /// A duplicate.
     Duplicate,
     /// The buffer has no room for it.
     Dropped,
@@ -54,17 +53,17 @@ pub(super) enum Received {
 /// The receiving half of an association.
 #[derive(Debug)]
 pub(super) struct Inbound {
-    /// The last TSN before the first gap.
+    /// Cumulative TSN: the last one before the first gap.
     cumulative: u64,
-    /// Received TSNs above.
+    /// Received TSNs above the cumulative TSN.
     above: RangeSet,
-    /// The lowest of these runs, as of the last SACK, and the lowest TSN above which they have changed since.
+    /// The lowest of these runs, as of the last SACK, and the lowest TSN above which runs have changed since.
     lowest: VecDeque<(u64, u64)>,
     changed: u64,
     highest: u64,
     duplicates: Vec<Serial>,
     reassembly: Reassembly,
-    /// Number of held bytes at which partial delivery is tried next.
+    /// Number of held bytes at which partial delivery is attempted next.
     tried_at: u64,
     capacity: u64,
     mtu: u64,
@@ -73,7 +72,7 @@ pub(super) struct Inbound {
     packets: u32,
     due: Option<Time>,
     urgent: bool,
-    /// Some data has come: the first is acknowledged at once (RFC 9260 §5.1).
+    /// Whether data was received before: the first is acknowledged at once (RFC 9260 §5.1).
     begun: bool,
     /// Window in the last SACK, and bytes received since.
     advertised: u64,
@@ -111,35 +110,34 @@ impl Inbound {
         self.cumulative
     }
 
-    /// The fragments that have come and will never be a message, as runs of TSNs: the first and how many.
+    /// Received fragments that will never be part of a complete message, as runs of TSNs: first TSN and number.
     pub fn into_unread(self) -> impl Iterator<Item = (u64, u32)> {
         self.reassembly.into_runs()
     }
 
-    /// The highest TSN that has come.
+    /// The highest received TSN.
     pub const fn highest(&self) -> u64 {
         self.highest
     }
 
-    /// Bytes that wait for a gap to close or for the rest of their message.
+    /// Bytes waiting for missing TSNs or for the rest of their message.
     pub const fn held(&self) -> u64 {
         self.reassembly.held()
     }
 
-    /// Chunks for which there was no room, and duplicates.
+    /// Numbers of chunks dropped for lack of buffer space, and of duplicates.
     pub const fn losses(&self) -> (u64, u64) {
         (self.dropped, self.duplicated)
     }
 
-    /// Free bytes in the receive buffer. While there is nothing to read and no gap to wait for, room for two
-    /// packets is always offered: a message that a peer begins and does not end must not close the window
-    /// permanently.
+    /// Free bytes in the receive buffer. While nothing is readable and there is no gap, the window is at least two
+    /// packets. Otherwise a message that the peer begins and never ends could close the window permanently.
     fn window(&self, inbox: &Inbox) -> u64 {
         let free = self.capacity.saturating_sub(self.reassembly.held() + inbox.bytes());
         if inbox.bytes() == 0 && self.above.is_empty() { free.max(2 * self.mtu) } else { free }
     }
 
-    /// Takes a chunk.
+    /// Processes a received chunk.
     pub fn receive(&mut self, piece: &Fragment, inbox: &mut Inbox) -> Result<Received, Violation> {
         let tsn = piece.tsn;
         if tsn <= self.cumulative || self.above.contains(tsn) {
@@ -150,11 +148,10 @@ impl Inbound {
             self.urgent = true;
             return Ok(Received::Duplicate);
         }
-        // Chunks that fill a gap are accepted beyond the window, at most to twice the buffer. The next
-        // expected chunk is always accepted while there is nothing to read: without it the association would
-        // stall. The limit of twice the buffer holds against a peer that begins message after message and
-        // ends none. The exception is the next chunk before a gap: the chunks accepted behind the gap may
-        // have left no room, so its limit is four times the buffer.
+        // Chunks that fill a gap are accepted beyond the window, up to twice the buffer. The next expected chunk is
+        // always accepted while nothing is readable; otherwise the association would stall. The limit of twice the
+        // buffer protects against a peer that begins many messages and ends none. The next chunk before a gap is an
+        // exception: chunks accepted after the gap may have used the buffer, so its limit is four times the buffer.
         let (len, window) = (u64::from(piece.len), self.window(inbox));
         let used = self.reassembly.held() + inbox.bytes();
         let most = self.capacity.saturating_mul(2);
@@ -188,8 +185,8 @@ impl Inbound {
         Ok(Received::New)
     }
 
-    /// The sender has given up all missing chunks up to TSN `to`, and with them these messages (RFC 3758
-    /// §3.6). A SACK is sent in any case.
+    /// The sender has abandoned all missing chunks up to TSN `to`, and these messages (RFC 3758 §3.6). A SACK is always
+    /// sent.
     pub fn step_to(&mut self, to: u64, skips: &[Skip], inbox: &mut Inbox) {
         self.urgent = true;
         if to <= self.cumulative {
@@ -205,18 +202,18 @@ impl Inbound {
         self.reassembly.streams()
     }
 
-    /// The peer has as many more streams to send on.
+    /// Adds `count` streams on which the peer can send.
     pub fn add_streams(&mut self, count: u16) {
         self.reassembly.add_streams(count);
     }
 
-    /// Whether a TSN is more than 2^30 ahead. It must then be from before a reset of the TSNs, which jump by
-    /// half of their range (RFC 6525 §5.2.4), and its chunk is late.
+    /// Whether a TSN is more than 2^30 ahead. It was then sent before a reset of the TSNs, which adds half of their
+    /// range (RFC 6525 §5.2.4), and its chunk is late.
     pub const fn is_from_before(&self, tsn: u64) -> bool {
         tsn > self.cumulative + (1 << 30)
     }
 
-    /// All received data is in turn or has been read.
+    /// True if all received data has been read or can be read.
     pub fn is_whole(&self) -> bool {
         self.above.is_empty() && self.reassembly.is_whole()
     }
@@ -228,7 +225,7 @@ impl Inbound {
     }
 
     /// Resets all streams; the next TSN is this one.
-    pub fn begin_anew(&mut self, next: Serial, inbox: &mut Inbox) {
+    pub fn reset_tsns_and_streams(&mut self, next: Serial, inbox: &mut Inbox) {
         self.reset_streams(&[], inbox);
         self.cumulative = following(self.cumulative + 1, next) - 1;
         self.highest = self.cumulative;
@@ -238,15 +235,14 @@ impl Inbound {
         self.changed = u64::MAX;
     }
 
-    /// Removes and returns the fragments discarded with the messages that the sender gave up, as runs of
-    /// TSNs: the first and the number.
+    /// Removes and returns the fragments discarded with abandoned messages, as runs of TSNs: first TSN and number.
     #[inline]
-    pub fn pass_given_up(&mut self, to: &mut VecDeque<(u64, u32)>) {
-        self.reassembly.pass_given_up(to);
+    pub fn take_abandoned(&mut self, to: &mut VecDeque<(u64, u32)>) {
+        self.reassembly.take_abandoned(to);
     }
 
-    /// Delivers messages in part where incomplete messages take half of the buffer (the partial delivery
-    /// point, RFC 6458 §8.1.21). After a failed attempt, it is not tried again with every chunk.
+    /// Starts partial delivery when incomplete messages use half of the buffer (the partial delivery point, RFC 6458
+    /// §8.1.21). After a failed attempt, it is not attempted again for each chunk.
     fn make_room(&mut self, inbox: &mut Inbox) {
         let held = self.reassembly.held();
         if held < self.tried_at.saturating_sub(self.capacity / 16) {
@@ -258,7 +254,8 @@ impl Inbound {
         }
     }
 
-    /// A packet with data has been taken: every second one, and each of those that show trouble, is answered at once.
+    /// Called after a packet with data. Requests an immediate SACK after the configured number of packets; otherwise
+    /// starts the delay of the SACK.
     pub fn packet_done(&mut self, now: Time) {
         self.packets += 1;
         if self.packets >= self.policy.every || self.policy.delay == Duration::ZERO {
@@ -268,12 +265,12 @@ impl Inbound {
         }
     }
 
-    /// The peer turns out to do delayed acknowledgement for CMT.
+    /// Enables delayed acknowledgement for CMT, because the peer uses it.
     pub const fn delay_for_cmt(&mut self) {
         self.policy.dac = true;
     }
 
-    /// Asks for a SACK at once.
+    /// Requests an immediate SACK.
     pub fn acknowledge_now(&mut self) {
         self.urgent = true;
     }
@@ -284,32 +281,32 @@ impl Inbound {
         }
     }
 
-    /// When a delayed SACK is due.
+    /// Time at which a delayed SACK is due.
     pub const fn due(&self) -> Option<Time> {
         self.due
     }
 
-    /// A SACK must go out now.
+    /// True if a SACK must be sent now.
     pub const fn urgent(&self) -> bool {
         self.urgent
     }
 
-    /// Packets with data have come since the last acknowledgement, before the one at hand.
-    pub const fn owes_answer(&self) -> bool {
+    /// True if packets with data were received since the last SACK, before the current one.
+    pub const fn has_unacknowledged_packets(&self) -> bool {
         self.packets > 0
     }
 
-    /// There is something to acknowledge, now or later.
+    /// True if a SACK is due now or later.
     pub const fn pending(&self) -> bool {
         self.urgent || self.due.is_some()
     }
 
-    /// The application has read. If that opens a window that was nearly closed, a SACK is sent (RFC 9260
-    /// §6.2, §6.2.1). It must open by at least two packets, against silly window syndrome.
+    /// Called after the application has read. If that opens a nearly closed window, a SACK is sent (RFC 9260 §6.2,
+    /// §6.2.1). The window must open by at least two packets, against silly window syndrome.
     pub fn window_opened(&mut self, inbox: &Inbox) {
         let window = self.window(inbox);
         if self.capacity < SMALL_BUFFER_PACKETS * self.mtu {
-            // Each packet counts (RFC 1122 §4.2.3.3), and a sender without room for one waits for the acknowledgement.
+            // Small buffers: each free packet is reported (RFC 1122 §4.2.3.3), and so is the end of a closed window.
             let full = self.mtu.saturating_sub(MAX_HEADERS).min(self.capacity / 2).max(1);
             let left = self.advertised.saturating_sub(self.since_sack);
             self.urgent |= window >= self.advertised + full || left < full && window >= left + full;
@@ -321,7 +318,7 @@ impl Inbound {
         }
     }
 
-    /// Makes the acknowledgement, of at most `room` bytes, and forgets that one was due.
+    /// Builds the SACK with at most `room` bytes, and clears the state that one is due.
     pub fn make_sack(&mut self, inbox: &Inbox, room: u32) -> Chunk {
         let window = self.window(inbox);
         (self.advertised, self.since_sack) = (window, 0);
@@ -344,15 +341,15 @@ impl Inbound {
             duplicates,
         };
         if self.policy.nr_sack {
-            // Nothing received is ever discarded here, so that no gap block is renegable.
+            // Received chunks are never discarded here, so no gap block is renegable.
             Chunk::NrSack(Box::new(NrSack { sack, nr_gaps: gaps }))
         } else {
             Chunk::Sack(Sack { gaps, ..sack })
         }
     }
 
-    /// The lowest runs as gap blocks. They are kept from one SACK to the next, and only those from the lowest change on
-    /// are read from the tree again.
+    /// The lowest runs as gap blocks. They are kept for the next SACK; only those from the lowest change on are read
+    /// from the tree again.
     fn gap_blocks(&mut self, most: usize) -> Vec<GapBlock> {
         let from = core::mem::replace(&mut self.changed, u64::MAX);
         if self.above.is_empty() {

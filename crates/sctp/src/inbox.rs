@@ -1,19 +1,20 @@
-//! Messages, or parts of large ones, that are in turn, until the application reads them. They outlive the association.
+//! Messages, or parts of large ones, that the application can read. They remain readable after the end of the
+//! association.
 
 use anabranch_endpoint::endpoint::Delivery;
 use std::collections::VecDeque;
 
-/// The fragments of a message, in order, as TSNs in a row: the first and how many.
+/// The fragments of a message, in order, as runs of consecutive TSNs: first TSN and number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fragments {
-    /// One behind the other, as those of DATA always are.
+    /// Consecutive TSNs, as always with DATA.
     Run(u64, u32),
-    /// With others between them.
+    /// Several runs, because other TSNs are between them.
     Scattered(Box<[(u64, u32)]>),
 }
 
 impl Fragments {
-    /// The runs of these TSNs, of which there is at least one.
+    /// Groups these TSNs into runs; there must be at least one.
     pub fn of(tsns: impl IntoIterator<Item = u64>) -> Self {
         let mut runs: Vec<(u64, u32)> = Vec::new();
         for tsn in tsns {
@@ -39,7 +40,7 @@ impl Fragments {
     }
 }
 
-/// A whole message, or a part of one.
+/// A complete message, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub len: u64,
@@ -47,20 +48,20 @@ pub(super) struct Message {
     pub unordered: bool,
     pub ppid: u32,
     pub fragments: Fragments,
-    /// The message goes on with the next part of its kind in its stream.
+    /// The next part of this kind in the stream continues this message.
     pub more: bool,
-    /// The message that the parts before this one belong to was given up; there is nothing in this one.
+    /// The message of the preceding parts was abandoned; this part is empty.
     pub aborted: bool,
 }
 
-/// Messages to be read.
+/// Messages that can be read.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     ready: VecDeque<Message>,
     bytes: u64,
     delivered: u64,
     fresh: bool,
-    /// The fragments of the message that was read last.
+    /// Fragments of the last message read.
     last: Vec<(u64, u32)>,
 }
 
@@ -84,7 +85,7 @@ impl Inbox {
         Some(Delivery { offset, len, stream, unordered, ppid, more, aborted })
     }
 
-    /// The fragments of the message that was read last, in order, as runs of TSNs.
+    /// Fragments of the last message read, in order, as runs of TSNs.
     pub fn last(&self) -> &[(u64, u32)] {
         &self.last
     }
@@ -99,7 +100,7 @@ impl Inbox {
         self.delivered
     }
 
-    /// True once after the inbox stopped being empty.
+    /// True once after the inbox has become non-empty.
     pub fn take_fresh(&mut self) -> bool {
         core::mem::take(&mut self.fresh)
     }

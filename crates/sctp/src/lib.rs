@@ -63,12 +63,14 @@
 //! - the receiver keeps runs of TSNs in a tree, so that a chunk costs a logarithm of the number of gaps.
 //!
 //! # Differences from a literal reading of the RFC
-//! - Congestion windows count whole chunks, as PMDCS in §7.2.1 does, and buffers payload, as `a_rwnd` does.
-//! - Congestion avoidance begins when the window reaches the threshold, as TCP's does here, not above it (§7.2.1).
+//! - Congestion windows count whole chunks, as PMDCS in §7.2.1 does. Buffers count payload, as `a_rwnd` does.
+//! - Congestion avoidance begins when the window reaches the threshold, as in this project's TCP, not above it
+//!   (§7.2.1).
 //! - A packet must fit the congestion window whole, unless [`Config::overshoot`] asks for the RFC's leniency.
 //! - The retransmission timer follows the oldest transmission in flight, so that §7.2.4 rule 4 needs no
 //!   separate code.
-//! - Missing reports come from chunks that were sent once; which transmission of a repeated chunk arrived is unknown.
+//! - Missing reports come from chunks that were sent once; for a retransmitted chunk, it is unknown which transmission
+//!   arrived.
 //! - A silent path is probed, and times out early while acknowledgements come for other paths (`probing`).
 //! - The effects of spurious retransmissions and timeouts are undone. A path that has reordered packets waits
 //!   longer than §7.2.4 requires before it counts a chunk as lost.

@@ -1,4 +1,4 @@
-//! Times of the paths and of the association by the cause that limits what is sent.
+//! Time of the paths and of the association by the cause that limits sending.
 
 use super::association::{Association, State};
 use super::common::Core;
@@ -10,7 +10,7 @@ use anabranch_endpoint::blocked::Causes;
 use anabranch_endpoint::limits::{Limit, Limits};
 
 impl Path {
-    /// The cause that limits this path whatever data there is.
+    /// The cause that limits this path independently of the data: for example, it is not active.
     #[inline]
     fn standing(&self) -> Option<Limit> {
         match self.reachability {
@@ -26,7 +26,7 @@ impl Path {
 }
 
 impl Core {
-    /// From `now` on, `stop` limits path `at`, unless its state alone does.
+    /// Records that `stop` limits path `at` from `now` on, unless the state of the path is the cause.
     #[inline]
     pub fn note_limit(&mut self, now: Time, at: usize, stop: Stop) {
         let limit = match self.paths[at].standing() {
@@ -35,7 +35,7 @@ impl Core {
         };
         let path = &mut self.paths[at];
         if limit >= Limit::Pacing {
-            // A full window, a pacing rate and a path that cannot send miss nothing.
+            // If the window, the pacing rate or the path's state is the limit, no opportunity is missed.
             path.clock.set(now, limit, (0, None));
         } else if path.counters.data_packets_sent > 0 {
             let room = self.congestion.window(path.id).saturating_sub(path.in_window());
@@ -45,7 +45,7 @@ impl Core {
         }
     }
 
-    /// There is no data, as before.
+    /// Records that there is still no data.
     #[inline]
     pub fn note_rest(&mut self, now: Time) {
         let same = |path: &Path| {
@@ -57,7 +57,7 @@ impl Core {
         }
     }
 
-    /// The association's times follow those of its paths.
+    /// Updates the association's times from those of its paths.
     #[inline]
     pub fn follow_limits(&mut self, now: Time) {
         let mut changed = false;
@@ -82,7 +82,7 @@ impl Core {
         }
     }
 
-    /// Phase of congestion control that the full window of a path is in.
+    /// Congestion-control phase of a path whose window is full.
     #[inline]
     fn window_limit(&mut self, at: usize) -> Limit {
         let path = &mut self.paths[at];
@@ -99,8 +99,8 @@ impl Core {
 }
 
 impl Outbound {
-    /// Notes why each path is blocked, and the association if all of them are. Informs the scheduler if a
-    /// path has room that a full buffer does not let it use.
+    /// Records why each path is blocked, and the association if all of them are. Informs the scheduler if a path has
+    /// room in its window but a full buffer prevents its use.
     pub fn note_blocking(&self, core: &mut Core, (len, now): (Option<u32>, Time)) {
         let shared = self.shared(core);
         let preferred = core.preferred();
@@ -117,7 +117,7 @@ impl Outbound {
             core.note_limit(now, at, self.stop(core, (at, now), (counts, cause)));
             free |= cause.is_some_and(|cause| cause != Blocking::CongestionWindow);
         }
-        // A share of a buffer is a matter of the path alone.
+        // A path's share of a buffer limits only this path.
         if several && free && len.is_none_or(|len| u64::from(len) > self.window()) {
             core.scheduler.on_blocked();
         }
@@ -125,7 +125,7 @@ impl Outbound {
         core.follow_limits(now);
     }
 
-    /// The cause for which nothing more leaves on path `at`, which new data may use if it `counts`.
+    /// Why nothing more is sent on path `at`; `counts` if new data may use it.
     #[inline]
     fn stop(&self, core: &Core, (at, now): (usize, Time), (counts, cause): (bool, Option<Blocking>)) -> Stop {
         let path = &core.paths[at];
@@ -146,8 +146,8 @@ impl Outbound {
 }
 
 impl Association {
-    /// Nothing more is sent now, and the association is not open: notes that its paths are being established, or that
-    /// it has ended.
+    /// Records, before the association is open or after its end, that its paths are being established or that it has
+    /// ended.
     #[cold]
     pub(super) fn note_limits_of_handshake(&mut self, now: Time) {
         match self.state {

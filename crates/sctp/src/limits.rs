@@ -1,5 +1,5 @@
-//! Messages with limited reliability (RFC 3758, RFC 7496), and the point up to which the peer has been asked
-//! to step over abandoned chunks. [`abandon`](super::abandon) gives messages up and sends the FORWARD TSN.
+//! Messages with limited reliability (RFC 3758, RFC 7496), and the TSN up to which the peer was asked to skip abandoned
+//! chunks. [`abandon`](super::abandon) abandons messages and sends the FORWARD TSN.
 
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Reliability, Write};
@@ -9,24 +9,24 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     pub reliability: Reliability,
-    /// When its life ends; never, if something else decides.
+    /// End of the message's lifetime; never if the limit is of another kind.
     pub expires: Time,
     pub offset: u64,
     pub len: u64,
     pub stream: u16,
     pub unordered: bool,
-    /// The TSNs of its first fragment and of the newest, once there is one, and its number (SSN, MID).
+    /// TSNs of its first and newest fragments, and its number (SSN or MID).
     pub cut: Option<(u64, u64)>,
     pub number: u32,
 }
 
-/// The messages with a limit, by their position in the order of writing.
+/// Messages with a limit, by their position in the order of writing.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     messages: BTreeMap<u64, Limit>,
-    /// The ends of lives, until they have come.
+    /// Ends of lifetimes that have not been reached.
     expiries: BTreeSet<(Time, u64)>,
-    /// Chunks counted as lost that have not been checked yet.
+    /// Lost chunks that have not been checked yet.
     lost: Vec<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Limits {
         self.messages.is_empty()
     }
 
-    /// A message was written as number `serial`, at an offset and a time.
+    /// Records a written message with number `serial`, its offset and the time.
     pub fn note_written(&mut self, serial: u64, (offset, now): (u64, Time), write: &Write) {
         let &Write { len, stream, unordered, reliability, .. } = write;
         let expires = match reliability {
@@ -50,7 +50,7 @@ impl Limits {
         self.messages.insert(serial, limit);
     }
 
-    /// A fragment of a message got a TSN, and the message its number.
+    /// Records that a fragment of a message got a TSN, and the message got its number.
     pub fn note_cut(&mut self, serial: u64, tsn: u64, number: u32) {
         if self.messages.is_empty() {
             return;
@@ -61,14 +61,14 @@ impl Limits {
         }
     }
 
-    /// A chunk is to be sent again.
+    /// Records that a chunk will be retransmitted.
     pub fn note_lost(&mut self, tsn: u64) {
         if !self.messages.is_empty() {
             self.lost.push(tsn);
         }
     }
 
-    /// The chunks that have been lost since the last call.
+    /// Chunks lost since the last call.
     pub fn take_lost(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.lost)
     }
@@ -83,7 +83,7 @@ impl Limits {
         Some(limit)
     }
 
-    /// Messages before this one have left the send buffer.
+    /// Removes the messages before this one, which have left the send buffer.
     pub fn retire(&mut self, oldest: u64) {
         while let Some((&serial, _)) = self.messages.first_key_value().filter(|&(&serial, _)| serial < oldest)
         {
@@ -91,7 +91,7 @@ impl Limits {
         }
     }
 
-    /// The next message whose life has ended by now; each is named once.
+    /// The next message whose lifetime has ended by now; each is returned once.
     pub fn expired(&mut self, now: Time) -> Option<u64> {
         let &(due, serial) = self.expiries.first()?;
         (due <= now).then(|| {
@@ -100,12 +100,12 @@ impl Limits {
         })
     }
 
-    /// When the next life ends.
+    /// End of the next lifetime.
     pub fn next_expiry(&self) -> Option<Time> {
         self.expiries.first().map(|&(due, _)| due)
     }
 
-    /// The messages whose priority is below `own`, the least important first, then the oldest.
+    /// Messages with a priority below `own`, the lowest priority first, then the oldest.
     pub fn below(&self, own: u32) -> Vec<u64> {
         let priority = |limit: &Limit| match limit.reliability {
             Reliability::Priority(number) if number > own => Some(number),
@@ -124,25 +124,25 @@ impl Limits {
 /// State of the FORWARD TSN (RFC 3758 §3.5).
 #[derive(Debug)]
 pub(super) struct Forwarding {
-    /// The peer understands it.
+    /// True if the peer supports FORWARD TSN.
     pub enabled: bool,
-    /// All TSNs below are acknowledged or given up: the Advanced.Peer.Ack.Point and one.
+    /// Advanced.Peer.Ack.Point + 1: all lower TSNs are acknowledged or abandoned.
     pub ahead: u64,
-    /// The point covered by the last FORWARD TSN that was sent, which may be lower for lack of room in the
-    /// chunk, and the time at which it was sent.
+    /// TSN covered by the last FORWARD TSN sent, and the time at which it was sent. The TSN may be lower than `ahead`
+    /// if the chunk had no room.
     pub told: u64,
     pub covered: u64,
     pub told_at: Time,
-    /// The lowest TSN that was not acknowledged then, or since.
+    /// The lowest unacknowledged TSN at that time or since.
     pub base: u64,
-    /// A SACK has come since.
+    /// True if a SACK was received since.
     pub heard: bool,
-    /// The FORWARD TSN must be repeated.
+    /// True if the FORWARD TSN must be retransmitted.
     pub again: bool,
-    /// Time at which it is repeated if the peer does not answer, and the path on which it was sent.
+    /// Time at which it is retransmitted without an answer, and the path on which it was sent.
     pub due: Option<Time>,
     pub at: usize,
-    /// The last TSNs before resets of outgoing streams, of those that have not been acknowledged.
+    /// The last TSNs before resets of outgoing streams, if not acknowledged yet.
     resets: VecDeque<u64>,
 }
 
@@ -163,17 +163,17 @@ impl Forwarding {
         }
     }
 
-    /// Outgoing streams are reset behind this TSN, the last one assigned.
+    /// Records that outgoing streams are reset after this TSN, the last one assigned.
     pub fn reset_behind(&mut self, last: u64) {
         if self.enabled {
             self.resets.push_back(last);
         }
     }
 
-    /// End (exclusive) of the TSNs that may be stepped over while all below `base` is acknowledged. One
-    /// FORWARD TSN must not name both a message from before a reset and TSNs from after it. The peer could
-    /// process it after the reset, and apply it to the message that has the same number then: that message
-    /// would be acknowledged and never be read. RFC 3758 and RFC 6525 do not cover this case.
+    /// End (exclusive) of the TSNs that may be skipped while all below `base` is acknowledged. One FORWARD TSN must not
+    /// contain both a message from before a reset and TSNs from after it. The peer could process it after the reset and
+    /// apply it to the message that then has the same number. This message would be acknowledged but never read. RFC
+    /// 3758 and RFC 6525 do not cover this case.
     pub fn end(&mut self, base: u64) -> u64 {
         while self.resets.front().is_some_and(|&last| last < base) {
             self.resets.pop_front();

@@ -1,4 +1,4 @@
-//! Answers packets that belong to no association, with a listener or without one.
+//! Responds to packets that belong to no association.
 
 use super::association::{Association, State};
 use super::common::Core;
@@ -13,8 +13,8 @@ use anabranch_endpoint::secrets::Secrets;
 use anabranch_wire::sctp::Chunk;
 use anabranch_wire::{Content, Packet};
 
-/// A listening port. It keeps no state for an INIT: all that the association will need is in the cookie that
-/// the peer returns (RFC 9260 §5.1.3), so that a flood of INITs takes no memory.
+/// A listening port. It stores no state for an INIT. The cookie that the peer returns contains all that the association
+/// needs (RFC 9260 §5.1.3), so that a flood of INITs uses no memory.
 #[derive(Debug)]
 pub struct Listener {
     core: Core,
@@ -24,42 +24,42 @@ pub struct Listener {
 /// The result of handling a packet that belongs to no association.
 #[derive(Debug)]
 pub enum Answer {
-    /// Nothing.
+    /// No response.
     Ignored,
-    /// It is answered.
+    /// A packet to send in response.
     Packet(Packet),
-    /// It was the COOKIE ECHO of an association that is up now. The association has taken the packet and is to be driven
-    /// from here on, its placements first.
+    /// The packet contained the COOKIE ECHO of an association that is now established. The association has processed
+    /// the packet; the caller drives it from now on, and polls its placements first.
     Accepted(Box<Association>),
 }
 
 impl Listener {
-    /// A listener on a port; of `ends` only what is local matters. All listeners of a host share their `key`, which must
-    /// outlast the cookies, and have `secrets` of their own.
+    /// Creates a listener on a port; only the local part of `ends` is used. All listeners of a host share `key`, which
+    /// must stay valid as long as the cookies. Each listener has its own `secrets`.
     ///
     /// # Errors
-    /// A setting that cannot work, as [`ConfigError`] says.
+    /// Returns a [`ConfigError`] if a setting is invalid.
     pub fn new(config: Config, ends: &Ends, secrets: Secrets, key: CookieKey) -> Result<Self, ConfigError> {
         check(&config, ends, false)?;
         let ends = Ends { remote: Vec::new(), remote_port: 0, ..ends.clone() };
         Ok(Self { core: Core::new(config, &ends, secrets, key), ends })
     }
 
-    /// The host has these addresses now.
+    /// Replaces the local addresses of the host.
     pub fn set_addresses(&mut self, local: Vec<Address>) {
         self.core.local.clone_from(&local);
         self.ends.local = local;
     }
 
-    /// A packet to this port that belongs to no association. `content` is as [`Endpoint::handle_packet`] has it.
+    /// Handles a packet to this port that belongs to no association. `content` is as in [`Endpoint::handle_packet`].
     pub fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content) -> Answer {
         let Some((origin, body)) = Origin::of(&packet) else { return Answer::Ignored };
-        // No peer can have been informed that this end accepts such packets (RFC 9653 §5.3).
+        // The peer cannot know that this endpoint accepts packets with zero checksum (RFC 9653 §5.3).
         if body.zero_checksum {
             return Answer::Ignored;
         }
         match behind_auth(&body.chunks).first() {
-            // INIT comes alone, with tag zero (§6.10, §8.5.1 A).
+            // INIT must not be bundled, and has tag zero (§6.10, §8.5.1 A).
             Some(Chunk::Init(init)) if body.chunks.len() == 1 && body.verification_tag == 0 => {
                 self.core.answer_init(now, origin, &readable(init), Known::Nothing);
             }
@@ -75,7 +75,7 @@ impl Listener {
         self.core.out.pop_front().map_or(Answer::Ignored, Answer::Packet)
     }
 
-    /// An association is made for a cookie that is this host's own, and remains if the cookie is good.
+    /// Creates an association for a cookie with a valid signature, and keeps it if the handshake succeeds.
     fn accept(&mut self, now: Time, packet: Packet, content: &dyn Content) -> Answer {
         let mut key = [0; 32];
         self.core.secrets.fill(&mut key);

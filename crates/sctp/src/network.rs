@@ -1,5 +1,5 @@
-//! Events from the network: packets that were too big, unreachable destinations, addresses that come up and
-//! go down.
+//! Events from the network: packets that are too big, unreachable destinations, and local addresses that are added or
+//! removed.
 //!
 //! An ICMP message is accepted if the packet that it quotes has the verification tag of this association's
 //! packets, which is unknown to off-path attackers (RFC 9260 §10).
@@ -71,7 +71,7 @@ impl Association {
                 self.core.discover_mtu(at);
                 continue;
             }
-            // A smaller MTU that a router has reported for the path stays in force.
+            // A smaller MTU that a router has reported for the path remains valid.
             if path.local.ip() == own.ip && (path.mtu == before || path.mtu > own.mtu) {
                 self.core.set_mtu(at, own.mtu.max(least_mtu(own.ip)));
             }
@@ -91,8 +91,8 @@ impl Association {
         }
     }
 
-    /// The interface of a path that is being tried cannot send: the next pair is tried at once, if there is another. It is no
-    /// attempt that went unanswered.
+    /// The interface of the current pair cannot send: the handshake continues at once with another pair, if there is
+    /// one. This does not count as an unanswered attempt.
     fn leave_interface(&mut self, now: Time) {
         let stuck = !self.core.can_send(self.core.primary);
         if stuck && (0..self.core.paths.len()).any(|at| self.core.can_send(at)) {
@@ -101,11 +101,12 @@ impl Association {
         }
     }
 
-    /// An interface can send (again): the handshake goes on there at once, with a timer that has not been doubled.
+    /// An interface can send (again): the handshake continues there at once, and its timer is reset.
     fn try_interface(&mut self, now: Time, local: IpAddr) {
         let core = &mut self.core;
         let waits = matches!(self.state, State::CookieWait(_));
-        // The pair that brought the INIT ACK works: a cookie leaves it only while its interface cannot send.
+        // The pair that received the INIT ACK works. The COOKIE ECHO uses another pair only while this interface cannot
+        // send.
         let is_proven = matches!(&self.state, State::CookieEchoed(echoed) if echoed.proven == local);
         for at in 0..core.paths.len() {
             if waits || is_proven || !core.can_send(at) {
@@ -116,7 +117,7 @@ impl Association {
         let found = if here(&core.paths[core.primary]) {
             Some(core.primary)
         } else {
-            // The cookie stays where the INIT ACK came from.
+            // The COOKIE ECHO uses the pair that received the INIT ACK.
             core.paths.iter().position(here).filter(|_| waits)
         };
         let Some(at) = found else { return };
@@ -129,9 +130,9 @@ impl Association {
         }
     }
 
-    /// A packet of this end did not arrive.
+    /// Handles an ICMP error for a packet of this endpoint.
     fn unreachable(&mut self, now: Time, quote: &Quote, what: Unreachable) {
-        // The verification tag of the INIT is zero; it is validated by the initiate tag (ICMP6).
+        // The verification tag of an INIT is zero; it is validated by the initiate tag (ICMP6).
         let own = match &self.state {
             State::CookieWait(wait) => quote.number == 0 && quote.initiate_tag == Some(wait.tag),
             State::CookieEchoed(echoed) => quote.number == echoed.peer.tag,
@@ -140,27 +141,25 @@ impl Association {
         };
         let Some(at) = self.core.quoted(quote).filter(|_| own) else { return };
         match (&mut self.state, what) {
-            // The host has no SCTP, or none that takes it out of UDP: handled like an ABORT (RFC 9260 §10,
-            // ICMP8).
+            // The host does not support SCTP or its UDP encapsulation: handled like an ABORT (RFC 9260 §10, ICMP8).
             (State::Open(_), Unreachable::Protocol) => self.end(Reason::Reset),
             (State::Open(_), _) => {
                 self.core.path_unreachable(now, at);
                 self.core.evacuate();
-                // A path that has failed is tried again by its heartbeats.
+                // Heartbeats probe a failed path again.
                 if self.core.paths[at].reachability == Reachability::Inactive {
                     self.core.rest(now, at);
                 }
             }
             (_, Unreachable::Protocol | Unreachable::Port) => self.end(Reason::Refused),
-            // The handshake tries the other addresses as its timer runs out.
+            // The timer of the handshake selects the other addresses.
             (_, Unreachable::Host | Unreachable::Prohibited) => {}
         }
     }
 }
 
 impl Open {
-    /// A router reports that packets of a path may have `mtu` bytes; only a smaller value than before has an
-    /// effect.
+    /// A router reports a path MTU of `mtu` bytes. Only a value smaller than the current one has an effect.
     fn lower_mtu(&mut self, core: &mut Core, at: usize, mtu: u32) {
         if let Some(discovery) = &mut core.paths[at].discovery {
             discovery.too_big(mtu);
@@ -171,15 +170,15 @@ impl Open {
         if mtu < core.paths[at].mtu {
             core.set_mtu(at, mtu);
             self.outbound.paths_changed(core);
-            // Dropped chunks are sent again without waiting for the timer; the drop is no sign of congestion.
+            // Dropped chunks are retransmitted without waiting for the timer; the drop is no sign of congestion.
             self.outbound.lose_too_big(core, at);
         }
     }
 }
 
 impl Open {
-    /// An interface can send, and has `returned` if it could not before: each path that begins there gets a
-    /// heartbeat at once, unless it is healthy.
+    /// An interface can send; `returned` if it could not before. A heartbeat is sent at once on each of its paths that
+    /// is not healthy.
     pub fn interface_up(&mut self, core: &mut Core, now: Time, (local, returned): (IpAddr, bool)) {
         for at in 0..core.paths.len() {
             core.take_source(at, local);
@@ -193,7 +192,7 @@ impl Open {
         self.outbound.paths_changed(core);
     }
 
-    /// Sends the probe that finds out more about a path's MTU, if one is due there.
+    /// Sends a path MTU probe if one is due.
     pub fn probe_mtu(&mut self, core: &mut Core, at: usize, now: Time) {
         let path = &mut core.paths[at];
         let Some(discovery) = path.discovery.as_mut().filter(|_| path.reachability == Reachability::Active)
@@ -207,7 +206,7 @@ impl Open {
         }
     }
 
-    /// A path's packets are as long as has been found out.
+    /// Sets the path MTU to the discovered value.
     pub fn follow_discovery(&mut self, core: &mut Core, at: usize) {
         let path = &core.paths[at];
         let Some(mtu) = path.discovery.as_ref().map(|discovery| discovery.current()) else { return };
@@ -224,7 +223,8 @@ impl Open {
 }
 
 impl Core {
-    /// An interface cannot send any more: where another path is well, none that begins there waits for its timer.
+    /// An interface cannot send any more. If a path over another interface is healthy, the retransmission timers of the
+    /// paths from this interface expire at once; a path without data in flight counts an error.
     pub fn interface_down(&mut self, now: Time, local: IpAddr) {
         let spared = (0..self.paths.len()).any(|at| self.paths[at].healthy() && self.can_send(at));
         if !spared {
@@ -243,13 +243,13 @@ impl Core {
         }
     }
 
-    /// The path of a packet that an ICMP message quotes.
+    /// The path of the packet quoted in an ICMP message.
     fn quoted(&self, quote: &Quote) -> Option<usize> {
         let at = self.find(quote.local.ip(), quote.remote.ip())?;
         self.local.iter().any(|own| own.ip == quote.local.ip()).then_some(at)
     }
 
-    /// A path has another MTU: chunks and congestion control follow.
+    /// Changes the MTU of a path, and with it the chunk size and the congestion control's packet size.
     pub fn set_mtu(&mut self, at: usize, mtu: u32) {
         let setup = Setup { mtu, ..self.setup_of(at) };
         let path = &mut self.paths[at];

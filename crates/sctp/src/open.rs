@@ -1,4 +1,4 @@
-//! An association that is up, and its end.
+//! An established association.
 
 use super::address_changes::AddressChanges;
 use super::auth::Authentication;
@@ -19,22 +19,22 @@ use core::net::IpAddr;
 pub(super) struct Open {
     pub local_tag: u32,
     pub peer_tag: u32,
-    /// The first TSN that the peer used.
+    /// The peer's initial TSN.
     pub peer_tsn: u32,
     pub extensions: Extensions,
-    /// How chunks are authenticated, if they are.
+    /// Keys and algorithm for authenticated chunks, if the peer supports authentication.
     pub auth: Option<Authentication>,
     pub inbound: Inbound,
     pub outbound: Outbound,
     pub phase: Phase,
-    /// ECN marks of the peer's packets, one for each path, until a CWR comes.
+    /// ECN marks of the peer's packets, one entry per path, until a CWR is received.
     pub echoes: Vec<Echo>,
     pub asconf: AddressChanges,
     pub reconfig: StreamChanges,
-    /// The path that brought data, last or of all that waits to be acknowledged on the shortest way: acknowledgements go there.
+    /// Destination path of the next SACK: the path that received the last data, or the fastest of those with
+    /// unacknowledged data.
     pub ack_path: usize,
-    /// The addresses of that packet, own one first. The way that data came is the way back, whatever the path is
-    /// believed to be worth.
+    /// Local and remote address of that packet. The SACK uses the same pair, whatever the state of the path is.
     pub ack_pair: (IpAddr, IpAddr),
 }
 
@@ -77,7 +77,7 @@ impl Open {
         }
     }
 
-    /// Ends the association because of an error of the peer.
+    /// Ends the association with an ABORT because of a protocol error of the peer.
     pub fn refuse(&self, core: &mut Core, cause: Cause) -> Reason {
         let at = core.preferred();
         let abort = Abort { reflected_tag: false, causes: vec![cause] };

@@ -6,21 +6,21 @@ use anabranch_wire::sctp::{self, Abort, Cause, Chunk, ShutdownComplete};
 use anabranch_wire::{Body, Ecn, Packet};
 use core::net::{IpAddr, SocketAddr};
 
-/// Where a packet came from and went to.
+/// Source and destination of a received packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub source: IpAddr,
     pub destination: IpAddr,
     pub source_port: u16,
     pub destination_port: u16,
-    /// The UDP ports around it.
+    /// UDP ports of the packet, if encapsulated.
     pub udp: Option<Ports>,
-    /// A router has marked it (ECN).
+    /// True if a router has marked it (ECN).
     pub marked: bool,
 }
 
 impl Origin {
-    /// The origin of an SCTP packet, and the packet behind its IP header.
+    /// The origin of an SCTP packet, and its contents after the IP header.
     pub fn of(packet: &Packet) -> Option<(Self, &sctp::Packet)> {
         let Body::Sctp(body) = &packet.body else { return None };
         let origin = Self {
@@ -34,7 +34,7 @@ impl Origin {
         Some((origin, body))
     }
 
-    /// Adds new payload to the bytes received between the same addresses.
+    /// Adds new payload to the bytes received between these addresses.
     pub fn count(&self, arrivals: &mut Vec<Arrival>, new: u64) {
         let local = SocketAddr::new(self.destination, self.destination_port);
         let remote = SocketAddr::new(self.source, self.source_port);
@@ -44,7 +44,7 @@ impl Origin {
         }
     }
 
-    /// A packet with one chunk, back to where this one came from, the way it came (RFC 6951 §5.4).
+    /// A packet with one chunk, sent back to the source of this packet with the same encapsulation (RFC 6951 §5.4).
     pub fn reply(&self, tag: u32, chunk: Chunk) -> Packet {
         Packet {
             source: self.destination,
@@ -62,11 +62,11 @@ impl Origin {
         }
     }
 
-    /// Reply to chunks that belong to no association here (RFC 9260 §8.4): `None` if a reply could be
-    /// answered with another reply without end.
+    /// Response to chunks that belong to no association here (RFC 9260 §8.4); `None` if it could cause an endless
+    /// exchange of responses.
     pub fn out_of_the_blue(&self, tag: u32, chunks: &[Chunk]) -> Option<Packet> {
         let chunks = behind_auth(chunks);
-        // With a tag of zero comes an INIT alone, or nothing that counts (§8.5.1 A).
+        // A packet with tag zero may contain only an INIT; others are ignored (§8.5.1 A).
         if tag == 0 && !matches!(chunks, [Chunk::Init(_)]) {
             return None;
         }
@@ -84,7 +84,7 @@ impl Origin {
                     let complete = ShutdownComplete { reflected_tag: true };
                     return Some(self.reply(tag, Chunk::ShutdownComplete(complete)));
                 }
-                // The answer has the tag that the peer expects (§8.4 3).
+                // The response has the tag that the peer expects (§8.4 3).
                 Chunk::Init(init) if tag == 0 => {
                     let abort = Abort { reflected_tag: false, causes: Vec::new() };
                     return (init.initiate_tag != 0)
@@ -98,7 +98,7 @@ impl Origin {
     }
 }
 
-/// The chunks that determine the association of a packet: all except an AUTH before them (RFC 4895 §6.3).
+/// The chunks that determine the association of a packet: all except a preceding AUTH (RFC 4895 §6.3).
 pub fn behind_auth(chunks: &[Chunk]) -> &[Chunk] {
     match chunks {
         [Chunk::Auth(_), rest @ ..] => rest,
@@ -106,13 +106,13 @@ pub fn behind_auth(chunks: &[Chunk]) -> &[Chunk] {
     }
 }
 
-/// The UDP ports of the way back.
+/// Source and destination port exchanged, for a reply.
 pub(super) const fn back(ports: Ports) -> Ports {
     Ports { source: ports.destination, destination: ports.source }
 }
 
-/// Reply to a packet for no association and no listener (RFC 9260 §8.4): `None` if it is no SCTP, or if a
-/// reply could be answered with another reply without end.
+/// Response to a packet of no association and no listener (RFC 9260 §8.4); `None` if it is not SCTP, or if the response
+/// could cause an endless exchange.
 pub fn out_of_the_blue(packet: &Packet) -> Option<Packet> {
     let (origin, body) = Origin::of(packet).filter(|(_, body)| !body.zero_checksum)?;
     origin.out_of_the_blue(body.verification_tag, &body.chunks)

@@ -13,7 +13,7 @@ use super::outstanding::{Chunk, Outstanding};
 use super::path::{Flight, Repeat};
 use super::silence::Silence;
 use super::streams::{Piece, SendQueue};
-use super::totals::{ChunkState, Resend};
+use super::totals::{ChunkState, RetransmissionReason};
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{DecisionReason, Event, Reliability, SchedulingDecision, Write};
 use anabranch_multipath::PathId;
@@ -27,13 +27,13 @@ use std::collections::BTreeMap;
 /// A zero-window probe (RFC 9260 §6.1 A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Probe {
-    /// The window is open, or acknowledgements of data in flight will report it.
+    /// The window is open, or SACKs for data in flight will report when it opens.
     None,
-    /// The window is closed and nothing is in flight: a chunk goes out then.
+    /// The window is closed and nothing is in flight: a chunk is sent at this time.
     Waiting(Time),
-    /// The chunk may go out now.
+    /// The chunk may be sent now.
     Due,
-    /// It is on its way; `answered` if any SACK has come since.
+    /// The chunk is in flight; `answered` if any SACK was received since.
     Sent { tsn: u64, answered: bool },
 }
 
@@ -42,55 +42,54 @@ pub(super) enum Probe {
 pub(super) struct Outbound {
     pub queue: SendQueue,
     pub sent: Outstanding,
-    /// Number of the newest transmission.
+    /// Number of the latest transmission.
     pub transmissions: u64,
-    /// Receive window as last announced, bytes.
+    /// Last receive window announced by the peer, bytes.
     pub advertised: u64,
-    /// The largest value of the window: the peer's whole buffer.
+    /// Largest receive window announced: the size of the peer's buffer.
     pub widest: u64,
-    /// Runs of TSNs acknowledged behind a gap, as of the newest SACK.
+    /// Runs of TSNs acknowledged after a gap, as of the latest SACK.
     pub gaps: Vec<(u64, u64)>,
-    /// Those of them that will not be reneged, where the peer reports both kinds in one SACK.
+    /// The non-renegable ones of these runs, if the peer's SACKs report both kinds.
     pub kept: Vec<(u64, u64)>,
     pub mixed: bool,
-    /// Changes that the last SACK made to them.
+    /// Changes that the last SACK made to these runs.
     pub change: Change,
-    /// Some SACK had blocks that may be taken back.
+    /// True if a SACK contained renegable blocks.
     pub renegable: bool,
-    /// Length of the last write that was refused.
+    /// Length of the last refused write.
     pub refused: Option<u64>,
-    /// All that was written is acknowledged, and [`settle`](Self::settle) has said that nothing waits: until the next write
-    /// there is nothing to send.
+    /// True if all written data is acknowledged and [`settle`](Self::settle) found nothing to send. Then there is
+    /// nothing to send until the next write.
     resting: bool,
-    /// Since then no path has had room for the fragment of this length that is next, and nothing has happened but that the
-    /// application wrote more.
+    /// Length of the next fragment if no path had room for it, and since then the application has only written more.
     waits: Option<(Time, u32)>,
     pub probe: Probe,
-    /// Number of reactions to losses (recovery phases and timeouts).
+    /// Number of responses to losses (recovery phases and timeouts).
     pub reactions: u32,
-    /// Chunks sent again in the newest reaction of each path, by TSN.
+    /// Chunks retransmitted in the latest response of each path, by TSN.
     pub repeats: BTreeMap<u64, Repeat>,
-    /// Messages that may be given up, and the state of the FORWARD TSN for those that were.
+    /// Messages that may be abandoned, and the state of the FORWARD TSN for abandoned ones.
     pub limits: Limits,
     pub forwarding: Forwarding,
     /// The last TSN before the TSNs were reset.
     pub before_reset: Option<Serial>,
-    /// Whether the path of new data has changed while some was on its way.
+    /// State of a change of the path of new data while data was in flight.
     pub changeover: Changeover,
-    /// Chunks below have been looked at for rescheduling.
+    /// Chunks below this TSN have been checked for rescheduling.
     pub rescheduled_below: u64,
-    /// Largest payload of a chunk: it fits every path.
+    /// Largest payload of a chunk that fits every path.
     fragment: u32,
     i_data: bool,
-    /// No more writes will come: small packets are not held back.
+    /// The application will write no more: small packets are not held back.
     pub closing: bool,
-    /// The reason for which new data waits, as last recorded among the decisions.
+    /// Reason for which new data waits, as last recorded among the decisions.
     waiting: Option<DecisionReason>,
     states: Vec<PathState>,
 }
 
 impl Outbound {
-    /// For chunks from `first_tsn` on; `forwards` if the peer supports FORWARD TSN.
+    /// Creates the sending half, with chunks from `first_tsn` on; `forwards` if the peer supports FORWARD TSN.
     pub fn new(core: &Core, (first_tsn, forwards): (u64, bool), streams: u16, window: u64) -> Self {
         let i_data = core.i_data;
         let mut outbound = Self {
@@ -125,7 +124,7 @@ impl Outbound {
         outbound
     }
 
-    /// Paths came: the fragmentation point is the smallest payload over all of them.
+    /// Called when paths were added or changed: the fragmentation point is the smallest payload over all paths.
     pub fn paths_changed(&mut self, core: &Core) {
         self.fragment = core.paths.iter().map(|p| p.mss).min().unwrap_or(1) & !3;
     }
@@ -140,8 +139,8 @@ impl Outbound {
         self.sent.totals().in_flight()
     }
 
-    /// The part of the receive window that is not taken by data in flight (RFC 9260 §6.2.1). Lost chunks no
-    /// longer take any, and retransmissions may take more than there is.
+    /// The part of the receive window that is not used by data in flight (RFC 9260 §6.2.1). Lost chunks do not use it,
+    /// and retransmissions may exceed it.
     pub const fn window(&self) -> u64 {
         self.advertised.saturating_sub(self.in_flight())
     }
@@ -151,7 +150,7 @@ impl Outbound {
         core.config.send_buffer.saturating_sub(self.used())
     }
 
-    /// The application writes a message; all or nothing. One that is larger than the send buffer has it for itself.
+    /// Writes a message completely, or not at all. A message larger than the send buffer needs an empty buffer.
     pub fn write(&mut self, core: &mut Core, now: Time, write: &Write) -> u64 {
         let len = write.len;
         if len == 0 {
@@ -182,7 +181,7 @@ impl Outbound {
         len
     }
 
-    /// The send buffer has shrunk: a refused write may have room now.
+    /// Notifies the application if a refused write may fit now, because data has left the send buffer.
     pub fn notify_space(&mut self, core: &mut Core) {
         if let Some(len) = self.refused
             && (len <= self.space(core) || self.used() == 0)
@@ -192,18 +191,17 @@ impl Outbound {
         }
     }
 
-    /// Everything written below this offset has left for good.
+    /// All data below this offset of the written stream has left the send buffer.
     pub const fn released(&self) -> u64 {
         self.queue.released()
     }
 
-    /// There is nothing to send until the application writes.
+    /// True if there is nothing to send until the application writes.
     pub const fn resting(&self) -> bool {
         self.resting
     }
 
-    /// Nothing is in flight, and the next chunk gets this TSN (RFC 6525 §5.2.7). Acknowledgements of earlier
-    /// TSNs are ignored.
+    /// Nothing is in flight, and the next chunk gets this TSN (RFC 6525 §5.2.7). SACKs for earlier TSNs are ignored.
     pub fn rebase(&mut self, next: Serial) {
         let before = self.sent.next_tsn();
         self.sent.rebase(following(before, next));
@@ -213,34 +211,34 @@ impl Outbound {
         self.repeats.clear();
     }
 
-    /// Asking again at this moment would find what [`settle`](Self::settle) has found.
+    /// True if the state found by [`settle`](Self::settle) is still valid, so that nothing can be sent now.
     #[inline]
     pub fn would_wait(&self, now: Time) -> bool {
         self.waits.is_some_and(|(since, len)| since == now && self.next_len() == Some(len))
     }
 
-    /// Something has happened: whether data can leave is to be found out.
-    pub const fn stir(&mut self) {
+    /// Clears the state found by [`settle`](Self::settle), because an event may allow data to be sent.
+    pub const fn clear_wait(&mut self) {
         self.waits = None;
     }
 
-    /// Everything written has been acknowledged.
+    /// True if everything written has been acknowledged.
     pub fn drained(&self) -> bool {
         self.queue.bytes() == 0 && self.sent.is_empty()
     }
 
-    /// Buffers and totals that all paths share.
+    /// Buffers and totals shared by all paths.
     ///
-    /// Retransmissions may put more in flight than the receive window; that makes no path's share larger.
+    /// Retransmissions may exceed the receive window; this does not increase the share of a path.
     pub fn shared(&self, core: &Core) -> Shared {
         let outstanding = self.in_flight().min(self.advertised);
         let total = Occupancy { outstanding, buffered: self.sent.totals().buffered() };
-        // A suspected path keeps its share: another that took it over would have to give it back in a moment.
+        // A suspected path keeps its share, because it may recover soon.
         let paths = core.paths.iter().map(|path| u32::from(path.active())).sum();
         Shared { paths, total, send_buffer: core.config.send_buffer, peer_window: self.window() }
     }
 
-    /// Bytes of the fragment that goes out next, unless its message has to wait for a number.
+    /// Bytes of the next new fragment; `None` if its message must wait for a free message number.
     #[inline]
     pub fn next_len(&self) -> Option<u32> {
         let message = self.queue.peek()?;
@@ -250,8 +248,8 @@ impl Outbound {
         Some(message.left.min(u64::from(self.fragment)) as u32)
     }
 
-    /// Nothing but a small rest waits while data is in flight, and the application may still add to it (Nagle,
-    /// RFC 9260 §6.1). A rest that leaves no room for another chunk fills its packet.
+    /// Whether new data waits because only a partial packet is left, data is in flight, and the application may add to
+    /// it (Nagle, RFC 9260 §6.1). A partial packet without room for another chunk counts as full.
     pub fn held_back(&self, core: &Core) -> bool {
         core.config.nagle
             && !self.closing
@@ -260,7 +258,7 @@ impl Outbound {
             && self.queue.bytes() + u64::from(self.header()) < u64::from(self.fragment)
     }
 
-    /// The path that carries the next new data, a fragment of `len` bytes, if any may.
+    /// The path for the next new fragment of `len` bytes, if it may be sent.
     pub fn choose_path(&mut self, core: &mut Core, (len, now): (u32, Time)) -> Option<usize> {
         if self.held_back(core) {
             return None;
@@ -322,20 +320,20 @@ impl Outbound {
         }
     }
 
-    /// A path may carry `len` bytes of new data.
+    /// Whether a path may carry `len` bytes of new data.
     fn may_carry(&self, core: &Core, (at, now): (usize, Time), len: u32) -> bool {
         let path = &core.paths[at];
         !self.owes(path) && path.is_released(now) && core.window_admits(path, len)
     }
 
-    /// Fills a packet for path `at` with new chunks, into the `room` that is left.
+    /// Fills a packet for path `at` with new chunks that fit the remaining `room`.
     pub fn fill(&mut self, core: &mut Core, (at, now): (usize, Time), room: u32, chunks: &mut sctp::Chunks) {
         core.restart_if_idle(at, now);
         self.changeover.note_carrier(core.paths[at].id, self.sent.next_tsn());
         let header = self.header();
         let mut left = room;
         let mut carried = 0;
-        // A full packet has no room for a header, and need not ask for more.
+        // A full packet has no room for another header.
         while left > header
             && let Some(len) = self.next_len()
         {
@@ -358,17 +356,17 @@ impl Outbound {
         }
     }
 
-    /// Messages travel as I-DATA.
+    /// True if messages are sent as I-DATA.
     pub const fn is_interleaving(&self) -> bool {
         self.i_data
     }
 
-    /// Bytes of a chunk before its payload.
+    /// Header bytes of a chunk.
     pub const fn header(&self) -> u32 {
         if self.i_data { sctp::IData::HEADER_LEN } else { sctp::Data::HEADER_LEN }
     }
 
-    /// A fragment leaves on a path: the chunk that it is, and its TSN.
+    /// Assigns a TSN to a new fragment and records its transmission on a path. Returns TSN and chunk.
     fn launch_new(&mut self, core: &mut Core, piece: &Piece, (at, now): (usize, Time)) -> (u64, Chunk) {
         let mut flags = DataFlags(0);
         for (set, flag) in [
@@ -414,23 +412,23 @@ impl Outbound {
         (tsn, chunk)
     }
 
-    /// A lost chunk leaves on a path once more.
+    /// Records the retransmission of a lost chunk on a path.
     pub fn launch_again(&mut self, core: &mut Core, tsn: u64, (at, now): (usize, Time)) {
         self.transmissions += 1;
         let Some(before) = self.sent.transmit(&mut core.paths, tsn, self.transmissions, (at, now)) else {
             return;
         };
         let ChunkState::Lost(lost) = before.state else { return };
-        self.note_repeat(tsn, &before);
+        self.note_retransmission(tsn, &before);
         self.note_sent(core, (tsn, &before), Some(lost), (at, now));
     }
 
-    /// A chunk has left on a path as the newest transmission; one that had been `lost` is as it was before.
+    /// Records the latest transmission of a chunk on a path; for a retransmission, `lost` is its previous state.
     fn note_sent(
         &mut self,
         core: &mut Core,
         (tsn, chunk): (u64, &Chunk),
-        lost: Option<Resend>,
+        lost: Option<RetransmissionReason>,
         (at, now): (usize, Time),
     ) {
         let sent_as = self.transmissions;
@@ -448,7 +446,7 @@ impl Outbound {
         let path = &mut core.paths[at];
         path.counters.bytes_sent += u64::from(chunk.len);
         match lost {
-            Some(Resend::Rescheduled) => {
+            Some(RetransmissionReason::Rescheduled) => {
                 path.counters.count_repeated(DecisionReason::Rescheduling, chunk.len.into());
             }
             Some(_) => path.counters.bytes_retransmitted += u64::from(chunk.len),
@@ -467,7 +465,7 @@ impl Outbound {
         core.rate_sent((sent_as, chunk.len), earlier, (at, now));
     }
 
-    /// A chunk as it goes out.
+    /// Encodes a chunk for transmission.
     pub fn emit(&self, tsn: u64, chunk: &Chunk) -> sctp::Chunk {
         let payload = Payload::new(chunk.offset, chunk.len);
         let number = Serial(tsn as u32);
@@ -484,7 +482,7 @@ impl Outbound {
         sctp::Chunk::Data(sctp::Data {
             tsn: number,
             stream: chunk.stream,
-            // Unordered DATA has no place in its stream; the field is ignored.
+            // Unordered DATA has no stream sequence number; the field is ignored.
             ssn: if chunk.flags.contains(DataFlags::UNORDERED) { 0 } else { chunk.message as u16 },
             ppid: chunk.ppid_or_fsn,
             flags: chunk.flags,
@@ -492,8 +490,8 @@ impl Outbound {
         })
     }
 
-    /// Nothing more can be sent for now, not even a fragment of `len` bytes, if there is one. Notes which
-    /// path is blocked and why, and plans a probe of a closed window.
+    /// Called when nothing more can be sent now, not even a fragment of `len` bytes, if there is one. Records which
+    /// path is blocked and why, and schedules a probe of a closed window.
     pub fn settle(&mut self, core: &mut Core, (len, now): (Option<u32>, Time)) {
         if let Some(len) = len
             && u64::from(len) > self.window()
@@ -516,13 +514,13 @@ impl Outbound {
             self.note_wait(core, now);
         }
         self.resting = self.drained() && self.refused.is_none();
-        // A write takes the limit off bursts, and may make a packet of a small rest.
+        // A write lifts the burst limit, and may complete a partial packet.
         let whole = self.queue.bytes() + u64::from(self.header()) >= u64::from(self.fragment);
         let settled = whole && core.paths.iter().all(|path| path.burst_left > 0);
         self.waits = len.filter(|_| settled).map(|len| (now, len));
     }
 
-    /// Records the decision that data has to wait, and the reason, if it has changed.
+    /// Records the decision to wait and its reason, if it has changed.
     fn note_wait(&mut self, core: &mut Core, now: Time) {
         let (Some(message), false) = (self.queue.peek(), self.held_back(core)) else { return };
         let offset = message.offset;
@@ -545,7 +543,7 @@ impl Outbound {
         }
     }
 
-    /// Why new data, a fragment of `next` bytes or one that the send buffer has refused, does not go out on a path.
+    /// Why new data is not sent on a path. `next` is the length of the next fragment or of the refused write.
     pub fn blocking(
         &self,
         core: &Core,

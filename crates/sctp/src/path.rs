@@ -22,13 +22,13 @@ use anabranch_endpoint::rate::PathRate;
 /// Reachability of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reachability {
-    /// No answer has come from there yet (RFC 9260 §5.4).
+    /// No answer has been received from this address yet (RFC 9260 §5.4).
     Unconfirmed,
-    /// It answers.
+    /// The path answers.
     Active,
-    /// Too many errors in a row (RFC 9260 §8.2).
+    /// Too many consecutive errors (RFC 9260 §8.2).
     Inactive,
-    /// Its address was taken away (RFC 5061).
+    /// The address was deleted (RFC 5061).
     Removed,
 }
 
@@ -37,51 +37,51 @@ pub(super) enum Reachability {
 pub(super) enum Heartbeat {
     /// None is due.
     Off,
-    /// The next one is due then, unless data flows.
+    /// Time of the next heartbeat, unless data is sent before.
     Idle { due: Time },
-    /// One is to confirm the path as soon as it may (HB.Max.Burst).
+    /// Waits to confirm the path as soon as HB.Max.Burst allows.
     Queued,
-    /// One was sent, from this local address, and not yet answered.
+    /// A heartbeat was sent from this local address and has not been answered.
     Waiting { nonce: u64, source: IpAddr, until: Time },
 }
 
 /// A fast-recovery phase of a path (RFC 9260 §7.2.4).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
-    /// Number of the phase within the association, to attribute losses to it.
+    /// Number of the phase within the association; identifies its losses.
     pub phase: u32,
-    /// The newest transmission when it began; the phase ends when everything up to there has been acknowledged.
+    /// Number of the latest transmission at the start; the phase ends when all transmissions up to it are acknowledged.
     pub exit: u64,
-    /// Chunks found lost in it and not yet acknowledged.
+    /// Chunks lost in this phase and not yet acknowledged.
     pub pending: u32,
 }
 
-/// State of the chunks that one reaction of a path, to missing reports or to a timeout, counted as lost.
+/// Chunks counted as lost by one recovery phase or timeout of a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Episode {
-    /// Which of the association; 0 for none.
+    /// Number of the phase or timeout within the association; 0 for none.
     pub number: u32,
     pub timeout: bool,
     /// Chunks counted as lost.
     pub lost: u32,
-    /// Those of them that are known to have arrived the first time.
+    /// Number of these chunks whose first transmission is known to have arrived.
     pub shown: u32,
-    /// The newest TSN that the SACK at hand acknowledges although it had not been sent again; 0 for none.
+    /// The newest TSN acknowledged by the current SACK without a retransmission; 0 for none.
     pub newest: u64,
-    /// SACKs that acknowledged such chunks.
+    /// Number of SACKs that acknowledged such chunks.
     pub sacks: u32,
 }
 
-/// The retransmission of a chunk that counted as lost.
+/// Retransmission of a chunk that was counted as lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repeat {
     pub path: u8,
     pub episode: u32,
-    /// The chunk had been sent once, so that a duplicate proves which retransmission was spurious.
+    /// The chunk had been sent only once before, so that a duplicate proves which retransmission was spurious.
     pub sure: bool,
 }
 
-/// One transmission on a path's queue.
+/// One transmission in a path's queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     pub tsn: u64,
@@ -91,33 +91,33 @@ pub(super) struct Flight {
 /// Effects of one SACK on a path; filled and read while that SACK is handled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackSummary {
-    /// Newly acknowledged, as the congestion window counts it, bytes.
+    /// Newly acknowledged bytes, as the congestion window counts them.
     pub acked: u64,
-    /// In flight before the SACK, counted likewise.
+    /// Bytes in flight before the SACK, counted in the same way.
     pub before: u64,
     /// The oldest transmission in flight before the SACK.
     pub oldest: Option<u64>,
-    /// Highest and lowest transmission newly acknowledged, of chunks sent once.
+    /// Highest and lowest newly acknowledged transmission of chunks that were sent once.
     pub highest: u64,
     pub lowest: u64,
-    /// When the highest one was sent.
+    /// Time of the highest one.
     pub sent_at: Time,
-    /// When the newest of the acknowledged chunks that no other path has carried was sent.
+    /// Time of the latest acknowledged transmission of chunks that only this path has carried.
     pub answered: Option<Time>,
     /// The oldest chunk in flight was acknowledged (pseudo-cumulative advance).
     pub advanced: bool,
 }
 
-/// How a path is set up.
+/// Settings of a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub local: SocketAddr,
     pub remote: SocketAddr,
     pub mtu: u32,
     pub i_data: bool,
-    /// Bytes of the AUTH in packets to there, if there is one.
+    /// Bytes of the AUTH chunk in packets on this path, if the peer requires one.
     pub auth_len: u32,
-    /// The UDP ports of packets to there, if they travel in UDP.
+    /// UDP ports of packets on this path, if they are encapsulated.
     pub udp: Option<Ports>,
     pub rto: RtoBounds,
     pub missing_reports: u32,
@@ -129,81 +129,83 @@ pub(super) struct Path {
     pub id: PathId,
     pub local: SocketAddr,
     pub remote: SocketAddr,
-    /// The UDP ports of packets to there, if they travel in UDP: the peer's is the one that its packets came from last
-    /// (RFC 6951 §5.4).
+    /// UDP ports of packets on this path, if they are encapsulated. The peer's port is the source port of its last
+    /// packet (RFC 6951 §5.4).
     pub udp: Option<Ports>,
     /// Path MTU: the largest IP packet, bytes.
     pub mtu: u32,
-    /// Bytes of an SCTP packet without common header and AUTH: the room for chunks.
+    /// Room for chunks in a packet, bytes: without common header and AUTH.
     pub room: u32,
-    /// Bytes of a chunk before its payload.
+    /// Header bytes of a data chunk.
     pub header: u32,
-    /// Largest payload of one packet.
+    /// Largest payload of a packet.
     pub mss: u32,
     pub reachability: Reachability,
     pub rtt: RttEstimator,
-    /// Errors in a row.
+    /// Consecutive errors.
     pub errors: u32,
-    /// Time of the last of them: only what was sent since proves that the path works.
+    /// Time of the last error: only an answer to a later packet proves that the path works.
     pub doubted: Option<Time>,
-    /// Errors since a packet of the peer last came on any path, and the earliest time at which the next one
-    /// counts.
+    /// Errors since the last packet from the peer on any path, and the earliest time at which the next one is counted.
     pub missed: u32,
     pub next_miss: Time,
-    /// It has not answered, and there are other paths (potentially failed, RFC 7829 §3.2); it may have become inactive by now.
+    /// The path has not answered, and there are other paths (potentially failed, RFC 7829 §3.2). It may already be
+    /// inactive.
     pub suspect: bool,
     pub retransmission_timer: Option<Time>,
     pub heartbeat: Heartbeat,
-    /// Path MTU discovery, if it is on.
+    /// Path MTU discovery, if enabled.
     pub discovery: Option<Box<Discovery>>,
-    /// Last transmission of anything that the peer answers.
+    /// Time of the last packet that the peer must answer.
     pub last_sent: Time,
-    /// A round-trip time is measured with transmissions from this number on (once per round trip, RFC 9260 §6.3.1 C4).
+    /// The next round-trip time is measured with transmissions from this number on (once per round trip, RFC 9260
+    /// §6.3.1 C4).
     pub measure_from: u64,
-    /// Sums over the chunks that the path carried last.
+    /// Totals of the chunks that the path carried last.
     pub totals: ChunkTotals,
     /// All transmissions in flight, oldest first.
     pub order: VecDeque<Flight>,
-    /// Those that missing reports can make lost, oldest first.
+    /// Transmissions that missing reports can mark as lost, oldest first.
     pub watch: VecDeque<Flight>,
     pub reports: Reports,
-    /// Highest transmission ever acknowledged, of chunks sent once.
+    /// Highest acknowledged transmission of chunks that were sent once.
     pub highest_acked: u64,
     pub recovery: Option<Recovery>,
-    /// Marks of chunks with lower TSNs have had their effect (ECN).
+    /// ECN marks of chunks with lower TSNs have been processed.
     pub marks_heard: u64,
     pub episode: Episode,
     pub rescheduled_copies: RescheduledCopies,
-    /// Since when (or since its window was halved for that) its chunks have been moved, and when the last was.
+    /// Start of the time for which the path's chunks are moved, restarted when its window is halved; and the time of
+    /// the last move.
     pub holds_up: Option<(Time, Time)>,
-    /// Time at which a chunk that no other path had carried was last acknowledged, and the reaction to
-    /// silence since.
+    /// Time of the last acknowledgement of a chunk that only this path has carried, and the response to silence since
+    /// then.
     pub heard: Time,
     pub silence: Silence,
-    /// The newest round-trip time of a chunk that was sent once.
+    /// Latest round-trip time of a chunk that was sent once.
     pub latest_rtt: Duration,
-    /// Quarters of the smallest round-trip time by which packets may overtake each other, and the recovery phases for which
-    /// that still holds.
+    /// Reordering window in quarters of the minimum round-trip time, and the number of recovery phases for which it
+    /// remains.
     pub tolerance: u32,
     pub patient_for: u32,
-    /// When a chunk that has its missing reports is lost if it has not come.
+    /// Time at which a chunk with enough missing reports is lost if it has not been acknowledged.
     pub patience_due: Option<Time>,
-    /// Lost chunks to be sent here, and stale entries of chunks no longer lost.
+    /// Lost chunks to retransmit on this path, and stale entries of chunks that are no longer lost.
     pub resend: BTreeSet<u64>,
-    /// One packet of them goes out whatever the window says (RFC 9260 §7.2.4 rule 3).
+    /// One packet of lost chunks may be sent regardless of the window (RFC 9260 §7.2.4 rule 3).
     pub resend_now: bool,
-    /// Packets of new data that may still leave in answer to the current event.
+    /// Packets of new data that may still be sent in response to the current event.
     pub burst_left: u32,
     pub summary: SackSummary,
-    /// For a control that wants rate samples or paces.
+    /// Rate estimator of a congestion control that needs rate samples or pacing.
     pub rate: Option<Box<PathRate>>,
     pub counters: Counters,
-    /// Why nothing new left when nothing more was sent, if there was data.
+    /// Why no new data was sent at the last opportunity, if there was data.
     pub blocked: Option<Blocking>,
-    /// Times by cause.
+    /// Times by the cause that limits sending.
     pub clock: LimitClock,
     pub peak: DeliveryPeak,
-    /// The window has left slow start, and nothing has happened since that could lead back to it.
+    /// The window has left slow start, and no event since could have returned it to slow start.
     pub avoids: bool,
 }
 
@@ -261,7 +263,7 @@ impl Path {
         }
     }
 
-    /// The path MTU is another, or the way that packets are wrapped; true if that changes the room for chunks.
+    /// Updates path MTU and encapsulation; true if the room for chunks has changed.
     pub fn resize(&mut self, setup: &Setup) -> bool {
         (self.udp, self.mtu) = (setup.udp, setup.mtu);
         let before = self.room;
@@ -273,19 +275,18 @@ impl Path {
         self.reachability == Reachability::Active
     }
 
-    /// The path answers, and there is no sign that it has stopped.
+    /// True if the path is active and not suspected.
     pub fn healthy(&self) -> bool {
         self.active() && !self.suspect
     }
 
-    /// Initial window (RFC 9260 §7.2.1), bytes. It counts chunks that fill a packet (PMDCS), with their
-    /// headers.
+    /// Initial window (RFC 9260 §7.2.1), bytes: chunks that fill a packet (PMDCS), with their headers.
     pub fn initial_window(&self) -> u64 {
         let full = u64::from(self.room);
         (4 * full).min((2 * full).max(4404))
     }
 
-    /// Data in flight here as the congestion window counts it, bytes.
+    /// Bytes in flight on this path, as the congestion window counts them.
     pub const fn in_window(&self) -> u64 {
         self.totals.in_window(self.header) + self.rescheduled_copies.bytes()
     }
@@ -295,21 +296,21 @@ impl Path {
         padded(self.header + len)
     }
 
-    /// Nothing more fits a window of `cwnd` bytes of which `used` are: without overshooting, a window is full when no
-    /// further packet fits.
+    /// Whether a window of `cwnd` bytes, of which `used` are in use, is full. Without overshoot it is full when another
+    /// packet does not fit.
     pub const fn fills(&self, cwnd: u64, used: u64, overshoot: bool) -> bool {
         let slack = if overshoot { 0 } else { self.room as u64 - 1 };
         used + slack >= cwnd
     }
 
-    /// Starts the retransmission timer unless it runs.
+    /// Starts the retransmission timer unless it is running.
     pub fn start_timer(&mut self, now: Time) {
         if self.retransmission_timer.is_none() {
             self.retransmission_timer = Some(now + self.rtt.rto());
         }
     }
 
-    /// The next time at which something is due here.
+    /// Time of the next timer event of this path.
     pub fn next_timeout(&self) -> Time {
         let mut next = match self.heartbeat {
             Heartbeat::Off | Heartbeat::Queued => Time::MAX,
@@ -335,14 +336,14 @@ impl Path {
         next
     }
 
-    /// Forgets everything in flight: the association restarts.
+    /// Clears everything in flight, because the association restarts.
     pub fn reset(&mut self, setup: &Setup) {
         let Self { id, counters, blocked, clock, peak, .. } = *self;
         *self =
             Self { reachability: self.reachability, counters, blocked, clock, peak, ..Self::new(id, setup) };
     }
 
-    /// Its address is back: nothing is known of it but what chunks it has carried.
+    /// The address of the path was added again: all state except its counters is reset.
     pub fn revive(&mut self, rto: RtoBounds) {
         self.reachability = Reachability::Unconfirmed;
         self.rtt = RttEstimator::new(rto);
@@ -358,11 +359,11 @@ impl Path {
 }
 
 impl Setup {
-    /// Room for chunks in a packet, without that of an AUTH, bytes.
+    /// Room for chunks in a packet without AUTH, bytes.
     pub fn room(&self) -> u32 {
         let ip = if self.remote.is_ipv4() { 20 } else { 40 };
         let udp = if self.udp.is_some() { encapsulation::OVERHEAD } else { 0 };
-        // Chunks end on multiples of four.
+        // Chunks are padded to multiples of four bytes.
         self.mtu.saturating_sub(ip + udp + HEADER_LEN + self.auth_len) & !3
     }
 }
@@ -373,7 +374,7 @@ fn sizes(setup: &Setup) -> (u32, u32) {
     (room, room.saturating_sub(header(setup.i_data)).max(1))
 }
 
-/// Bytes of a chunk before its payload.
+/// Header bytes of a data chunk.
 const fn header(i_data: bool) -> u32 {
     if i_data { IData::HEADER_LEN } else { Data::HEADER_LEN }
 }

@@ -1,19 +1,19 @@
-//! How far the end of an association has come (RFC 9260 §4, §9.2).
+//! States of an established association and its shutdown (RFC 9260 §4, §9.2).
 
 use anabranch_base::time::Time;
 
-/// How far the end of an association has come (RFC 9260 §4).
+/// State of an established association or its shutdown (RFC 9260 §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Data flows both ways.
+    /// ESTABLISHED: data is sent in both directions.
     Established,
-    /// This side wants to end; its data is still being acknowledged.
+    /// SHUTDOWN-PENDING: the application has closed; its data is still being acknowledged.
     ShutdownPending,
-    /// SHUTDOWN is out (T2 runs until `due`, and no longer than T5, `guard`).
+    /// SHUTDOWN-SENT (T2 runs until `due`, and at most until T5, `guard`).
     ShutdownSent { due: Time, guard: Time },
-    /// The peer's SHUTDOWN came; the rest of this side's data goes out.
+    /// SHUTDOWN-RECEIVED: remaining local data is sent.
     ShutdownReceived,
-    /// SHUTDOWN ACK is out (T2 runs until `due`).
+    /// SHUTDOWN-ACK-SENT (T2 runs until `due`).
     ShutdownAckSent { due: Time },
 }
 
@@ -23,7 +23,7 @@ impl Phase {
         self == Self::Established
     }
 
-    /// Data chunks may go out.
+    /// True if DATA chunks may be sent.
     pub const fn sends_data(self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
     }

@@ -6,36 +6,35 @@
 
 use anabranch_base::time::{Duration, Time};
 
-/// Number of lost probes of a length after which it counts as too long (`MAX_PROBES`, §5.1.2).
+/// Number of lost probes after which their length is considered too large (`MAX_PROBES`, §5.1.2).
 const MAX_PROBES: u32 = 3;
-/// A probe is given up after no less than this (`PROBE_TIMER`, §5.1.1), or the path's RTO.
+/// Minimum time before a probe is considered lost (`PROBE_TIMER`, §5.1.1); the path's RTO if that is longer.
 const PROBE_TIMER: Duration = Duration::from_secs(1);
-/// When to look for a longer packet again (`PMTU_RAISE_TIMER`, §5.1.1).
+/// Time after which larger packets are probed again (`PMTU_RAISE_TIMER`, §5.1.1).
 const PMTU_RAISE_TIMER: Duration = Duration::from_secs(600);
-/// Time for which a length that a probe has confirmed is not doubted again. Without it, every loss for
-/// another reason (a full queue, an intermittent path) would be followed by a probe. It is at least the time
-/// that the answer to a probe may take (`PROBE_TIMER`, §5.1.1).
+/// Time for which a confirmed length is not probed again after a loss. Without it, every loss for another reason (a
+/// full queue, an intermittent path) would trigger a probe. It is at least the time allowed for the answer to a probe
+/// (`PROBE_TIMER`, §5.1.1).
 const CERTAINTY: Duration = Duration::from_secs(15);
-/// The search ends when the largest length known to pass and the smallest known not to are at most this far
-/// apart, bytes.
+/// The search ends when the largest confirmed length and the smallest failed length differ by at most this, bytes.
 const RESOLUTION: u32 = 8;
 
-/// The open question of the discovery (§5.2).
+/// Phase of the discovery (§5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Whether a packet of the base length gets through.
+    /// Base: probes the base length.
     Base,
-    /// How much more does: lengths below `above` may, `first` is a guess.
+    /// Search: probes lengths below `above`; `first` is the first candidate.
     Search { above: u32, first: Option<u32> },
-    /// Nothing, until it is time to look again.
+    /// Search complete: waits until the next search.
     Complete { until: Time },
-    /// Whether the length in use gets through still: data has been lost.
+    /// Confirmation: data was lost, so the length in use is probed again.
     Doubt,
-    /// Whether the base length ever gets through; meanwhile the least length is used.
+    /// Error: probes the base length; meanwhile the minimum length is used.
     Error,
 }
 
-/// A probe that was sent.
+/// An outstanding probe.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     len: u32,
@@ -43,10 +42,10 @@ struct Probe {
     until: Time,
 }
 
-/// The discovery of one path's MTU.
+/// Path MTU discovery of one path.
 #[derive(Debug)]
 pub(super) struct Discovery {
-    /// Lengths that every path carries and that most paths carry, and the MTU of this end's interface.
+    /// Length that every path carries, length that most paths carry, and MTU of the local interface.
     least: u32,
     base: u32,
     most: u32,
@@ -54,14 +53,14 @@ pub(super) struct Discovery {
     current: u32,
     stage: Stage,
     probe: Option<Probe>,
-    /// Probes of this length that were lost.
+    /// Number of lost probes of this length.
     lost: u32,
-    /// Until then the length in use is not doubted.
+    /// Until this time, a loss does not trigger a probe of the length in use.
     certain_until: Time,
 }
 
 impl Discovery {
-    /// For a path from an interface with packets of at most `most` bytes.
+    /// Starts the discovery on a path from an interface with packets of at most `most` bytes.
     pub fn new((least, base): (u32, u32), most: u32) -> Self {
         let (least, base) = (least.min(most), base.min(most));
         Self {
@@ -76,7 +75,7 @@ impl Discovery {
         }
     }
 
-    /// The length that packets may have (`PLPMTU`).
+    /// Current maximum packet length (`PLPMTU`).
     pub const fn current(&self) -> u32 {
         self.current
     }
@@ -91,7 +90,7 @@ impl Discovery {
         }
     }
 
-    /// Data was lost for a while: perhaps because it is too long by now (§4.3).
+    /// Data was lost for a while: packets of the current length may be dropped now (§4.3).
     pub fn suspect(&mut self, now: Time) {
         if now >= self.certain_until
             && self.current > self.base
@@ -101,7 +100,7 @@ impl Discovery {
         }
     }
 
-    /// A router says that packets may have `mtu` bytes: a hint, which only a probe confirms (§4.6.2).
+    /// A router reports an MTU of `mtu` bytes. The value is a hint that only a probe confirms (§4.6.2).
     pub fn too_big(&mut self, mtu: u32) {
         if mtu < self.least || mtu >= self.most {
             return;
@@ -119,7 +118,7 @@ impl Discovery {
         }
     }
 
-    /// When there is something to do.
+    /// Time of the next probe or timeout.
     pub fn due(&self) -> Time {
         match (self.probe, self.stage) {
             (Some(probe), _) => probe.until,
@@ -128,7 +127,7 @@ impl Discovery {
         }
     }
 
-    /// The length of the probe that is to be sent now, if one is.
+    /// Length of the probe to send now, if one is due.
     pub fn poll(&mut self, now: Time) -> Option<u32> {
         if self.due() > now {
             return None;
@@ -136,7 +135,7 @@ impl Discovery {
         if let Some(probe) = self.probe.take() {
             self.lost += 1;
             if self.lost >= MAX_PROBES {
-                self.give_up(now, probe.len);
+                self.reject_length(now, probe.len);
             }
         }
         match self.stage {
@@ -152,8 +151,8 @@ impl Discovery {
         }
     }
 
-    /// A length was tried often enough.
-    fn give_up(&mut self, now: Time, len: u32) {
+    /// Handles a length whose probes were lost too often.
+    fn reject_length(&mut self, now: Time, len: u32) {
         match self.stage {
             Stage::Base | Stage::Error => self.enter(Stage::Error),
             Stage::Doubt => self.enter(Stage::Base),
@@ -175,17 +174,17 @@ impl Discovery {
         self.enter(Stage::Complete { until });
     }
 
-    /// The probe that [`poll`](Self::poll) has asked for was sent.
+    /// Records that the probe requested by [`poll`](Self::poll) was sent.
     pub fn sent(&mut self, now: Time, (len, nonce): (u32, u64), rto: Duration) {
         self.probe = Some(Probe { len, nonce, until: now + rto.max(PROBE_TIMER) });
     }
 
-    /// An answer to the probe with this nonce has come; false if there is none.
+    /// Handles the answer to the probe with this nonce; false if there is no such probe.
     pub fn answered(&mut self, now: Time, nonce: u64) -> bool {
         let Some(probe) = self.probe.filter(|probe| probe.nonce == nonce) else { return false };
         self.current = self.current.max(probe.len);
         match self.stage {
-            // The base length gets through: most paths then carry the MTU of the interface.
+            // The base length is confirmed. Most paths then carry the MTU of the interface.
             Stage::Base | Stage::Error if self.current < self.most => {
                 self.enter(Stage::Search { above: self.most + 1, first: Some(self.most) });
             }
@@ -207,7 +206,7 @@ mod tests {
 
     const RTO: Duration = Duration::from_millis(200);
 
-    /// Lets a path that carries `mtu` bytes answer until nothing is due within ten seconds; how many probes were sent.
+    /// Answers the probes of a path with this MTU until none is due within ten seconds; returns the number of probes.
     fn settle(discovery: &mut Discovery, now: &mut Time, mtu: u32) -> u32 {
         let mut probes = 0;
         while discovery.due() <= *now + Duration::from_secs(10) && probes < 100 {
@@ -229,8 +228,8 @@ mod tests {
         (discovery, now)
     }
 
-    /// §5.3.1: the search goes from the base length to the path MTU, ends within the resolution and never
-    /// exceeds it.
+    /// §5.3.1: the search starts at the base length, ends within the resolution below the path MTU, and never exceeds
+    /// it.
     #[test]
     fn discovery_finds_the_path_mtu() {
         for mtu in [1220, 1224, 1280, 1300, 1400, 1492, 1496, 1499, 1500] {
@@ -248,7 +247,7 @@ mod tests {
         assert_eq!(discovery.due(), Time::MAX);
     }
 
-    /// §5.2: where not even the base length gets through, the least one is used, and the base length goes on being tried.
+    /// §5.2: if the base length is not carried, the minimum length is used, and the base length is probed again.
     #[test]
     fn a_path_below_the_base_length_is_an_error_that_ends() {
         let (mut discovery, mut now) = found(1000);
@@ -257,8 +256,7 @@ mod tests {
         assert_eq!(discovery.current(), 1500);
     }
 
-    /// §4.3: the discovered length is probed again when data is lost, and given up if the probe is lost as
-    /// well.
+    /// §4.3: the discovered length is probed again when data is lost, and no longer used if the probe is lost as well.
     #[test]
     fn discovery_detects_black_holes_only() {
         for (mtu, expected) in [(1300, 1292..=1300), (1500, 1500..=1500)] {
@@ -269,8 +267,7 @@ mod tests {
         }
     }
 
-    /// Losses that have nothing to do with length cost no more than a probe now and then, and a path that comes to carry less is
-    /// found out all the same.
+    /// Losses that are independent of the length cause few probes. A reduced path MTU is detected nevertheless.
     #[test]
     fn an_innocent_path_is_not_doubted_with_every_loss() {
         let (mut discovery, mut now) = found(1500);
@@ -287,8 +284,8 @@ mod tests {
         assert!((1292..=1300).contains(&discovery.current()), "{}", discovery.current());
     }
 
-    /// §4.6.2: a router's word shortens the search, and no more: a length above it is not tried, but none is used that no
-    /// probe has confirmed.
+    /// §4.6.2: the MTU reported by a router only shortens the search. Larger lengths are not probed, but no length is
+    /// used that a probe has not confirmed.
     #[test]
     fn discovery_tries_the_mtu_of_a_router_first() {
         let (mut discovery, now) = found(1500);
@@ -305,7 +302,7 @@ mod tests {
         }
     }
 
-    /// §5.1.1: a path may come to carry more.
+    /// §5.1.1: the path MTU may increase.
     #[test]
     fn a_longer_packet_is_looked_for_again_after_a_while() {
         let (mut discovery, mut now) = found(1300);

@@ -1,55 +1,54 @@
-//! Paths for which no acknowledgements come: tail loss probes, and the early timeout while other paths still
-//! work.
+//! Paths without acknowledgements: tail loss probes, and the early timeout while other paths still work.
 //!
-//! A path's last packets, or their acknowledgement, may get lost. No later data reveals the loss then, and
-//! the retransmission timer (RFC 9260 §16: 1 s at least) is long for a path with a delay of milliseconds. So
-//! if a path has data in flight and nothing is acknowledged on it for two round trips, it sends its newest
-//! chunk once more, with a request for an immediate SACK (RFC 7053). That is TCP's tail loss probe (RFC 8985
-//! §7), which draft-nielsen-tsvwg-sctp-tlr brings to SCTP. Data sent before the original and still missing
-//! when the probe is answered is lost (RFC 8985 §6.2).
+//! A path's last packets, or their SACK, may be lost. Then no later data reveals the loss, and the retransmission timer
+//! (RFC 9260 §16: at least 1 s) is long for a path with a delay of milliseconds. Therefore, if a path has data in
+//! flight and nothing is acknowledged on it for two round trips, it retransmits its newest chunk with a request for an
+//! immediate SACK (RFC 7053). That is TCP's tail loss probe (RFC 8985 §7), which draft-nielsen-tsvwg-sctp-tlr adds to
+//! SCTP. Data that was sent before the original and is still missing when the probe is answered is lost (RFC 8985
+//! §6.2).
 //!
-//! Several paths give more information. The minimum RTO is long because acknowledgements may be late for
-//! reasons that are independent of the path: the receiver delays them, or is busy (RFC 6298 §2.4). While
-//! acknowledgements come for another path, neither reason applies. A path that does not answer a probe either
-//! then times out as early as TCP on Linux would: after its smoothed round-trip time plus four times its
-//! variation, or plus 200 ms. The rest is as after any timeout: a path that had only stalled recovers its
-//! chunks (RFC 5682), and one that died is potentially failed (RFC 7829).
+//! Several paths give more information. The minimum RTO is long because acknowledgements may be late for reasons
+//! independent of the path: the receiver delays them, or is busy (RFC 6298 §2.4). While acknowledgements for another
+//! path arrive, neither reason applies. Then a path that does not answer a probe times out as early as TCP on Linux:
+//! after its smoothed round-trip time plus four times its variation, or plus 200 ms. The rest is as after any timeout:
+//! a path that had only stalled recovers its chunks (RFC 5682), and a failed one is potentially failed (RFC 7829).
 
 use super::common::Core;
 use super::outbound::{Outbound, Probe};
 use super::path::{Path, Repeat};
 use super::silence::{Silence, TailProbe};
-use super::totals::Resend;
+use super::totals::RetransmissionReason;
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::congestion::{Loss, LossKind};
 
-/// Least room that a timeout has above the round-trip time while another path is heard from: `TCP_RTO_MIN` of Linux.
+/// Minimum difference between timeout and round-trip time while another path receives acknowledgements: `TCP_RTO_MIN`
+/// of Linux.
 const LEAST_ROOM: Duration = Duration::from_millis(200);
 
 impl Path {
-    /// How long after the last transmission or acknowledgement a probe leaves (RFC 8985 §7.2); none before the round-trip
-    /// time is known. The receiver may hold the acknowledgement of a single packet back for `sack_delay`.
+    /// Time between the last transmission or acknowledgement and a probe (RFC 8985 §7.2); `None` while the round-trip
+    /// time is unknown. The receiver may delay the SACK of a single packet by `sack_delay`.
     fn probe_timeout(&self, sack_delay: Duration) -> Option<Duration> {
         let single = self.in_window() <= u64::from(self.room);
         let held_back = if single { sack_delay } else { Duration::ZERO };
         self.rtt.srtt().map(|srtt| srtt.saturating_mul(2) + held_back)
     }
 
-    /// How long a probe may stay without an answer.
+    /// Time allowed for the answer to a probe.
     fn answer_timeout(&self, least: Duration) -> Duration {
         let room = self.rtt.rttvar().saturating_mul(4).max(least);
         self.rtt.srtt().unwrap_or(Duration::ZERO) + room
     }
 
-    /// A chunk was given up: if it was a probe, later acknowledgements of it are no answer to the probe.
+    /// A chunk was abandoned: if it was the probe, later acknowledgements of it do not answer the probe.
     pub fn forget_probe(&mut self, tsn: u64) {
         if let Silence::Answer { probe, .. } = &mut self.silence {
             probe.take_if(|probe| probe.tsn == tsn);
         }
     }
 
-    /// The receiver reports a chunk that it had before.
-    pub fn hear_probed(&mut self, tsn: u64) {
+    /// The receiver reports a duplicate of the probed chunk.
+    pub fn note_probe_duplicate(&mut self, tsn: u64) {
         if let Silence::Answer { probe: Some(probe), .. } = &mut self.silence {
             probe.duplicate |= probe.tsn == tsn;
         }
@@ -57,7 +56,7 @@ impl Path {
 }
 
 impl Core {
-    /// Data has left on a path or was acknowledged there: its silence is measured from now on.
+    /// Restarts the measurement of a path's silence: data was sent or acknowledged on it.
     #[inline]
     pub fn watch_silence(&mut self, at: usize, now: Time) {
         if self.config.tail_loss_probe {
@@ -67,7 +66,7 @@ impl Core {
 
     fn measure_silence(&mut self, at: usize, now: Time) {
         let path = &mut self.paths[at];
-        // Copies of chunks that other paths carry by now are answered there; a timer that was doubled waits on purpose.
+        // Chunks that other paths carry now are acknowledged there. A timer that was backed off is long on purpose.
         let watched = path.healthy()
             && path.totals.in_flight() > 0
             && path.rescheduled_copies.bytes() == 0
@@ -82,14 +81,13 @@ impl Core {
 }
 
 impl Outbound {
-    /// The silence of a path has lasted for so long that a probe is due, or an answer to one. True if the path is to be
-    /// treated as timed out.
-    pub fn outlived(&mut self, core: &mut Core, at: usize, now: Time) -> bool {
+    /// Handles the timeout before a probe or for its answer. True if the path must be treated as timed out.
+    pub fn handle_silence(&mut self, core: &mut Core, at: usize, now: Time) -> bool {
         let silence = core.paths[at].silence;
         if silence.due() > now {
             return false;
         }
-        // The path's chunks were given up or moved away: no acknowledgement is due.
+        // The path's chunks were abandoned or moved: no acknowledgement is due.
         if core.paths[at].totals.in_flight() == 0 {
             core.paths[at].silence = Silence::Unwatched;
             return false;
@@ -105,7 +103,7 @@ impl Outbound {
             Silence::Answer { since, probe, .. } => {
                 let since = since.max(core.paths[at].heard);
                 let over = since + wait <= now;
-                // Perhaps all are silent, or nothing was sent elsewhere: the retransmission timer has the last word.
+                // Other paths may be silent, too, or have sent nothing: then only the retransmission timer decides.
                 let due = if over { now } else { since } + wait;
                 core.paths[at].silence = Silence::Answer { since, due, probe };
                 over && core.paths.iter().any(|path| path.healthy() && path.heard > since)
@@ -113,7 +111,8 @@ impl Outbound {
         }
     }
 
-    /// The newest chunk in flight on a path goes out there once more. In a recovery phase enough is on its way already.
+    /// Retransmits the newest chunk in flight on a path. In a recovery phase, enough retransmissions are in flight
+    /// already.
     fn send_tail_probe(&mut self, core: &mut Core, at: usize, now: Time) -> Option<TailProbe> {
         let path = &core.paths[at];
         if path.recovery.is_some() || self.owes(path) || self.probe != Probe::None {
@@ -121,8 +120,8 @@ impl Outbound {
         }
         let newest = path.order.iter().rev().find(|flight| self.sent.live(**flight, at as u8))?;
         let (tsn, original) = (newest.tsn, newest.sent_as);
-        self.lose(core, tsn, Resend::Tail);
-        self.sent.hurry(tsn);
+        self.lose(core, tsn, RetransmissionReason::Tail);
+        self.sent.request_immediate_sack(tsn);
         let path = &mut core.paths[at];
         path.resend.insert(tsn);
         path.resend_now = true;
@@ -140,7 +139,7 @@ impl Outbound {
         for _ in 0..core.config.missing_reports {
             path.reports.push(probe.original);
         }
-        // The answer came too soon, or the receiver had two: the original had arrived.
+        // The answer is too early for the probe, or the receiver reports a duplicate: the original had arrived.
         let repaired = !probe.duplicate && now.since(probe.sent_at) >= path.rtt.min_rtt();
         self.detect_losses(core, at, now);
         if repaired && core.paths[at].recovery.is_none() {
@@ -148,8 +147,8 @@ impl Outbound {
         }
     }
 
-    /// A loss that was repaired before it was found counts all the same (RFC 8985 §7.4), until a duplicate shows that it was
-    /// none.
+    /// A loss that the probe repaired still reduces the window (RFC 8985 §7.4), unless a duplicate shows later that
+    /// there was no loss.
     fn count_repaired(&mut self, core: &mut Core, (at, now): (usize, Time), tsn: u64) {
         self.reactions = self.reactions.wrapping_add(1).max(1);
         let episode = self.reactions;

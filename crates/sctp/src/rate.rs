@@ -8,7 +8,7 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::rate::{PathRate, Repair, Transmission};
 
 impl Path {
-    /// A packet of new data may leave now: the pacer lets it, or, on a path without one, `Max.Burst` does.
+    /// Whether a packet of new data may be sent now: the pacer or, without one, `Max.Burst` allows it.
     pub fn is_released(&self, now: Time) -> bool {
         match &self.rate {
             Some(rate) if rate.paces() => !rate.is_holding_back(now),
@@ -16,20 +16,20 @@ impl Path {
         }
     }
 
-    /// The pacer holds back what would leave now.
+    /// Whether the pacer delays a packet that could be sent now.
     pub fn is_paced_out(&self, now: Time) -> bool {
         self.rate.as_ref().is_some_and(|rate| rate.is_holding_back(now))
     }
 }
 
 impl Core {
-    /// Congestion control has just been informed of the path.
+    /// Starts the rate estimator of a path after the congestion control was informed of the path.
     pub(super) fn start_rate(&self, path: &mut Path) {
         path.rate = PathRate::for_path(&*self.congestion, path.id);
     }
 
-    /// A chunk with `len` bytes of payload left on path `at`, where it counts as in flight. `earlier` says where and as which
-    /// transmission it left before.
+    /// Records a chunk with `len` bytes of payload sent on path `at`, where it is in flight. `earlier` contains the
+    /// path and number of its previous transmission.
     pub(super) fn rate_sent(
         &mut self,
         (sent_as, len): (u64, u32),
@@ -53,14 +53,14 @@ impl Core {
         }
     }
 
-    /// A chunk is reported as delivered.
+    /// Records the delivery of a chunk.
     pub(super) fn rate_delivered(&mut self, chunk: &Chunk, now: Time) {
         if let Some(rate) = &mut self.paths[usize::from(chunk.path)].rate {
             rate.delivered(now, chunk.sent_as..chunk.sent_as + 1);
         }
     }
 
-    /// A chunk is believed to be lost in the network.
+    /// Records a chunk that is considered lost in the network.
     pub(super) fn rate_lost(&mut self, chunk: &Chunk, now: Time) {
         if let Some(rate) = &mut self.paths[usize::from(chunk.path)].rate {
             rate.lost(&mut *self.congestion, now, chunk.sent_as..chunk.sent_as + 1);
@@ -69,8 +69,8 @@ impl Core {
 }
 
 impl Outbound {
-    /// A SACK has been dealt with.
-    pub(super) fn tell_rates(&self, core: &mut Core, now: Time) {
+    /// Passes the rate samples of a SACK to the congestion control.
+    pub(super) fn report_rates(&self, core: &mut Core, now: Time) {
         let congestion = &mut *core.congestion;
         for path in &mut core.paths {
             if path.rate.is_none() {
@@ -96,16 +96,16 @@ impl Outbound {
         }
     }
 
-    /// A timeout has counted all that was in flight on a path as lost.
+    /// Records a timeout, which counts all data in flight on a path as lost.
     pub(super) fn rate_timeout(path: &mut Path) {
         if let Some(rate) = &mut path.rate {
             rate.repair = Repair::Sending;
         }
     }
 
-    /// Nothing more leaves for now. A path that the pacer holds back is to be asked again; one that could send and has
-    /// nothing, because there is nothing or because the scheduler prefers to wait, is not held back by its network. A
-    /// closed receive window and a share of a buffer count as the network's.
+    /// Called when nothing more can be sent now. A path delayed by its pacer is polled again. A path is
+    /// application-limited if it could send but has no data or the scheduler prefers to wait. A closed receive window
+    /// and a buffer share are treated as limits of the network.
     pub(super) fn settle_rates(&self, core: &mut Core, now: Time, next: Option<u32>) {
         for at in 0..core.paths.len() {
             if core.paths[at].rate.is_none() || !core.paths[at].active() {

@@ -1,15 +1,15 @@
 //! Re-configuration (RFC 6525): streams and TSNs are reset, and streams are added. Only one request is
 //! outstanding at a time (§5.1.1).
 //!
-//! Data written before a reset is sent before it; data written after it waits until the peer has answered. If
-//! the peer is still missing earlier data, it answers "in progress", and answers again when the data is
-//! complete; the request is repeated meanwhile. If that second answer is lost, usrsctp 0.9.5 repeats the
-//! first indefinitely. The request is then sent under the next number. No data has been sent on these streams
-//! since, so a second reset changes nothing.
+//! Data written before a reset is sent before it. Data written after it waits for the peer's response. If the peer is
+//! still missing earlier data, it responds "in progress", and responds again when the data is complete; meanwhile the
+//! request is retransmitted. If the second response is lost, usrsctp 0.9.5 repeats the first indefinitely. Then the
+//! request is sent with the next number. No data has been sent on these streams since, so a second reset changes
+//! nothing.
 //!
-//! After a reset of the TSNs, the peer's continue from their old values, so that data that overtakes its
-//! answer looks as if it were from before. Until the answer is there, new data counts as lost, and the peer
-//! sends it again.
+//! After a reset of this endpoint's TSNs, the peer's TSNs continue from their old values. Data that overtakes the
+//! peer's response therefore looks like old data. Until the response arrives, new data is treated as lost, and the peer
+//! retransmits it.
 
 use super::common::{Core, violation};
 use super::open::Open;
@@ -22,20 +22,20 @@ use anabranch_endpoint::endpoint::{Event, Reason, StreamChange};
 use anabranch_wire::sctp::{Chunk, Outcome, Reconfig, Reconfiguration};
 use anabranch_wire::seq::Serial;
 
-/// Streams that a peer may come to have by adding some, if it did not begin with more.
+/// Maximum number of streams after additions by the peer, if it did not start with more.
 const MOST_STREAMS: u32 = 2048;
 
-/// Changes that wait for their turn while the peer may still ask for more.
+/// Maximum number of queued changes up to which the peer may request more.
 const MOST_PROMISES: usize = 8;
 
-/// Number of times that a reset of all TSNs and streams is requested: the peer may have had data outstanding.
+/// Maximum number of requests to reset all TSNs and streams: the peer denies a request while its data is outstanding.
 const MOST_ATTEMPTS: u32 = 8;
 
-/// By how much the TSNs of the peer jump at a reset (RFC 6525 §5.2.4 D1).
+/// Jump of the peer's TSNs at a reset (RFC 6525 §5.2.4 D1).
 const JUMP: u32 = 1 << 31;
 
 impl Open {
-    /// The application asks for a change; false if that cannot be.
+    /// Requests a change for the application; false if it is not possible.
     pub fn change_streams(&mut self, core: &mut Core, now: Time, change: StreamChange) -> bool {
         let (outgoing, incoming) = (self.outbound.queue.streams(), self.inbound.streams());
         let sound = match &change {
@@ -53,7 +53,7 @@ impl Open {
         may
     }
 
-    /// The next change, once the one before has ended.
+    /// Starts the next change after the previous one has ended.
     fn begin_change(&mut self, core: &mut Core, now: Time) {
         if self.reconfig.rest_until.is_some() || !self.reconfig.requests.begin() {
             return;
@@ -98,10 +98,10 @@ impl Open {
             StreamChange::AddIncoming(count) => Reconfiguration::AddIncoming { request, count: *count },
         };
         let asked = Asked { request, heard: false, put_off: 0 };
-        self.ask(core, now, (asked, core.preferred()));
+        self.send_change_request(core, now, (asked, core.preferred()));
     }
 
-    fn ask(&mut self, core: &mut Core, now: Time, (asked, at): (Asked, usize)) {
+    fn send_change_request(&mut self, core: &mut Core, now: Time, (asked, at): (Asked, usize)) {
         let Some(pending) = &mut self.reconfig.requests.pending else { return };
         let request = asked.request.clone();
         pending.sent = Some(Sent { at, due: now + core.timeout_on(at), what: asked });
@@ -109,7 +109,8 @@ impl Open {
         core.send_control(at, self.peer_tag, chunk);
     }
 
-    /// A request is repeated, on another path if there is one, and a pause for the peer's sake ends.
+    /// Timeout of a request: it is retransmitted, over another path if there is one. Also ends the pause requested for
+    /// a reset by the peer.
     pub fn changes_timeout(&mut self, core: &mut Core, now: Time) {
         if self.reconfig.quiet_until.is_some_and(|until| until <= now) {
             self.reconfig.quiet_until = None;
@@ -123,7 +124,7 @@ impl Open {
         let overdue = |sent: &mut Sent<Asked>| sent.due <= now;
         let sent = requests.pending.as_mut().and_then(|pending| pending.sent.take_if(overdue));
         let Some(Sent { at, what: Asked { mut request, heard, mut put_off }, .. }) = sent else { return };
-        // A peer that cannot follow yet has answered.
+        // The response "in progress" proves that the peer is reachable.
         if !heard {
             core.request_lost(now, at);
         }
@@ -137,10 +138,10 @@ impl Open {
             }
         }
         let next = core.path_after(at, |other| core.in_use(other));
-        self.ask(core, now, (Asked { request, heard: false, put_off }, next));
+        self.send_change_request(core, now, (Asked { request, heard: false, put_off }, next));
     }
 
-    /// New messages may leave again, unless a change of this end's own is still under way.
+    /// Resumes sending of new messages, unless a local change is still pending.
     fn resume(&mut self) {
         let pending = self.reconfig.requests.pending.as_ref();
         let asking = pending.is_some_and(|own| own.change == StreamChange::ResetAll);
@@ -150,7 +151,7 @@ impl Open {
         }
     }
 
-    /// RE-CONFIG came; returns why the association has ended, if it has.
+    /// Handles a RE-CONFIG chunk; returns the reason if the association has ended.
     pub fn handle_reconfig(
         &mut self,
         core: &mut Core,
@@ -159,7 +160,7 @@ impl Open {
         reconfig: &Reconfig,
     ) -> Option<Reason> {
         let mut parameters = Vec::new();
-        // There are no more (§3.1).
+        // A chunk contains at most two parameters (§3.1).
         for parameter in reconfig.parameters.iter().take(2) {
             if let Reconfiguration::Response { response, outcome, next_tsns } = parameter {
                 let end = self.handle_response(core, now, *response, (*outcome, *next_tsns));
@@ -178,7 +179,7 @@ impl Open {
         None
     }
 
-    /// The answer to a request: the one that it got before, if that was final (RFC 6525 §5.2.1).
+    /// Responds to a request. If it has a final response already, this is sent again (RFC 6525 §5.2.1).
     fn answer(
         &mut self,
         core: &mut Core,
@@ -188,7 +189,7 @@ impl Open {
     ) -> Reconfiguration {
         if !self.reconfig.requests.accept(serial) {
             match self.reconfig.answer_to(serial) {
-                // A late copy of one that a newer has replaced would reset what has left since.
+                // A late copy of a request that was replaced would reset streams that have sent data since.
                 Some(Reconfiguration::Response { outcome: Outcome::IN_PROGRESS, .. })
                     if self.reconfig.deferred.as_ref().is_some_and(|deferred| deferred.serial == serial) => {}
                 Some(answer) => return answer.clone(),
@@ -201,7 +202,7 @@ impl Open {
         let (outcome, next_tsns) = if self.phase == Phase::Established {
             self.carry_out_change(core, now, request)
         } else {
-            // A denied request is not carried out later either.
+            // A denied request is not performed later either.
             self.reconfig.deferred = None;
             (Outcome::DENIED, None)
         };
@@ -246,7 +247,7 @@ impl Open {
         (outcome, None)
     }
 
-    /// Accepts the peer's request to change this end's streams, unless too many such requests wait already.
+    /// Accepts the peer's request to change local streams, unless too many such requests are queued.
     fn promise(&mut self, change: StreamChange) -> Outcome {
         if self.reconfig.requests.waiting.len() >= MOST_PROMISES {
             return Outcome::ALREADY_IN_PROGRESS;
@@ -255,7 +256,7 @@ impl Open {
         Outcome::PERFORMED
     }
 
-    /// The peer resets its outgoing streams, which this end may have asked for: that is an answer too (§5.2.3).
+    /// The peer resets its outgoing streams. If this endpoint requested it, this is the response (§5.2.3).
     fn end_incoming(&mut self, core: &mut Core, response: Serial) {
         let asked = |own: &mut Pending<StreamChange, Asked>| {
             own.serial == response && matches!(own.change, StreamChange::ResetIncoming(_))
@@ -264,7 +265,7 @@ impl Open {
         core.totals.reconfigurations_performed += u64::from(done);
     }
 
-    /// Resets the peer's streams if all that it sent before has come; true if so.
+    /// Resets the peer's streams if all data sent before has been received; returns true then.
     fn reset_incoming(&mut self, core: &mut Core) -> bool {
         let cumulative = self.inbound.cumulative();
         let Some(deferred) = self.reconfig.deferred.take_if(|deferred| deferred.last <= cumulative) else {
@@ -275,7 +276,7 @@ impl Open {
         true
     }
 
-    /// Data has arrived: carries out a reset of the peer's that waited for it, and answers the peer.
+    /// Called when data was received: performs a deferred reset of the peer's streams, and responds to the peer.
     pub fn follow_deferred(&mut self, core: &mut Core) {
         let Some(serial) = self.reconfig.deferred.as_ref().map(|deferred| deferred.serial) else { return };
         if self.reset_incoming(core) {
@@ -285,12 +286,11 @@ impl Open {
         }
     }
 
-    /// The peer requests a reset of all streams and TSNs (§5.2.4). It is carried out only while no data is
-    /// outstanding. Otherwise the request is denied, so that no late copy of it is carried out when the peer
-    /// does not expect it. This end then sends no new messages until the peer has repeated the request, or a
-    /// timeout has passed.
+    /// The peer requests a reset of all streams and TSNs (§5.2.4). It is performed only while no data is outstanding.
+    /// Otherwise it is denied, so that no late copy of the request is performed unexpectedly. This endpoint then sends
+    /// no new messages until the peer requests the reset again, or a timeout has passed.
     fn reset_all(&mut self, core: &mut Core, now: Time) -> (Outcome, Option<(Serial, Serial)>) {
-        // Both at once would each take the other's for its own.
+        // If both endpoints request a reset at once, each would take the other's response for its own.
         if self.reconfig.awaits_numbers() {
             return (Outcome::ALREADY_IN_PROGRESS, None);
         }
@@ -298,30 +298,30 @@ impl Open {
         let under_way = !self.outbound.queue.is_quiet() || !self.outbound.sent.is_empty();
         if under_way || !self.inbound.is_whole() {
             self.reconfig.quiet_until = Some(now + core.config.rto.max);
-            // The peer could not process a FORWARD TSN while it waited for this answer: it is repeated behind
-            // the answer.
+            // The peer could not process a FORWARD TSN while it waited for this response: it is retransmitted after the
+            // response.
             self.outbound.forwarding.again = true;
             return (Outcome::DENIED, None);
         }
         let own = Serial(self.outbound.sent.next_tsn() as u32);
         let theirs = Serial(self.inbound.cumulative() as u32).add(1).add(JUMP);
-        self.begin_anew(core, own, theirs);
+        self.reset_tsns_and_streams(core, own, theirs);
         (Outcome::PERFORMED, Some((own, theirs)))
     }
 
-    /// Resets both directions; these are the next TSNs of this end and of the peer.
-    fn begin_anew(&mut self, core: &mut Core, own: Serial, theirs: Serial) {
+    /// Resets both directions. `own` and `theirs` are the next TSNs of this endpoint and of the peer.
+    fn reset_tsns_and_streams(&mut self, core: &mut Core, own: Serial, theirs: Serial) {
         self.outbound.rebase(own);
         self.outbound.queue.renumber(&[]);
-        self.inbound.begin_anew(theirs, &mut core.inbox);
-        // A mark of before names a TSN that the peer would take for one that it has not sent, and never answer.
+        self.inbound.reset_tsns_and_streams(theirs, &mut core.inbox);
+        // An ECNE for a TSN before the reset would refer to a TSN that the peer has not sent, and never get a CWR.
         self.echoes.clear();
         self.reconfig.quiet_until = None;
         core.events.push_back(Event::NumbersReset);
         self.resume();
     }
 
-    /// The peer has answered this end's request.
+    /// Handles the peer's response to a request of this endpoint.
     fn handle_response(
         &mut self,
         core: &mut Core,
@@ -341,8 +341,8 @@ impl Open {
         }
         let Pending { change, .. } = self.reconfig.requests.pending.take()?;
         let done = match change {
-            // This request is never a no-op, and a reset that the peer has not performed must not be
-            // performed here.
+            // This request always has an effect, and a reset that the peer has not performed must not be performed
+            // here.
             StreamChange::ResetAll => outcome == Outcome::PERFORMED,
             _ => matches!(outcome, Outcome::PERFORMED | Outcome::NOTHING_TO_DO),
         };
@@ -357,19 +357,19 @@ impl Open {
             }
             (StreamChange::ResetAll, Some((theirs, own))) if done => {
                 self.reconfig.attempts = 0;
-                self.begin_anew(core, own, theirs);
+                self.reset_tsns_and_streams(core, own, theirs);
             }
-            // The peer has reset its TSNs to values that it did not send (RFC 6525 §4.4 has them in this
-            // answer). Its new data could not be distinguished from late data. The data sent to it would
-            // count as late there, and be acknowledged and lost.
+            // The peer has reset its TSNs but did not send the new values (RFC 6525 §4.4 has them in this response).
+            // Its new data could not be distinguished from late data. The data sent to it would be treated as late
+            // there: acknowledged and lost.
             (StreamChange::ResetAll, None) if done => {
                 return Some(self.refuse(core, violation("a reset of the TSNs without the new TSNs")));
             }
             (StreamChange::ResetAll, _) if self.reconfig.attempts < MOST_ATTEMPTS => {
                 self.reconfig.attempts += 1;
                 self.reconfig.requests.waiting.push_front(StreamChange::ResetAll);
-                // If both ends have sent the request at once, one lets the other go first, longer each time;
-                // otherwise they would collide again.
+                // If both endpoints have sent the request at once, one of them waits, longer each time. Otherwise their
+                // requests would collide again.
                 let yields = outcome == Outcome::ALREADY_IN_PROGRESS && self.local_tag < self.peer_tag;
                 let rests = if yields { 1 + 2 * u64::from(self.reconfig.attempts) } else { 1 };
                 self.reconfig.rest_until = Some(now + timeout.saturating_mul(rests));
@@ -394,7 +394,7 @@ impl Open {
     }
 }
 
-/// Why `count` streams are not added to those that there are; `None` if they may be.
+/// Why `count` streams cannot be added; `None` if they can.
 fn obstacle_to_adding(core: &Core, streams: u16, count: u16) -> Option<Outcome> {
     let all = u32::from(streams) + u32::from(count);
     if count == 0 {
@@ -406,7 +406,7 @@ fn obstacle_to_adding(core: &Core, streams: u16, count: u16) -> Option<Outcome> 
     }
 }
 
-/// The events of a reset of these streams: none stands for all.
+/// Events for a reset of these streams; an empty list stands for all streams.
 fn resets(incoming: bool, streams: &[u16]) -> Vec<Event> {
     if streams.is_empty() {
         return vec![Event::StreamReset { incoming, stream: None }];

@@ -1,11 +1,10 @@
 //! Missing reports (RFC 9260 §7.2.4), without a counter for each chunk.
 
-/// The highest transmission numbers newly acknowledged on a path, one for each acknowledgement that reported
-/// something missing below: the `n` largest of them.
+/// The `n` highest newly acknowledged transmission numbers on a path, one per SACK that reported missing chunks below.
 ///
-/// A chunk has `n` missing reports exactly if the n-th largest of these numbers is above its own, because every
-/// acknowledgement counts against all chunks sent before the highest one that it newly acknowledges (HTNA, RFC 9260
-/// §7.2.4; per path under split fast retransmit). So no chunk needs a counter, and the lost ones are always at the
+/// A chunk has `n` missing reports if and only if the n-th largest of these numbers is above its own. The reason: a
+/// SACK is a missing report for all chunks sent before the highest one that it newly acknowledges (HTNA, RFC 9260
+/// §7.2.4; per path with split fast retransmit). Chunks therefore need no counters, and the lost ones are always at the
 /// front of the path's queue.
 #[derive(Debug)]
 pub(super) struct Reports {
@@ -18,7 +17,7 @@ impl Reports {
     }
 
     pub fn push(&mut self, mut sent_as: u64) {
-        // Descending: it takes the place of the first that is smaller, and the others move on by one.
+        // The list is descending: the new number is inserted before the first smaller one.
         for known in &mut self.largest {
             if *known < sent_as {
                 core::mem::swap(known, &mut sent_as);

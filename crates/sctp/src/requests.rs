@@ -1,12 +1,13 @@
-//! Requests to the peer, and the peer's to this end. Each end has one of a kind out at a time, numbers it, sends it again until
-//! it is answered under that number, and carries out each of the other's once (RFC 5061 §5.1, §5.2; RFC 6525 §5.1.1, §5.2.1).
+//! Requests of both endpoints. Each endpoint has one outstanding request of a kind. It numbers the request and
+//! retransmits it until a response has this number. The other endpoint performs each request once (RFC 5061 §5.1, §5.2;
+//! RFC 6525 §5.1.1, §5.2.1).
 
 use super::common::Core;
 use anabranch_base::time::Time;
 use anabranch_wire::seq::Serial;
 use std::collections::VecDeque;
 
-/// Where a request has left, and when it leaves again; `what` is what left, where that is to be the same.
+/// Path of a sent request and time of its retransmission; `what` is the request if it must be identical.
 #[derive(Clone, Debug)]
 pub(super) struct Sent<R> {
     pub at: usize,
@@ -14,16 +15,16 @@ pub(super) struct Sent<R> {
     pub what: R,
 }
 
-/// The request of this end's that is under way.
+/// The outstanding request of this endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Pending<T, R> {
     pub serial: Serial,
     pub change: T,
-    /// Unless something has to happen first.
+    /// `None` until the condition for sending it is met.
     pub sent: Option<Sent<R>>,
 }
 
-/// Requests for changes `T`, which leave as `R`, and the numbers of the peer's.
+/// Requests for changes `T`, which are sent as `R`, and the numbers of the peer's requests.
 #[derive(Debug)]
 pub(super) struct Requests<T, R = ()> {
     /// Sequence number of the next request.
@@ -40,14 +41,14 @@ impl<T, R> Requests<T, R> {
         Self { next: local, waiting: VecDeque::new(), pending: None, expected: peer }
     }
 
-    /// A number for a request.
+    /// Assigns a number to a request.
     pub fn number(&mut self) -> Serial {
         let serial = self.next;
         self.next = serial.add(1);
         serial
     }
 
-    /// The change that has waited longest is under way from now on; false if another one is still, or none waits.
+    /// Makes the oldest queued change the outstanding one; false if another is outstanding or none is queued.
     pub fn begin(&mut self) -> bool {
         if self.pending.is_some() {
             return false;
@@ -57,23 +58,23 @@ impl<T, R> Requests<T, R> {
         true
     }
 
-    /// The request under way that has been sent, if it has this number.
+    /// The outstanding request, if it was sent with this number.
     pub fn asked(&mut self, serial: Serial) -> Option<&mut Pending<T, R>> {
         self.pending.as_mut().filter(|own| own.serial == serial && own.sent.is_some())
     }
 
-    /// A request has had this number.
+    /// Whether a request with this number was sent.
     pub fn has_asked(&self, serial: Serial) -> bool {
         serial.before(self.next)
     }
 
-    /// When the request under way is to be sent again.
+    /// Time at which the outstanding request is retransmitted.
     pub fn due(&self) -> Time {
         let sent = self.pending.as_ref().and_then(|pending| pending.sent.as_ref());
         sent.map_or(Time::MAX, |sent| sent.due)
     }
 
-    /// The peer's request with this number is the next: it is to be carried out.
+    /// Whether the peer's request with this number is the next one and must be performed.
     pub fn accept(&mut self, serial: Serial) -> bool {
         let next = serial == self.expected;
         if next {
@@ -82,21 +83,21 @@ impl<T, R> Requests<T, R> {
         next
     }
 
-    /// The number of the peer's last request.
+    /// Number of the peer's last request.
     pub fn accepted(&self) -> Serial {
         self.expected.add(u32::MAX)
     }
 }
 
 impl Core {
-    /// A request has not been answered on this path.
+    /// Records that a request was not answered on this path.
     pub fn request_lost(&mut self, now: Time, at: usize) {
         self.paths[at].rtt.back_off();
         self.path_error(now, at);
         self.evacuate();
     }
 
-    /// The next path behind this one that is `good`; this one comes last.
+    /// The next path that is `good`, in cyclic order after `at`; `at` itself is last.
     pub fn path_after(&self, at: usize, good: impl Fn(usize) -> bool) -> usize {
         let n = self.paths.len();
         let mut others = (1..=n).map(|step| (at + step) % n);

@@ -1,27 +1,26 @@
-//! Chunks that were moved to another path while their first copy was still on its way on this one (chunk rescheduling).
+//! Chunks that were moved to another path while their first copy was in flight on this one (chunk rescheduling).
 //!
-//! Such a copy stays in the path's queue, and counts against the path's window until it has left the queue.
-//! Otherwise a slow path would be given a full window of chunks again and again, and its timer would run out
-//! over a queue whose delay was never measured. The copy has left when one of three things happens: the
-//! receiver reports the second arrival of the chunk as a duplicate, a chunk that was sent behind it is
-//! acknowledged, or a retransmission timeout has passed. A path on which all chunks are lost would otherwise
-//! never time out, because its chunks are moved away before. Copies that leave by time therefore count as a
-//! timeout if no acknowledgement has come for the path since.
+//! Such a copy stays in the path's queue and uses the path's window until it has left the queue. Otherwise a slow path
+//! would repeatedly get a full window of chunks, and its timer would expire because of a queueing delay that was never
+//! measured. A copy has left when the receiver reports the second arrival of the chunk as a duplicate, when a chunk
+//! sent after it is acknowledged, or when a retransmission timeout has passed. A path on which all chunks are lost
+//! would never time out, because its chunks are moved before. Therefore the third case counts as a timeout if no
+//! acknowledgement for the path has arrived since.
 
 use anabranch_base::time::Time;
 use std::collections::VecDeque;
 
-/// A copy on its way.
+/// A copy in flight.
 #[derive(Clone, Copy, Debug)]
 struct RescheduledCopy {
     tsn: u64,
     sent_as: u64,
     sent_at: Time,
-    /// Bytes of the window that it takes.
+    /// Bytes of the window that the copy uses.
     bytes: u64,
 }
 
-/// The copies on a path, in the order in which they were sent.
+/// Copies in flight on a path, in the order of transmission.
 #[derive(Debug, Default)]
 pub(super) struct RescheduledCopies {
     copies: VecDeque<RescheduledCopy>,
@@ -29,19 +28,20 @@ pub(super) struct RescheduledCopies {
 }
 
 impl RescheduledCopies {
-    /// Bytes of the window that they take.
+    /// Bytes of the window that the copies use.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The chunk that was sent here is moved. Those of one path are moved in the order in which they were sent, or nearly.
+    /// Adds a chunk that was sent on this path and is now moved. Chunks of one path are moved nearly in the order of
+    /// transmission.
     pub fn push(&mut self, tsn: u64, (sent_as, sent_at): (u64, Time), bytes: u64) {
         let at = self.copies.partition_point(|copy| copy.sent_as < sent_as);
         self.copies.insert(at, RescheduledCopy { tsn, sent_as, sent_at, bytes });
         self.bytes += bytes;
     }
 
-    /// The second copy of a chunk has come. When it was sent, if it was here.
+    /// The second copy of a chunk was received: removes the copy of this path and returns the time of its transmission.
     pub fn arrived(&mut self, tsn: u64) -> Option<Time> {
         let at = self.copies.iter().position(|copy| copy.tsn == tsn)?;
         let copy = self.copies.remove(at)?;
@@ -49,15 +49,14 @@ impl RescheduledCopies {
         Some(copy.sent_at)
     }
 
-    /// Copies that were sent before transmission `sent_as` have left.
+    /// Removes the copies sent before transmission `sent_as`.
     pub fn overtaken(&mut self, sent_as: u64) {
         while self.copies.front().is_some_and(|copy| copy.sent_as < sent_as) {
             self.drop_first();
         }
     }
 
-    /// Copies that were sent before the time `since` have left. Returns the time at which the last of them
-    /// was sent.
+    /// Removes the copies sent before the time `since`. Returns the time of the last of these transmissions.
     pub fn expire(&mut self, since: Time) -> Option<Time> {
         let mut last = None;
         while let Some(copy) = self.copies.front().filter(|copy| copy.sent_at <= since) {
@@ -71,7 +70,7 @@ impl RescheduledCopies {
         self.bytes -= self.copies.pop_front().map_or(0, |copy| copy.bytes);
     }
 
-    /// When the first was sent: it has left a retransmission timeout later at the latest.
+    /// Transmission time of the first copy, which has left at most one retransmission timeout later.
     pub fn oldest(&self) -> Option<Time> {
         self.copies.front().map(|copy| copy.sent_at)
     }

@@ -1,5 +1,5 @@
-//! A cookie of the peer for an association that is up: the peer has restarted, or both ends began at the same time (RFC 9260
-//! §5.2.4).
+//! A COOKIE ECHO for an established association: the peer has restarted, or both endpoints sent an INIT at the same
+//! time (RFC 9260 §5.2.4).
 
 use super::association::{Association, State};
 use super::cookie::Peer;
@@ -11,10 +11,9 @@ use anabranch_endpoint::endpoint::Event;
 use anabranch_multipath::PathId;
 
 impl Association {
-    /// The peer has lost its state and restarts (§5.2.4 A). The effect is that of an ABORT and a new
-    /// association, except that the application keeps this one and is notified. Its unacknowledged data is
-    /// discarded. Of the addresses, only the one that the new handshake used is known to be still the peer's
-    /// (§5.4).
+    /// The peer has lost its state and restarts (§5.2.4 A). The effect is that of an ABORT and a new association,
+    /// except that the application keeps this association and is notified. Its unacknowledged data is discarded. Only
+    /// the address used by the new handshake is confirmed (§5.4).
     pub(super) fn restart(&mut self, now: Time, begun: Origin, own: (u32, u32), peer: &Peer) {
         let State::Open(open) = core::mem::replace(&mut self.state, State::Closed) else { return };
         self.core.totals.restarts += 1;
@@ -46,9 +45,9 @@ impl Association {
         }
     }
 
-    /// Both ends began at the same time, and the peer has chosen another tag since (§5.2.4 B), and with it
-    /// another random number for the keys (RFC 4895 §6.1). If the peer has also chosen another initial TSN,
-    /// it has created a new association, and has no data of the one before.
+    /// Both endpoints sent an INIT at the same time, and the peer has chosen another tag since (§5.2.4 B). It has then
+    /// also chosen another random number for the keys (RFC 4895 §6.1). If the peer has another initial TSN, it has
+    /// created a new association, and has no data of the earlier one.
     pub(super) fn collide(&mut self, now: Time, begun: Origin, own: (u32, u32), peer: &Peer) {
         let State::Open(open) = &mut self.state else { return };
         if open.peer_tsn == peer.tsn {

@@ -1,5 +1,5 @@
-//! Losses and the reactions to them: fast retransmission (RFC 9260 §7.2.4), the retransmission timer
-//! (§6.3.3), the path that a lost chunk takes, and chunk rescheduling.
+//! Losses and the responses to them: fast retransmission (RFC 9260 §7.2.4), the retransmission timer (§6.3.3), the path
+//! of a retransmission, and chunk rescheduling.
 
 use super::common::Core;
 use super::config::RetransmissionPath;
@@ -8,7 +8,7 @@ use super::outstanding::Chunk;
 use super::path::{Flight, Path, Reachability, Recovery};
 use super::rescheduled_copies::RescheduledCopies;
 use super::silence::Silence;
-use super::totals::{ChunkState, Resend};
+use super::totals::{ChunkState, RetransmissionReason};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::limits::Limit;
 use anabranch_multipath::buffer::{Occupancy, Rescheduling, Sides};
@@ -16,19 +16,20 @@ use anabranch_multipath::congestion::{Loss, LossKind, PenaltyInSlowStart, Timeou
 use anabranch_wire::sctp;
 use core::cmp::Reverse;
 
-/// Round trips after which a path that blocked the others is treated like a new one.
+/// Round trips after which a path that blocked the others is treated like a new path.
 const EXCUSED_AFTER: u64 = 3;
 
 impl Outbound {
-    /// Takes a chunk out of flight, to be sent again; the caller says where.
-    pub fn lose(&mut self, core: &mut Core, tsn: u64, why: Resend) {
+    /// Marks a chunk in flight as lost; the caller chooses the path of the retransmission.
+    pub fn lose(&mut self, core: &mut Core, tsn: u64, why: RetransmissionReason) {
         self.sent.lose(&mut core.paths, tsn, why);
         self.limits.note_lost(tsn);
     }
 
-    /// Marks the chunks of a path that have enough missing reports. They are at the front of its queue. One that may yet come because
-    /// packets overtake each other is marked by a SACK: a repair that a timer sends between two SACKs finds a full queue where the
-    /// first copy was dropped. The timer is for a path without further SACKs.
+    /// Marks the chunks of a path with enough missing reports as lost. They are at the front of its queue. On a path
+    /// that reorders packets, such a chunk is marked when a later SACK arrives. A retransmission by a timer between two
+    /// SACKs would find the queue full in which the first copy was dropped. The timer is for a path without further
+    /// SACKs.
     pub fn detect_losses(&mut self, core: &mut Core, at: usize, now: Time) {
         let below = core.paths[at].reports.lost_below();
         let mut target = None;
@@ -48,7 +49,7 @@ impl Outbound {
                 break;
             }
             path.watch.pop_front();
-            let lost = self.sent.lose(&mut core.paths, flight.tsn, Resend::Fast);
+            let lost = self.sent.lose(&mut core.paths, flight.tsn, RetransmissionReason::Fast);
             self.limits.note_lost(flight.tsn);
             let phase = self.enter_recovery(core, at, now);
             self.count_lost(core, (at, phase), flight.tsn, true);
@@ -66,7 +67,7 @@ impl Outbound {
         }
     }
 
-    /// The chunks in flight on a path that its packets have no room for any more were dropped, and go out again.
+    /// Marks the chunks in flight that no longer fit the path's packets as lost: they were dropped.
     pub fn lose_too_big(&mut self, core: &mut Core, at: usize) {
         let room = core.paths[at].room;
         let too_big = |flight: &Flight| {
@@ -75,7 +76,7 @@ impl Outbound {
         };
         let dropped: Vec<Flight> = core.paths[at].order.iter().copied().filter(too_big).collect();
         for flight in dropped {
-            self.lose(core, flight.tsn, Resend::TooBig);
+            self.lose(core, flight.tsn, RetransmissionReason::TooBig);
             core.totals.chunks_too_big += 1;
             let to = self.path_for(core, flight.tsn, at);
             core.paths[to].resend.insert(flight.tsn);
@@ -86,9 +87,9 @@ impl Outbound {
         }
     }
 
-    /// A path with errors has answered a heartbeat that was `sent` then. Data that left before and is not acknowledged was lost
-    /// while the path did not work, and goes out again without waiting for its timer; its window was cut for the errors. A SACK
-    /// may be delayed.
+    /// A path with errors has answered a heartbeat sent at time `sent`. Unacknowledged data sent before was lost while
+    /// the path did not work. It is retransmitted without waiting for its timer; the errors have reduced the window
+    /// already. A SACK may be delayed.
     pub fn resend_unanswered(&mut self, core: &mut Core, now: Time, (at, sent): (usize, Time)) {
         let before = |tsn: u64| {
             let chunk = self.sent.get(tsn);
@@ -105,7 +106,7 @@ impl Outbound {
             return;
         }
         for flight in lost {
-            self.lose(core, flight.tsn, Resend::Timeout);
+            self.lose(core, flight.tsn, RetransmissionReason::Timeout);
             let to = self.path_for(core, flight.tsn, at);
             core.paths[to].resend.insert(flight.tsn);
             core.paths[to].resend_now = true;
@@ -118,13 +119,13 @@ impl Outbound {
         }
     }
 
-    /// A path takes a chunk of `len` bytes of payload: it fits a packet, or routers may cut that (IPv4).
+    /// Whether a chunk with `len` bytes of payload can be sent on a path: it fits a packet, or routers may fragment the
+    /// packet (IPv4).
     fn fits(&self, path: &Path, len: u32) -> bool {
         path.remote.is_ipv4() || sctp::padded(self.header() + len) <= path.room
     }
 
-    /// The path that carries a chunk again: `to`, unless the chunk was cut for longer packets than that takes by now, and
-    /// another path takes it.
+    /// The path of a retransmission: `to`, unless the chunk no longer fits its packets and another path can carry it.
     fn path_for(&self, core: &Core, tsn: u64, to: usize) -> usize {
         let len = self.sent.get(tsn).map_or(0, |chunk| chunk.len);
         let mut others = (0..core.paths.len()).filter(|&at| core.in_use(at));
@@ -134,7 +135,7 @@ impl Outbound {
         others.find(|&at| self.fits(&core.paths[at], len)).unwrap_or(to)
     }
 
-    /// No path takes some chunk any more: it can never arrive.
+    /// True if some chunk no longer fits any path, so that it can never be delivered.
     pub fn is_stuck(&self, core: &Core) -> bool {
         let there = |path: &&Path| path.reachability != Reachability::Removed;
         if core.paths.iter().any(|path| path.remote.is_ipv4()) {
@@ -144,7 +145,7 @@ impl Outbound {
         !core.paths.iter().filter(there).any(|path| self.fits(path, longest))
     }
 
-    /// Counts a loss to the path's recovery phase, which begins if there is none: the window is cut once per phase.
+    /// Adds a loss to the path's recovery phase; starts one if there is none. The window is reduced once per phase.
     fn enter_recovery(&mut self, core: &mut Core, at: usize, now: Time) -> u32 {
         let path = &mut core.paths[at];
         if let Some(recovery) = &mut path.recovery {
@@ -161,7 +162,7 @@ impl Outbound {
         self.reactions
     }
 
-    /// A chunk counts as lost by this reaction of path `at`, and no longer by an earlier one.
+    /// Counts a chunk as lost in this recovery phase or timeout of path `at`, and no longer in an earlier one.
     fn count_lost(&mut self, core: &mut Core, (at, reaction): (usize, u32), tsn: u64, fast: bool) {
         if let Some(chunk) = self.sent.get(tsn) {
             core.leave_phase(chunk.recovery);
@@ -173,7 +174,7 @@ impl Outbound {
         }
     }
 
-    /// The retransmission timer of a path has run out: everything in flight on it is lost (RFC 9260 §6.3.3).
+    /// Handles the retransmission timeout of a path: everything in flight on it is lost (RFC 9260 §6.3.3).
     pub fn retransmission_timeout(&mut self, core: &mut Core, at: usize, now: Time) {
         let probing = self.answered_probe(at);
         let path = &mut core.paths[at];
@@ -202,7 +203,7 @@ impl Outbound {
             core.path_error(now, at);
         }
         let to = retransmission_path(core, at, true);
-        let why = if probing { Resend::Probe } else { Resend::Timeout };
+        let why = if probing { RetransmissionReason::Probe } else { RetransmissionReason::Timeout };
         if !probing {
             self.reactions = self.reactions.wrapping_add(1).max(1);
             self.begin_episode(&mut core.paths[at], self.reactions, true);
@@ -224,7 +225,8 @@ impl Outbound {
         core.evacuate();
     }
 
-    /// All that is in flight is a zero-window probe, and the peer has answered it: no error (RFC 9260 §6.1 A).
+    /// Whether only a zero-window probe is in flight and the peer has answered it: this is not an error (RFC 9260 §6.1
+    /// A).
     fn answered_probe(&mut self, at: usize) -> bool {
         let Probe::Sent { tsn, answered } = &mut self.probe else { return false };
         let heard = core::mem::take(answered);
@@ -235,7 +237,7 @@ impl Outbound {
                 .is_some_and(|c| usize::from(c.path) == at && u64::from(c.len) == self.in_flight())
     }
 
-    /// The path that has lost chunks to send and may. One that has and may not sends nothing else
+    /// The path that can send lost chunks now. A path that must wait with its lost chunks sends no new data
     /// ([`owes`](Self::owes)).
     pub fn path_to_resend(&self, core: &mut Core, now: Time) -> Option<usize> {
         if self.sent.totals().lost_chunks() == 0 {
@@ -244,14 +246,14 @@ impl Outbound {
         (0..core.paths.len()).find(|&at| {
             let Some((_, chunk)) = self.next_lost(&mut core.paths[at]) else { return false };
             let path = &core.paths[at];
-            // A chunk that was cut for longer packets than the path takes by now needs only a packet's
-            // window. Otherwise it would wait forever if the window is that small.
+            // A chunk larger than the path's packets needs only the window for one packet. Otherwise it would wait
+            // forever if the window is smaller.
             let len = chunk.len.min(path.mss);
             path.resend_now || core.window_admits(path, len) && !path.is_paced_out(now)
         })
     }
 
-    /// The earliest lost chunk that waits on a path. Entries of chunks that are no longer lost are dropped.
+    /// The earliest lost chunk queued on a path. Entries of chunks that are no longer lost are dropped.
     fn next_lost(&self, path: &mut Path) -> Option<(u64, Chunk)> {
         while let Some(&tsn) = path.resend.first() {
             match self.sent.get(tsn) {
@@ -262,8 +264,8 @@ impl Outbound {
         None
     }
 
-    /// Lost chunks wait on a path: they go before new data (RFC 9260 §6.1 C). Of use once
-    /// [`path_to_resend`](Self::path_to_resend) has dropped what no longer waits.
+    /// Whether lost chunks are queued on a path: they precede new data (RFC 9260 §6.1 C). Call
+    /// [`path_to_resend`](Self::path_to_resend) before, which drops stale entries.
     pub fn owes(&self, path: &Path) -> bool {
         self.sent.totals().lost_chunks() > 0 && !path.resend.is_empty()
     }
@@ -286,7 +288,7 @@ impl Outbound {
             if full && first.is_some() {
                 break;
             }
-            // A chunk that fills a packet does not fit behind a SACK: that one goes first, alone.
+            // A chunk that fills a packet does not fit after a SACK: the SACK is sent first in its own packet.
             if wire > left && !chunks.is_empty() {
                 core.paths[at].resend_now = now_or_never;
                 break;
@@ -301,19 +303,20 @@ impl Outbound {
         let counters = &mut core.paths[at].counters;
         match first {
             None => return,
-            Some(Resend::Fast) => counters.fast_retransmissions += 1,
-            Some(Resend::Timeout) => counters.timeout_retransmissions += 1,
-            Some(Resend::Rescheduled) => counters.reinjections += 1,
-            Some(Resend::Probe | Resend::Tail) => counters.probes += 1,
-            // No sign of congestion; counted when it was found.
-            Some(Resend::TooBig) => {}
+            Some(RetransmissionReason::Fast) => counters.fast_retransmissions += 1,
+            Some(RetransmissionReason::Timeout) => counters.timeout_retransmissions += 1,
+            Some(RetransmissionReason::Rescheduled) => counters.reinjections += 1,
+            Some(RetransmissionReason::Probe | RetransmissionReason::Tail) => counters.probes += 1,
+            // No sign of congestion; it was counted when the event occurred.
+            Some(RetransmissionReason::TooBig) => {}
         }
         counters.data_packets_sent += 1;
     }
 
-    /// Chunk rescheduling: a path whose share of a buffer is taken by chunks that wait behind a gap carries the
-    /// missing ones once more, up to the first that has arrived. They go before new data, as its window allows. Each
-    /// chunk moves at most once. The paths that carried them had more than the buffer holds, and are penalised.
+    /// Chunk rescheduling: if chunks acknowledged after a gap fill a path's share of a buffer, this path retransmits
+    /// the missing chunks before the first acknowledged one. They precede new data, as the path's window allows. Each
+    /// chunk moves at most once. The paths that carried the missing chunks had more data in flight than the buffer
+    /// holds, and are penalised.
     pub fn reschedule(&mut self, core: &mut Core, now: Time) {
         let Some(&(first_gap, _)) = self.gaps.first() else { return };
         let from = self.rescheduled_below.max(self.sent.base());
@@ -326,7 +329,7 @@ impl Outbound {
         for tsn in from..first_gap {
             let Some(chunk) = self.sent.get(tsn).copied() else { return };
             if chunk.state == ChunkState::InFlight && usize::from(chunk.path) != to {
-                self.lose(core, tsn, Resend::Rescheduled);
+                self.lose(core, tsn, RetransmissionReason::Rescheduled);
                 core.totals.chunks_rescheduled += 1;
                 core.paths[to].resend.insert(tsn);
                 let left = &mut core.paths[usize::from(chunk.path)];
@@ -340,7 +343,7 @@ impl Outbound {
         }
     }
 
-    /// The oldest transmission of a path was moved away: the timer now follows the oldest one that is left.
+    /// Restarts a path's timer for its oldest remaining transmission, because an older one was moved.
     fn follow_oldest(&self, path: &mut Path) {
         let front = self.sent.front(&mut path.order, path.id.0);
         let sent_at = front.and_then(|flight| self.sent.get(flight.tsn)).map(|chunk| chunk.sent_at);
@@ -348,7 +351,7 @@ impl Outbound {
         path.retransmission_timer = path.retransmission_timer.max(due).filter(|_| due.is_some());
     }
 
-    /// The path that carries the chunks that fill its share of a buffer behind a gap.
+    /// The path whose share of a buffer is full of chunks acknowledged after a gap.
     fn blocked_path(&self, core: &Core) -> Option<usize> {
         let (both, split) = (core.config.rescheduling, core.splitting().sides);
         let sender = Rescheduling { sides: only(both.sides.sender(), Sides::Sender), ..both };
@@ -358,7 +361,7 @@ impl Outbound {
         let mut received = shared;
         received.total.buffered =
             self.in_flight() + core.paths.iter().map(|path| path.totals.behind_gap()).sum::<u64>();
-        // Unordered messages that the receiver has delivered do not wait.
+        // Unordered messages that the receiver has delivered do not use its buffer.
         let held = self.widest - self.advertised;
         core.paths.iter().position(|path| {
             let outstanding = path.totals.in_flight();
@@ -373,8 +376,8 @@ impl Outbound {
 }
 
 impl Core {
-    /// Halves the window of a path that blocks the others, at most once a round trip (Raiciu2012). Data
-    /// already in flight when that begins is excused: a packet may have been lost.
+    /// Halves the window of a path that blocks the others, at most once per round trip (Raiciu2012). Data already in
+    /// flight at the first blocking is excluded, because a packet may have been lost.
     fn penalise(&mut self, now: Time, at: usize) {
         let path = &mut self.paths[at];
         let round = path.rtt.srtt().unwrap_or(Duration::ZERO);
@@ -390,7 +393,7 @@ impl Core {
         }
     }
 
-    /// A chunk that a recovery phase waited for is acknowledged, or another reaction's.
+    /// Removes an acknowledged chunk from the recovery phase or timeout that counted it as lost.
     pub fn leave_phase(&mut self, phase: u32) {
         if phase == 0 {
             return;
@@ -402,10 +405,10 @@ impl Core {
         }
     }
 
-    /// Lost chunks that wait for a path that is not in use move to one that is.
+    /// Moves lost chunks from paths that are not in use to one that is.
     pub fn evacuate(&mut self) {
         if !self.paths.iter().any(Path::active) {
-            // Nothing is better than another: the primary path carries on alone.
+            // No path is active: the primary path gets all lost chunks.
             let to = self.preferred();
             for at in (0..self.paths.len()).filter(|&at| at != to) {
                 let waiting = core::mem::take(&mut self.paths[at].resend);
@@ -428,7 +431,7 @@ const fn only(wanted: bool, side: Sides) -> Sides {
     if wanted { side } else { Sides::None }
 }
 
-/// Where the chunks go that path `at` lost, after a timeout or fast.
+/// The path for chunks lost on path `at`, after a timeout or a fast retransmission.
 fn retransmission_path(core: &Core, at: usize, timeout: bool) -> usize {
     let n = core.paths.len();
     let same_if_alive = if core.in_use(at) { at } else { core.preferred() };

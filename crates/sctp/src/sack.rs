@@ -1,18 +1,16 @@
 //! Processing of a SACK by the sender (RFC 9260 §6.2.1, §7.2).
 //!
-//! A SACK repeats all that the receiver holds behind a gap. It is compared with the one before it, run by
-//! run, and only the chunks in the difference are touched, each in constant time. So the cost of a SACK
-//! depends on its gap blocks (those that fit a packet) and on the chunks that it newly acknowledges, not on
-//! the number of outstanding chunks.
+//! A SACK contains all that the receiver holds after a gap. It is compared with the SACK before it, run by run, and
+//! only the chunks in the difference are processed, each in constant time. The cost of a SACK therefore depends on its
+//! gap blocks (those that fit a packet) and on the chunks that it newly acknowledges, not on the number of outstanding
+//! chunks.
 //!
-//! Per path, the oldest transmission in flight is the pseudo-cumulative point (CUC): when a SACK acknowledges
-//! it, the path's window may grow and its timer is restarted. [`Reports`](super::reports::Reports) counts
-//! missing reports.
+//! On each path, the oldest transmission in flight is the pseudo-cumulative point (CUC): when a SACK acknowledges it,
+//! the path's window may grow and its timer is restarted. [`Reports`](super::reports::Reports) counts missing reports.
 //!
-//! SACKs come back on several paths and overtake each other. A SACK that does not advance the cumulative TSN,
-//! reneges on chunks and acknowledges nothing new counts as overtaken and is ignored. If the receiver really
-//! reneged, its next SACK that acknowledges something new shows this again; then the chunks are in flight
-//! once more, with the timer running.
+//! SACKs arrive over several paths and overtake each other. A SACK that does not advance the cumulative TSN, reneges on
+//! chunks and acknowledges nothing new is considered overtaken and ignored. If the receiver really reneged, its next
+//! SACK with a new acknowledgement shows this again. Then the chunks are in flight again, with the timer running.
 
 use super::common::Core;
 use super::gaps::{Change, Runs, absolute, clip, difference, retain_tail};
@@ -20,7 +18,7 @@ use super::outbound::{Outbound, Probe};
 use super::outstanding::Chunk;
 use super::path::{Flight, SackSummary};
 use super::silence::Silence;
-use super::totals::{ChunkState, Resend};
+use super::totals::{ChunkState, RetransmissionReason};
 use anabranch_base::time::Time;
 use anabranch_multipath::congestion::Ack;
 use anabranch_wire::sctp::{DataFlags, GapBlock};
@@ -32,32 +30,32 @@ pub(super) struct SackView<'a> {
     pub cumulative: Serial,
     /// `None` in a SHUTDOWN, which contains neither the window nor gap blocks.
     pub a_rwnd: Option<u32>,
-    /// Number of packets that it acknowledges, 0 if not given.
+    /// Number of packets that it acknowledges; 0 if not specified.
     pub packets: u32,
     pub renegable: &'a [GapBlock],
     pub kept: &'a [GapBlock],
-    /// Chunks that came more than once.
+    /// TSNs received more than once.
     pub duplicates: &'a [Serial],
-    /// It has no room for more gap blocks: blocks missing at its end are not reneged.
+    /// True if the SACK has no room for more gap blocks: blocks missing at its end are not reneged.
     pub full: bool,
 }
 
 /// The result of processing a SACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It was used; true if the cumulative TSN advanced.
+    /// The SACK was used; true if the cumulative TSN advanced.
     Taken(bool),
     /// Older than the newest SACK.
     Ignored,
-    /// It acknowledges what has not been sent.
+    /// The SACK acknowledges TSNs that have not been sent.
     Invalid,
 }
 
-/// TSNs before a reset of the TSNs that a SACK which is late may name.
+/// Number of TSNs before a reset of the TSNs that a late SACK may acknowledge.
 const LATE: u32 = 1 << 20;
 
 impl Outbound {
-    /// Takes a SACK.
+    /// Processes a SACK.
     pub fn handle_sack(&mut self, core: &mut Core, now: Time, sack: &SackView) -> Verdict {
         let mut change = core::mem::take(&mut self.change);
         change.clear();
@@ -69,7 +67,7 @@ impl Outbound {
     fn take_sack(&mut self, core: &mut Core, now: Time, sack: &SackView, change: &mut Change) -> Verdict {
         let (base, next) = (self.sent.base(), self.sent.next_tsn());
         let cumulative = sack.cumulative.unwrap_near(base);
-        // A SACK from before the reset of the TSNs appears as far ahead as it is behind.
+        // A SACK sent before the reset of the TSNs appears as far ahead as it is behind.
         let late = |last: Serial| last.0.wrapping_sub(sack.cumulative.0) < LATE;
         if self.before_reset.is_some_and(late) && (cumulative >= next || cumulative + 1 < base) {
             return Verdict::Ignored;
@@ -77,7 +75,7 @@ impl Outbound {
         if cumulative >= next {
             return Verdict::Invalid;
         }
-        self.hear_duplicates(core, now, sack.duplicates);
+        self.process_duplicates(core, now, sack.duplicates);
         if cumulative + 1 < base {
             return Verdict::Ignored;
         }
@@ -125,7 +123,7 @@ impl Outbound {
         let (mut prefix, mut suffix) = (0, 0);
         if !self.mixed {
             prefix = list.iter().zip(known).take_while(same).count();
-            // A full SACK may have lost blocks at its end.
+            // A full SACK may have omitted blocks at its end.
             if !sack.full {
                 suffix =
                     list[prefix..].iter().rev().zip(known[prefix..].iter().rev()).take_while(same).count();
@@ -161,7 +159,7 @@ impl Outbound {
         change.kept = sack.renegable.is_empty() && !self.mixed;
     }
 
-    /// Keeps the runs for the next SACK.
+    /// Stores the runs for the next SACK.
     fn remember(&mut self, core: &mut Core, cumulative: u64, sack: &SackView, change: &mut Change) {
         let behind = self.gaps.len() - change.suffix;
         if behind - change.prefix == change.middle.len() {
@@ -185,7 +183,7 @@ impl Outbound {
         }
     }
 
-    /// Everything up to `cumulative` has arrived in sequence and leaves the send buffer.
+    /// Removes the chunks up to `cumulative` from the send buffer: all of them were received.
     fn advance_to(&mut self, core: &mut Core, now: Time, cumulative: u64) {
         while self.sent.base() <= cumulative {
             let Some(chunk) = self.sent.pop(&mut core.paths) else { return };
@@ -201,7 +199,7 @@ impl Outbound {
         }
     }
 
-    /// A chunk is covered by a gap block, of which the receiver will discard nothing if it is `kept`.
+    /// Processes a chunk that is covered by a gap block; non-renegable if `kept`.
     fn acknowledge(&mut self, core: &mut Core, tsn: u64, (now, kept): (Time, bool)) {
         if let Some(before) = self.sent.acknowledge(&mut core.paths, tsn, kept) {
             Self::credit(core, tsn, &before, now);
@@ -213,9 +211,8 @@ impl Outbound {
         }
     }
 
-    /// The receiver has discarded a chunk that it had acknowledged: it is in flight again, and its timer
-    /// runs. RFC 9260 §6.2.1 D iii counts one missing report; here the count begins with data sent from now
-    /// on.
+    /// The receiver has discarded an acknowledged chunk: it is in flight again, and its timer runs. RFC 9260 §6.2.1 D
+    /// iii counts one missing report; here only data sent from now on is counted.
     fn renege(&mut self, core: &mut Core, tsn: u64, now: Time) {
         let sent_as = self.transmissions;
         let Some(chunk) = self.sent.renege(&mut core.paths, tsn, sent_as) else { return };
@@ -228,8 +225,7 @@ impl Outbound {
         core.totals.chunks_reneged += 1;
     }
 
-    /// Chunks that the receiver will not discard leave the send buffer although a gap is before them. For
-    /// SACKs that report both kinds separately.
+    /// Frees non-renegable chunks after a gap from the send buffer. Used for SACKs that report both kinds separately.
     fn free_kept(&mut self, core: &mut Core, kept: Runs, from: u64) {
         clip(&mut self.kept, from);
         let mut fresh = Runs::new();
@@ -248,14 +244,14 @@ impl Outbound {
         }
     }
 
-    /// Books a newly acknowledged chunk, in flight or believed lost, with the path that carried it last.
+    /// Adds a newly acknowledged chunk, in flight or lost, to the summary of the path that carried it last.
     fn credit(core: &mut Core, tsn: u64, chunk: &Chunk, now: Time) {
         core.rate_delivered(chunk, now);
         let path = &mut core.paths[usize::from(chunk.path)];
         path.summary.acked += u64::from(path.chunk_len(chunk.len));
         path.counters.bytes_acked += u64::from(chunk.len);
         path.summary.answered = path.summary.answered.max((!chunk.moved).then_some(chunk.sent_at));
-        // Which of several transmissions arrived is not known (Karn's rule).
+        // It is unknown which of several transmissions arrived (Karn's algorithm).
         if chunk.transmissions == 1 {
             path.summary.lowest = path.summary.lowest.min(chunk.sent_as);
             if chunk.sent_as > path.summary.highest {
@@ -269,7 +265,8 @@ impl Outbound {
         }
     }
 
-    /// After all chunks are booked: round-trip times, windows, timers, losses and the receive window.
+    /// Called after all chunks of a SACK are processed: round-trip times, windows, timers, losses and the receive
+    /// window.
     fn finish(&mut self, core: &mut Core, now: Time, sack: &SackView, advanced: bool) {
         for at in 0..core.paths.len() {
             self.finish_path(core, at, now, advanced);
@@ -278,13 +275,13 @@ impl Outbound {
         count_missing(core, sack.packets, self.changeover.is_active(self.sent.base()));
         for at in 0..core.paths.len() {
             self.settle_probe(core, at, now);
-            // Split fast retransmit: of a path of which nothing was acknowledged, nothing new is missing.
+            // Split fast retransmit: a path without a newly acknowledged chunk gets no missing reports.
             let path = &core.paths[at];
             if !core.config.cmt || path.summary.acked > 0 || path.patience_due.is_some() {
                 self.detect_losses(core, at, now);
             }
         }
-        self.tell_rates(core, now);
+        self.report_rates(core, now);
         if let Some(a_rwnd) = sack.a_rwnd {
             self.advertised = u64::from(a_rwnd);
             self.widest = self.widest.max(self.advertised);
@@ -305,8 +302,8 @@ impl Outbound {
         let oldest = front.map(|flight| flight.sent_as);
         let moved = path.summary.oldest.is_some() && oldest != path.summary.oldest;
         path.summary.advanced = if core.config.cmt { moved } else { cumulative_advanced };
-        // Which transmission of a repeated chunk has arrived is not known: a suspected path must show one that was sent once.
-        // Elsewhere the last transmission counts (§8.2).
+        // A SACK does not identify the transmission of a retransmitted chunk. A suspect path recovers only with a chunk
+        // sent once; other paths use the last transmission (§8.2).
         let (highest, sent_at) = (path.summary.highest, path.summary.sent_at);
         let newest = if path.suspect { (highest > 0).then_some(sent_at) } else { path.summary.answered };
         let answers = newest.is_some_and(|sent_at| path.doubted.is_none_or(|since| sent_at >= since));
@@ -335,9 +332,9 @@ impl Outbound {
             let srtt = path.rtt.srtt();
             let mut ack =
                 Ack { now, path: path.id, acked: path.summary.acked, rtt: sample, srtt, cwnd_limited };
-            // A SACK that comes over a short path speaks for many packets of a long one, whose own were overtaken: where it opens
-            // the window by a number of packets at most, each two count as if they had been answered by themselves, as
-            // §7.2.1 has it for a single path.
+            // A SACK over a fast path may acknowledge many packets of a slow path, whose own SACKs it has overtaken. If
+            // the window grows by a limited number of packets per SACK, each two packets count as acknowledged by their
+            // own SACK, as in §7.2.1 for a single path.
             let limited = core.config.cmt && core.config.abc_limit.is_some();
             let share = if limited { 2 * u64::from(path.room) } else { u64::MAX };
             let mut left = ack.acked;
@@ -365,7 +362,7 @@ impl Outbound {
         }
     }
 
-    /// A probe that was acknowledged is over; one that was not, when the window opens, was dropped.
+    /// Ends a zero-window probe that was acknowledged. If the window opens first, the probe was dropped.
     fn check_probe(&mut self, core: &mut Core) {
         let open = self.window() > 0;
         match &mut self.probe {
@@ -377,7 +374,7 @@ impl Outbound {
                         if self.advertised >= u64::from(chunk.len) {
                             self.probe = Probe::None;
                             let at = usize::from(chunk.path);
-                            self.lose(core, tsn, Resend::Probe);
+                            self.lose(core, tsn, RetransmissionReason::Probe);
                             core.paths[at].resend.insert(tsn);
                             core.paths[at].resend_now = true;
                         }
@@ -392,9 +389,9 @@ impl Outbound {
     }
 }
 
-/// Counts missing reports: highest TSN newly acknowledged, per path under split fast retransmit, with the
-/// number of packets that a delayed SACK answers (DAC), and the rule for recovery (RFC 9260 §7.2.4). The same without
-/// concurrent transfer while the path of new data is `changing_over`.
+/// Counts missing reports with the highest TSN newly acknowledged (per path with split fast retransmit), the number of
+/// packets of a delayed SACK (DAC), and the rule for recovery (RFC 9260 §7.2.4). While the path of new data is
+/// `changing_over`, the same rules apply without concurrent transfer.
 fn count_missing(core: &mut Core, packets: u32, changing_over: bool) {
     if !core.config.cmt && !changing_over {
         let highest = core.paths.iter().map(|p| p.summary.highest).max().unwrap_or(0);
@@ -414,7 +411,8 @@ fn count_missing(core: &mut Core, packets: u32, changing_over: bool) {
         path.highest_acked = path.highest_acked.max(path.summary.highest);
         let recovering = path.recovery.is_some() && path.summary.advanced;
         path.reports.push(if recovering { path.highest_acked } else { path.summary.highest });
-        // A SACK for several packets of one path counts for each of them against what was sent before them all.
+        // A SACK for several packets of one path is one missing report per packet for the chunks sent before all of
+        // them.
         if dac && answered == 1 {
             for _ in 1..packets {
                 path.reports.push(path.summary.lowest);

@@ -1,4 +1,4 @@
-//! The orderly end (RFC 9260 §9.2).
+//! Shutdown of an association (RFC 9260 §9.2).
 
 use super::common::{Core, violation};
 use super::open::Open;
@@ -10,7 +10,7 @@ use anabranch_wire::sctp::{Chunk, Shutdown, ShutdownComplete};
 use anabranch_wire::seq::Serial;
 
 impl Open {
-    /// The application will write no more.
+    /// Closes the sending direction for the application.
     pub fn close(&mut self, core: &mut Core, now: Time) -> Option<Reason> {
         if self.phase == Phase::Established {
             self.phase = Phase::ShutdownPending;
@@ -19,7 +19,7 @@ impl Open {
         self.progress(core, now)
     }
 
-    /// Everything that had to be acknowledged before the next step may have been.
+    /// Continues the shutdown if the data that must be acknowledged before the next step is acknowledged.
     #[inline]
     pub fn progress(&mut self, core: &mut Core, now: Time) -> Option<Reason> {
         if self.phase == Phase::Established { None } else { self.progress_to_end(core, now) }
@@ -50,7 +50,7 @@ impl Open {
         self.phase = Phase::ShutdownAckSent { due: now + core.timeout_on(at) };
     }
 
-    /// Data that comes after SHUTDOWN was sent is acknowledged with a SHUTDOWN, and a SACK if there are gaps.
+    /// Responds to data received after SHUTDOWN was sent: with a SHUTDOWN, and a SACK if there are gaps.
     pub fn answer_data_in_shutdown(&mut self, core: &mut Core, now: Time) {
         if let Phase::ShutdownSent { guard, .. } = self.phase {
             self.inbound.acknowledge_now();
@@ -69,7 +69,7 @@ impl Open {
                 self.outbound.closing = true;
                 core.events.push_back(Event::Finished);
             }
-            // Both ends close at the same time.
+            // Both endpoints close at the same time.
             Phase::ShutdownSent { .. } => {
                 core.events.push_back(Event::Finished);
                 self.send_shutdown_ack(core, now);

@@ -2,31 +2,31 @@
 
 use anabranch_base::time::Time;
 
-/// How the silence of a path is watched.
+/// State of the detection of silence on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Silence {
-    /// Not at all: nothing is in flight, or the retransmission timer is all there is to do.
+    /// Off: nothing is in flight, or only the retransmission timer is used.
     #[default]
     Unwatched,
-    /// A probe leaves then.
+    /// Time at which a probe is sent.
     Probe { due: Time },
-    /// It has left, unless there was none to send, and until then something must be heard.
+    /// The probe was sent, unless there was no chunk to send. Its answer must arrive before this time.
     Answer { since: Time, due: Time, probe: Option<TailProbe> },
 }
 
-/// A chunk that was sent once more to draw an answer.
+/// A chunk retransmitted as a probe.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TailProbe {
     pub tsn: u64,
-    /// Number of the transmission before.
+    /// Number of its previous transmission.
     pub original: u64,
     pub sent_at: Time,
-    /// The receiver reports that it had the chunk.
+    /// The receiver reported the chunk as a duplicate.
     pub duplicate: bool,
 }
 
 impl Silence {
-    /// When something is due.
+    /// Time of the next timer event.
     pub const fn due(&self) -> Time {
         match self {
             Self::Unwatched => Time::MAX,

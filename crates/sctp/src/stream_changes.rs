@@ -7,13 +7,13 @@ use anabranch_wire::sctp::{Outcome, Reconfiguration};
 use anabranch_wire::seq::Serial;
 use std::collections::VecDeque;
 
-/// A request as it left.
+/// A request as it was sent.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub request: Reconfiguration,
-    /// The peer has answered "in progress".
+    /// The peer has responded "in progress".
     pub heard: bool,
-    /// Number of such answers after the peer had acknowledged all data sent before.
+    /// Number of such responses after the peer had acknowledged all data sent before.
     pub put_off: u32,
 }
 
@@ -30,14 +30,13 @@ pub(super) struct Deferred {
 /// Pending requests in both directions.
 #[derive(Debug)]
 pub(super) struct StreamChanges {
-    /// A request of this end waits until all data written before it has been sent or (for a reset of the
-    /// TSNs) has arrived.
+    /// A local request waits until all data written before it has been sent or (for a reset of the TSNs) acknowledged.
     pub requests: Requests<StreamChange, Asked>,
-    /// The answers to the peer's last two, which may have come in one chunk, in case they did not arrive.
+    /// Responses to the peer's last two requests, which may have been in one chunk; sent again if a request is received
+    /// again.
     answers: VecDeque<Reconfiguration>,
     pub deferred: Option<Deferred>,
-    /// Time before which this end does not repeat its request to reset all TSNs and streams, and how often it
-    /// has sent it.
+    /// Time before which a request to reset all TSNs and streams is not repeated, and the number of requests sent.
     pub rest_until: Option<Time>,
     pub attempts: u32,
     /// Time until which no new data is sent, so that a reset of the TSNs that the peer has requested finds no
@@ -57,14 +56,14 @@ impl StreamChanges {
         }
     }
 
-    /// The answer that a request of the peer got, if it is one of the last.
+    /// The response to a recent request of the peer.
     pub fn answer_to(&self, serial: Serial) -> Option<&Reconfiguration> {
         self.answers.iter().find(
             |answer| matches!(answer, Reconfiguration::Response { response, .. } if *response == serial),
         )
     }
 
-    /// Keeps the answer to a request, in the place of an earlier one.
+    /// Stores the response to a request, and replaces an earlier one.
     pub fn keep(
         &mut self,
         serial: Serial,
@@ -82,14 +81,15 @@ impl StreamChanges {
         answer
     }
 
-    /// This end has requested a reset of all TSNs and streams, and the peer may have performed it. Data that
-    /// arrives now may be from before or after the reset; the two cannot be distinguished.
+    /// True while the response to a request to reset all TSNs and streams is outstanding and the peer may have
+    /// performed the reset. Data that arrives now may have been sent before or after the reset; the two cannot be
+    /// distinguished.
     pub fn awaits_numbers(&self) -> bool {
         let Some(Pending { change, sent: Some(sent), .. }) = &self.requests.pending else { return false };
         *change == StreamChange::ResetAll && !sent.what.heard
     }
 
-    /// When something is due.
+    /// Time of the next timer event.
     pub fn due(&self) -> Time {
         let rest = self.rest_until.unwrap_or(Time::MAX);
         self.requests.due().min(rest).min(self.quiet_until.unwrap_or(Time::MAX))

@@ -5,43 +5,43 @@ use anabranch_endpoint::endpoint::DecisionReason;
 /// The sender's view of a chunk that has a TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChunkState {
-    /// Sent, neither acknowledged nor believed lost.
+    /// Sent, and neither acknowledged nor lost.
     InFlight,
-    /// To be sent again.
-    Lost(Resend),
+    /// Lost, to be retransmitted.
+    Lost(RetransmissionReason),
     /// Covered by a gap block on which the receiver may renege.
     GapAcked,
     /// Covered by a non-renegable gap block; it no longer occupies the send buffer.
     Freed,
-    /// Its message was given up (RFC 3758): it takes no room anywhere, and waits for the peer to step over it.
+    /// Its message was abandoned (RFC 3758): it uses no buffer, and remains until the peer acknowledges a FORWARD TSN.
     Abandoned,
 }
 
 impl ChunkState {
-    /// Neither acknowledged nor given up: the peer still needs it, or has it without having acknowledged it.
+    /// Neither acknowledged nor abandoned: the peer still needs it, or has received it without an acknowledgement.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::InFlight | Self::Lost(_))
     }
 }
 
-/// Why a chunk is sent again.
+/// Why a chunk is retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Resend {
+pub(super) enum RetransmissionReason {
     /// Missing reports.
     Fast,
-    /// The retransmission timer ran out, or its path is gone.
+    /// The retransmission timer expired, or its path was removed.
     Timeout,
-    /// It blocks a buffer, and another path carries it once more.
+    /// It blocks a buffer, and is retransmitted on another path.
     Rescheduled,
-    /// A zero-window probe that was not taken.
+    /// A zero-window probe that the receiver did not accept.
     Probe,
-    /// Its packet was too big for the path.
+    /// Its packet exceeded the path MTU.
     TooBig,
-    /// Sent again as a tail loss probe: no acknowledgement has come for its path.
+    /// Retransmitted as a tail loss probe: no acknowledgement has arrived for its path.
     Tail,
 }
 
-impl Resend {
+impl RetransmissionReason {
     /// The reason in a record of the decision.
     pub const fn reason(self) -> DecisionReason {
         match self {
@@ -52,7 +52,7 @@ impl Resend {
     }
 }
 
-/// Sums over chunks: of payload where it takes room in a buffer, of whole chunks where it takes room in a window.
+/// Totals over chunks. Buffer totals count payload bytes; window totals count whole chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ChunkTotals {
     in_flight: u64,
@@ -67,7 +67,7 @@ pub(super) struct ChunkTotals {
 }
 
 impl ChunkTotals {
-    /// A chunk of `len` bytes is in this state now.
+    /// Adds a chunk of `len` bytes in this state.
     pub fn add(&mut self, state: ChunkState, len: u32) {
         let len = u64::from(len);
         match state {
@@ -93,7 +93,7 @@ impl ChunkTotals {
         }
     }
 
-    /// A chunk of `len` bytes is no longer in this state.
+    /// Removes a chunk of `len` bytes in this state.
     pub fn remove(&mut self, state: ChunkState, len: u32) {
         let len = u64::from(len);
         match state {
@@ -119,7 +119,7 @@ impl ChunkTotals {
         }
     }
 
-    /// Bytes of payload in flight.
+    /// Payload bytes in flight.
     pub const fn in_flight(&self) -> u64 {
         self.in_flight
     }
@@ -131,33 +131,33 @@ impl ChunkTotals {
         self.in_flight + self.padding + self.chunks_in_flight * header as u64
     }
 
-    /// Bytes that occupy the send buffer: in flight, lost, or acknowledged behind a gap and not freed.
+    /// Payload bytes that occupy the send buffer: in flight, lost, or acknowledged after a gap and not freed.
     pub const fn buffered(&self) -> u64 {
         self.buffered
     }
 
-    /// Bytes received behind a gap, freed or not.
+    /// Payload bytes received after a gap, freed or not.
     pub const fn behind_gap(&self) -> u64 {
         self.behind_gap
     }
 
-    /// Bytes acknowledged behind a gap that still occupy the send buffer.
+    /// Payload bytes acknowledged after a gap that still occupy the send buffer.
     pub const fn gap_acknowledged(&self) -> u64 {
         self.behind_gap - self.freed
     }
 
-    /// Chunks believed lost and not yet sent again.
+    /// Number of lost chunks that have not been retransmitted.
     pub const fn lost_chunks(&self) -> usize {
         self.lost_chunks
     }
 
-    /// Chunks of messages that were given up.
+    /// Number of chunks of abandoned messages.
     pub const fn abandoned(&self) -> usize {
         self.abandoned
     }
 }
 
-/// Bytes behind `len` bytes of payload up to the end of their chunk.
+/// Padding bytes after `len` bytes of payload.
 const fn padding(len: u64) -> u64 {
     len.wrapping_neg() & 3
 }

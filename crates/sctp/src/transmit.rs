@@ -12,7 +12,7 @@ use anabranch_wire::{Ecn, Packet};
 impl Open {
     /// The next packet with data or an acknowledgement.
     pub fn next_packet(&mut self, core: &mut Core, now: Time) -> Option<Packet> {
-        // With several paths an urgent SACK does not wait for data that happens to go its way.
+        // With several paths, an urgent SACK does not wait for data that uses the same path.
         if self.inbound.urgent() && (core.paths.len() > 1 || !self.phase.sends_data()) {
             return Some(self.sack_packet(core));
         }
@@ -22,8 +22,8 @@ impl Open {
         let sends_data = self.phase.sends_data() && !self.outbound.resting();
         let mut len = None;
         if sends_data {
-            self.outbound.give_up(core, now);
-            // The last chunk that an event waited for may have been given up.
+            self.outbound.abandon_expired(core, now);
+            // The last chunk that an event waited for may have been abandoned.
             self.progress(core, now);
             self.follow_change(core, now);
             if let Some(packet) = core.out.pop_front() {
@@ -66,9 +66,9 @@ impl Open {
         self.data_packet(core, (at, now), true)
     }
 
-    /// Lost chunks are sent before the packets that the timers have queued, which are those from `before` on.
-    /// Otherwise a queue that takes one packet drops every retransmission behind a heartbeat. The answer to
-    /// the heartbeat keeps the path in use, and no data ever arrives.
+    /// Sends lost chunks before the packets queued by the timers, which are those from `before` on. Otherwise, a queue
+    /// with room for one packet drops every retransmission after a heartbeat. The answer to the heartbeat keeps the
+    /// path in use, and no data ever arrives.
     fn repair_first(&mut self, core: &mut Core, now: Time, before: usize) {
         if core.out.len() == before || !self.phase.sends_data() {
             return;
@@ -100,7 +100,7 @@ impl Open {
         core.paths[at].counters.packets_sent += 1;
         let carries_data = carried > before;
         if carries_data {
-            self.outbound.ask_at_once(core, at, &mut chunks);
+            self.outbound.set_immediate_bit(core, at, &mut chunks);
         }
         let ecn = if carries_data && self.extensions.ecn { Ecn::Ect0 } else { Ecn::NotEct };
         if again {
@@ -120,7 +120,7 @@ impl Open {
         core.envelope(self.ack_pair, core.paths[at].udp, self.peer_tag, chunks)
     }
 
-    /// A SACK, and before it what the peer must hear of marked packets while it still knows the chunks.
+    /// A SACK, and before it the ECNEs, which must precede it because the peer needs the chunks on its scoreboard.
     fn acknowledgement(&mut self, core: &mut Core, room: u32) -> Chunks {
         let mut chunks = Chunks::new();
         for echo in self.echo_chunks() {
@@ -139,7 +139,7 @@ impl Open {
         for at in 0..core.paths.len() {
             core.paths[at].burst_left = core.config.max_burst.unwrap_or(u32::MAX);
             let due = core.paths[at].retransmission_timer.is_some_and(|due| due <= now);
-            if due || self.outbound.outlived(core, at, now) {
+            if due || self.outbound.handle_silence(core, at, now) {
                 self.outbound.retransmission_timeout(core, at, now);
                 if let Some(discovery) = &mut core.paths[at].discovery {
                     discovery.suspect(now);
@@ -150,7 +150,7 @@ impl Open {
                     return Some(self.refuse(core, cause));
                 }
             }
-            Self::expire_ghosts(core, at, now);
+            Self::expire_copies(core, at, now);
             if core.paths[at].patience_due.is_some_and(|due| due <= now) {
                 self.outbound.detect_losses(core, at, now);
             }
@@ -176,9 +176,9 @@ impl Open {
         None
     }
 
-    /// Moved chunks have left a path by time; if no acknowledgement has come for the path since, it has not
-    /// answered (RFC 9260 §8.2).
-    fn expire_ghosts(core: &mut Core, at: usize, now: Time) {
+    /// Removes moved chunks from a path after a timeout. If no acknowledgement for the path has arrived since, this
+    /// counts as an error of the path (RFC 9260 §8.2).
+    fn expire_copies(core: &mut Core, at: usize, now: Time) {
         let path = &mut core.paths[at];
         let sent_at = path.rescheduled_copies.expire(now - path.rtt.rto());
         if sent_at.is_some_and(|sent_at| path.heard < sent_at) && path.totals.in_flight() == 0 {
@@ -193,7 +193,7 @@ impl Open {
                 let quiet_since = core.paths[at].last_sent;
                 let interval = core.config.heartbeat_interval.unwrap_or(Duration::ZERO);
                 let next = quiet_since + interval + core.paths[at].rtt.rto();
-                let quiet = core.paths[at].healthy() && !core.scouts(at);
+                let quiet = core.paths[at].healthy() && !core.tries_other_sources(at);
                 if quiet && core.paths[at].counters.data_packets_sent > 0 && next > now {
                     core.paths[at].heartbeat = Heartbeat::Idle { due: next };
                 } else {
@@ -209,7 +209,7 @@ impl Open {
         }
     }
 
-    /// The next time at which [`handle_timeout`](Self::handle_timeout) has something to do.
+    /// Time of the next call of [`handle_timeout`](Self::handle_timeout).
     pub fn next_timeout(&self, core: &Core) -> Time {
         let mut next = self.inbound.due().unwrap_or(Time::MAX);
         if let Probe::Waiting(due) = self.outbound.probe {

@@ -1,30 +1,30 @@
 //! Detection of spurious retransmissions, and the reversal of their effects.
 //!
-//! A path reacts to a loss or a timeout once, and remembers how many chunks it counted as lost then ([`Episode`]). A chunk is
-//! shown to have arrived without help when it is acknowledged before it has been sent again, or when the receiver reports its
-//! second arrival as a duplicate (RFC 3708 §3, §4). When all of them are, the reaction was spurious: the congestion control
-//! takes it back, and a path whose packets overtake each other is given time to sort them ([`patience`](Path::patience), the
-//! reordering window of RFC 8985 §6.2 step 4).
+//! A path responds to a loss or a timeout once, and stores the number of chunks that it counted as lost ([`Episode`]).
+//! The first transmission of a chunk has arrived if the chunk is acknowledged before its retransmission, or if the
+//! receiver reports its second arrival as a duplicate (RFC 3708 §3, §4). If this holds for all of them, the response
+//! was spurious. Then the congestion control undoes it, and a path that reorders packets gets a reordering window
+//! ([`patience`](Path::patience), RFC 8985 §6.2 step 4).
 //!
-//! A spurious timeout is detected sooner, as in RFC 5682 §3. The condition is that data sent later than every
-//! retransmission is acknowledged, and nothing before it is missing, in two successive SACKs. A single SACK
-//! may replace others that were lost together with all data sent since, as when a path dies in both
-//! directions. If the condition holds, acknowledgements were late and not lost, and chunks that have not been
-//! retransmitted count as in flight again.
+//! A spurious timeout is detected earlier, as in RFC 5682 §3. The condition is that two successive SACKs acknowledge
+//! data sent later than every retransmission, and nothing before it is missing. A single SACK may replace others that
+//! were lost together with all data sent since, for example when a path fails in both directions. If the condition
+//! holds, acknowledgements were late and not lost, and chunks that have not been retransmitted are in flight again.
 
 use super::common::Core;
 use super::outbound::Outbound;
 use super::outstanding::Chunk;
 use super::path::{Episode, Flight, Path, Repeat};
-use super::totals::{ChunkState, Resend};
+use super::totals::{ChunkState, RetransmissionReason};
 use anabranch_base::time::{Duration, Time};
 use anabranch_wire::seq::Serial;
 
-/// Loss recoveries for which a path is patient after a spurious one (RFC 8985 §6.2 step 4).
+/// Number of loss recoveries for which the reordering window remains after a spurious one (RFC 8985 §6.2 step 4).
 const PATIENT_RECOVERIES: u32 = 16;
 
 impl Path {
-    /// How long a chunk that has its missing reports may still be on its way (RFC 8985 §6.2 step 4).
+    /// Reordering window: time that a chunk with enough missing reports may still need to arrive (RFC 8985 §6.2 step
+    /// 4).
     pub fn patience(&self) -> Duration {
         if self.tolerance == 0 {
             return Duration::ZERO;
@@ -33,7 +33,7 @@ impl Path {
         step.saturating_mul(u64::from(self.tolerance)).min(self.rtt.srtt().unwrap_or(Duration::ZERO))
     }
 
-    /// A recovery phase begins: patience wears off.
+    /// Called at the start of a recovery phase: the reordering window expires after several of them.
     pub fn tire(&mut self) {
         self.patient_for = self.patient_for.saturating_sub(1);
         if self.patient_for == 0 {
@@ -43,7 +43,7 @@ impl Path {
 }
 
 impl Outbound {
-    /// A reaction with this number begins on a path.
+    /// Starts an episode: a recovery phase or timeout with this number on a path.
     pub fn begin_episode(&mut self, path: &mut Path, number: u32, timeout: bool) {
         let before = path.episode.number;
         if before != 0 {
@@ -52,15 +52,20 @@ impl Outbound {
         path.episode = Episode { number, timeout, ..Episode::default() };
     }
 
-    /// A chunk that counted as lost goes out again; `chunk` is as it was before.
-    pub fn note_repeat(&mut self, tsn: u64, chunk: &Chunk) {
-        if chunk.recovery != 0 && matches!(chunk.state, ChunkState::Lost(Resend::Fast | Resend::Timeout)) {
+    /// Records the retransmission of a chunk that was counted as lost; `chunk` is its previous state.
+    pub fn note_retransmission(&mut self, tsn: u64, chunk: &Chunk) {
+        if chunk.recovery != 0
+            && matches!(
+                chunk.state,
+                ChunkState::Lost(RetransmissionReason::Fast | RetransmissionReason::Timeout)
+            )
+        {
             let sure = chunk.transmissions == 1;
             self.repeats.insert(tsn, Repeat { path: chunk.path, episode: chunk.recovery, sure });
         }
     }
 
-    /// A chunk is acknowledged while it waits to be sent again; `chunk` is as it was before.
+    /// Records that a chunk is acknowledged before its retransmission; `chunk` is its previous state.
     pub fn note_arrival(core: &mut Core, tsn: u64, chunk: &Chunk) {
         let episode = &mut core.paths[usize::from(chunk.path)].episode;
         if chunk.transmissions == 1 && episode.number == chunk.recovery {
@@ -69,14 +74,14 @@ impl Outbound {
         }
     }
 
-    /// The receiver had these chunks before they came (again).
-    pub fn hear_duplicates(&mut self, core: &mut Core, now: Time, duplicates: &[Serial]) {
+    /// Processes the duplicates reported by the receiver.
+    pub fn process_duplicates(&mut self, core: &mut Core, now: Time, duplicates: &[Serial]) {
         for duplicate in duplicates {
             let tsn = duplicate.unwrap_near(self.sent.base());
             for path in &mut core.paths {
-                path.hear_probed(tsn);
+                path.note_probe_duplicate(tsn);
                 if let Some(sent_at) = path.rescheduled_copies.arrived(tsn) {
-                    // The copy here came behind the other; if it was the first, the sample is a little too long.
+                    // The copy of this path arrived second; if it arrived first, the sample is slightly too long.
                     path.rtt.sample(now.since(sent_at));
                     path.heard = now;
                 }
@@ -89,7 +94,7 @@ impl Outbound {
         }
     }
 
-    /// After a whole SACK is processed: undoes the reactions that it shows to have been spurious.
+    /// Called after a SACK is processed: undoes the responses that it proves to be spurious.
     pub fn settle_spurious(&mut self, core: &mut Core, now: Time) {
         for at in 0..core.paths.len() {
             let episode = &core.paths[at].episode;
@@ -110,19 +115,20 @@ impl Outbound {
         }
     }
 
-    /// Something that was sent again in this episode, and before the newest chunk that arrived without, has not come.
+    /// Whether a chunk is missing that was retransmitted in this episode before the newest chunk that arrived without a
+    /// retransmission.
     fn missing_before(&self, episode: &Episode) -> bool {
         self.repeats.range(..episode.newest).any(|(&tsn, repeat)| {
             repeat.episode == episode.number && self.sent.get(tsn).is_some_and(|chunk| chunk.state.is_open())
         })
     }
 
-    /// Chunks that a path's timeout counted as lost and that have not been retransmitted are in flight again.
+    /// Marks the chunks that a timeout counted as lost and that have not been retransmitted as in flight again.
     fn restore(&mut self, core: &mut Core, at: usize, now: Time) {
         let number = core.paths[at].episode.number;
         let waits = |tsn: &u64| {
             self.sent.get(*tsn).is_some_and(|chunk| {
-                chunk.state == ChunkState::Lost(Resend::Timeout)
+                chunk.state == ChunkState::Lost(RetransmissionReason::Timeout)
                     && (usize::from(chunk.path), chunk.recovery) == (at, number)
             })
         };

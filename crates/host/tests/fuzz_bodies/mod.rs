@@ -133,7 +133,7 @@ impl Command {
     }
 }
 
-struct World {
+struct FuzzedHosts {
     now: Time,
     ends: [Box<dyn Endpoint>; 2],
     on_the_way: [VecDeque<Packet>; 2],
@@ -179,7 +179,7 @@ fn settings(input: &mut Input<'_>) -> tcp::Config {
     }
 }
 
-impl World {
+impl FuzzedHosts {
     fn new(input: &mut Input<'_>) -> Self {
         let mut tcp = settings(input);
         let receive_buffer = tcp.receive_buffer;
@@ -331,7 +331,7 @@ impl World {
         }
     }
 
-    fn obey(&mut self, command: Command, input: &mut Input<'_>) {
+    fn run_command(&mut self, command: Command, input: &mut Input<'_>) {
         match command {
             Command::Deliver { to, place } => self.deliver(to, self.place(to, place)),
             Command::Flow { rounds } => self.flow(rounds),
@@ -426,7 +426,7 @@ pub struct Reached {
 /// Two ends of TCP or Multipath TCP under adversarial packets, time steps and applications.
 pub fn tcp_pair(data: &[u8]) -> Reached {
     let mut input = Input(data);
-    let mut world = World::new(&mut input);
+    let mut world = FuzzedHosts::new(&mut input);
     world.ends[1].connect(world.now);
     world.ends[0].connect(world.now);
     world.settle();
@@ -436,7 +436,7 @@ pub fn tcp_pair(data: &[u8]) -> Reached {
             break;
         }
         let command = Command::read(&mut input);
-        world.obey(command, &mut input);
+        world.run_command(command, &mut input);
     }
     let several_paths = world.ends[0].report().paths.iter().filter(|path| path.usable).count() > 1;
     world.finish();

@@ -1,6 +1,6 @@
 //! The fuzz target for two ends of SCTP or CMT-SCTP, where it differs from that for TCP.
 
-use super::{Command, Input, MAX_COMMANDS, Reached, World, ends_of};
+use super::{Command, FuzzedHosts, Input, MAX_COMMANDS, Reached, ends_of};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Duration;
 use anabranch_endpoint::{Endpoint, Reason, Reliability, Secrets, StreamChange, Write};
@@ -148,7 +148,7 @@ struct Network {
     dead: [bool; 2],
 }
 
-fn obey(world: &mut World, network: &mut Network, command: Command, input: &mut Input<'_>) {
+fn run_command(world: &mut FuzzedHosts, network: &mut Network, command: Command, input: &mut Input<'_>) {
     match command {
         Command::Mutate { to, place } => {
             let place = world.place(to, place);
@@ -184,7 +184,7 @@ fn obey(world: &mut World, network: &mut Network, command: Command, input: &mut 
             world.settle();
         }
         Command::Address { path, up, .. } => network.dead[path] = !up,
-        other => world.obey(other, input),
+        other => world.run_command(other, input),
     }
     for queue in &mut world.on_the_way {
         queue.retain(|packet| !network.dead[path_of(packet)]);
@@ -208,7 +208,7 @@ pub fn sctp_pair(data: &[u8]) -> Reached {
         Association::connecting(config.clone(), &client, secrets.fork("client")).expect("good settings");
     let server = Association::listening(config, &server, secrets.fork("server")).expect("good settings");
     let ends: [Box<dyn Endpoint>; 2] = [Box::new(client), Box::new(server)];
-    let mut world = World::of(ends, receive_buffer);
+    let mut world = FuzzedHosts::of(ends, receive_buffer);
     world.ledgers = Some(Default::default());
     world.ends[0].connect(world.now);
     world.settle();
@@ -218,7 +218,7 @@ pub fn sctp_pair(data: &[u8]) -> Reached {
             break;
         }
         let command = Command::read(&mut input);
-        obey(&mut world, &mut network, command, &mut input);
+        run_command(&mut world, &mut network, command, &mut input);
     }
     let several_paths = world.ends[0].report().paths.iter().filter(|path| path.usable).count() > 1;
     world.finish();

@@ -18,7 +18,7 @@ use core::net::SocketAddr;
 /// Commands of a program; the rest of the input is ignored.
 const COMMANDS: usize = 200;
 
-struct World<'a> {
+struct AttackTest<'a> {
     net: Net,
     input: &'a [u8],
     /// Source of the attacker's guesses.
@@ -33,7 +33,7 @@ struct World<'a> {
 pub fn host(data: &[u8]) -> usize {
     let seed = data.iter().fold(1_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     let limits = Limits { connections: 400, time_wait: 50, ..Limits::default() };
-    let mut world = World {
+    let mut world = AttackTest {
         net: Net::with(&limits),
         input: data,
         rng: Rng::new(seed),
@@ -70,7 +70,7 @@ pub fn host(data: &[u8]) -> usize {
     strangers
 }
 
-impl World<'_> {
+impl AttackTest<'_> {
     fn byte(&mut self) -> u8 {
         let Some((&first, rest)) = self.input.split_first() else { return 0 };
         self.input = rest;

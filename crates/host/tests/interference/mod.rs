@@ -123,7 +123,7 @@ impl End {
     }
 }
 
-struct World {
+struct InterferenceTest {
     now: Time,
     ends: [End; 2],
     rules: Vec<Rule>,
@@ -139,7 +139,7 @@ struct World {
     rng: Rng,
 }
 
-impl World {
+impl InterferenceTest {
     fn new(program: &mut Program<'_>) -> Self {
         let rng = Rng::new(u64::from(program.byte()) << 8 | u64::from(program.byte()));
         let bits = program.byte();
@@ -336,7 +336,7 @@ pub fn program(bytes: &[u8]) -> Reached {
 /// Runs such a transfer until it has sent `packets`.
 pub fn beginning(bytes: &[u8], packets: u64) -> Reached {
     let mut program = Program(bytes);
-    let mut world = World::new(&mut program);
+    let mut world = InterferenceTest::new(&mut program);
     world.ends[1].endpoint.connect(world.now);
     world.ends[0].endpoint.connect(world.now);
     let mut over = false;

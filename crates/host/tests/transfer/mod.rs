@@ -133,7 +133,7 @@ impl Driver<dyn Endpoint> for Turn<'_> {
     }
 }
 
-struct World {
+struct TransferTest {
     now: Time,
     ends: [End; 2],
     network: Network,
@@ -141,7 +141,7 @@ struct World {
     scratch: Vec<u8>,
 }
 
-impl World {
+impl TransferTest {
     /// Handles all that an end has to do at this moment; `packet` is the one that it just received.
     fn settle(&mut self, at: usize, packet: Option<Buffer<'_>>) {
         let End { endpoint, bytes, application, closed, next_port } = &mut self.ends[at];
@@ -210,7 +210,7 @@ pub fn run(settings: &Settings, loads: [Load; 2], faults: Faults, seed: u64, sec
         End { endpoint, bytes: Bytes::default(), application, closed: None, next_port: 49_152 }
     });
     let network = Network::new(faults, rng.fork("network"));
-    let mut world = World { now: Time::ZERO, ends, network, refused: 0, scratch: Vec::new() };
+    let mut world = TransferTest { now: Time::ZERO, ends, network, refused: 0, scratch: Vec::new() };
     for at in [1, 0] {
         world.ends[at].endpoint.connect(world.now);
         world.settle(at, None);
@@ -220,8 +220,8 @@ pub fn run(settings: &Settings, loads: [Load; 2], faults: Faults, seed: u64, sec
     outcome(world)
 }
 
-fn outcome(world: World) -> Outcome {
-    let World { now, ends, network, refused, .. } = world;
+fn outcome(world: TransferTest) -> Outcome {
+    let TransferTest { now, ends, network, refused, .. } = world;
     let reports = [0, 1].map(|at| ends[at].endpoint.report());
     let closed = [0, 1].map(|at| ends[at].closed);
     let [first, second] = ends.map(|end| end.application);

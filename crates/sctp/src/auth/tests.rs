@@ -11,7 +11,7 @@ fn init(parameters: Vec<Parameter>) -> Init {
     Init { parameters, ..Init::default() }
 }
 
-/// Both ends of an association.
+/// Both endpoints of an association.
 fn pair(shared: [&[u8]; 2]) -> [Authentication; 2] {
     let (one, other) = (offer(1), offer(2));
     [
@@ -29,14 +29,14 @@ fn request() -> Vec<Chunk> {
     }))]
 }
 
-/// These chunks as they go out, with an AUTH before them.
+/// The encoding of these chunks with an AUTH before them.
 fn authenticated(by: &Authentication, chunks: Vec<Chunk>) -> Chunks {
     let mut chunks = chunks.into();
     by.authenticate(&mut chunks);
     chunks
 }
 
-/// The AUTH before these chunks, as the other end reads it.
+/// The AUTH before these chunks, as the peer parses it.
 fn auth(by: &Authentication, chunks: Vec<Chunk>) -> Auth {
     let packet = Packet {
         source_port: 1,
@@ -54,7 +54,7 @@ fn auth(by: &Authentication, chunks: Vec<Chunk>) -> Auth {
     (**auth).clone()
 }
 
-/// RFC 4895 §6.1, by hand: the secret, then the key vectors, the smaller one first, each without padding.
+/// RFC 4895 §6.1, computed separately: the secret, then the key vectors, the smaller one first, each without padding.
 #[test]
 fn the_key_is_made_of_the_secret_and_both_key_vectors() {
     let own =
@@ -65,7 +65,7 @@ fn the_key_is_made_of_the_secret_and_both_key_vectors() {
     let made = Authentication::new(b"secret", &own, &peer).unwrap();
     assert_eq!(made.secret.0[..], [&b"secret"[..], &shorter, &longer].concat());
     assert_eq!((made.algorithm, &made.required[..]), (HmacId::SHA256, &[][..]));
-    // Of one length, the random number decides.
+    // If the lengths are equal, the random number decides.
     let peer = Offer { random: [0; 32].into(), ..own.clone() };
     let made = Authentication::new(b"", &own, &peer).unwrap();
     assert_eq!(made.secret.0[..], [peer.key_vector(), own.key_vector()].concat());
@@ -84,7 +84,7 @@ fn only_genuine_auth_is_accepted() {
     assert_eq!(other.verify(&Auth { key: 1, ..genuine.clone() }), Verdict::Forged);
     assert_eq!(other.verify(&Auth { code: Box::default(), ..genuine.clone() }), Verdict::Forged);
     assert_eq!(other.verify(&Auth { algorithm: HmacId(2), ..genuine }), Verdict::Unsupported);
-    // Chunk types that the peer does not list are sent without a code.
+    // Chunk types that the peer does not list are sent without an AUTH.
     let plain = vec![Chunk::Shutdown(Shutdown { cumulative_tsn: Serial(3) })];
     assert_eq!(authenticated(&one, plain.clone()), Chunks::from(plain));
 }
@@ -100,8 +100,8 @@ fn unwritten_auth_is_verified_by_the_secret() {
     }
 }
 
-/// RFC 4895 §3.2, §6.2: the chunk types that the peer lists are sent behind an AUTH, except those that must
-/// not be authenticated; chunks before the AUTH stay there.
+/// RFC 4895 §3.2, §6.2: chunks of the types that the peer lists are sent after an AUTH, except those that must not be
+/// authenticated. Chunks before the AUTH keep their place.
 #[test]
 fn listed_chunks_are_sent_behind_an_auth() {
     let every: Box<[u8]> = [kind::INIT, kind::SHUTDOWN_COMPLETE, kind::DATA, kind::AUTH, kind::SACK].into();
@@ -128,7 +128,7 @@ fn different_secrets_do_not_go_together() {
     assert_eq!(other.verify(&auth(&one, request())), Verdict::Genuine);
 }
 
-/// RFC 4895 §3: a random number of 32 bytes and a known algorithm must be there.
+/// RFC 4895 §3: a random number of 32 bytes and a known algorithm are required.
 #[test]
 fn offers_that_cannot_be_met_are_none() {
     let whole: Vec<Parameter> = offer(1).parameters().collect();

@@ -1,19 +1,18 @@
-//! The sender's scoreboard: every chunk between the first one not cumulatively acknowledged and the newest.
+//! The sender's scoreboard: every chunk from the first one that is not cumulatively acknowledged to the newest.
 //!
 //! TSNs are unwrapped to 64 bits and are contiguous, so the chunks live in a ring indexed by the distance from the
 //! oldest: any chunk is found in constant time, and the cumulative point moves by popping the front.
 //!
-//! The sums over chunks ([`ChunkTotals`]: of all, and of each path over those that it carried last) always agree
-//! with the chunks, because only this module changes the state and the path of a chunk.
-//! [`Outstanding::recount`] verifies this.
+//! The totals ([`ChunkTotals`]: of all chunks, and per path of those that it carried last) always match the chunks,
+//! because only this module changes the state and the path of a chunk. [`Outstanding::recount`] verifies this.
 //!
-//! Every transmission of a chunk, first or repeated, gets a number; the numbers ascend over the whole
-//! association. A path keeps its transmissions in that order in queues ([`Flight`]). An entry is *live* while
-//! it is the chunk's last transmission and the chunk is still in flight. Dead entries are dropped when they
-//! reach the front, so no queue is ever searched, and each entry costs constant time over its life.
+//! Every transmission of a chunk, first or not, gets a number; the numbers ascend over the whole association. A path
+//! keeps its transmissions in this order in queues ([`Flight`]). An entry is *live* while it is the chunk's last
+//! transmission and the chunk is still in flight. Other entries are dropped when they reach the front. No queue is ever
+//! searched, and each entry costs constant time over its life.
 
 use super::path::{Flight, Path};
-use super::totals::{ChunkState, ChunkTotals, Resend};
+use super::totals::{ChunkState, ChunkTotals, RetransmissionReason};
 use anabranch_base::time::Time;
 use anabranch_wire::sctp::DataFlags;
 use std::collections::VecDeque;
@@ -30,20 +29,19 @@ pub(super) struct Chunk {
     pub message: u32,
     /// Position of its message in the order of writing, modulo 2^32.
     pub serial: u32,
-    /// As in I-DATA: the payload protocol identifier, or the number of a fragment that is not the first.
+    /// The field of I-DATA: payload protocol identifier in the first fragment, else the fragment sequence number.
     pub ppid_or_fsn: u32,
-    /// The reaction (recovery phase or timeout) that counted this chunk as lost, the last if there were several; 0 for none.
+    /// Number of the recovery phase or timeout that last counted this chunk as lost; 0 for none.
     pub recovery: u32,
     pub stream: u16,
     pub flags: DataFlags,
-    /// The path that carried it last.
+    /// The path that carried the chunk last.
     pub path: u8,
     pub transmissions: u8,
     pub state: ChunkState,
-    /// More than one path has carried it: an acknowledgement cannot be attributed to one of them (RFC 9260
-    /// §8.2).
+    /// More than one path has carried the chunk: its acknowledgement cannot be attributed to a path (RFC 9260 §8.2).
     pub moved: bool,
-    /// It was retransmitted fast; that happens once (RFC 9260 §7.2.4 rule 5).
+    /// The chunk was fast retransmitted, which is done once (RFC 9260 §7.2.4 rule 5).
     pub fast: bool,
 }
 
@@ -51,9 +49,9 @@ pub(super) struct Chunk {
 #[derive(Debug)]
 pub(super) struct Outstanding {
     chunks: VecDeque<Chunk>,
-    /// TSN of the front, or the next TSN if there is none.
+    /// TSN of the first chunk, or the next TSN if there is none.
     base: u64,
-    /// Over all chunks.
+    /// Totals of all chunks.
     totals: ChunkTotals,
 }
 
@@ -76,13 +74,13 @@ impl Outstanding {
         self.chunks.is_empty()
     }
 
-    /// The next chunk gets this TSN; there is none.
+    /// Sets the TSN of the next chunk; the scoreboard must be empty.
     pub fn rebase(&mut self, tsn: u64) {
         assert!(self.chunks.is_empty(), "nothing may be on its way");
         self.base = tsn;
     }
 
-    /// Sums over all chunks.
+    /// Totals of all chunks.
     pub const fn totals(&self) -> &ChunkTotals {
         &self.totals
     }
@@ -95,14 +93,14 @@ impl Outstanding {
         self.chunks.get_mut(tsn.checked_sub(self.base)? as usize)
     }
 
-    /// A new chunk, which takes the next TSN and leaves at once: it is in flight.
+    /// Adds a new chunk in flight, which takes the next TSN.
     pub fn push(&mut self, chunk: Chunk, paths: &mut [Path]) {
         self.totals.add(chunk.state, chunk.len);
         paths[usize::from(chunk.path)].totals.add(chunk.state, chunk.len);
         self.chunks.push_back(chunk);
     }
 
-    /// Takes the oldest chunk out: it is cumulatively acknowledged.
+    /// Removes the oldest chunk, which is cumulatively acknowledged.
     pub fn pop(&mut self, paths: &mut [Path]) -> Option<Chunk> {
         let chunk = self.chunks.pop_front()?;
         self.base += 1;
@@ -111,8 +109,7 @@ impl Outstanding {
         Some(chunk)
     }
 
-    /// Moves a chunk to another state and updates the sums, if `allowed` accepts its state. Returns the chunk
-    /// as it was before.
+    /// Changes the state of a chunk and updates the totals, if `allowed` accepts its old state. Returns the old chunk.
     fn change(
         &mut self,
         paths: &mut [Path],
@@ -131,7 +128,7 @@ impl Outstanding {
         Some(before)
     }
 
-    /// A lost chunk leaves on a path as transmission `sent_as`. The chunk as it was before.
+    /// Marks a lost chunk as in flight again on a path, as transmission `sent_as`. Returns the old chunk.
     pub fn transmit(
         &mut self,
         paths: &mut [Path],
@@ -155,55 +152,55 @@ impl Outstanding {
         Some(before)
     }
 
-    /// A chunk in flight is to be sent again. The chunk as it was before.
-    pub fn lose(&mut self, paths: &mut [Path], tsn: u64, why: Resend) -> Option<Chunk> {
+    /// Marks a chunk in flight as lost, for retransmission. Returns the old chunk.
+    pub fn lose(&mut self, paths: &mut [Path], tsn: u64, why: RetransmissionReason) -> Option<Chunk> {
         self.change(paths, tsn, |state| state == ChunkState::InFlight, ChunkState::Lost(why))
     }
 
-    /// A lost chunk was found so by this reaction, `fast` if by missing reports.
+    /// Records the number of the recovery phase or timeout in which a chunk was lost; `fast` if by missing reports.
     pub fn lost_in(&mut self, tsn: u64, reaction: u32, fast: bool) {
         if let Some(chunk) = self.get_mut(tsn) {
             (chunk.fast, chunk.recovery) = (chunk.fast || fast, reaction);
         }
     }
 
-    /// The longest payload of a chunk that has not been acknowledged, bytes.
+    /// Longest payload of an unacknowledged chunk, bytes.
     pub fn longest_open(&self) -> u32 {
         let open = |chunk: &&Chunk| chunk.state.is_open();
         self.chunks.iter().filter(open).map(|chunk| chunk.len).max().unwrap_or(0)
     }
 
-    /// A chunk is to be acknowledged at once (RFC 7053).
-    pub fn hurry(&mut self, tsn: u64) {
+    /// Requests an immediate acknowledgement of a chunk (RFC 7053).
+    pub fn request_immediate_sack(&mut self, tsn: u64) {
         if let Some(chunk) = self.get_mut(tsn) {
             chunk.flags |= DataFlags::IMMEDIATE;
         }
     }
 
-    /// A chunk that waits to be sent again is in flight as before. The chunk as it was before.
+    /// Marks a lost chunk as in flight again, without a retransmission. Returns the old chunk.
     pub fn restore(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
         self.change(paths, tsn, |state| matches!(state, ChunkState::Lost(_)), ChunkState::InFlight)
     }
 
-    /// A chunk is covered by a gap block for the first time, for good if it is `kept`. The chunk as it was before.
+    /// Marks a chunk as covered by a gap block for the first time; non-renegable if `kept`. Returns the old chunk.
     pub fn acknowledge(&mut self, paths: &mut [Path], tsn: u64, kept: bool) -> Option<Chunk> {
         let state = if kept { ChunkState::Freed } else { ChunkState::GapAcked };
         self.change(paths, tsn, ChunkState::is_open, state)
     }
 
-    /// A chunk behind a gap will not be taken back, and leaves the send buffer. The chunk as it was before.
+    /// Frees a chunk that is acknowledged after a gap and non-renegable from the send buffer. Returns the old chunk.
     pub fn free(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
         self.change(paths, tsn, |state| state == ChunkState::GapAcked, ChunkState::Freed)
     }
 
-    /// A chunk's message is given up. The chunk as it was before.
+    /// Marks a chunk of an abandoned message. Returns the old chunk.
     pub fn abandon(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
         let there = |state| state != ChunkState::Abandoned;
         self.change(paths, tsn, there, ChunkState::Abandoned)
     }
 
-    /// The receiver reneges on a chunk: it is in flight again, as if sent as `sent_as`. A chunk that was
-    /// freed cannot be sent again. Returns the chunk as it was before.
+    /// Marks a chunk on which the receiver has reneged as in flight again, as transmission `sent_as`. A freed chunk
+    /// cannot be retransmitted. Returns the old chunk.
     pub fn renege(&mut self, paths: &mut [Path], tsn: u64, sent_as: u64) -> Option<Chunk> {
         let taken_back = |state| state == ChunkState::GapAcked;
         let before = self.change(paths, tsn, taken_back, ChunkState::InFlight)?;
@@ -217,7 +214,7 @@ impl Outstanding {
             .is_some_and(|c| c.state == ChunkState::InFlight && c.sent_as == flight.sent_as && c.path == path)
     }
 
-    /// Drops dead entries from the front of a path's queue; returns the first live one.
+    /// Drops entries that are not live from the front of a path's queue; returns the first live one.
     pub fn front(&self, queue: &mut VecDeque<Flight>, path: u8) -> Option<Flight> {
         while let Some(&flight) = queue.front() {
             if self.live(flight, path) {
@@ -228,7 +225,7 @@ impl Outstanding {
         None
     }
 
-    /// Whether the sums are what the chunks add up to.
+    /// Checks that the totals equal the sums over the chunks.
     #[cfg(test)]
     pub fn recount(&self, paths: &[Path]) -> Result<(), String> {
         let mut all = ChunkTotals::default();

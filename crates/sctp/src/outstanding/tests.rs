@@ -1,4 +1,4 @@
-//! The scoreboard under random commands: its sums are those of its chunks, and no chunk goes where it may not.
+//! Scoreboard under random commands: its totals equal the sums over its chunks, and every state change is allowed.
 
 use super::*;
 use crate::path::Setup;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 const PATHS: usize = 3;
 
-/// One thing that happens to the scoreboard; `at` picks a chunk, also one that is not there.
+/// One command for the scoreboard; `at` selects a chunk, which may be missing.
 #[derive(Clone, Debug)]
 enum Command {
     Push { len: u32, path: usize },
@@ -82,7 +82,7 @@ fn a_chunk_through_its_states() {
     sent.push(chunk(100, 0), &mut paths);
     assert_eq!((sent.totals().buffered(), sent.totals().in_flight()), (100, 100));
     assert!(sent.transmit(&mut paths, 10, 2, (1, Time::ZERO)).is_none(), "it is in flight");
-    assert!(sent.lose(&mut paths, 10, Resend::Fast).is_some());
+    assert!(sent.lose(&mut paths, 10, RetransmissionReason::Fast).is_some());
     assert_eq!((paths[0].totals.lost_chunks(), sent.totals().lost_chunks()), (1, 1));
     assert!(sent.transmit(&mut paths, 10, 2, (1, Time::ZERO)).is_some());
     assert_eq!((paths[0].totals, paths[1].totals.in_flight()), (ChunkTotals::default(), 100));
@@ -124,7 +124,7 @@ proptest! {
                 Command::Transmit { at, path } => {
                     sent.transmit(&mut paths, base + at, number as u64, (path, now));
                 }
-                Command::Lose { at } => drop(sent.lose(&mut paths, base + at, Resend::Timeout)),
+                Command::Lose { at } => drop(sent.lose(&mut paths, base + at, RetransmissionReason::Timeout)),
                 Command::Acknowledge { at, kept } => drop(sent.acknowledge(&mut paths, base + at, kept)),
                 Command::Free { at } => drop(sent.free(&mut paths, base + at)),
                 Command::Renege { at } => drop(sent.renege(&mut paths, base + at, number as u64)),

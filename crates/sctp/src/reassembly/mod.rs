@@ -1,9 +1,9 @@
-//! From chunks to messages: fragments are joined, and ordered messages wait for their turn in their stream.
+//! Reassembly: fragments are joined to messages, and ordered messages are delivered in the order of their stream.
 //!
-//! A message that fills the receive buffer is delivered in parts (RFC 9260 §6.9). Its fragments received from
-//! the first one on go to the inbox as soon as the message is in turn, and the rest on arrival. Of the
-//! ordered and of the unordered messages of a stream, one at a time is delivered in parts, and no other of
-//! its kind before it has ended: the parts need no identifier.
+//! A message that fills the receive buffer is delivered in parts (RFC 9260 §6.9). When the message is next in order,
+//! its received fragments, from the first on, go to the inbox; the rest follows on arrival. In each stream, at
+//! most one ordered and one unordered message are delivered in parts at a time. No other message of the same kind is
+//! delivered before its end, so that the parts need no identifier.
 
 mod skip;
 mod stream_reset;
@@ -12,7 +12,7 @@ use super::inbox::{Fragments, Inbox, Message};
 use anabranch_wire::seq::Serial;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A chunk of user data, DATA or I-DATA, as the receiver sees it.
+/// A received chunk of user data, DATA or I-DATA.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fragment {
     /// Unwrapped TSN.
@@ -26,27 +26,27 @@ pub(super) struct Fragment {
     pub message: u32,
     /// Fragment sequence number; `None` for DATA, whose fragments are in the order of their TSNs.
     pub number: Option<u32>,
-    /// Of DATA, and of the first fragment of I-DATA.
+    /// In DATA and in the first fragment of I-DATA.
     pub ppid: u32,
     pub len: u32,
 }
 
-/// Up to where a sender has given up messages of a stream, ordered or not.
+/// Abandoned messages of a stream, ordered or unordered, up to a number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Skip {
     pub stream: u16,
     pub unordered: bool,
-    /// SSN or MID of the last one.
+    /// SSN or MID of the last abandoned message.
     pub number: u32,
 }
 
-/// The sender broke a rule of fragmentation or of stream order; the association ends.
+/// The sender violated a rule of fragmentation or of stream order; the association ends.
 pub(super) type Violation = &'static str;
 
 /// Fragments of one DATA message with contiguous TSNs.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// TSN behind the last fragment.
+    /// TSN after the last fragment.
     end: u64,
     first: bool,
     last: bool,
@@ -55,18 +55,18 @@ struct Run {
     stream: u16,
     message: u32,
     unordered: bool,
-    /// The data before it has been delivered. The run may be empty: then the rest of its message begins here.
+    /// The data before this run has been delivered. The run may be empty: then the rest of its message starts here.
     begun: bool,
 }
 
 /// Fragments of one I-DATA message.
 #[derive(Debug, Default)]
 struct Partial {
-    /// TSN and length by fragment sequence number, of those that have not been delivered.
+    /// TSN and length of the fragments not delivered yet, by fragment sequence number.
     fragments: BTreeMap<u32, (u64, u32)>,
-    /// How many of them have been, from the first on.
+    /// Number of delivered fragments, from the first on.
     delivered: u32,
-    /// Number of the last fragment.
+    /// Fragment sequence number of the last fragment.
     last: Option<u32>,
     ppid: u32,
 }
@@ -76,15 +76,15 @@ struct Stream {
     /// Number of the next ordered message.
     next: u64,
     waiting: BTreeMap<u64, Message>,
-    /// A message is being delivered in parts: an ordered one, an unordered one.
+    /// Whether a message is being delivered in parts: an ordered one, an unordered one.
     open: [bool; 2],
-    /// Unordered messages that wait for its end.
+    /// Unordered messages that wait for the end of the one delivered in parts.
     behind: VecDeque<Message>,
-    /// The last unordered message of I-DATA that the sender has given up.
+    /// The last abandoned unordered I-DATA message.
     gone: Option<Serial>,
 }
 
-/// Everything received that is not yet a message in its turn.
+/// Received data that cannot be delivered yet.
 #[derive(Debug)]
 pub(super) struct Reassembly {
     streams: Vec<Stream>,
@@ -92,15 +92,14 @@ pub(super) struct Reassembly {
     partials: BTreeMap<(u16, bool, u32), Partial>,
     /// Bytes held.
     held: u64,
-    /// The sender may give messages up: late fragments of a skipped message are dropped, and are no
-    /// violation.
+    /// The sender may abandon messages: late fragments of a skipped message are discarded, and are not a violation.
     lenient: bool,
-    /// Fragments that were let go with their message, as runs of TSNs.
+    /// Fragments discarded with their message, as runs of TSNs.
     given_up: Vec<(u64, u32)>,
 }
 
 impl Reassembly {
-    /// For `streams` streams of a sender that may give messages up, or (not `lenient`) may not.
+    /// Creates an empty state for `streams` streams; `lenient` if the sender may abandon messages.
     pub fn new(streams: u16, lenient: bool) -> Self {
         Self {
             lenient,
@@ -120,7 +119,7 @@ impl Reassembly {
         usize::from(stream) < self.streams.len()
     }
 
-    /// All that will never be a message, as runs of TSNs: the first and how many.
+    /// Fragments that will never be delivered, as runs of TSNs: first TSN and number.
     pub fn into_runs(self) -> impl Iterator<Item = (u64, u32)> {
         let runs = self.runs.into_iter().map(|(start, run)| (start, (run.end - start) as u32));
         let runs = runs.filter(|&(_, count)| count > 0);
@@ -131,7 +130,7 @@ impl Reassembly {
         runs.chain(partials.map(|(tsn, _)| (tsn, 1))).chain(waiting)
     }
 
-    /// Takes a fragment that is new; messages that are whole and in turn go to `inbox`.
+    /// Adds a new fragment. Messages that are complete and next in order go to `inbox`.
     pub fn insert(&mut self, piece: &Fragment, inbox: &mut Inbox) -> Result<(), Violation> {
         if self.lenient && self.is_late(piece) {
             self.given_up.push((piece.tsn, 1));
@@ -198,7 +197,7 @@ impl Reassembly {
         Ok(())
     }
 
-    /// Delivers a part of a DATA message: the rest begins behind it.
+    /// Delivers a part of a DATA message; the rest starts after it.
     fn continue_run(&mut self, (start, run): (u64, Run), inbox: &mut Inbox) {
         self.held -= run.len;
         inbox.push(run.message(start, !run.last));
@@ -210,7 +209,7 @@ impl Reassembly {
     }
 
     fn join_partial(&mut self, piece: &Fragment, number: u32, inbox: &mut Inbox) -> Result<(), Violation> {
-        // The number of the first fragment is 0, and it takes no other (RFC 8260 §2.1).
+        // The first fragment has number 0, and no other fragment does (RFC 8260 §2.1).
         if !piece.first && number == 0 {
             return Err("a first fragment that does not say so");
         }
@@ -242,7 +241,7 @@ impl Reassembly {
         Ok(())
     }
 
-    /// Delivers the fragments of an I-DATA message that follow its delivered part, if there is one.
+    /// Delivers the fragments of an I-DATA message that follow its delivered part.
     fn continue_partial(&mut self, key: (u16, bool, u32), inbox: &mut Inbox) {
         let Some(partial) = self.partials.get_mut(&key) else { return };
         if partial.fragments.first_key_value().is_none_or(|(&first, _)| first != partial.delivered) {
@@ -259,10 +258,10 @@ impl Reassembly {
         }
     }
 
-    /// Delivers the received beginning of every message that is in turn. An unordered message is in turn when
-    /// all TSNs up to its beginning have come, that is, if it begins at TSN `cumulative` or before. If it
-    /// were begun behind a gap, the message that fills the gap could not be delivered before this one has
-    /// ended, and would fill the buffer that the end of this one needs.
+    /// Delivers the received beginning of every message that is next in order. An unordered message qualifies when all
+    /// TSNs before it have been received, that is, if it starts at TSN `cumulative` or before. If it were started after
+    /// a gap, the message that fills the gap could not be delivered before the end of this one. It would then use the
+    /// buffer that the end of this one needs.
     pub fn deliver_parts(&mut self, cumulative: u64, inbox: &mut Inbox) {
         let may_begin = |tsn: u64, unordered: bool| !unordered || tsn <= cumulative;
         let begins = |(&start, run): (&u64, &Run)| {
@@ -289,7 +288,7 @@ impl Reassembly {
         }
     }
 
-    /// A message of this kind may be delivered in parts from now on, if it is `in_turn` where there is an order.
+    /// Starts delivering a message of this kind in parts; an ordered one must be `in_turn`.
     fn open(&mut self, stream: u16, unordered: bool, in_turn: impl Fn(u64) -> bool) -> bool {
         let stream = &mut self.streams[usize::from(stream)];
         let open = &mut stream.open[usize::from(unordered)];
@@ -298,7 +297,7 @@ impl Reassembly {
         may
     }
 
-    /// The last part of a message has been delivered: those that waited for it are.
+    /// Called after the last part of a message: delivers the messages that waited for it.
     fn end(&mut self, stream: u16, unordered: bool, inbox: &mut Inbox) {
         let stream = &mut self.streams[usize::from(stream)];
         stream.open[usize::from(unordered)] = false;
@@ -313,7 +312,7 @@ impl Reassembly {
         }
     }
 
-    /// A message is whole: to the inbox if it is its turn, and those that waited for it.
+    /// Delivers a complete message if it is next in order, and the messages that waited for it.
     fn deliver(
         &mut self,
         whole: Message,
@@ -331,7 +330,7 @@ impl Reassembly {
             }
             return Ok(());
         }
-        // SSNs have 16 bits, MIDs 32.
+        // SSNs have 16 bits, MIDs have 32.
         let number = if wide {
             Serial(message).unwrap_near(stream.next)
         } else {
@@ -339,7 +338,7 @@ impl Reassembly {
                 .next
                 .wrapping_add_signed(i64::from((message as u16).wrapping_sub(stream.next as u16) as i16))
         };
-        // The first numbers of a stream have none before them, so a wrapped one is enormous.
+        // Before the first number of a stream there is none, so a wrapped number is very large.
         if number < stream.next
             || number > stream.next + u64::from(u32::MAX)
             || stream.open[0] && number == stream.next
@@ -361,7 +360,7 @@ impl Reassembly {
 }
 
 impl Run {
-    /// The message, or a part of it, that the run from TSN `start` on is.
+    /// The message, or part of one, in the run that starts at TSN `start`.
     const fn message(&self, start: u64, more: bool) -> Message {
         let &Self { end, len, stream, unordered, ppid, .. } = self;
         let fragments = Fragments::Run(start, (end - start) as u32);
@@ -370,7 +369,7 @@ impl Run {
 }
 
 impl Partial {
-    /// The message, or a part of it, that the next fragments are: they are taken out.
+    /// Removes the next fragments and returns them as a message, or part of one.
     fn message(&mut self, (stream, unordered, _): (u16, bool, u32), more: bool) -> Message {
         let (mut len, mut tsns) = (0, Vec::new());
         while let Some((tsn, bytes)) = self.fragments.remove(&self.delivered) {
@@ -384,7 +383,7 @@ impl Partial {
 }
 
 impl Stream {
-    /// Delivers the messages whose turn it is now; their bytes.
+    /// Delivers the waiting messages that are next in order; returns their bytes.
     fn deliver_waiting(&mut self, inbox: &mut Inbox) -> u64 {
         let mut bytes = 0;
         while let Some(next) = self.waiting.remove(&self.next) {

@@ -1,5 +1,5 @@
-//! Messages that the sender has given up (RFC 3758 §3.6): incomplete messages are discarded, and messages
-//! that waited for them are delivered.
+//! Abandoned messages (RFC 3758 §3.6): incomplete messages are discarded, and messages that waited for them are
+//! delivered.
 
 use super::{Fragment, Fragments, Inbox, Message, Reassembly, Run, Skip, Stream};
 use anabranch_wire::seq::Serial;
@@ -7,16 +7,16 @@ use std::collections::VecDeque;
 
 /// The key under which the received fragments of a discarded message are kept.
 pub(super) enum Part {
-    /// The run of DATA from this TSN on.
+    /// The run of DATA that starts at this TSN.
     Run(u64),
-    /// A message of I-DATA.
+    /// An I-DATA message.
     Partial((u16, bool, u32)),
 }
 
 impl Reassembly {
-    /// The sender has given up all missing chunks up to TSN `to`, and with them the messages up to `skips`;
-    /// `wide` if it sends I-DATA. The cost depends on the messages discarded and delivered, not on the number
-    /// of messages held.
+    /// Skips the abandoned messages up to `skips`: the sender has abandoned all missing chunks up to TSN `to`. `wide`
+    /// if it sends I-DATA. The cost depends on the messages discarded and delivered, not on the number of messages
+    /// held.
     pub fn skip(&mut self, to: u64, skips: &[Skip], wide: bool, inbox: &mut Inbox) {
         self.drop_orphans(to, inbox);
         for &skip in skips {
@@ -29,7 +29,7 @@ impl Reassembly {
                 if stream.gone.is_none_or(|gone| gone.before(number)) {
                     stream.gone = Some(number);
                 }
-                // The half of all numbers that is not behind it.
+                // The half of the number space that precedes it.
                 let first = skip.number.wrapping_sub(1 << 31);
                 self.drop_partials((skip.stream, true), (first, skip.number), inbox);
             } else {
@@ -50,7 +50,7 @@ impl Reassembly {
             self.drop_straddling(to, skip.stream, |message| unwrap(next, message, wide) <= target, inbox);
         }
         let stream = &mut self.streams[usize::from(skip.stream)];
-        // Those that are whole are in turn, although some before them are missing.
+        // Complete messages are now next in order, although earlier ones are missing.
         while let Some(first) = stream.waiting.first_entry().filter(|first| *first.key() <= target) {
             let message = first.remove();
             self.held -= message.len;
@@ -60,8 +60,8 @@ impl Reassembly {
         self.held -= stream.deliver_waiting(inbox);
     }
 
-    /// Lets go the messages of I-DATA of a stream and kind that are not whole, from the first of these numbers to the last, which
-    /// may be smaller: numbers wrap.
+    /// Discards the incomplete I-DATA messages of a stream and kind with numbers from the first to the last. The last
+    /// may be smaller than the first, because numbers wrap.
     pub(super) fn drop_partials(
         &mut self,
         (stream, unordered): (u16, bool),
@@ -77,9 +77,8 @@ impl Reassembly {
         }
     }
 
-    /// Discards fragments of DATA whose neighbour has been given up: no fragment can come before them, or
-    /// behind them. After that, at most one message has fragments up to TSN `to`, and it continues behind
-    /// `to`.
+    /// Discards fragments of DATA whose neighbour was abandoned, because the fragments before or after them will not
+    /// arrive. After that, at most one message has fragments up to TSN `to`, and it continues after `to`.
     fn drop_orphans(&mut self, to: u64, inbox: &mut Inbox) {
         let orphan = |(&start, run): (&u64, &Run)| {
             let headless = !run.first && !run.begun;
@@ -89,8 +88,8 @@ impl Reassembly {
         self.drop_parts(&orphans, inbox);
     }
 
-    /// Lets go the fragments of an ordered message of DATA that is `covered` and goes on behind TSN `to`: as the TSNs of a message
-    /// follow each other, they are the next that have come.
+    /// Drops the fragments of a covered ordered DATA message that continues after TSN `to`. TSNs of a message are
+    /// consecutive, so these are the next received fragments.
     fn drop_straddling(&mut self, to: u64, stream: u16, covered: impl Fn(u32) -> bool, inbox: &mut Inbox) {
         let mut from = self.runs.range(..=to).next_back().map_or(to + 1, |(&start, _)| start);
         while let Some((&start, run)) = self.runs.range(from..).next() {
@@ -138,7 +137,7 @@ impl Reassembly {
         }
     }
 
-    /// A fragment of a message that has been stepped over already: it counts as received, and is of no use.
+    /// Whether a fragment belongs to a message that was skipped. It is acknowledged and discarded.
     pub(super) fn is_late(&self, piece: &Fragment) -> bool {
         let stream = &self.streams[usize::from(piece.stream)];
         if piece.unordered {
@@ -146,15 +145,14 @@ impl Reassembly {
                 && stream.gone.is_some_and(|gone| !gone.before(Serial(piece.message)));
         }
         let number = unwrap(stream.next, piece.message, piece.number.is_some());
-        // The first numbers of a stream have none before them, so a wrapped one is enormous.
+        // Before the first number of a stream there is none, so a wrapped number is very large.
         number < stream.next || number > stream.next + u64::from(u32::MAX)
     }
 
-    /// Removes and returns the chunks discarded since the last call, as runs of TSNs: the first and the
-    /// number.
+    /// Removes and returns the chunks discarded since the last call, as runs of TSNs: first TSN and number.
     #[inline]
-    pub fn pass_given_up(&mut self, to: &mut VecDeque<(u64, u32)>) {
-        // Mostly nothing, and this is asked for each packet.
+    pub fn take_abandoned(&mut self, to: &mut VecDeque<(u64, u32)>) {
+        // Called for each packet, and usually empty.
         if !self.given_up.is_empty() {
             to.extend(self.given_up.drain(..));
         }
@@ -162,7 +160,7 @@ impl Reassembly {
 }
 
 impl Stream {
-    /// Delivers the unordered messages that waited for the end of one which came in parts; their bytes.
+    /// Delivers the unordered messages that waited for the end of a partially delivered one; returns their bytes.
     fn deliver_behind(&mut self, inbox: &mut Inbox) -> u64 {
         let mut bytes = 0;
         for message in self.behind.drain(..) {
@@ -173,7 +171,7 @@ impl Stream {
     }
 }
 
-/// A number of a message near the next one of its stream: SSNs have 16 bits, MIDs (`wide`) 32.
+/// Unwraps a message number near the next number of its stream: SSNs have 16 bits, MIDs (`wide`) 32.
 fn unwrap(next: u64, message: u32, wide: bool) -> u64 {
     if wide {
         Serial(message).unwrap_near(next)

@@ -8,24 +8,24 @@ impl Reassembly {
         self.streams.len() as u16
     }
 
-    /// As many more streams.
+    /// Adds `count` streams.
     pub fn add_streams(&mut self, count: u16) {
         self.streams.extend((0..count).map(|_| Stream::default()));
     }
 
-    /// Nothing waits for the rest of it, or for something before it.
+    /// True if no fragment or message waits for missing data.
     pub fn is_whole(&self) -> bool {
         self.runs.is_empty() && self.partials.is_empty() && self.held == 0
     }
 
-    /// Restarts the numbering of messages in each of these streams. All data sent before has arrived;
-    /// messages that are still incomplete will never be complete.
+    /// Restarts the numbering of messages in each of these streams. All data sent before has been received; messages
+    /// that are still incomplete will never be complete.
     pub fn reset_streams(&mut self, streams: &[u16], inbox: &mut Inbox) {
         let mut is_reset = vec![false; self.streams.len()];
         for &stream in streams {
             is_reset[usize::from(stream)] = true;
         }
-        // Unordered DATA has no numbers.
+        // Unordered DATA messages have no numbers.
         let restarts = |run: &Run| !run.unordered && is_reset[usize::from(run.stream)];
         let runs = self.runs.iter().filter(|(_, run)| restarts(run));
         let runs: Vec<Part> = runs.map(|(&start, _)| Part::Run(start)).collect();

@@ -1,4 +1,4 @@
-//! Reassembly of fragments, delivery of messages, and messages that the sender gives up.
+//! Reassembly of fragments, delivery of messages, and messages that the sender abandons.
 
 use super::*;
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ fn read(inbox: &mut Inbox) -> Vec<Read> {
 /// Chunks discarded since the last call.
 fn given_up(re: &mut Reassembly) -> Vec<(u64, u32)> {
     let mut runs = VecDeque::new();
-    re.pass_given_up(&mut runs);
+    re.take_abandoned(&mut runs);
     runs.into()
 }
 
@@ -81,13 +81,13 @@ fn mixed_messages_are_violations() {
     assert!(re.insert(&piece(10, (false, false), 1, false), &mut inbox).is_err());
 }
 
-/// Length and whether more follows, of all that can be read.
+/// Length of each readable part, and whether more parts follow.
 fn parts(inbox: &mut Inbox) -> Vec<(u64, bool)> {
     core::iter::from_fn(|| inbox.pop().map(|delivery| (delivery.len, delivery.more))).collect()
 }
 
 #[test]
-fn a_message_goes_out_in_parts_when_it_must() {
+fn large_message_is_sent_in_parts() {
     for unordered in [false, true] {
         let (mut re, mut inbox) = (Reassembly::new(1, false), Inbox::default());
         for tsn in [10, 11, 13] {
@@ -152,8 +152,7 @@ fn interleaved_fragments_join_by_message() {
     assert!(re.insert(&cut(18, (false, false), 3, 0), &mut inbox).is_err());
 }
 
-/// Time to step over a hundred messages at once, a hundred times, while `held` fragments of other messages
-/// are held.
+/// Time to skip a hundred messages at once, a hundred times, while `held` fragments of other messages are held.
 fn time_to_skip(held: u64, wide: bool) -> Duration {
     let (mut re, mut inbox) = (Reassembly::new(2, true), Inbox::default());
     let cut = |tsn: u64, stream, message| Fragment {
@@ -179,7 +178,7 @@ fn time_to_skip(held: u64, wide: bool) -> Duration {
     took
 }
 
-/// The cost of stepping over messages depends on their number, not on the number of other messages held.
+/// The cost of skipping messages depends on their number, not on the number of other messages held.
 #[test]
 fn skipped_messages_are_found_without_a_search() {
     for wide in [false, true] {
@@ -188,10 +187,9 @@ fn skipped_messages_are_found_without_a_search() {
     }
 }
 
-/// Only the beginning of a message has been stepped over: its other fragments are discarded, also those that
-/// come later.
+/// Only the beginning of a message was skipped: its other fragments are discarded, also those received later.
 #[test]
-fn a_skip_discards_the_rest_of_a_message() {
+fn skip_discards_the_rest_of_a_message() {
     let (mut re, mut inbox) = (Reassembly::new(2, true), Inbox::default());
     for (tsn, first) in [(10, true), (12, false), (14, false)] {
         re.insert(&piece(tsn, (first, false), 0, false), &mut inbox).unwrap();
@@ -206,7 +204,7 @@ fn a_skip_discards_the_rest_of_a_message() {
     assert_eq!(read(&mut inbox), [(16, 100, vec![(16, 1)])]);
 }
 
-/// Numbers of messages wrap, and so do the runs of those that are given up.
+/// Message numbers wrap, and so do the runs of abandoned messages.
 #[test]
 fn skipped_message_numbers_wrap() {
     let (mut re, mut inbox) = (Reassembly::new(1, true), Inbox::default());

@@ -1,5 +1,5 @@
-//! The send queue: messages written and not yet cut into chunks, by stream, and the choice of the stream whose
-//! message goes out next (RFC 8260 §3).
+//! The send queue: written messages, by stream, of which not all data has been fragmented, and the choice of the next
+//! stream (RFC 8260 §3).
 
 mod stream_reset;
 
@@ -7,17 +7,17 @@ use anabranch_endpoint::endpoint::Write;
 use anabranch_settings::policy::StreamScheduler;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A message, or what is left of it.
+/// A message, or its remaining part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
-    /// Offset of the first byte not yet cut off.
+    /// Offset of the first byte that has not been fragmented.
     pub offset: u64,
-    /// Bytes not yet cut off.
+    /// Remaining bytes.
     pub left: u64,
-    /// Number of the message in its stream, ordered and unordered ones apart (SSN, MID); it gets one when it is begun, so that
-    /// one which is given up before leaves no hole.
+    /// Number of the message in its stream (SSN, MID); ordered and unordered messages are numbered separately. It is
+    /// assigned with the first fragment, so that an unsent message can be abandoned without a missing number.
     pub number: u32,
-    /// Number of fragments already cut off.
+    /// Number of fragments already made.
     pub fragments: u32,
     pub stream: u16,
     pub unordered: bool,
@@ -26,7 +26,7 @@ pub(super) struct Message {
     pub serial: u64,
 }
 
-/// A fragment cut off a message.
+/// A fragment of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub message: Message,
@@ -35,23 +35,23 @@ pub(super) struct Piece {
     pub last: bool,
 }
 
-/// Most ordered messages of a stream that may be on their way with numbers of 16 bits: one more, and the newest would
-/// look older than the oldest (serial number arithmetic, RFC 9260 §1.6).
+/// Maximum number of ordered messages of a stream in flight with 16-bit numbers. With one more, the newest would appear
+/// older than the oldest (serial number arithmetic, RFC 9260 §1.6).
 const MOST_ORDERED: u32 = 1 << 15;
 
-/// Messages in the order of writing, until they and all before them have left for good.
+/// Messages in the order of writing, until they and all messages before them have left the send buffer.
 #[derive(Debug)]
 struct Written {
-    /// Length, and how much of it has not left yet.
+    /// Length of each message, and its bytes that are still in the send buffer.
     messages: VecDeque<(u64, u64)>,
-    /// Number of the front, or of the next one if there is none.
+    /// Number of the first message, or of the next one if there is none.
     first: u64,
-    /// Offset of the front, or of the next one.
+    /// Offset of the first message, or of the next one.
     released: u64,
 }
 
 impl Written {
-    /// A message of `len` bytes is written; its number.
+    /// Adds a message of `len` bytes; returns its number.
     fn push(&mut self, len: u64) -> u64 {
         self.messages.push_back((len, len));
         self.first + self.messages.len() as u64 - 1
@@ -74,38 +74,38 @@ struct Stream {
     queue: VecDeque<Message>,
     ordered: u32,
     unordered: u32,
-    /// Ordered messages begun and not yet acknowledged as a whole.
+    /// Ordered messages that were started and are not completely acknowledged.
     unacknowledged: u32,
     /// Virtual bytes sent, for the fair scheduler.
     served: u64,
 }
 
-/// All messages that wait, by stream.
+/// All queued messages, by stream.
 #[derive(Debug)]
 pub(super) struct SendQueue {
     scheduler: StreamScheduler,
-    /// Fragments of different messages may mix (I-DATA).
+    /// Fragments of different messages may be interleaved (I-DATA).
     interleave: bool,
     streams: Vec<Stream>,
     /// Streams with messages, keyed by the scheduler's order.
     ready: BTreeSet<(u64, u16)>,
-    /// The stream that must go on, since its message has been begun.
+    /// The stream that must continue, because its message was started.
     current: Option<u16>,
     bytes: u64,
     written: Written,
     round: u64,
-    /// Served bytes of the stream served last: where a stream starts that becomes busy.
+    /// Served bytes of the last served stream; a stream that becomes busy starts with this value.
     floor: u64,
-    /// Streams with a pending reset: messages from this one on, in the order of writing, wait for the reset.
+    /// Streams with a pending reset: messages from this position on, in the order of writing, wait for the reset.
     held: BTreeMap<u16, u64>,
-    /// The same for all streams.
+    /// Position for a pending reset of all streams.
     paused: Option<u64>,
-    /// With one stream there is nothing to choose: messages go through its queue alone.
+    /// With one stream, no scheduling is needed: its queue is used directly.
     single: bool,
 }
 
 impl SendQueue {
-    /// For messages whose bytes begin at the offset `start`.
+    /// Creates the queue for messages whose bytes start at the offset `start`.
     pub fn new(scheduler: StreamScheduler, interleave: bool, streams: u16, start: u64) -> Self {
         Self {
             scheduler,
@@ -123,17 +123,17 @@ impl SendQueue {
         }
     }
 
-    /// Bytes that wait.
+    /// Queued bytes.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Everything written below this offset has left for good.
+    /// All data below this offset has left the send buffer.
     pub const fn released(&self) -> u64 {
         self.written.released
     }
 
-    /// `len` bytes of the message that was written as number `serial`, modulo 2^32, will not be sent again.
+    /// Releases `len` bytes of the message with number `serial` (modulo 2^32); they will not be sent again.
     pub fn release(&mut self, serial: u32, len: u64) {
         self.written.release(serial, len);
     }
@@ -142,7 +142,7 @@ impl SendQueue {
         self.streams.len() as u16
     }
 
-    /// Appends a message, whose stream exists; its position in the order of writing.
+    /// Appends a message of an existing stream; returns its position in the order of writing.
     pub fn push(&mut self, offset: u64, write: &Write) -> u64 {
         let &Write { len, stream, unordered, ppid, .. } = write;
         let at = &mut self.streams[usize::from(stream)];
@@ -165,25 +165,24 @@ impl SendQueue {
         serial
     }
 
-    /// The position, in the order of writing, of the oldest message that has not left for good, and of the one that has
-    /// `serial` modulo 2^32 and is not older.
+    /// Position, in the order of writing, of the oldest message that is still in the send buffer.
     pub const fn oldest(&self) -> u64 {
         self.written.first
     }
 
-    /// See [`oldest`](Self::oldest).
+    /// Position of the message that has `serial` modulo 2^32 and is not older than [`oldest`](Self::oldest).
     pub const fn unwrap_serial(&self, serial: u32) -> u64 {
         self.written.first + serial.wrapping_sub(self.written.first as u32) as u64
     }
 
-    /// Bytes of a message that have not been cut off; `None` once all have.
+    /// Bytes of a message that have not been fragmented; `None` if there are none.
     pub fn uncut(&self, stream: u16, serial: u64) -> Option<u64> {
         let queue = &self.streams[usize::from(stream)].queue;
         let at = queue.binary_search_by_key(&serial, |message| message.serial).ok()?;
         queue.get(at).map(|message| message.left)
     }
 
-    /// Takes out of the queue what has not been cut off a message; how many bytes that was, if there was any.
+    /// Removes the unfragmented part of a message from the queue; returns its bytes if there are any.
     pub fn discard(&mut self, stream: u16, serial: u64) -> Option<u64> {
         let queue = &mut self.streams[usize::from(stream)].queue;
         let at = queue.binary_search_by_key(&serial, |message| message.serial).ok()?;
@@ -192,7 +191,8 @@ impl SendQueue {
         if at > 0 || self.single {
             return Some(left);
         }
-        // The front was what the scheduler went by; the stream keeps its turn if that does not depend on it.
+        // The front determined the scheduler's order. The stream keeps its place if the order does not depend on the
+        // front.
         self.current.take_if(|current| *current == stream);
         let key = self.ready.iter().copied().find(|&(_, ready)| ready == stream);
         let stays = !self.streams[usize::from(stream)].queue.is_empty()
@@ -205,7 +205,7 @@ impl SendQueue {
         Some(left)
     }
 
-    /// Puts a stream that has messages in the scheduler's order.
+    /// Inserts a stream with messages into the scheduler's order.
     fn enlist(&mut self, stream: u16) {
         let at = &mut self.streams[usize::from(stream)];
         let Some(front) = at.queue.front() else { return };
@@ -229,7 +229,7 @@ impl SendQueue {
         if self.single && free { Some(0) } else { self.choose_stream(free) }
     }
 
-    /// There is something to choose, or some have to wait.
+    /// Whether a choice is needed: there are several streams, or some of them must wait.
     fn choose_stream(&self, free: bool) -> Option<u16> {
         if self.single {
             return (!self.waits(0)).then_some(0);
@@ -241,13 +241,13 @@ impl SendQueue {
         if free { ready.next() } else { ready.find(|&stream| !self.waits(stream)) }
     }
 
-    /// The message whose fragment goes out next.
+    /// The message of the next fragment.
     #[inline]
     pub fn peek(&self) -> Option<&Message> {
         self.streams[usize::from(self.next_stream()?)].queue.front()
     }
 
-    /// The `next` message must not begin yet, since its number would be too far from the oldest that is on its way.
+    /// Whether the `next` message must wait, because its number would be too far from the oldest outstanding one.
     #[inline]
     pub fn is_out_of_numbers(&self, next: &Message) -> bool {
         !self.interleave
@@ -256,13 +256,13 @@ impl SendQueue {
             && self.streams[usize::from(next.stream)].unacknowledged >= MOST_ORDERED
     }
 
-    /// An ordered message has arrived, and all that its stream sent before.
+    /// An ordered message was acknowledged, together with all earlier ones of its stream.
     pub fn acknowledged(&mut self, stream: u16) {
         let at = &mut self.streams[usize::from(stream)];
         at.unacknowledged = at.unacknowledged.saturating_sub(1);
     }
 
-    /// Cuts the next fragment of at most `max` bytes off.
+    /// Removes the next fragment of at most `max` bytes from the queue.
     pub fn cut(&mut self, max: u32) -> Option<Piece> {
         let stream = self.next_stream()?;
         let at = &mut self.streams[usize::from(stream)];
@@ -290,7 +290,7 @@ impl SendQueue {
         Some(Piece { message, len, first: message.fragments == 0, last })
     }
 
-    /// After a fragment of `stream`: whose turn is next.
+    /// Updates the scheduler's order after a fragment of `stream`.
     fn advance(&mut self, stream: u16, last: bool) {
         if self.current.is_none() {
             let key = self.ready.first().copied().filter(|&(_, first)| first == stream);
@@ -346,7 +346,8 @@ mod tests {
 
     #[test]
     fn fair_lets_the_stream_that_sent_least_go_first() {
-        // Streams 1 and 2 have sent nothing while 0 sends its long message; 1 then is level with 2 and lower.
+        // Streams 1 and 2 have sent nothing while 0 sends its long message; then 1 and 2 have equal values, and the
+        // lower number is first.
         let messages = [(0, 100), (0, 100), (0, 50), (1, 100), (2, 100), (1, 100), (0, 100)];
         assert_eq!(order(StreamScheduler::Fair, false), messages);
     }

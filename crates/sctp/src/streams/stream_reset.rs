@@ -1,9 +1,10 @@
-//! Stream reset and stream addition (RFC 6525): messages written before are sent before, and later ones wait.
+//! Stream reset and stream addition (RFC 6525): messages written before a reset are sent before it, and later ones
+//! wait.
 
 use super::{SendQueue, Stream};
 
 impl SendQueue {
-    /// Messages written from now on to these streams, or to all if the list is empty, wait until
+    /// Holds messages written from now on to these streams, or to all if the list is empty, until
     /// [`let_go`](Self::let_go).
     pub fn hold(&mut self, streams: &[u16]) {
         let from = self.next_serial();
@@ -18,7 +19,7 @@ impl SendQueue {
         }
     }
 
-    /// Messages written from now on wait until [`resume`](Self::resume).
+    /// Holds all messages written from now on until [`resume`](Self::resume).
     pub fn pause(&mut self) {
         self.paused.get_or_insert(self.next_serial());
     }
@@ -27,14 +28,14 @@ impl SendQueue {
         self.paused = None;
     }
 
-    /// Nothing is left to be cut but what waits.
+    /// True if all queued messages are held.
     pub fn is_quiet(&self) -> bool {
         let at = |stream: u16| &self.streams[usize::from(stream)];
         self.all(&[]).into_iter().all(|stream| at(stream).queue.is_empty() || self.waits(stream))
     }
 
-    /// Whether all messages written before these streams, or all, were held have been cut. Messages that a
-    /// pause keeps are not.
+    /// Whether all messages written before these streams (or all streams) were held have been fragmented. Messages held
+    /// by a pause have not.
     pub fn has_left(&self, streams: &[u16]) -> bool {
         self.all(streams).into_iter().all(|stream| {
             let held = self.held.get(&stream);
@@ -43,14 +44,14 @@ impl SendQueue {
         })
     }
 
-    /// The next message of this stream waits until the stream has been reset.
+    /// Whether the next message of this stream is held until the stream has been reset.
     pub(super) fn waits(&self, stream: u16) -> bool {
         let Some(front) = self.streams[usize::from(stream)].queue.front() else { return false };
         let from = self.held.get(&stream).copied().unwrap_or(u64::MAX).min(self.paused.unwrap_or(u64::MAX));
         front.serial >= from
     }
 
-    /// The next messages of these streams, or of all, are their first.
+    /// Restarts the numbering of messages in these streams, or in all.
     pub fn renumber(&mut self, streams: &[u16]) {
         for stream in self.all(streams) {
             let stream = &mut self.streams[usize::from(stream)];
@@ -58,7 +59,7 @@ impl SendQueue {
         }
     }
 
-    /// As many more streams, up to all that have a number.
+    /// Adds `count` streams, up to the maximum number of streams.
     pub fn add_streams(&mut self, count: u16) {
         let count = count.min(u16::MAX - self.streams());
         self.streams.extend((0..count).map(|_| Stream::default()));
@@ -73,7 +74,7 @@ impl SendQueue {
         }
     }
 
-    /// The position, in the order of writing, of the next message.
+    /// Position of the next message in the order of writing.
     fn next_serial(&self) -> u64 {
         self.written.first + self.written.messages.len() as u64
     }

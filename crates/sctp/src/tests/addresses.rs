@@ -10,7 +10,7 @@ use core::cell::{Cell, RefCell};
 use core::net::Ipv4Addr;
 use std::rc::Rc;
 
-/// Two links, of 80 and 5 ms, and data from B; with the tag that B expects and the number of A's first request.
+/// Two links, of 80 and 5 ms, and data from B. Returns the tag that B expects and the number of A's first request.
 fn busy() -> (Net, u32, Serial) {
     let mut net = Net::new(vec![Link::new(10, 80), Link::new(10, 5)], |_, config| {
         (config.cmt, config.asconf) = (true, true);
@@ -30,14 +30,14 @@ fn busy() -> (Net, u32, Serial) {
     net.apps[B] = App::sends(bulk(4_000, 1452));
     net.connect();
     net.run_until(at_ms(3_000));
-    // A has asked for nothing, and would take offence at an answer.
+    // A has sent no request, and would treat a response as a protocol violation.
     net.filter =
         Some(Box::new(|_, _, packet| !matches!(body(packet).chunks.last(), Some(Chunk::AsconfAck(_)))));
     let (tag, serial) = known.get();
     (net, tag, serial)
 }
 
-/// A request from A's first address, authenticated as A would.
+/// A request from A's first address, authenticated with A's keys.
 fn request(net: &Net, (tag, serial): (u32, Serial), parameters: Vec<Parameter>) -> Packet {
     let asconf = Chunk::Asconf(Box::new(Asconf { serial, address: address(A, 0), parameters }));
     let mut packet = Packet {
@@ -59,7 +59,7 @@ fn request(net: &Net, (tag, serial): (u32, Serial), parameters: Vec<Parameter>) 
     packet
 }
 
-/// Chunks that a path has carried are still accounted to it when its address is back within the same packet.
+/// Chunks that a path has carried are still counted for it if its address is deleted and added by the same packet.
 #[test]
 fn an_address_with_data_in_flight_goes_and_returns() {
     let (mut net, tag, serial) = busy();
@@ -76,7 +76,7 @@ fn an_address_with_data_in_flight_goes_and_returns() {
     assert!(net.ends[B].path(PathId(1)).unwrap().usable);
 }
 
-/// The wildcard takes all addresses but that of the packet (RFC 5061 §4.2.2).
+/// The wildcard deletes all addresses except the source of the packet (RFC 5061 §4.2.2).
 #[test]
 fn the_wildcard_deletes_all_but_the_source() {
     let (mut net, tag, serial) = busy();
@@ -89,9 +89,9 @@ fn the_wildcard_deletes_all_but_the_source() {
     net.check(B);
 }
 
-/// The cause says what was asked for (RFC 5061 §4.3.2, §4.3.4).
+/// The error cause contains the request (RFC 5061 §4.3.2, §4.3.4).
 #[test]
-fn a_refused_deletion_comes_back_with_its_cause() {
+fn refused_deletion_is_reported_with_cause() {
     let (mut net, tag, serial) = busy();
     let answer = Rc::new(RefCell::new(None));
     let seen = Rc::clone(&answer);
@@ -107,8 +107,8 @@ fn a_refused_deletion_comes_back_with_its_cause() {
     assert_eq!(answer.take(), Some(vec![Parameter::ErrorCause { correlation: 1, causes }]));
 }
 
-/// RFC 5061 §4.2.7, RFC 4895 §6.3: a request without a code, with a wrong one, or with one that was made for another request
-/// changes nothing and is not answered.
+/// RFC 5061 §4.2.7, RFC 4895 §6.3: a request without an AUTH, with a wrong one, or with the AUTH of another request
+/// changes nothing and gets no response.
 #[test]
 fn requests_that_are_not_authenticated_are_ignored() {
     let (mut net, tag, serial) = busy();
@@ -141,7 +141,8 @@ fn requests_that_are_not_authenticated_are_ignored() {
     assert_eq!(heard.get(), 1);
 }
 
-/// Both must know the same secret: one that does not cannot change the other's addresses, and data flows all the same.
+/// Both endpoints need the same secret. Without it, an endpoint cannot change the other's addresses, but data is
+/// transferred.
 #[test]
 fn ends_with_other_secrets_reject_address_changes() {
     for same in [true, false] {
@@ -167,7 +168,7 @@ fn ends_with_other_secrets_reject_address_changes() {
     }
 }
 
-/// A peer that does not authenticate is not asked to change addresses.
+/// No address change is requested from a peer that does not support authentication.
 #[test]
 fn without_authentication_nothing_is_reconfigured() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| config.asconf = true);

@@ -1,4 +1,4 @@
-//! Packets that no honest peer sends. The core must hold to RFC 9260 and to its association.
+//! Packets that a correct peer does not send. The core must follow RFC 9260 and keep its association.
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk};
 use crate::inbound::{AckPolicy, Inbound, Received};
@@ -16,7 +16,7 @@ use anabranch_wire::{Body, Ecn, Packet, Payload};
 use core::cell::RefCell;
 use std::rc::Rc;
 
-/// Everything that left an end, with its sender.
+/// All packets sent, with their sender.
 type Log = Rc<RefCell<Vec<(usize, Packet)>>>;
 
 fn logged(net: &mut Net) -> Log {
@@ -60,7 +60,8 @@ fn sack(cumulative_tsn: Serial, gaps: Vec<GapBlock>) -> Chunk {
     Chunk::Sack(Sack { cumulative_tsn, a_rwnd: 500_000, flags: SackFlags::NONE, gaps, duplicates })
 }
 
-/// An association up with nothing in flight: its net, the tag that each end expects, and the next TSN of A.
+/// An established association with nothing in flight: the network, the tag that each endpoint expects, and A's next
+/// TSN.
 fn established() -> (Net, [u32; 2], Serial) {
     let mut net = one_link();
     let log = logged(&mut net);
@@ -112,7 +113,7 @@ fn wrong_tags_are_discarded() {
             net.inject(end, forged(end, tags[end] ^ 1, vec![chunk.clone()]));
         }
     }
-    // An ABORT that reflects a tag must reflect the peer's, not one's own.
+    // An ABORT with a reflected tag must contain the peer's tag, not the local one.
     let abort = Chunk::Abort(Abort { reflected_tag: true, causes: vec![] });
     net.inject(A, forged(A, tags[A], vec![abort]));
     assert_eq!(net.extra(A, "packets_discarded"), count + 1);
@@ -121,7 +122,7 @@ fn wrong_tags_are_discarded() {
 }
 
 #[test]
-fn an_abort_with_the_reflected_tag_of_the_peer_counts() {
+fn abort_with_reflected_peer_tag_is_accepted() {
     let (mut net, tags, _) = established();
     let abort = Chunk::Abort(Abort { reflected_tag: true, causes: vec![] });
     net.inject(A, forged(A, tags[B], vec![abort]));
@@ -129,7 +130,7 @@ fn an_abort_with_the_reflected_tag_of_the_peer_counts() {
 }
 
 #[test]
-fn a_replayed_init_leaves_no_trace() {
+fn replayed_init_changes_no_state() {
     let mut net = one_link();
     let log = logged(&mut net);
     net.apps[A] = App::sends(bulk(2_000, 1000));
@@ -190,7 +191,7 @@ fn an_old_cookie_does_not_disturb_a_new_association() {
     net.run_until(at_ms(100));
     let echo = log.borrow().iter().find(|(_, p)| matches!(body(p).chunks[0], Chunk::CookieEcho(_))).cloned();
     let (_, echo) = echo.expect("sent by then");
-    // Long after its life: the same tags, so that it is acknowledged again and nothing else happens.
+    // Long after its lifetime: the tags are the same, so it is acknowledged again without any other effect.
     net.run_until(at_ms(100_000));
     net.inject(B, echo);
     assert_eq!(net.extra(B, "restarts"), 0);
@@ -222,7 +223,7 @@ fn old_acknowledgements_change_nothing() {
     still_works(&mut net);
 }
 
-/// Five chunks in flight, of which the peer knows nothing, and no more to send: the tag of A, and the first TSN.
+/// Five chunks in flight, unknown to the peer, and no further data: the tag of A, and the first TSN.
 fn five_in_flight() -> (Net, u32, Serial) {
     let (mut net, tags, tsn) = established();
     net.filter = Some(Box::new(|_, _, _| false));
@@ -258,15 +259,15 @@ fn reneged_chunks_are_in_flight_again() {
     let (mut net, tag, first) = five_in_flight();
     net.inject(A, forged(A, tag, vec![sack(first.sub(1), vec![GapBlock::new(2, 4)])]));
     assert_eq!(net.ends[A].report().paths[0].outstanding, 2 * 1440);
-    // The same without the blocks says nothing new and may just have been overtaken.
+    // A SACK without the gap blocks acknowledges nothing new, and may have been overtaken.
     net.inject(A, forged(A, tag, vec![sack(first.sub(1), vec![])]));
     assert_eq!((net.extra(A, "sacks_ignored"), net.extra(A, "chunks_reneged")), (1, 0));
-    // With something new it is believed.
+    // With a new acknowledgement, the SACK is used.
     net.inject(A, forged(A, tag, vec![sack(first, vec![])]));
     assert_eq!(net.extra(A, "chunks_reneged"), 3);
     assert_eq!(net.ends[A].report().paths[0].outstanding, 4 * 1440);
     assert_eq!(net.ends[A].report().send_buffer, 4 * 1440);
-    // It is sent again when the timer runs out, and acknowledging it empties the buffer.
+    // The chunk is retransmitted after the timeout, and its acknowledgement empties the buffer.
     net.run_until(net.now + Duration::from_secs(5));
     assert!(net.ends[A].report().paths[0].counters.timeout_retransmissions > 0);
     net.inject(A, forged(A, tag, vec![sack(first.add(4), vec![])]));
@@ -295,7 +296,7 @@ fn data_on_a_missing_stream_is_reported() {
     assert_eq!(net.ends[B].readable(), 0);
 }
 
-/// A peer that ignores the window gets no more memory than the buffer, and its data far ahead is dropped.
+/// A peer that ignores the window cannot use more memory than the buffer; its data far ahead is dropped.
 #[test]
 fn a_flood_beyond_the_window_is_dropped() {
     let (mut net, tags, tsn) = established();
@@ -336,7 +337,7 @@ fn the_type_decides_if_unknown_chunks_are_reported() {
 }
 
 #[test]
-fn an_init_with_flaws_is_refused() {
+fn invalid_init_is_refused() {
     for (tag, streams, window) in [(7, 0, 5000), (7, 1, 100)] {
         let mut net = one_link();
         let log = logged(&mut net);
@@ -415,9 +416,9 @@ fn sixteen_gap_blocks_may_not_be_all() {
     assert_eq!((net.extra(A, "sacks_received"), net.extra(A, "chunks_reneged")), (2, 0));
 }
 
-/// A reflected tag is for the answer to a packet out of the blue, which has one chunk.
+/// A reflected tag is valid only in the response to an out-of-the-blue packet, which has one chunk.
 #[test]
-fn nothing_else_comes_with_a_reflected_tag() {
+fn reflected_tag_allows_only_one_chunk() {
     let (mut net, tags, tsn) = established();
     let complete = Chunk::ShutdownComplete(sctp::ShutdownComplete { reflected_tag: true });
     net.inject(A, forged(A, tags[B], vec![complete, sack(tsn.sub(1), vec![])]));
@@ -425,9 +426,9 @@ fn nothing_else_comes_with_a_reflected_tag() {
     still_works(&mut net);
 }
 
-/// RFC 9260 §8.5.1 A: with a tag of zero comes an INIT alone.
+/// RFC 9260 §8.5.1 A: a packet with tag zero contains only an INIT.
 #[test]
-fn a_tag_of_zero_without_an_init_draws_no_answer() {
+fn zero_tag_without_init_gets_no_response() {
     let mut net = one_link();
     let log = logged(&mut net);
     let init =
@@ -445,8 +446,8 @@ fn a_tag_of_zero_without_an_init_draws_no_answer() {
     assert_eq!(log.borrow().len(), 0);
 }
 
-/// Chunks of extensions that were not negotiated are unknown: chunks behind an NR-SACK are not processed, an
-/// ASCONF is reported.
+/// Chunks of extensions that were not negotiated are unknown: chunks after an NR-SACK are not processed, and an ASCONF
+/// is reported.
 #[test]
 fn chunks_of_unnegotiated_extensions_are_unknown() {
     let (mut net, tag, first) = five_in_flight();
@@ -471,7 +472,7 @@ fn chunks_of_unnegotiated_extensions_are_unknown() {
     assert!(matches!(body(&log.borrow()[0].1).chunks[0], Chunk::Error(_)));
 }
 
-/// A report is no larger than a packet may be, however large the chunk that it is about.
+/// An error report is never larger than a packet, even if the reported chunk is large.
 #[test]
 fn the_report_of_a_large_unknown_chunk_fits_a_packet() {
     let (mut net, tags, _) = established();
@@ -483,15 +484,15 @@ fn the_report_of_a_large_unknown_chunk_fits_a_packet() {
     assert_eq!(answer.wire_len(), 1500);
 }
 
-/// Without a stream of that number a write is refused, and the application learns that waiting is of no use.
+/// A write to a stream that does not exist is refused, and an event informs the application.
 #[test]
 fn a_write_to_a_missing_stream_is_refused() {
     let (mut net, _, _) = established();
     let write = anabranch_endpoint::Write { stream: 5, ..anabranch_endpoint::Write::bytes(10) };
     assert_eq!(net.ends[A].write(net.now, write), 0);
     net.drain();
-    let said = anabranch_endpoint::Event::NoSuchStream { stream: 5, streams: 1 };
-    assert_eq!(net.apps[A].events.last(), Some(&said));
+    let expected = anabranch_endpoint::Event::NoSuchStream { stream: 5, streams: 1 };
+    assert_eq!(net.apps[A].events.last(), Some(&expected));
     still_works(&mut net);
 }
 
@@ -530,7 +531,7 @@ fn chunks_that_become_non_renegable_are_freed() {
     assert_eq!(told(vec![], block), 2 * 1452);
 }
 
-/// RFC 3758 was not agreed on: its chunk is reported as unknown, to where it came from (RFC 9260 §6.4).
+/// RFC 3758 was not negotiated: its chunk is reported as unknown to the source of the packet (RFC 9260 §6.4).
 #[test]
 fn forward_tsn_is_reported_to_its_source() {
     let (mut net, tags, tsn) = established();
@@ -554,7 +555,7 @@ fn receiver(i_data: bool) -> (Inbound, Inbox) {
     (Inbound::new(1_000, 1, 20_000, 1_500, policy), Inbox::default())
 }
 
-/// A peer that begins message after message, without a gap, and ends none gets no more than twice the buffer.
+/// A peer that starts many messages without a gap and ends none uses at most twice the buffer.
 #[test]
 fn endless_messages_fill_the_buffer_twice_at_most() {
     let (mut inbound, mut inbox) = receiver(true);
@@ -577,11 +578,10 @@ fn endless_messages_fill_the_buffer_twice_at_most() {
     assert!(inbound.held() <= 41_000, "{} bytes", inbound.held());
 }
 
-/// The first halves of unordered messages were lost. The data that a sender may send in place of lost chunks
-/// has filled the buffer twice with second halves. The first of the missing chunks is accepted all the same,
-/// and everything can be read.
+/// The first halves of unordered messages were lost. Retransmissions of other data have filled the buffer twice with
+/// second halves. The first of the missing chunks is accepted nevertheless, and everything can be read.
 #[test]
-fn a_buffer_full_of_halves_takes_the_missing_chunk() {
+fn full_buffer_accepts_the_missing_chunk() {
     let (mut inbound, mut inbox) = receiver(false);
     let half = |tsn: u64| Fragment {
         tsn,
@@ -600,7 +600,7 @@ fn a_buffer_full_of_halves_takes_the_missing_chunk() {
         received += usize::from(inbound.receive(&half(tsn), &mut inbox) == Ok(Received::New));
     }
     assert!(inbound.held() > 39_000 && received < 50, "{received} chunks, {} bytes", inbound.held());
-    // A sender repeats the earliest that is missing until it is acknowledged.
+    // A sender retransmits the earliest missing chunk until it is acknowledged.
     for _ in 0..2 {
         for tsn in 1_000..1_100 {
             let _ = inbound.receive(&half(tsn), &mut inbox);
@@ -610,8 +610,9 @@ fn a_buffer_full_of_halves_takes_the_missing_chunk() {
     assert_eq!((inbound.cumulative(), inbound.held()), (1_099, 0));
 }
 
-/// An unordered message five times as large as the buffer was lost, and the beginning of the one behind it was not. Its parts can
-/// be read as they are repeated: they need not wait for the end of the other, for which they leave no room.
+/// An unordered message five times as large as the buffer was lost, but the beginning of the next message was received.
+/// The parts of the first can be read as they are retransmitted. They do not wait for the end of the second message,
+/// for which there is no room.
 #[test]
 fn a_large_unordered_message_does_not_wait() {
     for i_data in [false, true] {

@@ -1,4 +1,4 @@
-//! User data that is taken with authentication only (RFC 4895), and where the keys come from.
+//! User data that is accepted only with authentication (RFC 4895), and the origin of the keys.
 
 use super::pair::{A, App, B, Link, Net, Settings, at_ms, body, ms, secrets};
 use crate::association::State;
@@ -17,10 +17,10 @@ use anabranch_wire::{Body, Packet, Pattern, Payload};
 use core::cell::Cell;
 use std::rc::Rc;
 
-/// Packets of both ends: how many carry something of theirs behind an AUTH, and the longest.
+/// Packets of both endpoints: the number with chunks after an AUTH, and the longest.
 type Seen = Rc<Cell<([u32; 2], [u32; 2])>>;
 
-/// An association in which these ends take user data with authentication only, and messages both ways.
+/// An association in which these endpoints accept user data only with authentication, with messages in both directions.
 fn transfer(wants: [bool; 2], mut change: impl FnMut(usize, &mut Settings)) -> (Net, Seen) {
     let mut net = Net::new(vec![Link::new(10, 10)], |end, config| {
         (config.authenticate_data, config.asconf) = (wants[end], true);
@@ -67,7 +67,7 @@ fn packets_have_room_for_the_code_of_user_data() {
     }
 }
 
-/// Of a peer that wants its data authenticated, what comes without a code or with a wrong one is not there.
+/// If authentication is required, data without an AUTH or with a wrong one is ignored.
 #[test]
 fn unauthenticated_chunks_are_ignored() {
     let (mut net, _) = transfer([true, true], |_, _| {});
@@ -110,7 +110,7 @@ fn unauthenticated_chunks_are_ignored() {
             data.ppid ^= 1;
         }),
         forged(sack),
-        // It acknowledges as well, and an end that believed it would close in order what has not arrived.
+        // The SHUTDOWN also acknowledges data; accepting it would close the association before the data has arrived.
         forged(|chunks| *chunks = vec![Chunk::Shutdown(Shutdown { cumulative_tsn: Serial(77) })]),
     ] {
         net.inject(B, packet);
@@ -122,7 +122,7 @@ fn unauthenticated_chunks_are_ignored() {
     net.check(A);
 }
 
-/// The peer may want the cookie authenticated, too, and an ABORT, which is the last that leaves.
+/// The peer may also require authentication of the COOKIE ECHO, and of an ABORT, which is the last packet.
 #[test]
 fn cookie_and_abort_are_authenticated_on_request() {
     let mut net = Net::new(vec![Link::new(10, 10)], |_, config| config.asconf = true);
@@ -141,7 +141,7 @@ fn cookie_and_abort_are_authenticated_on_request() {
             }
         }
         all.extend(body.chunks.iter().filter(|_| from == A).map(Chunk::kind));
-        // The other end, whose list this is not, makes other codes.
+        // The other endpoint does not have this list, and computes other codes.
         body.chunks.list().retain(|chunk| !matches!(chunk, Chunk::Auth(_)));
         log.set(all);
         true
@@ -155,7 +155,7 @@ fn cookie_and_abort_are_authenticated_on_request() {
     assert_eq!(net.closed(A), Some(Reason::Aborted));
 }
 
-/// An end that takes user data with authentication only.
+/// An endpoint that accepts user data only with authentication.
 fn settings(end: usize, seed: u8) -> Settings {
     let mut settings = Settings::new(end, 1, seed);
     settings.authenticate_data = true;
@@ -169,13 +169,13 @@ fn init_of(packet: &Packet) -> &Init {
     }
 }
 
-/// The keys of the end that sent `own`, to which the other sent `other`.
+/// Keys of the endpoint that sent `own` and received `other`.
 fn keys(shared: &[u8], own: &Packet, other: &Packet) -> Authentication {
     let [own, other] = [own, other].map(|packet| Offer::of(init_of(packet)).expect("it authenticates"));
     Authentication::new(shared, &own, &other).expect("a known algorithm")
 }
 
-/// An AUTH made with these keys, independent of the chunks behind it.
+/// An AUTH computed with these keys, independent of the following chunks.
 fn auth(by: &Authentication) -> Auth {
     let mut chunks = Chunks::from(Chunk::Data(Data::default()));
     by.authenticate(&mut chunks);
@@ -185,7 +185,7 @@ fn auth(by: &Authentication) -> Auth {
     }
 }
 
-/// Puts an AUTH before a COOKIE ECHO, and a message behind it that only an AUTH lets in.
+/// Puts an AUTH before a COOKIE ECHO, and a message after it that is accepted only with an AUTH.
 fn surround(echo: &mut Packet, by: &Authentication, first: Serial) {
     let Body::Sctp(body) = &mut echo.body else { panic!("SCTP") };
     assert!(matches!(body.chunks[..], [Chunk::CookieEcho(_)]), "{body:?}");
@@ -200,7 +200,7 @@ fn exchange(end: &mut Association, now: Time, packet: Packet) -> Packet {
     end.poll_transmit(now).expect("an answer")
 }
 
-/// §6.3: an AUTH may stand before a COOKIE ECHO, and speaks for all that follows, by the keys that the cookie brings.
+/// §6.3: an AUTH before a COOKIE ECHO authenticates all following chunks, with the keys derived from the cookie.
 #[test]
 fn a_cookie_needs_an_auth_by_the_peer() {
     for shared in [&b""[..], b"another secret"] {
@@ -231,7 +231,7 @@ fn open(end: &Association) -> &Open {
     open
 }
 
-/// An association of two ends that take user data with authentication only.
+/// An association of two endpoints that accept user data only with authentication.
 fn established() -> Net {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, settings| settings.authenticate_data = true);
     net.connect();
@@ -266,8 +266,8 @@ fn a_restart_needs_the_keys_of_the_old_association() {
     assert_eq!(own.verify(&auth(&new)), Verdict::Genuine);
 }
 
-/// §6.1: the random number follows the rules of the tag (RFC 9260 §5.2.4 B): with another tag come other keys, although the
-/// TSNs go on.
+/// §6.1: the random number follows the rules of the tag (RFC 9260 §5.2.4 B). Another tag means other keys, although the
+/// TSNs continue.
 #[test]
 fn a_collision_with_another_tag_changes_the_keys() {
     let mut net = established();
@@ -284,7 +284,7 @@ fn a_collision_with_another_tag_changes_the_keys() {
         init.initial_tsn = Serial(first);
     }
     let (origin, _) = Origin::of(&init).expect("SCTP");
-    // As if A had answered this INIT while it began itself.
+    // As if A had responded to this INIT after sending its own.
     let known = Known::Begun { tag, tsn, ties: (0, 0) };
     net.ends[A].core.answer_init(net.now, origin, init_of(&init), known);
     let init_ack = net.ends[A].poll_transmit(net.now).expect("INIT ACK");
@@ -296,8 +296,8 @@ fn a_collision_with_another_tag_changes_the_keys() {
     assert_eq!(own.verify(&auth(&made)), Verdict::Genuine);
 }
 
-/// §6.1: an end that authenticates and sends a random number of other than 32 bytes gets an ABORT. An end
-/// that does not authenticate skips the parameter as unknown.
+/// §6.1: an endpoint that supports authentication and sends a random number of other than 32 bytes gets an ABORT.
+/// Without authentication, the parameter is skipped as unknown.
 #[test]
 fn a_random_number_of_another_length_ends_the_attempt() {
     for (culprit, knows, len) in

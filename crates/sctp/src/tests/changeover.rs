@@ -1,11 +1,11 @@
-//! The primary path changes in the midst of a transfer (SFR-CACC).
+//! Change of the primary path during a transfer (SFR-CACC).
 
 use super::pair::{A, App, Link, Net, at_ms, bulk};
 use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_multipath::PathId;
 
-/// Data sent on the fast path overtakes data in flight on the slow one for 145 ms: nothing is lost, and
-/// nothing counts as lost.
+/// Data sent on the fast path overtakes data in flight on the slow one for 145 ms: no data is lost, and none is counted
+/// as lost.
 #[test]
 fn data_overtaken_after_a_change_is_not_lost() {
     let links = vec![Link { queue: 1_000, ..Link::new(20, 150) }, Link { queue: 1_000, ..Link::new(20, 5) }];

@@ -1,4 +1,4 @@
-//! Marks instead of losses (RFC 4960 appendix A).
+//! ECN marks instead of losses (RFC 4960 appendix A).
 
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk};
 use anabranch_endpoint::endpoint::Endpoint;
@@ -8,8 +8,8 @@ use anabranch_wire::sctp::Chunk;
 use core::cell::Cell;
 use std::rc::Rc;
 
-/// A transfer over a network that marks the packets of A with these numbers if it may; how many it could mark, and the
-/// echoes of B.
+/// Transfers data over a network that marks the packets of A with these numbers if they are ECN-capable. Returns the
+/// number of ECN-capable packets, and B's ECNEs.
 fn marked(ecn: [bool; 2], marks: &'static [u32]) -> (Net, u32, u32) {
     let mut net = Net::new(vec![Link::new(10, 20)], |end, config| config.ecn = ecn[end]);
     let (seen, capable, echoes) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
@@ -37,7 +37,8 @@ fn marked(ecn: [bool; 2], marks: &'static [u32]) -> (Net, u32, u32) {
     (net, found.0, found.1)
 }
 
-/// Each mark cuts the window once, without a loss; those of one window count as one. The echo ends when it is heard.
+/// Each mark reduces the window once, without a loss; marks of one window count once. The ECNEs end after the CWR is
+/// received.
 #[test]
 fn marks_cut_the_window_once_a_round_trip() {
     let (net, capable, echoes) = marked([true, true], &[40, 41, 43, 400]);
@@ -48,7 +49,7 @@ fn marks_cut_the_window_once_a_round_trip() {
     assert!((2..100).contains(&echoes), "{echoes}");
 }
 
-/// Both ends must support ECN: otherwise no packet is marked, and no ECNE is sent.
+/// Both endpoints must support ECN: otherwise no packet is marked, and no ECNE is sent.
 #[test]
 fn without_agreement_nothing_may_be_marked() {
     for ecn in [[false, true], [true, false], [false, false]] {
@@ -58,8 +59,8 @@ fn without_agreement_nothing_may_be_marked() {
     }
 }
 
-/// Two paths, of which one marks: the other is not slowed down, also where the CWR of an echo is lost. With `both`, either finds
-/// its own marks.
+/// One of two paths marks packets: the other is not slowed down, even if the CWR for an ECNE is lost. With `both`, each
+/// path detects its own marks.
 #[test]
 fn marks_slow_down_their_own_path_only() {
     for both in [false, true] {

@@ -1,4 +1,4 @@
-//! In UDP, with a translator on the way (RFC 6951).
+//! UDP encapsulation with an address translator on the path (RFC 6951).
 
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk};
 use anabranch_wire::Body;
@@ -13,11 +13,11 @@ fn ports(packet: &mut anabranch_wire::Packet) -> &mut Ports {
     body.udp.as_mut().expect("it travels in UDP")
 }
 
-/// The translator gives end A another port, and yet another after a while; B sends where A's packets came from last.
+/// The translator changes A's port, and changes it again later. B sends to the source port of A's last packet.
 #[test]
-fn the_peers_port_is_learnt_and_followed() {
+fn peer_port_is_learnt_and_updated() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {
-        // End B learns that there is UDP at all.
+        // B learns that encapsulation is used.
         config.encapsulation = (end == A).then(Ports::default);
     });
     let outside = Rc::new(Cell::new(40_000));
@@ -49,9 +49,9 @@ fn the_peers_port_is_learnt_and_followed() {
     net.check(B);
 }
 
-/// Without the right tag, a datagram from elsewhere moves nothing.
+/// A datagram with a wrong tag does not change the port.
 #[test]
-fn a_stranger_does_not_move_the_port() {
+fn wrong_tag_does_not_change_the_port() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.encapsulation = Some(Ports::default()));
     let copy = Rc::new(Cell::new(None));
     let kept = Rc::clone(&copy);

@@ -1,4 +1,4 @@
-//! Paths that fail and return, and peers that do not answer.
+//! Paths that fail and recover, and peers that do not answer.
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, bulk, ms};
 use crate::Config;
@@ -43,7 +43,7 @@ fn a_failed_primary_path_hands_over_and_takes_back() {
 }
 
 #[test]
-fn cmt_goes_on_while_a_path_is_down() {
+fn cmt_continues_while_a_path_is_down() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
         config.cmt = true;
         quick(config);
@@ -115,7 +115,7 @@ fn init_goes_to_the_next_address_if_the_first_is_dead() {
     assert!(net.ends[A].path(PathId(1)).unwrap().counters.bytes_acked > 0);
 }
 
-/// One address at the connecting end, two at the other: the link of a packet is that of its source.
+/// One address at the client, two at the server: the link of a packet depends on its source.
 #[test]
 fn there_are_as_many_paths_as_destinations() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {
@@ -135,7 +135,7 @@ fn there_are_as_many_paths_as_destinations() {
     assert_eq!(net.ends[B].report().paths.len(), 1);
 }
 
-/// The i-th address of one end can only reach the i-th of the other, but the paths were paired the wrong way round.
+/// The i-th local address can only reach the i-th remote address, but the initial pairs are different.
 #[test]
 fn a_destination_is_tried_from_every_source() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {
@@ -151,8 +151,8 @@ fn a_destination_is_tried_from_every_source() {
     net.check_so_far(A);
 }
 
-/// RFC 9260 §8.1: every acknowledgement of data shows that the peer is reachable, also behind a chunk that is
-/// lost again and again.
+/// RFC 9260 §8.1: every acknowledgement of data shows that the peer is reachable, even if an earlier chunk is lost
+/// repeatedly.
 #[test]
 fn data_behind_a_gap_keeps_the_association() {
     let mut net = Net::new(vec![Link::new(1, 5)], |_, config| config.association_max_retrans = 2);
@@ -175,7 +175,7 @@ fn data_behind_a_gap_keeps_the_association() {
     net.check(A);
 }
 
-/// RFC 9260 §8.2: an acknowledged chunk clears the errors of its destination, also one that was sent there again.
+/// RFC 9260 §8.2: an acknowledged chunk resets the errors of its destination, even if it was retransmitted there.
 #[test]
 fn acknowledged_retransmissions_clear_path_errors() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, config| {
@@ -200,8 +200,8 @@ fn acknowledged_retransmissions_clear_path_errors() {
     assert_eq!(net.extra(A, "path_failures"), 0);
 }
 
-/// Two paths of 10 Mbit/s with the default timers, of which the first dies at 5 s and is back at 25 s; bytes read by each
-/// second.
+/// Two paths of 10 Mbit/s with the default timers. The first fails at 5 s and recovers at 25 s. Returns the bytes read
+/// in each second.
 fn first_path_away(cmt: bool, buffer: u64) -> (Net, Vec<f64>) {
     let mut net = Net::new(vec![Link::new(10, 10), Link::new(10, 10)], |_, config| {
         config.cmt = cmt;
@@ -220,7 +220,7 @@ fn first_path_away(cmt: bool, buffer: u64) -> (Net, Vec<f64>) {
     (net, read)
 }
 
-/// RFC 7829: data leaves a path that does not answer for the one that does, after one timeout.
+/// RFC 7829: after one timeout, data moves from a path that does not answer to the one that does.
 #[test]
 fn a_potentially_failed_path_does_not_block_the_other() {
     for buffer in [500_000, 1_000_000, 4_000_000] {
@@ -241,9 +241,9 @@ fn plain_sctp_fails_over_within_seconds() {
     assert!(net.extra(A, "path_suspicions") >= 1);
 }
 
-/// A path that is back carries data within three seconds, however long it was away.
+/// A recovered path carries data within three seconds, whatever the length of the outage.
 #[test]
-fn a_path_that_is_back_is_used_soon() {
+fn recovered_path_is_used_soon() {
     let mut net = Net::new(vec![Link::new(10, 10), Link::new(10, 10)], |_, config| config.cmt = true);
     net.apps[A] = App::sends((0..400_000).map(|_| (1452, 0, false)));
     net.connect();
@@ -260,9 +260,9 @@ fn a_path_that_is_back_is_used_soon() {
     }
 }
 
-/// Where there is no other path, or the state is switched off, nothing changes.
+/// Without another path, or with the potentially-failed state disabled, nothing changes.
 #[test]
-fn a_path_that_is_alone_is_never_suspected() {
+fn single_path_is_never_suspected() {
     for paths in [1, 2] {
         let mut net = Net::new(vec![Link::new(10, 10); paths], |_, config| {
             if paths > 1 {

@@ -1,4 +1,4 @@
-//! The handshake when it does not go as usual.
+//! Unusual handshakes.
 
 use super::pair::{A, B, Link, Net, address, at_ms, body, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Reason};
@@ -23,14 +23,14 @@ fn a_cookie_confirms_only_the_address_of_the_init() {
         true
     }));
     net.connect();
-    // The cookie has just come, and no heartbeat has been answered.
+    // The cookie has just arrived, and no heartbeat has been answered.
     net.run_until(at_ms(24));
     let usable = |at| net.ends[B].path(PathId(at)).map(|path| (path.remote.ip(), path.usable));
     assert_eq!(usable(0), Some((address(A, 0), true)));
     assert_eq!(usable(1), Some((address(A, 1), false)));
 }
 
-/// A peer that finds every cookie stale is asked no more often than one that does not answer.
+/// If a peer reports every cookie as stale, the number of attempts is that for a peer that does not answer.
 #[test]
 fn cookies_that_are_always_stale_end_the_attempt() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.cookie_life = ms(1));
@@ -46,7 +46,7 @@ fn cookies_that_are_always_stale_end_the_attempt() {
     assert_eq!(inits.get(), 9);
 }
 
-/// The heartbeat that confirms the short path overtakes the COOKIE ACK on the long one (RFC 9260 §8.3: it is to be
+/// The heartbeat that confirms the fast path overtakes the COOKIE ACK on the slow one (RFC 9260 §8.3: it must be
 /// answered from COOKIE-ECHOED on).
 #[test]
 fn a_heartbeat_before_the_cookie_ack_is_answered() {
@@ -56,7 +56,7 @@ fn a_heartbeat_before_the_cookie_ack_is_answered() {
     assert!(net.ends[B].path(PathId(1)).unwrap().usable);
 }
 
-/// Everything that leaves an end, and a filter that puts parameters in front of those of INIT and INIT ACK.
+/// All packets sent by an endpoint, and a filter that inserts parameters before those of INIT and INIT ACK.
 fn with_parameters(net: &mut Net, parameters: Vec<Parameter>) -> Rc<RefCell<Vec<Chunk>>> {
     let log = Rc::new(RefCell::new(Vec::new()));
     let copy = Rc::clone(&log);
@@ -73,7 +73,7 @@ fn with_parameters(net: &mut Net, parameters: Vec<Parameter>) -> Rc<RefCell<Vec<
     log
 }
 
-/// To be skipped and reported, by the two high bits of its type.
+/// A type whose two high bits require the receiver to skip and report the parameter.
 fn curious() -> Parameter {
     Parameter::Unknown { kind: 0xc123, value: Box::new([7]) }
 }
@@ -94,10 +94,10 @@ fn unknown_parameters_are_reported_both_ways() {
     assert!(log.borrow().contains(&Chunk::Error(Error { causes })));
 }
 
-/// Parameters behind one that stops the processing are ignored: here the other addresses, and in the answer
-/// the cookie.
+/// Parameters after one that stops the processing are ignored: here the other addresses, and in the response the
+/// cookie.
 #[test]
-fn nothing_is_read_behind_a_parameter_that_says_stop() {
+fn parameters_after_a_stop_parameter_are_ignored() {
     let stop = Parameter::Unknown { kind: 0x0123, value: Box::default() };
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, _| {});
     with_parameters(&mut net, vec![stop]);
@@ -106,9 +106,9 @@ fn nothing_is_read_behind_a_parameter_that_says_stop() {
     assert_eq!(net.closed(A), Some(Reason::Refused));
 }
 
-/// The cause has the parameter, not only the name in it (RFC 9260 §3.3.10.5).
+/// The error cause contains the whole parameter, not only the name in it (RFC 9260 §3.3.10.5).
 #[test]
-fn a_host_name_comes_back_as_a_parameter() {
+fn host_name_parameter_is_reported_whole() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
     let log = with_parameters(&mut net, vec![Parameter::HostName(Box::new(*b"a.b\0"))]);
     net.connect();
@@ -123,7 +123,7 @@ fn cookie_echoed_refuses_an_init_with_a_new_address() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
     let log = with_parameters(&mut net, vec![]);
     net.connect();
-    // The cookie has left A and not yet come to B.
+    // A has sent the cookie, and B has not received it yet.
     net.run_until(at_ms(13));
     let new = Ipv4Addr::new(10, 9, 0, 9);
     let init = Init {
@@ -159,7 +159,7 @@ fn cookie_echoed_refuses_an_init_with_a_new_address() {
 /// RFC 9260 §3.3.2.1.5: a peer that lists the address types that it supports receives no addresses of other
 /// types.
 #[test]
-fn an_init_ack_keeps_to_the_address_types_of_the_init() {
+fn init_ack_uses_address_types_of_the_init() {
     let v6 = "fd00::2".parse().unwrap();
     for only_v4 in [false, true] {
         let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {

@@ -6,7 +6,8 @@ use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_wire::sctp::{Chunk, DataFlags};
 use std::sync::{Arc, Mutex};
 
-/// Runs an association over a link of 10 ms; the flags of each DATA of the first end, and the end.
+/// Runs an association over a link of 10 ms. Returns the flags of each DATA chunk of the first endpoint, and the end
+/// time.
 fn flags(app: App, when: ImmediateSack, nagle: bool) -> (Vec<bool>, Net) {
     let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {
         config.immediate_sack = when;
@@ -33,11 +34,11 @@ fn flags(app: App, when: ImmediateSack, nagle: bool) -> (Vec<bool>, Net) {
 }
 
 #[test]
-fn the_last_chunk_of_a_burst_asks_for_a_sack() {
+fn last_chunk_of_a_burst_requests_a_sack() {
     for (when, expected) in [(ImmediateSack::End, [false, true]), (ImmediateSack::Never, [false; 2])] {
         let (seen, mut net) = flags(App::sends(bulk(2, 1452)), when, true);
         assert_eq!(seen, expected);
-        // The first is answered as the first data of all; the second waits for the delay or does not.
+        // The first chunk is acknowledged at once because it is the first data. The second waits for the delay, or not.
         net.run_until(at_ms(150));
         let left = net.ends[A].report().send_buffer;
         assert_eq!(left == 0, when == ImmediateSack::End, "{left} bytes in flight with {when:?}");
@@ -46,7 +47,8 @@ fn the_last_chunk_of_a_burst_asks_for_a_sack() {
 
 #[test]
 fn data_held_by_nagle_asks_for_a_sack() {
-    // The first is answered as the first data of all, and the second is no second packet since.
+    // The first chunk is acknowledged at once because it is the first data. The second is therefore not a second
+    // unacknowledged packet.
     let messages = [(1452, 0, true), (1452, 0, true), (100, 0, true)];
     for (when, by) in [(ImmediateSack::End, 100), (ImmediateSack::Never, 300)] {
         let (seen, net) = flags(App::sends(messages), when, true);
@@ -65,7 +67,7 @@ fn a_shutdown_does_not_wait_for_a_delayed_sack() {
 }
 
 #[test]
-fn a_chunk_that_fills_the_window_may_ask_for_a_sack() {
+fn chunk_that_fills_the_window_requests_a_sack() {
     let count = |when| {
         let (seen, _) = flags(App::sends(bulk(200, 1452)), when, true);
         seen.iter().filter(|asked| **asked).count()

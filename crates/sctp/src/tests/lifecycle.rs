@@ -1,4 +1,4 @@
-//! How associations begin and end, at odd times too (RFC 9260 §5.2, §9).
+//! Start and end of associations, also at unusual times (RFC 9260 §5.2, §9).
 
 use super::pair::{A, App, B, Link, Net, Settings, at_ms, body, bulk, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Reason};
@@ -91,7 +91,7 @@ fn an_abort_ends_both_sides_at_once() {
 #[test]
 fn init_without_a_listener_is_refused() {
     let mut net = one_link();
-    // An end that does not listen.
+    // An endpoint that does not listen.
     net.ends[B] = Settings::new(B, 1, 7).connecting().unwrap();
     net.connect();
     net.run_until(at_ms(1_000));
@@ -131,7 +131,7 @@ fn both_ends_may_begin_at_once() {
     }
 }
 
-/// The connecting end dies silently and comes back with the same addresses and ports.
+/// The client fails silently and returns with the same addresses and ports.
 #[test]
 fn a_peer_may_restart() {
     let mut net = one_link();
@@ -189,7 +189,7 @@ fn a_stale_cookie_is_retried_with_a_longer_life() {
 }
 
 #[test]
-fn addresses_come_and_go_while_data_flows() {
+fn addresses_change_during_a_transfer() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {
         config.cmt = true;
         config.asconf = true;
@@ -205,7 +205,7 @@ fn addresses_come_and_go_while_data_flows() {
     let second = super::pair::address(A, 1);
     net.ends[A].handle_network(net.now, NetworkEvent::address(second, 1500, true));
     net.drain();
-    // The new address is taken into use when the destination behind it is tried from there.
+    // The new address is used when a destination is probed from it.
     net.run_until(at_ms(40_000));
     assert_eq!(net.extra(A, "asconf_requests"), 1);
     assert_eq!(net.ends[B].report().paths.len(), 2);

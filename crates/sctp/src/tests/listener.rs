@@ -16,7 +16,7 @@ fn key(seed: u8) -> CookieKey {
     CookieKey::new(&secrets(B, seed))
 }
 
-/// A connecting end and its first packet.
+/// A client and its first packet.
 fn peer(seed: u8) -> (crate::Association, Packet) {
     let mut peer = Settings::new(A, 1, seed).connecting().expect("works");
     peer.connect(Time::ZERO);
@@ -31,7 +31,7 @@ fn answer(listener: &mut Listener, now: Time, packet: Packet) -> Packet {
     }
 }
 
-/// The listener forgets every INIT; any listener of the host takes the cookie, and the association goes on from there.
+/// The listener stores nothing of an INIT; any listener of the host accepts the cookie, and the association continues.
 #[test]
 fn any_listener_of_the_host_accepts_a_cookie() {
     let (mut first, mut second) = (listener(1, &key(5)), listener(2, &key(5)));
@@ -74,7 +74,7 @@ fn forged_and_stale_cookies_make_nothing() {
     let init_ack = answer(&mut host, at_ms(10), init);
     a.handle_packet(at_ms(20), init_ack, &Pattern);
     let echo = a.poll_transmit(at_ms(20)).expect("COOKIE ECHO");
-    // A minute is what a cookie is good for.
+    // A cookie is valid for a minute.
     let stale = answer(&mut host, at_ms(10) + ms(60_001), echo);
     assert!(matches!(body(&stale).chunks[..], [Chunk::Error(_)]));
 }

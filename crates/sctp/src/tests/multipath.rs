@@ -14,7 +14,7 @@ fn cmt(config: &mut Config) {
     config.dac = true;
 }
 
-/// Goodput of a run, Mbit/s: data read from the end of the first second until `secs`.
+/// Goodput of a run, Mbit/s: data read between the end of the first second and `secs`.
 fn goodput(net: &mut Net, secs: u64) -> f64 {
     net.connect();
     net.run_until(at_ms(1000));
@@ -24,7 +24,7 @@ fn goodput(net: &mut Net, secs: u64) -> f64 {
     (net.ends[B].report().delivered - before) as f64 * 8.0 / ((secs - 1) as f64 * 1e6)
 }
 
-/// Seconds that the association was blocked by its buffers, by cause.
+/// Seconds for which the association was blocked by its buffers, by cause.
 fn blocked(net: &Net) -> [f64; 4] {
     let list = net.ends[A].limits(net.now).buffers;
     core::array::from_fn(|i| list[i].1.as_secs_f64())
@@ -155,7 +155,7 @@ fn splitting_keeps_slow_paths_from_blocking_others() {
     assert!(net.extra(A, "chunks_rescheduled") > 100);
 }
 
-/// Until the fast path's window has shrunk or is as large as the buffer, nothing is split and nothing moves.
+/// Until the fast path's window has shrunk or is as large as the buffer, the buffer is not split and no chunk moves.
 #[test]
 fn mechanisms_wait_for_the_end_of_start_up() {
     let adsl = Link { rate: 800_000, ..Link::new(1, 28) };
@@ -166,7 +166,7 @@ fn mechanisms_wait_for_the_end_of_start_up() {
         config.rescheduling = Rescheduling { sides: Sides::Both, ..Rescheduling::default() };
         config.mechanisms_in_start_up = false;
     });
-    // Ordered, so that messages wait behind gaps.
+    // Messages are ordered, so that they wait for missing ones.
     net.apps[A] = App::sends(bulk(100_000, 1444).map(|(len, stream, _)| (len, stream, false)));
     net.connect();
     let mut largest = 0;
@@ -186,7 +186,8 @@ fn mechanisms_wait_for_the_end_of_start_up() {
     assert!(net.extra(A, "chunks_rescheduled") > 0);
 }
 
-/// Half of a receive buffer of 100,000 bytes holds 34 chunks of 1444 bytes, however much the other path sends again.
+/// Half of a receive buffer of 100,000 bytes holds 34 chunks of 1444 bytes, however many chunks the other path
+/// retransmits.
 #[test]
 fn retransmissions_keep_the_share_of_the_other_path() {
     let slow = Link { rate: 800_000, ..Link::new(1, 28) };
@@ -249,7 +250,7 @@ fn ordered_data_behind_a_gap_blocks_by_reordering() {
     assert!(reordering > window, "{:?}", blocked(&net));
 }
 
-/// Where lost chunks go: the first path loses, the second is slower but has the larger window.
+/// Path of retransmissions: the first path loses chunks; the second is slower but has the larger window.
 #[test]
 fn retransmission_policies_choose_their_path() {
     let run = |policy: RetransmissionPath| {
@@ -294,7 +295,7 @@ fn every_pair_of_addresses_is_a_path_in_a_full_mesh() {
     }
 }
 
-/// SACKs on several paths are always out of order; DAC saves every second one.
+/// SACKs over several paths are always out of order; DAC avoids every second one.
 #[test]
 fn delayed_acknowledgement_survives_reordering() {
     let sacks = |dac: bool| {
@@ -312,7 +313,7 @@ fn delayed_acknowledgement_survives_reordering() {
     assert!(with < 2_800 && without > 4_500, "{with} with, {without} without");
 }
 
-/// A gap on one path does not stop the window of the other, nor make its chunks lost.
+/// A gap on one path neither stops the window of the other nor marks its chunks as lost.
 #[test]
 fn a_gap_on_one_path_does_not_affect_the_other() {
     let mut net = Net::new(vec![Link::new(10, 1), Link::new(10, 150)], |_, config| {
@@ -333,8 +334,8 @@ fn a_gap_on_one_path_does_not_affect_the_other() {
     }
 }
 
-/// A chunk that is moved leaves its first copy in the queue of the slow path. That queue must not be filled
-/// again and again, and the timer of the slow path must cover the chunks left on it.
+/// A moved chunk leaves its first copy in the queue of the slow path. This queue must not be filled repeatedly, and the
+/// timer of the slow path must cover the remaining chunks.
 #[test]
 fn rescheduling_brings_no_timeouts_about() {
     for sides in [Sides::None, Sides::Both] {
@@ -391,7 +392,7 @@ fn sacks_are_delayed_only_for_senders_with_dac() {
     println!("{plain} Mbit/s, {agreed} with DAC");
 }
 
-/// Acknowledgements of packets of two paths are sent over the shorter of them.
+/// Acknowledgements of packets of two paths are sent over the faster of them.
 #[test]
 fn acknowledgements_take_the_shortest_path() {
     let long_way = |sack_path| {
@@ -410,7 +411,7 @@ fn acknowledgements_take_the_shortest_path() {
     assert!(nearest < 0.8 * last, "{nearest} of the acknowledgements go the long way, {last}");
 }
 
-/// Hundreds of chunks a packet, and thousands of gaps, of which a SACK lists a part.
+/// Hundreds of chunks per packet, and thousands of gaps, of which a SACK lists only some.
 #[test]
 fn tiny_messages_do_not_stall() {
     for (unordered, loss, nr_sack) in

@@ -1,4 +1,4 @@
-//! Reports of routers and hosts about packets that did not arrive.
+//! ICMP reports of routers and hosts about packets that were not delivered.
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Quote, Reason, Unreachable};
@@ -23,7 +23,7 @@ fn tag(net: &Net) -> u32 {
 /// RFC 9260 §7.3: a router with a smaller MTU drops packets that are too big and reports it. Chunks that were
 /// cut before are sent as IP fragments, and all new chunks fit.
 #[test]
-fn a_smaller_path_mtu_is_kept_to_and_loses_nothing() {
+fn smaller_path_mtu_is_used_without_loss() {
     for messages in [vec![(1_452, 0, true); 3_000], vec![(20_000, 0, false); 200]] {
         let mut net = Net::new(vec![Link { queue: 1000, ..Link::new(50, 10) }], |_, _| {});
         let (mtu, dropped) = (Rc::new(Cell::new(1500)), Rc::new(Cell::new(0_u32)));
@@ -63,7 +63,7 @@ fn a_smaller_path_mtu_is_kept_to_and_loses_nothing() {
     }
 }
 
-/// RFC 9260 §10, ICMP6: without the right tag it is forged; and no path is ever believed to carry less than all must.
+/// RFC 9260 §10, ICMP6: a report with a wrong tag is forged. No report sets an MTU below the minimum.
 #[test]
 fn forged_and_absurd_sizes_are_not_believed() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
@@ -91,7 +91,7 @@ fn a_host_without_sctp_refuses() {
             quote: Quote { initiate_tag, ..quote(number, 0) },
             what,
         };
-        // RFC 9260 §10, ICMP6: the initiate tag must be there and right.
+        // RFC 9260 §10, ICMP6: the initiate tag must be present and correct.
         for (number, initiate_tag) in [(7, None), (0, None), (0, Some(own ^ 1)), (7, Some(own))] {
             net.ends[A].handle_network(net.now, event(number, initiate_tag));
             net.drain();
@@ -103,7 +103,7 @@ fn a_host_without_sctp_refuses() {
     }
 }
 
-/// RFC 9260 §10, ICMP9: a destination that cannot be reached fails like one that does not answer, and comes back.
+/// RFC 9260 §10, ICMP9: an unreachable destination fails like one that does not answer, and recovers.
 #[test]
 fn an_unreachable_destination_fails_and_comes_back() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
@@ -152,8 +152,8 @@ fn black_hole(net: &mut Net) -> Rc<Cell<u32>> {
     mtu
 }
 
-/// RFC 8899: a path that never carried more than 1,300 bytes loses no data, and its MTU is found; without discovery nothing
-/// that fills a packet ever gets through.
+/// RFC 8899: a path that never carried more than 1,300 bytes loses no data, and its MTU is found. Without discovery,
+/// full packets are never delivered.
 #[test]
 fn a_path_that_drops_long_packets_is_detected() {
     for discovery in [true, false] {
@@ -178,7 +178,7 @@ fn a_path_that_drops_long_packets_is_detected() {
 /// §4.3: the discovered MTU may change. The lost chunks are sent with their old length in IP fragments; later
 /// chunks fit.
 #[test]
-fn a_path_that_comes_to_carry_less_is_found_out() {
+fn reduced_path_mtu_is_detected() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.pmtu_discovery = true);
     let mtu = black_hole(&mut net);
     net.apps[A] = App::sends((0..600).map(|_| (20_000, 0, false)));
@@ -207,7 +207,7 @@ fn a_reported_mtu_is_verified_by_a_probe() {
         net.run_until(net.now + ms(500));
         assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, mss, "{mtu}");
     }
-    // A longer packet is tried again some minutes later.
+    // A longer packet is probed again some minutes later.
     net.run_until(net.now + ms(700_000));
     assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, 1452);
 }
@@ -230,7 +230,7 @@ fn every_path_is_found_out_by_itself() {
     assert!(mss[0] == 1444 && (1330..=1344).contains(&mss[1]), "{mss:?}");
 }
 
-/// Chunks that are longer than the window of a path whose packets have become shorter go out all the same, one by one.
+/// If packets became shorter, chunks longer than the path's window are still sent, one by one.
 #[test]
 fn long_chunks_do_not_wait_for_a_window_of_their_size() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.max_burst = None);
@@ -248,10 +248,10 @@ fn long_chunks_do_not_wait_for_a_window_of_their_size() {
     net.check(A);
 }
 
-/// Data shows that the peer is reached from another address, on a route with a smaller MTU: lost chunks are
-/// sent again with their old length, and routers may fragment them.
+/// Received data shows that the peer is reached from another local address, on a route with a smaller MTU. Lost chunks
+/// are retransmitted with their old length, and routers may fragment them.
 #[test]
-fn a_source_that_data_has_shown_brings_its_own_mtu() {
+fn source_found_by_data_uses_its_own_mtu() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, settings| {
         // One address at B, two at A, which sends from the first; heartbeats do not find the second.
         if end == B {
@@ -282,7 +282,7 @@ fn a_source_that_data_has_shown_brings_its_own_mtu() {
     assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, 528);
 }
 
-/// One path of IPv6 that takes shorter packets from half a second on.
+/// An IPv6 path that carries only shorter packets after half a second.
 fn shrinking_v6(messages: usize) -> Net {
     let own = |end: usize| core::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, end as u16 + 1);
     let mut net = Net::new(vec![Link::new(10, 10)], |end, settings| {
@@ -301,7 +301,7 @@ fn shrinking_v6(messages: usize) -> Net {
     net
 }
 
-/// IPv6 has no routers that cut packets: chunks that fit nowhere any more end the association, and soon.
+/// IPv6 routers do not fragment: a chunk that fits no path ends the association early.
 #[test]
 fn chunks_that_fit_no_path_end_the_association() {
     let mut net = shrinking_v6(5_000);
@@ -310,7 +310,7 @@ fn chunks_that_fit_no_path_end_the_association() {
     assert_eq!((net.closed(A), net.closed(B)), (Some(Reason::Aborted), Some(Reason::Reset)));
 }
 
-/// If all data had arrived before, the association goes on, and new data is cut shorter.
+/// If all data had arrived before, the association continues, and new chunks are shorter.
 #[test]
 fn new_data_is_cut_for_a_smaller_mtu_of_ipv6() {
     let mut net = shrinking_v6(100);

@@ -1,11 +1,11 @@
-//! Outages of paths, and how long an association lives through them (RFC 9260 §8.1).
+//! Outages of paths, and the time after which they end an association (RFC 9260 §8.1).
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, bulk, ms};
 use anabranch_base::rng::Rng;
 use anabranch_endpoint::endpoint::{Endpoint, NetworkEvent, Reason};
 use anabranch_multipath::PathId;
 
-/// An association over links of 200 kbit/s that always has something to send.
+/// An association over links of 200 kbit/s that always has data to send.
 fn busy(paths: usize, cmt: bool) -> Net {
     let links = (0..paths).map(|at| Link { rate: 200_000, queue: 20, ..Link::new(1, 20 + 5 * at as u64) });
     let mut net = Net::new(links.collect(), |_, config| {
@@ -18,8 +18,8 @@ fn busy(paths: usize, cmt: bool) -> Net {
     net
 }
 
-/// Each path is away once, from 10 to 20 s on, for 1 to 120 s: however many there are, the association lives as long as one
-/// would, and goes on.
+/// Each path fails once, at 10 to 20 s, for 1 to 120 s. With any number of paths, the association survives as long as
+/// with one, and continues.
 #[test]
 fn association_survives_outages_of_all_paths() {
     for case in 0..48 {
@@ -29,7 +29,7 @@ fn association_survives_outages_of_all_paths() {
         if case / 16 == 2 {
             net.apps[B] = App::sends(bulk(200_000, 300));
         }
-        // In a third of the cases all go and come back together.
+        // In a third of the cases all paths fail and recover together.
         let together = case / 16 == 1;
         let mut draw = || (10_000 + rng.below(10_000), 1_000 + rng.below(119_000));
         let first = draw();
@@ -54,7 +54,7 @@ fn association_survives_outages_of_all_paths() {
     }
 }
 
-/// When each end gives up if all links go down at 10 s, ms.
+/// Times at which the endpoints end the association if all links fail at 10 s, ms.
 fn given_up(paths: usize, cmt: bool) -> u64 {
     let mut net = busy(paths, cmt);
     net.links.iter_mut().for_each(|link| link.up = false);
@@ -69,14 +69,13 @@ fn errors_of_many_paths_count_as_those_of_one() {
         let one = given_up(1, cmt);
         for paths in [2, 4, 8] {
             let many = given_up(paths, cmt);
-            // Idle paths hear of the outage from their next heartbeat, and have timers of their own.
+            // Idle paths detect the outage with their next heartbeat, and have separate timers.
             assert!(many + 1_000 > one && many < 2 * one, "{one} ms with one path, {many} with {paths}");
         }
     }
 }
 
-/// The end that only receives gets no packets during the outage, and then data, which answers no packet that
-/// it has sent.
+/// The receiver gets no packets during the outage, and then only data, which answers none of its packets.
 #[test]
 fn received_data_shows_that_the_peer_is_there() {
     for away in [20_000, 40_000, 100_000] {
@@ -89,8 +88,8 @@ fn received_data_shows_that_the_peer_is_there() {
     }
 }
 
-/// Data in flight when a path died may be acknowledged late: only an acknowledgement of data sent since
-/// proves that the path works.
+/// Data in flight when a path failed may be acknowledged late: only an acknowledgement of data sent since then proves
+/// that the path works.
 #[test]
 fn late_acknowledgement_does_not_revive_a_path() {
     let mut net = Net::new(vec![Link::new(10, 10), Link::new(10, 10)], |_, config| config.cmt = true);
@@ -109,8 +108,7 @@ fn late_acknowledgement_does_not_revive_a_path() {
     assert!(dead.outstanding == 0, "{} bytes wait on the dead path", dead.outstanding);
 }
 
-/// An end is informed that its interface has come up: the path carries data a round trip later, however long
-/// its timers were.
+/// The host's interface has come up: the path carries data one round trip later, whatever its timers were.
 #[test]
 fn interface_that_comes_up_is_tried_at_once() {
     for (first, away) in [(false, 16_000), (false, 100_000), (true, 3_000), (true, 100_000)] {
@@ -131,9 +129,9 @@ fn interface_that_comes_up_is_tried_at_once() {
     }
 }
 
-/// The only path is back, and one of the two ends is informed.
+/// The only path recovers, and one of the two endpoints is informed.
 #[test]
-fn data_goes_on_when_the_only_interface_is_back() {
+fn data_continues_when_the_only_interface_returns() {
     for informed in [A, B] {
         let mut net = busy(1, false);
         net.links[0].up = false;
@@ -167,7 +165,7 @@ fn interface_that_goes_down_hands_over_at_once() {
     }
 }
 
-/// No packet goes to a pair of addresses that no route connects, and the association opens wherever one is connected.
+/// No packet is sent on a pair of addresses without a route, and the association opens if there is any route.
 #[test]
 fn packets_keep_to_the_routes() {
     use crate::Paths;
@@ -197,9 +195,9 @@ fn packets_keep_to_the_routes() {
     }
 }
 
-/// During the handshake an interface comes up: the INIT goes out there at once.
+/// An interface comes up during the handshake: the INIT is sent there at once.
 #[test]
-fn init_is_repeated_when_an_interface_comes_up() {
+fn init_is_retransmitted_when_interface_comes_up() {
     let mut net = Net::new(vec![Link::new(10, 10), Link::new(10, 10)], |_, _| {});
     net.links.iter_mut().for_each(|link| link.up = false);
     net.apps[A] = App::sends(bulk(10, 1452));

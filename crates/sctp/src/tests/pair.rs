@@ -1,4 +1,4 @@
-//! Two associations and the links between them, in virtual time and from one seed.
+//! Two associations and the links between them, in virtual time, reproducible with one seed.
 
 use crate::association::State;
 use crate::{Association, Config, ConfigError};
@@ -27,22 +27,22 @@ pub fn at_ms(millis: u64) -> Time {
     Time::ZERO + ms(millis)
 }
 
-/// Address `i` of an end.
+/// Address `i` of an endpoint.
 pub fn address(end: usize, i: usize) -> IpAddr {
     Ipv4Addr::new(10, i as u8, 0, end as u8 + 1).into()
 }
 
-/// One link between the i-th addresses of both ends.
+/// One link between the i-th addresses of both endpoints.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// bit/s.
+    /// Rate in bit/s.
     pub rate: u64,
     pub delay: Duration,
-    /// Packets that may wait.
+    /// Maximum number of queued packets.
     pub queue: u64,
     pub loss: f64,
     pub duplicate: f64,
-    /// Uniform extra delay up to this: packets overtake each other.
+    /// Maximum of a uniform extra delay, which reorders packets.
     pub jitter: Duration,
     pub up: bool,
 }
@@ -61,23 +61,23 @@ impl Link {
     }
 }
 
-/// The application at one end.
+/// The application at one endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct App {
     /// Messages to write: length, stream, unordered.
     pub outbox: VecDeque<(u64, u16, bool)>,
-    /// How long they are worth sending, in turn; all until they have arrived if there is none.
+    /// Reliability limits of the messages, used cyclically; without any, messages are fully reliable.
     pub reliability: Vec<Reliability>,
-    /// Offsets of those that have been read at the other end, and of those that were given up.
+    /// Offsets of messages that the other endpoint has read, and of abandoned ones.
     pub settled: BTreeSet<u64>,
     pub abandoned: BTreeMap<u64, bool>,
     /// Number of deliveries at this end that the writer has recorded.
     pub booked: usize,
-    /// Parts of messages that were given up.
+    /// Number of parts of abandoned messages.
     pub aborted: usize,
-    /// Close once everything is written.
+    /// Whether to close after everything is written.
     pub close: bool,
-    /// Reads only from then on.
+    /// Time before which nothing is read.
     pub reads_from: Time,
     pub written: Vec<(u64, Write)>,
     /// Deliveries, each with the offset of its bytes at the writer.
@@ -86,7 +86,7 @@ pub struct App {
     /// the last.
     pub parts: BTreeMap<(u16, bool), Delivery>,
     pub in_parts: usize,
-    /// Fragments that came, by key: where their bytes begin at the writer.
+    /// Offset at the writer of each received fragment, by key.
     pub fragments: BTreeMap<u64, Payload>,
     pub events: Vec<Event>,
     pub offset: u64,
@@ -100,7 +100,7 @@ impl App {
 }
 
 impl App {
-    /// A message was read: its fragments have the bytes that the writer wrote one behind the other.
+    /// Checks a delivered message: its fragments contain consecutive bytes of the writer.
     fn receive(&mut self, message: Delivery, runs: &[(u64, u32)]) {
         if message.aborted {
             let begun = self.parts.remove(&(message.stream, message.unordered));
@@ -146,7 +146,7 @@ pub struct Net {
     pub links: Vec<Link>,
     /// Every pair of addresses is connected, by the link of the source.
     pub mesh: bool,
-    /// Sees every packet as it leaves; false drops it.
+    /// Inspects every sent packet; returning false drops it.
     pub filter: Option<Filter>,
     pub rng: Rng,
     busy: Vec<[Time; 2]>,
@@ -157,7 +157,7 @@ pub struct Net {
     pub carried: u64,
 }
 
-/// All that makes an end.
+/// All settings of an endpoint.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub config: Config,
@@ -210,7 +210,7 @@ impl DerefMut for Settings {
     }
 }
 
-/// The secrets of an end of a pair.
+/// The secrets of an endpoint.
 pub fn secrets(end: usize, seed: u8) -> Secrets {
     Secrets::new([seed; 32]).fork(if end == A { "a" } else { "b" })
 }
@@ -247,14 +247,14 @@ impl Net {
         self.drain();
     }
 
-    /// Hands a packet to an end as if it had just arrived.
+    /// Passes a packet to an endpoint as if it had just arrived.
     pub fn inject(&mut self, end: usize, packet: Packet) {
         self.hand_in(end, packet);
         self.drain();
     }
 
-    /// A packet arrives. Its payloads' offsets are marks that only the receiver of placements can read: a core that looked at
-    /// them would be lost.
+    /// Delivers a packet. Payload offsets are masked, so that only the receiver of placements can use them and the core
+    /// cannot.
     fn hand_in(&mut self, end: usize, mut packet: Packet) {
         if let Body::Sctp(body) = &mut packet.body {
             for chunk in &mut body.chunks {
@@ -307,7 +307,7 @@ impl Net {
         }
     }
 
-    /// Everything that both ends want to do now.
+    /// Collects all output that both endpoints have now.
     pub fn drain(&mut self) {
         loop {
             let mut idle = true;
@@ -372,7 +372,7 @@ impl Net {
         busy
     }
 
-    /// Goes to the next thing that happens, at most to `until`; false if nothing does.
+    /// Advances to the next event, at most to `until`; false if there is none.
     pub fn step(&mut self, until: Time) -> bool {
         let arrival = self.flying.peek().map_or(Time::MAX, |Reverse((due, ..))| *due);
         let timeout = self.ends.iter().filter_map(Endpoint::next_timeout).min().unwrap_or(Time::MAX);
@@ -403,7 +403,7 @@ impl Net {
         true
     }
 
-    /// The sums of the scoreboards are those of their chunks.
+    /// Checks that the totals of the scoreboards equal the sums over their chunks.
     pub fn recount(&self) {
         for end in &self.ends {
             if let State::Open(open) = &end.state {
@@ -416,7 +416,7 @@ impl Net {
         while self.step(until) {}
     }
 
-    /// Runs until everything written at both ends has been read, or the time is over.
+    /// Runs until everything written at both endpoints has been read, or the time limit is reached.
     pub fn run_to_end(&mut self, limit: Time) {
         while !self.complete() && self.step(limit) {}
     }
@@ -427,7 +427,7 @@ impl Net {
         })
     }
 
-    /// Every message written at `from` has arrived once and whole, and in order where that was asked for.
+    /// Checks that every message written at `from` was delivered once and complete, and in order if ordered.
     pub fn check(&self, from: usize) {
         let (written, settled) = (&self.apps[from].written, &self.apps[from].settled);
         assert_eq!(
@@ -439,7 +439,7 @@ impl Net {
         self.check_so_far(from);
     }
 
-    /// The same for those that have arrived.
+    /// Checks the delivered messages in the same way; others may be missing.
     pub fn check_so_far(&self, from: usize) {
         let (written, read) = (&self.apps[from].written, &self.apps[1 - from].read);
         let mut open: BTreeMap<u64, Write> = written.iter().copied().collect();

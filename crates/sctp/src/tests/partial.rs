@@ -112,7 +112,7 @@ fn expired_messages_are_not_sent_again() {
 }
 
 #[test]
-fn a_message_that_has_not_been_begun_leaves_no_hole() {
+fn unsent_abandoned_message_leaves_no_gap() {
     let mut net = partial(LINK(), |_| {});
     net.links[0].rate = 400_000;
     // The second message waits behind the first for 200 ms, longer than its lifetime.
@@ -175,7 +175,7 @@ fn partly_read_message_is_aborted() {
 }
 
 #[test]
-fn a_peer_that_cannot_step_over_gets_what_was_begun() {
+fn peer_without_forward_tsn_gets_started_messages() {
     let mut net = Net::new(LINK(), |end, config| {
         config.partial_reliability = end == A;
         config.nagle = false;
@@ -197,7 +197,7 @@ fn a_peer_that_cannot_step_over_gets_what_was_begun() {
     assert!(!abandoned(&net).is_empty());
 }
 
-/// FORWARD TSN chunks may be lost as well, so the sender repeats them.
+/// FORWARD TSN chunks may be lost as well, so the sender retransmits them.
 #[test]
 fn forward_tsn_is_repeated_until_acknowledged() {
     let mut net = partial(LINK(), |_| {});

@@ -1,4 +1,4 @@
-//! Random associations over random faults: nothing is lost, doubled or stuck, and the books balance.
+//! Random associations with random faults: no data is lost, duplicated or stuck, and the counters agree.
 
 use super::pair::{A, App, B, Link, Net, Settings, address, at_ms, ms, secrets};
 use crate::{Paths, RetransmissionPath, StreamScheduler};
@@ -39,7 +39,7 @@ struct Switches {
     retransmission: usize,
     splitting: (usize, usize),
     rescheduling: usize,
-    /// Messages may be given up: by age, by retransmissions, by priority, or not, in turn.
+    /// Messages may be abandoned: by age, by retransmissions, by priority, or not at all, cyclically.
     partial: bool,
 }
 
@@ -56,7 +56,7 @@ fn fault() -> impl Strategy<Value = Fault> {
     let outage = prop::option::weighted(0.3, (0_u64..6_000, 500_u64..10_000));
     (100_u64..20_000, 0_u64..150, 3_u64..100, 0.0..0.3_f64, 0.0..0.1_f64, 0_u64..60, outage).prop_map(
         |(rate_kbits, delay_ms, queue, loss, duplicate, jitter_ms, outage)| {
-            // Half of the links are clean.
+            // Half of the links are without faults.
             let faulty = loss > 0.15;
             Fault {
                 rate_kbits,
@@ -161,7 +161,7 @@ fn apply(config: &mut Settings, switches: &Switches, load: &Load, end: usize) {
     config.receive_buffer = load.receive_buffer;
     config.rto.min = ms(200);
     config.rto.max = ms(3_000);
-    // No association gives up: the property under test is that all data arrives.
+    // No association times out: the property under test is that all data arrives.
     config.association_max_retrans = 1_000;
     config.init_max_retrans = 1_000;
     config.path_max_retrans = 3;
@@ -211,7 +211,7 @@ fn run(faults: &[Fault], switches: &Switches, load: &Load) {
         assert_eq!((a.delivered, b.delivered), (b.written, a.written));
         assert_eq!((a.reordering_buffer, b.reordering_buffer), (0, 0));
     }
-    // All outstanding data is acknowledged by then; after that both ends hold nothing any more.
+    // All outstanding data is acknowledged by then; after that both endpoints hold no data.
     net.run_until(net.now + ms(60_000));
     for end in [A, B] {
         let report = net.ends[end].report();
@@ -246,7 +246,7 @@ fn limits() -> Vec<Reliability> {
     ]
 }
 
-/// A thousand and more in every test run; `PROPTEST_CASES` asks for others.
+/// More than a thousand cases in every test run; `PROPTEST_CASES` sets another number.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1_500)
 }

@@ -43,7 +43,7 @@ fn first(net: &mut Net, wanted: fn(&Chunk) -> bool) -> Rc<Cell<Option<anabranch_
     seen
 }
 
-/// A copy of a request that is late comes at a time when its sender does not expect it to be carried out.
+/// A late copy of a request arrives when its sender does not expect that it is performed.
 #[test]
 fn denied_tsn_reset_stays_denied() {
     let mut net = opened(false);
@@ -182,15 +182,15 @@ fn reset_response_must_contain_the_next_tsns() {
     assert_eq!(net.extra(A, "reconfigurations_performed"), 1);
 }
 
-/// There is no reset of all numbers in which there is nothing to do: it was not carried out, and is refused in the end.
+/// A reset of all numbers always has an effect: after the response "nothing to do" it was not performed, and fails.
 #[test]
-fn nothing_to_do_is_no_reset_of_all_numbers() {
+fn nothing_to_do_response_counts_as_refusal() {
     let mut net = opened(false);
     net.filter = Some(Box::new(|_, from, packet| {
         let anabranch_wire::Body::Sctp(body) = &mut packet.body else { return true };
         for chunk in &mut body.chunks {
             match chunk {
-                // The request arrives as one that B does not follow.
+                // The request arrives as one that B does not perform.
                 Chunk::Reconfig(Reconfig { parameters }) if from == A => {
                     for parameter in parameters {
                         if let Reconfiguration::TsnReset { request } = *parameter {
@@ -211,9 +211,8 @@ fn nothing_to_do_is_no_reset_of_all_numbers() {
     assert_eq!((net.closed(A), net.extra(A, "reconfigurations_performed")), (None, 0));
 }
 
-/// Both ends send a request at the same moment, each with data to be delivered before it. Neither may follow
-/// the other's request while its own may have been carried out, and both requests must be carried out in the
-/// end.
+/// Both endpoints send a request at the same moment, each with data to be delivered before it. Neither may perform the
+/// other's request while its own may have been performed, and both must be performed in the end.
 #[test]
 fn both_ends_may_request_a_tsn_reset_at_once() {
     for (lens, delay) in [([300, 300], 10), ([300, 300], 200), ([3_000, 60_000], 10)] {

@@ -206,7 +206,7 @@ fn path_with_an_abandoned_last_chunk_is_not_probed() {
 /// A probed chunk that is abandoned leaves the scoreboard without an acknowledgement. So the probe repaired no loss and
 /// shows no earlier one.
 #[test]
-fn a_probe_that_was_given_up_is_not_answered() {
+fn abandoned_probe_is_not_answered() {
     let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {
         (config.tail_loss_probe, config.partial_reliability) = (true, true);
         config.send_buffer = 10_000;

@@ -15,7 +15,7 @@ fn overtaken(cmt: bool) -> Net {
 }
 
 #[test]
-fn a_path_whose_packets_overtake_each_other_is_filled() {
+fn reordering_path_is_filled() {
     for cmt in [false, true] {
         let mut net = overtaken(cmt);
         net.connect();
@@ -45,7 +45,7 @@ fn delayed_for_a_while() -> Net {
 }
 
 #[test]
-fn a_timeout_because_of_a_delay_is_taken_back() {
+fn timeout_caused_by_delay_is_undone() {
     let mut net = delayed_for_a_while();
     net.run_until(at_ms(2_650));
     let during = net.ends[A].path(PathId(0)).unwrap();
@@ -63,7 +63,7 @@ fn a_timeout_because_of_a_delay_is_taken_back() {
 
 /// A timeout that comes with a loss is none to take back.
 #[test]
-fn a_timeout_with_a_loss_stays() {
+fn timeout_with_a_loss_is_not_undone() {
     let mut net = Net::new(vec![Link::new(10, 10)], |_, _| {});
     let mut packets = 0;
     net.filter = Some(Box::new(move |_, from, _| {

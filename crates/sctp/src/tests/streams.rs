@@ -95,7 +95,7 @@ fn outgoing_reset_follows_the_data_before_it() {
 }
 
 #[test]
-fn the_peer_resets_its_streams_when_asked_to() {
+fn peer_resets_its_streams_on_request() {
     let mut net = opened(false);
     for _ in 0..3 {
         write(&mut net, B, 500, 2);

@@ -96,7 +96,7 @@ fn an_answer_to_an_init_may_come_without_a_checksum() {
 
 /// Without agreement, a packet without a checksum counts as damaged; so does one that begins an association.
 #[test]
-fn a_missing_checksum_is_not_taken_on_trust() {
+fn unannounced_zero_checksum_is_rejected() {
     for method in [None, Some(DTLS)] {
         let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.error_detection = method);
         let damaged = Rc::new(Cell::new(0));

@@ -94,13 +94,13 @@ fn mapping(dsn: u64, subflow_seq: u32, len: u16) -> Dss {
 
 #[test]
 fn options_of_out_of_window_segment_are_ignored() {
-    let said = [
+    let mappings = [
         (None, Control::RemoveAddress(vec![0, 1])),
         (None, Control::Fail { dsn: 7 }),
         (None, Control::Priority { backup: true }),
         (Some(mapping(0, 0, 0)), Control::Fail { dsn: 7 }),
     ];
-    for (dss, control) in said {
+    for (dss, control) in mappings {
         let mut pair = pair(100_000, false, 10_000);
         forge(&mut pair, |segment| {
             segment.seq = segment.seq.add(1 << 30);
@@ -117,7 +117,7 @@ fn options_of_out_of_window_segment_are_ignored() {
 /// A peer that has given up a join answers a late SYN/ACK with an RST, as if the connection were unknown. This does
 /// not concern the connection, even if there is no other path at the moment and this one has carried data before.
 #[test]
-fn join_given_up_by_peer_does_not_end_connection() {
+fn join_closed_by_peer_does_not_end_connection() {
     let mut pair = pair(100_000, false, 100_000);
     let server =
         |pair: &Pair<Connection>| pair.ends[1].subflows.iter().map(Subflow::has_worked).collect::<Vec<_>>();

@@ -160,7 +160,7 @@ pub struct Connection {
     pub(super) futile: u32,
     /// When subflows that failed are tried again.
     pub(super) retry_at: Option<Time>,
-    /// When a connection without subflows is given up.
+    /// Time at which a connection without subflows ends.
     pub(super) linger_until: Option<Time>,
     /// Opportunistic retransmission may be disabled until start-up is over.
     pub(super) start_up: StartUp,

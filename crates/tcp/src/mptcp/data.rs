@@ -57,7 +57,7 @@ impl SendSpace {
         self.frontier >= self.written
     }
 
-    /// Offset behind the highest assigned byte.
+    /// Offset after the highest assigned byte.
     pub fn highest(&self) -> u64 {
         self.assigned.last().map_or(self.frontier, |(_, end)| end)
     }

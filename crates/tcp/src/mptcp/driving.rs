@@ -69,7 +69,7 @@ impl Endpoint for Connection {
         consider(self.retry_at);
         consider(self.linger_until);
         for subflow in &self.subflows {
-            // Of a dead subflow only its TIME-WAIT or its RST may remain.
+            // Of a failed subflow, only its TIME-WAIT or its RST may remain.
             consider(subflow.block.next_timeout());
             if !subflow.is_dead() && !subflow.block.is_over() {
                 consider(subflow.next_repetition());

@@ -221,7 +221,7 @@ impl Connection {
         }
     }
 
-    /// A subflow's handshake is complete; false if it had to be given up.
+    /// Completes a subflow's handshake; false if the subflow had to be closed.
     fn on_established(&mut self, now: Time, index: usize, segment: &Segment) -> bool {
         match self.subflows[index].handshake {
             Handshake::Plain => self.become_plain(false),

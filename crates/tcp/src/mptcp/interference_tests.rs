@@ -390,8 +390,8 @@ fn mp_fail_is_an_answer_and_has_none() {
     pair.run_until(2.0);
     assert_eq!(fails.get(), 2, "repeated, because it had no answer");
     // A bare acknowledgement, to which the client adds its MP_FAIL and a DATA_ACK, as Linux does.
-    let said = |(_, end, packet): &&(Time, usize, Packet)| *end == 0 && !tcp(packet).payload.is_empty();
-    let mut answer = pair.log.iter().rev().find(said).expect("the client has sent data").2.clone();
+    let is_match = |(_, end, packet): &&(Time, usize, Packet)| *end == 0 && !tcp(packet).payload.is_empty();
+    let mut answer = pair.log.iter().rev().find(is_match).expect("the client has sent data").2.clone();
     let data = segment(&mut answer);
     (data.seq, data.payload) = (data.seq.add(data.payload.len), Payload::EMPTY);
     let ack = Some(DataNumber::Long(0));

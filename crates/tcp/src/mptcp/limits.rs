@@ -1,4 +1,4 @@
-//! Times of the subflows and of the connection by the cause that limits what is sent.
+//! Time of the subflows and of the connection by the cause that limits sending.
 
 use super::connection::{Connection, ConnectionPhase, WaitCause};
 use super::subflow::{Life, Subflow};
@@ -40,7 +40,7 @@ impl Connection {
         let backups = self.subflows.iter().any(|s| s.backup);
         let regular = backups && self.subflows.iter().any(|s| !s.backup && s.is_usable());
         let demand = self.demand(idle);
-        // With copies, the states were changed for the scheduler.
+        // A scheduler that duplicates data needs changed path states; its cause is determined per path.
         let known = match demand {
             Demand::Data(_) if !self.scheduler.duplicates() => Some(Limit::Scheduler),
             Demand::Shut(_) if !self.scheduler.duplicates() => Some(Limit::ReceiveWindow),
@@ -83,7 +83,7 @@ impl Connection {
         self.with_block(now, index, |block, context| block.limit(context, demand))
     }
 
-    /// The same for a connection that is plain TCP on its first subflow.
+    /// Records the limits of a connection that is plain TCP on its first subflow.
     pub(super) fn note_limits_of_plain(&mut self, now: Time, available: u64) {
         if self.is_closed() {
             self.end_limits(now);

@@ -302,7 +302,7 @@ impl Placed {
         }
     }
 
-    /// The mapping of `[start, end)` is complete, or was given up.
+    /// The mapping of `[start, end)` is complete or was discarded.
     pub fn settle(&mut self, (start, end): (u64, u64), right: bool) {
         self.doubtful.remove(start, end);
         if right {

@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// The same as in a plain TCP connection.
+    /// Sends the data of a plain TCP connection.
     fn poll_plain(&mut self, now: Time) -> Option<Packet> {
         let available = self.send.written.saturating_sub(self.subflows[0].block.sent());
         let output = self.with_block(now, 0, |block, context| {
@@ -238,7 +238,7 @@ impl Connection {
         self.send.edge.saturating_sub(self.send.una).min(self.config.tcp.send_buffer)
     }
 
-    /// The paths' states for the scheduler. A path whose room is less than a full segment has none.
+    /// The paths' states for the scheduler. Room for less than a full segment counts as no room.
     fn snapshot_paths(&mut self, now: Time) {
         let receive_window = self.receive_window();
         let least = self.send.unassigned().1.max(1);
@@ -481,7 +481,7 @@ impl Connection {
                 segment.options.mptcp.others.push(Control::Join(Join::Ack { hmac }));
                 return;
             }
-            // Until the peer shows that it saw our key, the first segments repeat it (RFC 8684 §3.1).
+            // Until the peer shows that it received the local key, the first segments contain it again (RFC 8684 §3.1).
             Handshake::Capable(Confirmation::Awaited | Confirmation::KeysSent)
                 if self.repeats_keys(now, index, data) =>
             {

@@ -184,7 +184,7 @@ impl Connection {
         subflow.life = Life::Dead;
         self.collect_waiting();
         let subflow = &self.subflows[index];
-        // An end that has given up a join resets a late SYN/ACK as one of an unknown connection.
+        // An end that has closed a join responds to a late SYN/ACK with an RST, as for an unknown connection.
         let asked = matches!(subflow.handshake, Handshake::Joining { .. });
         let unknown = reason == Reason::Refused && asked && subflow.has_worked();
         let gone = unknown || reason == Reason::Reset && was_up;
@@ -302,7 +302,7 @@ impl Connection {
         let id = match self.locals.iter().position(|l| l.address.ip == ip) {
             Some(id) if self.locals[id].up => return self.on_interface_mtu(now, id, mtu),
             Some(id) => {
-                // The interface returns with its MTU, but its paths are not wider than they were known to be.
+                // The interface returns: a path keeps its discovered MTU if that is smaller.
                 self.on_interface_mtu(now, id, mtu.min(self.locals[id].address.mtu));
                 id
             }
@@ -440,7 +440,7 @@ impl Connection {
         self.linger_until = Some(now + if self.is_cut_off() { longest.max(LINGER) } else { LINGER });
     }
 
-    /// An address came or went while there is no path.
+    /// A local address was added or removed while there is no path.
     fn restart_linger(&mut self, now: Time) {
         if self.linger_until.is_some() && !self.is_done() && !self.subflows.iter().any(Subflow::is_alive) {
             self.linger(now);

@@ -43,8 +43,8 @@ fn working(setup: &Setup) -> Pair<Connection> {
 fn announce(pair: &mut Pair<Connection>, id: u8, address: IpAddr) {
     let (server, client) = (pair.ends[1].keys.local, pair.ends[0].keys.local);
     let hmac = Some(address_hmac(&server, &client, (id, address, None)));
-    let said = |(_, end, packet): &&(Time, usize, Packet)| *end == 1 && packet.source == B[0];
-    let mut packet = pair.log.iter().rev().find(said).expect("a packet").2.clone();
+    let is_match = |(_, end, packet): &&(Time, usize, Packet)| *end == 1 && packet.source == B[0];
+    let mut packet = pair.log.iter().rev().find(is_match).expect("a packet").2.clone();
     let add = AddAddress { address_id: id, address, port: None, hmac };
     segment(&mut packet).options.mptcp.others = vec![Control::AddAddress(add)];
     pair.ends[0].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
@@ -135,8 +135,8 @@ fn same_address_under_another_id_gets_no_subflow() {
     pair.run_until(3.0);
     assert_eq!(living(&pair), before);
     // Withdrawn under either identifier, the address is gone.
-    let said = |(_, end, packet): &&(Time, usize, Packet)| *end == 1 && packet.source == B[0];
-    let mut packet = pair.log.iter().rev().find(said).expect("a packet").2.clone();
+    let is_match = |(_, end, packet): &&(Time, usize, Packet)| *end == 1 && packet.source == B[0];
+    let mut packet = pair.log.iter().rev().find(is_match).expect("a packet").2.clone();
     segment(&mut packet).options.mptcp.others = vec![Control::RemoveAddress(vec![9])];
     pair.ends[0].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
     pair.settle();
@@ -187,11 +187,11 @@ fn unacknowledged_signals_survive_a_loss() {
     pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[1], 1500, false));
     pair.run_until(10.0);
     assert!(pair.ends[1].subflows[1].is_dead());
-    let said = pair.sent(0, |p| {
+    let sent = pair.sent(0, |p| {
         let removes = |option: &Control| matches!(option, Control::RemoveAddress(_));
         tcp(p).options.mptcp.others.iter().any(removes).then_some(())
     });
-    assert_eq!(said.len(), 4, "repetitions are limited");
+    assert_eq!(sent.len(), 4, "repetitions are limited");
 }
 
 #[test]
@@ -268,8 +268,8 @@ fn brought_in_halves(order: &[(usize, bool)]) -> u64 {
     let base = pair.ends[0].keys.local.idsn.wrapping_add(1 + 20_000);
     let acknowledged = pair.ends[1].keys.local.idsn.wrapping_add(1);
     let half = |path: usize, second: bool, pair: &Pair<Connection>| {
-        let said = |(_, end, p): &&(Time, usize, Packet)| *end == 0 && p.source == A[path];
-        let mut packet = pair.log.iter().rev().find(said).expect("a packet").2.clone();
+        let is_match = |(_, end, p): &&(Time, usize, Packet)| *end == 0 && p.source == A[path];
+        let mut packet = pair.log.iter().rev().find(is_match).expect("a packet").2.clone();
         let taken = pair.ends[1].subflows[path].mappings.taken;
         let data = Payload::new(20_000, 2000);
         let sum = anabranch_wire::checksum::Checksum::new().pattern(data);

@@ -190,7 +190,7 @@ impl Connection {
         let mut wrong = None;
         while skip < payload.len {
             let from = at + u64::from(skip);
-            // Without a mapping, bytes are kept only on a subflow that has just been given up.
+            // Without a mapping, bytes are kept only on a subflow that was just closed.
             let Some(known) = self.subflows[arrival.index].mappings.at(from, None) else { break };
             let (mapping, trusted) = (known.mapping, known.is_trusted());
             let (begins, nowhere) = (!trusted && !known.has_begun(), known.is_taken_over());
@@ -238,7 +238,8 @@ impl Connection {
         })
     }
 
-    /// A mapping begins whose data earlier mappings may hold: takes over for it the data that the connection lacks.
+    /// A new mapping starts whose data earlier mappings may hold. Moves the data that the connection lacks to the new
+    /// mapping.
     fn take_over(&mut self, index: usize, mapping: Mapping) {
         let (start, end) = (mapping.data, mapping.data + u64::from(mapping.len));
         let disputed = |from, to| !self.placed.is_undisputed(from, to);

@@ -25,7 +25,7 @@ const MAX_RESETS: u32 = 1200;
 pub(super) enum Confirmation {
     /// The other side has not shown that it knows our key.
     Awaited,
-    /// The same, but the keys were sent since the last SYN/ACK.
+    /// As before, but the keys were sent since the last SYN/ACK.
     KeysSent,
     /// The other side has shown it.
     Confirmed,
@@ -44,7 +44,7 @@ pub(super) enum Handshake {
     Joined { nonces: (u32, u32), confirmed: bool },
 }
 
-/// When a signal that is never acknowledged is sent again, and how often it was sent.
+/// Time of the next retransmission of a signal that is never acknowledged, and the number of transmissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Resend {
     pub at: Time,
@@ -62,11 +62,11 @@ pub(super) enum Life {
     Closing,
     /// The connection no longer uses it.
     Dead,
-    /// It was given up while its address was gone: the peer must still be sent an RST.
+    /// The subflow was closed while its address was lost: an RST must still be sent to the peer.
     ResetPending,
 }
 
-/// When a pair of addresses is tried again whose subflow is dead.
+/// Time of the next attempt on a pair of addresses whose subflow has failed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Retry {
     pub at: Option<Time>,
@@ -104,7 +104,7 @@ pub(super) struct Subflow {
     pub disputed: u32,
     /// Data bytes this path brought that were new to the connection.
     pub new: u64,
-    /// With a redundant scheduler: this path's position in the data.
+    /// Position of this path in the data, for a redundant scheduler.
     pub cursor: u64,
     pub retry: Retry,
     /// The RST of the last subflow between these addresses, which the peer may not have received: sent again once the
@@ -119,11 +119,11 @@ pub(super) struct Subflow {
     pub probed_since: Option<Time>,
     /// Data sequence number of a mapping whose checksum was wrong: the RST that ends this subflow carries it.
     pub failed: Option<u64>,
-    /// When an unanswered `MP_FAIL` is repeated.
+    /// Time at which an unanswered `MP_FAIL` is retransmitted.
     pub fail_again: Time,
     /// Why this side resets it.
     pub farewell: Option<ResetReason>,
-    /// Only the peer can join again, and it may not have received the RST: when the RST is sent again.
+    /// Time at which the RST is sent again: only the peer can join again, and it may not have received the RST.
     pub reset_again: Option<Resend>,
     /// The peer reset it with the transient flag (RFC 8684 §3.6, T).
     pub transient: bool,
@@ -222,7 +222,7 @@ impl Subflow {
         !self.is_dead() && self.block.is_synchronised() && !self.block.is_over()
     }
 
-    /// When it next repeats a segment.
+    /// Time of its next retransmission.
     pub fn next_repetition(&self) -> Option<Time> {
         let join = match self.handshake {
             Handshake::Joining { resend, confirmed: false, .. } => resend.map(|again| again.at),
@@ -290,7 +290,7 @@ impl Subflow {
         self.block.sent_at(mapping.start + (data - mapping.data))
     }
 
-    /// Data leaves on it.
+    /// Records that data is sent on this subflow.
     pub fn carry(&mut self, mapping: Mapping) {
         self.identical &= mapping.start == mapping.data;
         self.sent.push_back(mapping);

@@ -91,7 +91,7 @@ impl Connection {
         // Each pair is waited for as long as a first SYN; the timer backs off from round to round (RFC 6298 §5.5).
         let initial = config.rto.initial.saturating_mul(1 << self.opening.rounds().min(16));
         let rto = RtoBounds { initial: initial.min(config.rto.max), ..config.rto };
-        // Only the connection repeats this SYN.
+        // Only the connection retransmits this SYN.
         let config = tcp::Config { rto, syn_retries: 0, ..config };
         let mut block = Tcb::client(config, Route { local, remote, path: PathId(0), mtu });
         block.begin(Numbers::new(&self.secrets, now, (local, remote)));

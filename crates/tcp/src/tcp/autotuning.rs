@@ -69,7 +69,7 @@ pub(super) struct EchoAge {
 impl EchoAge {
     /// Data arrived that echoes `echo`, when the local clock shows `clock`.
     pub(super) fn seen(&mut self, echo: u32, clock: u32) {
-        // The age of a repeated echo includes the application's pauses.
+        // The age of a retransmitted echo includes the application's pauses.
         if self.last.replace(echo) == Some(echo) {
             return;
         }

@@ -66,13 +66,13 @@ impl Tcb {
         }
     }
 
-    /// The same for a block that may not send a packet of data that waits.
+    /// The cause for a block that may not send a packet of the waiting data.
     #[inline]
     pub(crate) fn limit_without_room(&mut self, congestion: &dyn CongestionControl) -> Limit {
         if self.limiting.paced { Limit::Pacing } else { self.window_limit(congestion) }
     }
 
-    /// The same for a block that has the data for itself.
+    /// The cause for a block that sends all data of its connection.
     #[inline]
     pub(crate) fn limit_alone(&mut self, context: &Context<'_>, (available, refused): (u64, bool)) -> Limit {
         let demand = match available {
@@ -96,7 +96,7 @@ impl Tcb {
         }
         if !self.limiting.avoids {
             let slow = congestion.window(self.path) < congestion.ssthresh(self.path);
-            self.limiting.avoids = self.is_modelled() || !slow;
+            self.limiting.avoids = self.uses_path_model() || !slow;
         }
         if self.limiting.avoids { Limit::Avoidance } else { Limit::SlowStart }
     }

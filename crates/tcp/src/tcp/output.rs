@@ -65,7 +65,7 @@ impl Tcb {
         self.board.sent_at(position)
     }
 
-    /// Bytes that the peer's window admits beyond what was sent.
+    /// Bytes beyond the sent ones that the peer's window permits.
     pub(super) fn peer_room(&self) -> u64 {
         (self.una + self.peer.bytes).saturating_sub(self.nxt)
     }
@@ -282,7 +282,7 @@ impl Tcb {
     /// A segment at `position` with acknowledgement, window, timestamps and as many SACK blocks as fit in addition to
     /// `payload` bytes and the owner's options.
     fn base(&mut self, context: &Context<'_>, position: u64, payload: u32) -> Packet {
-        let mut packet = self.blank(self.first.add(position as u32), Flags::ACK);
+        let mut packet = self.header_only_packet(self.first.add(position as u32), Flags::ACK);
         let segment = segment_of(&mut packet);
         segment.ack = self.receiver.ack();
         segment.window = self.advertise(context.receive_window);
@@ -326,7 +326,7 @@ impl Tcb {
 
     fn syn_segment(&mut self, context: &Context<'_>) -> Packet {
         let answer = self.state == State::SynReceived;
-        let mut packet = self.blank(self.first.sub(1), Flags::SYN);
+        let mut packet = self.header_only_packet(self.first.sub(1), Flags::SYN);
         let segment = segment_of(&mut packet);
         segment.window = context.receive_window.min(u64::from(u16::MAX)) as u16;
         let options = &mut segment.options;
@@ -357,7 +357,7 @@ impl Tcb {
     }
 
     fn reset_segment(&mut self, seq: Serial, ack: Option<Serial>) -> Packet {
-        let mut packet = self.blank(seq, Flags::RST);
+        let mut packet = self.header_only_packet(seq, Flags::RST);
         let segment = segment_of(&mut packet);
         if let Some(ack) = ack {
             segment.flags |= Flags::ACK;
@@ -369,7 +369,7 @@ impl Tcb {
 
     /// A packet that contains only addresses, ports, position and flags. It is filled in place: a packet is large,
     /// and copying one that was just written costs more than writing it.
-    fn blank(&self, seq: Serial, flags: Flags) -> Packet {
+    fn header_only_packet(&self, seq: Serial, flags: Flags) -> Packet {
         let body = Body::Tcp(Segment {
             source_port: self.local.port(),
             destination_port: self.remote.port(),

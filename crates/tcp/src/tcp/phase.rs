@@ -7,7 +7,7 @@ pub(super) struct AckNews {
     pub acked: u64,
     /// Bytes newly known to have arrived, cumulatively or selectively.
     pub delivered: u64,
-    /// Where the first segment begins that is newly known to have arrived and was sent only once.
+    /// Start of the first newly acknowledged segment that was sent only once.
     pub original: Option<u64>,
     /// Positions that the receiver reported as a duplicate (D-SACK).
     pub duplicate: Option<(u64, u64)>,
@@ -96,7 +96,7 @@ mod tests {
             }
         }
         assert_eq!(out, 5);
-        // Below the threshold the allowance is the bytes delivered and not replaced, 600 here, and one segment more.
+        // Below ssthresh, PRR may send delivered bytes minus sent bytes (600) plus one segment (RFC 6937).
         prr.on_ack(100, true, (200, 1000, 100));
         assert_eq!(prr.allowance, 700);
         // But never beyond the threshold.

@@ -110,7 +110,7 @@ impl Tcb {
         }
     }
 
-    /// Why a connection ends whose peer no longer answers.
+    /// The reason for the end of a connection whose peer no longer answers.
     pub(super) fn silence(&self) -> Reason {
         if self.unreachable { Reason::Unreachable } else { Reason::TimedOut }
     }

@@ -70,7 +70,7 @@ impl Tcb {
     }
 
     /// Congestion control sets the window by a model of the path, in recovery phases too.
-    pub(super) fn is_modelled(&self) -> bool {
+    pub(super) fn uses_path_model(&self) -> bool {
         self.rate.as_ref().is_some_and(|rate| rate.is_modelled())
     }
 

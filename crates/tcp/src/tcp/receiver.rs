@@ -7,7 +7,7 @@ use anabranch_wire::Payload;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{SackBlocks, Segment};
 
-/// When the next acknowledgement goes out.
+/// Time of the next acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Pending {
     #[default]

@@ -22,7 +22,7 @@ impl Tcb {
             }
             // A control that models the path sets the window in recovery too.
             RecoveryPhase::Recovery { .. }
-                if self.config.recovery != Recovery::Sack && !self.is_modelled() =>
+                if self.config.recovery != Recovery::Sack && !self.uses_path_model() =>
             {
                 self.board.pipe() + self.prr.allowance
             }

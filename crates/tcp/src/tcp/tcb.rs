@@ -453,16 +453,16 @@ impl Tcb {
         &self.counters
     }
 
-    /// The same, for counts that only the owner knows.
+    /// Counters for events that only the owner of the block knows.
     pub fn counters_mut(&mut self) -> &mut Counters {
         &mut self.counters
     }
 
-    /// No more data after what has been sent: a FIN follows.
+    /// Ends the data: a FIN follows the data already sent.
     pub fn close(&mut self) {
         match self.state {
             State::Listen | State::SynSent => self.state = State::Closed(Reason::Closed),
-            // The handshake comes first; then the state follows.
+            // The handshake is completed first; then the state is updated.
             State::SynReceived => self.fin = Fin::Wanted,
             State::Established => {
                 self.fin = Fin::Wanted;

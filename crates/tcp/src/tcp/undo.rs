@@ -29,7 +29,7 @@ impl Tcb {
             && timestamps.is_some_and(|t| !Serial(t.echo).before(Serial(self.clock_value(sent))))
     }
 
-    /// A retransmission leaves.
+    /// Records a retransmission.
     pub(super) fn suspect_retransmitted(&mut self, context: &Context<'_>, start: u64, len: u32) {
         if self.phase == RecoveryPhase::Open {
             return; // a tail loss probe, which has its separate detection (RFC 8985 §7.4)
