@@ -82,8 +82,8 @@ def dying_on_one(request: Request) -> Document:
     return dying(request) if str(request.seed) == os.environ["FAKE_VICTIM"] else simulate(request)
 
 
-def dying_beside_another(request: Request) -> Document:
-    """The same, but one seed kills the worker process, at first together with the run beside it."""
+def dying_with_neighbour(request: Request) -> Document:
+    """The same, but one seed kills the worker process, at first together with the other run of its worker."""
     begun = Path(os.environ["FAKE_MARKS"])
     if str(request.seed) == os.environ["FAKE_VICTIM"]:
         while not begun.exists():

@@ -115,7 +115,7 @@ def test_scheduler_refuses_clients_without_its_certificate(monkeypatch: pytest.M
 def test_worker_that_restarts_slowly_is_kept() -> None:
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 ms"}),
-        cluster._local(1) as local,
+        certificates.LocalCluster(n_workers=1, threads_per_worker=1, memory_limit=0) as local,
         distributed.Client(local, set_as_default=False) as own,
     ):
         first = own.submit(os.getpid).result()
@@ -171,12 +171,12 @@ def opened(backend: Backend, threads: int) -> Iterator[cluster.DaskPool]:
 
 
 @pytest.mark.slow
-def test_run_beside_a_deadly_one_is_repeated(marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_with_deadly_neighbour_is_repeated(marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask counts the first death of their worker against both."""
     monkeypatch.setenv("FAKE_VICTIM", "13")
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        opened(fake_simulator.dying_beside_another, 2) as workers,
+        opened(fake_simulator.dying_with_neighbour, 2) as workers,
     ):
         for seed in (13, 14):
             workers.submit(seed, request(seed))
@@ -194,7 +194,7 @@ def test_suspect_delays_runs_and_stops_unbegun(marks: Path, monkeypatch: pytest.
     monkeypatch.setenv("FAKE_VICTIM", "13")
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        opened(fake_simulator.dying_beside_another, 2) as workers,
+        opened(fake_simulator.dying_with_neighbour, 2) as workers,
     ):
         for seed in (13, 14):
             workers.submit(seed, request(seed))
@@ -395,6 +395,18 @@ def test_lost_scheduler_ends_the_study(
         execute(plan(folder, tmp_path / "results", machines.address), End(), resume=False)
     with read(tmp_path / "results") as store:
         assert store.records
+
+
+@pytest.mark.slow
+def test_stop_without_scheduler_takes_runs_back(machines: Machines) -> None:
+    with closing(cluster.DaskPool(fake_simulator.simulate, machines.address)) as workers:
+        workers.submit(1, request(1))
+        machines.end()
+        while workers._client is not None:
+            assert workers.take(0.2) == []
+        workers.submit(2, request(2))
+        workers.stop()
+        assert {ticket: outcome.begun for ticket, outcome in workers.take(0.2)} == {1: False, 2: False}
 
 
 # ---- checks of workers and places
