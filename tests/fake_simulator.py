@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import random
+import threading
 import time
 import tomllib
 from pathlib import Path
@@ -79,6 +80,37 @@ def dying(_: Request) -> Document:
 def dying_on_one(request: Request) -> Document:
     """The same, but one seed kills the whole worker process."""
     return dying(request) if str(request.seed) == os.environ["FAKE_VICTIM"] else simulate(request)
+
+
+def dying_with_neighbour(request: Request) -> Document:
+    """The same, but one seed kills the worker process, at first together with the other run of its worker."""
+    begun = Path(os.environ["FAKE_MARKS"])
+    if str(request.seed) == os.environ["FAKE_VICTIM"]:
+        while not begun.exists():
+            time.sleep(0.001)
+        return dying(request)
+    if not begun.exists():
+        begun.touch()
+        threading.Event().wait()
+    return simulate(request)
+
+
+def dying_with_result(request: Request) -> Document:
+    """The same, but the first worker dies when its result is fetched; the second run waits for a file."""
+    marks = Path(os.environ["FAKE_MARKS"])
+    slow(request)
+    if marks.read_text(encoding="utf-8").count("\n") == 1:
+        return {"result": Unfetchable()}
+    while not marks.with_suffix(".go").exists():
+        time.sleep(0.001)
+    return simulate(request)
+
+
+class Unfetchable:
+    """A result that ends each process that pickles it."""
+
+    def __reduce__(self) -> Any:
+        os._exit(3)
 
 
 def hanging_on_one(request: Request) -> Document:

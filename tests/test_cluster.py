@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anabranch.study.engine import Progress
-    from anabranch.study.worker import Backend
+    from anabranch.study.worker import Backend, Outcome
 
 HERE = Path(__file__).parent
 
@@ -114,7 +115,7 @@ def test_scheduler_refuses_clients_without_its_certificate(monkeypatch: pytest.M
 def test_worker_that_restarts_slowly_is_kept() -> None:
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 ms"}),
-        cluster._local(1) as local,
+        certificates.LocalCluster(n_workers=1, threads_per_worker=1, memory_limit=0) as local,
         distributed.Client(local, set_as_default=False) as own,
     ):
         first = own.submit(os.getpid).result()
@@ -136,10 +137,86 @@ def test_jobs_get_certificates_and_no_web_server(monkeypatch: pytest.MonkeyPatch
 def test_run_that_kills_workers_fails_alone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = plan(folder, tmp_path / "results", "dask", fake_simulator.dying_on_one)
     monkeypatch.setenv("FAKE_VICTIM", str(chosen.study.runs(chosen.effort)[5].seed))
-    with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
-        outcome = run(chosen)
+    outcome = run(chosen)
     assert (outcome.finished, len(outcome.failures)) == (11, 1)
     assert "its workers died" in outcome.failures[0]
+
+
+def request(seed: int) -> Request:
+    return Request(small_study.SCENARIO, "s.toml", (), seed)
+
+
+def take_all(workers: cluster.DaskPool, count: int) -> dict[int, Outcome]:
+    """The next outcomes by their tickets."""
+    taken: dict[int, Outcome] = {}
+    while len(taken) < count:
+        taken |= dict(workers.take(0.2))
+    return taken
+
+
+@pytest.fixture
+def marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in which backends mark their start."""
+    monkeypatch.setenv("FAKE_MARKS", str(tmp_path / "marks"))
+    monkeypatch.setenv("FAKE_SECONDS", "0")
+    return tmp_path / "marks"
+
+
+@contextmanager
+def opened(backend: Backend, threads: int) -> Iterator[cluster.DaskPool]:
+    """A pool whose only worker runs this number of requests at the same time."""
+    options = {"n_workers": 1, "threads_per_worker": threads, "memory_limit": 0}
+    with certificates.LocalCluster(**options) as local, closing(cluster.DaskPool(backend, local)) as workers:
+        yield workers
+
+
+@pytest.mark.slow
+def test_run_with_deadly_neighbour_is_repeated(marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask counts the first death of their worker against both."""
+    monkeypatch.setenv("FAKE_VICTIM", "13")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        opened(fake_simulator.dying_with_neighbour, 2) as workers,
+    ):
+        for seed in (13, 14):
+            workers.submit(seed, request(seed))
+        taken = take_all(workers, 2)
+        # The pool takes runs in groups again.
+        for seed in (15, 16):
+            workers.submit(seed, request(seed))
+        taken |= take_all(workers, 2)
+    assert {seed for seed, outcome in taken.items() if outcome.document} == {14, 15, 16}
+    assert "its workers died, also while it ran alone" in taken[13].failure
+
+
+@pytest.mark.slow
+def test_suspect_delays_runs_and_stops_unbegun(marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_VICTIM", "13")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        opened(fake_simulator.dying_with_neighbour, 2) as workers,
+    ):
+        for seed in (13, 14):
+            workers.submit(seed, request(seed))
+        while workers._alone is None:
+            assert workers.take(0.2) == []
+        workers.submit(15, request(15))
+        assert list(workers._under_way) == [workers._alone]
+        workers.stop()
+        taken = take_all(workers, 3)
+    assert not taken[15].begun
+    assert {seed for seed, outcome in taken.items() if outcome.failure} <= {13}
+
+
+@pytest.mark.slow
+def test_result_lost_with_its_worker_blocks_no_take(marks: Path) -> None:
+    with opened(fake_simulator.dying_with_result, 1) as workers:
+        workers.submit(1, request(1))
+        while not marks.exists() or marks.read_text(encoding="utf-8").count("\n") < 2:
+            assert workers.take(0.2) == []
+        marks.with_suffix(".go").touch()
+        assert take_all(workers, 1)[1].document is not None
+    assert marks.read_text(encoding="utf-8").count("\n") == 2
 
 
 # ---- a cluster that the test started before the study
@@ -318,6 +395,18 @@ def test_lost_scheduler_ends_the_study(
         execute(plan(folder, tmp_path / "results", machines.address), End(), resume=False)
     with read(tmp_path / "results") as store:
         assert store.records
+
+
+@pytest.mark.slow
+def test_stop_without_scheduler_takes_runs_back(machines: Machines) -> None:
+    with closing(cluster.DaskPool(fake_simulator.simulate, machines.address)) as workers:
+        workers.submit(1, request(1))
+        machines.end()
+        while workers._client is not None:
+            assert workers.take(0.2) == []
+        workers.submit(2, request(2))
+        workers.stop()
+        assert {ticket: outcome.begun for ticket, outcome in workers.take(0.2)} == {1: False, 2: False}
 
 
 # ---- checks of workers and places

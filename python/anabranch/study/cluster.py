@@ -1,12 +1,14 @@
 """Runs of a study on more than one machine, by Dask: a cluster of this machine, one to join, or one of Slurm's jobs.
 
-Store, order and outcome are those of the local pool. Dask runs what a dying worker had begun on another one. A
+Store, order and outcome are those of the local pool. Dask repeats all runs of a dying worker on another one, and counts
+the death against each of them. A run with too many deaths is repeated alone, and fails only if workers die then too. A
 scheduler that goes away loses all that is under way, which is handed to it again when it is back. Whether a worker is
 of the same build as this process is looked at with every run, since workers come and go.
 """
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import logging
 import os
@@ -15,7 +17,9 @@ import queue
 import signal
 import threading
 import time
+from collections import deque
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dask
@@ -80,8 +84,8 @@ def _check_certificates(address: str) -> None:
 
 def _local(jobs: int) -> Any:
     # The front end shows progress, and watches over memory as little as the local pool does. One thread a worker: a run
-    # has a core to itself.
-    with _deaf_to_interrupts():
+    # has a core to itself. As in the local pool, one death makes a run a suspect, which is repeated once, alone.
+    with _deaf_to_interrupts(), dask.config.set({"distributed.scheduler.allowed-failures": 0}):
         return certificates.LocalCluster(
             n_workers=jobs, threads_per_worker=1, memory_limit=0, plugins=[_DeafToInterrupts()]
         )
@@ -180,6 +184,17 @@ def _other_build(here: tuple[str, str], build: tuple[str, str]) -> InputError:
     )
 
 
+@dataclass(frozen=True)
+class _Task:
+    """A run that the scheduler has, or gets when it is back."""
+
+    request: Request
+    future: Any = None
+    """Dask's handle; `None` without a scheduler."""
+    fetched: concurrent.futures.Future[Outcome] | None = None
+    """The outcome, fetched in Dask's thread: Dask waits for a repetition if a worker dies with a finished result."""
+
+
 class DaskPool:
     """The workers of a Dask scheduler."""
 
@@ -188,8 +203,15 @@ class DaskPool:
         self._backend = backend
         self._cluster = cluster
         self._build = (simulator.version(), simulator.build_fingerprint())
-        self._under_way: dict[int, tuple[Request, Any]] = {}
-        self._ended: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        self._under_way: dict[int, _Task] = {}
+        self._ended: queue.SimpleQueue[tuple[int, concurrent.futures.Future[Outcome]]] = queue.SimpleQueue()
+        self._suspects: deque[tuple[int, Request]] = deque()
+        """Runs whose workers died; each is repeated when no other run is under way."""
+        self._alone: int | None = None
+        """Ticket of the suspect under way."""
+        self._waiting: deque[tuple[int, Request]] = deque()
+        """Runs that were submitted meanwhile."""
+        self._is_stopped = False
         self._taken_back: list[tuple[int, Outcome]] = []
         self._client: Any = None
         self._gone_since: float | None = None
@@ -224,56 +246,90 @@ class DaskPool:
             os.write(2, f"\nanabranch: no worker is at {place}; the runs wait for one\n".encode())
 
     def submit(self, ticket: int, request: Request) -> None:
-        """Hand a run to the scheduler, or keep it for when that is back."""
-        future = None
-        if self._client is not None:
-            future = self._client.submit(run_here, self._backend, request, self._build, pure=False)
-            future.add_done_callback(lambda done: self._ended.put((ticket, done)))
-        self._under_way[ticket] = (request, future)
+        """Hand a run to the scheduler, or keep it for when that is back or a suspect has ended."""
+        if self._alone is None:
+            self._hand(ticket, request)
+        else:
+            self._waiting.append((ticket, request))
+
+    def _hand(self, ticket: int, request: Request) -> None:
+        if self._client is None:
+            self._under_way[ticket] = _Task(request)
+            return
+        future = self._client.submit(run_here, self._backend, request, self._build, pure=False)
+        fetching = self._client.gather(future, asynchronous=True)
+        fetched = asyncio.run_coroutine_threadsafe(fetching, self._client.loop.asyncio_loop)
+        self._under_way[ticket] = _Task(request, future, fetched)
+        fetched.add_done_callback(lambda done: self._ended.put((ticket, done)))
 
     def take(self, timeout_s: float) -> list[tuple[int, Outcome]]:
         """Wait for the next run to end, or for a moment; look for a scheduler that has gone."""
-        if self._client is None:
-            self._return(timeout_s)
-            return []
         taken, self._taken_back = self._taken_back, []
+        if self._client is None:
+            if not taken:
+                self._return(timeout_s)
+            return taken
         try:
-            ended = [self._ended.get(timeout=timeout_s)]
+            ended = [self._ended.get(timeout=0 if taken else timeout_s)]
             while not self._ended.empty():
                 ended.append(self._ended.get())
         except queue.Empty:
             ended = []
-        for ticket, future in ended:
-            # Futures of a lost scheduler are ignored.
-            if ticket not in self._under_way or self._under_way[ticket][1] is not future:
+        for ticket, fetched in ended:
+            # Outcomes of a lost scheduler are ignored.
+            if ticket not in self._under_way or self._under_way[ticket].fetched is not fetched:
                 continue
-            outcome = self._outcome(future)
-            if outcome is None:
+            try:
+                outcome = self._outcome(ticket, fetched)
+            except (OSError, TimeoutError, concurrent.futures.CancelledError):
                 self._lose()
                 break
-            del self._under_way[ticket]
-            taken.append((ticket, outcome))
+            task = self._under_way.pop(ticket)
+            if outcome is None:
+                self._suspects.append((ticket, task.request))
+            else:
+                taken.append((ticket, outcome))
+        self._dispatch()
         return taken
 
-    def _outcome(self, future: Any) -> Outcome | None:
-        """Outcome of a run; `None` if the scheduler has lost it."""
+    def _outcome(self, ticket: int, fetched: concurrent.futures.Future[Outcome]) -> Outcome | None:
+        """Outcome of a run; `None` if its workers died, perhaps by another run.
+
+        Raises:
+            OSError, TimeoutError, CancelledError: If the scheduler has lost it.
+
+        """
         try:
-            outcome: Outcome = future.result(timeout=_PATIENCE_S)
+            return fetched.result()
         except distributed.scheduler.KilledWorker as error:
-            return worker.Outcome(None, failure=f"its workers died, the last at {error.last_worker.address}")
+            if self._is_stopped:
+                return worker.Outcome(None, begun=False)
+            if ticket != self._alone:
+                return None
+            reason = f"its workers died, also while it ran alone, the last at {error.last_worker.address}"
+            return worker.Outcome(None, failure=reason)
         except (OSError, TimeoutError, concurrent.futures.CancelledError):
-            return None
+            raise
         except Exception as error:
             # Failures of a run are in its outcome; here a worker could not begin.
             text = f"a worker cannot carry runs out ({type(error).__name__}: {error}); install the same wheel there"
             return worker.Outcome(None, mistake=InputError(text))
-        return outcome
+
+    def _dispatch(self) -> None:
+        """Repeat the next suspect if no other run is under way; hand over waiting runs after the last one."""
+        if self._alone is not None and self._alone not in self._under_way:
+            self._alone = None
+        if self._suspects and not self._under_way:
+            self._alone, request = self._suspects.popleft()
+            self._hand(self._alone, request)
+        while self._waiting and self._alone is None:
+            self._hand(*self._waiting.popleft())
 
     def _lose(self) -> None:
         """The scheduler has gone, and with it all that was under way."""
         client, self._client = self._client, None
         self._gone_since = time.monotonic()
-        self._under_way = {ticket: (request, None) for ticket, (request, _) in self._under_way.items()}
+        self._under_way = {ticket: _Task(task.request) for ticket, task in self._under_way.items()}
         if client is not None:
             # No scheduler is left to sign off from.
             with suppress(OSError, TimeoutError):
@@ -282,8 +338,8 @@ class DaskPool:
     def _return(self, timeout_s: float) -> None:
         """Look for the scheduler, and hand it all that was under way."""
         if self._connect(_CONNECT_S):
-            for ticket, (request, _) in list(self._under_way.items()):
-                self.submit(ticket, request)
+            for ticket, task in list(self._under_way.items()):
+                self._hand(ticket, task.request)
         elif self._gone_since is not None and time.monotonic() - self._gone_since > _PATIENCE_S:
             raise RunFailed(
                 f"the Dask scheduler at {self._cluster} has gone and did not come back; finished runs are kept, go on "
@@ -308,24 +364,35 @@ class DaskPool:
         """Not possible: `under_way` names no run."""
 
     def stop(self) -> None:
-        """Take back all runs that no worker has begun."""
-        if self._client is None:
-            return
-        try:
-            begun = {key for keys in self._client.processing().values() for key in keys}
-        except (OSError, TimeoutError):
-            self._lose()
-            return
-        for ticket, (_, future) in list(self._under_way.items()):
-            if future is not None and future.key not in begun:
-                self._taken_back.append((ticket, worker.Outcome(None, begun=False)))
+        """Take back all runs that no worker has begun; without a scheduler these are all."""
+        self._is_stopped = True
+        for ticket, _ in (*self._waiting, *self._suspects):
+            self._take_back(ticket)
+        self._waiting.clear()
+        self._suspects.clear()
+        begun: set[Any] = set()
+        if self._client is not None:
+            try:
+                begun = {key for keys in self._client.processing().values() for key in keys}
+            except (OSError, TimeoutError):
+                self._lose()
+        for ticket, task in list(self._under_way.items()):
+            if task.future is None:
                 del self._under_way[ticket]
-                future.cancel()
+                self._take_back(ticket)
+            elif task.future.key not in begun:
+                del self._under_way[ticket]
+                self._take_back(ticket)
+                task.future.cancel()
+
+    def _take_back(self, ticket: int) -> None:
+        self._taken_back.append((ticket, worker.Outcome(None, begun=False)))
 
     def kill(self) -> None:
         """Give up what is under way, and end the workers that were started for this."""
         if self._client is not None:
-            self._client.cancel([future for _, future in self._under_way.values() if future is not None], force=True)
+            futures = [task.future for task in self._under_way.values() if task.future is not None]
+            self._client.cancel(futures, force=True)
         self.close()
 
     def close(self) -> None:
