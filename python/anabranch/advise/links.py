@@ -1,4 +1,4 @@
-"""Links given as text, such as "dsl:16/1Mbit,20ms,queue=64kB,loss=1%", and the scenario of a bulk transfer over them."""
+"""Links given as text, such as "dsl:16/1Mbit,20ms,queue=64kB", and the scenario of a bulk transfer over them."""
 
 from __future__ import annotations
 

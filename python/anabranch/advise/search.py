@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from anabranch.advise.choices import Dimension
 
 REPS = 5
-TIME_LIMIT_S = 10.0
+TIME_LIMIT_S = 30.0
 MIN_GAIN = 0.01
 """Gain below which a choice counts as equal to a simpler one, in addition to the interval."""
 _SEARCH_SHARE = 0.6
