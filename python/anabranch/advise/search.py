@@ -83,7 +83,7 @@ class Advice:
     over_single: float | None
     """Gain of the advised choice over the best single link, as a share; `None` if no single link ran."""
     competitors: dict[str, tuple[float, float]]
-    """By link, goodput of a competing TCP flow beside today's settings and beside the advised ones, bit/s."""
+    """By link, goodput of a competing TCP flow next to today's settings and next to the advised ones, bit/s."""
     commands: tuple[str, ...]
     runs: int
     elapsed_s: float
@@ -254,7 +254,7 @@ class _Search:
         return measured.relative < MIN_GAIN or (bounds is not None and bounds.low <= 0.0)
 
     def _competitors(self, best: Choice) -> dict[str, tuple[float, float]]:
-        """Goodput of a TCP flow on each link, beside today's settings and beside the advised ones."""
+        """Goodput of a TCP flow on each link, next to today's settings and next to the advised ones."""
         links, facts = access_links(self._facts), self._facts
         ends = (facts.flow["from"], facts.flow.get("through") or facts.flow["to"])
         flows = [

@@ -24,8 +24,8 @@ def print_advice(advice: Advice, console: Console) -> None:
     for link, (before, after) in advice.competitors.items():
         say(
             console,
-            f'A competing TCP flow on "{link}" has {before * 1e-6:.3g} Mbit/s beside today\'s settings and '
-            f"{after * 1e-6:.3g} Mbit/s beside the advised ones.",
+            f'A competing TCP flow on "{link}" has {before * 1e-6:.3g} Mbit/s next to today\'s settings and '
+            f"{after * 1e-6:.3g} Mbit/s next to the advised ones.",
         )
     if advice.commands:
         console.print()
