@@ -1,4 +1,4 @@
-"""The command line: `anabranch run`, `explain`, `compare`, `study`, `testbed`, `meter`, `observe` and so on.
+"""The command line: `anabranch run`, `explain`, `advise`, `compare`, `study`, `testbed`, `meter`, `observe` and so on.
 
 Exit status 0 means success, 2 a mistake in the input, 1 a failed run, a full disk or a met condition of `compare`, and
 130 an interrupt.
@@ -12,6 +12,7 @@ import sys
 import click
 
 from anabranch._core.simulator import version
+from anabranch.cli.advise import advise
 from anabranch.cli.bench import bench
 from anabranch.cli.buffers import buffers
 from anabranch.cli.cc import cc
@@ -44,6 +45,7 @@ def cli() -> None:
 
 cli.add_command(run)
 cli.add_command(explain)
+cli.add_command(advise)
 cli.add_command(compare)
 cli.add_command(fair)
 cli.add_command(buffers)

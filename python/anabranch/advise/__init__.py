@@ -1,0 +1,1 @@
+"""Settings for given links: a search over runs in the simulator, with the commands that apply the answer."""
