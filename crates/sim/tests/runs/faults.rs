@@ -33,7 +33,9 @@ fn check_case(case: &Case) -> Result<(), TestCaseError> {
     for (flow, declared) in result.flows.iter().zip(&case.scenario.flows) {
         // The sender respects the window; each path may have a packet in flight that exceeds it.
         let [_, receive_buffer] = declared.protocol.buffers().expect("every case has a connection");
-        let limit = receive_buffer + 1500 * (flow.paths.len() as u64 + 2) + super::cases::incomplete_message_bytes(declared);
+        let limit = receive_buffer
+            + 1500 * (flow.paths.len() as u64 + 2)
+            + super::cases::incomplete_message_bytes(declared);
         let most = flow.receive_buffer_bytes.expect("a simulation reports it").max;
         prop_assert!(most <= limit, "{} holds {most} B in a receive buffer of {limit} B", flow.name);
         if is_stranded(flow, declared) {
