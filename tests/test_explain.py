@@ -11,6 +11,8 @@ import pytest
 import anabranch
 from anabranch import InputError, Scenario
 from anabranch.explain.explanation import Explanation, Options, explain
+from anabranch.explain.facts import Facts
+from anabranch.explain.network_remedies import reverse_path
 from anabranch.explain.remedies import KINDS, WITHOUT_REMEDY
 from command import anabranch as command
 
@@ -129,6 +131,16 @@ def test_remedy_that_only_takes_from_others_is_none() -> None:
     assert found.first.kind == "cross-traffic"
     assert not found.first.settings
     assert "Other flows take" in found.first.cause
+
+
+def test_remedy_for_acknowledgements_keeps_the_data_direction() -> None:
+    # The reverse direction of a link inherits the loss, so that the data are lost at random, too.
+    lossy = two_paths('link.lte.loss={model="bernoulli",rate=0.01}', "duration=2 s", "warmup=0 s")
+    facts = Facts.of(anabranch.run(lossy, seed=1).document, "F")
+    [remedy] = [each for each in reverse_path(facts) if "loses acknowledgements" in each.cause]
+    repaired = anabranch.run(lossy.with_settings(remedy.settings), seed=1).document["scenario"]["link"][1]
+    assert repaired["loss"] == {"model": "none"}
+    assert repaired["reverse"]["loss"]["rate"] == pytest.approx(0.01)
 
 
 def test_gain_has_paired_interval() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = Path(__file__).parent
 _TRACE = re.compile(
-    r"""(?P<key>\btrace\b["']?|"[^"\n]*\\[^"\n]*")\s*=\s*(?P<text>\"{3}|'{3}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+    r"""(?P<key>\btrace\b["']?|"[^"\n]*\\[^"\n]*")\s*=(?:\s|\#[^\n]*\n)*(?P<text>\"{3}|'{3}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 )
 """Matches a trace, and any value whose key may be spelt with escapes."""
 
@@ -67,6 +67,17 @@ def check_traces(text: str, file: str) -> None:
     """
     for name in _traces(text):
         check_inside("trace", name, file, line_of_text(text, name))
+
+
+def check_content(content: Any, file: str) -> None:
+    """Check that all traces which a scenario names, as decoded tables, lie in or below the folder of its file.
+
+    Raises:
+        InputError: Naming the first one that lies elsewhere.
+
+    """
+    for name in _named(content):
+        check_inside("trace", name, file, None)
 
 
 def names_others(text: str, file: str) -> bool:

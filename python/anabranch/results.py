@@ -237,7 +237,7 @@ class Result:
         """
         from anabranch.explain.explanation import explain_document
 
-        return explain_document(self.document, options)
+        return explain_document(self.document, options, allow_paths=True)
 
     @cached_property
     def flows(self) -> pl.DataFrame:

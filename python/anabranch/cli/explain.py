@@ -105,7 +105,7 @@ def _explained(source: str, settings: tuple[str, ...], options: Options, *, allo
         first, *others = read_documents(Path(source))
         if others:
             raise InputError(f"contains {len(others) + 1} results; explain needs exactly one", source)
-        return explain_document(first, options, source)
+        return explain_document(first, options, source, allow_paths=allow_paths)
     return explain_scenario(read_scenario(source, allow_paths=allow_paths).with_settings(settings), options)
 
 

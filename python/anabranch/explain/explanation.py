@@ -22,6 +22,7 @@ from anabranch.explain.objective import Objective
 from anabranch.explain.proposals import mbps
 from anabranch.explain.remedies import KINDS
 from anabranch.explain.trials import Trials, is_valid, request
+from anabranch.paths import check_content
 from anabranch.scenario import Scenario
 from anabranch.sweep import setting
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 REPS = 5
 TIME_LIMIT_S = 8.0
+_FULL = 0.95
+"""Utilisation from which a link counts as full."""
 _SCREENING = 0.7
 """Share of the time for the runs with one seed."""
 _VERIFIED = 3
@@ -270,7 +273,8 @@ class _Work:
     def _nothing(self, others: Sequence[Finding]) -> Finding:
         """The finding for a flow that no remedy improves."""
         facts = self._facts
-        tried = "" if self._options.runs is False else f"; none of the remedies brings {100 * MIN_GAIN:.0f} % or more"
+        remedies = f"the {len(others)} remedies tried" if self._left_out else "the remedies"
+        tried = "" if self._options.runs is False else f"; none of {remedies} brings {100 * MIN_GAIN:.0f} % or more"
         largest = max((each.net for each in others), default=0.0)
         if largest > 0.0:
             tried = f"; the best remedy brings {100 * largest:.1f} %"
@@ -281,6 +285,10 @@ class _Work:
             return Finding("cross-traffic", facts.name, (), f"Nothing to mend: {reached}. {crossing}{tried}")
         if facts.gap < 2 * MIN_GAIN and possible is not None:
             return Finding("capacity", facts.name, (), f"Nothing to mend: {reached}{tried}")
+        full = next((side for side in facts.sides_there if (side.report["utilisation"] or 0.0) > _FULL), None)
+        if possible is None and full is not None:
+            sentence = f'Nothing to mend: {reached}, and link "{full.link}", which follows a trace, is full{tried}'
+            return Finding("capacity", facts.name, (), sentence)
         return Finding("unknown", facts.name, (), f"No cause found: {reached}{tried}")
 
     def _explanation(self, findings: Sequence[Finding], others: Sequence[Finding]) -> Explanation:
@@ -327,13 +335,16 @@ def _keys(finding: Finding) -> set[str]:
     return {setting.partition("=")[0] for setting in finding.settings}
 
 
-def explain_document(document: Document, options: Options | None = None, file: str = "result") -> Explanation:
+def explain_document(
+    document: Document, options: Options | None = None, file: str = "result", *, allow_paths: bool = False
+) -> Explanation:
     """Explain a flow of a finished run: its scenario runs again in the simulator.
 
     Args:
         document: The result document.
         options: The flow, the aim, and the extent of the runs; the seed is that of the run by default.
         file: Name of the result in messages; files that the scenario names are relative to its folder.
+        allow_paths: Whether the scenario may name files outside that folder.
 
     Raises:
         InputError: If the document does not contain its scenario, or an option is not valid.
@@ -343,6 +354,8 @@ def explain_document(document: Document, options: Options | None = None, file: s
     if "scenario" not in document:
         raise InputError('lacks "scenario", so that nothing can be run again; explain the scenario file instead', file)
     chosen = options or Options()
+    if not allow_paths:
+        check_content(document["scenario"], file)
     if chosen.seed is None:
         chosen = replace(chosen, seed=int(document["seed"]))
     text = "\n".join(setting(key, value) for key, value in document["scenario"].items())

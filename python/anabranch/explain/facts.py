@@ -140,7 +140,7 @@ class Facts:
             raise InputError(f'there is no flow "{name}" in this scenario ({nearest(name, known)})')
         usable = [flow for flow in flows if flow["protocol"] != "udp" and name in (None, flow["name"])]
         if not usable:
-            raise InputError("UDP has no control or buffer to explain; name a TCP, MPTCP or SCTP flow with --flow")
+            raise InputError("UDP has no control or buffer to explain; explain needs a TCP, MPTCP or SCTP flow")
         chosen = next((flow for flow in usable if flow["protocol"] in MULTIPATH), usable[0])
         return cls(document, chosen, document["scenario"])
 

@@ -67,6 +67,8 @@ def reverse_path(facts: Facts) -> Iterator[Proposal]:
     """A faster or emptier way back for acknowledgements."""
     rates = {(side.link, side.is_forward): side.rate_bps for side in facts.sides_there}
     for side in facts.sides_back:
+        # A link's reverse direction inherits what it does not set itself: here the direction of the data.
+        data = None if not side.is_forward else facts.side((side.link, False))
         used = float(side.report["utilisation"] or 0.0)
         there = rates.get((side.link, not side.is_forward))
         if used < _BUSY and not side.has_loss:
@@ -77,11 +79,12 @@ def reverse_path(facts: Facts) -> Iterator[Proposal]:
         )
         evidence = facts.gap * used
         if side.rate_bps and there and there > side.rate_bps:
-            yield _of_link(side, "rate", f"{there / 1e6:g} Mbit/s", cause, 0.6 * evidence)
+            yield _of_link(side, "rate", f"{there / 1e6:g} Mbit/s", cause, 0.6 * evidence, kept=data)
         if side.values["queue"]["kind"] == "fifo":
-            yield _of_link(side, "queue", {"kind": "fq-codel"}, cause, 0.7 * evidence)
+            yield _of_link(side, "queue", {"kind": "fq-codel"}, cause, 0.7 * evidence, kept=data)
         if side.has_loss:
-            yield _of_link(side, "loss", {"model": "none"}, f'Link "{side.link}" loses acknowledgements', 0.2)
+            lost = f'Link "{side.link}" loses acknowledgements'
+            yield _of_link(side, "loss", {"model": "none"}, lost, 0.2, kept=data)
 
 
 def down(facts: Facts) -> Iterator[Proposal]:
@@ -157,5 +160,8 @@ def busiest(facts: Facts) -> str:
     return f'Other flows take {mbps(taken)} of the {mbps(side.rate_bps or 0.0)} of link "{side.link}", which is full'
 
 
-def _of_link(side: Side, key: str, value: Any, cause: str, evidence: float) -> Proposal:
-    return Proposal(side.link, (setting(f"{side.key}{key}", value),), cause, evidence)
+def _of_link(side: Side, key: str, value: Any, cause: str, evidence: float, *, kept: Side | None = None) -> Proposal:
+    """A remedy at one direction of a link; the direction `kept` keeps its value of the key."""
+    settings = [] if kept is None else [setting(f"{kept.key}{key}", kept.values[key])]
+    settings.append(setting(f"{side.key}{key}", value))
+    return Proposal(side.link, tuple(settings), cause, evidence)

@@ -172,4 +172,8 @@ def _label(layout: Layout, name: tuple[str, str]) -> str:
     flow, path = name
     if not flow:
         return "sum of all flows"
-    return layout.labels.get(f"{flow}/{path}" if path else flow, f"{flow}, path {path}" if path else flow)
+    if not path:
+        return layout.labels.get(flow, flow)
+    # The data that the scheduler gives to a path wait in its queue, and may be lost there.
+    relation = "given to path" if layout.quantity == "goodput" else "path"
+    return layout.labels.get(f"{flow}/{path}", f"{flow}, {relation} {path}")

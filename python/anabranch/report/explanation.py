@@ -25,12 +25,16 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
         best = explanation.others[0]
         say(
             console,
-            f"{len(explanation.others)} other remedies bring less than 10 %; the best of these is {best.command} "
-            f"({100 * best.net:+.1f} %).",
+            f"{_counted(len(explanation.others), 'other remedy', 'other remedies')} brought less than 10 %; the "
+            f"largest gain of these is {100 * best.net:+.1f} %, by {best.command}.",
         )
     for note in explanation.notes:
         say(console, note)
     say(console, _runs(explanation))
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
 
 
 def _head(explanation: Explanation) -> str:
