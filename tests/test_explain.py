@@ -133,7 +133,7 @@ def test_remedy_that_only_takes_from_others_is_none() -> None:
     assert "Other flows take" in found.first.cause
 
 
-def test_remedy_for_acknowledgements_keeps_the_data_direction() -> None:
+def test_remedy_for_the_way_back_keeps_the_way_there() -> None:
     # The reverse direction of a link inherits the loss, so that the data are lost at random, too.
     lossy = two_paths('link.lte.loss={model="bernoulli",rate=0.01}', "duration=2 s", "warmup=0 s")
     facts = Facts.of(anabranch.run(lossy, seed=1).document, "F")
