@@ -1,4 +1,4 @@
-"""Arithmetic in studies: values, units, refusals, and any text at all."""
+"""Arithmetic in studies: values, units, refused expressions, and arbitrary text."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_chain_of_many_terms_is_no_recursion() -> None:
     assert value("jain*0+" + "-" * 90 + "1") == 1.0
 
 
-# ---- any text, and any tree
+# ---- arbitrary texts and syntax trees
 
 _LEAVES = [
     "1",
@@ -257,7 +257,7 @@ def test_long_evaluation_ends() -> None:
     assert own("sum(goodput(flows) + 1 + 1)").values({"goodput": many}) == ({}, Counter({TOO_LONG: 1}))
 
 
-# ---- braces
+# ---- arithmetic in braces
 
 
 def test_braces_compute_with_parameters() -> None:
@@ -277,7 +277,7 @@ def test_braces_compute_with_parameters() -> None:
             fill(text, values)
 
 
-# ---- in a study
+# ---- metrics of a study
 
 OWN = """
 [metric]

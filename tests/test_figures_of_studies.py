@@ -49,7 +49,7 @@ class MadeUp(Analysis):
         return list(self.expected())
 
     def late(self, point: Point) -> int:
-        """No machine was too slow."""
+        """No run was on a machine that did not keep up."""
         return 0
 
     def height(self, reference: Reference, point: Point) -> float:

@@ -1,4 +1,4 @@
-"""Quantities that follow from a scenario by arithmetic: against results by hand, and as subjects of claims."""
+"""Quantities that follow from a scenario by arithmetic: against results worked by hand, and as subjects of claims."""
 
 from __future__ import annotations
 
