@@ -210,7 +210,7 @@ def test_contradictory_options_are_refused(port: str) -> None:
         (("-b", "inf"), "is not a number from 1 on"),
         (("-C", "nosuch"), "the congestion control nosuch"),
         (("-t", "0"), "--time"),
-        (("-t", "nan"), "nan is no time"),
+        (("-t", "nan"), "nan is not a time"),
         (("-i", "inf"), "--interval"),
         (("-O", "1e9"), "--omit"),
     ]:

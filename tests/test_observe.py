@@ -323,9 +323,9 @@ def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
         (("127.0.0.1", "--from", "192.0.2.254"), "no such address"),
         (("name.invalid",), "has no address"),
         (("127.0.0.1,",), "addresses separated by commas"),
-        (("127.0.0.1", "--interval", "nan"), "nan is no time"),
-        (("127.0.0.1", "--time", "nan"), "nan is no time"),
-        (("127.0.0.1", "--flow-time", "nan"), "nan is no time"),
+        (("127.0.0.1", "--interval", "nan"), "nan is not a time"),
+        (("127.0.0.1", "--time", "nan"), "nan is not a time"),
+        (("127.0.0.1", "--flow-time", "nan"), "nan is not a time"),
         (("127.0.0.1", "--flow-time", "inf"), "--flow-time"),
     ]:
         done = anabranch("observe", *arguments)
