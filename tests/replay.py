@@ -138,7 +138,7 @@ def serve(offered: Iterable[Packet], dropped: Iterable[Packet], rate: float) -> 
 
 
 def mean_max(steps: Iterable[tuple[float, float | None]], since: float, until: float) -> tuple[float, float]:
-    """Mean over the time in which a step function has a value, and its largest value, between two moments."""
+    """Mean and maximum of a step function between two times; the mean covers only the time in which it has a value."""
     rows = list(steps)
     total = span = largest = 0.0
     for (begin, value), end in zip(rows, [*(row[0] for row in rows[1:]), until], strict=True):

@@ -190,7 +190,7 @@ def _flow(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mappi
 
 
 def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]:
-    """By remote address, the index of the interface that the scenario's main table of a host uses."""
+    """Index of the interface that the scenario's main table of a host uses, by remote address."""
     own = next(host["interfaces"] for host in layout["hosts"] if host["name"] == table["name"])
     places = {interface["link"]: number for number, interface in enumerate(own)}
     routes = dict(table["routes"])
