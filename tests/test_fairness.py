@@ -315,7 +315,7 @@ def test_flow_without_open_path_is_reported(tmp_path: Path) -> None:
     assert anabranch.fair(lost).allocations["max-min"] == pytest.approx({"F": 0.0, "G": 10e6})
     (tmp_path / "s.toml").write_text(chosen.text + wrong, encoding="utf-8")
     said = command("fair", str(tmp_path / "s.toml"), "--set", "flow.G.initial_path=a")
-    assert "F opens no path, and gets nothing" in said.stdout
+    assert "F opens no path, so its share is 0" in said.stdout
     assert "G opens no path" not in said.stdout
 
 
