@@ -1,4 +1,4 @@
-"""Settings for all tests. Examples have no deadline, so that a busy machine fails no property."""
+"""Settings for all tests. Hypothesis examples have no deadline, because a slow machine must not fail a test."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def serve(server: socket.socket) -> None:
 
 def _read(connection: socket.socket) -> None:
     length = 0
-    # The peer resets every third.
+    # The peer resets every third connection.
     with connection, suppress(OSError):
         while data := connection.recv(65_536):
             length += len(data)
@@ -72,7 +72,7 @@ def talk(control: str, over: threading.Event, ended: list[int]) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM, _MPTCP) as client:
             client.settimeout(_PATIENCE_S)
             client.connect(_SERVER)
-            # It may be unloaded at this moment.
+            # Another process may have unloaded the control.
             with suppress(OSError):
                 client.setsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, control.encode())
             if turn % 3 == 0:

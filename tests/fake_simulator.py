@@ -45,7 +45,7 @@ def simulate(request: Request) -> Document:
 
 
 def slow(request: Request) -> Document:
-    """The same, but slower, and each started run writes a marker file."""
+    """`simulate`, but slower, and each started run writes a marker file."""
     with Path(os.environ["FAKE_MARKS"]).open("a", encoding="utf-8") as marks:
         marks.write(f"{request.seed}\n")
     time.sleep(float(os.environ.get("FAKE_SECONDS", "0.05")))
@@ -53,14 +53,14 @@ def slow(request: Request) -> Document:
 
 
 def broken(request: Request) -> Document:
-    """The same, but every second seed fails."""
+    """`simulate`, but every second seed fails."""
     if (request.seed or 0) % 2:
         raise RuntimeError("out of luck")
     return simulate(request)
 
 
 def sometimes_recovering(request: Request) -> Document:
-    """The same, with flows that recover in 2 s from some seeds and not at all from the others."""
+    """`simulate`, but with some seeds flows recover in 2 s, and with the others they never recover."""
     document = simulate(request)
     for flow in document["flows"]:
         flow["recovery_s"] = 2.0 if (request.seed or 0) % 2 else None
@@ -68,7 +68,7 @@ def sometimes_recovering(request: Request) -> Document:
 
 
 def other(request: Request) -> Document:
-    """The same under another digest."""
+    """`simulate`, but with another digest."""
     return {**simulate(request), "digest": "other"}
 
 
@@ -78,7 +78,7 @@ def dying(_: Request) -> Document:
 
 
 def dying_on_one(request: Request) -> Document:
-    """The same, but one seed kills the whole worker process."""
+    """`simulate`, but one seed kills the whole worker process."""
     return dying(request) if str(request.seed) == os.environ["FAKE_VICTIM"] else simulate(request)
 
 
@@ -114,14 +114,14 @@ class Unfetchable:
 
 
 def hanging_on_one(request: Request) -> Document:
-    """The same, but one seed never ends."""
+    """`simulate`, but the run of one seed never ends."""
     while str(request.seed) == os.environ["FAKE_VICTIM"]:
         time.sleep(1.0)
     return simulate(request)
 
 
 def greedy_on_one(request: Request) -> Document:
-    """The same, but one seed takes memory without an end."""
+    """`simulate`, but the run of one seed allocates memory without limit."""
     taken = []
     while str(request.seed) == os.environ["FAKE_VICTIM"]:
         taken.append(b"x" * 1_000_000)

@@ -11,7 +11,7 @@ PACKAGES = {"ip": "iproute2", "setpriv": "util-linux", "unshare": "util-linux"}
 
 
 def missing(*tools: str) -> str:
-    """The reason why testbeds or these programs are unavailable, to skip a test; `None` if they are available."""
+    """Reason to skip a test because testbeds or these programs are unavailable; `None` if they are available."""
     if sys.platform != "linux":
         return "network namespaces are Linux's"
     if os.geteuid() != 0:

@@ -30,7 +30,7 @@ class Packet:
     data: bytes
     """The IP packet."""
     cause: str = ""
-    """Why it was dropped, on an interface for that."""
+    """Cause of the drop, on an interface of dropped packets."""
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -45,7 +45,7 @@ class Packet:
 
     @property
     def of_nobody(self) -> bool:
-        """An answer of a host without such a connection: a bare RST (RFC 9293 §3.10.7.1), or SHUTDOWN COMPLETE or
+        """Whether a host without the connection sent it: a bare RST (RFC 9293 §3.10.7.1), or SHUTDOWN COMPLETE or
         ABORT with the tag reflected (RFC 9260 §8.5.1 C, §8.4).
 
         """
@@ -113,11 +113,11 @@ class Replay:
     """One direction of a link, served as a queue with one server."""
 
     starts: list[tuple[float, int]] = field(default_factory=list)
-    """When packets began to leave, nanoseconds, and their lengths."""
+    """Times at which the transmission of packets began, nanoseconds, and lengths of the packets."""
     waits: list[tuple[float, float, int]] = field(default_factory=list)
-    """When packets came and began to leave that had to wait."""
+    """Times of arrival and of the begin of the transmission, for packets that had to wait."""
     ends: list[float] = field(default_factory=list)
-    """When packets had left."""
+    """Times at which the transmission of packets ended."""
 
 
 def serve(offered: Iterable[Packet], dropped: Iterable[Packet], rate: float) -> Replay:
@@ -138,7 +138,7 @@ def serve(offered: Iterable[Packet], dropped: Iterable[Packet], rate: float) -> 
 
 
 def mean_max(steps: Iterable[tuple[float, float | None]], since: float, until: float) -> tuple[float, float]:
-    """Mean over the time in which a step function has a value, and its largest value, between two moments."""
+    """Mean and maximum of a step function between two times; the mean covers only the time in which it has a value."""
     rows = list(steps)
     total = span = largest = 0.0
     for (begin, value), end in zip(rows, [*(row[0] for row in rows[1:]), until], strict=True):
@@ -189,7 +189,7 @@ class Traces:
         ]
 
     def delays(self, flow: str, since: float, *, by_byte: bool) -> list[tuple[float, int]]:
-        """Ages of the data read from a time on, each with its weight in bytes."""
+        """Ages of the data that were read after a time, each with its weight in bytes."""
         written: list[tuple[int, int, float]] = []
         delays: list[tuple[float, int]] = []
         at = 0
@@ -213,7 +213,7 @@ class Traces:
         return delays
 
     def total(self, flow: str, event: str, since: float = -1.0) -> int:
-        """Bytes that were written or read from a time on."""
+        """Number of bytes that were written or read after a time."""
         rows = (row for row in self._rows("transfers.csv") if row["flow"] == flow and row["event"] == event)
         return sum(int(row["length_bytes"]) for row in rows if float(row["time_s"]) > since)
 

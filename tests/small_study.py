@@ -162,5 +162,5 @@ def write(folder: Path, **changes: str) -> Path:
 def execute_quietly(
     study: Study, results: Path, backend: Backend, *, jobs: int = 1, resume: bool = False, build: str = "b1"
 ) -> Progress:
-    """Run the full form of a study without showing progress."""
+    """Run the full form of a study without a display of progress."""
     return execute(Plan(study, study.full, results, backend, build, jobs), Silent(), resume=resume)

@@ -1,4 +1,4 @@
-"""Arguments that Python accepts and the types forbid: they work, or the error is one clear sentence."""
+"""Arguments whose types are not those of the annotations: they work, or the error is one clear sentence."""
 
 from __future__ import annotations
 

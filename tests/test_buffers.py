@@ -1,4 +1,4 @@
-"""Sizes of buffers: against results by hand, against the quantities of studies, and on the command line."""
+"""Sizes of buffers: against results worked by hand, against the quantities of studies, and on the command line."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_directions_have_separate_rates() -> None:
 def test_events_count_for_their_share_of_the_run() -> None:
     events = [("1 s", 'rate = "5 Mbit/s"'), ("2500 ms", 'state = "down"'), ("3 s", 'state = "up"')]
     more = "".join(f'[[event]]\nlink = "a"\nat = "{at}"\nset = {{ {what} }}\n' for at, what in events)
-    # 5 Mbit/s from 2 to 4 s, except for half a second.
+    # The rate is 5 Mbit/s from 2 to 4 s, except for half a second.
     assert possible(scenario("a S D 20 Mbit/s", more=more)) == pytest.approx(5e6 * 1.5 / 2.0)
 
 
@@ -78,7 +78,7 @@ def test_crossing_paths_share_links() -> None:
         "links": [{"name": n, "direction": "forward", "from": "n0", "to": "n0"} for n in links],
         "scenario": {"link": [{"name": n, "state": "up", "rate": "2 Mbit/s"} for n in links], "flow": []},
     }  # fmt: skip
-    # Each link carries two of the three paths: half of it for each, so three times 1 Mbit/s.
+    # Each link carries two of the three paths, and each path gets half: three times 1 Mbit/s.
     assert possible_bps(document, ["F"]) == pytest.approx(3e6)
 
 

@@ -179,7 +179,7 @@ def test_launcher_interrupt_prints_no_traceback() -> None:
             command.wait(moments.uniform(0.0, 0.3))
         command.send_signal(signal.SIGINT)
         said = command.communicate()[1].decode()
-        # Until the launcher has installed its handler, a signal ends it as it ends any program.
+        # Before the launcher has installed its handler, the default action of the signal ends it.
         assert (command.returncode, said) in {(130, "anabranch: interrupted\n"), (-signal.SIGINT, ""), (0, "")}
 
 

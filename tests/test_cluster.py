@@ -90,7 +90,7 @@ def test_interrupt_during_start_spares_workers(monkeypatch: pytest.MonkeyPatch) 
 
 
 def refuses_strangers(address: str) -> bool:
-    """Whether a client without the certificate of a cluster cannot use its scheduler."""
+    """Whether a scheduler refuses a client without its certificate."""
     assert address.startswith("tls://")
     plain = address.replace("tls://", "tcp://")
     for options in ({"address": plain}, {"address": address, "security": distributed.Security.temporary()}):
@@ -286,7 +286,7 @@ def machines(
 
 
 class Disasters(Silent):
-    """An observer that calls a function after a number of runs."""
+    """An observer that calls a function after a certain number of runs."""
 
     def __init__(self, machines: Machines, after: dict[int, str]) -> None:
         self._machines = machines
@@ -455,7 +455,7 @@ def test_wrong_cluster_options_are_refused(tmp_path: Path) -> None:
 
 
 SBATCH = """#!/bin/sh
-# Runs a job at once, on this machine.
+# Runs each submitted job at once on this machine.
 for script; do :; done
 sh "$script" > "$script.log" 2>&1 &
 echo "$!" >> "{pids}"
@@ -464,7 +464,7 @@ echo "Submitted batch job $!"
 
 
 def slurm(folder: Path, submit: str) -> str:
-    """A PATH with a Slurm whose `sbatch` behaves in this way."""
+    """A PATH with a replacement of Slurm's `sbatch` that behaves in this way."""
     folder.mkdir()
     for name, text in (("sbatch", submit), ("scancel", "#!/bin/sh\nkill $1\n")):
         (folder / name).write_text(text, encoding="utf-8")

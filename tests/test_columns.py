@@ -1,4 +1,4 @@
-"""Rows gathered as columns equal polars' own frame, in memory and beyond it."""
+"""Rows stored as columns equal the frame that polars makes of them, in memory and on disk."""
 
 from __future__ import annotations
 
@@ -131,6 +131,6 @@ def test_each_document_is_read_once_for_a_report(tmp_path: Path, monkeypatch: py
     frames.write(analysis, results)
     assert [c.ours for c in analysis.comparisons]
     assert (count, analysis.overloaded, analysis.silences) == (12, 0, [])
-    # An aborted reader has no values yet, and later each value once.
+    # Values appear once, although an earlier reader was aborted.
     next(iter(apart.records()))
     assert apart.comparisons == analysis.comparisons

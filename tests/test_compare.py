@@ -309,7 +309,7 @@ class Done:
 
 
 def command(*words: str) -> Done:
-    """Run the command line in this process: many starts of the interpreter take long."""
+    """Run the command line in this process, because starting an interpreter for each test takes long."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as left:
         main(list(words))

@@ -96,7 +96,7 @@ def unloaded() -> Iterator[None]:
 def test_scenario_uses_its_congestion_control(control: str) -> None:
     with controls.loaded([control]):
         result = run(Scenario(SCENARIO).with_settings((f"flow.F.congestion={control}",)), world="kernel")
-        # The run is over, but the enclosing block still needs the control.
+        # The inner run has ended, but the enclosing block still uses the control.
         assert _is_there(control)
         listed, status = anabranch("cc", "list").stdout, anabranch("cc", "status").stdout
     assert not _is_there(control)
@@ -149,7 +149,7 @@ def test_next_run_unloads_controls_of_a_killed_run() -> None:
     os.geteuid() != 0 or not Path("/proc/self/autogroup").exists(), reason="only root may put a session before others"
 )
 def test_session_priority_is_raised_only_during_a_run() -> None:
-    # A new session, so that no other test shares its priority.
+    # Use a new session: other tests must not share its priority.
     script = """
 from pathlib import Path
 from anabranch.testbed.priority import session_first
@@ -181,7 +181,7 @@ def test_command_and_its_children_use_the_control(kind: int, what: str, tmp_path
 
 
 def _in_kernel() -> dict[str, int]:
-    """How many programs, maps and links the kernel has."""
+    """Numbers of the kernel's BPF programs, maps and links."""
     return {
         kind: len(
             json.loads(subprocess.run(["bpftool", "-j", kind], capture_output=True, text=True, check=True).stdout)
@@ -196,7 +196,7 @@ def _in_kernel() -> dict[str, int]:
 )
 @pytest.mark.usefixtures("unloaded")
 def test_exchanged_controls_leave_nothing_loaded(tmp_path: Path) -> None:
-    # A thousand times with ANABRANCH_TIMES=1000.
+    # ANABRANCH_TIMES=1000 repeats the test a thousand times.
     times = int(os.environ.get("ANABRANCH_TIMES", "12"))
     script = Path(__file__).parent / "controls_under_traffic.py"
     names = loader.loadable()
@@ -223,7 +223,7 @@ def test_exchanged_controls_leave_nothing_loaded(tmp_path: Path) -> None:
     connections, joins = int(said[0]), int(said[1])
     assert connections > times
     assert joins > times
-    # The kernel frees the last ones after their connections have ended, with a short delay.
+    # The kernel frees the last programs a short time after their connections have ended.
     deadline = monotonic() + 90
     while any(_in_kernel()[kind] > count for kind, count in before.items()) and monotonic() < deadline:
         sleep(0.5)

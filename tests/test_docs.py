@@ -104,7 +104,7 @@ def test_sources_name_existing_documents() -> None:
     ] == []
 
 
-# Commands
+# Commands in documents
 
 
 def shell_commands(document: Path) -> list[list[str]]:

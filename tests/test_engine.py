@@ -95,7 +95,7 @@ def children(process: subprocess.Popen[str]) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
-            # Behind the name, which may hold anything: state and parent.
+            # State and parent follow the name, which may contain any characters.
             _, state, parent = f"{entry.name} {(entry / 'stat').read_text().rpartition(')')[2]}".split()[:3]
             if int(parent) == process.pid and state != "Z":
                 found.append(int(entry.name))
@@ -236,7 +236,7 @@ def test_interrupt_of_one_worker_waits_for_one_run(tmp_path: Path) -> None:
     wait_until(lambda: marks.is_file() and bool(marks.read_text()))
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=300)
-    # One was running, and another one was queued for the worker.
+    # One run was in progress, and another one was queued for the worker.
     assert (output.split(), marks.read_text().count("\n")) == (["0", "1", "True"], 1)
 
 
@@ -374,7 +374,7 @@ def test_second_run_keeps_the_runs_of_the_first(tmp_path: Path) -> None:
 
 @pytest.fixture
 def victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The first run of the study that starts; backends of the double treat it in their own way."""
+    """The run with the smallest seed; some doubles of the simulator make this run fail."""
     study = load(small_study.write(tmp_path / "study"))
     first = min(study.runs(study.full), key=lambda run: run.seed)
     monkeypatch.setenv("FAKE_VICTIM", str(first.seed))

@@ -1,4 +1,4 @@
-"""Wrong verdicts at a true boundary are rare, whatever the number of points; missing runs leave a claim open."""
+"""At a true boundary, wrong verdicts are rare for any number of points. With missing runs, a claim has no verdict."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_wrong_verdicts_at_a_boundary_are_rare(kind: str, extreme: str, points: 
         evaluate(claim(kind, extreme=extreme), Drawn(draw, points, runs, centre, [0.0] * points)).outcome
         for _ in range(200)
     )
-    # 5 %, and three standard errors of 200 draws.
+    # The limit is 5 % plus three standard errors of 200 draws.
     assert found["pass"] / 200 < 0.05 + 0.046
     assert found["fail"] / 200 < 0.05 + 0.046
 

@@ -1,4 +1,4 @@
-"""Arithmetic in studies: values, units, refusals, and any text at all."""
+"""Arithmetic in studies: values, units, refused expressions, and arbitrary text."""
 
 from __future__ import annotations
 
@@ -140,11 +140,11 @@ MISTAKES = [
     ("goodput(F0) < path-timeouts(F0/a)", "adds or compares Mbit/s and a number without a unit"),
     ("sum(goodput(F0), drops(links))", '"sum" combines Mbit/s and packets'),
     ("goodput(flows) / path-goodput(paths)", "combines values of flows with values of paths"),
-    ("goodput(F0) ** goodput(F1)", "raises Mbit/s to a power that is no number"),
+    ("goodput(F0) ** goodput(F1)", "raises Mbit/s to a power that is not a number"),
     ("abs(1, 2)", '"abs" takes one value, not 2'),
     ("goodput(F0", "is not closed"),
-    ("1 +", "is no arithmetic"),
-    ("", "is no arithmetic"),
+    ("1 +", "is not an arithmetic expression"),
+    ("", "is not an arithmetic expression"),
     ("1e999", "has a number that is too large"),
     ("sum", "may have numbers, names"),
     ("1 if jain else 2", 'unknown name "if"'),
@@ -158,8 +158,8 @@ MISTAKES = [
     ("__import__(1)", 'unknown name "__import__"'),
     ("+".join(["1"] * (MAX_NODES // 2 + 2)), "has more than 1,000 nodes"),
     ("1" * 10_001, "has more than 10,000 characters"),
-    ("-" * 9_000 + "1", "nested too deeply|more than 1,000 nodes|is no arithmetic"),
-    ("(" * 300 + "1" + ")" * 300, "is no arithmetic"),
+    ("-" * 9_000 + "1", "nested too deeply|more than 1,000 nodes|is not an arithmetic expression"),
+    ("(" * 300 + "1" + ")" * 300, "is not an arithmetic expression"),
 ]
 
 
@@ -187,7 +187,7 @@ def test_chain_of_many_terms_is_no_recursion() -> None:
     assert value("jain*0+" + "-" * 90 + "1") == 1.0
 
 
-# ---- any text, and any tree
+# ---- arbitrary texts and syntax trees
 
 _LEAVES = [
     "1",
@@ -257,7 +257,7 @@ def test_long_evaluation_ends() -> None:
     assert own("sum(goodput(flows) + 1 + 1)").values({"goodput": many}) == ({}, Counter({TOO_LONG: 1}))
 
 
-# ---- braces
+# ---- arithmetic in braces
 
 
 def test_braces_compute_with_parameters() -> None:
@@ -269,15 +269,15 @@ def test_braces_compute_with_parameters() -> None:
     assert fill("{name} {max(capacity, 30)}", values) == "reno 30"
     assert placeholders("{0.4 * capacity} {name} {max(path-count, 1)}") == ["capacity", "name", "path-count"]
     for text, message in (
-        ("{0.4 * capcity}", 'did you mean "capacity"'), ("{2 * name}", "no number to compute with"),
-        ("{capacity / 0}", "has no value: division by 0"), ("{capacity +}", "is no arithmetic"),
+        ("{0.4 * capcity}", 'did you mean "capacity"'), ("{2 * name}", "which is not a number"),
+        ("{capacity / 0}", "has no value: division by 0"), ("{capacity +}", "is not an arithmetic expression"),
         ("{capacity.real}", "unknown name"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             fill(text, values)
 
 
-# ---- in a study
+# ---- metrics of a study
 
 OWN = """
 [metric]

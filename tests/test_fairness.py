@@ -1,4 +1,4 @@
-"""Fair allocations: against results by hand, against brute force, and with the paths of real scenarios."""
+"""Fair allocations: against results worked by hand, against brute force, and with the paths of real scenarios."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rates(name: str, chosen: Network) -> list[float]:
 
 
 def test_chain_of_figure_6_1_matches() -> None:
-    # alpha is F0's own; beta and gamma are halved.
+    # Only F0 uses alpha; beta and gamma are divided by two.
     assert rates("link-subflow", CHAIN) == pytest.approx([18, 12, 6])
     assert rates("link-flow", CHAIN) == pytest.approx([18, 12, 6])
     for name in ("network", "max-min", "proportional"):
@@ -47,14 +47,14 @@ def test_chain_of_figure_6_1_matches() -> None:
 
 
 def test_access_weighs_flows_by_their_links() -> None:
-    # Two links for F0 and F1, one for F2: 36 Mbit/s in parts of 2 : 2 : 1.
+    # F0 and F1 have two access links, F2 has one: 36 Mbit/s are divided 2 : 2 : 1.
     assert rates("access", CHAIN) == pytest.approx([14.4, 14.4, 7.2])
     assert rates("access", RING) == pytest.approx([12, 12, 12])
 
 
 def test_access_takes_given_weights() -> None:
     shared = network({"A": ["a"], "B": ["a"], "C": ["a", "b"]}, a=12, b=3)
-    # 15 in parts of 1 : 1 : 2.
+    # 15 Mbit/s are divided 1 : 1 : 2.
     assert rates("access", shared) == pytest.approx([3.75, 3.75, 7.5])
     weighted = dataclasses.replace(shared, weights={"A": 3.0, "B": 1.0, "C": 1.0})
     assert rates("access", weighted) == pytest.approx([9, 3, 3])
@@ -81,7 +81,7 @@ def test_weights_are_checked() -> None:
 
 
 def test_ring_of_figure_6_2_matches() -> None:
-    # Three subflows on each link: 4 by either path.
+    # Each link has three subflows: 4 Mbit/s on either path.
     assert rates("link-subflow", RING) == pytest.approx([8, 8, 8])
     for name in ("network", "max-min", "proportional"):
         assert rates(name, RING) == pytest.approx([12, 12, 12]), name
@@ -91,11 +91,11 @@ def test_drawback_of_figure_6_3_matches() -> None:
     assert rates("link-subflow", DRAWBACK) == pytest.approx([8, 8, 4])
     assert sum(rates("link-subflow", DRAWBACK)) == pytest.approx(20)
     assert rates("link-flow", DRAWBACK) == pytest.approx([6, 6, 6])
-    # 24 are possible, if S is silent; a third of them for S leaves too little for the others.
+    # 24 Mbit/s are possible if S sends nothing; if S gets a third of it, the others cannot get theirs.
     assert rates("network", DRAWBACK) == pytest.approx([8, 8, 8])
     assert not is_feasible(DRAWBACK, ALLOCATIONS["network"](DRAWBACK))
     assert rates("max-min", DRAWBACK) == pytest.approx([6, 6, 6])
-    # S, which uses both links, gets half as much: 1/S = 1/M1 + 1/M2, and M1 + S = 12.
+    # S uses both links and gets half as much as M1: 1/S = 1/M1 + 1/M2, and M1 + S = 12.
     assert rates("proportional", DRAWBACK) == pytest.approx([8, 8, 4])
 
 
@@ -157,7 +157,7 @@ def test_flow_has_the_paths_to_its_proxy() -> None:
 
 
 def corners(sides: Any, bounds: Any) -> Any:
-    """All x that meet as many bounds of `sides @ x <= bounds` exactly as x has numbers, and also meet the others."""
+    """Vertices of `sides @ x <= bounds`: all x that satisfy n of n or more bounds exactly, and also the others."""
     chosen = np.array(list(itertools.combinations(range(len(sides)), sides.shape[1])))
     matrices = sides[chosen]
     regular = np.abs(np.linalg.det(matrices)) > 0.5  # of zeros and ones, so that it is a whole number
@@ -286,7 +286,7 @@ def test_backups_carry_nothing() -> None:
 def test_events_count_for_their_duration() -> None:
     more = '[[event]]\nlink = "alpha"\nat = "25 s"\nset = { state = "down" }\n'
     found = anabranch.fair(scenario(SHARED, ["F0 S0 D0 mptcp", "F1 S1 D1 tcp"], more))
-    # For 5 of the measured 20 s.
+    # The event applies for 5 of the measured 20 s.
     assert found.allocations["max-min"] == pytest.approx({"F0": 1.25e6, "F1": 1.25e6})
 
 
@@ -315,7 +315,7 @@ def test_flow_without_open_path_is_reported(tmp_path: Path) -> None:
     assert anabranch.fair(lost).allocations["max-min"] == pytest.approx({"F": 0.0, "G": 10e6})
     (tmp_path / "s.toml").write_text(chosen.text + wrong, encoding="utf-8")
     said = command("fair", str(tmp_path / "s.toml"), "--set", "flow.G.initial_path=a")
-    assert "F opens no path, and gets nothing" in said.stdout
+    assert "F opens no path, so its share is 0" in said.stdout
     assert "G opens no path" not in said.stdout
 
 

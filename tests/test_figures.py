@@ -126,7 +126,7 @@ def test_text_stays_text(tmp_path: Path) -> None:
 
 
 def same(request: Request) -> Document:
-    """The double with two flows that get the same rate."""
+    """The double of the simulator, with equal rates of both flows."""
     document = fake_simulator.simulate(request)
     return {**document, "flows": [{**document["flows"][0], "name": name} for name in ("F0", "F1")]}
 
@@ -173,7 +173,7 @@ def test_world_without_buffers_has_no_row_for_them(tmp_path: Path) -> None:
 
 
 def traces(paths: dict[tuple[str, str], float]) -> windows.Curves:
-    """Traces in which each path constantly has the given amount in flight."""
+    """Traces in which each path has a constant amount of data in flight."""
     times = [i / 10 for i in range(100)]
     rows = [
         {"time_s": t, "flow": flow, "path": path, "cwnd_bytes": 20000.0, "ssthresh_bytes": 10000.0,

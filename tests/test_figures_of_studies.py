@@ -50,7 +50,7 @@ class MadeUp(Analysis):
         return list(self.expected())
 
     def late(self, point: Point) -> int:
-        """No machine was too slow."""
+        """No run was on a machine that did not keep up."""
         return 0
 
     def duration_s(self, point: Point) -> float:

@@ -179,7 +179,7 @@ def test_kernel_gets_the_routing_tables_of_a_host(tmp_path: Path, table: str, fi
     document = measured(str(file), 'duration="2 s"')
     (flow,) = document["flows"]
     assert flow["paths"][0]["links"][0] == first
-    # Towards the receiver a link carries mostly data; acknowledgements go the other way.
+    # Links carry mostly data towards the receiver, and acknowledgements in the other direction.
     busy = {
         link["name"]
         for link in document["links"]
@@ -624,7 +624,7 @@ def test_testbed_stays_up_until_taken_down(scenario: str) -> None:
         assert (again.returncode, "up already" in again.stderr) == (2, True)
         inside = anabranch("testbed", "shell", scenario, "--in", "B", "ip", "-brief", "address")
         assert "10.0.0.2/32" in inside.stdout
-        # A second testbed at the same time.
+        # Start a second testbed at the same time.
         beside = anabranch("emulate", scenario, "--", "ip", "-brief", "address")
         assert "10.0.0.1/32" in beside.stdout
     finally:
@@ -640,11 +640,11 @@ import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 runpy.run_module("anabranch", run_name="__main__", alter_sys=True)
 """
-"""The command line, also where the tests were started with Ctrl-C ignored, as shells do in the background."""
+"""The command line with Ctrl-C enabled: a shell ignores it for tests that it starts in the background."""
 
 
 def begun(scenario: str, *command: str, hosts: int = 2) -> subprocess.Popen[str]:
-    """A run that has started far enough to have processes and devices that need removal."""
+    """A run that has already made processes and devices, which have to be removed."""
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTIBLE, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -674,7 +674,7 @@ def test_down_removes_remains_of_a_killed_testbed(scenario: str) -> None:
     process = begun(scenario, "emulate", scenario, "--", "sleep", "60")
     process.kill()
     process.communicate()
-    # The program on the host is an orphan by now.
+    # The parent of the program on the host has ended.
     done = anabranch("testbed", "down")
     assert done.stdout.count("removed ab-") >= 2
     assert _left_behind() == []
@@ -721,7 +721,7 @@ def test_interfaces_switch_by_the_clock_of_the_network(proxied: str, monkeypatch
     from anabranch.testbed import bed, proxies
 
     moments: dict[str, float] = {}
-    listens, follow = proxies._Running.wait_until_it_listens, bed.Testbed._follow
+    listens, follow = proxies._Running.wait_until_it_listens, bed.Testbed._run_events
 
     def listening(process: Any) -> None:
         listens(process)
@@ -732,7 +732,7 @@ def test_interfaces_switch_by_the_clock_of_the_network(proxied: str, monkeypatch
         follow(testbed, zero_s)
 
     monkeypatch.setattr(proxies._Running, "wait_until_it_listens", listening)
-    monkeypatch.setattr(bed.Testbed, "_follow", following)
+    monkeypatch.setattr(bed.Testbed, "_run_events", following)
     run(Scenario.from_file(proxied).with_settings(('duration="0.5 s"', 'warmup="0 s"')), world="kernel")
     # The scenario's time begins when its proxies are ready.
     assert moments["listens"] <= moments["zero"] <= time.monotonic()

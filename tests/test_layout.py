@@ -39,7 +39,7 @@ def study(tmp_path: Path) -> Study:
 
 
 def changed(study: Study, results: Path, change: Change, *, every: int = 1) -> Analysis:
-    """The runs of a study, of which each n-th was changed in its store."""
+    """The runs of a study; each n-th stored run is changed."""
     small_study.execute_quietly(study, results, fake_simulator.simulate)
     header, *lines = (results / FILE).read_bytes().splitlines(keepends=True)
     records = [json.loads(line.split(b" ", 1)[1]) for line in lines]

@@ -1,4 +1,4 @@
-"""Lock files of root's tools, and the marks of testbeds' namespaces."""
+"""Lock files of commands of root, and the marks of testbeds' namespaces."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def _mode(path: Path) -> int:
 
 def test_folders_and_files_are_for_their_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "run"
-    # An earlier version left these open to all users.
+    # An earlier version made these files readable for all users.
     folder.mkdir(mode=0o755)
     (folder / "turn").touch(mode=0o644)
-    with locks.turn(folder / "turn"):
+    with locks.hold(folder / "turn"):
         assert (_mode(folder), _mode(folder / "turn")) == (0o700, 0o600)
     monkeypatch.setattr(controls, "FOLDER", folder / "controls")
-    with controls._turn():
+    with controls._hold_mutex():
         assert (_mode(folder / "controls"), _mode(folder / "controls" / "turn")) == (0o700, 0o600)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_other_users_cannot_open_lock_files(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    with locks.turn(tmp_path / "run" / "turn"):
+    with locks.hold(tmp_path / "run" / "turn"):
         pass
     opened = subprocess.run(
         ["cat", str(tmp_path / "run" / "turn")], user=65534, group=65534, extra_groups=[], check=False,
@@ -49,15 +49,15 @@ def test_other_users_cannot_open_lock_files(tmp_path: Path) -> None:
 
 
 def test_held_lock_is_an_error_that_names_its_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "TURN_TIMEOUT_S", 0.1)
-    handle = locks.opened(tmp_path / "turn")
+    monkeypatch.setattr(locks, "LOCK_TIMEOUT_S", 0.1)
+    handle = locks.open_lock(tmp_path / "turn")
     fcntl.flock(handle, fcntl.LOCK_SH)
     try:
         with pytest.raises(RunFailed, match=rf"turn is locked by process {os.getpid()} for more than 0 s"):
-            locks.turn(tmp_path / "turn").__enter__()
+            locks.hold(tmp_path / "turn").__enter__()
     finally:
         os.close(handle)
-    with locks.turn(tmp_path / "turn"):
+    with locks.hold(tmp_path / "turn"):
         pass
 
 

@@ -150,7 +150,7 @@ def test_omnet_files_contain_each_message_delay(port: str, tmp_path: Path) -> No
     mean = sum(delay for _, delay in delays) / len(delays)
     assert mean == pytest.approx(found[reads, "Delay mean"], rel=0.01)
     rates = over_time[reads, "Received Bit Rate"]
-    # A message every 100 us is 16 Mbit/s.
+    # One message every 100 us gives 16 Mbit/s.
     assert rates[0][0] == 0.5
     assert rates[0][1] == pytest.approx(16e6, rel=0.3)
     assert over_time["netPerfMeter.active.flow[0].subflow[0]", "Congestion Window"][0][1] > 0
@@ -210,7 +210,7 @@ def test_contradictory_options_are_refused(port: str) -> None:
         (("-b", "inf"), "is not a number from 1 on"),
         (("-C", "nosuch"), "the congestion control nosuch"),
         (("-t", "0"), "--time"),
-        (("-t", "nan"), "nan is no time"),
+        (("-t", "nan"), "nan is not a time"),
         (("-i", "inf"), "--interval"),
         (("-O", "1e9"), "--omit"),
     ]:
@@ -339,7 +339,7 @@ def test_meter_rate_matches_a_plain_sender(tmp_path: Path) -> None:
         time.sleep(0.05)
     plain = float((tmp_path / "plain").read_text())
     (flow,) = json.loads((tmp_path / "meter").read_text())["flows"]
-    # Over long runs on an idle machine it is 1 %.
+    # In long runs on an idle machine, the difference is 1 %.
     assert flow["ways"][0]["goodput_bps"] == pytest.approx(plain, rel=0.1)
     assert flow["ways"][0]["read"]["delay_s"]["p50"] > 0.005
 

@@ -120,7 +120,7 @@ def test_other_threads_run_during_a_run() -> None:
 
 
 def test_ctrl_c_stops_a_run() -> None:
-    # A shell that was started in the background leaves the signal ignored in its children: restore it.
+    # Children of a shell in the background ignore the signal: restore its default action.
     script = (
         "import signal\nfrom anabranch import _native\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"

@@ -17,7 +17,7 @@ from anabranch import InputError, Scenario, run
 from anabranch.observe import watch as watching
 from anabranch.observe.assignment import TOLERANCE, access
 from anabranch.observe.pairs import Local, Pair, between
-from anabranch.observe.record import Header, Journal, Observation, Route, different, line, read
+from anabranch.observe.record import Header, Journal, Observation, Route, line, read, routes_differ
 from anabranch.observe.scenario import scenario
 from anabranch.observe.summary import summarise
 from command import anabranch
@@ -86,7 +86,7 @@ def test_summary_matches_hand_results(tmp_path: Path) -> None:
     assert first.rtt_s is not None
     assert first.forward_bps is not None
     assert first.reverse_bps is not None
-    # Medians 22, 40, 24 and 22.
+    # The medians of the observations are 22, 40, 24 and 22 ms.
     assert astuple(first.rtt_s) == pytest.approx((0.018, 0.023, 0.090))
     assert astuple(first.forward_bps) == pytest.approx((6e6, (8e6 + 6e6 + 8e6) / 3, 8e6))
     assert astuple(first.reverse_bps) == pytest.approx((4e6, (4e6 + 5e6 + 4e6) / 3, 5e6))
@@ -105,12 +105,12 @@ def test_hop_without_answer_matches_any_hop() -> None:
     def way(*hops: str | None, reached: bool = True) -> Route:
         return Route("udp", list(hops), reached)
 
-    assert different(way("a", "b"), way("a", "c"))
-    assert different(way("a", "b"), way("a", "x", "b"))
-    assert different(way(None, "b"), way("b"))
-    assert not different(way("a", None, "b"), way("a", "x", "b"))
-    assert not different(way("a", "b"), way("a", reached=False))
-    assert not different(None, way("a"))
+    assert routes_differ(way("a", "b"), way("a", "c"))
+    assert routes_differ(way("a", "b"), way("a", "x", "b"))
+    assert routes_differ(way(None, "b"), way("b"))
+    assert not routes_differ(way("a", None, "b"), way("a", "x", "b"))
+    assert not routes_differ(way("a", "b"), way("a", reached=False))
+    assert not routes_differ(None, way("a"))
 
 
 def links(text: str) -> dict[str, dict[str, Any]]:
@@ -142,7 +142,7 @@ def test_rates_are_attributed_to_access_links(tmp_path: Path) -> None:
     }
     assert mbit(found["eth0"]["rate"]) == pytest.approx(8 * ON_WIRE, rel=1e-5)
     assert mbit(found["wlan0"]["rate"]) == pytest.approx(3 * ON_WIRE, rel=1e-5)
-    # The link limits no pair: ten times 8 + 8 + 3 + 3.
+    # The link must not limit any pair: it has ten times the sum 8 + 8 + 3 + 3.
     assert mbit(found["remote-2"]["rate"]) == pytest.approx(220 * ON_WIRE, rel=1e-5)
     assert mbit(found["remote-2"]["reverse"]["rate"]) == pytest.approx(5 * ON_WIRE, rel=1e-5)
     assert mbit(found["remote-1"]["reverse"]["rate"]) == pytest.approx(20 * ON_WIRE, rel=1e-5)
@@ -152,7 +152,7 @@ def test_rates_are_attributed_to_access_links(tmp_path: Path) -> None:
     assert text.count("access links limit") == 2
     assert "Observed from 2026-03-01T08:01:00Z" in text
     (flow,) = run(Scenario.from_toml(text).with_settings(('duration="12 s"', 'warmup="4 s"'))).document["flows"]
-    # 8 and 3 Mbit/s at the interfaces here.
+    # The local access links have 8 and 3 Mbit/s.
     assert 7e6 < flow["goodput_bps"] <= 11e6
     assert mbit(found["eth0"]["reverse"]["rate"]) == pytest.approx(500 * ON_WIRE, rel=1e-5)
     assert len(flow["paths"]) == 4
@@ -267,16 +267,16 @@ def test_pairs_have_one_family_and_valid_addresses() -> None:
 def test_no_round_begins_after_the_announced_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None, rounds: int
 ) -> None:
-    """Also where a round takes longer than the interval, here 2 s with 0.5 s."""
+    """A round may take longer than the interval: here 2 s instead of 0.5 s."""
     clock = [0.0]
 
     (one,) = read(written(tmp_path, seen()))
 
-    def look(*_: object) -> Observation:
+    def observe(*_: object) -> Observation:
         clock[0] += 2.0
         return one
 
-    monkeypatch.setattr(watching, "look", look)
+    monkeypatch.setattr(watching, "observe_pair", observe)
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     pair = Pair("lo", "127.0.0.1", "127.0.0.2", "there")
     plan = watching.Plan([pair], 5210, 0.5, 3, seconds, throughput=False, flow_s=5.0)
@@ -323,9 +323,9 @@ def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
         (("127.0.0.1", "--from", "192.0.2.254"), "no such address"),
         (("name.invalid",), "has no address"),
         (("127.0.0.1,",), "addresses separated by commas"),
-        (("127.0.0.1", "--interval", "nan"), "nan is no time"),
-        (("127.0.0.1", "--time", "nan"), "nan is no time"),
-        (("127.0.0.1", "--flow-time", "nan"), "nan is no time"),
+        (("127.0.0.1", "--interval", "nan"), "nan is not a time"),
+        (("127.0.0.1", "--time", "nan"), "nan is not a time"),
+        (("127.0.0.1", "--flow-time", "nan"), "nan is not a time"),
         (("127.0.0.1", "--flow-time", "inf"), "--flow-time"),
     ]:
         done = anabranch("observe", *arguments)

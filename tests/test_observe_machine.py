@@ -64,17 +64,17 @@ class World:
     gate: str
     there: str
     address: str
-    """Of the host there."""
+    """Address of the remote host."""
     own: dict[str, str]
-    """Addresses here by link."""
+    """Local addresses, by link."""
     devices: dict[str, str]
-    """Of the gate, by link."""
+    """Devices of the gate, by link."""
 
-    def look(self, link: str, *, throughput: bool = False) -> Observation:
-        from anabranch.observe.watch import look
+    def observe(self, link: str, *, throughput: bool = False) -> Observation:
+        from anabranch.observe.watch import observe_pair
         from anabranch.testbed import namespaces
 
-        return namespaces.within(self.here, partial(look, self._pair(link), self._plan(throughput), 1))
+        return namespaces.within(self.here, partial(observe_pair, self._pair(link), self._plan(throughput), 1))
 
     def _pair(self, link: str) -> Pair:
         from anabranch.observe.pairs import Pair
@@ -124,7 +124,7 @@ def world() -> Iterator[World]:
             ip(here, f"route add {router}/32 dev {near} table {100 + number}")
             ip(here, f"route add default via {router} dev {near} table {100 + number}")
             ip(here, f"rule add from {address} table {100 + number}")
-        # A way around: a second router before the gate.
+        # Insert a second router before the gate, which changes the route.
         for name, near, far, ends in [(here, "a0", "a1", (here, around)), (around, "b0", "b1", (around, gate))]:
             ip(name, f"link add {near} type veth peer name {far} netns {ends[1]}")
             ip(name, f"link set {near} up")
@@ -142,7 +142,7 @@ def world() -> Iterator[World]:
 
 @pytest.mark.parametrize("link", ["one", "two"])
 def test_route_and_rtt_match_the_network(world: World, link: str) -> None:
-    seen = world.look(link)
+    seen = world.observe(link)
     assert seen.reachable
     assert seen.rtt is not None
     assert (seen.rtt.probes, seen.rtt.lost) == (5, 0)
@@ -163,9 +163,9 @@ def test_throughput_matches_the_links(world: World) -> None:
     try:
         assert meter.stdout is not None
         assert meter.stdout.readline().startswith("waiting at")
-        # Only sockets bound to an address have a route out of this host.
+        # Only sockets that are bound to an address have a route to other hosts.
         for link in ("one", "two"):
-            seen = world.look(link, throughput=True)
+            seen = world.observe(link, throughput=True)
             assert seen.throughput_reason is None
             assert seen.throughput is not None
             for rate in (seen.throughput.forward_bps, seen.throughput.reverse_bps):
@@ -176,16 +176,16 @@ def test_throughput_matches_the_links(world: World) -> None:
 
 
 def test_lost_link_is_observed(world: World) -> None:
-    assert world.look("two").reachable
+    assert world.observe("two").reachable
     ip(world.gate, f"link set {world.devices['two']} down")
-    seen = world.look("two")
+    seen = world.observe("two")
     assert not seen.reachable
     assert seen.reason
     assert seen.rtt is None
     assert seen.route is not None
     # The route ends at the gate or before.
     assert not seen.route.reached
-    assert world.look("one").reachable
+    assert world.observe("one").reachable
 
 
 def test_route_change_during_observation_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_route_change_during_observation_is_reported(world: World, monkeypatch: 
         return None, "the route changes instead"
 
     monkeypatch.setattr(rate, "throughput", change)
-    seen = world.look("one", throughput=True)
+    seen = world.observe("one", throughput=True)
     assert seen.route is not None
     assert seen.route_after is not None
     assert seen.route.hops == ["172.31.0.1", world.address]
@@ -205,7 +205,7 @@ def test_route_change_during_observation_is_reported(world: World, monkeypatch: 
     assert seen.route_after.hops[2] == world.address
     assert seen.route_changed
     # The route differs from the earlier one and then stays the same to the end.
-    again = world.look("one", throughput=True)
+    again = world.observe("one", throughput=True)
     assert again.route == seen.route_after
     assert not again.route_changed
 
@@ -223,7 +223,7 @@ def test_interrupted_observation_resumes_its_file(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert "127.0.0.1 - 127.0.0.1 rtt" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    # It stops before the next round.
+    # The command ends before the next round.
     _, said = process.communicate(timeout=300)
     assert (process.returncode, said) == (
         0,
@@ -233,7 +233,7 @@ def test_interrupted_observation_resumes_its_file(tmp_path: Path) -> None:
     again = watching(file, "--interval", "0", "--count", "3")
     assert again.wait(30) == 0
     assert [seen.round for seen in read(str(file))] == [1, 2, 3]
-    # All rounds are done.
+    # All rounds have ended.
     assert watching(file, "--count", "3").wait(30) == 0
     assert len(read(str(file))) == 3
 
@@ -262,11 +262,11 @@ def test_narrow_path_and_tcp_route_are_observed(world: World, monkeypatch: pytes
     from anabranch.observe import route
 
     ip(world.gate, f"link set {world.devices['one']} mtu 1280")
-    seen = world.look("one")
+    seen = world.observe("one")
     assert (seen.mtu, seen.mtu_confirmed) == (1280, True)
     # Where datagrams get no answer, the program tries TCP connections.
     monkeypatch.setattr(route, "_by_udp", lambda *_: None)
-    by_tcp = world.look("one").route
+    by_tcp = world.observe("one").route
     assert by_tcp is not None
     assert (by_tcp.by, by_tcp.hops, by_tcp.reached) == ("tcp", ["172.31.0.1", world.address], True)
 
@@ -274,9 +274,9 @@ def test_narrow_path_and_tcp_route_are_observed(world: World, monkeypatch: pytes
 @pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this kernel has no IPv6")
 def test_loopback_of_ipv6_is_one_hop_away() -> None:
     from anabranch.observe.pairs import Pair
-    from anabranch.observe.watch import Plan, look
+    from anabranch.observe.watch import Plan, observe_pair
 
-    seen = look(Pair("lo", "::1", "::1", "::1"), Plan([], 5210, 0.0, 1, None, False, 1.0), 1)
+    seen = observe_pair(Pair("lo", "::1", "::1", "::1"), Plan([], 5210, 0.0, 1, None, False, 1.0), 1)
     assert seen.reachable
     assert seen.route is not None
     assert (seen.route.hops, seen.route.reached, seen.mtu_confirmed) == (["::1"], True, True)

@@ -1,4 +1,4 @@
-"""Definitions that would give wrong numbers are refused with their place."""
+"""Study definitions that would give wrong numbers are refused; the error names file and line."""
 
 from __future__ import annotations
 

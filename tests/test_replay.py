@@ -230,6 +230,6 @@ def check_stream(
     for packet in sent:
         for number, length in packet.pieces():
             repeated += before.add(number, length) < length
-    # A probe for a lost tail is one of them or new data.
+    # A tail-loss probe is either a retransmission or new data.
     least = path["retransmissions"]
     assert least <= repeated <= least + path["probes"], f"{flow['name']} {repeated} {json.dumps(path)}"

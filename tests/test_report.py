@@ -54,7 +54,7 @@ def test_estimates_are_means_over_repetitions(analysis: Analysis) -> None:
 
 
 def quiet(request: Request) -> Document:
-    """The double without its noise: the seed has no effect."""
+    """The double of the simulator without noise: the seed has no effect."""
     return fake_simulator.simulate(dataclasses.replace(request, seed=7))
 
 
@@ -96,7 +96,7 @@ def test_median_has_an_interval_of_the_median(tmp_path: Path) -> None:
 
 
 def fallen(request: Request) -> Document:
-    """The double, but with some seeds a flow falls back to plain TCP."""
+    """The double of the simulator, but with some seeds a flow falls back to plain TCP."""
     document = fake_simulator.simulate(request)
     document["flows"][1]["fallback"] = (request.seed or 0) % 2 == 0
     return document
@@ -133,7 +133,7 @@ def test_sums_are_rounded_as_in_the_publication(analysis: Analysis) -> None:
     printed = dataclasses.replace(analysis.study, published=dataclasses.replace(published, printed="truncated"))
     records = {record.key: record for _, record in analysis.runs}
     by_group = {s.group: s for s in Analysis(printed, analysis.effort, records).summaries}
-    # 5.2 and 4.5 are printed as 5 and 4: exactly what was published.
+    # 5.2 and 4.5 are printed as 5 and 4, which are the published values.
     assert by_group["reno"].sums_agree == 0.0
     assert by_group["reno"].sums_agree_as_printed == 1.0
 
@@ -343,7 +343,7 @@ def test_axis_labels_stand_below_their_markers(tmp_path: Path) -> None:
     with read(tmp_path / "results") as store:
         records = store.records
     whole = Analysis(study, study.full, records)
-    # One panel lacks the first word: the second one keeps its place there.
+    # The first word is missing in one panel: the second word stays in its place.
     some = {r.key: r for run, r in whole.runs if run.point.values != {"capacity": 20, "congestion": "olia"}}
     found = Analysis(study, study.full, some)
     canvas = study.figures[0].kind.draw(study.figures[0], found, None)

@@ -71,7 +71,7 @@ def test_completion_before_the_measurement_is_named() -> None:
 
 def test_fallback_to_plain_tcp_is_named() -> None:
     settings = ("flow.stream.protocol=mptcp", "flow.stream.congestion=lia")
-    # The first link stays up: a SYN is resent at once when the interface that it waits for comes up.
+    # The first link stays up. A SYN is retransmitted at once when the interface for which it waits comes up.
     text = PAIR.replace('between = ["a", "b"]', 'between = ["a", "r"]')
     behind = """
 [[link]]

@@ -32,7 +32,7 @@ def test_interval_of_five_samples_matches() -> None:
 
 
 def test_median_interval_comes_from_order_statistics() -> None:
-    # The interval of the mean of these would reach from -34 to 76.
+    # The interval of the mean of these samples is from -34 to 76.
     found = estimate([1.3, 100.0, 1.2, 1.0, 1.1], "median")
     assert (found.centre, found.low, found.high) == (1.2, 1.0, 100.0)
     assert found.confidence == 1.0 - 2.0 / 2**5

@@ -23,7 +23,7 @@ CRATES = {
 PACKAGE = ROOT / "python" / "anabranch"
 
 Module = tuple[str, ...]
-"""Where a file stands in its crate: `("tcp", "rack")` is `tcp/rack.rs`, `()` is `lib.rs`."""
+"""Module path of a file in its crate: `("tcp", "rack")` is `tcp/rack.rs`, `()` is `lib.rs`."""
 
 _DEFINED = re.compile(
     r"^(?:pub(?:\([^)]*\))? )?(?:const |unsafe |async )*"
@@ -78,7 +78,7 @@ def parse(text: str) -> File:
 
 
 def leaves(tree: str) -> list[tuple[list[str], str]]:
-    """The paths of a use tree, each with the name it gets."""
+    """The paths of a `use` tree, each with the name that it has in the file."""
     tree = tree.strip().removeprefix("::")
     if "{" not in tree:
         path, _, alias = tree.partition(" as ")
@@ -122,7 +122,7 @@ def home(files: dict[Module, File], module: Module, path: list[str], depth: int 
 
 
 def needs(files: dict[Module, File]) -> dict[Module, set[Module]]:
-    """Which files each file needs."""
+    """The files that each file needs."""
     found = {module: {home(files, module, path) for path in file.named} for module, file in files.items()}
     return {module: {other for other in others if other is not None and other != module}
             for module, others in found.items()}  # fmt: skip

@@ -80,13 +80,13 @@ congestion = "lia"
 couple = "shared"
 """
 OF_SHARED = {"path-bottleneck-share", "path-coupled-share"}
-"""Metrics that only a path has whose bottleneck is looked for."""
+"""Metrics of paths only, and only if shared bottlenecks are detected."""
 OF_LOSSY_PATHS = {"loss-spread"}
-"""Metrics that only a flow with several paths and losses has."""
+"""Metrics of flows with several paths and losses only."""
 OF_OUTAGES = {"recovery-time", "recovered-share", "path-back-time"}
-"""Metrics that only a flow has whose links went down and came up again."""
+"""Metrics of flows only whose links went down and came up again."""
 OF_EXCHANGES = {"reverse-goodput", "answers", *(m for m in METRICS if m.startswith("response-time-"))}
-"""Metrics that only a flow whose other end answers has."""
+"""Metrics of flows only whose remote application answers."""
 
 
 @pytest.fixture(params=STUDIES)
@@ -95,7 +95,7 @@ def study(request: pytest.FixtureRequest) -> Study:
 
 
 def shortened(request: Request) -> Request:
-    """Six seconds, or six after the last event, whose times are whole seconds in every study."""
+    """Duration: six seconds, or six seconds after the last event. Events occur at whole seconds in every study."""
     last = max((int(e["at"].removesuffix(" s")) for e in tomllib.loads(request.scenario).get("event", ())), default=0)
     return dataclasses.replace(request, overrides=(*request.overrides, f'duration="{last + 6} s"', 'warmup="1 s"'))
 

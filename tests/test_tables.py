@@ -1,4 +1,4 @@
-"""Tables at a terminal and in pipes: a number is shown whole, or a note names its missing column."""
+"""Tables at a terminal and in pipes: a number is shown completely, or a note names the omitted column."""
 
 from __future__ import annotations
 

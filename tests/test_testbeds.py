@@ -65,7 +65,7 @@ def traces(mark: str) -> dict[str, list[str]]:
 
     def said(*command: str) -> list[str]:
         lines = subprocess.run(["ip", *command], capture_output=True, text=True, check=True).stdout.splitlines()
-        # Counters and the state of other links are no remains of a testbed.
+        # Counters and the states of other links are not remains of a testbed.
         return sorted(re.sub(r"^\d+: |(state|mode|qlen|link-netns(id)?) \S+", "", line) for line in lines)
 
     processes = []
@@ -103,7 +103,7 @@ def test_ended_testbed_leaves_no_traces(scenario: str) -> None:
         if turn not in killed:
             done = anabranch("emulate", scenario, "--", "ip", "-brief", "address")
             assert "10.0.0.1/32" in done.stdout, done.stderr
-            # Also the remains of the testbed before.
+            # Include the remains of the previous testbed.
             assert of_testbeds() == set()
             continue
         process = started(scenario, *sleeper)
@@ -143,10 +143,10 @@ def test_testbeds_with_equal_addresses_are_isolated(scenario: str) -> None:
         assert second.returncode == 0, second.stderr
         loopback, across, *devices = second.stdout.splitlines()
         refused = str(__import__("errno").ECONNREFUSED)
-        # Its own host B has the same address, and there nothing listens.
+        # The second testbed's host B has the same address, but no program listens there.
         assert (loopback, across) == (refused, refused)
         assert sorted(line.split(": ")[1] for line in devices) == ["lo", "wire"]
-        # The first one keeps running.
+        # The first testbed continues to run.
         assert first.poll() is None
     finally:
         first.stdin.close()

@@ -1,4 +1,4 @@
-"""Titles, names and values are text in figures, at the terminal and in Markdown, whatever characters they have."""
+"""Titles, names and values are text in figures, at the terminal and in Markdown, with any characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantities that follow from a scenario by arithmetic: against results by hand, and as subjects of claims."""
+"""Quantities that follow from a scenario by arithmetic: against results worked by hand, and as subjects of claims."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_virtual_buffer_counts_a_shared_link_once() -> None:
 
 
 def test_booked_memory_counts_each_path_alone() -> None:
-    # Pairs (a, b) of the two links: near and far only, because a route connects no others.
+    # Only two address pairs have a route: that of the near link and that of the far link.
     assert value("booked-memory", TWO_PATHS) == pytest.approx((3 * 0.15 + 0.2) * 10e6 / 8e6)
     slow = TWO_PATHS.replace('rto_min = "200 ms"', 'rto_min = "1 s"')
     assert value("booked-memory", slow) == pytest.approx((3 * 0.15 + 1.0) * 10e6 / 8e6)

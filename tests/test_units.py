@@ -1,4 +1,4 @@
-"""Units of systemd: their exposure to attacks, their memory, and their start."""
+"""Unit files of systemd: exposure (`systemd-analyze security`), memory limits, and start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unsafe code of this repository: each block is listed here, so that a new one is a decision."""
+"""Unsafe code of this repository: each block is listed here, so that a new block has to be added deliberately."""
 
 from __future__ import annotations
 

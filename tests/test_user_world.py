@@ -1,4 +1,4 @@
-"""The world in user space: the simulator's scenarios by the machine's clock, on serialised packets.
+"""The world in user space: scenarios of the simulator in real time, on serialised packets.
 
 Rates are low and queues long, so that a busy machine changes nothing that the tests compare.
 """

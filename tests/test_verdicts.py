@@ -1,4 +1,4 @@
-"""Verdicts on claims: pass and fail need a whole interval on one side, and a form that is long enough."""
+"""Verdicts on claims: pass and fail need an interval wholly on one side of the bound, and enough runs."""
 
 from __future__ import annotations
 

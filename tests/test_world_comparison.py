@@ -47,12 +47,12 @@ def _with_goodputs(request: Request, shares: tuple[float, float], host: dict[str
 
 
 def simulated(request: Request) -> Document:
-    """Half the capacity, and four tenths."""
+    """The first flow gets half of the capacity, the second four tenths."""
     return _with_goodputs(request, (0.5, 0.4))
 
 
 def measured(request: Request) -> Document:
-    """Three tenths of the capacity, and six tenths."""
+    """The first flow gets three tenths of the capacity, the second six tenths."""
     return _with_goodputs(request, (0.3, 0.6), KERNEL)
 
 
@@ -62,7 +62,7 @@ def noisy(request: Request) -> Document:
 
 
 def late(request: Request) -> Document:
-    """The same, but with cubic the machine did not keep up."""
+    """The double's values, but with cubic the machine did not keep up."""
     overloaded = any("cubic" in setting for setting in request.overrides)
     return {
         **measured(request),
@@ -118,15 +118,15 @@ def test_deviations_are_grouped_by_control(study: Study, tmp_path: Path) -> None
     assert list(comparison.groups) == ["reno", "cubic", "All"]
     found = comparison.distance(comparison.groups["All"], "sim", "published")
     assert found is not None
-    # 5 for 5, 4 for 4 of 10; 10 for 11 and 8 for 8 of 20: 0, 0, 0.05, 0.
+    # Of 10: 5 against 5, and 4 against 4. Of 20: 10 against 11, and 8 against 8. Deviations: 0, 0, 0.05, 0.
     assert (found.values, found.points) == (4, 2)
     assert (found.median, found.largest) == pytest.approx((0.0, 0.05))
     assert found.p90 == pytest.approx(0.035)
-    # 9 for 9 agree, 18 for 19 are 5.3 % apart, which is within 6 %.
+    # 9 and 9 are equal; 18 and 19 differ by 5.3 %, which is within 6 %.
     assert found.sums_agree == 1.0
     between = comparison.distance(comparison.groups["reno"], "kernel", "sim")
     assert between is not None
-    # Without a published value a cell counts here: 3 for 5 and 6 for 4, and twice that of twice the capacity.
+    # Cells without a published value are included: 3 against 5 and 6 against 4, and twice these at twice the capacity.
     assert (between.values, between.points, between.sums_agree) == (4, 2, 1.0)
     assert (between.median, between.p90) == pytest.approx((0.2, 0.2))
 
@@ -212,7 +212,7 @@ def test_worlds_compare_without_published_values(tmp_path: Path) -> None:
     study = load(small_study.write(tmp_path / "study", study=text))
     comparison = _comparison(study, tmp_path)
     assert comparison.columns == ["sim", "kernel"]
-    # There is no capacity to divide by, so the simulated value is the divisor.
+    # Without a capacity, the simulated value is the divisor.
     assert {round(c.deviation("kernel", "sim") or 0.0, 9) for c in comparison.cells} == {-0.4, 0.5}
     assert list(comparison.groups) == [
         "A study for tests", "Congestion control: reno", "Congestion control: cubic", "All",
@@ -228,7 +228,7 @@ def test_figures_have_both_worlds_in_each_panel(study: Study, tmp_path: Path) ->
     for axes in (reno, cubic):
         drawn = {(str(line.get_marker()), tuple(np.asarray(line.get_ydata()))) for line in axes.lines}
         assert {("o", (5.0, 10.0)), ("o", (4.0, 8.0)), ("x", (3.0, 6.0)), ("x", (6.0, 12.0))} <= drawn
-    # A late point is pale and joins no line.
+    # A late point is pale, and no line passes through it.
     assert {line.get_alpha() for line in reno.lines if line.get_marker() == "x"} == {None}
     pale = [line for line in cubic.lines if line.get_marker() == "x"]
     assert [(line.get_alpha(), line.get_linestyle()) for line in pale] == [(0.35, "None")] * 2

@@ -37,7 +37,7 @@ class FlowPaths:
     paths: tuple[Path, ...]
     rto_min_s: float
     delays_s: Mapping[str, tuple[float, float]]
-    """By link, the delays from its first node to its second and back, seconds."""
+    """Delays from the first node of a link to its second and back, seconds, by link."""
 
     def one_way_s(self, path: Path) -> float:
         """Delay from the sender to the receiver, seconds."""
@@ -118,7 +118,7 @@ class Sizes:
 
 
 def states_of_flows(scenario: Scenario) -> dict[str, list[FlowPaths]]:
-    """By flow, its paths in every state of the network; UDP flows are left out.
+    """Paths of each flow in every state of the network, by flow; UDP flows are left out.
 
     Raises:
         InputError: If the scenario is not valid, or a link on a path follows a trace.

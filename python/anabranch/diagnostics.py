@@ -19,7 +19,7 @@ _FALLBACK = "two SYNs were lost, or a middlebox removes the options of Multipath
 _MIN_VISIBLE_BPS = 500.0
 """Tables in Mbit/s show 0.000 for goodputs below this rate."""
 _DROP_VERBS = {"loss": "lost", "down": "was down for", "mtu": "is too small (MTU) for", "queue": "had no room for"}
-"""By cause of a drop, the verb of a sentence about a link."""
+"""Verbs of sentences about a link, by cause of the drop."""
 _ENDED = {
     "timed-out": "timed out",
     "reset": "was reset",
@@ -27,7 +27,7 @@ _ENDED = {
     "refused": "was refused",
     "unreachable": "found no route",
 }
-"""By state of a flow that has ended, the verb of a sentence about it."""
+"""Verbs of sentences about a flow that has ended, by its state."""
 
 
 def diagnose(document: Document) -> list[str]:
@@ -94,7 +94,7 @@ def _cause(flow: Mapping[str, Any], document: Document) -> str:
 
 
 def _lossy_links(flow: Mapping[str, Any], document: Document) -> Iterator[str]:
-    """For each path, the first link that dropped at least half of its packets, forward links before reverse ones."""
+    """Yields, for each path, the first link that dropped half of its packets or more; forward links are first."""
     links = {(link["name"], link["direction"] == "forward"): link for link in document["links"]}
     for path in flow["paths"]:
         there = directions(flow, path, document)

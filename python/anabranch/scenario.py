@@ -80,7 +80,7 @@ class Scenario:
         return f"<details>{summary}{changed}<pre>{html.escape(self.text)}</pre></details>"
 
     def set(self, key: str, value: Setting) -> Scenario:
-        """The same scenario with one setting changed, such as `set("link.beta.rate", "20 Mbit/s")`.
+        """Returns this scenario with one setting changed, such as `set("link.beta.rate", "20 Mbit/s")`.
 
         `validate` or a run of the scenario checks the setting.
 
@@ -95,7 +95,7 @@ class Scenario:
         return replace(self, overrides=(*self.overrides, setting(key, value)))
 
     def with_settings(self, settings: tuple[str, ...]) -> Scenario:
-        """The same scenario with further `settings`, each "key=value" as for `--set`."""
+        """Returns this scenario with further `settings`, each "key=value" as for `--set`."""
         return replace(self, overrides=(*self.overrides, *settings))
 
     def validate(self) -> None:

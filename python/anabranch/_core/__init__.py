@@ -1,1 +1,1 @@
-"""Simulator, worlds and the programs of the package: modules below everything else."""
+"""Simulator, worlds and the programs of the package: the lowest layer of the package."""

@@ -44,9 +44,9 @@ class Cost:
     step: str
     wall_s: float
     cpu_s: float
-    """Processor time of all its threads."""
+    """Processor time of all threads of the process."""
     peak_bytes: int
-    """Its largest resident size."""
+    """Peak resident size of the process, bytes."""
 
 
 @dataclass(frozen=True)

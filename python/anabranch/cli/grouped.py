@@ -16,7 +16,7 @@ class GroupedCommand(click.Command):
     def __init__(self, *arguments: Any, headings: Mapping[str, Sequence[str]], **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._headings = headings
-        """By heading, the prefixes of the names of its options."""
+        """Prefixes of the names of options, by heading."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their headings, those without one first."""

@@ -98,7 +98,7 @@ def watch(
     plan = watching.Plan(
         found, _native.meter_port() if port is None else port, interval, count, seconds, throughput, flow_time
     )
-    journal = Journal(output, sys.stdout, watching.moment())
+    journal = Journal(output, sys.stdout, watching.utc_now())
     if journal.cut:
         click.echo(f"{output}: removed an incomplete last line", err=True)
     stop = _Stop()

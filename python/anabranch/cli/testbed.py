@@ -79,7 +79,7 @@ def emulate(
     with network as bed:
         bed.start()
         status = _run(bed, name, list(command))
-        _tell(bed.stop())
+        _report_lateness(bed.stop())
     return status
 
 
@@ -264,7 +264,7 @@ def _run(bed: Testbed, host: str, command: list[str]) -> int:
     hosts = {name: bed.address(name) for name in bed.namespaces}
     listed = " ".join(f"{name}={namespace}" for name, namespace in bed.namespaces.items())
     environment = {**os.environ, "ANABRANCH_HOSTS": listed}
-    with _interrupts_are_the_commands():
+    with _leave_interrupts_to_command():
         process = subprocess.Popen(arguments(bed.namespaces[host], hosts, command), env=environment)
         while True:
             try:
@@ -277,7 +277,7 @@ def _run(bed: Testbed, host: str, command: list[str]) -> int:
 
 
 @contextmanager
-def _interrupts_are_the_commands() -> Iterator[None]:
+def _leave_interrupts_to_command() -> Iterator[None]:
     """Ignores Ctrl-C in this process: the terminal also sends it to the command, whose end ends the testbed."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
@@ -293,7 +293,7 @@ def _table(rows: list[tuple[str, ...]]) -> None:
         click.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)).rstrip())
 
 
-def _tell(lateness: dict[str, Any] | None) -> None:
+def _report_lateness(lateness: dict[str, Any] | None) -> None:
     if lateness is not None and lateness["overloaded"]:
         click.echo(
             f"anabranch: the machine did not keep up: {100 * lateness['late_share']:.1f} % of the packets were more "

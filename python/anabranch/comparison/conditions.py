@@ -34,7 +34,7 @@ class Condition:
     is_upper: bool
     """Whether differences above the bound meet the condition; otherwise those below."""
     bound: float
-    """In the metric's unit, or as a ratio."""
+    """Bound in the metric's unit, or as a ratio."""
     is_relative: bool
 
     @classmethod

@@ -55,7 +55,7 @@ class Side:
         """Begin a side without runs; all metrics are read if `metrics` is empty."""
         self.name = name
         self.groups: dict[str, Group] = {}
-        """By title of the point of a study; by "" for other runs."""
+        """Groups by title of the point of a study; the title of other runs is ""."""
         self.worlds: set[str] = set()
         """World of the runs; of those on a kernel, its version."""
         self.spans: set[tuple[float, float]] = set()

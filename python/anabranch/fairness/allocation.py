@@ -229,19 +229,19 @@ def access_links(network: Network, flow: str) -> int:
 
 def _weighted_max_min(network: Network, weights: Mapping[str, float]) -> dict[str, float]:
     """The allocation that maximises the smallest rate divided by weight, then the next one, by progressive filling."""
-    able = _able(network)
+    alone_bps = _rates_alone(network)
     allocation = dict.fromkeys(network.paths, 0.0)
-    if not able:
+    if not alone_bps:
         return allocation
-    programme = _Programme.of(network, able)
+    programme = _Programme.of(network, alone_bps)
     # The largest weight is 1: the unit of the programme then stays the largest rate.
     chosen = np.array([weights[flow] for flow in programme.flows])
     chosen /= chosen.max()
     levels, floors, kept = chosen.copy(), chosen.copy(), set[int]()
-    while len(kept) < len(able):
+    while len(kept) < len(alone_bps):
         level, prices = programme.largest_floor(floors, kept)
         # The prices of growing flows add up to 1: at least one of them is limited.
-        held = {f for f in range(len(able)) if f not in kept and prices[f] > _TIGHT}
+        held = {f for f in range(len(alone_bps)) if f not in kept and prices[f] > _TIGHT}
         kept |= held
         levels[list(held)] = level * chosen[list(held)]
         # Without this margin, rounding in the solver could leave the next programme without a solution.
@@ -265,19 +265,19 @@ def proportional(network: Network) -> dict[str, float]:
         RunFailed: If another allocation has a sum of relative changes above one part in a million.
 
     """
-    able = _able(network)
+    alone_bps = _rates_alone(network)
     allocation = dict.fromkeys(network.paths, 0.0)
-    if not able:
+    if not alone_bps:
         return allocation
-    programme = _Programme.of(network, able)
-    totals = _largest_product(programme, np.array(list(able.values())) / programme.unit)
-    better = -float(solve(-(1.0 / totals) @ programme.belongs, programme.uses, programme.limits).fun) - len(able)
+    programme = _Programme.of(network, alone_bps)
+    totals = _largest_product(programme, np.array(list(alone_bps.values())) / programme.unit)
+    better = -float(solve(-(1.0 / totals) @ programme.belongs, programme.uses, programme.limits).fun) - len(alone_bps)
     if better > _TIGHT:
         raise RunFailed(f"the proportionally fair allocation was not found: another is better by {better:.1e}")
     return {**allocation, **dict(zip(programme.flows, map(float, totals * programme.unit), strict=True))}
 
 
-def _able(network: Network) -> dict[str, float]:
+def _rates_alone(network: Network) -> dict[str, float]:
     """Largest rate of each flow without any other traffic, bit/s; flows with rate 0 are left out."""
     alone = {flow: network.largest_total_bps([flow]) for flow in network.paths}
     return {flow: rate for flow, rate in alone.items() if rate > 0.0}

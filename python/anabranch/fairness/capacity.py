@@ -46,11 +46,11 @@ class Network:
     """The paths of flows, and the rates of their links."""
 
     paths: Mapping[str, tuple[Path, ...]]
-    """By flow, one path for each subflow; each path ends with the links in `behind`."""
+    """One path for each subflow, by flow; each path ends with the links in `behind`."""
     rates: Mapping[Direction, float]
     """Rate in bit/s of each direction of a link that a path uses."""
     behind: Mapping[str, Path] = field(default_factory=dict)
-    """By flow through a proxy, the links behind the proxy; one TCP connection carries all the flow's data there."""
+    """Links behind the proxy, by flow that passes one; one TCP connection carries all the flow's data there."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """Weights of flows for the allocation `access`; a flow without one has the number of its access links."""
 

@@ -41,7 +41,7 @@ def discover(spelt_out: Document, file: str) -> Document:
 
 
 def links_behind_proxies(spelt_out: Document, file: str) -> dict[str, Path]:
-    """By flow through a proxy, the links of the TCP connection behind the proxy, in the direction of the data.
+    """Links of the TCP connection behind a proxy, in the direction of the data, by flow that passes a proxy.
 
     Args:
         spelt_out: The scenario with every default.

@@ -107,7 +107,7 @@ def line(record: Header | Observation) -> str:
     return _ENCODER.encode(record).decode() + "\n"
 
 
-def different(before: Route | None, after: Route | None) -> bool:
+def routes_differ(before: Route | None, after: Route | None) -> bool:
     """Whether two routes differ in length or in a known hop; hops without an answer do not count."""
     if before is None or after is None:
         return False
@@ -224,6 +224,6 @@ class Journal:
         self._stream.flush()
 
 
-def kept(observations: Iterable[Observation]) -> list[Observation]:
+def with_stable_route(observations: Iterable[Observation]) -> list[Observation]:
     """The observations during which the route did not change."""
     return [observation for observation in observations if not observation.route_changed]

@@ -33,7 +33,7 @@ def trace(pair: Pair, port: int, *, tries: int = _TRIES) -> Route:
     """Trace the routers of the path by UDP, or by TCP to a port if UDP does not reach the end."""
     try:
         # One socket for all probes: routers that balance load by addresses and ports then use one route.
-        with sockets.opened(pair, socket.SOCK_DGRAM) as own:
+        with sockets.open_socket(pair, socket.SOCK_DGRAM) as own:
             found = _traced("udp", lambda ttl: _by_udp(own, pair, ttl), tries)
     except OSError:
         found = Route("udp", [], reached=False)
@@ -66,28 +66,28 @@ def _by_udp(own: socket.socket, pair: Pair, ttl: int) -> Answer | None:
     except OSError:
         return None
     until = sockets.now() + _PROBE_TIMEOUT_S
-    while sockets.happened(own, 0, until - sockets.now()):
-        met = sockets.trouble(own)
-        if met is None or met.by is None:
+    while sockets.wait_for_events(own, 0, until - sockets.now()):
+        reported = sockets.next_error(own)
+        if reported is None or reported.by is None:
             return None
         # A late answer may belong to an earlier probe; some routers quote too little to identify the probe.
-        if not met.content or mark.startswith(met.content[: len(mark)]):
-            return met.by, not met.exceeded and (met.port or met.by == pair.remote)
+        if not reported.content or mark.startswith(reported.content[: len(mark)]):
+            return reported.by, not reported.exceeded and (reported.port or reported.by == pair.remote)
     return None
 
 
 def _by_tcp(pair: Pair, ttl: int, port: int) -> Answer | None:
     """Probe with a TCP SYN of this time to live and return the answering address."""
     try:
-        with sockets.opened(pair, socket.SOCK_STREAM) as own:
+        with sockets.open_socket(pair, socket.SOCK_STREAM) as own:
             sockets.set_ttl(own, ttl)
             status = own.connect_ex((pair.remote, port))
             if status == errno.EINPROGRESS:
-                if not sockets.happened(own, select.POLLOUT, _PROBE_TIMEOUT_S):
+                if not sockets.wait_for_events(own, select.POLLOUT, _PROBE_TIMEOUT_S):
                     return None
-                met = sockets.trouble(own)
-                if met is not None and met.by is not None:
-                    return met.by, not met.exceeded and met.by == pair.remote
+                reported = sockets.next_error(own)
+                if reported is not None and reported.by is not None:
+                    return reported.by, not reported.exceeded and reported.by == pair.remote
                 status = own.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     except OSError:
         return None
@@ -106,7 +106,7 @@ def path_mtu(pair: Pair) -> tuple[int | None, bool]:
     )
     mtu = None
     try:
-        with sockets.opened(pair, socket.SOCK_DGRAM) as own:
+        with sockets.open_socket(pair, socket.SOCK_DGRAM) as own:
             own.setsockopt(level, discover, sockets.PMTUDISC_DO)
             own.connect((pair.remote, UDP_PORT))
             for _ in range(10):
@@ -118,13 +118,13 @@ def path_mtu(pair: Pair) -> tuple[int | None, bool]:
                 except OSError as error:
                     if error.errno not in {errno.EMSGSIZE, errno.ECONNREFUSED}:
                         return mtu, False
-                if not sockets.happened(own, 0, _PROBE_TIMEOUT_S):
+                if not sockets.wait_for_events(own, 0, _PROBE_TIMEOUT_S):
                     # Hosts limit the rate of these answers, so a later probe may be answered again.
                     if before == mtu:
                         return mtu, False
                     continue
-                met = sockets.trouble(own)
-                if met is not None and met.port and own.getsockopt(level, known) == mtu:
+                reported = sockets.next_error(own)
+                if reported is not None and reported.port and own.getsockopt(level, known) == mtu:
                     return mtu, True
     except OSError:
         return mtu, False

@@ -73,11 +73,11 @@ def _ping(pair: Pair) -> float | None:
     """
     request, answer = _ECHO[pair.family]
     mark = os.urandom(16)
-    with sockets.opened(pair, socket.SOCK_DGRAM, _ICMP[pair.family]) as own:
+    with sockets.open_socket(pair, socket.SOCK_DGRAM, _ICMP[pair.family]) as own:
         begun = sockets.now()
         # The kernel fills in identifier and checksum.
         own.sendto(struct.pack("!BBHHH", request, 0, 0, 0, 1) + mark, (pair.remote, 0))
-        while sockets.happened(own, select.POLLIN, begun + _PROBE_TIMEOUT_S - sockets.now()) & select.POLLIN:
+        while sockets.wait_for_events(own, select.POLLIN, begun + _PROBE_TIMEOUT_S - sockets.now()) & select.POLLIN:
             content = own.recv(2048)
             if content[0] == answer and content[8:] == mark:
                 return sockets.now() - begun
@@ -91,11 +91,11 @@ def _connect(pair: Pair, port: int) -> float | None:
         OSError: If a router or this machine reports that the host is unreachable.
 
     """
-    with sockets.opened(pair, socket.SOCK_STREAM) as own:
+    with sockets.open_socket(pair, socket.SOCK_STREAM) as own:
         begun = sockets.now()
         status = own.connect_ex((pair.remote, port))
         if status == errno.EINPROGRESS:
-            if not sockets.happened(own, select.POLLOUT, _PROBE_TIMEOUT_S):
+            if not sockets.wait_for_events(own, select.POLLOUT, _PROBE_TIMEOUT_S):
                 return None
             status = own.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         taken = sockets.now() - begun

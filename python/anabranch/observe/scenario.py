@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
 from anabranch.observe.assignment import Access, access
-from anabranch.observe.record import kept
+from anabranch.observe.record import with_stable_route
 from anabranch.observe.summary import rates, span
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _pairs(observations: Sequence[Observation]) -> list[Between]:
 
 
 def _between(pair: Pair, observations: Sequence[Observation]) -> Between:
-    usable = kept(observations)
+    usable = with_stable_route(observations)
     mtus = [seen.mtu for seen in usable if seen.mtu is not None]
     six = ":" in pair[1]
     # Upper limit of links in a scenario; loopback has 65,536.
@@ -148,7 +148,7 @@ def _between(pair: Pair, observations: Sequence[Observation]) -> Between:
 
 
 def _comments(observations: Sequence[Observation], file: str, ways: Sequence[_Way], assumed: float | None) -> list[str]:
-    discarded = len(observations) - len(kept(observations))
+    discarded = len(observations) - len(with_stable_route(observations))
     lines = [
         f"Observed {span(observations)}, {_count(len(observations), 'observation')} in {json.dumps(file)}.",
         f"{_count(discarded, 'observation')} left out because the route changed during it." if discarded else "",

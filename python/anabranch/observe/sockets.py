@@ -28,7 +28,7 @@ _PORT = {socket.AF_INET: (3, 3), socket.AF_INET6: (1, 4)}
 
 
 @dataclass(frozen=True)
-class Trouble:
+class SocketError:
     """An ICMP or local error about a sent packet."""
 
     number: int
@@ -43,7 +43,7 @@ class Trouble:
     """Quoted beginning of the packet."""
 
 
-def opened(pair: Pair, kind: socket.SocketKind, protocol: int = 0) -> socket.socket:
+def open_socket(pair: Pair, kind: socket.SocketKind, protocol: int = 0) -> socket.socket:
     """A socket of the pair's family, bound to its local address, that receives ICMP errors.
 
     Raises:
@@ -69,15 +69,15 @@ def set_ttl(own: socket.socket, ttl: int) -> None:
         own.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, ttl)
 
 
-def happened(own: socket.socket, events: int, timeout_s: float) -> int:
-    """Events of a socket among `events`, or an error; 0 after the timeout."""
+def wait_for_events(own: socket.socket, events: int, timeout_s: float) -> int:
+    """Wait for an event of a socket among `events`, or an error; returns 0 after the timeout."""
     poll = select.poll()
     poll.register(own, events)
     found = poll.poll(max(0.0, timeout_s) * 1e3)
     return found[0][1] if found else 0
 
 
-def trouble(own: socket.socket) -> Trouble | None:
+def next_error(own: socket.socket) -> SocketError | None:
     """The next error in the socket's error queue; `None` if it is empty."""
     try:
         content, notes, _, _ = own.recvmsg(2048, 512, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT)
@@ -89,7 +89,7 @@ def trouble(own: socket.socket) -> Trouble | None:
     return None
 
 
-def _parsed(family: int, note: bytes, content: bytes) -> Trouble:
+def _parsed(family: int, note: bytes, content: bytes) -> SocketError:
     number, origin, kind, code, *_ = _ERROR.unpack_from(note)
     reporter = note[_ERROR.size :]
     by = None
@@ -98,7 +98,7 @@ def _parsed(family: int, note: bytes, content: bytes) -> Trouble:
         by = socket.inet_ntop(family, reporter[8:24] if six else reporter[4:8])
     exceeded = by is not None and kind == _EXCEEDED[socket.AddressFamily(family)]
     port = by is not None and (kind, code) == _PORT[socket.AddressFamily(family)]
-    return Trouble(number, by, exceeded, port, content)
+    return SocketError(number, by, exceeded, port, content)
 
 
 def now() -> float:

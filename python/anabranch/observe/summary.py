@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from anabranch.observe.record import different, kept
+from anabranch.observe.record import routes_differ, with_stable_route
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ def span(observations: Sequence[Observation]) -> str:
 
 def rates(observations: Sequence[Observation]) -> tuple[Spread, Spread] | None:
     """Goodput in both directions, over the observations that have it."""
-    measured = [seen.throughput for seen in kept(observations) if seen.throughput is not None]
+    measured = [seen.throughput for seen in with_stable_route(observations) if seen.throughput is not None]
     if not measured:
         return None
     forward, reverse = ([one.forward_bps for one in measured], [one.reverse_bps for one in measured])
@@ -84,7 +84,7 @@ def _mean(values: Sequence[float]) -> Spread:
 
 
 def _summary(observations: Sequence[Observation]) -> PairSummary:
-    first, usable = observations[0], kept(observations)
+    first, usable = observations[0], with_stable_route(observations)
     round_trips = [seen.rtt for seen in usable if seen.rtt is not None]
     goodput = rates(observations)
     hops = [len(seen.route.hops) for seen in usable if seen.route is not None and seen.route.reached]
@@ -122,4 +122,4 @@ def _changes(observations: Sequence[Observation]) -> int:
         for route in (seen.route, seen.route_after)
         if route is not None
     ]
-    return sum(different(one, other) for one, other in pairwise(routes))
+    return sum(routes_differ(one, other) for one, other in pairwise(routes))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from anabranch.observe import rate, route, rtt
-from anabranch.observe.record import Observation, different
+from anabranch.observe.record import Observation, routes_differ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,18 +37,18 @@ class Plan:
     flow_s: float
 
 
-def moment() -> str:
+def utc_now() -> str:
     """Current time in UTC, ISO 8601."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def watch(plan: Plan, seen: Sequence[Observation], enough: Callable[[], bool]) -> Iterator[Observation]:
+def watch(plan: Plan, seen: Sequence[Observation], is_interrupted: Callable[[], bool]) -> Iterator[Observation]:
     """Observe all pairs in each round, after the last of the earlier observations.
 
     Args:
         plan: Pairs and times.
         seen: Earlier observations, whose last round is completed first.
-        enough: Function that is true after an interrupt.
+        is_interrupted: Function that is true after an interrupt.
 
     """
     number = max((one.round for one in seen), default=1)
@@ -58,19 +58,19 @@ def watch(plan: Plan, seen: Sequence[Observation], enough: Callable[[], bool]) -
         begun = time.monotonic()
         left = [pair for pair in plan.pairs if (pair.local, pair.remote) not in done]
         for pair in left:
-            if enough():
+            if is_interrupted():
                 return
-            yield look(pair, plan, number)
+            yield observe_pair(pair, plan, number)
         number, done = number + 1, set()
         due = max(begun + plan.interval_s, time.monotonic()) if left else begun
         last = plan.rounds is not None and number > plan.rounds
-        if last or (plan.seconds is not None and due - first > plan.seconds) or not _wait(due, enough):
+        if last or (plan.seconds is not None and due - first > plan.seconds) or not _wait(due, is_interrupted):
             return
 
 
-def _wait(due: float, enough: Callable[[], bool]) -> bool:
+def _wait(due: float, is_interrupted: Callable[[], bool]) -> bool:
     """Wait until a time of the monotonic clock; false if the observation was stopped before."""
-    while not enough():
+    while not is_interrupted():
         left = due - time.monotonic()
         if left <= 0:
             return True
@@ -78,9 +78,9 @@ def _wait(due: float, enough: Callable[[], bool]) -> bool:
     return False
 
 
-def look(pair: Pair, plan: Plan, number: int) -> Observation:
+def observe_pair(pair: Pair, plan: Plan, number: int) -> Observation:
     """Observe a pair once: round-trip time, route, path MTU, throughput, and the route again."""
-    at = moment()
+    at = utc_now()
     times, reason = rtt.round_trips(pair, plan.port)
     there = times is not None
     # Trace an unreachable pair once, to find the end of its route.
@@ -94,6 +94,6 @@ def look(pair: Pair, plan: Plan, number: int) -> Observation:
     return Observation(
         round=number, at=at, interface=pair.interface, local=pair.local, remote=pair.remote, name=pair.name,
         reachable=there, reason=reason, rtt=times, route=before, route_after=after,
-        route_changed=different(before, after), mtu=mtu, mtu_confirmed=confirmed, throughput=measured,
+        route_changed=routes_differ(before, after), mtu=mtu, mtu_confirmed=confirmed, throughput=measured,
         throughput_reason=lacking,
     )  # fmt: skip

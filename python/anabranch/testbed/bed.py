@@ -133,7 +133,7 @@ class Testbed:
                 self._emulation = self._emulate()
                 stack.callback(self._drop_emulation)
             else:
-                self._lay(stack)
+                self._make_links(stack)
             for host in self.layout["hosts"]:
                 name = host["name"]
                 hosts.configure(self.namespaces[name], host, self._settings[name])
@@ -147,7 +147,7 @@ class Testbed:
 
     def start(self) -> None:
         """Start to carry packets, and start the clock of the scenario's events."""
-        self._follow(time.monotonic() if self._emulation is None else self._emulation.start())
+        self._run_events(time.monotonic() if self._emulation is None else self._emulation.start())
 
     @property
     def broken(self) -> bool:
@@ -184,7 +184,7 @@ class Testbed:
         """
         try:
             with proxies.running(self.layout["proxies"], self.namespaces, LOCKS / (self.name + _PROXIES)):
-                text = self._emulation.measure(self.sysctls, differences(self.flows), self._follow, progress)
+                text = self._emulation.measure(self.sysctls, differences(self.flows), self._run_events, progress)
         except _native.InputError as error:
             raise translated(error) from None
         except OSError as error:
@@ -219,20 +219,20 @@ class Testbed:
         except OSError as error:
             raise RunFailed(str(error)) from None
 
-    def _lay(self, stack: ExitStack) -> None:
+    def _make_links(self, stack: ExitStack) -> None:
         """Make links and routers from the kernel's veth, tbf and netem; links disappear with their namespaces."""
         wires = netem.Wires(self.layout, self.namespaces, self.name)
         for router in wires.routers.values():
             stack.callback(_remove, router)
             _create(router)
-        wires.lay()
+        wires.make()
 
     def _drop_emulation(self) -> None:
         # The kernel removes the interfaces with the emulation.
         self._over.set()
         self._emulation = None
 
-    def _follow(self, zero_s: float) -> None:
+    def _run_events(self, zero_s: float) -> None:
         """Switch interfaces at the times of the scenario's events, in a separate thread.
 
         Args:
@@ -309,7 +309,7 @@ def _remove(namespace: str) -> None:
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
+def _hold_mutex() -> Iterator[None]:
     """Hold the mutex of all testbeds. Other users than root only read, without the mutex."""
     if os.geteuid() != 0:
         if LOCKS.is_dir() and not os.access(LOCKS, os.R_OK | os.X_OK):
@@ -318,7 +318,7 @@ def _turn() -> Iterator[None]:
         return
     with ExitStack() as stack:
         try:
-            stack.enter_context(locks.turn(LOCKS / _MUTEX))
+            stack.enter_context(locks.hold(LOCKS / _MUTEX))
         except OSError as error:
             raise RunFailed(f"the folder {LOCKS} of testbeds' locks cannot be written: {error.strerror}") from None
         yield
@@ -332,11 +332,11 @@ class _locked:  # noqa: N801  used like a function
         self._content = content
 
     def __enter__(self) -> None:
-        with _turn():
-            if _look(self._path.stem)[0]:
+        with _hold_mutex():
+            if _read_lock(self._path.stem)[0]:
                 raise InputError("this testbed is up already; use: anabranch testbed down")
             try:
-                self._handle = locks.opened(self._path)
+                self._handle = locks.open_lock(self._path)
                 fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.ftruncate(self._handle, 0)
                 os.write(self._handle, json.dumps(self._content).encode())
@@ -344,19 +344,19 @@ class _locked:  # noqa: N801  used like a function
                 raise RunFailed(f"the lock {self._path} cannot be written: {error.strerror}") from None
 
     def __exit__(self, *_: object) -> None:
-        with _turn():
+        with _hold_mutex():
             self._path.unlink(missing_ok=True)
             os.close(self._handle)
 
 
 def holder(name: str) -> dict[str, Any] | None:
     """Content of a testbed's lock file if its lock is held, else `None`."""
-    with _turn():
-        held, content = _look(name)
+    with _hold_mutex():
+        held, content = _read_lock(name)
     return content if held else None
 
 
-def _look(name: str) -> tuple[bool, dict[str, Any]]:
+def _read_lock(name: str) -> tuple[bool, dict[str, Any]]:
     """Whether the lock of a testbed is held, and the content of its file, by the present or last holder."""
     try:
         handle = os.open(LOCKS / f"{name}.lock", os.O_RDONLY | os.O_CLOEXEC)
@@ -384,7 +384,7 @@ def existing() -> Iterator[tuple[str, str]]:
 
 def kept() -> dict[str, dict[str, Any]]:
     """The testbeds that are up, by name, with the contents of their lock files (`pid`, `file`)."""
-    with _turn():
+    with _hold_mutex():
         names = sorted(file.stem for file in LOCKS.glob("*.lock"))
     found = {name: holder(name) for name in names}
     return {name: content for name, content in found.items() if content is not None}
@@ -393,16 +393,16 @@ def kept() -> dict[str, dict[str, Any]]:
 def sweep() -> list[str]:
     """Remove the remains of testbeds without a process, also controls; returns the removed namespaces."""
     removed = []
-    with _turn():
+    with _hold_mutex():
         for name, namespace in list(existing()):
-            if not _look(name)[0]:
+            if not _read_lock(name)[0]:
                 namespaces.remove(namespace)
                 removed.append(namespace)
         namespaces.sweep_marks()
         for folder in list(LOCKS.glob(f"*{_PROXIES}")):
-            if not _look(folder.stem)[0]:
+            if not _read_lock(folder.stem)[0]:
                 shutil.rmtree(folder, ignore_errors=True)
-        locks = [(lock, *_look(lock.stem)) for lock in LOCKS.glob("*.lock")]
+        locks = [(lock, *_read_lock(lock.stem)) for lock in LOCKS.glob("*.lock")]
         in_use = {content.get("session") for _, held, content in locks if held}
         for lock, held, content in locks:
             # A session's priority is restored when no other testbed of the session is up.

@@ -44,23 +44,23 @@ def sweep() -> None:
     """Unload the controls that testbeds without a process have loaded."""
     if not FOLDER.is_dir():
         return
-    with _turn():
+    with _hold_mutex():
         for control in loader.loadable():
             with suppress(FileNotFoundError):
                 _unload_if_unused(control, os.open(FOLDER / control, os.O_RDWR | os.O_CLOEXEC))
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
-    locks.private(FOLDER.parent)
-    with locks.turn(FOLDER / _MUTEX):
+def _hold_mutex() -> Iterator[None]:
+    locks.make_private(FOLDER.parent)
+    with locks.hold(FOLDER / _MUTEX):
         yield
 
 
 def _take(control: str) -> int:
     """Load a control unless the kernel has it; returns the handle of the lock file, held in shared mode."""
-    with _turn():
-        handle = locks.opened(FOLDER / control)
+    with _hold_mutex():
+        handle = locks.open_lock(FOLDER / control)
         try:
             if loader.kernel_name(control) not in Kernel.read().controls:
                 loader.load(control)
@@ -74,7 +74,7 @@ def _take(control: str) -> int:
 
 
 def _leave_in_turn(control: str, handle: int) -> None:
-    with _turn():
+    with _hold_mutex():
         _unload_if_unused(control, handle)
 
 

@@ -14,12 +14,12 @@ from anabranch.errors import RunFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TURN_TIMEOUT_S = 60.0
+LOCK_TIMEOUT_S = 60.0
 """Time limit for a lock; its holder may be ending the processes of a testbed."""
 _INTERVAL_S = 0.02
 
 
-def private(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Make a folder that only its owner can enter, or close an open one.
 
     Raises:
@@ -30,7 +30,7 @@ def private(folder: Path) -> None:
     folder.chmod(0o700)
 
 
-def opened(file: Path) -> int:
+def open_lock(file: Path) -> int:
     """Open a lock file, which only its owner can open."""
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     os.fchmod(handle, 0o600)
@@ -38,7 +38,7 @@ def opened(file: Path) -> int:
 
 
 @contextmanager
-def turn(file: Path) -> Iterator[None]:
+def hold(file: Path) -> Iterator[None]:
     """Hold the exclusive lock of a file.
 
     Raises:
@@ -46,8 +46,8 @@ def turn(file: Path) -> Iterator[None]:
         RunFailed: If another process holds the lock for a minute.
 
     """
-    private(file.parent)
-    handle = opened(file)
+    make_private(file.parent)
+    handle = open_lock(file)
     try:
         _wait(handle, file)
         yield
@@ -56,14 +56,14 @@ def turn(file: Path) -> Iterator[None]:
 
 
 def _wait(handle: int, file: Path) -> None:
-    deadline = time.monotonic() + TURN_TIMEOUT_S
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         with suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         if time.monotonic() >= deadline:
             raise RunFailed(
-                f"{file} is locked by {_holder(handle)} for more than {TURN_TIMEOUT_S:.0f} s; wait for it or end it"
+                f"{file} is locked by {_holder(handle)} for more than {LOCK_TIMEOUT_S:.0f} s; wait for it or end it"
             )
         time.sleep(_INTERVAL_S)
 

@@ -52,8 +52,8 @@ def create_marked(name: str) -> Path:
         OSError: If the process lacks the privilege, or another program has made a namespace of this name.
 
     """
-    locks.private(MARKS.parent)
-    locks.private(MARKS)
+    locks.make_private(MARKS.parent)
+    locks.make_private(MARKS)
     if (FOLDER / name).exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
     mark = MARKS / name

@@ -62,7 +62,7 @@ class Wires:
             for interface in node["interfaces"]
         }
 
-    def lay(self) -> None:
+    def make(self) -> None:
         """Make the links with their rates, delays and losses, and switch forwarding on at routers.
 
         Raises:

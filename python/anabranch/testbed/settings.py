@@ -57,7 +57,7 @@ class HostSettings:
     metrics: dict[str, dict[str, int]] = field(default_factory=dict)
     """Metrics of routes, by remote host."""
 
-    def want(self, name: str, value: str, flow: str, *, host: str) -> None:
+    def require_sysctl(self, name: str, value: str, flow: str, *, host: str) -> None:
         """Set a kernel parameter that all flows of a host share.
 
         Raises:
@@ -71,7 +71,7 @@ class HostSettings:
                 f"{before} but this one needs {value}; give both the same setting, or use --world sim"
             )
 
-    def want_manager(self, name: str, flow: str, *, host: str) -> None:
+    def require_paths(self, name: str, flow: str, *, host: str) -> None:
         """Set the scenario's `paths` of connections from this host.
 
         Raises:
@@ -82,7 +82,7 @@ class HostSettings:
             raise _one_manager(flow, host)
         self.manager = name
 
-    def want_endpoint(self, address: str, flags: int, flow: str, *, host: str) -> None:
+    def require_endpoint(self, address: str, flags: int, flow: str, *, host: str) -> None:
         """Add an endpoint to the path manager.
 
         Raises:
@@ -92,7 +92,7 @@ class HostSettings:
         if self.endpoints.setdefault(address, flags) != flags:
             raise _one_manager(flow, host)
 
-    def want_way(self, address: str, interface: int, flow: str, *, host: str) -> None:
+    def require_interface(self, address: str, interface: int, flow: str, *, host: str) -> None:
         """Set the interface for packets without a source address to an address.
 
         Raises:
@@ -107,13 +107,13 @@ class HostSettings:
         if self.ways.setdefault(address, interface) != interface:
             raise _one_manager(flow, host)
 
-    def want_room(self, name: str, size: int) -> None:
+    def reserve_buffer(self, name: str, size: int) -> None:
         """Raise the limit of a kind of kernel buffers to at least `size` bytes of data."""
         # The kernel's limit includes its overhead: reserve twice the data.
         most = max(2 * size, int(self.sysctls.get(name, "0").split()[-1]))
         self.sysctls[name] = f"4096 {min(_INITIAL_BUFFER_BYTES, most)} {most}"
 
-    def want_metric(self, name: str, value: int, flow: str, *, there: str) -> None:
+    def require_metric(self, name: str, value: int, flow: str, *, there: str) -> None:
         """Set a metric that all flows to a remote host share.
 
         Raises:
@@ -190,7 +190,7 @@ def _flow(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mappi
 
 
 def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]:
-    """By remote address, the index of the interface that the scenario's main table of a host uses."""
+    """Index of the interface that the scenario's main table of a host uses, by remote address."""
     own = next(host["interfaces"] for host in layout["hosts"] if host["name"] == table["name"])
     places = {interface["link"]: number for number, interface in enumerate(own)}
     routes = dict(table["routes"])
@@ -223,17 +223,17 @@ def _tcp(found: dict[str, HostSettings], flow: Mapping[str, Any]) -> None:
             (reads, "net.ipv4.tcp_rmem", flow["receive_buffer"]),
         ):
             if size != "auto":
-                found[host].want_room(name, _bytes(size))
+                found[host].reserve_buffer(name, _bytes(size))
     for here, there in ((flow["from"], flow["to"]), (flow["to"], flow["from"])):
         for name, value in wanted.items():
-            found[here].want(name, value, flow["name"], host=here)
-        found[here].want_metric("initcwnd", flow["initial_window"], flow["name"], there=there)
-        found[here].want_metric("rto_min", _milliseconds(flow["rto_min"]), flow["name"], there=there)
+            found[here].require_sysctl(name, value, flow["name"], host=here)
+        found[here].require_metric("initcwnd", flow["initial_window"], flow["name"], there=there)
+        found[here].require_metric("rto_min", _milliseconds(flow["rto_min"]), flow["name"], there=there)
         if flow.get("mtu"):
             mtu = int(str(flow["mtu"]).split()[0])
-            found[here].want_metric("mtu", mtu, flow["name"], there=there)
+            found[here].require_metric("mtu", mtu, flow["name"], there=there)
         # With the metric, the kernel acknowledges each segment at once.
-        found[here].want_metric("quickack", int(flow["delayed_ack"] is False), flow["name"], there=there)
+        found[here].require_metric("quickack", int(flow["delayed_ack"] is False), flow["name"], there=there)
 
 
 def _ways(flow: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -247,27 +247,27 @@ def _ways(flow: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapping[str, Any]) -> None:
     scheduler = SCHEDULERS.get(flow["scheduler"], flow["scheduler"])
     for host in (flow["from"], flow["to"]):
-        found[host].want("net.mptcp.enabled", "1", flow["name"], host=host)
-        found[host].want("net.mptcp.scheduler", scheduler, flow["name"], host=host)
+        found[host].require_sysctl("net.mptcp.enabled", "1", flow["name"], host=host)
+        found[host].require_sysctl("net.mptcp.scheduler", scheduler, flow["name"], host=host)
         checksum = str(int(flow["dss_checksum"]))
-        found[host].want("net.mptcp.checksum_enabled", checksum, flow["name"], host=host)
+        found[host].require_sysctl("net.mptcp.checksum_enabled", checksum, flow["name"], host=host)
     if flow["paths"] in {"default", "ndiffports:1"}:
         return
     here, there = (_interfaces(flow, layout, flow[end]) for end in ("from", "to"))
     sender, receiver = found[flow["from"]], found[flow["to"]]
-    sender.want_manager(flow["paths"], flow["name"], host=flow["from"])
+    sender.require_paths(flow["paths"], flow["name"], host=flow["from"])
     if flow["paths"] == "fullmesh":
         for end, interfaces, use in (("from", here, _SUBFLOW | _FULLMESH), ("to", there, _SIGNAL)):
             for interface in interfaces:
                 flags = use | _backup(flow, interface)
-                found[flow[end]].want_endpoint(interface["address"], flags, flow["name"], host=flow[end])
+                found[flow[end]].require_endpoint(interface["address"], flags, flow["name"], host=flow[end])
         return
     # The kernel connects to each announced address from the source address of the route to it: the i-th route is to
     # the i-th address, which makes disjoint pairs. Endpoints at this host would also connect to the first address.
     for number, (local, remote) in enumerate(zip(here, there, strict=False)):
         flags = _SIGNAL | _backup(flow, local, remote)
-        receiver.want_endpoint(remote["address"], flags, flow["name"], host=flow["to"])
-        sender.want_way(remote["address"], number, flow["name"], host=flow["from"])
+        receiver.require_endpoint(remote["address"], flags, flow["name"], host=flow["to"])
+        sender.require_interface(remote["address"], number, flow["name"], host=flow["from"])
 
 
 def _interfaces(flow: Mapping[str, Any], layout: Mapping[str, Any], host: str) -> list[Mapping[str, Any]]:
