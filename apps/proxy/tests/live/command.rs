@@ -28,7 +28,7 @@ fn options_may_have_any_order_and_form() {
     for words in [&["socks", "--help"][..], &["-h"], &["check", "--help"], &[]] {
         let (status, printed, _) = run(words);
         assert!(
-            status == Some(0) && printed.starts_with("Multipath TCP for hosts that have none\n"),
+            status == Some(0) && printed.starts_with("Multipath TCP for hosts without it\n"),
             "{words:?}"
         );
     }

@@ -252,7 +252,7 @@ fn open_converter_does_not_start() {
         ("", ".toml:2: [::]:0 is open to everyone"),
         ("cookies = true\n", "is open to everyone"),
         ("clients = [\"0.0.0.0/0\"]\n", ".toml:3: 0.0.0.0/0 contains every address"),
-        (&format!("cookies = true\n{ALICE}"), "cookies = true is too much"),
+        (&format!("cookies = true\n{ALICE}"), "cookies = true exclude each other"),
     ] {
         let (status, config_error) =
             Program::config_error("convert", &format!("[convert]\nlisten = [\"[::]:0\"]\n{more}"));

@@ -252,13 +252,13 @@ fn check_finds_wrong_settings(bed: &Bed) {
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let (status, said) = check(&proxy);
-    assert!(status == Some(0) && said.matches("with 2 subflows").count() == 2, "{status:?} {said}");
+    assert!(status == Some(0) && said.matches("and 2 subflows").count() == 2, "{status:?} {said}");
     assert!(said.lines().all(|line| line.starts_with("yes")), "{said}");
     let (wlan, mobile) = (bed.address("client", 0), bed.address("client", 1));
     // Subflows that the far proxy refuses are not counted, although their handshake was started.
     bed.hosts.ip("proxy", "mptcp limits set subflow 0");
     let (_, said) = check(&proxy);
-    assert!(said.matches("with 1 of 2 subflows").count() == 2, "{said}");
+    assert!(said.matches("and 1 of 2 subflows").count() == 2, "{said}");
     bed.hosts.ip("proxy", "mptcp limits set subflow 2");
     bed.hosts.ip("client", "mptcp endpoint flush");
     bed.hosts.ip("client", &format!("mptcp endpoint add {wlan} subflow"));

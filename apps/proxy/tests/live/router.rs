@@ -180,7 +180,7 @@ fn router_survives_changes_by_other_programs() {
     for family in ["-4", "-6"] {
         for removed in ["rule del priority 500", "route flush table 1081"] {
             lan.ip("router", &format!("{family} {removed}"));
-            router.line(&format!("put back: ip {family} "));
+            router.line(&format!("restored: ip {family} "));
             is_served();
         }
     }
