@@ -190,5 +190,5 @@ def test_incomplete_kernel_is_reported_before_the_run(
 def test_report_of_unknown_world_is_refused(worlds: str) -> None:
     done = anabranch("study", "report", "worlds", "--world", worlds)
     assert done.returncode == 2
-    assert "is not one of 'sim', 'kernel'" in done.stderr
+    assert "is not one of 'sim', 'user', 'kernel'" in done.stderr
     assert "Traceback" not in done.stderr
