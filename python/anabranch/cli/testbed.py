@@ -95,7 +95,7 @@ def testbed() -> None:
 @_links
 @paths.option
 def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, allow_paths: bool) -> None:
-    """Start SCENARIO's hosts and network, and keep them up until `testbed down`.
+    """Start SCENARIO's hosts and network, which stay up until "down".
 
     Prints a line for each host: its name, its network namespace and its addresses.
     """
