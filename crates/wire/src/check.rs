@@ -1,5 +1,5 @@
-//! Checks of packets whose payload is the known pattern: the checking mode compares a packet with its own encoding. A
-//! receiver parses such an encoding.
+//! Checks of packets whose payload follows a fixed pattern: encodes a packet, parses the bytes, and compares the result
+//! with the packet.
 
 use crate::content::{Buffer, Pattern};
 use crate::error::{EncodeError, ParseError};

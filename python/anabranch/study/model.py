@@ -253,7 +253,7 @@ class Study:
         return next(found, self.parameters[parameter].values)
 
     def shortfall(self, effort: Effort, claim: Claim) -> str:
-        """The part of a claim's needs that a form lacks; empty if the form is enough."""
+        """The part of the claim's needs that the `effort` does not meet; empty if it meets them all."""
         needs = claim.needs
         if needs == Needs() or claim.world != "run":
             return ""

@@ -289,9 +289,9 @@ impl Connection {
         self.keys.local = Key::new(self.random.next_u64());
     }
 
-    /// The token that identifies this connection in joins (RFC 8684 §3.2), from its beginning on. Tokens of a host
-    /// are unique: it refuses a connection that begins with a token already in use, and the peer's next attempt gets
-    /// another.
+    /// The token that identifies this connection in joins (RFC 8684 §3.2). It exists from the first SYN on. Tokens of
+    /// a host are unique: the host refuses a new connection whose token is already in use, and the peer's next attempt
+    /// has another token.
     pub const fn token(&self) -> u32 {
         self.keys.local.token
     }
