@@ -26,13 +26,13 @@ def receive_buffer(facts: Facts) -> Iterator[Proposal]:
     current, needed = facts.settings["receive_buffer"], needed_buffer_bytes(facts)
     if current == "auto" or size_bytes(current) >= needed:
         return
-    waited_s = facts.waited_s("receive")
+    waited_s = facts.waited_s("receive-window")
     cause = (
         f"The receive buffer of {current} is too small for these paths: the sender waited for the receive window for "
         f"{waited_s:.1f} of {facts.measured_s:.1f} s"
     )
     for size, weight in _sizes(current, needed).items():
-        evidence = weight * facts.gap * facts.waited_share("receive")
+        evidence = weight * facts.gap * facts.waited_share("receive-window")
         yield of_flow(facts, {"receive_buffer": size}, cause, evidence)
 
 
@@ -41,8 +41,8 @@ def send_buffer(facts: Facts) -> Iterator[Proposal]:
     current, needed = facts.settings["send_buffer"], needed_buffer_bytes(facts)
     if current == "auto" or size_bytes(current) >= needed:
         return
-    waits = [facts.waited_share(kind) for kind in ("receive", "congestion")]
-    unexplained = max(facts.waited_share("send"), 1.0 - min(1.0, sum(waits)))
+    waits = [facts.waited_share(cause) for cause in ("receive-window", "congestion-window")]
+    unexplained = max(facts.waited_share("send-buffer"), 1.0 - min(1.0, sum(waits)))
     cause = (
         f"The send buffer of {current} is too small for these paths, which need {needed * 1e-6:.2g} MB to stay busy "
         f"during a retransmission"
@@ -82,7 +82,7 @@ def coupling(facts: Facts) -> Iterator[Proposal]:
     control = facts.flow["congestion"]
     if control not in coupled() or len(facts.paths) < 2:  # noqa: PLR2004  a single path has nothing to couple
         return
-    waited = facts.waited_share("congestion")
+    waited = facts.waited_share("congestion-window")
     cause = (
         f'"{control}" couples the {len(facts.paths)} paths, so that together they grow no faster than one: '
         f"the sender waited for its congestion windows for {100 * waited:.0f} % of the time"
@@ -96,7 +96,7 @@ def control(facts: Facts) -> Iterator[Proposal]:
     """Controls that react less to loss."""
     current = facts.flow["congestion"]
     lossy = [side.link for side in facts.sides_there if side.has_loss]
-    waited = facts.waited_share("congestion")
+    waited = facts.waited_share("congestion-window")
     lost = sum(path.report["retransmissions"] for path in facts.paths)
     if lossy:
         cause = (
@@ -269,7 +269,7 @@ def association(facts: Facts) -> Iterator[Proposal]:
         cause = f"At most {settings['max_burst']} packets leave at once on a path"
         yield of_flow(facts, {"max_burst": False}, cause, 0.1 * facts.gap)
     if facts.protocol == "cmt-sctp":
-        waited = facts.waited_share("send") + facts.waited_share("receive")
+        waited = facts.waited_share("send-buffer") + facts.waited_share("receive-window")
         for value in ("none", "both"):
             if settings["buffer_splitting"] != value:
                 cause = f'Buffers are split by "{settings["buffer_splitting"]}": full shares held the flow up'

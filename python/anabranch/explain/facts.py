@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from anabranch.fairness.capacity import Direction
 
 _PACKET_BYTES = 1500
-_SCTP_RECEIVE = ("reordering-induced", "advertised-window-induced")
-_SCTP_SEND = ("transmission-induced", "gap-induced")
-WAITS: dict[str, tuple[str, ...]] = {
-    "receive": ("receive-window", *_SCTP_RECEIVE),
-    "send": _SCTP_SEND,
-    "congestion": ("congestion-window",),
-}
-"""The causes in `blocked_s` of each kind of wait."""
 
 
 @dataclass(frozen=True)
@@ -210,14 +202,13 @@ class Facts:
             return 0.5
         return min(1.0, max(0.0, 1.0 - self.goodput_bps / self.possible_bps))
 
-    def waited_s(self, kind: str, report: Mapping[str, Any] | None = None) -> float:
-        """Time that the flow, or a path of it, waited for a cause of `WAITS`, seconds."""
-        blocked = (self.flow if report is None else report)["blocked_s"] or {}
-        return math.fsum(blocked.get(cause) or 0.0 for cause in WAITS[kind])
+    def waited_s(self, cause: str) -> float:
+        """Time that the flow waited for a cause of its `blocked_s`, seconds."""
+        return float(self.flow["blocked_s"].get(cause) or 0.0)
 
-    def waited_share(self, kind: str) -> float:
-        """The same as a share of the measured time."""
-        return self.waited_s(kind) / self.measured_s if self.measured_s else 0.0
+    def waited_share(self, cause: str) -> float:
+        """The time that the flow waited for a cause, as a share of the measured time."""
+        return self.waited_s(cause) / self.measured_s if self.measured_s else 0.0
 
     @property
     def largest_rtt_s(self) -> float:
