@@ -16,7 +16,7 @@ from anabranch.errors import InputError
 from anabranch.explain.facts import Facts
 from anabranch.explain.finding import Measured
 from anabranch.explain.objective import Objective
-from anabranch.explain.trials import Trials, is_valid, request
+from anabranch.explain.trials import Trials, is_valid, request, spread_starts
 from anabranch.scenario import Scenario
 from anabranch.sweep import setting
 
@@ -35,7 +35,6 @@ _SEARCH_SHARE = 0.6
 _MAX_SWEEPS = 4
 _SHOWN = 4
 """Best choices of the descent that run with all seeds."""
-_START_SPREAD_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -281,11 +280,6 @@ def _simplicity(choice: Choice) -> tuple[int, float, str]:
 
 
 def _spread(facts: Facts) -> tuple[str, ...]:
-    """Settings that draw the start of each flow, so that seeds differ."""
-    begins = [(flow, facts.document) for flow in facts.spelt_out["flow"] if isinstance(flow.get("start", ""), str)]
-    found = []
-    for flow, document in begins:
-        begin_s = next(float(each["start_s"]) for each in document["flows"] if each["name"] == flow["name"])
-        span = [f"{begin_s:.9f} s", f"{begin_s + _START_SPREAD_S:.9f} s"]
-        found.append(setting(f"flow.{flow['name']}.start", {"uniform": span}))
-    return tuple(found)
+    """Settings that draw the start of each flow whose start is not random already."""
+    fixed = {flow["name"] for flow in facts.spelt_out["flow"] if isinstance(flow.get("start", ""), str)}
+    return spread_starts(flow for flow in facts.document["flows"] if flow["name"] in fixed)

@@ -21,7 +21,7 @@ from anabranch.explain.network_remedies import busiest
 from anabranch.explain.objective import Objective
 from anabranch.explain.proposals import mbps
 from anabranch.explain.remedies import KINDS
-from anabranch.explain.trials import Trials, is_valid, request
+from anabranch.explain.trials import START_SPREAD_S, Trials, is_valid, request, spread_starts
 from anabranch.paths import check_content
 from anabranch.scenario import Scenario
 from anabranch.sweep import setting
@@ -41,7 +41,6 @@ _VERIFIED = 3
 """Remedies that run with further seeds."""
 _PAIRED = 8
 """Remedies of different kinds whose pairs are tried."""
-_START_SPREAD_S = 0.1
 _MIN_EVIDENCE = 0.05
 _MAX_UNVERIFIED = 3
 _SAME_GOODPUT = 0.01
@@ -250,14 +249,10 @@ class _Work:
             return ()
         self._notes.append(
             f"The seed changes nothing in this scenario: repetitions delay the start of each flow by up to "
-            f"{1e3 * _START_SPREAD_S:.0f} ms at random."
+            f"{1e3 * START_SPREAD_S:.0f} ms at random."
         )
-        settings = []
-        for flow in self._facts.document["flows"]:
-            begin = float(flow["start_s"])
-            span = [f"{begin:.9f} s", f"{begin + _START_SPREAD_S:.9f} s"]
-            settings.append(setting(f"flow.{flow['name']}.start", {"uniform": span}))
-        return tuple(settings) if is_valid(self._scenario, settings) else ()
+        settings = spread_starts(self._facts.document["flows"])
+        return settings if is_valid(self._scenario, settings) else ()
 
     def _seeds(self) -> list[int]:
         """The seeds after the first one."""

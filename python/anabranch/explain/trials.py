@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch._core.simulator import Request, simulate
 from anabranch.errors import InputError, RunFailed
 from anabranch.study import worker
 from anabranch.study.local import LocalPool
+from anabranch.sweep import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from anabranch._core.simulator import Document
     from anabranch.scenario import Scenario
     from anabranch.study.worker import Outcome
 
+START_SPREAD_S = 0.1
 _WAIT_S = 0.5
 _MIN_POOLED_S = 1.0
 """Expected work, in seconds, below which starting worker processes takes longer than the runs."""
@@ -115,6 +117,17 @@ class Trials:
 def request(scenario: Scenario, seed: int | None, settings: Sequence[str] = ()) -> Request:
     """A run of a scenario with further settings."""
     return Request(scenario.text, scenario.file, (*scenario.overrides, *settings), seed)
+
+
+def spread_starts(flows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Settings that draw the start of each flow, given by its entry in a result, so that seeds differ."""
+    return tuple(
+        setting(
+            f"flow.{flow['name']}.start",
+            {"uniform": [f"{flow['start_s']:.9f} s", f"{flow['start_s'] + START_SPREAD_S:.9f} s"]},
+        )
+        for flow in flows
+    )
 
 
 def is_valid(scenario: Scenario, settings: Sequence[str]) -> bool:
