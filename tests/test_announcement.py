@@ -8,12 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 import small_study
-from anabranch import execution
+from anabranch import execution, forecast
 from anabranch.cli.run import run
 from anabranch.errors import RunFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from anabranch import Scenario
 
 LONG = "duration=100000 s"
 
@@ -37,6 +39,16 @@ def announced(folder: Path, *options: str) -> str:
 
 def test_long_run_prints_an_estimate(tmp_path: Path) -> None:
     assert announced(tmp_path, "--set", LONG) == ("anabranch: the run takes about 10 min, by the rates of its links\n")
+
+
+def test_surely_short_run_needs_no_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unwanted(scenario: Scenario) -> float:
+        raise AssertionError(scenario)
+
+    monkeypatch.setattr(forecast, "run_s", unwanted)
+    assert announced(tmp_path) == ""
+    with pytest.raises(AssertionError):
+        announced(tmp_path, "--set", LONG)
 
 
 def test_short_run_prints_no_estimate(tmp_path: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 from anabranch._core import simulator
 from anabranch.errors import InputError
-from anabranch.fairness.capacity import seconds
+from anabranch.fairness.capacity import bits_per_second, seconds
 from anabranch.fairness.shares import fair
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from anabranch.scenario import Scenario
 
 _PACKET_BITS = 12_000.0
@@ -32,6 +35,33 @@ def run_s(scenario: Scenario) -> float | None:
     """The time that a run takes on one processor, seconds; `None` if it cannot be estimated."""
     sent = packets(scenario)
     return None if sent is None else max(_MIN_RUN_S, sent * _PACKET_S)
+
+
+def is_surely_short(scenario: Scenario, limit_s: float) -> bool:
+    """Whether a run ends within a time even if each flow fills all links of one of its hosts.
+
+    This takes milliseconds; `run_s` finds the paths by a run, which can take a second. The answer is no where a rate
+    follows a trace or may change by an event.
+    """
+    request = simulator.Request(scenario.text, scenario.file, scenario.overrides)
+    content: Any = simulator.canonical(request)
+    if content.get("event") or any(not isinstance(link["rate"], str) for link in content["link"]):
+        return False
+    total_bps = math.fsum(
+        min(_rate_bps(content["link"], flow["from"]), _rate_bps(content["link"], flow["to"]))
+        for flow in content["flow"]
+    )
+    return total_bps * seconds(str(content["duration"])) / _PACKET_BITS * _PACKET_S < limit_s
+
+
+def _rate_bps(links: Iterable[Mapping[str, Any]], node: str) -> float:
+    """The rate of all links of a node in their faster direction, bit/s."""
+    found = 0.0
+    for link in links:
+        if node in link["between"]:
+            reverse = link.get("reverse", {}).get("rate", link["rate"])
+            found += max(map(bits_per_second, (link["rate"], reverse))) if isinstance(reverse, str) else math.inf
+    return found
 
 
 def spoken(seconds: float) -> str:

@@ -128,9 +128,11 @@ def run(
 
 def _announce(scenario: Scenario, *, is_silent: bool) -> None:
     """Print an estimate of the duration of a long run before it begins."""
-    from anabranch.forecast import run_s, spoken
+    if is_silent:
+        return
+    from anabranch.forecast import is_surely_short, run_s, spoken
 
-    expected_s = None if is_silent else run_s(scenario)
+    expected_s = None if is_surely_short(scenario, _LONG_RUN_S) else run_s(scenario)
     if expected_s is not None and expected_s > _LONG_RUN_S:
         click.echo(f"anabranch: the run takes about {spoken(expected_s)}, by the rates of its links", err=True)
 
