@@ -65,7 +65,8 @@ PLANTED = [
     ("reverse-path", ("link.lte.rate=40 kbit/s", "link.dsl.rate=40 kbit/s"), ""),
     ("control", ("flow.F.protocol=cmt-sctp", *PERIODIC), ""),
     ("nagle", ("flow.F.protocol=sctp", 'flow.F.workload={kind="request-response",request="3 kB",response="3 kB"}'), ""),
-    ("initial-path", ("flow.F.protocol=sctp", "flow.F.congestion=cubic"), ""),
+    ("path-not-used", ("flow.F.protocol=sctp",), ""),
+    ("initial-path", ('flow.F.workload={kind="file",size="30 kB"}', "link.dsl.delay=150 ms"), ""),
     ("scheduler", ("flow.F.scheduler=redundant",), ""),
     ("capacity", (), ""),
 ]
@@ -218,6 +219,23 @@ def test_result_without_scenario_is_refused(tmp_path: Path) -> None:
 def test_wrong_option_is_refused(options: Options, message: str) -> None:
     with pytest.raises(InputError, match=message):
         explain(two_paths(), options)
+
+
+def test_flow_of_less_than_three_trips_is_refused() -> None:
+    with pytest.raises(InputError, match='"F" is measured for 50 ms, less than 3 round trips of 20 ms'):
+        explain(two_paths("flow.F.start=5.95 s"), ALL)
+
+
+def test_change_of_a_time_is_that_of_the_time() -> None:
+    measured = explained('flow.F.workload={kind="file",size="60 kB"}', *DELAYED).first.measured
+    assert measured is not None
+    before, after = measured.ends
+    assert f"({100 * (after / before - 1.0):+.0f} %" in measured.sentence
+
+
+def test_request_response_has_a_note_on_waiting_times() -> None:
+    requests = two_paths('flow.F.workload={kind="request-response",response="20 kB"}')
+    assert "those of its requests" in explain(requests, Options(runs=False)).notes[-1]
 
 
 def test_udp_is_refused() -> None:

@@ -16,8 +16,11 @@ _MIN_EXCESS = 0.005
 
 
 def remarks(document: Document) -> list[str]:
-    """A sentence for each path with many reinjections, and for each flow whose goodput includes earlier arrivals."""
-    return [*_reinjections(document), *_released(document)]
+    """A sentence for each path with many reinjections, and for each flow whose goodput includes earlier arrivals.
+
+    The latter begin with the mark that such a goodput has in tables.
+    """
+    return [*_reinjections(document), *(f"* {text}" for flow in document["flows"] for text in released(document, flow))]
 
 
 def released_bps(flow: Mapping[str, Any]) -> float:
@@ -43,11 +46,13 @@ def _reinjections(document: Document) -> Iterator[str]:
                 )
 
 
-def _released(document: Document) -> Iterator[str]:
-    for flow in document["flows"]:
-        if released := released_bps(flow):
-            yield (
-                f'{released * 1e-6:.3f} Mbit/s of the goodput of "{flow["name"]}" (marked *) arrived before measuring '
-                f"began at {document['warmup_s']:g} s and waited for a gap to close; its paths carried "
-                f"{(flow['goodput_bps'] - released) * 1e-6:.3f} Mbit/s."
-            )
+def released(document: Document, flow: Mapping[str, Any]) -> list[str]:
+    """A sentence if the goodput of a flow includes data that arrived before measuring began; else nothing."""
+    early_bps = released_bps(flow)
+    if not early_bps:
+        return []
+    return [
+        f'{early_bps * 1e-6:.3f} Mbit/s of the goodput of "{flow["name"]}" arrived before measuring '
+        f"began at {document['warmup_s']:g} s and waited for a gap to close; its paths carried "
+        f"{(flow['goodput_bps'] - early_bps) * 1e-6:.3f} Mbit/s."
+    ]

@@ -23,6 +23,7 @@ from anabranch.explain.proposals import mbps
 from anabranch.explain.remedies import KINDS
 from anabranch.explain.trials import START_SPREAD_S, Trials, is_valid, request, spread_starts
 from anabranch.paths import check_content
+from anabranch.remarks import released
 from anabranch.scenario import Scenario
 from anabranch.sweep import setting
 
@@ -146,7 +147,9 @@ def explain(scenario: Scenario, options: Options | None = None) -> Explanation:
     with Trials(chosen.jobs, chosen.time_limit_s) as trials:
         seed = chosen.seed
         base = trials.first(scenario, seed)
-        work = _Work(scenario, trials, chosen, Facts.of(base, chosen.flow), int(base["seed"]))
+        facts = Facts.of(base, chosen.flow)
+        facts.check_duration()
+        work = _Work(scenario, trials, chosen, facts, int(base["seed"]))
         return work.verified() if chosen.runs else work.unverified()
 
 
@@ -288,6 +291,11 @@ class _Work:
 
     def _explanation(self, findings: Sequence[Finding], others: Sequence[Finding]) -> Explanation:
         objective, facts = self._objective, self._facts
+        self._notes += released(facts.document, facts.flow)
+        if facts.flow.get("answers") is not None:
+            self._notes.append(
+                "Waiting times of this flow are those of its requests; those of answers are not recorded."
+            )
         return Explanation(
             flow=facts.name,
             objective=objective.name,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from anabranch.fairness.capacity import Direction
 
 _PACKET_BYTES = 1500
+_MIN_TRIPS = 3
+"""Round trips below which a flow is too short for an explanation."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,21 @@ class Facts:
             return 0.5
         return min(1.0, max(0.0, 1.0 - self.goodput_bps / self.possible_bps))
 
+    def check_duration(self) -> None:
+        """Refuse a flow that is measured for less than three round trips.
+
+        Raises:
+            InputError: With both times.
+
+        """
+        trip_s = min((path.rtt_s for path in self.paths if path.there), default=0.0)
+        lasts_s = self.document["duration_s"] - max(self.flow["start_s"], self.document["warmup_s"])
+        if lasts_s < _MIN_TRIPS * trip_s:
+            raise InputError(
+                f'"{self.name}" is measured for {1e3 * lasts_s:.3g} ms, less than {_MIN_TRIPS} round trips of '
+                f"{1e3 * trip_s:.3g} ms, which explains nothing; let the run last longer"
+            )
+
     def waited_s(self, cause: str) -> float:
         """Time that the flow waited for a cause of its `blocked_s`, seconds."""
         return float(self.flow["blocked_s"].get(cause) or 0.0)
@@ -221,8 +238,15 @@ class Facts:
         yield from (link for link in self.spelt_out["link"] if ends & set(link["between"]))
 
     def unused_links(self) -> list[str]:
-        """Links of the flow's hosts that no path uses, though both hosts have several or it joins them."""
-        used = {link for path in self.flow["paths"] for link in path["links"]}
+        """Links of the flow's hosts that carry nothing of it: without a path, or with one that only stands by.
+
+        A protocol with one path at a time keeps others for its failure; such a path of a protocol with several is the
+        scheduler's choice.
+        """
+        paths = self.flow["paths"]
+        if self.protocol not in MULTIPATH:
+            paths = [path for path in paths if path["data_packets"]]
+        used = {link for path in paths for link in path["links"]}
         return [link["name"] for link in self.links_of_ends() if link["name"] not in used]
 
 

@@ -68,17 +68,22 @@ class Measured:
         elif bounds.low == bounds.high:
             certainty = f", equal for {len(self.gains)} seeds"
         else:
-            certainty = f", 95 % interval {_percent(bounds.low)} to {_percent(bounds.high)}"
+            low, high = sorted(map(self._change, (bounds.low, bounds.high)))
+            certainty = f", 95 % interval {_percent(low)} to {_percent(high)}"
         if math.isinf(before):
             text = f"the flow delivers its data, {name} {_number(after)} {unit}"
         else:
             verb = "changes" if math.isinf(after) else "rises" if after > before else "falls"
-            speed = f"{_percent(self.relative)}{' speed' if self.objective.is_time else ''}"
-            text = f"{name} {verb} from {_number(before)} to {_number(after)} {unit} ({speed}{certainty})"
+            change = _percent(self._change(self.relative))
+            text = f"{name} {verb} from {_number(before)} to {_number(after)} {unit} ({change}{certainty})"
         others = self.others_bps * 1e-6
         if any(gain.cost for gain in self.gains):
             text += f"; other flows lose {_number(-others)} Mbit/s"
         return text
+
+    def _change(self, relative: float) -> float:
+        """The change of the number itself: half the time is −50 %, which is twice the speed."""
+        return 1.0 / (1.0 + relative) - 1.0 if self.objective.is_time else relative
 
     def document(self) -> dict[str, Any]:
         """All numbers as a value for JSON."""

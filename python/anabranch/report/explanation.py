@@ -9,9 +9,15 @@ from anabranch.explain.remedies import WITHOUT_REMEDY
 from anabranch.report.terminal import say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from anabranch.explain.explanation import Explanation
+    from anabranch.explain.finding import Finding
+
+_MIN_SHOWN = 0.005
+"""Gain below which a remedy is not named."""
 
 
 def print_explanation(explanation: Explanation, console: Console) -> None:
@@ -22,15 +28,19 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
         say(console, f"{number}. {finding.sentence}")
     console.print()
     if explanation.others:
-        best = explanation.others[0]
-        say(
-            console,
-            f"{_counted(len(explanation.others), 'other remedy', 'other remedies')} brought less than 10 %; the "
-            f"largest gain of these is {100 * best.net:+.1f} %, by {best.command}.",
-        )
+        say(console, _others(explanation.others))
     for note in explanation.notes:
         say(console, note)
     say(console, _runs(explanation))
+
+
+def _others(others: Sequence[Finding]) -> str:
+    """The number of remedies that do not help, and the best of them."""
+    text = f"{_counted(len(others), 'other remedy', 'other remedies')} brought less than 10 %"
+    best = others[0]
+    if best.net < _MIN_SHOWN:
+        return f"{text}, none of them more than {100 * _MIN_SHOWN:g} %."
+    return f"{text}; the largest gain of these is {100 * best.net:+.1f} %, by {best.command}."
 
 
 def _counted(number: int, one: str, several: str) -> str:
