@@ -12,6 +12,7 @@ import anabranch
 from anabranch import InputError, Scenario
 from anabranch.explain.explanation import Explanation, Options, explain
 from anabranch.explain.facts import Facts
+from anabranch.explain.likely import likely_cause
 from anabranch.explain.network_remedies import reverse_path
 from anabranch.explain.remedies import KINDS, WITHOUT_REMEDY
 from command import anabranch as command
@@ -273,3 +274,23 @@ def test_reference_lists_all_kinds() -> None:
     page = (Path(__file__).parent.parent / "docs/reference/command-line.md").read_text(encoding="utf-8")
     for name in (*(kind.name for kind in KINDS), *WITHOUT_REMEDY):
         assert f"| `{name}` |" in page
+
+
+def test_table_names_the_likely_cause(tmp_path: Path) -> None:
+    file = tmp_path / "slow.toml"
+    file.write_text(TWO_PATHS, encoding="utf-8")
+    text = " ".join(command("run", str(file), "--set", "flow.F.receive_buffer=32 kB").stdout.split())
+    assert "Likely cause: The receive buffer of 32 kB is too small" in text
+    assert "Likely cause" not in command("run", str(file)).stdout
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ('flow.F.workload={kind="rate",rate="1 Mbit/s"}',),
+        ("flow.F.start=5.99 s",),
+        ("flow.F.protocol=udp", 'flow.F.workload={kind="rate",rate="1 Mbit/s"}'),
+    ],
+)
+def test_flow_without_likely_cause(settings: tuple[str, ...]) -> None:
+    assert likely_cause(anabranch.run(two_paths(*settings)).document) is None

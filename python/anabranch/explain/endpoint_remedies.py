@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from anabranch.explain.facts import Facts
 
+PACED = ("rate", "on-off", "messages")
+"""Workloads whose application sets the rate."""
 _SCHEDULERS = ("lowest-rtt", "blest", "ecf", "linux", "round-robin")
 _USUAL_BUFFER = "4 MB"
 _SHORT_TRIPS = 40
@@ -66,7 +68,7 @@ def buffers(facts: Facts) -> Iterator[Proposal]:
 def application(facts: Facts) -> Iterator[Proposal]:
     """A saturated application, where the present one writes less than the paths would carry."""
     workload = facts.settings["workload"]
-    if workload["kind"] not in ("rate", "on-off", "messages"):
+    if workload["kind"] not in PACED:
         return
     written_bps = 8.0 * facts.flow["written_bytes"] / (facts.document["duration_s"] - facts.flow["start_s"])
     share = min(1.0, facts.goodput_bps / written_bps) if written_bps else 1.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anabranch._core.worlds import has_waiting_times
 from anabranch.errors import InputError
+from anabranch.explain.endpoint_remedies import PACED
 from anabranch.explain.facts import Facts
 from anabranch.explain.network_remedies import busiest
 from anabranch.explain.remedies import KINDS
@@ -22,18 +22,20 @@ _MIN_EVIDENCE = 0.15
 def likely_cause(document: Document) -> str | None:
     """The most likely cause in a sentence; `None` if the flow is fast, limited by others, or nothing points to a cause.
 
-    An application that writes little is not reported: its rate is a choice.
+    Flows whose application sets the rate have none. Runs on the kernel lack most waiting times.
     """
-    if not has_waiting_times(document["world"]):
+    if document["world"] == "kernel":
         return None
     try:
         facts = Facts.of(document, None)
         facts.check_duration()
     except InputError:
         return None
-    if facts.possible_bps is None or facts.gap < _MIN_GAP or busiest(facts):
+    if facts.settings["workload"]["kind"] in PACED or facts.possible_bps is None or facts.gap < _MIN_GAP:
         return None
-    found = [proposal for kind in KINDS if kind.name != "application" for proposal in kind.propose(facts)]
+    if busiest(facts):
+        return None
+    found = [proposal for kind in KINDS for proposal in kind.propose(facts)]
     best = max(found, key=lambda proposal: proposal.evidence, default=None)
     if best is None or best.evidence < _MIN_EVIDENCE:
         return None

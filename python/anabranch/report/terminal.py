@@ -36,7 +36,7 @@ def print_result(result: Result, console: Console) -> None:
     _links(document).print(console)
     if document.get("middleboxes"):
         _middleboxes(document).print(console)
-    for line in [*_possible(result), *result.diagnostics, *result.remarks]:
+    for line in [*_possible(result), *result.diagnostics, *result.remarks, *_likely_cause(document)]:
         say(console, line)
     jain = f"Jain's index {number(document['jain'], 1.0, 4)} · seed {document['seed']}"
     for line in uncoupled(document):
@@ -49,6 +49,14 @@ def print_result(result: Result, console: Console) -> None:
     else:
         events = f"{int(document['events']):,} events in {document['wall_s']:.2f} s"
         say(console, f"{jain} · digest {document['digest']} · {events}")
+
+
+def _likely_cause(document: dict[str, Any]) -> list[str]:
+    """Why the first flow with several paths is slow, if its run points to a cause."""
+    from anabranch.explain.likely import likely_cause
+
+    cause = likely_cause(document)
+    return [] if cause is None else [f'{cause} "anabranch explain" runs remedies and measures their gains.']
 
 
 def _machine(host: dict[str, Any]) -> list[str]:
