@@ -11,8 +11,8 @@ import pytest
 
 from anabranch import InputError, Scenario
 from anabranch._core.simulator import simulate
-from anabranch.advise.choices import Choice, Dimension
-from anabranch.advise.links import Link, scenario_of
+from anabranch.advise.choices import COUPLED, Choice, Dimension
+from anabranch.advise.links import WORKLOADS, Link, scenario_of
 from anabranch.advise.search import Advice, Options, advise
 from anabranch.explain.trials import request
 from command import anabranch as command
@@ -63,7 +63,7 @@ def test_bad_link_is_refused(text: str, message: str) -> None:
         ((), "there are no links"),
         (("--link", "dsl:16Mbit"), "lacks its round-trip time"),
         (("--link", "a:1Mbit,1ms", "--link", "a:1Mbit,1ms"), "two links have the name"),
-        (("net.toml", "--upload"), "leave --link and --upload away"),
+        (("net.toml", "--upload"), "leave --link, --workload and --upload away"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments: tuple[str, ...], message: str) -> None:
@@ -144,3 +144,56 @@ def test_how_to_page_shows_the_advice() -> None:
     done = command(*typed.split())
     without_time = r"\d+ runs in .*"
     assert re.sub(without_time, "", done.stdout).strip() == re.sub(without_time, "", shown).strip()
+
+
+def test_fair_aim_takes_a_coupled_control() -> None:
+    found = advise(short("a:8Mbit,20ms", "b:8Mbit,60ms"), Options("fair", reps=2, time_limit_s=600.0, only=(CONTROL,)))
+    assert dict(found.best.choice.changes)["congestion"] in COUPLED
+    assert any(not row.choice.changes for row in found.rows)
+    assert found.document()["aim"] == "fair"
+
+
+def test_cheap_aim_spares_the_link() -> None:
+    scenario = short("a:8Mbit,20ms", "b:16Mbit,60ms")
+    found = advise(scenario, Options("cheap:b", reps=2, time_limit_s=600.0, only=(CONTROL,)))
+    assert dict(found.best.choice.changes)["backup"] == ("b",)
+    assert found.best.value < 8.0
+    assert "ip mptcp endpoint change id ID_OF_b backup" in found.commands
+
+
+def test_delay_aim_shortens_delays_of_a_stream() -> None:
+    links = ("a:8Mbit,20ms", "b:2Mbit,300ms,queue=1MB")
+    scenario = scenario_of(links, is_upload=False, on_linux=True, workload="stream").with_settings(SHORT)
+    backup = Dimension("backup", ((), ("a",), ("b",)))
+    found = advise(scenario, Options("delay", reps=2, time_limit_s=600.0, only=(backup,)))
+    before, after = found.best.measured.ends
+    assert found.best.measured.objective.unit == "ms"
+    assert after <= before
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_workloads_give_valid_scenarios(workload: str) -> None:
+    scenario_of(("a:8Mbit,20ms",), is_upload=False, on_linux=True, workload=workload).validate()
+
+
+@pytest.mark.parametrize(
+    ("aim", "message"),
+    [
+        ("fast", 'there is no aim "fast"'),
+        ("cheap", 'there is no aim "cheap"'),
+        ("cheap:lte", 'the aim "cheap:lte" names no link of this host'),
+    ],
+)
+def test_wrong_aim_is_refused(aim: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        advise(short("a:8Mbit,20ms", "b:8Mbit,60ms"), Options(aim))
+
+
+def test_aim_that_leaves_no_link_is_refused() -> None:
+    with pytest.raises(InputError, match="leaves no link"):
+        advise(short("a:8Mbit,20ms"), Options("cheap:a"))
+
+
+def test_upload_of_pages_is_refused() -> None:
+    with pytest.raises(InputError, match="web pages are downloaded"):
+        scenario_of(("a:8Mbit,20ms",), is_upload=True, on_linux=True, workload="web")

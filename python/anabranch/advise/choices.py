@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 May = Literal["linux", "all"]
 MAY: tuple[str, ...] = get_args(May)
 _IN_LINUX = ("reno", "cubic", "bbr")
-_BY_BPF = ("lia", "olia", "balia", "wvegas")
+COUPLED = ("lia", "olia", "balia", "wvegas")
+"""Coupled controls, which `anabranch cc` loads into Linux."""
 _BUFFERS = ("4 MB", "8 MB", "16 MB", "32 MB")
 _SCHEDULERS = ("lowest-rtt", "blest", "ecf", "linux", "round-robin")
 _SWITCHES = ("opportunistic_retransmission", "penalisation")
@@ -29,6 +30,10 @@ class Dimension:
 
     key: str
     values: tuple[Any, ...]
+
+    def limited_to(self, allowed: tuple[Any, ...]) -> Dimension:
+        """The same key with those of its values that are allowed."""
+        return Dimension(self.key, tuple(value for value in self.values if value in allowed))
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ def dimensions(facts: Facts, may: str) -> list[Dimension]:
     }
     found = [
         Dimension("receive_buffer", larger["receive_buffer"]),
-        Dimension("congestion", (*_IN_LINUX, *_BY_BPF)),
+        Dimension("congestion", (*_IN_LINUX, *COUPLED)),
         Dimension("send_buffer", larger["send_buffer"]),
         Dimension("backup", ((), *((name,) for name in links))),
         Dimension("initial_path", tuple(links)),
@@ -123,7 +128,7 @@ def commands(choice: Choice, may: str, flow: str) -> list[str]:
 
 def _linux(key: str, value: Any) -> Sequence[str]:
     if key == "congestion":
-        load = [f"anabranch cc load {value}"] if value in _BY_BPF else [f"modprobe tcp_{value}"] * (value == "bbr")
+        load = [f"anabranch cc load {value}"] if value in COUPLED else [f"modprobe tcp_{value}"] * (value == "bbr")
         return [*load, f"sysctl net.ipv4.tcp_congestion_control={value}"]
     if key == "receive_buffer":
         return [f'sysctl net.ipv4.tcp_rmem="4096 131072 {size_bytes(value):.0f}"']

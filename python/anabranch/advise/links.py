@@ -18,6 +18,13 @@ FORM = "NAME:DOWN/UPMbit,RTTms[,queue=SIZE][,loss=PERCENT%]"
 DURATION = "20 s"
 WARMUP = "5 s"
 FLOW = "transfer"
+WORKLOADS: dict[str, tuple[str, str | None]] = {
+    "bulk": ("Bulk transfer", None),
+    "stream": ("Video stream", '{ kind = "rate", rate = "5 Mbit/s" }'),
+    "call": ("Call", '{ kind = "rate", rate = "64 kbit/s", message = "160 B" }'),
+    "web": ("Web pages", '{ kind = "request-response", response = { exponential = "200 kB" }, think = "100 ms" }'),
+}
+"""By name, the title and the workload of a scenario; `None` is a saturated application."""
 _RATE_UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 _SIZE_UNITS = {"b": 1, "kb": 1000, "kib": 1024, "mb": 10**6, "mib": 2**20}
 _TIME_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -78,11 +85,17 @@ class Link:
         return values
 
 
-def scenario_of(texts: Sequence[str], *, is_upload: bool, on_linux: bool) -> Scenario:
-    """A bulk transfer over links with today's defaults: Linux's, or those of our stack.
+def scenario_of(texts: Sequence[str], *, is_upload: bool, on_linux: bool, workload: str = "bulk") -> Scenario:
+    """A flow over links with today's defaults: Linux's, or those of our stack.
+
+    Args:
+        texts: The links in the form of `FORM`.
+        is_upload: Whether the host with the links sends.
+        on_linux: Whether the defaults are those of Linux.
+        workload: One of `WORKLOADS`.
 
     Raises:
-        InputError: If a link is wrong or a name occurs twice.
+        InputError: If a link is wrong or a name occurs twice, or pages shall be uploaded.
 
     """
     links = [Link.parse(text) for text in texts]
@@ -90,12 +103,17 @@ def scenario_of(texts: Sequence[str], *, is_upload: bool, on_linux: bool) -> Sce
     for number, name in enumerate(names):
         if name in names[:number]:
             raise InputError(f'two links have the name "{name}"; give each its own')
-    ends = ("home", "server") if is_upload else ("server", "home")
+    is_web = workload == "web"
+    if is_web and is_upload:
+        raise InputError("web pages are downloaded; leave --upload away, or use another --workload")
+    ends = ("home", "server") if is_upload or is_web else ("server", "home")
     flow = {"name": FLOW, "from": ends[0], "to": ends[1], "protocol": "mptcp"}
     if on_linux:
         flow |= {"congestion": "cubic", "scheduler": "linux", "receive_buffer": "6 MB", "send_buffer": "4 MB"}
-    head = f'title = "Bulk transfer over {len(links)} links"\nduration = "{DURATION}"\nwarmup = "{WARMUP}"\n'
+    title, application = WORKLOADS[workload]
+    head = f'title = "{title} over {len(links)} links"\nduration = "{DURATION}"\nwarmup = "{WARMUP}"\n'
     lines = "\n".join(setting(key, value) for key, value in flow.items())
+    lines += f"\nworkload = {application}" if application else ""
     tables = "\n".join(link.tables() for link in links)
     return Scenario.from_toml(f"{head}\n{tables}\n[[flow]]\n{lines}\n", "links")
 

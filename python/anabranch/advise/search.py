@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch._core.simulator import LARGEST_SEED
+from anabranch.advise.aims import Aim
 from anabranch.advise.choices import Choice, access_links, commands, current, dimensions
 from anabranch.errors import InputError
 from anabranch.explain.facts import Facts
@@ -41,6 +42,8 @@ _SHOWN = 4
 class Options:
     """The extent of a search."""
 
+    aim: str = "goodput"
+    """One of `aims.NAMES`."""
     may: str = "linux"
     """"linux" for settings that Linux has, "all" for those of our stack."""
     reps: int = REPS
@@ -77,6 +80,7 @@ class Advice:
     """The answer: the advised choice, and all that ran with every seed, best first."""
 
     flow: str
+    aim: str
     best: Row
     rows: tuple[Row, ...]
     over_single: float | None
@@ -98,7 +102,7 @@ class Advice:
         """All fields as a value for JSON."""
         return {
             "flow": self.flow,
-            "aim": "goodput",
+            "aim": self.aim,
             "leave_as_it_is": self.leaves_it,
             "advised": self.best.document(),
             "commands": list(self.commands),
@@ -114,10 +118,10 @@ class Advice:
 
 
 def advise(scenario: Scenario, options: Options | None = None) -> Advice:
-    """Choose settings for the goodput of a scenario's Multipath TCP flow.
+    """Choose settings for a scenario's Multipath TCP flow.
 
     Raises:
-        InputError: If the scenario is not valid or has no such flow.
+        InputError: If the scenario is not valid or has no such flow, or the aim is unknown.
         RunFailed: If a run breaks off.
 
     """
@@ -134,9 +138,10 @@ class _Search:
         self._trials = trials
         self._options = options
         self._facts = facts = Facts.of(first, None)
-        self._dimensions = list(options.only) or dimensions(facts, options.may)
+        self._aim = Aim.parse(options.aim, access_links(facts))
+        self._dimensions = self._aim.restricted(options.only or dimensions(facts, options.may))
         self._base = current(facts)
-        self._objective = Objective.of(first, facts.name, "goodput")
+        self._objective = Objective.of(first, facts.name, self._aim.objective)
         self._seed = int(first["seed"])
         self._scenario = scenario.with_settings(_spread(facts))
         self._documents: dict[tuple[Choice, int], Document] = {}
@@ -145,21 +150,23 @@ class _Search:
     def advice(self) -> Advice:
         """Search, verify, and choose the simplest of equal choices."""
         found = self._descend()
-        self._run([Choice(), found], self._seeds)
-        if not self._has_all(Choice()):
-            raise InputError("the time limit ended before today's settings had run; give a larger --time-limit")
+        self._run([Choice(), self._aim.start(self._base), found], self._seeds)
+        if not self._has_all(Choice()) or not self._has_all(self._aim.start(self._base)):
+            raise InputError("the time limit ended before the first settings had run; give a larger --time-limit")
         singles = self._singles()
         tried = sorted({choice for choice, _ in self._documents}, key=self._rank)
         shorter = [found.without(key) for key, _ in found.changes]
+        shorter = [choice for choice in shorter if self._aim.allows(choice, self._base)]
         self._run([*singles, *tried[:_SHOWN], *shorter], self._seeds)
         verified = sorted({choice for choice, _ in self._documents if self._has_all(choice)}, key=self._rank)
         rows = [self._row(choice, choice in singles) for choice in verified]
-        best = self._simplest(verified)
+        best = self._simplest([choice for choice in verified if self._aim.allows(choice, self._base)])
         alone = [choice for choice in singles if self._has_all(choice)]
         single = min(alone, key=self._rank, default=None)
         over = None if single is None else self._measured(single, best).relative
         return Advice(
             flow=self._facts.name,
+            aim=self._aim.text,
             best=next(row for row in rows if row.choice == best),
             rows=tuple(rows),
             over_single=over,
@@ -176,8 +183,8 @@ class _Search:
 
     def _descend(self) -> Choice:
         """The best choice that no change of one setting improves, by the first seed."""
-        best = Choice()
-        self._run([best], [self._seed], self._search_share())
+        best = self._aim.start(self._base)
+        self._run([Choice(), best], [self._seed], self._search_share())
         for _ in range(_MAX_SWEEPS):
             before = best
             for dimension in self._dimensions:

@@ -8,6 +8,7 @@ import os
 import click
 
 from anabranch.advise.choices import MAY
+from anabranch.advise.links import WORKLOADS
 from anabranch.advise.search import REPS, TIME_LIMIT_S
 from anabranch.cli import paths
 from anabranch.cli.run import read_scenario
@@ -22,6 +23,13 @@ _MAX_TIME_S = 86_400.0
     "--link", "links", metavar="NAME:DOWN/UPMbit,RTTms[,queue=SIZE][,loss=1%]", multiple=True,
     help="Add a link, such as dsl:16/1Mbit,20ms. Must be repeated for each link.",
 )  # fmt: skip
+@click.option(
+    "--aim", metavar="AIM", default="goodput", show_default=True,
+    help="Improve goodput; delay (95 % quantile); fair: goodput with coupled controls; cheap:LINK: spare this link.",
+)  # fmt: skip
+@click.option(
+    "--workload", type=click.Choice(list(WORKLOADS)), help="Application of the flow over --link.  [default: bulk]"
+)
 @click.option(
     "--may", type=click.Choice(MAY), default="linux", show_default=True,
     help="Change settings that Linux has, or all of our stack.",
@@ -43,6 +51,8 @@ _MAX_TIME_S = 86_400.0
 def advise(
     scenario: str | None,
     links: tuple[str, ...],
+    aim: str,
+    workload: str | None,
     may: str,
     upload: bool,
     reps: int,
@@ -51,7 +61,7 @@ def advise(
     as_json: bool,
     allow_paths: bool,
 ) -> None:
-    """Choose settings for the goodput of a bulk transfer.
+    """Choose settings for a flow over given links.
 
     The input is a SCENARIO with a Multipath TCP flow, or a --link for each link. All settings run in the simulator with
     the same seeds. Of settings whose gains tie, the one with the fewest changes from today's is named.
@@ -65,13 +75,13 @@ def advise(
 
     if scenario is None and not links:
         raise InputError("there are no links; give a scenario file or --link for each link")
-    if scenario is not None and (links or upload):
-        raise InputError("a scenario file has its own links and direction; leave --link and --upload away")
+    if scenario is not None and (links or upload or workload):
+        raise InputError("a scenario file has its own links and flows; leave --link, --workload and --upload away")
     if scenario is None:
-        chosen = scenario_of(links, is_upload=upload, on_linux=may == "linux")
+        chosen = scenario_of(links, is_upload=upload, on_linux=may == "linux", workload=workload or "bulk")
     else:
         chosen = read_scenario(scenario, allow_paths=allow_paths)
-    advice = search(chosen, Options(may, reps, jobs, time_limit))
+    advice = search(chosen, Options(aim, may, reps, jobs, time_limit))
     if as_json:
         click.echo(json.dumps(advice.document(), indent=2))
     else:
