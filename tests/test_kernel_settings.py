@@ -137,6 +137,8 @@ def test_unsupported_kernel_settings_are_named(kernel: Kernel, overrides: tuple[
         (('link.one.jitter="1 ms"',), "reorders packets"),
         (('link.one.reorder={ rate = 0.01, delay = "1 ms" }',), "reorders in another way"),
         (('link.one.loss={ model = "periodic", every = 10 }',), "no loss model periodic"),
+        (('link.one.loss={ model = "list", packets = [1, 7] }',), "no loss model list"),
+        (("link.one.duplicate.rate=0.1",), "duplicates in another way"),
         (('link.two.state="down"',), "start in state up"),
     ],
 )

@@ -1,10 +1,13 @@
 //! Writes a scenario with every default and inherited value. A result contains this text, so that it can be
 //! repeated without the file, the defaults of that version and the overrides.
 
-use super::choices::{DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IP_VERSIONS, SCOPES, STATES, word};
+use super::choices::{
+    DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, INTERPOLATIONS, IP_VERSIONS, RATE_FORMATS, SCOPES, STATES,
+    word,
+};
 use super::model::{
-    Change, Event, Flow, Host, Link, LinkModel, LinkRate, Loss, MessageSize, Middlebox, Protocol, Queue,
-    QueueLimit, Scenario, Scope, Workload,
+    Change, Event, Flow, Host, Link, LinkDelay, LinkModel, LinkRate, Loss, MessageSize, Middlebox, Protocol,
+    Queue, QueueLimit, RateTrace, Scenario, Scope, Workload,
 };
 use super::quantity::PACKETS;
 use super::table::OWN;
@@ -88,6 +91,9 @@ fn link(link: &Link) -> Entries {
     if link.forward.reorder.is_some() && link.reverse.reorder.is_none() {
         reverse.push(("reorder", Table(vec![("rate", 0_u64.into())])));
     }
+    if link.forward.duplicate > 0.0 && link.reverse.duplicate == 0.0 {
+        reverse.push(("duplicate", Table(vec![("rate", 0_u64.into())])));
+    }
     entries.extend(forward);
     if !reverse.is_empty() {
         entries.push(("reverse", Table(reverse)));
@@ -120,22 +126,40 @@ fn model(model: &LinkModel) -> Entries {
             "rate",
             match &model.rate {
                 LinkRate::Constant(constant) => rate(*constant),
-                LinkRate::Trace { file, offset, offset_spread, .. } => {
-                    Table(vec![("trace", text(file)), ("offset", spread(*offset, *offset_spread))])
+                LinkRate::Trace { file, content, offset, offset_spread } => {
+                    let mut entries = vec![("trace", text(file))];
+                    // The default is not written: files without the key keep their canonical form.
+                    if matches!(content, RateTrace::Rates(_)) {
+                        entries.push(("format", text(word(RATE_FORMATS, &true))));
+                    }
+                    entries.push(("offset", spread(*offset, *offset_spread)));
+                    Table(entries)
                 }
             },
         ),
-        ("delay", time(model.delay)),
+        (
+            "delay",
+            match &model.delay {
+                LinkDelay::Constant(delay) => time(*delay),
+                LinkDelay::Trace { series, linear } => {
+                    let interpolate = text(word(INTERPOLATIONS, linear));
+                    Table(vec![("trace", text(series.file())), ("interpolate", interpolate)])
+                }
+            },
+        ),
         ("jitter", time(model.jitter)),
         ("mtu", model.mtu.into()),
         ("icmp", model.icmp.into()),
         ("overhead", model.overhead.into()),
         ("queue", queue(&model.queue)),
-        ("loss", loss(model.loss)),
+        ("loss", loss(&model.loss)),
         ("state", text(word(STATES, &model.up))),
     ];
     if let Some(reorder) = model.reorder {
         entries.push(("reorder", Table(vec![("rate", reorder.rate.into()), ("delay", time(reorder.delay))])));
+    }
+    if model.duplicate > 0.0 {
+        entries.push(("duplicate", Table(vec![("rate", model.duplicate.into())])));
     }
     entries
 }
@@ -144,7 +168,7 @@ fn queue(queue: &Queue) -> Written {
     kind("kind", queue.kind(), queue.values())
 }
 
-fn loss(loss: Loss) -> Written {
+fn loss(loss: &Loss) -> Written {
     kind("model", loss.kind(), loss.values())
 }
 
@@ -158,6 +182,8 @@ fn kind(tag: &'static str, kind: &keys::Kind, values: Vec<(&'static str, keys::V
         keys::Value::Rate(value) => rate(value),
         keys::Value::Limit(QueueLimit::Packets(packets)) => text(PACKETS.written(packets)),
         keys::Value::Limit(QueueLimit::Bytes(bytes)) => size(bytes),
+        keys::Value::Ascending(numbers) => List(numbers.iter().map(|&number| number.into()).collect()),
+        keys::Value::Series(series) => text(series.file()),
     };
     let mut entries = vec![(tag, text(kind.name))];
     entries.extend(values.into_iter().map(|(key, value)| (key, written(value))));
@@ -279,7 +305,7 @@ fn event(event: &Event, links: &[Link]) -> Entries {
         Change::State { up } => ("state", text(word(STATES, up))),
         Change::Rate(new) => ("rate", rate(*new)),
         Change::Delay(new) => ("delay", time(*new)),
-        Change::Loss(new) => ("loss", loss(*new)),
+        Change::Loss(new) => ("loss", loss(new)),
     };
     vec![
         ("at", moment(event.at)),

@@ -2,7 +2,7 @@
 
 pub use anabranch_netem::loss::Settings as Loss;
 pub use anabranch_netem::queue::{QueueLimit, Settings as Queue};
-pub use anabranch_netem::{Change, IpVersion, LinkModel, LinkRate, Reorder, Scope};
+pub use anabranch_netem::{Change, IpVersion, LinkDelay, LinkModel, LinkRate, RateTrace, Reorder, Scope};
 pub use anabranch_settings::protocol::Protocol;
 
 use crate::measure::Outage;

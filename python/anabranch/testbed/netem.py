@@ -114,6 +114,8 @@ def _misfits(model: Mapping[str, Any]) -> Iterator[str]:
     """Settings of one direction of a link that netem and tbf do not have."""
     found = {
         "netem cannot follow a trace of rates": not isinstance(model["rate"], str),
+        "netem cannot follow a trace of delays": not isinstance(model["delay"], str),
+        "netem duplicates in another way than the simulator": "duplicate" in model,
         f"netem has no queue {model['queue']['kind']}": model["queue"]["kind"] != "fifo",
         "the jitter of netem reorders packets": _number(model["jitter"], _SECONDS) > 0,
         "netem reorders in another way than the simulator": "reorder" in model,

@@ -282,7 +282,12 @@ impl EmulatedNetwork {
         if let Some(tap) = &mut self.tap {
             tap.passed(now, Interface(direction), &packet);
         }
-        self.directions[direction as usize].link.offer(now, packet);
+        let link = &mut self.directions[direction as usize].link;
+        let copy = link.duplicates_next().then(|| packet.clone());
+        link.offer(now, packet);
+        if let Some(copy) = copy {
+            link.offer(now, copy);
+        }
         self.update_direction(direction);
     }
 

@@ -75,10 +75,10 @@ impl Keyed for Settings {
     fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         let limit = values.limit("limit");
         let given = [values.get("min"), values.get("max")];
-        let min = length(given[0], limit).map_err(|problem| InvalidValues { keys: &["min"], problem })?;
-        let max = length(given[1], limit).map_err(|problem| InvalidValues { keys: &["max"], problem })?;
+        let min = length(&given[0], limit).map_err(|problem| InvalidValues { keys: &["min"], problem })?;
+        let max = length(&given[1], limit).map_err(|problem| InvalidValues { keys: &["max"], problem })?;
         if min >= max {
-            let [min, max] = given.map(threshold_text);
+            let [min, max] = given.each_ref().map(threshold_text);
             let problem = format!("must be below its queue.max, but is {min}, and queue.max is {max}");
             return Err(InvalidValues { keys: &["min", "max"], problem });
         }
@@ -99,7 +99,7 @@ impl Keyed for Settings {
 }
 
 /// A threshold in the notation of scenarios.
-fn threshold_text(value: Value) -> String {
+fn threshold_text(value: &Value) -> String {
     match value {
         Value::Limit(length) => length.to_string(),
         Value::Number(share) => share.to_string(),
@@ -108,12 +108,12 @@ fn threshold_text(value: Value) -> String {
 }
 
 /// A threshold in the unit of the limit; it is given in that unit, or as a share of the limit.
-fn length(value: Value, limit: QueueLimit) -> Result<f64, String> {
+fn length(value: &Value, limit: QueueLimit) -> Result<f64, String> {
     let capacity = limit.amount();
     match (value, limit) {
-        (Value::Number(share), _) => Ok(share * capacity as f64),
-        (Value::Limit(QueueLimit::Packets(given)), QueueLimit::Packets(_))
-        | (Value::Limit(QueueLimit::Bytes(given)), QueueLimit::Bytes(_)) => {
+        (&Value::Number(share), _) => Ok(share * capacity as f64),
+        (&Value::Limit(QueueLimit::Packets(given)), QueueLimit::Packets(_))
+        | (&Value::Limit(QueueLimit::Bytes(given)), QueueLimit::Bytes(_)) => {
             if given > capacity {
                 return Err(format!("must not exceed its queue.limit of {limit}"));
             }
@@ -359,9 +359,9 @@ mod tests {
         let packets = QueueLimit::Packets(100);
         for (length, value) in [(30.0, Value::Limit(QueueLimit::Packets(30))), (0.5, Value::Number(0.005))] {
             assert_eq!(threshold(length, packets), value);
-            assert_eq!(super::length(value, packets), Ok(length), "{value:?}");
+            assert_eq!(super::length(&value, packets), Ok(length), "{value:?}");
         }
-        let other = length(Value::Limit(QueueLimit::Bytes(9)), packets);
+        let other = length(&Value::Limit(QueueLimit::Bytes(9)), packets);
         assert_eq!(other, Err("must be in the same unit as its queue.limit of 100 packets".into()));
     }
 }

@@ -16,18 +16,10 @@ use super::error::{Fault, Origin, quoted};
 use super::model::{Link, Scenario};
 use super::suggest::remedy;
 use super::table::{HEAD, ROOT};
-use super::trace::Files;
+use super::trace::Source;
 use super::values::{Checked, Value};
 use anabranch_base::time::Duration;
 use std::collections::BTreeMap;
-
-/// The source of trace files.
-#[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    /// The name of the scenario file, as given by the caller.
-    pub file: &'a str,
-    pub files: Files<'a>,
-}
 
 /// Builds a scenario from the tree of its file.
 pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fault> {
@@ -60,11 +52,11 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let flows = flow::flows(&flows, &flow_defaults, &links, duration)?;
     topology::check(&links, &flows)?;
     let hosts = host::hosts(&hosts, &links, &flows)?;
-    let middleboxes = middlebox::middleboxes(&middleboxes, &links, &flows)?;
+    let middleboxes = middlebox::middleboxes(&middleboxes, (&links, &flows), source)?;
     fit::links(pick(IP_VERSIONS, head.text("ip")), &links)?;
     fit::scopes(pick(IP_VERSIONS, head.text("ip")), &links, &flows)?;
     fit::check(&links, &flows)?;
-    let events = event::events(&events, &links, duration)?;
+    let events = event::events(&events, &links, duration, source)?;
     let scenario = Scenario {
         title: head.text("title").to_owned(),
         duration,

@@ -212,7 +212,13 @@ pub(super) static SET: Section = Section {
             Default::Nothing("unchanged"),
             "State; a link that goes down drops queued and propagating packets.",
         ),
-        Key::new("rate", Shape::Rate, Default::Nothing("unchanged"), "A new constant rate."),
+        Key::new(
+            "rate",
+            Shape::Rate { zero: true },
+            Default::Nothing("unchanged"),
+            "A new constant rate. The packet being transmitted leaves at the old rate; `\"0 bit/s\"` suspends it \
+             until a later event sets another rate.",
+        ),
         Key::new("delay", Shape::Time { zero: true }, Default::Nothing("unchanged"), "A new one-way delay."),
         Key::new("loss", Shape::Kinds(loss), Default::Nothing("unchanged"), "A new loss model."),
     ]],

@@ -2,7 +2,7 @@
 
 use super::super::model::*;
 use super::super::{InputError, parse, parse_with, to_toml};
-use super::EVERYTHING;
+use super::{EVERYTHING, files};
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::{Rescheduling, Sides};
@@ -39,7 +39,7 @@ fn design_example_has_the_expected_model() {
     assert_eq!((beta.name.as_str(), &beta.between), ("beta", &["R3".to_owned(), "R4".to_owned()]));
     assert_eq!(beta.forward.rate, mbit(10));
     assert_eq!(beta.reverse.rate, mbit(1));
-    assert_eq!(beta.reverse.delay, Duration::from_millis(1));
+    assert_eq!(beta.reverse.delay, Duration::from_millis(1).into());
     assert_eq!(beta.forward.loss, Loss::Bernoulli(Bernoulli { rate: 0.001 }));
     let red = Queue::Red(red::Settings {
         limit: QueueLimit::Packets(100),
@@ -177,13 +177,13 @@ fn traces_are_found_relative_to_the_scenario() {
     let asked = std::cell::RefCell::new(Vec::new());
     let files = |path: &Path| {
         asked.borrow_mut().push(path.to_owned());
-        Ok("1\n3\n".to_owned())
+        files(path).map(|text| text.replace("0\n1\n1\n7\n", "1\n3\n"))
     };
     let scenario = parse_with(text, "some/folder/s.toml", &[], &files).unwrap();
     assert_eq!(asked.into_inner()[0], Path::new("some/folder/lte.mahi"));
     let expected = LinkRate::Trace {
         file: "lte.mahi".into(),
-        opportunities_ms: [1, 3].into(),
+        content: RateTrace::Opportunities([1, 3].into()),
         offset: Duration::ZERO,
         offset_spread: Duration::ZERO,
     };
@@ -210,7 +210,7 @@ fn overrides_equal_values_in_the_file() {
     )
     .unwrap();
     assert_eq!(scenario.links[0].forward.rate, mbit(5));
-    assert_eq!(scenario.links[0].reverse.delay, Duration::from_millis(7));
+    assert_eq!(scenario.links[0].reverse.delay, Duration::from_millis(7).into());
     assert_eq!(
         scenario.links[0].forward.queue,
         Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(9) })
@@ -309,10 +309,11 @@ fn every_queue_and_loss_model_can_be_written() {
         assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
     }
     for kind in anabranch_netem::loss::KINDS {
-        let scenario = with(BASE, &[("link.core.loss", &table("model", kind))]).unwrap();
+        let sets = [("link.core.loss".to_owned(), table("model", kind))];
+        let scenario = parse_with(BASE, "s.toml", &sets, &files).unwrap();
         let link = scenario.links.iter().find(|link| link.name == "core").unwrap();
         assert_eq!(link.forward.loss.kind().name, kind.name);
-        assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+        assert_eq!(parse_with(&to_toml(&scenario), "again.toml", &[], &files).as_ref(), Ok(&scenario));
     }
 }
 
@@ -323,7 +324,7 @@ fn random_starts_and_offsets_are_parsed() {
             "{ trace = \"lte.mahi\" }",
             "{ trace = \"lte.mahi\", offset = { uniform = [\"1 s\", \"9 s\"] } }",
         );
-    let files = |_: &Path| Ok("1\n3\n".to_owned());
+    let files = |path: &Path| files(path).map(|text| text.replace("0\n1\n1\n7\n", "1\n3\n"));
     let scenario = parse_with(&text, "scenario.toml", &[], &files).unwrap();
     let flow = &scenario.flows[0];
     assert_eq!((flow.start, flow.start_spread), (Time::from_secs_f64(0.25), Duration::from_millis(1750)));
@@ -342,7 +343,6 @@ fn event_cannot_change_the_rate_of_a_trace() {
             "{EVERYTHING}\n[[event]]\nat = \"5 s\"\nlink = \"A-R-2\"\n{direction}\nset = {{ rate = \"1 Mbit/s\" }}\n"
         )
     };
-    let files = |_: &Path| Ok("1\n3\n".to_owned());
     let error = parse_with(&event(""), "scenario.toml", &[], &files).unwrap_err();
     assert!(error.message.contains("sets the rate of link \"A-R-2\", which follows a trace"), "{error}");
     let one_way = event("direction = \"reverse\"").replace(
@@ -375,4 +375,40 @@ fn flow_through_a_proxy_has_two_connections() {
     let scenario = with(&format!("{BASE}{link}"), &[("flow.download.through", "P")]).unwrap();
     assert_eq!(scenario.flows[0].meets(), "P");
     assert_eq!(scenario.connections(), [["server", "P"], ["phone", "server"], ["P", "phone"]]);
+}
+
+#[test]
+fn recordings_of_rate_delay_and_loss_are_parsed() {
+    let scenario = super::everything();
+    let [_, _, third, fourth] = scenario.links.as_slice() else { panic!("four links") };
+    let LinkRate::Trace { content: RateTrace::Rates(rates), offset, .. } = &third.forward.rate else {
+        panic!("{third:?}")
+    };
+    let seconds = |value| Duration::from_millis(value);
+    assert_eq!((rates.file(), *offset), ("rates.csv", seconds(250)));
+    assert_eq!(rates.points(), [(seconds(0), 0.25), (seconds(500), 1.0), (seconds(2000), 0.0)]);
+    let LinkDelay::Trace { series, linear: true } = &fourth.forward.delay else { panic!("{fourth:?}") };
+    assert_eq!((series.points()[1].1, fourth.forward.delay.min()), (1e6, Duration::ZERO));
+    let Loss::Trace(loss) = &fourth.forward.loss else { panic!("{fourth:?}") };
+    assert_eq!(loss.series.steps().collect::<Vec<_>>(), [0.25, 1.0]);
+    let Loss::List(list) = &fourth.reverse.loss else { panic!("{fourth:?}") };
+    assert_eq!((list.packets.as_ref(), list.data_only), ([1, 7].as_slice(), true));
+    assert_eq!((fourth.forward.duplicate, fourth.reverse.duplicate), (0.01, 0.0));
+}
+
+#[test]
+fn event_cannot_change_the_delay_of_a_trace() {
+    let event = "\n[[event]]\nat = \"5 s\"\nlink = \"R-P\"\nset = { delay = \"1 ms\" }\n";
+    let error = parse_with(&format!("{EVERYTHING}{event}"), "scenario.toml", &[], &files).unwrap_err();
+    assert!(error.message.contains("sets the delay of link \"R-P\", which follows a trace"), "{error}");
+    let one_way = event.replace("set", "direction = \"reverse\"\nset");
+    assert!(parse_with(&format!("{EVERYTHING}{one_way}"), "scenario.toml", &[], &files).is_ok());
+}
+
+#[test]
+fn event_may_set_a_rate_of_zero() {
+    let event = "\n[[event]]\nat = \"5 s\"\nlink = \"wifi\"\nset = { rate = \"0 Mbit/s\" }\n";
+    let scenario = with(&format!("{BASE}{event}"), &[]).unwrap();
+    assert_eq!(scenario.events[0].changes, [Change::Rate(Rate::from_bits_per_second(0))]);
+    assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
 }

@@ -8,8 +8,9 @@ use anabranch_wire::ip::protocol;
 use anabranch_wire::{Body, Ecn, Packet};
 use core::net::IpAddr;
 
-/// Flag in `len_ecn`: packets are shorter than 2^29 bytes, so that their length does not use this bit.
+/// Flags in `len_ecn`: packets are shorter than 2^28 bytes, so that their length does not use these bits.
 const MAY_FRAGMENT: u32 = 1 << 31;
+const HAS_DATA: u32 = 1 << 30;
 
 /// The handle of a packet that a link carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct PacketRef {
     pub next: u32,
     /// The flow hash; zero if no queue uses it.
     pub flow: u32,
-    /// Length of the IP packet in bytes times four, plus the ECN field, plus the flag [`MAY_FRAGMENT`].
+    /// Length of the IP packet in bytes times four, plus the ECN field, plus the flags [`MAY_FRAGMENT`] and [`HAS_DATA`].
     len_ecn: u32,
 }
 
@@ -31,19 +32,20 @@ impl PacketRef {
         Self { id, next: 0, flow: 0, len_ecn: len << 2 | ecn as u32 }
     }
 
+    /// The handle of a packet with the properties that links read.
+    #[inline]
+    pub fn of(id: u32, packet: &Packet) -> Self {
+        let mut frame = Self::new(id, packet.wire_len(), packet.ecn);
+        frame.len_ecn |= u32::from(packet.may_fragment()) * MAY_FRAGMENT;
+        frame.len_ecn |= u32::from(packet.has_data()) * HAS_DATA;
+        frame
+    }
+
     /// The handle for the next hop.
     #[inline]
     #[must_use]
     pub const fn onwards(mut self) -> Self {
         self.next += 1;
-        self
-    }
-
-    /// Allows routers to fragment the packet.
-    #[inline]
-    #[must_use]
-    pub const fn fragmentable(mut self) -> Self {
-        self.len_ecn |= MAY_FRAGMENT;
         self
     }
 
@@ -57,7 +59,12 @@ impl PacketRef {
 impl Frame for PacketRef {
     #[inline]
     fn wire_len(&self) -> u32 {
-        (self.len_ecn & !MAY_FRAGMENT) >> 2
+        (self.len_ecn & !(MAY_FRAGMENT | HAS_DATA)) >> 2
+    }
+
+    #[inline]
+    fn has_data(&self) -> bool {
+        self.len_ecn & HAS_DATA != 0
     }
 
     #[inline]
@@ -235,6 +242,12 @@ impl LookaheadLink {
         self.link.mtu()
     }
 
+    /// Whether the next frame enters the queue twice: then the caller offers a copy directly after it.
+    #[inline]
+    pub fn duplicates_next(&mut self) -> bool {
+        self.link.duplicates_next()
+    }
+
     /// Frames dropped since the last call; the caller removes their packets from the pool.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<Vec<Dropped<PacketRef>>> {
@@ -299,9 +312,10 @@ mod tests {
             assert_eq!(frame.ecn_capable(), ecn != Ecn::NotEct);
             frame.mark();
             assert_eq!((frame.wire_len(), frame.ecn()), (65_575, Ecn::Ce));
-            assert!(!frame.may_fragment());
-            let frame = frame.fragmentable();
-            assert_eq!((frame.wire_len(), frame.ecn(), frame.may_fragment()), (65_575, Ecn::Ce, true));
+            assert!(!frame.may_fragment() && !frame.has_data());
+            frame.len_ecn |= MAY_FRAGMENT | HAS_DATA;
+            assert_eq!((frame.wire_len(), frame.ecn()), (65_575, Ecn::Ce));
+            assert!(frame.may_fragment() && frame.has_data());
         }
     }
 
@@ -333,7 +347,7 @@ mod tests {
         let times: Vec<u64> =
             offers.iter().scan(0, |at, offer| Some(*at + offer.0).inspect(|t| *at = *t)).collect();
         let change_after = |id: usize| {
-            let next = (id + 1..offers.len()).find(|&later| offers[later].2 <= 2);
+            let next = (id + 1..offers.len()).find(|&later| offers[later].2 <= 3);
             next.map_or(Time::MAX, |later| us(times[later]))
         };
         let mut log = Vec::new();
@@ -346,6 +360,7 @@ mod tests {
                 0 => link.change(at, &Change::State { up: false }),
                 1 => link.change(at, &Change::State { up: true }),
                 2 => link.change(at, &Change::Rate(Rate::from_bits_per_second(u64::from(len) * 10_000))),
+                3 => link.change(at, &Change::Rate(Rate::from_bits_per_second(0))),
                 _ => {}
             }
             link.offer(at, frame(id as u32, len));

@@ -11,6 +11,7 @@ mod determinism;
 mod examples;
 mod fairness;
 mod faults;
+mod impairments;
 mod initial_path;
 mod internet;
 mod late_links;

@@ -209,18 +209,14 @@ impl Datapath {
 
     /// Sends a packet from the node of a middlebox.
     fn emit(&mut self, now: Time, next: Next, packet: Packet) {
-        let (len, ecn, may_fragment) = (packet.wire_len(), packet.ecn, packet.may_fragment());
-        let flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
-        let id = self.slab.insert(packet);
+        let mut frame = PacketRef::of(0, &packet);
+        frame.flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
+        frame.id = self.slab.insert(packet);
         if self.encoding.is_some() {
             let sender = self.sender_at(next);
-            self.encode(now, sender, id);
+            self.encode(now, sender, frame.id);
         }
-        let mut frame = PacketRef::new(id, len, ecn);
-        if may_fragment {
-            frame = frame.fragmentable();
-        }
-        (frame.next, frame.flow) = (next, flow);
+        frame.next = next;
         self.offer(now, self.hops[next as usize], frame.onwards());
     }
 }

@@ -1,5 +1,6 @@
 //! The links of a network, their packets, and the pending events of links and hosts.
 
+mod copies;
 mod encoding;
 mod end;
 mod icmp;
@@ -13,6 +14,7 @@ pub use routes::Routes;
 
 pub use self::end::EndId;
 
+use self::copies::Copies;
 use self::encoding::Encoding;
 
 use super::events::EventQueue;
@@ -99,6 +101,8 @@ pub struct Datapath {
     error_routes: BTreeMap<(u32, EndId, Interface), u32>,
     /// Dropped datagrams since the last query, by the end that sent them.
     lost: BTreeMap<EndId, Vec<Payload>>,
+    /// Datagrams of which the network holds several copies, by the end that sent them and the offset of their data.
+    copies: BTreeMap<(EndId, u64), Copies>,
     failure: Option<Failure>,
     middleboxes: Option<Box<Middleboxes>>,
     /// Number of ends of flows.
@@ -171,6 +175,7 @@ impl Datapath {
             in_order: false,
             error_routes: BTreeMap::new(),
             lost: BTreeMap::new(),
+            copies: BTreeMap::new(),
             failure: None,
             middleboxes,
             ends: 2 * scenario.connections().len() as u32,
@@ -365,18 +370,13 @@ impl Datapath {
             self.record_lost(from, &packet);
             return;
         }
-        let (len, ecn, may_fragment) = (packet.wire_len(), packet.ecn, packet.may_fragment());
-        let flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
-        let id = self.slab.insert(packet);
+        let mut frame = PacketRef::of(0, &packet);
+        frame.flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
+        frame.id = self.slab.insert(packet);
         if self.encoding.is_some() {
-            self.encode(now, Some(from), id);
-        }
-        let mut frame = PacketRef::new(id, len, ecn);
-        if may_fragment {
-            frame = frame.fragmentable();
+            self.encode(now, Some(from), frame.id);
         }
         frame.next = start + 1;
-        frame.flow = flow;
         self.offer(now, self.hops[start as usize], frame);
     }
 
@@ -412,7 +412,12 @@ impl Datapath {
         if self.capture.is_some() {
             self.record(now, Interface(direction), frame);
         }
-        self.links[direction as usize].link.offer(now, frame);
+        let link = &mut self.links[direction as usize].link;
+        let is_duplicated = link.duplicates_next();
+        link.offer(now, frame);
+        if is_duplicated {
+            self.offer_copy(now, direction, frame);
+        }
         self.reschedule(direction);
     }
 
@@ -474,7 +479,9 @@ impl Datapath {
     /// Records a lost packet; only datagrams, since other protocols retransmit.
     #[cold]
     fn record_lost(&mut self, sender: EndId, packet: &Packet) {
-        if let Body::Udp(datagram) = &packet.body {
+        if let Body::Udp(datagram) = &packet.body
+            && self.is_last_copy_lost(sender, datagram.payload.offset)
+        {
             self.lost.entry(sender).or_default().push(datagram.payload);
         }
     }
