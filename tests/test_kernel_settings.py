@@ -115,6 +115,9 @@ def test_conflicting_flow_settings_are_refused(second: str, says: str) -> None:
     [
         (OLD, (), "has no Multipath TCP; use Linux 5.6 or newer"),
         (NEW, ("flow.F.congestion=bbr",), "no congestion control bbr .it has cubic, reno."),
+        (NEW, ("flow.F.congestion=vegas",), "load the module tcp_vegas if there is one"),
+        (NEW, ("flow.F.congestion=westwood",), "load the module tcp_westwood if there is one"),
+        (NEW, ("flow.F.congestion=ledbat",), "Linux has no congestion control ledbat; use --world sim"),
         (NEW, ("flow.F.scheduler=weighted",), "no scheduler weighted .it has default, burst"),
         (NEW, ("flow.F.scheduler=redundant",), "no scheduler redundant"),
         (NEW, ("flow.F.congestion=lia-2011",), "load the module tcp_lia-2011 if there is one"),
@@ -143,13 +146,12 @@ def test_unsupported_kernel_settings_are_named(kernel: Kernel, overrides: tuple[
     ],
 )
 def test_settings_unknown_to_netem_are_refused(overrides: tuple[str, ...], says: str) -> None:
-    scenario = layout(*overrides)["scenario"]
     with pytest.raises(InputError, match=f"{says}.*; use --links emulator"):
-        netem.check(scenario)
+        netem.check(layout(*overrides))
 
 
 def test_links_of_netem_go_down_at_proxies_too() -> None:
-    netem.check(layout(text=f'{PROXIED}[[event]]\nat = "1 s"\nlink = "to-p"\nset = {{ state = "down" }}\n')["scenario"])
+    netem.check(layout(text=f'{PROXIED}[[event]]\nat = "1 s"\nlink = "to-p"\nset = {{ state = "down" }}\n'))
 
 
 def test_root_with_user_environment_is_not_rootless(monkeypatch: pytest.MonkeyPatch) -> None:

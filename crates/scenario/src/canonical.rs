@@ -7,7 +7,7 @@ use super::choices::{
 };
 use super::model::{
     Change, Event, Flow, Host, Link, LinkDelay, LinkModel, LinkRate, Loss, MessageSize, Middlebox, Protocol,
-    Queue, QueueLimit, RateTrace, Scenario, Scope, Workload,
+    Queue, QueueLimit, RateTrace, Router, Scenario, Scope, Workload,
 };
 use super::quantity::PACKETS;
 use super::table::OWN;
@@ -48,23 +48,28 @@ fn lines(entries: Entries) -> String {
 }
 
 fn head(scenario: &Scenario) -> Entries {
-    vec![
+    let mut entries = vec![
         ("title", text(&scenario.title)),
         ("duration", time(scenario.duration)),
         ("warmup", time(scenario.warmup)),
         ("ip", text(word(IP_VERSIONS, &scenario.ip))),
-        ("offload", scenario.offload.into()),
-        ("seed", scenario.seed.into()),
-    ]
+    ];
+    // The default is not written: files without the key keep their canonical form.
+    if !scenario.ecmp {
+        entries.push(("ecmp", false.into()));
+    }
+    entries.extend([("offload", scenario.offload.into()), ("seed", scenario.seed.into())]);
+    entries
 }
 
-/// The tables of links, flows, hosts, middleboxes and events.
-fn tables(scenario: &Scenario) -> [(&'static str, Vec<Entries>); 5] {
+/// The tables of links, flows, hosts, routers, middleboxes and events.
+fn tables(scenario: &Scenario) -> [(&'static str, Vec<Entries>); 6] {
     let links = &scenario.links;
     [
         ("link", links.iter().map(link).collect()),
         ("flow", scenario.flows.iter().map(|entry| flow(entry, links)).collect()),
         ("host", scenario.hosts.iter().map(|entry| host(entry, links)).collect()),
+        ("router", scenario.routers.iter().map(|entry| router(entry, links)).collect()),
         ("middlebox", scenario.middleboxes.iter().map(|entry| middlebox(entry, links)).collect()),
         ("event", scenario.events.iter().map(|entry| event(entry, links)).collect()),
     ]
@@ -109,6 +114,15 @@ fn host(host: &Host, links: &[Link]) -> Entries {
         ("routes", List(routes)),
         ("policy_routing", host.policy_routing.into()),
     ]
+}
+
+fn router(router: &Router, links: &[Link]) -> Entries {
+    let routes = router.routes.iter().map(|route| names(&[route.to, route.by], links)).collect();
+    let mut entries = vec![("name", text(&router.name))];
+    entries.extend(router.ecmp.map(|ecmp| ("ecmp", ecmp.into())));
+    entries.push(("routes", List(routes)));
+    entries.extend(router.default_route.map(|link| ("default_route", text(&links[link].name))));
+    entries
 }
 
 fn middlebox(middlebox: &Middlebox, links: &[Link]) -> Entries {

@@ -193,6 +193,7 @@ fn home_of(name: &str) -> Option<&'static str> {
         &super::table::LINK,
         super::table::flow(),
         &super::table::HOST,
+        &super::table::ROUTER,
         &super::table::EVENT,
     ];
     let home = sections.into_iter().find(|section| section.key(name, None).is_some())?;

@@ -1,6 +1,6 @@
 //! A packet in the emulator: bytes, of which it reads the IP header and, for some queues, the ports.
 
-use anabranch_netem::Frame;
+use anabranch_netem::{FlowHash, Frame};
 use anabranch_wire::ip::protocol;
 use anabranch_wire::{Checksum, Ecn, sctp};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -110,6 +110,31 @@ impl RawPacket {
         self.is_ipv4() && (self.bytes[6] & 0x3f, self.bytes[7]) != (0, 0)
     }
 
+    /// The hash by which routers choose among equally short paths. For fragments it does not include the ports. An
+    /// ICMP error has that of the packet that it quotes.
+    pub(super) fn route_hash(&self) -> FlowHash {
+        let quoted = self.bytes.get(self.header_len() + ICMP_LEN..).filter(|_| self.is_error());
+        if let Some(Ok(quoted)) = quoted.map(|bytes| Self::new(bytes.to_vec())) {
+            return quoted.own_route_hash();
+        }
+        self.own_route_hash()
+    }
+
+    fn own_route_hash(&self) -> FlowHash {
+        let ports = self.ports().map(|ports| [(ports >> 16) as u16, ports as u16]);
+        FlowHash::new([self.source(), self.destination()], self.protocol(), ports)
+    }
+
+    /// Whether it is an ICMP error (RFC 1122 §3.2.2, RFC 4443 §2.1).
+    fn is_error(&self) -> bool {
+        let kind = self.bytes.get(self.header_len()).copied();
+        match self.protocol() {
+            protocol::ICMP => kind.is_some_and(|kind| matches!(kind, 3 | 4 | 5 | 11 | 12)),
+            protocol::ICMPV6 => kind.is_some_and(|kind| kind < 128),
+            _ => false,
+        }
+    }
+
     /// Whether it is a fragment that does not begin with a transport header.
     fn is_later_fragment(&self) -> bool {
         self.is_ipv4() && (self.bytes[6] & 0x1f, self.bytes[7]) != (0, 0)
@@ -133,6 +158,9 @@ impl RawPacket {
         Some(u32::from_be_bytes(*ports))
     }
 }
+
+/// Length of an ICMP header, bytes.
+const ICMP_LEN: usize = 8;
 
 /// Length of a UDP header, bytes.
 const UDP_LEN: usize = 8;

@@ -325,6 +325,7 @@ fn queue_marks_the_frame() {
         max: 40.0,
         max_p: 1.0,
         weight: 0.5,
+        gentle: false,
         ecn: true,
     });
     let mut link = link(&LinkModel { queue, ..model() });

@@ -6,6 +6,7 @@ mod flow;
 mod host;
 mod link;
 mod middlebox;
+mod router;
 mod topology;
 mod workload;
 
@@ -28,6 +29,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let links = tables_of(root, "link")?;
     let flows = tables_of(root, "flow")?;
     let hosts = tables_of(root, "host")?;
+    let routers = tables_of(root, "router")?;
     let middleboxes = tables_of(root, "middlebox")?;
     let events = tables_of(root, "event")?;
     for (key, found) in [("link", links.len()), ("flow", flows.len())] {
@@ -52,6 +54,8 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let flows = flow::flows(&flows, &flow_defaults, &links, duration)?;
     topology::check(&links, &flows)?;
     let hosts = host::hosts(&hosts, &links, &flows)?;
+    let router_elements = routers;
+    let routers = router::routers(&router_elements, &links, &flows)?;
     let middleboxes = middlebox::middleboxes(&middleboxes, (&links, &flows), source)?;
     fit::links(pick(IP_VERSIONS, head.text("ip")), &links)?;
     fit::scopes(pick(IP_VERSIONS, head.text("ip")), &links, &flows)?;
@@ -62,14 +66,17 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
         duration,
         warmup: warmup.value.time(),
         ip: pick(IP_VERSIONS, head.text("ip")),
+        ecmp: head.flag("ecmp"),
         offload: head.flag("offload"),
         seed: head.integer("seed"),
         links,
+        routers,
         hosts,
         flows: flows.iter().map(|placed| placed.flow.clone()).collect(),
         middleboxes,
         events,
     };
+    router::check_loops(&scenario, &router_elements)?;
     host::check_reach(&scenario, &flows)?;
     Ok(scenario)
 }

@@ -47,6 +47,7 @@ fn design_example_has_the_expected_model() {
         max: 90.0,
         max_p: 0.1,
         weight: 0.002,
+        gentle: false,
         ecn: false,
     });
     assert_eq!(beta.forward.queue, red);
@@ -93,7 +94,7 @@ fn tables_inherit_key_by_key() {
     let [first, second, third, _] = scenario.links.as_slice() else { panic!("four links") };
     let red = |packets: u64, min: f64, max: f64, ecn: bool| {
         let limit = QueueLimit::Packets(packets);
-        Queue::Red(red::Settings { limit, min, max, max_p: 0.05, weight: 0.002, ecn })
+        Queue::Red(red::Settings { limit, min, max, max_p: 0.05, weight: 0.002, gentle: ecn, ecn })
     };
     assert_eq!(first.forward.queue, red(60, 10.0, 0.77 * 60.0, true));
     // A queue of another kind inherits the common keys.
@@ -411,4 +412,65 @@ fn event_may_set_a_rate_of_zero() {
     let scenario = with(&format!("{BASE}{event}"), &[]).unwrap();
     assert_eq!(scenario.events[0].changes, [Change::Rate(Rate::from_bits_per_second(0))]);
     assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+}
+
+/// Hosts a and b at routers R1 and R2, which two links and a third router connect.
+const ROUTED: &str = "duration = \"1 s\"\n[link_defaults]\nrate = \"1 Mbit/s\"\n\
+    [[link]]\nname = \"a\"\nbetween = [\"A\", \"R1\"]\n[[link]]\nname = \"b\"\nbetween = [\"R2\", \"B\"]\n\
+    [[link]]\nname = \"p\"\nbetween = [\"R1\", \"R2\"]\n[[link]]\nname = \"q\"\nbetween = [\"R1\", \"R2\"]\n\
+    [[link]]\nname = \"x\"\nbetween = [\"R1\", \"R3\"]\n[[link]]\nname = \"y\"\nbetween = [\"R3\", \"R2\"]\n\
+    [[flow]]\nfrom = \"A\"\nto = \"B\"\nprotocol = \"tcp\"\n";
+
+#[test]
+fn routers_are_parsed_and_round_trip() {
+    let router = "[[router]]\nname = \"R1\"\necmp = false\nroutes = [[\"b\", \"x\"], [\"a\", \"a\"]]\n\
+                  [[router]]\nname = \"R2\"\ndefault_route = \"q\"\n";
+    let scenario = with(&format!("{ROUTED}{router}"), &[("ecmp", "false")]).unwrap();
+    let routes = vec![Route { to: 1, by: 4 }, Route { to: 0, by: 0 }];
+    let first = Router { name: "R1".into(), ecmp: Some(false), default_route: None, routes };
+    let second = Router { name: "R2".into(), ecmp: None, default_route: Some(3), routes: Vec::new() };
+    assert_eq!((scenario.ecmp, scenario.routers.as_slice()), (false, [first, second].as_slice()));
+    assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+    assert!(with(ROUTED, &[]).unwrap().ecmp, "routers choose by default");
+    assert!(!to_toml(&with(ROUTED, &[]).unwrap()).contains("ecmp"));
+}
+
+#[test]
+fn wrong_routers_are_refused() {
+    for (router, expected) in [
+        (
+            "name = \"A\"",
+            "name of [[router]] number 1 is \"A\", a node at the end of a flow, which does not forward; name a router, or use [[host]]",
+        ),
+        (
+            "name = \"R4\"",
+            "name of [[router]] number 1 is \"R4\", which no link leads to; did you mean \"R1\"?",
+        ),
+        (
+            "name = \"R3\"\nroutes = [[\"b\", \"q\"]]",
+            "routes of router \"R3\" is \"q\", which is not a link of \"R3\"; name one of its links",
+        ),
+        ("name = \"R3\"\ndefault_route = \"z\"", "default_route of router \"R3\": there is no link \"z\""),
+        (
+            "name = \"R1\"\nroutes = [[\"p\", \"q\"]]",
+            "routes of router \"R1\" lead to \"p\", where no host is; name a link of a host",
+        ),
+        (
+            "name = \"R1\"\nroutes = [[\"b\", \"a\"]]",
+            "routes of router \"R1\" leads over \"a\" to \"A\", a node at the end of a flow, which does not forward",
+        ),
+        (
+            "name = \"R1\"\nroutes = [[\"b\", \"p\"], [\"b\", \"q\"]]",
+            "routes of router \"R1\" contain \"b\" twice; keep one of them",
+        ),
+        (
+            "name = \"R1\"\ndefault_route = \"x\"\n[[router]]\nname = \"R3\"\nroutes = [[\"b\", \"x\"]]",
+            "the routes to the addresses of link \"b\" lead in a circle through \"R1\", \"R3\"; correct the routes of one of them",
+        ),
+    ] {
+        let error = with(&format!("{ROUTED}[[router]]\n{router}\n"), &[]).unwrap_err();
+        assert!(error.line.is_some(), "{error}");
+        let message = error.message;
+        assert!(message.starts_with(expected), "{message}");
+    }
 }

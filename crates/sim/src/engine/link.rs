@@ -3,7 +3,8 @@
 use crate::measure::digest::Digest;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
-use anabranch_netem::{Change, Dropped, Frame, Link, LinkModel};
+use anabranch_netem::{Change, Dropped, FlowHash, Frame, Link, LinkModel};
+use anabranch_wire::icmp::Quote;
 use anabranch_wire::ip::protocol;
 use anabranch_wire::{Body, Ecn, Packet};
 use core::net::IpAddr;
@@ -113,6 +114,30 @@ pub fn flow_of(packet: &Packet) -> u32 {
     let [source, destination] = ports.map(u64::from);
     hash.word(u64::from(protocol) << 32 | source << 16 | destination);
     (hash.value() >> 32) as u32
+}
+
+/// The hash of a packet's flow by which routers choose among equally short paths. An error has that of the packet
+/// that it quotes.
+pub fn route_hash(packet: &Packet) -> FlowHash {
+    let addresses = [packet.source, packet.destination];
+    let (transport, ports) = match &packet.body {
+        Body::Tcp(segment) => (protocol::TCP, Some([segment.source_port, segment.destination_port])),
+        Body::Udp(datagram) => (protocol::UDP, Some([datagram.source_port, datagram.destination_port])),
+        Body::Sctp(sctp) => match sctp.udp {
+            Some(ports) => (protocol::UDP, Some([ports.source, ports.destination])),
+            None => (protocol::SCTP, Some([sctp.source_port, sctp.destination_port])),
+        },
+        Body::Icmp(message) => {
+            if let Some(quoted) = message.quote().and_then(Quote::parse) {
+                let ports = [quoted.source.port(), quoted.destination.port()];
+                let addresses = [quoted.source.ip(), quoted.destination.ip()];
+                return FlowHash::new(addresses, quoted.protocol, Some(ports));
+            }
+            let is_ipv4 = packet.source.is_ipv4();
+            (if is_ipv4 { protocol::ICMP } else { protocol::ICMPV6 }, None)
+        }
+    };
+    FlowHash::new(addresses, transport, ports)
 }
 
 /// One direction of a link: two cache lines, and further data behind a pointer.
@@ -387,7 +412,7 @@ mod tests {
             let mut model = model();
             if red {
                 let limit = QueueLimit::Packets(5);
-                let red = red::Settings { limit, min: 0.5, max: 4.0, max_p: 0.5, weight: 0.2, ecn: true };
+                let red = red::Settings { limit, min: 0.5, max: 4.0, max_p: 0.5, weight: 0.2, gentle: false, ecn: true };
                 model.queue = queue::Settings::Red(red);
             }
             if lossy {

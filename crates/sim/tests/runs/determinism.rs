@@ -18,6 +18,7 @@ const RED: Queue = Queue::Red(red::Settings {
     max: 50.0,
     max_p: 0.1,
     weight: 0.01,
+    gentle: false,
     ecn: true,
 });
 

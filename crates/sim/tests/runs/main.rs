@@ -1,6 +1,7 @@
 //! Whole runs of the simulator: one program, so that the tests of all files run side by side and are linked once.
 
 mod applications;
+mod background;
 mod bbr;
 mod by_hand;
 mod captures;
@@ -8,6 +9,7 @@ mod cases;
 mod closing;
 mod consn;
 mod determinism;
+mod ecmp;
 mod examples;
 mod fairness;
 mod faults;

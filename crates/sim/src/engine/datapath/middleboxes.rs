@@ -4,7 +4,7 @@ use super::{Datapath, EndId, Interface, Outcome, PacketRef, Time, UNREACHABLE, f
 use crate::measure::digest::Digest;
 use crate::scenario::Scenario;
 use anabranch_middlebox::{Middlebox, Onward, Transit};
-use anabranch_netem::{IpVersion, Network};
+use anabranch_netem::{FlowHash, IpVersion, Network};
 use anabranch_wire::Packet;
 use anabranch_wire::ip::protocol;
 use core::net::SocketAddr;
@@ -34,7 +34,7 @@ struct Placed {
     /// The time of its scheduled event.
     due: Option<Time>,
     /// Routes from here to ends of flows, for packets with a changed destination.
-    back: BTreeMap<(Interface, EndId), u32>,
+    back: BTreeMap<(Interface, EndId, FlowHash), u32>,
 }
 
 /// The middleboxes of a network.
@@ -195,15 +195,16 @@ impl Datapath {
         let Some((end, to)) = self.sender_at(like).zip(Interface::of_address(packet.destination)) else {
             return UNREACHABLE;
         };
-        if let Some(&start) = self.placed(index).back.get(&(to, end)) {
+        let hash = self.flow_hash(packet);
+        if let Some(&start) = self.placed(index).back.get(&(to, end, hash)) {
             return start;
         }
         let node = self.placed(index).node;
-        let start = match self.network.route_from(node, to) {
+        let start = match self.network.route_from(node, to, hash) {
             Some(route) => self.add_route(&route, end),
             None => UNREACHABLE,
         };
-        self.placed(index).back.insert((to, end), start);
+        self.placed(index).back.insert((to, end, hash), start);
         start
     }
 

@@ -205,7 +205,15 @@ fn queue() -> impl Strategy<Value = Queue> {
         _ => {
             let (QueueLimit::Packets(most) | QueueLimit::Bytes(most)) = limit;
             let (min, max) = (0.3 * most as f64, 0.9 * most as f64);
-            Queue::Red(red::Settings { limit, min, max, max_p: 0.1, weight: 0.02, ecn })
+            Queue::Red(red::Settings {
+                limit,
+                min,
+                max,
+                max_p: 0.1,
+                weight: 0.02,
+                gentle: most % 2 == 0,
+                ecn,
+            })
         }
     })
 }
