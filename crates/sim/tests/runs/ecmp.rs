@@ -29,7 +29,7 @@ fn subflows_use_both_of_two_equal_paths() {
 
 #[test]
 fn first_path_is_used_without_ecmp() {
-    let scenario = read(PARALLEL, &[("ecmp", "false"), ("duration", "5 s")]);
+    let scenario = read(PARALLEL, &[("ecmp", "false"), ("duration", "5 s"), ("warmup", "1 s")]);
     let result = result(&scenario, 1);
     assert!((9.0e6..10.0e6).contains(&result.flows[0].goodput_bps));
     let unused = result.links.iter().filter(|link| link.name == "q");
@@ -38,7 +38,7 @@ fn first_path_is_used_without_ecmp() {
 
 #[test]
 fn paths_of_the_result_are_those_of_the_packets() {
-    let scenario = read(PARALLEL, &[("duration", "5 s")]);
+    let scenario = read(PARALLEL, &[("duration", "5 s"), ("warmup", "0 s")]);
     for seed in 1..=6 {
         let result = result(&scenario, seed);
         for name in ["p", "q"] {
@@ -59,7 +59,7 @@ fn paths_of_the_result_are_those_of_the_packets() {
 #[test]
 fn errors_reach_the_sender_over_equal_paths() {
     // Behind the equal paths is a narrow link.
-    let narrow = [("link.R2-server.mtu", "1200"), ("duration", "5 s")];
+    let narrow = [("link.R2-server.mtu", "1200"), ("duration", "5 s"), ("warmup", "1 s")];
     for protocol in ["tcp", "sctp"] {
         let text = PARALLEL
             .replace("direction = \"reverse\"\n", "")
