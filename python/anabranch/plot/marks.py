@@ -7,15 +7,21 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.plot.style import REFERENCE_STYLES
+from matplotlib.patches import Patch
+from matplotlib.path import Path as Outline
+
+from anabranch.plot.style import HATCHES, LINE_STYLES, REFERENCE_STYLES, look
+from anabranch.sweep import matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
     from anabranch.stats import Estimate
     from anabranch.study.analysis import Analysis
+    from anabranch.study.claims import Claim
     from anabranch.study.figures import Figure
     from anabranch.sweep import Point, Value
 
@@ -23,6 +29,18 @@ if TYPE_CHECKING:
     """Position on the horizontal axis of each value of its parameter."""
 
 _GROUP_WIDTH = 0.8  # width of a value's bars or boxes as a share of the distance between values
+FACE_ALPHA = 0.75
+"""Opacity of bars and boxes."""
+_BAND_WIDTH = 5.0  # points of the bar over a stated value and its tolerance
+_BAND_ALPHA = 0.35
+_ARROW_SIZE = 26.0  # points; an arrow is half as long
+_BASE, _SHAFT, _HEAD = [(-0.3, 0.0), (0.3, 0.0)], [(0.0, 0.0), (0.0, 1.0)], [(-0.22, 0.6), (0.0, 1.0), (0.22, 0.6)]
+_CODES = [Outline.MOVETO, Outline.LINETO] * 2 + [Outline.MOVETO, Outline.LINETO, Outline.LINETO]
+ARROWS = {
+    "at_least": Outline([*_BASE, *_SHAFT, *_HEAD], _CODES),
+    "at_most": Outline([(x, -y) for x, y in (*_BASE, *_SHAFT, *_HEAD)], _CODES),
+}
+"""Outlines of the marks for a least value, an arrow upwards from it, and for a greatest one."""
 
 
 TOGETHER: dict[str, Callable[[Sequence[float]], float]] = {
@@ -39,6 +57,26 @@ class Series:
     """Value of the series' parameter; `None` if the series are subjects."""
     subject: str | None = None
     """Name of the subject; `None` for a single subject or for the combination of all."""
+    second: Value | None = None
+    """Value of the parameter that has the dashes; `None` without one."""
+
+    def has(self, figure: Figure, point: Point) -> bool:
+        """Whether a point of a figure belongs to it."""
+        return (self.value is None or point.values[figure.series] == self.value) and (
+            self.second is None or point.values[figure.dashes] == self.second
+        )
+
+
+@dataclass(frozen=True)
+class Look:
+    """The style of a series."""
+
+    colour: str
+    marker: str
+    dash: Any
+    """Line style."""
+    hatch: str
+    """Pattern of bars and boxes."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +87,27 @@ class View:
     analysis: Analysis
     names: tuple[Series, ...]
     places: Places
+
+    def variables_of(self, name: Series) -> tuple[tuple[Value | None, str | None], Value | None]:
+        """The part of a series that has a colour, and the part that has a dash."""
+        if self.figure.dashes == "subject":
+            return (name.value, None), name.subject
+        return (name.value, name.subject), name.second
+
+    def look(self, index: int) -> Look:
+        """Style of the n-th series: with two variables a colour for the first one and a dash for the second.
+
+        Otherwise each has its own colour, and in grey or in some kinds its own dash too.
+        """
+        figure = self.figure
+        if figure.dashes:
+            pairs = [self.variables_of(name) for name in self.names]
+            colours, dashes = (list(dict.fromkeys(part)) for part in zip(*pairs, strict=True))
+            first, second = colours.index(pairs[index][0]), dashes.index(pairs[index][1])
+        else:
+            first, second = index, index if figure.is_grey or figure.kind.has_dashes else 0
+        dash, hatch = LINE_STYLES[second % len(LINE_STYLES)], HATCHES[second % len(HATCHES)]
+        return Look(*look(first, grey=figure.is_grey), dash, hatch)
 
 
 @dataclass(frozen=True)
@@ -63,12 +122,19 @@ class Sample:
     """Whether the machine of a run did not keep up with its network."""
 
 
+@dataclass(frozen=True)
+class Stated:
+    """The value of a published statement at one point."""
+
+    x: float
+    claim: Claim
+
+
 def shows_published(view: View) -> bool:
     """Whether the figure shows the published metric in a kind of panel with markers for published values."""
     published = view.analysis.study.published
     figure = view.figure
-    fits = figure.kind.shows_published and not figure.together
-    return published is not None and published.metric == figure.metric and fits
+    return published is not None and published.metric == figure.metric and figure.shows_published
 
 
 def is_drawn(figure: Figure, subject: str) -> bool:
@@ -79,9 +145,9 @@ def is_drawn(figure: Figure, subject: str) -> bool:
 def samples(view: View, points: Sequence[Point], name: Series, shift: float = 0.0) -> list[Sample]:
     """The markers of one series in one panel, from left to right."""
     figure, analysis = view.figure, view.analysis
-    chosen = [p for p in points if name.value is None or p.values[figure.series] == name.value]
+    chosen = [p for p in points if name.has(figure, p)]
     if figure.together:
-        return _together(view, chosen, shift)
+        return _visible(figure, _together(view, chosen, shift))
     found = []
     for point in chosen:
         theirs = analysis.published_at(point) if shows_published(view) else {}
@@ -90,7 +156,12 @@ def samples(view: View, points: Sequence[Point], name: Series, shift: float = 0.
             if subject == name.subject if name.subject is not None else is_drawn(figure, subject):
                 x = _place(view, point, shift)
                 found.append(Sample(x, ours, values[subject], theirs.get(subject), analysis.late(point) > 0))
-    return sorted(found, key=lambda s: s.x)
+    return _visible(figure, sorted(found, key=lambda s: s.x))
+
+
+def _visible(figure: Figure, found: list[Sample]) -> list[Sample]:
+    """The markers that the vertical axis can show: reports name the others."""
+    return [s for s in found if not figure.log_y or min(s.ours.centre, *s.values) > 0.0]
 
 
 def _together(view: View, points: Sequence[Point], shift: float) -> list[Sample]:
@@ -125,6 +196,11 @@ def slot(index: int, count: int) -> tuple[float, float]:
     return (index - (count - 1) / 2.0) * width, 0.9 * width
 
 
+def face_handle(look: Look, label: str) -> Artist:
+    """Entry of the legend for the bars or boxes of a series."""
+    return Patch(facecolor=look.colour, edgecolor=look.colour, hatch=look.hatch, alpha=FACE_ALPHA, label=label)
+
+
 def errors(chosen: Sequence[Sample]) -> list[list[float]]:
     """Lengths of the error bars, downwards and upwards."""
     return [
@@ -155,6 +231,50 @@ def published(axes: Axes, chosen: Sequence[Sample], edge: str, marker: str) -> N
             [x for x, _ in found], [y for _, y in found], linestyle="none", marker=marker, markersize=6.5,
             markerfacecolor="none", markeredgecolor=edge, markeredgewidth=0.9, zorder=4,
         )  # fmt: skip
+
+
+def stated(view: View, points: Sequence[Point], name: Series, shift: float = 0.0) -> list[Stated]:
+    """The published statements about one series in one panel."""
+    figure = view.figure
+    return [
+        Stated(_place(view, point, shift), claim)
+        for claim in view.analysis.study.claims
+        if figure.shows_claims and figure.states(claim)
+        for point in points
+        if name.has(figure, point) and matches(point.values, claim.quantity.where)
+        for subject in claim.quantity.subjects
+        if (subject == name.subject if name.subject is not None else is_drawn(figure, subject))
+    ]
+
+
+def claims(axes: Axes, found: Sequence[Stated], colour: str) -> None:
+    """Draw a bar over each stated value and its tolerance, and an arrow from each least or greatest value."""
+    for item in found:
+        claim = item.claim
+        if claim.kind == "value":
+            low, high = claim.bounds
+            axes.vlines([item.x], [low], [high], zorder=2, **band_look(colour))
+            axes.plot([item.x], [claim.expect], linestyle="none", zorder=2, **level_look(colour))
+        else:
+            axes.plot([item.x], [claim.expect], linestyle="none", zorder=4, **arrow_look(claim.kind, colour))
+
+
+def band_look(colour: str) -> dict[str, Any]:
+    """Style of the bar over a stated value and its tolerance."""
+    return {"color": colour, "linewidth": _BAND_WIDTH, "alpha": _BAND_ALPHA}
+
+
+def level_look(colour: str) -> dict[str, Any]:
+    """Style of the mark at a stated value."""
+    return {"color": colour, "marker": "_", "markersize": 7.0}
+
+
+def arrow_look(kind: str, colour: str) -> dict[str, Any]:
+    """Style of the arrow from a least or greatest value."""
+    return {
+        "color": colour, "marker": ARROWS[kind], "markersize": _ARROW_SIZE, "markerfacecolor": "none",
+        "markeredgewidth": 1.0,
+    }  # fmt: skip
 
 
 def references(axes: Axes, view: View, points: Sequence[Point]) -> None:

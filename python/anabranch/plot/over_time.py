@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch.plot import ranges
+from anabranch.plot.style import settle
 from anabranch.study.figures import Key
 from anabranch.sweep import matches
 from anabranch.traces import span_of
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
     from anabranch.study.analysis import Analysis
     from anabranch.study.document import Table
     from anabranch.study.figures import Figure
@@ -63,6 +67,13 @@ def columns_of(figure: Figure, analysis: Analysis, traces: TracesOf, *, repeated
             runs = tuple(traces(point, n) for n in range(count))
             columns.append(Column(title(figure, analysis, point), runs, span))
     return columns
+
+
+def finished(figure: Figure, canvas: Canvas) -> Canvas:
+    """Apply ticks, ranges and vertical lines of a figure to its panels."""
+    ranges.apply(canvas.axes, figure.options)
+    settle(canvas)
+    return canvas
 
 
 def title(figure: Figure, analysis: Analysis, point: Point) -> str:

@@ -17,6 +17,7 @@ from anabranch.paths import check_inside
 from anabranch.stats import INTERVALS
 from anabranch.study.claims import Claim, read_claims
 from anabranch.study.document import Table
+from anabranch.study.figure_checks import check_figures
 from anabranch.study.inside import check_files, check_traces
 from anabranch.study.layout import reserved
 from anabranch.study.model import FILE, Effort, Experiment, More, Study
@@ -160,8 +161,8 @@ def _with_references(study: Study, table: Table, metrics: Mapping[str, Function]
     from anabranch.study.figure_reader import read_figures
 
     scopes = _scopes(study)
-    rows = table.table("metric") if table.holds("metric", dict) else Table({}, (), "", str(study.folder / FILE))
-    study = dataclasses.replace(study, own=read_own_metrics(rows, scopes, metrics))
+    own = table.table("metric") if table.holds("metric", dict) else Table({}, (), "", str(study.folder / FILE))
+    study = dataclasses.replace(study, own=read_own_metrics(own, scopes, metrics))
     scopes = {name: dataclasses.replace(scope, metrics=study.metrics) for name, scope in scopes.items()}
     for name, experiment in study.experiments.items():
         place = table.table("experiment").table(name)
@@ -173,12 +174,11 @@ def _with_references(study: Study, table: Table, metrics: Mapping[str, Function]
         inner = table.table("published")
         published = read_published(inner, study.folder, scopes)
         check_divisors(published, _matched(study, published), study.folder / inner.get("file", str))
-    return dataclasses.replace(
-        study,
-        published=published,
-        figures=read_figures(table.rows("figure"), scopes, study.metric),
-        claims=_claims(table, study, scopes),
-    )
+    rows = table.rows("figure")
+    figures = read_figures(rows, scopes, study.metric)
+    claims = _claims(table, study, scopes)
+    check_figures(rows, figures, scopes, (published, claims))
+    return dataclasses.replace(study, published=published, figures=figures, claims=claims)
 
 
 def _matched(study: Study, published: Published) -> Iterator[Point]:

@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 
+from anabranch.plot.appearance import GREY
 from anabranch.plot.marks import TOGETHER, is_drawn
 from anabranch.plot.style import SETTINGS, settle
 from anabranch.study.figures import Key, Kind
@@ -35,6 +36,7 @@ _MAX_NUMBERED_CELLS = 360  # a figure with more cells has no room for their numb
 _NUMBERED_CELL = (0.37, 0.2)  # inches, width and height of a cell with its number
 _BARE_CELL = (0.17, 0.125)
 _PALETTE = "cividis"  # uniform in lightness, and readable with colour blindness
+_GREY_PALETTE = "gray"
 _MARGINS = (2.6, 1.5)  # inches for labels, titles and the colour bar
 _PANEL_GAP, _TITLED_PANEL_GAP = 0.1, 0.25  # inches between two rows of panels, without and with titles
 _MAX_COLUMN_HEIGHT = 10.0  # inches of a column of panels
@@ -50,6 +52,7 @@ class Heat(Kind):
     required = ("x", "y")
     optional = frozenset({"metric", "rows", "together"})
     keys = (
+        GREY,
         Key(
             "log_colour",
             {"type": "boolean", "description": "Whether the colours of a heat map are logarithmic."},
@@ -82,7 +85,9 @@ class Heat(Kind):
                 if key is None:
                     panel.set_visible(False)
                     continue
-                image = panel.imshow(cells[key], cmap=_PALETTE, norm=norm, aspect="auto")
+                image = panel.imshow(
+                    cells[key], cmap=_GREY_PALETTE if figure.is_grey else _PALETTE, norm=norm, aspect="auto"
+                )
                 if numbered:
                     _number(panel, cells[key], norm)
                 if is_folded:
