@@ -143,11 +143,22 @@ def is_drawn(figure: Figure, subject: str) -> bool:
 
 
 def samples(view: View, points: Sequence[Point], name: Series, shift: float = 0.0) -> list[Sample]:
+    """The markers of one series in one panel that its vertical axis can show, from left to right."""
+    return [s for s in all_samples(view, points, name, shift) if is_visible(view.figure, s)]
+
+
+def is_visible(figure: Figure, sample: Sample) -> bool:
+    """Whether the vertical axis can show a marker: a logarithmic one shows values above 0 only."""
+    least = min(sample.values) if figure.kind.shows_samples else sample.ours.centre
+    return not figure.log_y or least > 0.0
+
+
+def all_samples(view: View, points: Sequence[Point], name: Series, shift: float = 0.0) -> list[Sample]:
     """The markers of one series in one panel, from left to right."""
     figure, analysis = view.figure, view.analysis
     chosen = [p for p in points if name.has(figure, p)]
     if figure.together:
-        return _visible(figure, _together(view, chosen, shift))
+        return _together(view, chosen, shift)
     found = []
     for point in chosen:
         theirs = analysis.published_at(point) if shows_published(view) else {}
@@ -156,12 +167,7 @@ def samples(view: View, points: Sequence[Point], name: Series, shift: float = 0.
             if subject == name.subject if name.subject is not None else is_drawn(figure, subject):
                 x = _place(view, point, shift)
                 found.append(Sample(x, ours, values[subject], theirs.get(subject), analysis.late(point) > 0))
-    return _visible(figure, sorted(found, key=lambda s: s.x))
-
-
-def _visible(figure: Figure, found: list[Sample]) -> list[Sample]:
-    """The markers that the vertical axis can show: reports name the others."""
-    return [s for s in found if not figure.log_y or min(s.ours.centre, *s.values) > 0.0]
+    return sorted(found, key=lambda s: s.x)
 
 
 def _together(view: View, points: Sequence[Point], shift: float) -> list[Sample]:
@@ -228,8 +234,8 @@ def published(axes: Axes, chosen: Sequence[Sample], edge: str, marker: str) -> N
     found = [(s.x, s.published) for s in chosen if s.published is not None]
     if found:
         axes.plot(
-            [x for x, _ in found], [y for _, y in found], linestyle="none", marker=marker, markersize=6.5,
-            markerfacecolor="none", markeredgecolor=edge, markeredgewidth=0.9, zorder=4,
+            [x for x, _ in found], [y for _, y in found], linestyle="none", color=edge, marker=marker,
+            markersize=6.5, markerfacecolor="none", markeredgecolor=edge, markeredgewidth=0.9, zorder=4,
         )  # fmt: skip
 
 

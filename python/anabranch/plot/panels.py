@@ -119,8 +119,7 @@ def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Se
         axes = canvas.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
         for i, row in enumerate(rows):
             for j, column in enumerate(columns):
-                panel = [p for p in points if _fits(p, figure.rows, row) and _fits(p, figure.columns, column)]
-                paint(axes[i][j], panel)
+                paint(axes[i][j], _panel(figure, points, row, column))
         _label(canvas, axes, view, (rows, columns))
         is_distribution = not figure.kind.has_places
         study = view.analysis.study
@@ -133,6 +132,27 @@ def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Se
             place_legend(canvas, handles, 5, figure.legend)
         settle(canvas)
     return canvas
+
+
+def unshown(figure: Figure, analysis: Analysis) -> int:
+    """Number of markers that a logarithmic axis cannot show, because they are not above 0."""
+    points = chosen(figure, analysis.points()) if figure.log_y else []
+    if not points:
+        return 0
+    view = view_of(figure, analysis, points)
+    panels = itertools.product(_values(points, figure.rows), _values(points, figure.columns))
+    found = (
+        sample
+        for row, column in panels
+        for name in view.names
+        for sample in marks.all_samples(view, _panel(figure, points, row, column), name)
+    )
+    return sum(not marks.is_visible(figure, sample) for sample in found)
+
+
+def _panel(figure: Figure, points: Sequence[Point], row: Value, column: Value) -> list[Point]:
+    """The points of one panel."""
+    return [p for p in points if _fits(p, figure.rows, row) and _fits(p, figure.columns, column)]
 
 
 def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Value], list[Value]]) -> None:

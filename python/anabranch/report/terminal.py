@@ -367,7 +367,10 @@ def share(value: float) -> str:
 
 
 def absences(analysis: Analysis) -> list[str]:
-    """A sentence for each figure that selects values that no run has, or that some runs lack."""
+    """A sentence for each figure that selects values that no run has, that some runs lack, or that it cannot show."""
+    # Matplotlib, which other users of this module do not need.
+    from anabranch.plot.panels import unshown
+
     sentences = []
     for figure in analysis.study.figures:
         if absent := analysis.absent(figure):
@@ -377,6 +380,10 @@ def absences(analysis: Analysis) -> list[str]:
             sentences.append(
                 f'Figure "{figure.name}" leaves out {len(ended)} runs: its window begins at {figure.window[0]:g} s, '
                 f"and they end at {lasts:g} s or before."
+            )
+        if count := unshown(figure, analysis):
+            sentences.append(
+                f'Figure "{figure.name}" leaves out {count} values that are not above 0: its axis is logarithmic.'
             )
         if partial := analysis.partial(figure):
             sentences.append(f'Figure "{figure.name}" leaves out runs without a value: {listed(partial)}.')

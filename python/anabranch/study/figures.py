@@ -51,6 +51,8 @@ class Kind(ABC):
     """Whether there are marks for published values, and for a second world."""
     has_dashes: ClassVar[bool] = False
     """Whether each series has its own dash, besides its colour."""
+    shows_samples: ClassVar[bool] = False
+    """Whether it shows the values of all repetitions in place of their centre."""
     is_over_time: ClassVar[bool] = False
     """Whether it draws traces of single runs in place of a metric."""
 

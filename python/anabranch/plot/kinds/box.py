@@ -27,6 +27,7 @@ class Box(PanelKind):
     optional = PANEL_KEYS
     keys = (Y_RANGE, Y_TICKS, LOG_Y, LEGEND, GREY, CLAIMS)
     has_places = True
+    shows_samples = True
 
     def paint(self, axes: Axes, view: View, points: Sequence[Point]) -> None:
         """Draw the series of one panel."""
@@ -34,6 +35,9 @@ class Box(PanelKind):
             shift, width = marks.slot(index, len(view.names))
             chosen = marks.samples(view, points, name, shift)
             look = view.look(index)
+            marks.claims(axes, marks.stated(view, points, name, shift), "#222222")
+            if not chosen:
+                continue
             colour = look.colour
             face = {"facecolor": colour, "edgecolor": colour, "alpha": marks.FACE_ALPHA, "hatch": look.hatch}
             axes.boxplot(
@@ -43,7 +47,6 @@ class Box(PanelKind):
                 flierprops={"markeredgecolor": colour, "markersize": 3.0}, zorder=3,
             )  # fmt: skip
             marks.zeros(axes, [s for s in chosen if max(s.values) == 0.0], colour, look.marker)
-            marks.claims(axes, marks.stated(view, points, name, shift), "#222222")
         marks.references(axes, view, points)
 
     def handle(self, look: Look, label: str) -> Artist:
