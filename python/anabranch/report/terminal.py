@@ -336,6 +336,8 @@ def _expected(claim: Any) -> str:
             return "difference > 0"
         case "ratio":
             return f"ratio {claim.expect:g} ± {claim.tolerance:g}"
+        case "difference":
+            return f"difference {claim.expect:g} ± {claim.tolerance:g}"
         case _:
             return f"{claim.expect:g} ± {claim.tolerance:g}"
 

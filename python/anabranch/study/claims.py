@@ -1,7 +1,7 @@
 """Published statements, and their verdicts on the runs of a study.
 
-Kinds: `value` (within a tolerance of an expected value), `at_least`, `at_most`, `ratio` (of two quantities, within a
-tolerance) and `order` (the first quantity is larger). A claim that covers several points holds if it holds at each of
+Kinds: `value` (within a tolerance of an expected value), `at_least`, `at_most`, `ratio` and `difference` (of two
+quantities, within a tolerance) and `order` (the first quantity is larger). A claim that covers several points holds if it holds at each of
 them that the form of the study has. A claim with `extreme` is about the smallest or the largest of them alone.
 
 A value has a 95 % interval if repetitions differ. Where all repetitions are equal, or there is one only, the value
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from anabranch.study.scope import Scope
     from anabranch.sweep import Point
 
-KINDS = ("value", "at_least", "at_most", "ratio", "order")
+KINDS = ("value", "at_least", "at_most", "ratio", "difference", "order")
 WORLDS = ("run", "theory", "elsewhere")
 EXTREMES = ("smallest", "largest")
 OUTCOMES = ("pass", "fail", "undecided", "incomplete", "needs more", "not run")
@@ -51,6 +51,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "at_least": ("expect",),
     "at_most": ("expect",),
     "ratio": ("against", "expect", "tolerance"),
+    "difference": ("against", "expect", "tolerance"),
     "order": ("against",),
 }
 """The keys that each kind needs beside the quantity."""
@@ -215,7 +216,7 @@ class Estimates(Protocol):
         """The values of a metric at a point, one for each run that has one."""
 
     def interval(self, pair: Pair, confidence: float) -> Bounds | None:
-        """The interval of a centre, or of the difference ("order") or ratio of two; `None` without any spread."""
+        """The interval of a centre, or of the difference or ratio of two; `None` without any spread."""
 
     def shares_seeds(self, point: Point, other: Point) -> bool:
         """Whether the n-th values of two points are from runs with the same seed."""
@@ -261,7 +262,7 @@ def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
     world = table.choice("world", WORLDS, "run")
     quantity = _quantity(table, scopes, None, world)
     against = None
-    if kind in ("ratio", "order"):
+    if "against" in KEYS[kind]:
         inner = table.table("against")
         against = _quantity(inner, scopes, quantity, world)
         _check_counterpart(inner, quantity, against, scopes)
@@ -273,8 +274,8 @@ def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
         kind=kind,
         quantity=quantity,
         against=against,
-        expect=math.nan if kind == "order" else _finite(table, "expect"),
-        tolerance=_finite(table, "tolerance", least=0.0) if kind in ("value", "ratio") else 0.0,
+        expect=_finite(table, "expect") if "expect" in KEYS[kind] else math.nan,
+        tolerance=_finite(table, "tolerance", least=0.0) if "tolerance" in KEYS[kind] else 0.0,
         explanation=table.get("explanation", str, "").strip(),
         world=world,
         absolute=table.get("absolute", bool, False),
@@ -529,7 +530,7 @@ def _value(claim: Claim, point: Point, other: Point, index: int, estimates: Esti
     base = _estimate(claim, claim.against, other, index, estimates)
     if base is None:
         return None
-    if claim.kind == "order":
+    if claim.kind != "ratio":
         return value - base
     return value / base if base else math.inf
 
