@@ -253,14 +253,15 @@ def stated(view: View, points: Sequence[Point], name: Series, shift: float = 0.0
     ]
 
 
-def claims(axes: Axes, found: Sequence[Stated], colour: str) -> None:
+def claims(axes: Axes, found: Sequence[Stated], colour: str, *, in_front: bool = False) -> None:
     """Draw a bar over each stated value and its tolerance, and an arrow from each least or greatest value."""
+    order = 4 if in_front else 2
     for item in found:
         claim = item.claim
         if claim.kind == "value":
             low, high = claim.bounds
-            axes.vlines([item.x], [low], [high], zorder=2, **band_look(colour))
-            axes.plot([item.x], [claim.expect], linestyle="none", zorder=2, **level_look(colour))
+            axes.vlines([item.x], [low], [high], zorder=order, **band_look(colour))
+            axes.plot([item.x], [claim.expect], linestyle="none", zorder=order, **level_look(colour))
         else:
             axes.plot([item.x], [claim.expect], linestyle="none", zorder=4, **arrow_look(claim.kind, colour))
 

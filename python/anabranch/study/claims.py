@@ -1,8 +1,9 @@
 """Published statements, and their verdicts on the runs of a study.
 
 Kinds: `value` (within a tolerance of an expected value), `at_least`, `at_most`, `ratio` and `difference` (of two
-quantities, within a tolerance) and `order` (the first quantity is larger). A claim that covers several points holds if it holds at each of
-them that the form of the study has. A claim with `extreme` is about the smallest or the largest of them alone.
+quantities, within a tolerance) and `order` (the first quantity is larger). A claim that covers several points holds if
+it holds at each of them that the form of the study has. A claim with `extreme` is about the smallest or the largest of
+them alone.
 
 A value has a 95 % interval if repetitions differ. Where all repetitions are equal, or there is one only, the value
 decides. Otherwise:

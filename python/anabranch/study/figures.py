@@ -172,7 +172,7 @@ class Figure:
         """Whether it marks a statement: a value, or a least or greatest one, of its metric at single points."""
         quantity = claim.quantity
         is_bound = claim.kind in ("value", "at_least", "at_most")
-        is_plain = claim.world == "run" and claim.statistic != "std" and not (claim.extreme or claim.absolute)
+        is_plain = claim.world == "run" and not (claim.statistic or claim.extreme or claim.absolute)
         is_drawn = not self.subjects or any(subject in self.subjects for subject in quantity.subjects)
         is_here = (quantity.experiment, quantity.metric) == (self.experiment, self.metric)
         return is_bound and is_plain and is_drawn and is_here

@@ -42,7 +42,7 @@ class Bar(PanelKind):
             )  # fmt: skip
             marks.zeros(axes, chosen, look.colour, look.marker)
             marks.published(axes, chosen, "#222222", look.marker)
-            marks.claims(axes, marks.stated(view, points, name, shift), "#222222")
+            marks.claims(axes, marks.stated(view, points, name, shift), "#222222", in_front=True)
         marks.references(axes, view, points)
 
     def handle(self, look: Look, label: str) -> Artist:

@@ -35,7 +35,7 @@ class Box(PanelKind):
             shift, width = marks.slot(index, len(view.names))
             chosen = marks.samples(view, points, name, shift)
             look = view.look(index)
-            marks.claims(axes, marks.stated(view, points, name, shift), "#222222")
+            marks.claims(axes, marks.stated(view, points, name, shift), "#222222", in_front=True)
             if not chosen:
                 continue
             colour = look.colour
