@@ -15,6 +15,7 @@ import fake_simulator
 import small_study
 from anabranch.errors import InputError
 from anabranch.plot import marks, windows
+from anabranch.plot.over_time import points_of, title
 from anabranch.plot.panels import unshown
 from anabranch.report.terminal import absences
 from anabranch.study.analysis import Analysis
@@ -156,12 +157,22 @@ def test_grey_heat_map_has_no_colour(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["time", "queues"])
-def test_figure_over_time_is_grey_with_a_legend_at_the_right(tmp_path: Path, kind: str) -> None:
+def test_figure_over_time_is_grey_with_legend_at_right(tmp_path: Path, kind: str) -> None:
     canvas = drawn_over_time(tmp_path, kind, 'grey = true\nlegend = "right"\nx_ticks = [2, 7, 12]')
     assert all(is_grey(line.get_color()) for axes in canvas.axes for line in axes.lines)
     assert list(canvas.axes[0].get_xticks()) == [2.0, 7.0, 12.0]
     canvas.draw_without_rendering()
     assert max(a.get_window_extent().x1 for a in canvas.axes) < canvas.legends[0].get_window_extent().x0
+
+
+def test_titles_have_the_parameters_that_differ(tmp_path: Path) -> None:
+    text = OVER_TIME.format(kind="time", more="").replace('columns = "congestion"\n', "")
+    found = analysed(tmp_path, text)
+    shown = figure(found, "over-time")
+    points = points_of(shown, found)
+    assert [title(shown, found, point) for point in points] == ["reno", "cubic"]
+    one = dataclasses.replace(shown, where={"capacity": 10, "congestion": "reno"})
+    assert [title(one, found, point) for point in points_of(one, found)] == ["10 Mbit/s, reno"]
 
 
 @pytest.mark.parametrize("kind", ["time", "queues"])

@@ -280,7 +280,7 @@ def arrow_look(kind: str, colour: str) -> dict[str, Any]:
     """Style of the arrow from a least or greatest value."""
     return {
         "color": colour, "marker": ARROWS[kind], "markersize": _ARROW_SIZE, "markerfacecolor": "none",
-        "markeredgewidth": 1.0,
+        "markeredgewidth": 1.0, "clip_on": False,
     }  # fmt: skip
 
 

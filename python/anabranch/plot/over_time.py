@@ -77,8 +77,13 @@ def finished(figure: Figure, canvas: Canvas) -> Canvas:
 
 
 def title(figure: Figure, analysis: Analysis, point: Point) -> str:
-    """Title of the column of a point: the values of the figure's parameter, or of all."""
-    names = [figure.columns] if figure.columns else list(point.values)
+    """Title of the column of a point: the value of the figure's parameter, or of those that differ.
+
+    A single column without such a parameter has the values of all.
+    """
+    points = points_of(figure, analysis)
+    differing = [name for name, value in point.values.items() if any(p.values[name] != value for p in points)]
+    names = [figure.columns] if figure.columns else differing or list(point.values)
     parameters = analysis.study.parameters
     return ", ".join(parameters[name].show(point.values[name]) for name in names)
 

@@ -28,7 +28,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINE_STYLES: tuple[Any, ...] = ("-", (0, (4, 2)), (0, (1, 1.2)), (0, (4, 1.5, 1, 1.5)))
 GREYS = ("#000000", "#7A7A7A", "#B4B4B4", "#4A4A4A")
-"""Colours of figures in grey; markers, dashes and hatches tell apart the series that share one."""
+"""Colours of figures in grey; series that share one differ in marker, dash or hatch."""
 HATCHES = ("", "////", "....", "xxxx")
 COLUMN_WIDTH = 3.5  # inches: one column of a two-column page of IEEE or ACM
 REFERENCE_STYLES = ((0, (5, 3)), (0, (1, 2)), (0, (5, 2, 1, 2)))
