@@ -57,6 +57,9 @@ _reps = click.option(
 )
 
 
+_allow_code = click.option(
+    "--allow-code", is_flag=True, help="Run the functions in Python that the study names as metrics."
+)
 _json = click.option(
     "--json", "as_json", is_flag=True, help="Print the verdicts on all published statements as JSON, not tables."
 )
@@ -106,9 +109,10 @@ def list_studies() -> None:
 @_results
 @_json
 @paths.option
+@_allow_code
 def run(
     name: str, quick: bool, reps: int | None, jobs: int, place: str, resume: bool, world: World, results: str,
-    run_timeout: float | None, run_memory: float | None, as_json: bool, allow_paths: bool,
+    run_timeout: float | None, run_memory: float | None, as_json: bool, allow_paths: bool, allow_code: bool,
 ) -> None:  # fmt: skip
     """Run the study NAME (or a folder of your own) and write tables, figures and a report."""
     from rich.console import Console
@@ -117,7 +121,7 @@ def run(
     from anabranch.study.engine import execute
 
     plan = dataclasses.replace(
-        _plan(_find(name, allow_paths), (quick, reps), results, world, jobs),
+        _plan(_find(name, allow_paths, allow_code), (quick, reps), results, world, jobs),
         place=_place(place, world),
         limits=_limits(run_timeout, run_memory, place),
     )
@@ -184,9 +188,11 @@ class _Worlds(click.ParamType["tuple[World, ...]"]):
 @_results
 @_json
 @paths.option
+@_allow_code
 def report(
-    name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], results: str, as_json: bool, allow_paths: bool
-) -> None:
+    name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], results: str, as_json: bool, allow_paths: bool,
+    allow_code: bool,
+) -> None:  # fmt: skip
     """Write tables, figures and the report of the study NAME again, from the finished runs.
 
     Runs of an earlier build of the simulator are shown too, with a note in the report. Data for figures of windows are
@@ -195,7 +201,7 @@ def report(
     """
     from rich.console import Console
 
-    chosen = _find(name, allow_paths)
+    chosen = _find(name, allow_paths, allow_code)
     if len(worlds) == 1:
         _report(_plan(chosen, (quick, reps), results, worlds[0]), Console(), as_json=as_json)
     elif as_json:
@@ -224,10 +230,10 @@ def _limits(timeout_s: float | None, megabytes: float | None, place: str) -> Lim
     return Limits(timeout_s, None if megabytes is None else int(megabytes * 1e6))
 
 
-def _find(name: str, allow_paths: bool) -> Study:
+def _find(name: str, allow_paths: bool, allow_code: bool) -> Study:
     from anabranch.study.library import find
 
-    return find(name, allow_paths=allow_paths)
+    return find(name, allow_paths=allow_paths, allow_code=allow_code)
 
 
 def _plan(chosen: Study, form: tuple[bool, int | None], results: str, world: World, jobs: int = 1) -> Plan:

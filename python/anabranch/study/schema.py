@@ -190,12 +190,13 @@ def _own_metrics() -> Schema:
     own = _table(
         {
             "expr": _text('Arithmetic with metrics, such as "goodput(F0) / sum(goodput(flows))".'),
+            "function": _text('Function in Python, as "FILE.py:NAME"; it needs --allow-code.'),
             "unit": _text("Unit; that of the expression if left out."),
             "label": _text("Name on axes and in tables."),
         },
-        "A metric of the study.",
-        required=("expr",),
+        "A metric of the study: an expression or a function.",
     )
+    own["oneOf"] = [{"required": ["expr"]}, {"required": ["function"]}]
     return {
         "type": "object",
         "properties": {DEFAULT: _metric("Metric of the tables.")},
