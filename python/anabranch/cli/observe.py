@@ -255,7 +255,8 @@ def _print(summaries: list[PairSummary], title: str) -> None:
         sheet.add(
             f"{one.local} ({one.interface})", one.remote, str(one.observations), share(one.reachable), hops,
             str(one.routers), str(one.changes), _spread(one.rtt_s, 1e3, 1), quartiles,
-            "–" if one.lost is None else share(one.lost), _spread(one.forward_bps, 1e-6, 2), _spread(one.reverse_bps, 1e-6, 2),
+            "–" if one.lost is None else share(one.lost), _spread(one.forward_bps, 1e-6, 2),
+            _spread(one.reverse_bps, 1e-6, 2),
         )  # fmt: skip
     sheet.print(Console())
 
