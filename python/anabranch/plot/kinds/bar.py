@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.patches import Patch
 
-from anabranch.plot import marks
+from anabranch.plot import marks, spots
 from anabranch.plot.panels import PANEL_KEYS, PanelKind
 from anabranch.plot.ranges import Y_RANGE
 from anabranch.plot.style import look
@@ -36,12 +36,14 @@ class Bar(PanelKind):
         for index, name in enumerate(view.names):
             shift, width = marks.slot(index, len(view.names))
             chosen = marks.samples(view, points, name, shift)
-            axes.bar(
-                [s.x for s in chosen], [s.ours.centre for s in chosen], width, yerr=marks.errors(chosen),
-                color=look(index)[0], alpha=0.75, capsize=2.0, error_kw={"elinewidth": 0.9}, zorder=3,
-            )  # fmt: skip
-            marks.zeros(axes, chosen, *look(index))
-            marks.published(axes, chosen, "#222222", look(index)[1])
+            with spots.series(axes, index):
+                axes.bar(
+                    [s.x for s in chosen], [s.ours.centre for s in chosen], width, yerr=marks.errors(chosen),
+                    color=look(index)[0], alpha=0.75, capsize=2.0, error_kw={"elinewidth": 0.9}, zorder=3,
+                )  # fmt: skip
+                marks.zeros(axes, chosen, *look(index))
+                marks.published(axes, chosen, "#222222", look(index)[1])
+            spots.add_samples(axes, index, name.subject, chosen)
         marks.references(axes, view, points)
 
     def handle(self, index: int, label: str) -> Artist:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.patches import Patch
 
-from anabranch.plot import marks
+from anabranch.plot import marks, spots
 from anabranch.plot.panels import PANEL_KEYS, PanelKind
 from anabranch.plot.ranges import Y_RANGE
 from anabranch.plot.style import look
@@ -36,13 +36,15 @@ class Box(PanelKind):
             shift, width = marks.slot(index, len(view.names))
             chosen = marks.samples(view, points, name, shift)
             colour = look(index)[0]
-            axes.boxplot(
-                [list(s.values) for s in chosen], positions=[s.x for s in chosen], widths=width, patch_artist=True,
-                manage_ticks=False, boxprops={"facecolor": colour, "edgecolor": colour, "alpha": 0.75},
-                medianprops={"color": "black"}, whiskerprops={"color": colour}, capprops={"color": colour},
-                flierprops={"markeredgecolor": colour, "markersize": 3.0}, zorder=3,
-            )  # fmt: skip
-            marks.zeros(axes, [s for s in chosen if max(s.values) == 0.0], *look(index))
+            with spots.series(axes, index):
+                axes.boxplot(
+                    [list(s.values) for s in chosen], positions=[s.x for s in chosen], widths=width, patch_artist=True,
+                    manage_ticks=False, boxprops={"facecolor": colour, "edgecolor": colour, "alpha": 0.75},
+                    medianprops={"color": "black"}, whiskerprops={"color": colour}, capprops={"color": colour},
+                    flierprops={"markeredgecolor": colour, "markersize": 3.0}, zorder=3,
+                )  # fmt: skip
+                marks.zeros(axes, [s for s in chosen if max(s.values) == 0.0], *look(index))
+            spots.add_samples(axes, index, name.subject, chosen)
         marks.references(axes, view, points)
 
     def handle(self, index: int, label: str) -> Artist:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
 
-from anabranch.plot import marks
+from anabranch.plot import marks, spots
 from anabranch.plot.panels import PANEL_KEYS, PanelKind
 from anabranch.plot.ranges import MARKS, X_RANGE, Y_RANGE
 from anabranch.plot.style import LINE_STYLES, look
@@ -33,7 +33,9 @@ class Distribution(PanelKind):
         for index, name in enumerate(view.names):
             values = [value for sample in marks.samples(view, points, name) for value in sample.values]
             if values:
-                axes.ecdf(values, color=look(index)[0], linestyle=LINE_STYLES[index % len(LINE_STYLES)], zorder=3)
+                style = LINE_STYLES[index % len(LINE_STYLES)]
+                with spots.series(axes, index):
+                    axes.ecdf(values, color=look(index)[0], linestyle=style, zorder=3)
         for index, reference in enumerate(view.figure.references):
             for height in {view.analysis.height(reference, p) for p in points}:
                 axes.axvline(height, **marks.reference_look(index))

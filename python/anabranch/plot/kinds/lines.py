@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.lines import Line2D
 
-from anabranch.plot import marks
+from anabranch.plot import marks, spots
 from anabranch.plot.panels import PANEL_KEYS, PanelKind
 from anabranch.plot.ranges import MARKS, X_RANGE, Y_RANGE
 from anabranch.plot.style import look
@@ -45,13 +45,15 @@ class Lines(PanelKind):
             # A line that hides an equal one is dashed with smaller markers: both remain visible.
             hidden = sum(_same(line, other) for other in drawn)
             drawn.append(line)
-            axes.errorbar(
-                [s.x for s in chosen], [s.ours.centre for s in chosen], yerr=marks.errors(chosen), color=colour,
-                marker=marker, markersize=max(1.6, 3.8 - 1.4 * hidden),
-                linestyle=(3.0 * hidden, (3, 3)) if hidden else "-", capsize=2.0, elinewidth=0.9, zorder=3,
-            )  # fmt: skip
-            marks.zeros(axes, chosen, colour, marker)
-            marks.published(axes, chosen, colour, marker)
+            with spots.series(axes, index):
+                axes.errorbar(
+                    [s.x for s in chosen], [s.ours.centre for s in chosen], yerr=marks.errors(chosen), color=colour,
+                    marker=marker, markersize=max(1.6, 3.8 - 1.4 * hidden),
+                    linestyle=(3.0 * hidden, (3, 3)) if hidden else "-", capsize=2.0, elinewidth=0.9, zorder=3,
+                )  # fmt: skip
+                marks.zeros(axes, chosen, colour, marker)
+                marks.published(axes, chosen, colour, marker)
+            spots.add_samples(axes, index, name.subject, chosen)
         marks.references(axes, view, points)
 
     def handle(self, index: int, label: str) -> Artist:
