@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 from typing import TYPE_CHECKING
 
@@ -35,10 +36,12 @@ def bullets(items: Iterable[str]) -> str:
     return "<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>"
 
 
-def grid(heading: Sequence[str], rows: Iterable[str], numbers: Sequence[bool]) -> str:
+def grid(heading: Sequence[str], rows: Iterable[str], numbers: Sequence[bool], caption: str = "") -> str:
     """A table whose rows are HTML, which scrolls where it is wider than the page; `numbers` are set to the right."""
+    above = f'<caption style="text-align: left">{html.escape(caption)}</caption>' if caption else ""
     head = "".join(_cell("th", cell, is_number) for cell, is_number in zip(heading, numbers, strict=True))
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    table = f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f'<div class="scroll" style="overflow-x: auto">{table}</div>'
 
 
 def cells(row: Sequence[str], numbers: Sequence[bool]) -> str:
@@ -47,8 +50,20 @@ def cells(row: Sequence[str], numbers: Sequence[bool]) -> str:
 
 
 def _cell(tag: str, text: str, is_number: bool) -> str:
-    kind = ' class="n"' if is_number else ""
+    # Notebooks have none of the page's styles.
+    kind = ' class="n" style="text-align: right"' if is_number else ' style="text-align: left"'
     return f"<{tag}{kind}>{html.escape(text)}</{tag}>"
+
+
+def saved(name: str, text: str) -> str:
+    """A file to read and to save, folded away; its anchor is "file-" and its name."""
+    data = base64.b64encode(text.encode()).decode()
+    shown = html.escape(name)
+    return (
+        f'<details id="file-{shown}"><summary>{shown}</summary>'
+        f'<p><a download="{shown}" href="data:application/octet-stream;base64,{data}">Save {shown}</a></p>'
+        f"<pre>{html.escape(text)}</pre></details>"
+    )
 
 
 def mbps(rate_bps: float | None) -> str:

@@ -31,6 +31,7 @@ _POINTS_PER_INCH = 72.0  # the unit of matplotlib's SVG
 _MIN_CURVE_SAMPLES = 20  # fewer are a line between marks, which are spots
 _MAX_CURVE_SAMPLES = 400  # more than a screen shows
 _SPOT_RADIUS = 5.5
+_WIDTH_PER_POINT = 1.7  # pixels of the page for a point of the figure, at most
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,9 @@ def embed(
     prefix = re.sub(r"[^\w]", "-", name)
     # Only within tags: a label may contain anything.
     text = re.sub(r"<[^>]+>", lambda tag: _within_page(tag[0], prefix), text)
+    width = round(_WIDTH_PER_POINT * figure.get_figwidth() * _POINTS_PER_INCH)
     head = (
-        f'<svg role="img" aria-label="{html.escape(title)}" class="figure" data-series="{len(series)}" '
+        f'<svg style="max-width: {width}px" role="img" aria-label="{html.escape(title)}" class="figure" '
         f'data-curves="{html.escape(json.dumps(_panels(figure), separators=(",", ":")))}"'
     )
     marks = "" if describe is None else "".join(_spot(figure, axes, spot, describe) for axes, spot in spots.of(figure))
@@ -97,8 +99,10 @@ def _place(figure: Figure, x: float, y: float) -> tuple[float, float]:
 
 
 def _panels(figure: Figure) -> list[dict[str, Any]]:
-    """For each panel with curves its rectangle, its axis of time, and the values of its curves."""
+    """For each panel with curves its rectangle, its horizontal axis, and the values of its curves."""
     labels = _labels(figure)
+    # Panels in a column share the label of the lowest.
+    shared = next((axes.get_xlabel() for axes in figure.axes if axes.get_xlabel()), "")
     panels = []
     for axes in figure.axes:
         curves = [line for line in axes.lines if len(_xs(line)) >= _MIN_CURVE_SAMPLES]
@@ -109,7 +113,7 @@ def _panels(figure: Figure) -> list[dict[str, Any]]:
         panels.append({
             "box": [round(v, 1) for v in (left, top, right, bottom)],
             "x": list(axes.get_xlim()),
-            "label": axes.get_xlabel(),
+            "label": axes.get_xlabel() or shared,
             "curves": [_curve(line, labels) for line in curves],
         })  # fmt: skip
     return panels
@@ -119,18 +123,14 @@ def _xs(line: Line2D) -> np.ndarray[Any, Any]:
     return np.asarray(line.get_xdata(), dtype=float)
 
 
-def _curve(line: Line2D, labels: dict[tuple[str, str], str]) -> dict[str, Any]:
+def _curve(line: Line2D, labels: dict[str, str]) -> dict[str, Any]:
     xs, ys = _xs(line), np.asarray(line.get_ydata(), dtype=float)
     chosen = np.unique(np.linspace(0, len(xs) - 1, min(len(xs), _MAX_CURVE_SAMPLES)).astype(int))
     chosen = chosen[np.isfinite(ys[chosen])]
-    colour, style = _looks(line)
-    of_colour = next((label for (c, _), label in labels.items() if c == colour), "")
-    of_style = next((label for (_, s), label in labels.items() if s == style), "")
-    exact = labels.get((colour, style))
-    words = [exact] if exact else [label for label in (of_colour, of_style) if label]
+    own = str(line.get_label())
+    words = [labels.get(_colour(line), ""), "" if own.startswith("_") else own]
     return {
-        "name": ", ".join(words),
-        "colour": colour,
+        "name": ", ".join(word for word in dict.fromkeys(words) if word),
         "x": [_short(v) for v in xs[chosen]],
         "y": [_short(v) for v in ys[chosen]],
     }
@@ -141,15 +141,17 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _labels(figure: Figure) -> dict[tuple[str, str], str]:
-    """Labels of the legend by colour and style of their lines."""
-    return {
-        _looks(handle): text.get_text()
+def _labels(figure: Figure) -> dict[str, str]:
+    """Labels of the legend by colour, for colours of one entry only."""
+    entries = [
+        (_colour(handle), text.get_text())
         for legend in figure.legends
         for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True)
         if isinstance(handle, mpl.lines.Line2D)
-    }
+    ]
+    colours = [colour for colour, _ in entries]
+    return {colour: label for colour, label in entries if colours.count(colour) == 1}
 
 
-def _looks(line: Line2D) -> tuple[str, str]:
-    return mpl.colors.to_hex(line.get_color()), str(line.get_linestyle())
+def _colour(line: Line2D) -> str:
+    return mpl.colors.to_hex(line.get_color())

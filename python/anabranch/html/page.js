@@ -15,12 +15,17 @@
   }
   const hide = () => { tip.hidden = true; };
 
+  // Equal values lie on each other: the tip has the texts of all.
+  function textsAt(event) {
+    const found = document.elementsFromPoint(event.clientX, event.clientY).filter((part) => part.matches(".spot"));
+    return found.slice(0, 4).map((part) => part.getAttribute("aria-label")).join("\n\n");
+  }
+
   for (const spot of spots) {
     const title = spot.querySelector("title");
-    const text = title.textContent;
+    spot.setAttribute("aria-label", title.textContent);
     title.remove(); // the browser's own tip would cover ours
-    spot.setAttribute("aria-label", text);
-    spot.addEventListener("pointermove", (event) => { show(text, event); event.stopPropagation(); });
+    spot.addEventListener("pointermove", (event) => { show(textsAt(event), event); event.stopPropagation(); });
     spot.addEventListener("pointerleave", hide);
     spot.addEventListener("click", () => {
       const row = document.getElementById(spot.dataset.points.split(" ")[0]);

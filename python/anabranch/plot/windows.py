@@ -100,7 +100,7 @@ def _draw_paths(windows: Axes, outstanding: Axes, trace: Curves, names: Sequence
         colour, marker = look(index)
         marks = {"marker": marker, "markevery": _markers(index, len(names))}
         _steps(windows, rows, "cwnd_bytes", color=colour, **marks)
-        _steps(windows, rows, "ssthresh_bytes", color=colour, **_THRESHOLD)
+        _steps(windows, rows, "ssthresh_bytes", color=colour, label="threshold", **_THRESHOLD)
         _steps(outstanding, rows, "outstanding_bytes", color=colour, **marks)
 
 
@@ -108,8 +108,8 @@ def _draw_buffers(axes: Axes, buffers: pl.DataFrame, flows: Sequence[str]) -> No
     for index, flow in enumerate(flows):
         rows = buffers.filter(pl.col("flow") == flow)
         marks = {"marker": _FLOW_MARKERS[index % 4], "markevery": _markers(index, len(flows))} if len(flows) > 1 else {}
-        for column, _, style in _BUFFERS:
-            _steps(axes, rows, column, color=_flow_colour(index), linestyle=style, **marks)
+        for column, label, style in _BUFFERS:
+            _steps(axes, rows, column, color=_flow_colour(index), label=label, linestyle=style, **marks)
 
 
 def _markers(index: int, count: int) -> tuple[float, float]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import json
 import shlex
 from typing import TYPE_CHECKING
 
-from anabranch.html import bullets, cells, grid, paragraph
+from anabranch.html import bullets, cells, grid, paragraph, saved
 from anabranch.html.figure import embed
 from anabranch.html.page import page
 from anabranch.plot.panels import PanelKind, chosen, series_label, view_of
@@ -247,7 +246,7 @@ def _runs(analysis: Analysis) -> dict[str, str]:
         others = "\n".join(f"seed {seed}  digest {digest}" for seed, digest in runs)
         found[point.key] = (
             f"<details><summary>{len(runs)}</summary><pre>{html.escape(command)}</pre><pre>{html.escape(others)}</pre>"
-            f'<a href="#scenario-{html.escape(point.scenario)}">{html.escape(point.scenario)}</a></details>'
+            f'<a href="#file-{html.escape(point.scenario)}">{html.escape(point.scenario)}</a></details>'
         )
     return found
 
@@ -255,14 +254,5 @@ def _runs(analysis: Analysis) -> dict[str, str]:
 def _scenarios(analysis: Analysis) -> str:
     """The templates, to read and to save."""
     used = dict.fromkeys(point.scenario for point in analysis.points())
-    parts = [paragraph("The commands of the points read these files; save them into the current folder first.")]
-    for file in used:
-        text = analysis.study.scenarios[file]
-        data = base64.b64encode(text.encode()).decode()
-        name = html.escape(file)
-        parts.append(
-            f'<details id="scenario-{name}"><summary>{name}</summary>'
-            f'<p><a download="{name}" href="data:application/toml;base64,{data}">Save {name}</a></p>'
-            f"<pre>{html.escape(text)}</pre></details>"
-        )
-    return "".join(parts)
+    lead = paragraph("The commands of the points read these files; save them into the current folder first.")
+    return lead + "".join(saved(file, analysis.study.scenarios[file]) for file in used)

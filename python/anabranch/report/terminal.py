@@ -31,24 +31,34 @@ if TYPE_CHECKING:
 
 def print_result(result: Result, console: Console) -> None:
     """Print what came out of one run."""
+    for sheet in sheets(result):
+        sheet.print(console)
+    for line in sentences(result):
+        say(console, line)
+
+
+def sheets(result: Result) -> list[Sheet]:
+    """The tables of a run: flows, links, and middleboxes if there are any."""
     document = result.document
-    _flows(result).print(console)
-    _links(document).print(console)
-    if document.get("middleboxes"):
-        _middleboxes(document).print(console)
-    for line in [*_possible(result), *result.diagnostics, *result.remarks, *_likely_cause(document)]:
-        say(console, line)
+    found = [_flows(result), _links(document)]
+    return [*found, _middleboxes(document)] if document.get("middleboxes") else found
+
+
+def flows_html(result: Result) -> str:
+    """The table of flows as HTML, for notebooks."""
+    return _flows(result).html()
+
+
+def sentences(result: Result) -> list[str]:
+    """The sentences on a run below its tables; the last one has seed and digest."""
+    document = result.document
+    lines = [*_possible(result), *result.diagnostics, *result.remarks, *_likely_cause(document), *uncoupled(document)]
     jain = f"Jain's index {number(document['jain'], 1.0, 4)} · seed {document['seed']}"
-    for line in uncoupled(document):
-        say(console, line)
     host = document.get("host")
     if host:
-        for line in _machine(host):
-            say(console, line)
-        say(console, jain)
-    else:
-        events = f"{int(document['events']):,} events in {document['wall_s']:.2f} s"
-        say(console, f"{jain} · digest {document['digest']} · {events}")
+        return [*lines, *_machine(host), jain]
+    events = f"{int(document['events']):,} events in {document['wall_s']:.2f} s"
+    return [*lines, f"{jain} · digest {document['digest']} · {events}"]
 
 
 def _likely_cause(document: dict[str, Any]) -> list[str]:
