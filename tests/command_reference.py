@@ -64,7 +64,7 @@ def escaped(text: str) -> str:
 
 
 def with_section(document: str) -> str:
-    """The document with the present list in place of its own."""
+    """The document with the present list in place of the earlier one."""
     return document.partition(BEGIN)[0] + BEGIN + "\n" + section()
 
 

@@ -89,10 +89,10 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The table of flows that `anabranch run` prints, for notebooks."""
-        from anabranch.report.terminal import flows_html
+        from anabranch.report.run_tables import flows
 
         digest = "" if self.digest is None else f" · digest {self.digest}"
-        return flows_html(self) + html.paragraph(f"seed {self.seed}{digest}")
+        return flows(self.document).html() + html.paragraph(f"seed {self.seed}{digest}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Result):

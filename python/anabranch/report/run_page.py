@@ -11,7 +11,8 @@ from anabranch.errors import InputError
 from anabranch.html import paragraph, saved
 from anabranch.html.figure import embed
 from anabranch.html.page import page
-from anabranch.report.terminal import sentences, sheets
+from anabranch.report.run_tables import sheets
+from anabranch.report.terminal import sentences
 from anabranch.results import PlotKind
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def page_of(result: Result, scenario: Scenario) -> str:
     world = [] if result.document["world"] == "sim" else ["--world", str(result.document["world"])]
     command = shlex.join([*words, *world, "--seed", str(result.seed)])
     parts = [f"<h1>{html.escape(title)}</h1>", f"<pre>{html.escape(command)}</pre>"]
-    parts += [sheet.html() for sheet in sheets(result)]
+    parts += [sheet.html() for sheet in sheets(result.document)]
     parts += map(paragraph, sentences(result))
     parts += ["<h2>Figures</h2>", *_figures(result)]
     parts += ["<h2>Scenario</h2>", saved(file, scenario.text)]

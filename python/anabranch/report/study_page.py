@@ -13,7 +13,8 @@ from anabranch.html.page import page
 from anabranch.plot.panels import PanelKind, chosen, series_label, view_of
 from anabranch.report import study_tables as tables
 from anabranch.report.markdown import is_number
-from anabranch.report.terminal import absences, as_published, expectation, interval, measurements, number, tally
+from anabranch.report.run_tables import number
+from anabranch.report.terminal import absences, as_published, expectation, interval, measurements, tally
 from anabranch.sweep import matches, plain
 
 if TYPE_CHECKING:

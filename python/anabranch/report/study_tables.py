@@ -6,13 +6,13 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from anabranch.report.run_tables import number
 from anabranch.report.terminal import (
     as_published,
     confidence,
     form,
     interim,
     interval,
-    number,
     other_builds,
     percent,
     share,
