@@ -14,7 +14,7 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 generate figures docs bpf format clean
+.PHONY: build loader proxy demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 generate figures reproduce docs bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy
@@ -116,6 +116,10 @@ generate: build
 	ANABRANCH_GENERATE=1 $(CARGO) test --quiet --locked -p anabranch-multipath -p anabranch-scenario -p anabranch-sim generated
 	$(BIN)/anabranch schema study > docs/reference/study.schema.json
 	PYTHONPATH=python $(BIN)/python tests/command_reference.py
+
+## reproduce: run the quick form of every study and write a table of verdicts; README=--readme also puts it into README.md
+reproduce: build
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/site/reproduce.py $(README)
 
 ## figures: draw the figures of single runs in docs/gallery.md again
 figures: build

@@ -326,6 +326,27 @@ def test_readme_python_runs(in_folder: Path) -> None:
 
 def test_citation_names_this_version() -> None:
     assert f"\nversion: {version()}\n" in text_of(ROOT / "CITATION.cff")
+    (entry,) = blocks("docs/cite.md", "bibtex")
+    assert f"version = {{{version()}}}" in entry
+    (title,) = re.findall(r'^title: "(.+)"$', text_of(ROOT / "CITATION.cff"), re.MULTILINE)
+    assert f"title   = {{{title}}}" in entry
+
+
+# Paper
+
+
+def test_paper_has_the_sections_of_the_journal() -> None:
+    text = text_of(ROOT / "paper.md")
+    sections = re.findall(r"^# (.+)$", text, re.MULTILINE)
+    required = ["Summary", "Statement of need", "State of the field", "Software design", "Research impact statement"]
+    assert [section for section in required if section not in sections] == []
+    assert sections[-1] == "References"
+    assert 750 <= len(text.partition("# Summary")[2].split()) <= 1750
+
+
+def test_paper_cites_exactly_its_bibliography() -> None:
+    cited = set(re.findall(r"@([a-z]+\d+\w*)", text_of(ROOT / "paper.md")))
+    assert cited == set(re.findall(r"^@\w+\{(\w+),", text_of(ROOT / "paper.bib"), re.MULTILINE))
 
 
 # Tutorials and how-to pages

@@ -20,7 +20,6 @@ PROJECT_PAGES = {
     "ARCHITECTURE.md": "project/architecture.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changelog.md",
-    "paper.md": "project/paper.md",
     "examples/README.md": "project/examples.md",
     "fuzz/README.md": "project/fuzzing.md",
     "vectors/congestion/README.md": "project/vectors.md",
