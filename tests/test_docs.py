@@ -352,13 +352,23 @@ def test_paper_cites_exactly_its_bibliography() -> None:
 # Tutorials and how-to pages
 
 
-def test_python_tutorial_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_tutorial_prints_its_outputs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = text_of(ROOT / "docs/tutorials/first-simulation.md")
     session: dict[str, object] = {}
-    for code in blocks("docs/tutorials/first-simulation.md", "python"):
-        exec(compile(code, "docs/tutorials/first-simulation.md", "exec"), session)
-    printed = capsys.readouterr().out
-    assert "lia" in printed
-    assert "reno: 0." in printed
+    printed, compared = "", 0
+    for language, block in re.findall(r"```(python|text)\n(.*?)```", text, re.DOTALL):
+        if language == "python":
+            exec(compile(block, "docs/tutorials/first-simulation.md", "exec"), session)
+            printed = capsys.readouterr().out
+        else:
+            assert block in printed
+            compared += 1
+    assert compared == 4
+
+
+def test_classroom_prints_its_fair_shares() -> None:
+    (shown,) = blocks("docs/tutorials/classroom.md", "text")
+    assert shown in anabranch("fair", str(ROOT / "examples/half-bottleneck.toml")).stdout
 
 
 def classroom_goodputs() -> dict[str, list[float]]:
