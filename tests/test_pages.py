@@ -228,3 +228,46 @@ def test_wrong_file_of_a_page_is_refused(folder: Path, arguments: tuple[str, ...
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+KINDS = """
+[[figure]]
+name = "map"
+title = "A map"
+kind = "heat"
+x = "capacity"
+y = "congestion"
+metric = "goodput"
+together = "largest"
+
+[[figure]]
+name = "boxes"
+title = "Boxes"
+kind = "box"
+x = "capacity"
+columns = "congestion"
+
+[[figure]]
+name = "bars"
+title = "Bars"
+kind = "bar"
+x = "capacity"
+columns = "congestion"
+
+[[figure]]
+name = "shares"
+title = "Distributions"
+kind = "cdf"
+columns = "congestion"
+"""
+
+
+def test_every_kind_of_figure_is_embedded(tmp_path: Path) -> None:
+    text = study_page(tmp_path, study=small_study.STUDY + KINDS)
+    assert_is_safe(text)
+    figures = {part.partition("</h3>")[0]: part for part in text.split("<h3>")[1:]}
+    counts = {title: len(Page(part).all("circle")) for title, part in figures.items() if "<svg" in part}
+    # A cell for each pair of rate and control; a mark for each of these and each flow; no marks of distributions.
+    assert counts == {"Goodput of two flows": 8, "A map": 4, "Boxes": 8, "Bars": 8, "Distributions": 0}
+    assert "Capacity: 10 Mbit/s\nCongestion control: reno\n" in html.unescape(figures["A map"])
+    assert all("series s1" in figures[title] for title in ("Boxes", "Bars", "Distributions"))
