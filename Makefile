@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
+DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
 NATIVE := $(VENV)/.native-built
 LOADER := $(BIN)/anabranch-cc
@@ -13,7 +14,7 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 generate reference bpf format clean
+.PHONY: build loader proxy demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 generate figures reproduce docs bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy
@@ -56,8 +57,8 @@ test: lint
 lint: $(VENV)/.installed
 	cargo fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(BIN)/ruff check python tests
-	$(BIN)/ruff format --check python tests
+	$(BIN)/ruff check python tests docs/site
+	$(BIN)/ruff format --check python tests docs/site
 	$(BIN)/mypy
 	$(BIN)/python tests/prose/lint.py
 
@@ -114,10 +115,27 @@ audit:
 generate: build
 	ANABRANCH_GENERATE=1 $(CARGO) test --quiet --locked -p anabranch-multipath -p anabranch-scenario -p anabranch-sim generated
 	$(BIN)/anabranch schema study > docs/reference/study.schema.json
+	PYTHONPATH=python $(BIN)/python tests/command_reference.py
 
-## reference: write the reference of the Python API to target/reference, as pages to open in a browser
-reference: build
-	$(BIN)/python -m pdoc --docformat google --output-directory target/reference anabranch
+## reproduce: run the quick form of every study and write a table of verdicts; README=--readme also puts it into README.md
+reproduce: build
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/site/reproduce.py $(README)
+
+## figures: draw the figures of single runs in docs/gallery.md again
+figures: build
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/site/figures.py
+
+## docs: write the documentation site to target/docs/site; fails on a broken link
+# The generator has its own environment: building and testing need none of it. It sees the packages of the other one.
+docs: build $(DOCS_VENV)/.installed
+	PYTHONPATH=python $(DOCS_VENV)/bin/python docs/site/build.py
+
+$(DOCS_VENV)/.installed: docs/site/requirements.lock | $(VENV)/.installed
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/pip install --quiet --no-deps --requirement $<
+	@$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' \
+	  > "$$($(DOCS_VENV)/bin/python -c 'import site; print(site.getsitepackages()[0])')/anabranch.pth"
+	@touch $@
 
 ## bpf: compile the congestion controls for Linux again, which needs clang; the objects are kept in the repository
 bpf:
@@ -126,12 +144,12 @@ bpf:
 ## format: rewrite all sources in the house format
 format: $(VENV)/.installed
 	cargo fmt --all
-	$(BIN)/ruff check --fix python tests
-	$(BIN)/ruff format python tests
+	$(BIN)/ruff check --fix python tests docs/site
+	$(BIN)/ruff format python tests docs/site
 
 ## clean: remove everything that was built; results stay
 clean:
-	rm -rf $(VENV) target
+	rm -rf $(VENV) $(DOCS_VENV) target
 
 $(VENV)/.installed: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name it with PYTHON=..." >&2; exit 2; }

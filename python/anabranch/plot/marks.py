@@ -120,6 +120,8 @@ class Sample:
     published: float | None
     late: bool
     """Whether the machine of a run did not keep up with its network."""
+    points: tuple[Point, ...]
+    """The points whose runs give the values."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,8 @@ def all_samples(view: View, points: Sequence[Point], name: Series, shift: float 
         for subject, ours in analysis.estimates(point, figure.metric).items():
             if subject == name.subject if name.subject is not None else is_drawn(figure, subject):
                 x = _place(view, point, shift)
-                found.append(Sample(x, ours, values[subject], theirs.get(subject), analysis.late(point) > 0))
+                is_late = analysis.late(point) > 0
+                found.append(Sample(x, ours, values[subject], theirs.get(subject), is_late, (point,)))
     return sorted(found, key=lambda s: s.x)
 
 
@@ -188,7 +191,7 @@ def _together(view: View, points: Sequence[Point], shift: float) -> list[Sample]
         if chosen and len({len(values) for values in chosen}) == 1:
             taken = [TOGETHER[figure.together](values) for values in zip(*chosen, strict=True)]
             late = any(analysis.late(point) for point in here)
-            found.append(Sample(x, analysis.estimate(taken), taken, None, late))
+            found.append(Sample(x, analysis.estimate(taken), taken, None, late, tuple(here)))
     return sorted(found, key=lambda s: s.x)
 
 

@@ -132,7 +132,8 @@ def draw(layout: Layout, panels: Sequence[Panel]) -> Canvas:
         axes = canvas.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)
         for place, panel in zip(axes[0], panels, strict=True):
             for name in names:
-                _draw_curve(place, panel, name, _look(layout, name, names, flows))
+                style = {"label": _label(layout, name), **_look(layout, name, names, flows)}
+                _draw_curve(place, panel, name, style)
             place.set_title(panel.title)
             place.set_xlabel("Time [s]")
         axes[0][0].set_ylabel(QUANTITIES[layout.quantity])

@@ -113,7 +113,7 @@ def _draw_paths(
         rows = trace.paths.filter((pl.col("flow") == flow) & (pl.col("path") == path))
         marks = {"marker": marker, "markevery": _markers(index, len(names))}
         _steps(windows, rows, "cwnd_bytes", color=colour, **marks)
-        _steps(windows, rows, "ssthresh_bytes", color=colour, **_THRESHOLD)
+        _steps(windows, rows, "ssthresh_bytes", color=colour, label="threshold", **_THRESHOLD)
         _steps(outstanding, rows, "outstanding_bytes", color=colour, **marks)
 
 
@@ -121,8 +121,8 @@ def _draw_buffers(axes: Axes, buffers: pl.DataFrame, flows: Sequence[tuple[str, 
     for index, (flow, colour) in enumerate(flows):
         rows = buffers.filter(pl.col("flow") == flow)
         marks = {"marker": _FLOW_MARKERS[index % 4], "markevery": _markers(index, len(flows))} if len(flows) > 1 else {}
-        for column, _, style in _BUFFERS:
-            _steps(axes, rows, column, color=colour, linestyle=style, **marks)
+        for column, label, style in _BUFFERS:
+            _steps(axes, rows, column, color=colour, label=label, linestyle=style, **marks)
 
 
 def _markers(index: int, count: int) -> tuple[float, float]:

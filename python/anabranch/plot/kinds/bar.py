@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anabranch.plot import marks
+from anabranch.plot import marks, spots
 from anabranch.plot.appearance import CLAIMS, GREY, LEGEND, PUBLISHED
 from anabranch.plot.panels import PANEL_KEYS, PanelKind
 from anabranch.plot.ranges import LOG_Y, Y_RANGE, Y_TICKS
@@ -35,14 +35,16 @@ class Bar(PanelKind):
             shift, width = marks.slot(index, len(view.names))
             chosen = marks.samples(view, points, name, shift)
             look = view.look(index)
-            axes.bar(
-                [s.x for s in chosen], [s.ours.centre for s in chosen], width, yerr=marks.errors(chosen),
-                color=look.colour, hatch=look.hatch, alpha=marks.FACE_ALPHA, capsize=2.0, error_kw={"elinewidth": 0.9},
-                zorder=3,
-            )  # fmt: skip
-            marks.zeros(axes, chosen, look.colour, look.marker)
-            marks.published(axes, chosen, "#222222", look.marker)
-            marks.claims(axes, marks.stated(view, points, name, shift), "#222222", in_front=True)
+            with spots.series(axes, index):
+                axes.bar(
+                    [s.x for s in chosen], [s.ours.centre for s in chosen], width, yerr=marks.errors(chosen),
+                    color=look.colour, hatch=look.hatch, alpha=marks.FACE_ALPHA, capsize=2.0,
+                    error_kw={"elinewidth": 0.9}, zorder=3,
+                )  # fmt: skip
+                marks.zeros(axes, chosen, look.colour, look.marker)
+                marks.published(axes, chosen, "#222222", look.marker)
+                marks.claims(axes, marks.stated(view, points, name, shift), "#222222", in_front=True)
+            spots.add_samples(axes, index, name.subject, chosen)
         marks.references(axes, view, points)
 
     def handle(self, look: Look, label: str) -> Artist:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anabranch.plot import marks
+from anabranch.plot import marks, spots
 from anabranch.plot.appearance import CLAIMS, GREY, LEGEND
 from anabranch.plot.panels import PANEL_KEYS, PanelKind
 from anabranch.plot.ranges import LOG_Y, Y_RANGE, Y_TICKS
@@ -35,18 +35,21 @@ class Box(PanelKind):
             shift, width = marks.slot(index, len(view.names))
             chosen = marks.samples(view, points, name, shift)
             look = view.look(index)
-            marks.claims(axes, marks.stated(view, points, name, shift), "#222222", in_front=True)
+            with spots.series(axes, index):
+                marks.claims(axes, marks.stated(view, points, name, shift), "#222222", in_front=True)
             if not chosen:
                 continue
             colour = look.colour
             face = {"facecolor": colour, "edgecolor": colour, "alpha": marks.FACE_ALPHA, "hatch": look.hatch}
-            axes.boxplot(
-                [list(s.values) for s in chosen], positions=[s.x for s in chosen], widths=width, patch_artist=True,
-                manage_ticks=False, boxprops=face,
-                medianprops={"color": "black"}, whiskerprops={"color": colour}, capprops={"color": colour},
-                flierprops={"markeredgecolor": colour, "markersize": 3.0}, zorder=3,
-            )  # fmt: skip
-            marks.zeros(axes, [s for s in chosen if max(s.values) == 0.0], colour, look.marker)
+            with spots.series(axes, index):
+                axes.boxplot(
+                    [list(s.values) for s in chosen], positions=[s.x for s in chosen], widths=width, patch_artist=True,
+                    manage_ticks=False, boxprops=face,
+                    medianprops={"color": "black"}, whiskerprops={"color": colour}, capprops={"color": colour},
+                    flierprops={"markeredgecolor": colour, "markersize": 3.0}, zorder=3,
+                )  # fmt: skip
+                marks.zeros(axes, [s for s in chosen if max(s.values) == 0.0], colour, look.marker)
+            spots.add_samples(axes, index, name.subject, chosen)
         marks.references(axes, view, points)
 
     def handle(self, look: Look, label: str) -> Artist:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
 
-from anabranch.plot import marks
+from anabranch.plot import marks, spots
 from anabranch.plot.appearance import GREY, LEGEND
 from anabranch.plot.panels import PANEL_KEYS, PanelKind
 from anabranch.plot.ranges import MARKS, X_RANGE, X_TICKS, Y_RANGE, Y_TICKS
@@ -35,7 +35,8 @@ class Distribution(PanelKind):
             values = [value for sample in marks.samples(view, points, name) for value in sample.values]
             if values:
                 look = view.look(index)
-                axes.ecdf(values, color=look.colour, linestyle=look.dash, zorder=3)
+                with spots.series(axes, index):
+                    axes.ecdf(values, color=look.colour, linestyle=look.dash, zorder=3)
         for index, reference in enumerate(view.figure.references):
             for height in {view.analysis.height(reference, p) for p in points}:
                 axes.axvline(height, **marks.reference_look(index))

@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 
+from anabranch.plot import spots
 from anabranch.plot.appearance import GREY
 from anabranch.plot.marks import TOGETHER, is_drawn
 from anabranch.plot.style import SETTINGS, settle
@@ -90,6 +91,7 @@ class Heat(Kind):
                 )
                 if numbered:
                     _number(panel, cells[key], norm)
+                _add_spots(panel, figure, _panel(points, figure, *key), cells[key], (xs, ys))
                 if is_folded:
                     panel.set_title(analysis.study.parameters[figure.rows].show(key[0]))
             _label(axes, figure, analysis, (xs, ys))
@@ -133,6 +135,19 @@ def _norm(figure: Figure, panels: Sequence[Cells]) -> Normalize:
     shown = values[np.isfinite(values) & ((values > 0.0) if figure.options["log_colour"] else True)]
     low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.1, 1.0)
     return LogNorm(low, high) if figure.options["log_colour"] else Normalize(low, high)
+
+
+def _add_spots(
+    axes: Axes, figure: Figure, points: Sequence[Point], cells: Cells, values: tuple[list[Value], list[Value]]
+) -> None:
+    """Record a spot for each cell with a value."""
+    xs, ys = values
+    found: dict[tuple[Value, Value], list[Point]] = {}
+    for point in points:
+        found.setdefault((point.values[figure.y], point.values[figure.x]), []).append(point)
+    for (y, x), value in np.ndenumerate(cells):
+        if math.isfinite(value):
+            spots.add(axes, spots.Spot(x, y, None, None, tuple(found[ys[y], xs[x]]), float(value)))
 
 
 def _number(axes: Axes, cells: Cells, norm: Normalize) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.lines import Line2D
 
-from anabranch.plot import marks
+from anabranch.plot import marks, spots
 from anabranch.plot.appearance import CLAIMS, GREY, LEGEND, PUBLISHED
 from anabranch.plot.panels import PANEL_KEYS, PanelKind
 from anabranch.plot.ranges import LOG_Y, MARKS, X_RANGE, X_TICKS, Y_RANGE, Y_TICKS
@@ -48,13 +48,15 @@ class Lines(PanelKind):
             hidden = sum(_same(line, other) for other in drawn)
             drawn.append(line)
             dash = (3.0 * hidden, (3, 3)) if hidden and look.dash == "-" else look.dash
-            axes.errorbar(
-                [s.x for s in chosen], [s.ours.centre for s in chosen], yerr=marks.errors(chosen), color=colour,
-                marker=marker, markersize=max(1.6, 3.8 - 1.4 * hidden), linestyle=dash, capsize=2.0, elinewidth=0.9,
-                zorder=3,
-            )  # fmt: skip
-            marks.zeros(axes, chosen, colour, marker)
-            marks.published(axes, chosen, colour, marker)
+            with spots.series(axes, index):
+                axes.errorbar(
+                    [s.x for s in chosen], [s.ours.centre for s in chosen], yerr=marks.errors(chosen), color=colour,
+                    marker=marker, markersize=max(1.6, 3.8 - 1.4 * hidden), linestyle=dash, capsize=2.0,
+                    elinewidth=0.9, zorder=3,
+                )  # fmt: skip
+                marks.zeros(axes, chosen, colour, marker)
+                marks.published(axes, chosen, colour, marker)
+            spots.add_samples(axes, index, name.subject, chosen)
         marks.references(axes, view, points)
 
     def handle(self, look: Look, label: str) -> Artist:
