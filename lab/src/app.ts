@@ -104,7 +104,7 @@ export class App implements Listener {
     if (now - this.drawn_ms >= CHART_INTERVAL_MS || !run.isPlaying) {
       this.drawn_ms = now;
       this.charts.draw();
-      setText(byId("facts"), `${run.events.toLocaleString("en")} events · seed ${network.seed}`);
+      setText(byId("facts"), facts(run));
     }
   }
 
@@ -119,6 +119,9 @@ export class App implements Listener {
     if (run.isPlaying || run.isJumping || run.view === null) return;
     this.charts.draw();
     this.charts.describe();
+    void run.digest().then((digest) => {
+      if (!run.isPlaying && !run.isJumping) setText(byId("facts"), `${facts(run)} · digest ${digest}`);
+    });
     const flows = run.view.store.flows.map((flow) => `${flow.name} ${((flow.goodput_bps.at(-1) ?? 0) / 1e6).toFixed(2)} Mbit/s`);
     setText(byId("live"), `${run.isOver ? "The run is over" : "Paused"} at ${(run.now_ns / 1e9).toFixed(3)} s. Goodput: ${flows.join(", ")}.`);
   }
@@ -215,7 +218,7 @@ export class App implements Listener {
       copyLink: () => this.link(),
       saveScenario: async () => save(`${this.fileName()}.toml`, await this.run.asScenario()),
       saveCsv: () => this.saveAll(),
-      savePicture: async () => save(`${this.fileName()}-network.svg`, networkSvg(this.picture.drawing), "image/svg+xml"),
+      savePicture: async () => save(`${this.fileName()}-network.svg`, networkSvg(this.picture.layers), "image/svg+xml"),
       saveResult: () => this.saveResult(),
       openFile: (file) => this.openFile(file),
     });
@@ -307,6 +310,10 @@ function lookOf(network: Network, paths: { flow: number; path: number; look: num
   const own = paths.filter((path) => path.flow === flow);
   const found = own.find((path) => network.flows[flow]?.paths[path.path]?.links.includes(name));
   return (found ?? own[0])?.look ?? flow;
+}
+
+function facts(run: Run): string {
+  return `${run.events.toLocaleString("en")} events · seed ${run.view?.network.seed ?? ""}`;
 }
 
 function seedOf(text: string): number | null {

@@ -41,6 +41,9 @@ export interface LinkColumns {
 /** Goodput is measured over at least this time, so that single packets do not show as spikes. */
 const GOODPUT_WINDOW_S = 0.2;
 
+/** Between the links in the name of a path. */
+const LINK_SEPARATOR = ">";
+
 export class Store {
   readonly time_s: number[] = [];
   readonly paths: PathColumns[] = [];
@@ -157,8 +160,10 @@ export function sum(counts: Record<string, number>): number {
   return total;
 }
 
-/** Name of a path for legends: the flow alone if it has one path. */
+/** Name of a path for legends: the flow, and of its links those that not all of its paths have. */
 export function pathLabel(store: Store, path: PathColumns): string {
-  const hasOthers = store.paths.some((other) => other.flow === path.flow && other.path !== path.path);
-  return hasOthers ? `${path.flowName} · ${path.pathName}` : path.flowName;
+  const siblings = store.paths.filter((other) => other.flow === path.flow);
+  if (siblings.length === 1) return path.flowName;
+  const own = path.pathName.split(LINK_SEPARATOR).filter((link) => !siblings.every((other) => other.pathName.split(LINK_SEPARATOR).includes(link)));
+  return `${path.flowName} · ${own.join(LINK_SEPARATOR) || path.pathName}`;
 }

@@ -69,6 +69,14 @@ export class Chart {
         {},
         h("h3", {}, kind.title, h("span", { class: "unit" }, ` ${kind.unit}`)),
         h("p", { class: "about" }, kind.about),
+        this.legend,
+      ),
+      this.frame,
+      this.sentence,
+      h(
+        "div",
+        { class: "under" },
+        this.table,
         h(
           "div",
           { class: "files" },
@@ -77,10 +85,6 @@ export class Chart {
           button("PNG", `Save ${kind.title} as PNG`, () => void this.savePng()),
         ),
       ),
-      this.legend,
-      this.frame,
-      this.sentence,
-      this.table,
     );
     this.table.addEventListener("toggle", () => this.fillTable());
     new ResizeObserver(() => this.resize()).observe(this.canvasBox);

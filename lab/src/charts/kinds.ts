@@ -61,6 +61,21 @@ function goodputs(store: Store): Line[] {
   return [...totals, ...perPath(store, (path) => path.goodput_bps, 1e-6)];
 }
 
+/** Out-of-order data of each flow; a flow of one path has the colour of this path. */
+function reordering(store: Store): Line[] {
+  return store.flows.map((flow, index) => {
+    const paths = store.paths.filter((path) => path.flow === index);
+    return {
+      label: flow.name,
+      values: flow.reordering_buffer_bytes,
+      factor: KB,
+      ...(paths.length === 1 ? look(paths[0]!.look) : look(7 + 8 * index)),
+      width: 1.6,
+      path: paths.length === 1 ? paths[0]!.look : null,
+    };
+  });
+}
+
 /** Queues that have held a packet. */
 function queues(store: Store): Line[] {
   const used = store.links.filter((link) => link.queue_packets.some((packets) => (packets ?? 0) > 1));
@@ -111,6 +126,13 @@ export const KINDS: readonly Kind[] = [
     unit: "kB",
     about: "data that is sent and not acknowledged",
     lines: (store) => perPath(store, (path) => path.in_flight_bytes, KB),
+  },
+  {
+    id: "reordering",
+    title: "Out-of-order data",
+    unit: "kB",
+    about: "data at the receiver that waits for a gap to close",
+    lines: reordering,
   },
 ];
 

@@ -2,17 +2,24 @@
 
 const COPIED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-weight", "paint-order", "stroke-linecap"] as const;
 
-export function networkSvg(drawing: SVGSVGElement): string {
-  const copy = drawing.cloneNode(true) as SVGSVGElement;
-  const originals = [drawing, ...drawing.querySelectorAll("*")];
+/** Layers of equal size, from the lowest up, in one document. */
+export function networkSvg(layers: SVGSVGElement[]): string {
+  const copies = layers.map(withStyle);
+  const copy = copies[0]!;
+  for (const upper of copies.slice(1)) copy.append(...upper.children);
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("font-family", "DejaVu Sans, sans-serif");
+  return new XMLSerializer().serializeToString(copy);
+}
+
+function withStyle(layer: SVGSVGElement): SVGSVGElement {
+  const copy = layer.cloneNode(true) as SVGSVGElement;
   const copies = [copy, ...copy.querySelectorAll("*")];
-  originals.forEach((original, index) => {
+  [layer, ...layer.querySelectorAll("*")].forEach((original, index) => {
     const style = getComputedStyle(original);
     const element = copies[index]!;
     for (const name of COPIED) element.setAttribute(name, style.getPropertyValue(name));
     for (const name of ["class", "tabindex", "role"]) element.removeAttribute(name);
   });
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("font-family", "DejaVu Sans, sans-serif");
-  return new XMLSerializer().serializeToString(copy);
+  return copy;
 }

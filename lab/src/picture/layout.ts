@@ -26,23 +26,35 @@ const SIDE_MARGIN = 74;
 const TOP_MARGIN = 46;
 const ROW_HEIGHT = 88;
 const MIN_ROW_HEIGHT = 40;
+const MAX_GAP = 150;
 const MAX_HEIGHT = 460;
 const MIN_HEIGHT = 196;
 /** Distance between the middles of two links between the same nodes. */
-const PARALLEL_GAP = 104;
+const PARALLEL_GAP = 150;
 const SWEEPS = 8;
 
-export function layout(network: Network, width: number): Layout {
+/** Height that a network needs. */
+export function neededHeight(network: Network): number {
+  const rows = rowsOf(network, columnsOf(network));
+  return Math.min(MAX_HEIGHT, Math.max(MIN_HEIGHT, 2 * TOP_MARGIN + (rows - 1) * rowHeightOf(rows)));
+}
+
+function rowsOf(network: Network, columns: string[][]): number {
+  return Math.max(...columns.map((names) => names.length), parallelRows(network));
+}
+
+function rowHeightOf(rows: number): number {
+  return rows > 4 ? MIN_ROW_HEIGHT : ROW_HEIGHT;
+}
+
+export function layout(network: Network, width: number, height: number): Layout {
   const columns = columnsOf(network);
-  const rows = Math.max(...columns.map((names) => names.length), parallelRows(network));
-  const rowHeight = rows > 4 ? MIN_ROW_HEIGHT : ROW_HEIGHT;
-  const height = Math.min(MAX_HEIGHT, Math.max(MIN_HEIGHT, 2 * TOP_MARGIN + (rows - 1) * rowHeight));
   order(columns, network);
   const nodes = new Map<string, Place>();
   const margin = Math.min(SIDE_MARGIN, width / 7);
   columns.forEach((names, column) => {
     const x = columns.length === 1 ? width / 2 : margin + (column * (width - 2 * margin)) / (columns.length - 1);
-    const gap = names.length > 1 ? Math.min(rowHeight * 1.3, (height - 2 * TOP_MARGIN) / (names.length - 1)) : 0;
+    const gap = names.length > 1 ? Math.min(MAX_GAP, (height - 2 * TOP_MARGIN) / (names.length - 1)) : 0;
     names.forEach((name, row) => nodes.set(name, { x, y: height / 2 + (row - (names.length - 1) / 2) * gap }));
   });
   return { width, height, nodes, links: routes(network, nodes, height) };
@@ -124,7 +136,7 @@ function routes(network: Network, nodes: Map<string, Place>, height: number): Ro
     links.forEach((index, position) => {
       const [a, b] = network.links[index]!.ends;
       const [from, to] = [nodes.get(a)!, nodes.get(b)!];
-      const gap = Math.min(PARALLEL_GAP, (height - TOP_MARGIN) / links.length);
+      const gap = Math.min(PARALLEL_GAP, (height - 1.6 * TOP_MARGIN) / links.length);
       const bend = links.length === 1 ? bendAround(from, to, nodes) : (position - (links.length - 1) / 2) * gap;
       found[index] = { from, control: controlPoint(from, to, bend), to };
     });

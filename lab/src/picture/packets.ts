@@ -1,7 +1,7 @@
 /** Packets under way, drawn over the picture of the network. */
 
 import type { Network, Sample } from "../core/types";
-import { look, tone } from "../palette";
+import { isDark, look, tone } from "../palette";
 import { sum } from "../store";
 import { pointAt, type Layout, type Route } from "./layout";
 
@@ -12,6 +12,8 @@ const MAX_ACK_BYTES = 120;
 /** Distance of the two directions from the middle of a link. */
 const LANE_GAP = 4.5;
 const PACKET_LENGTH = 9;
+/** On narrower pictures packets are shorter. */
+const NARROW_WIDTH = 560;
 /** Packets nearer than this to the ends of a link lie under its nodes. */
 const NODE_RADIUS = 15;
 const DROP_FALL_MS = 700;
@@ -57,13 +59,25 @@ export class PacketLayer {
     context.clearRect(0, 0, this.width, this.height);
     context.lineCap = "round";
     context.globalAlpha = isSlow ? 1 : 0.55;
+    const other = tone("muted");
+    const isDarkNow = isDark();
+    const colours = new Map<number, string>();
+    const colourOf = (flow: number, link: number): string => {
+      const key = flow * network.links.length + link;
+      let colour = colours.get(key);
+      if (colour === undefined) {
+        colour = look(lookOf(flow, link), isDarkNow).colour;
+        colours.set(key, colour);
+      }
+      return colour;
+    };
     for (let at = 0; at + FIELDS <= packets.length; at += FIELDS) {
-      const [link, direction, flow, , along, bytes] = packets.slice(at, at + FIELDS) as [number, number, number, number, number, number];
-      if (along < 0) continue;
-      const route = place.links[link];
-      if (route === undefined) continue;
-      const colour = flow < 0 ? tone("muted") : look(lookOf(flow, link)).colour;
-      this.drawPacket(route, direction === 1, along, bytes, colour, network.links.length);
+      const along = packets[at + 4]!;
+      const route = place.links[packets[at]!];
+      if (along < 0 || route === undefined) continue;
+      const flow = packets[at + 2]!;
+      const colour = flow < 0 ? other : colourOf(flow, packets[at]!);
+      this.drawPacket(route, packets[at + 1] === 1, along, packets[at + 5]!, colour, network.links.length);
     }
     context.globalAlpha = 1;
     this.noteDrops(place, sample);
@@ -88,9 +102,10 @@ export class PacketLayer {
       context.fill();
       return;
     }
-    context.lineWidth = links > 14 ? 4 : 5.5;
+    context.lineWidth = links > 14 || this.width < NARROW_WIDTH ? 4 : 5.5;
     context.beginPath();
-    context.moveTo(x - ux * PACKET_LENGTH, y - uy * PACKET_LENGTH);
+    const packet = this.width < NARROW_WIDTH ? PACKET_LENGTH / 2 : PACKET_LENGTH;
+    context.moveTo(x - ux * packet, y - uy * packet);
     context.lineTo(x, y);
     context.stroke();
   }

@@ -4,7 +4,7 @@ import type { Direction, DirectionSample, Link, Network, Sample } from "../core/
 import { s, setText } from "../dom";
 import { sum } from "../store";
 import { bytesText, delayText, rateText } from "../units";
-import { layout, pointAt, type Layout, type Route } from "./layout";
+import { layout, neededHeight, pointAt, type Layout, type Route } from "./layout";
 import { PacketLayer } from "./packets";
 
 /** Up to this many links have a label each; of more, only those that are slower than most. */
@@ -12,7 +12,7 @@ const MAX_LABELLED_LINKS = 7;
 const QUEUE_WIDTH = 9;
 const QUEUE_HEIGHT = 34;
 /** Place of a queue on its link: near the sending end. */
-const QUEUE_PLACE = 0.14;
+const QUEUE_PLACE = 0.17;
 
 interface Gauge {
   fill: SVGRectElement;
@@ -29,6 +29,8 @@ interface Drawn {
 
 export class Picture {
   private readonly svg: SVGSVGElement;
+  /** Nodes lie over the packets. */
+  private readonly nodes: SVGSVGElement;
   private readonly packets: PacketLayer;
   private network: Network | null = null;
   private place: Layout | null = null;
@@ -40,16 +42,17 @@ export class Picture {
     private readonly select: (link: string) => void,
   ) {
     this.svg = s("svg", { class: "network", role: "group", "aria-label": "Network" });
+    this.nodes = s("svg", { class: "network nodes", role: "group", "aria-label": "Nodes" });
     const canvas = document.createElement("canvas");
     canvas.setAttribute("aria-hidden", "true");
-    box.append(this.svg, canvas);
+    box.append(this.svg, canvas, this.nodes);
     this.packets = new PacketLayer(canvas);
     new ResizeObserver(() => this.redraw()).observe(box);
   }
 
-  /** The picture's drawing, for export. */
-  get drawing(): SVGSVGElement {
-    return this.svg;
+  /** The layers of the drawing, for export. */
+  get layers(): SVGSVGElement[] {
+    return [this.svg, this.nodes];
   }
 
   show(network: Network): void {
@@ -92,21 +95,21 @@ export class Picture {
     const width = this.box.clientWidth;
     if (this.network === null || width === 0) return;
     const network = this.network;
-    this.place = layout(network, width);
-    const { height } = this.place;
-    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    this.svg.setAttribute("height", String(height));
-    this.svg.setAttribute("width", String(width));
-    this.box.style.height = `${height}px`;
+    this.box.style.minHeight = `${neededHeight(network)}px`;
+    const height = this.box.clientHeight;
+    this.place = layout(network, width, height);
+    for (const layer of this.layers) {
+      layer.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      layer.setAttribute("height", String(height));
+      layer.setAttribute("width", String(width));
+    }
     this.packets.resize(width, height);
     const labelled = labelledLinks(network);
     this.drawn = network.links.map((link, index) =>
       this.drawLink(link, this.place!.links[index]!, labelled.has(index)),
     );
-    this.svg.replaceChildren(
-      ...this.drawn.map(({ button }) => button),
-      ...network.nodes.map((node) => this.drawNode(node.name, node.host, node.middlebox)),
-    );
+    this.svg.replaceChildren(...this.drawn.map(({ button }) => button));
+    this.nodes.replaceChildren(...network.nodes.map((node) => this.drawNode(node.name, node.host, node.middlebox)));
     this.updateLabels();
     this.mark(this.selected);
   }
