@@ -285,9 +285,9 @@ export class App implements Listener {
   /** Keys of the whole page; controls that need the same keys come first. */
   private key(event: KeyboardEvent): void {
     const target = event.target as HTMLElement;
-    const isTyping = target.closest("input, select, textarea, .cm-editor, dialog, summary") !== null;
+    const isTyping = target.closest("input, select, textarea, .cm-editor, dialog") !== null;
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === " " && target.closest("button, a") !== null) return;
+    if (event.key === " " && target.closest("button, a, summary") !== null) return;
     const actions: Record<string, () => void> = {
       " ": () => this.transport.toggle(),
       ".": () => void this.run.step(1e6),

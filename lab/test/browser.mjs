@@ -10,7 +10,7 @@ export const ROOT = join(import.meta.dirname, "..", "..");
 export const PAGE = join(ROOT, "python", "anabranch", "lab", "lab.html");
 export const PYTHON = join(ROOT, ".venv", "bin", "python");
 export const ENVIRONMENT = { ...process.env, PYTHONPATH: join(ROOT, "python") };
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 20_000;
 const PROGRAMS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
 /** @typedef {import("playwright-core").Page} Page */

@@ -1,6 +1,7 @@
 /** A run in the worker: steps, samples at a fixed interval of simulated time, and orders at their times. */
 
 import { Core } from "./abi";
+import { withOrders } from "./pending";
 import type { Advanced, Network, Opened, Order, Sample } from "./types";
 
 /** Samples of a whole run, about; the interval is rounded to 1, 2 or 5 times a power of ten. */
@@ -21,6 +22,8 @@ export class Session {
   private pending: Order[] = [];
   private end_ns = 0;
   private paths = 0;
+  /** Orders at the present time, which take effect when the run goes on. */
+  private fresh: Order[] = [];
   private eventTimes: number[] = [];
 
   constructor(readonly core: Core) {}
@@ -33,16 +36,18 @@ export class Session {
     this.nextSample_ns = this.interval_ns;
     this.pending = [...orders].sort((a, b) => a.at_ns - b.at_ns);
     this.paths = 0;
+    this.fresh = [];
     this.remember(network);
     this.applyDue();
-    return { network: this.core.network(), sample: this.core.sample(), interval_ns: this.interval_ns };
+    return { network: withOrders(this.core.network(), this.fresh), sample: this.core.sample(), interval_ns: this.interval_ns };
   }
 
   order(order: Order): Network {
     this.core.order(order);
+    this.fresh.push(order);
     const network = this.core.network();
     this.remember(network);
-    return network;
+    return withOrders(network, this.fresh);
   }
 
   /** Steps until a time or until the budget of real time is used up, and returns the samples on the way. */
@@ -50,6 +55,7 @@ export class Session {
     const begin = performance.now();
     const before = this.core.now();
     const samples: Sample[] = [];
+    if (before < until_ns) this.fresh = [];
     const until = Math.min(until_ns, this.end_ns);
     let now = before;
     while (now < until) {
@@ -78,7 +84,9 @@ export class Session {
 
   private applyDue(now = 0): void {
     while (this.pending.length > 0 && this.pending[0]!.at_ns <= now) {
-      this.core.order(this.pending.shift()!);
+      const order = this.pending.shift()!;
+      this.core.order(order);
+      this.fresh.push(order);
       this.eventTimes.push(now);
     }
   }

@@ -62,7 +62,7 @@ export class Editor {
           this.completion.of([]),
           // Tab leaves the editor, so that the keyboard alone reaches the rest of the page.
           keymap.of([{ key: "Mod-Enter", run }, ...completionKeymap, ...defaultKeymap, ...historyKeymap]),
-          EditorView.contentAttributes.of({ "aria-label": "Scenario, in TOML" }),
+          EditorView.contentAttributes.of({ "aria-label": "Scenario, in TOML", tabindex: "0" }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) this.changed();
             if (update.selectionSet && this.view.hasFocus) {

@@ -20,7 +20,8 @@ interface Gauge {
 }
 
 interface Drawn {
-  line: SVGPathElement;
+  /** Name, values and losses, beside the button: its own name for screen readers has all of them. */
+  label: SVGGElement;
   button: SVGGElement;
   values: SVGTextElement | null;
   losses: SVGTextElement | null;
@@ -108,7 +109,7 @@ export class Picture {
     this.drawn = network.links.map((link, index) =>
       this.drawLink(link, this.place!.links[index]!, labelled.has(index)),
     );
-    this.svg.replaceChildren(...this.drawn.map(({ button }) => button));
+    this.svg.replaceChildren(...this.drawn.map(({ button }) => button), ...this.drawn.map((drawn) => drawn.label));
     this.nodes.replaceChildren(...network.nodes.map((node) => this.drawNode(node.name, node.host, node.middlebox)));
     this.updateLabels();
     this.mark(this.selected);
@@ -151,9 +152,9 @@ export class Picture {
       line,
       gauges[0].group,
       gauges[1].group,
-      ...texts,
     );
-    return { line, button, values: isLabelled ? values : null, losses: isLabelled ? losses : null, gauges };
+    const group = s("g", { class: "label", "aria-hidden": "true", onclick: open }, ...texts);
+    return { label: group, button, values: isLabelled ? values : null, losses: isLabelled ? losses : null, gauges };
   }
 
   /** A column that shows how full the queue of one end is, beside the line. */
@@ -187,7 +188,7 @@ export class Picture {
     this.network!.links.forEach((link, index) => {
       const drawn = this.drawn[index]!;
       const isUp = link.forward.up && link.reverse.up;
-      drawn.button.classList.toggle("down", !isUp);
+      for (const part of [drawn.button, drawn.label]) part.classList.toggle("down", !isUp);
       if (drawn.values !== null) setText(drawn.values, isUp ? valuesText(link) : "cut");
       drawn.button.setAttribute("aria-label", describe(link));
     });
