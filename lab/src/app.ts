@@ -37,6 +37,8 @@ export class App implements Listener {
   private readonly transport: Transport;
   private readonly calm = matchMedia("(prefers-reduced-motion: reduce)");
   private drawn_ms = 0;
+  /** Title of the lesson's scenario: a text with another one is the visitor's own. */
+  private lessonTitle = "";
 
   constructor(private readonly client: Client) {
     this.run = new Run(client, [this]);
@@ -139,6 +141,7 @@ export class App implements Listener {
     this.editor.load(lesson.scenario);
     this.lessons.show(lesson);
     await this.run.open(lesson.scenario, null);
+    this.lessonTitle = this.run.view!.network.title;
     this.playIfWanted();
   }
 
@@ -153,8 +156,10 @@ export class App implements Listener {
       if (error instanceof InputProblem) this.editor.show([error.problem]);
       throw error;
     }
+    const { title } = this.run.view!.network;
+    this.lessonTitle = lesson === undefined ? "" : title;
     if (lesson !== undefined) this.lessons.show(lesson);
-    else this.lessons.showOwn(this.run.view!.network.title);
+    else this.lessons.showOwn(title);
     this.playIfWanted();
   }
 
@@ -171,6 +176,8 @@ export class App implements Listener {
       await this.run.open(text, seed);
       this.editor.started();
       clearFault();
+      const { title } = this.run.view!.network;
+      if (title !== this.lessonTitle) this.lessons.showOwn(title);
       this.run.play();
     } catch (error) {
       if (error instanceof InputProblem) this.editor.show([error.problem]);

@@ -81,7 +81,7 @@ export class Run {
     this.isBusy = false;
     this.interval_ns = opened.interval_ns;
     const store = new Store(opened.network);
-    store.add(opened.sample);
+    store.addRows(opened.rows, namesOf(opened.sample));
     this.view = { network: opened.network, store, sample: opened.sample, packets: [] };
     for (const listener of this.listeners) listener.opened(this);
   }
@@ -207,8 +207,8 @@ export class Run {
     const view = this.view!;
     this.now_ns = step.now_ns;
     this.events = step.events;
-    for (const sample of step.samples) view.store.add(sample);
-    view.sample = step.samples.at(-1) ?? view.sample;
+    view.store.addRows(step.rows, namesOf(step.sample));
+    view.sample = step.sample;
     view.packets = step.packets;
     if (step.network !== null) {
       view.network = step.network;
@@ -226,6 +226,11 @@ export class Run {
   private steered(): void {
     for (const listener of this.listeners) listener.steered(this);
   }
+}
+
+/** Names of the paths of each flow. */
+function namesOf(sample: Sample): string[][] {
+  return sample.flows.map((flow) => flow.paths.map(({ name }) => name));
 }
 
 /** An order without the keys that a later one of the same time, link and direction sets; none if no key is left. */

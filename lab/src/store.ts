@@ -1,6 +1,7 @@
 /** Samples of a run as columns over time, one column for each value that charts and tables show. */
 
-import type { Network, Sample } from "./core/types";
+import { DIRECTION_FIELDS, FLOW_FIELDS, HEAD_FIELDS, PATH_FIELDS } from "./core/row";
+import type { Network } from "./core/types";
 
 export type Values = (number | null)[];
 
@@ -36,10 +37,13 @@ export interface LinkColumns {
   queue_bytes: Values;
   dropped_packets: Values;
   sent_bytes: Values;
+  largestQueue_packets: number;
 }
 
-/** Goodput is measured over at least this time, so that single packets do not show as spikes. */
-const GOODPUT_WINDOW_S = 0.2;
+/** Goodput is a mean over this share of the run, between two limits, so that single packets do not show as spikes. */
+const GOODPUT_WINDOW_SHARE = 1 / 100;
+const MIN_GOODPUT_WINDOW_S = 0.1;
+const MAX_GOODPUT_WINDOW_S = 1;
 
 /** Between the links in the name of a path. */
 const LINK_SEPARATOR = ">";
@@ -49,8 +53,12 @@ export class Store {
   readonly paths: PathColumns[] = [];
   readonly flows: FlowColumns[];
   readonly links: LinkColumns[] = [];
+  /** Time over which goodput is a mean. */
+  readonly goodputWindow_s: number;
 
   constructor(network: Network) {
+    const wanted_s = (network.duration_ns / 1e9) * GOODPUT_WINDOW_SHARE;
+    this.goodputWindow_s = Math.min(MAX_GOODPUT_WINDOW_S, Math.max(MIN_GOODPUT_WINDOW_S, wanted_s));
     this.flows = network.flows.map((flow) => ({
       name: flow.name,
       delivered_bytes: [],
@@ -67,38 +75,44 @@ export class Store {
     return this.time_s.length;
   }
 
+  /** Adds the rows of samples. `names` has the paths of each flow that the last one lists. */
+  addRows(rows: Float64Array, names: readonly string[][]): void {
+    for (let at = 0; at < rows.length; at += rows[at]!) this.addRow(rows, at, names);
+  }
+
   /** Adds the next sample; one at the time of the last replaces it. */
-  add(sample: Sample): void {
-    const now = sample.now_ns / 1e9;
+  private addRow(rows: Float64Array, begin: number, names: readonly string[][]): void {
+    const now = rows[begin + 1]! / 1e9;
     if (this.time_s.at(-1) === now) this.time_s.pop();
     const at = this.time_s.length;
     this.time_s.push(now);
-    const before = this.indexBefore(now - GOODPUT_WINDOW_S);
-    sample.flows.forEach((flow, index) => {
-      const columns = this.flows[index]!;
-      columns.delivered_bytes[at] = flow.delivered_bytes;
-      columns.reordering_buffer_bytes[at] = flow.reordering_buffer_bytes;
-      columns.goodput_bps[at] = this.rate(columns.delivered_bytes, before, at);
-      flow.paths.forEach((path, number) => {
-        const into = this.pathColumns(index, number, path.name, at);
-        into.cwnd_bytes[at] = path.cwnd_bytes;
-        into.ssthresh_bytes[at] = path.ssthresh_bytes;
-        into.srtt_s[at] = path.srtt_s;
-        into.in_flight_bytes[at] = path.in_flight_bytes;
-        into.delivered_bytes[at] = path.delivered_bytes;
-        into.retransmissions[at] = path.retransmissions;
-        into.goodput_bps[at] = this.rate(into.delivered_bytes, before, at);
-      });
-    });
-    sample.links.forEach((link, index) => {
-      for (const [offset, values] of [link.forward, link.reverse].entries()) {
-        const into = this.links[2 * index + offset]!;
-        into.queue_packets[at] = values.queue_packets;
-        into.queue_bytes[at] = values.queue_bytes;
-        into.dropped_packets[at] = sum(values.drops);
-        into.sent_bytes[at] = values.sent_bytes;
+    const before = this.indexBefore(now - this.goodputWindow_s);
+    let next = begin + HEAD_FIELDS;
+    this.flows.forEach((flow, index) => {
+      flow.delivered_bytes[at] = rows[next]!;
+      flow.reordering_buffer_bytes[at] = rows[next + 1]!;
+      flow.goodput_bps[at] = this.rate(flow.delivered_bytes, before, at);
+      const paths = rows[next + 2]!;
+      next += FLOW_FIELDS;
+      for (let number = 0; number < paths; number++, next += PATH_FIELDS) {
+        const path = this.pathColumns(index, number, names[index]?.[number] ?? `path ${number + 1}`, at);
+        path.cwnd_bytes[at] = rows[next]!;
+        path.ssthresh_bytes[at] = valueOf(rows[next + 1]!);
+        path.srtt_s[at] = valueOf(rows[next + 2]!);
+        path.in_flight_bytes[at] = rows[next + 3]!;
+        path.delivered_bytes[at] = rows[next + 4]!;
+        path.retransmissions[at] = rows[next + 5]!;
+        path.goodput_bps[at] = this.rate(path.delivered_bytes, before, at);
       }
     });
+    for (const link of this.links) {
+      link.queue_packets[at] = rows[next]!;
+      link.queue_bytes[at] = rows[next + 1]!;
+      link.dropped_packets[at] = rows[next + 2]!;
+      link.sent_bytes[at] = rows[next + 3]!;
+      link.largestQueue_packets = Math.max(link.largestQueue_packets, rows[next]!);
+      next += DIRECTION_FIELDS;
+    }
     // A path that a sample does not list has no value there.
     for (const path of this.paths) {
       if (path.cwnd_bytes.length <= at) for (const values of columnsOf(path)) values[at] = null;
@@ -146,18 +160,15 @@ export class Store {
 }
 
 function directionColumns(name: string, isForward: boolean, from: string, to: string): LinkColumns {
-  return { name, isForward, from, to, queue_packets: [], queue_bytes: [], dropped_packets: [], sent_bytes: [] };
+  return { name, isForward, from, to, queue_packets: [], queue_bytes: [], dropped_packets: [], sent_bytes: [], largestQueue_packets: 0 };
 }
 
 function columnsOf(path: PathColumns): Values[] {
   return Object.values(path).filter((value): value is Values => Array.isArray(value));
 }
 
-/** Sum of the counts of a table. */
-export function sum(counts: Record<string, number>): number {
-  let total = 0;
-  for (const value of Object.values(counts)) total += value;
-  return total;
+function valueOf(number: number): number | null {
+  return Number.isNaN(number) ? null : number;
 }
 
 /** Name of a path for legends: the flow, and of its links those that not all of its paths have. */

@@ -12,7 +12,7 @@ import { sentence, type Kind, type Line } from "./kinds";
 import { indexes, thinned } from "./thin";
 
 const HEIGHT = 168;
-const MAX_POINTS = 1200;
+const MAX_POINTS = 1000;
 const TABLE_ROWS = 20;
 const AXIS_WIDTH = 46;
 
@@ -42,6 +42,9 @@ export class Chart {
   private readonly legend = h("div", { class: "legend", "aria-hidden": "true" });
   private readonly table = h("details", { class: "table" }, h("summary", {}, "Data table"));
   private readonly frame: HTMLElement;
+  private readonly about = h("p", { class: "about" });
+  /** Charts outside the window of the browser are drawn when they come into it. */
+  private isVisible = true;
 
   constructor(
     readonly kind: Kind,
@@ -68,7 +71,7 @@ export class Chart {
         "header",
         {},
         h("h3", {}, kind.title, h("span", { class: "unit" }, ` ${kind.unit}`)),
-        h("p", { class: "about" }, kind.about),
+        this.about,
         this.legend,
       ),
       this.frame,
@@ -88,6 +91,10 @@ export class Chart {
     );
     this.table.addEventListener("toggle", () => this.fillTable());
     new ResizeObserver(() => this.resize()).observe(this.canvasBox);
+    new IntersectionObserver(([entry]) => {
+      this.isVisible = entry?.isIntersecting ?? true;
+      if (this.isVisible && this.store !== null) this.draw(this.store, this.view, this.hidden);
+    }).observe(this.element);
   }
 
   /** Draws the part of a run that `view` selects. */
@@ -95,6 +102,8 @@ export class Chart {
     this.store = store;
     this.view = view;
     this.hidden = hidden;
+    setText(this.about, this.kind.about(store));
+    if (!this.isVisible) return;
     const lines = this.kind.lines(store);
     const key = JSON.stringify(lines.map(({ label, colour, dash, width }) => [label, colour, dash, width]));
     this.lines = lines;
@@ -118,6 +127,7 @@ export class Chart {
   /** Writes the sentence, and the table if it is open. */
   describe(): void {
     if (this.store === null) return;
+    this.lines = this.kind.lines(this.store);
     setText(this.sentence, sentence(this.kind, this.store));
     this.fillTable();
   }
@@ -131,7 +141,7 @@ export class Chart {
   private data(): uPlot.AlignedData {
     const store = this.store!;
     const range = { from: store.indexBefore(this.view.from_s), to: Math.min(store.length - 1, store.indexBefore(this.view.to_s) + 1) };
-    const at = indexes(range, Math.min(MAX_POINTS, 2 * Math.max(200, this.canvasBox.clientWidth)));
+    const at = indexes(range, Math.min(MAX_POINTS, Math.max(200, 1.5 * this.canvasBox.clientWidth)));
     const columns = this.lines.map((line) => thinned(line.values, at, line.factor));
     return [at.map((index) => store.time_s[index]!), ...columns] as uPlot.AlignedData;
   }
@@ -147,7 +157,7 @@ export class Chart {
       width,
       height: HEIGHT,
       legend: { show: false },
-      padding: [8, 8, 0, 0],
+      padding: [8, 16, 0, 0],
       cursor: {
         sync: { key: "anabranch" },
         y: false,

@@ -21,11 +21,12 @@ export interface Kind {
   title: string;
   unit: string;
   /** Help for the reader of the chart. */
-  about: string;
+  about(store: Store): string;
   lines(store: Store): Line[];
 }
 
 const KB = 1 / 1000;
+const MIN_QUEUE_PACKETS = 5;
 
 function perPath(store: Store, values: (path: PathColumns) => Values, factor: number, width = 1.6): Line[] {
   return store.paths.map((path) => ({
@@ -76,9 +77,9 @@ function reordering(store: Store): Line[] {
   });
 }
 
-/** Queues that have held a packet. */
+/** Queues that have held more than a short burst. */
 function queues(store: Store): Line[] {
-  const used = store.links.filter((link) => link.queue_packets.some((packets) => (packets ?? 0) > 1));
+  const used = store.links.filter((link) => link.largestQueue_packets >= MIN_QUEUE_PACKETS);
   const isUnique = (name: string) => used.filter((other) => other.name === name).length === 1;
   return used.map((link, index) => ({
     label: isUnique(link.name) ? link.name : `${link.name} to ${link.to}`,
@@ -96,42 +97,42 @@ export const KINDS: readonly Kind[] = [
     id: "window",
     title: "Congestion window",
     unit: "kB",
-    about: "cwnd of each path; dotted: its slow-start threshold",
+    about: () => "cwnd of each path; dotted: its slow-start threshold",
     lines: (store) => [...perPath(store, (path) => path.cwnd_bytes, KB), ...thresholds(store)],
   },
   {
     id: "goodput",
     title: "Goodput",
     unit: "Mbit/s",
-    about: "new data that arrived, over the last 200 ms",
+    about: (store) => `new data that arrived, mean of ${digits(1000 * store.goodputWindow_s)} ms`,
     lines: goodputs,
   },
   {
     id: "rtt",
     title: "Round-trip time",
     unit: "ms",
-    about: "srtt of each path, queues included",
+    about: () => "srtt of each path, queues included",
     lines: (store) => perPath(store, (path) => path.srtt_s, 1000),
   },
   {
     id: "queue",
     title: "Queues",
     unit: "packets",
-    about: "packets that wait for each link",
+    about: () => "packets that wait for each link",
     lines: queues,
   },
   {
     id: "flight",
     title: "In flight",
     unit: "kB",
-    about: "data that is sent and not acknowledged",
+    about: () => "data that is sent and not acknowledged",
     lines: (store) => perPath(store, (path) => path.in_flight_bytes, KB),
   },
   {
     id: "reordering",
     title: "Out-of-order data",
     unit: "kB",
-    about: "data at the receiver that waits for a gap to close",
+    about: () => "data at the receiver that waits for a gap to close",
     lines: reordering,
   },
 ];

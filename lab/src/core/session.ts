@@ -2,6 +2,7 @@
 
 import { Core } from "./abi";
 import { withOrders } from "./pending";
+import { pushRow } from "./row";
 import type { Advanced, Network, Opened, Order, Sample } from "./types";
 
 /** Samples of a whole run, about; the interval is rounded to 1, 2 or 5 times a power of ten. */
@@ -39,7 +40,11 @@ export class Session {
     this.fresh = [];
     this.remember(network);
     this.applyDue();
-    return { network: withOrders(this.core.network(), this.fresh), sample: this.core.sample(), interval_ns: this.interval_ns };
+    const sample = this.core.sample();
+    const rows: number[] = [];
+    pushRow(rows, sample);
+    const shown = withOrders(this.core.network(), this.fresh);
+    return { network: shown, rows: Float64Array.from(rows), sample, interval_ns: this.interval_ns };
   }
 
   order(order: Order): Network {
@@ -54,7 +59,8 @@ export class Session {
   advance(until_ns: number, budget_ms: number, picture: boolean): Advanced {
     const begin = performance.now();
     const before = this.core.now();
-    const samples: Sample[] = [];
+    const rows: number[] = [];
+    let last: Sample | null = null;
     if (before < until_ns) this.fresh = [];
     const until = Math.min(until_ns, this.end_ns);
     let now = before;
@@ -65,18 +71,22 @@ export class Session {
       now = next;
       this.applyDue(now);
       if (now >= this.nextSample_ns) {
-        samples.push(this.core.sample());
+        last = this.core.sample();
+        pushRow(rows, last);
         this.nextSample_ns += this.interval_ns;
       }
       if (performance.now() - begin > budget_ms) break;
     }
-    if (samples.at(-1)?.now_ns !== now) samples.push(this.core.sample());
-    const last = samples.at(-1)!;
+    if (last?.now_ns !== now) {
+      last = this.core.sample();
+      pushRow(rows, last);
+    }
     return {
       now_ns: now,
       events: last.events,
       over: last.over,
-      samples,
+      rows: Float64Array.from(rows),
+      sample: last,
       network: this.changedNetwork(before, now, last),
       packets: picture ? this.core.packets() : [],
     };

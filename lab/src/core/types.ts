@@ -153,6 +153,7 @@ export interface Calls {
 
 export interface Opened {
   network: Network;
+  rows: Float64Array;
   sample: Sample;
   interval_ns: number;
 }
@@ -161,7 +162,10 @@ export interface Advanced {
   now_ns: number;
   events: number;
   over: boolean;
-  samples: Sample[];
+  /** The samples on the way, as rows. */
+  rows: Float64Array;
+  /** The last one. */
+  sample: Sample;
   /** The network, if an event or order has changed it or a flow has a new path. */
   network: Network | null;
   /** Six numbers for each packet under way: link, direction, flow, side, place, bytes. */

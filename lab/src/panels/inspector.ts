@@ -3,7 +3,7 @@
 import type { Direction, DirectionSample, Link, Network, Order, Sample } from "../core/types";
 import { h, setText } from "../dom";
 import { queueText } from "../picture/picture";
-import { sum } from "../store";
+import { sum } from "../core/row";
 import { tomlTime } from "../units";
 
 type Side = Order["direction"];

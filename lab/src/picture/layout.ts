@@ -26,11 +26,14 @@ const SIDE_MARGIN = 74;
 const TOP_MARGIN = 46;
 const ROW_HEIGHT = 88;
 const MIN_ROW_HEIGHT = 40;
-const MAX_GAP = 150;
+const MAX_WIDE_ROWS = 4;
+const MAX_GAP = 190;
 const MAX_HEIGHT = 460;
 const MIN_HEIGHT = 196;
 /** Distance between the middles of two links between the same nodes. */
 const PARALLEL_GAP = 150;
+/** The same, where other nodes stand beside them. */
+const NARROW_PARALLEL_GAP = 80;
 const SWEEPS = 8;
 
 /** Height that a network needs. */
@@ -39,12 +42,17 @@ export function neededHeight(network: Network): number {
   return Math.min(MAX_HEIGHT, Math.max(MIN_HEIGHT, 2 * TOP_MARGIN + (rows - 1) * rowHeightOf(rows)));
 }
 
+/** Whether a column has so many nodes that their names do not fit between them. */
+export function isDense(network: Network): boolean {
+  return rowsOf(network, columnsOf(network)) > MAX_WIDE_ROWS;
+}
+
 function rowsOf(network: Network, columns: string[][]): number {
   return Math.max(...columns.map((names) => names.length), parallelRows(network));
 }
 
 function rowHeightOf(rows: number): number {
-  return rows > 4 ? MIN_ROW_HEIGHT : ROW_HEIGHT;
+  return rows > MAX_WIDE_ROWS ? MIN_ROW_HEIGHT : ROW_HEIGHT;
 }
 
 export function layout(network: Network, width: number, height: number): Layout {
@@ -57,7 +65,7 @@ export function layout(network: Network, width: number, height: number): Layout 
     const gap = names.length > 1 ? Math.min(MAX_GAP, (height - 2 * TOP_MARGIN) / (names.length - 1)) : 0;
     names.forEach((name, row) => nodes.set(name, { x, y: height / 2 + (row - (names.length - 1) / 2) * gap }));
   });
-  return { width, height, nodes, links: routes(network, nodes, height) };
+  return { width, height, nodes, links: routes(network, nodes, height, columns.some((names) => names.length > 1)) };
 }
 
 /** Distances in links from a set of nodes. */
@@ -130,13 +138,13 @@ function order(columns: string[][], network: Network): void {
   }
 }
 
-function routes(network: Network, nodes: Map<string, Place>, height: number): Route[] {
+function routes(network: Network, nodes: Map<string, Place>, height: number, isNarrow: boolean): Route[] {
   const found: Route[] = [];
   for (const links of linksByPair(network).values()) {
     links.forEach((index, position) => {
       const [a, b] = network.links[index]!.ends;
       const [from, to] = [nodes.get(a)!, nodes.get(b)!];
-      const gap = Math.min(PARALLEL_GAP, (height - 1.6 * TOP_MARGIN) / links.length);
+      const gap = Math.min(isNarrow ? NARROW_PARALLEL_GAP : PARALLEL_GAP, (height - 1.6 * TOP_MARGIN) / links.length);
       const bend = links.length === 1 ? bendAround(from, to, nodes) : (position - (links.length - 1) / 2) * gap;
       found[index] = { from, control: controlPoint(from, to, bend), to };
     });

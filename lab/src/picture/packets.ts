@@ -2,7 +2,7 @@
 
 import type { Network, Sample } from "../core/types";
 import { isDark, look, tone } from "../palette";
-import { sum } from "../store";
+import { sum } from "../core/row";
 import { pointAt, type Layout, type Route } from "./layout";
 
 /** Numbers for each packet in the core's list. */
@@ -17,6 +17,8 @@ const NARROW_WIDTH = 560;
 /** Packets nearer than this to the ends of a link lie under its nodes. */
 const NODE_RADIUS = 15;
 const DROP_FALL_MS = 700;
+/** Marks of one link end follow each other at least at this distance. */
+const DROP_GAP_MS = 160;
 
 interface Falling {
   x: number;
@@ -29,6 +31,7 @@ export class PacketLayer {
   private width = 0;
   private height = 0;
   private readonly drops = new Map<number, number>();
+  private readonly lastFall_ms = new Map<number, number>();
   private falling: Falling[] = [];
   private readonly calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -119,8 +122,11 @@ export class PacketLayer {
         const before = this.drops.get(key);
         this.drops.set(key, dropped);
         if (before === undefined || dropped <= before || this.calm.matches) continue;
+        const now = performance.now();
+        if (now - (this.lastFall_ms.get(key) ?? -Infinity) < DROP_GAP_MS) continue;
+        this.lastFall_ms.set(key, now);
         const { x, y } = pointAt(place.links[index]!, reverse === 1 ? 0.86 : 0.14);
-        this.falling.push({ x, y, begin_ms: performance.now() });
+        this.falling.push({ x, y, begin_ms: now });
       }
     });
     this.falling = this.falling.slice(-40);

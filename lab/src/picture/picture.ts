@@ -2,13 +2,16 @@
 
 import type { Direction, DirectionSample, Link, Network, Sample } from "../core/types";
 import { s, setText } from "../dom";
-import { sum } from "../store";
+import { sum } from "../core/row";
 import { bytesText, delayText, rateText } from "../units";
-import { layout, neededHeight, pointAt, type Layout, type Route } from "./layout";
+import { isDense, layout, neededHeight, pointAt, type Layout, type Route } from "./layout";
 import { PacketLayer } from "./packets";
 
 /** Up to this many links have a label each; of more, only those that are slower than most. */
 const MAX_LABELLED_LINKS = 7;
+/** Vertical distances of a link's name from its middle. */
+const LABEL_ABOVE = -25;
+const LABEL_BELOW = 22;
 const QUEUE_WIDTH = 9;
 const QUEUE_HEIGHT = 34;
 /** Place of a queue on its link: near the sending end. */
@@ -123,13 +126,13 @@ export class Picture {
     const isSteep = Math.abs(middle.dy) > 0.9 * Math.abs(middle.dx);
     const anchor = isSteep ? "start" : "middle";
     const at = isSteep ? { x: middle.x + 10, y: middle.y } : { x: middle.x, y: middle.y };
-    const above = route.control.y > (route.from.y + route.to.y) / 2 + 1 ? 20 : -22;
+    const above = this.labelShift(middle, route);
     const shift = isSteep ? -4 : above;
     const label = (y: number, kind: string) => s("text", { x: at.x, y, class: kind, "text-anchor": anchor });
     const name = label(at.y + shift, "name");
     name.textContent = link.name;
     const values = label(at.y + shift + 13, "values");
-    const losses = label(at.y + shift + (above > 0 || isSteep ? 26 : -13), "losses");
+    const losses = label(at.y + shift + (above > 0 || isSteep ? 27 : -13), "losses");
     const texts = isLabelled ? [name, values, losses] : [];
     const open = () => this.select(link.name);
     const button = s(
@@ -157,6 +160,23 @@ export class Picture {
     return { label: group, button, values: isLabelled ? values : null, losses: isLabelled ? losses : null, gauges };
   }
 
+  /** Whether the texts of a link stand above or below it: where other links are farther away. */
+  private labelShift(middle: { x: number; y: number }, own: Route): number {
+    const clearance = (shift: number): number => {
+      const centre = { x: middle.x, y: middle.y + shift + 6 };
+      let nearest = Infinity;
+      for (const route of this.place!.links) {
+        if (route === own) continue;
+        for (let share = 0; share <= 1; share += 0.05) {
+          const point = pointAt(route, share);
+          nearest = Math.min(nearest, Math.hypot(0.4 * (point.x - centre.x), point.y - centre.y));
+        }
+      }
+      return nearest;
+    };
+    return clearance(LABEL_BELOW) > clearance(LABEL_ABOVE) + 4 ? LABEL_BELOW : LABEL_ABOVE;
+  }
+
   /** A column that shows how full the queue of one end is, beside the line. */
   private gauge(route: Route, place: number, isForward: boolean): Gauge {
     const at = pointAt(route, place);
@@ -179,7 +199,13 @@ export class Picture {
     const icon = isHost
       ? s("path", { class: "icon", d: `M${x - 7},${y - 6}h14v9h-14zM${x - 4},${y + 7}h8` })
       : s("path", { class: "icon", d: `M${x - 5},${y}h10m-3,-3l3,3l-3,3m-4,-6l-3,3l3,3` });
-    const text = s("text", { x, y: y + (isHost ? 30 : 26), "text-anchor": "middle" });
+    const { width } = this.place!;
+    // In dense columns of hosts, names stand at the outer side.
+    const isLeft = x < width / 2;
+    const isBeside = isHost && isDense(this.network!);
+    const text = isBeside
+      ? s("text", { x: x + (isLeft ? -22 : 22), y: y + 4, "text-anchor": isLeft ? "end" : "start" })
+      : s("text", { x, y: y + (isHost ? 30 : 26), "text-anchor": "middle" });
     text.textContent = middlebox === null ? name : `${name} (${middlebox})`;
     return s("g", { class: isHost ? "node host" : "node router" }, shapeOf, icon, text);
   }
