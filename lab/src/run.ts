@@ -80,7 +80,7 @@ export class Run {
     this.jump_ns = null;
     this.isBusy = false;
     this.interval_ns = opened.interval_ns;
-    const store = new Store(opened.network);
+    const store = new Store(opened.network, opened.interval_ns);
     store.addRows(opened.rows, namesOf(opened.sample));
     this.view = { network: opened.network, store, sample: opened.sample, packets: [] };
     for (const listener of this.listeners) listener.opened(this);

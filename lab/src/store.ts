@@ -56,7 +56,13 @@ export class Store {
   /** Time over which goodput is a mean. */
   readonly goodputWindow_s: number;
 
-  constructor(network: Network) {
+  /** Whether the last sample stands between two regular ones; the next one replaces it. */
+  private isLastProvisional = false;
+
+  constructor(
+    network: Network,
+    private readonly interval_ns: number,
+  ) {
     const wanted_s = (network.duration_ns / 1e9) * GOODPUT_WINDOW_SHARE;
     this.goodputWindow_s = Math.min(MAX_GOODPUT_WINDOW_S, Math.max(MIN_GOODPUT_WINDOW_S, wanted_s));
     this.flows = network.flows.map((flow) => ({
@@ -80,10 +86,11 @@ export class Store {
     for (let at = 0; at < rows.length; at += rows[at]!) this.addRow(rows, at, names);
   }
 
-  /** Adds the next sample; one at the time of the last replaces it. */
+  /** Adds the next sample; one at the time of a regular one replaces it. */
   private addRow(rows: Float64Array, begin: number, names: readonly string[][]): void {
     const now = rows[begin + 1]! / 1e9;
-    if (this.time_s.at(-1) === now) this.time_s.pop();
+    if (this.time_s.at(-1) === now || this.isLastProvisional) this.time_s.pop();
+    this.isLastProvisional = rows[begin + 1]! % this.interval_ns !== 0;
     const at = this.time_s.length;
     this.time_s.push(now);
     const before = this.indexBefore(now - this.goodputWindow_s);
