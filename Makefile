@@ -14,12 +14,13 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 generate figures reproduce docs bpf format clean
+.PHONY: build loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 generate figures reproduce docs bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
-build: $(NATIVE) loader proxy
+build: $(NATIVE) loader proxy page
 	@echo "the command is $(BIN)/anabranch; to call it by its name: . $(BIN)/activate"
 	@if [ "$$(uname -s)" = Linux ] && [ ! -x $(LOADER) ]; then echo "left out: $(NO_LOADER)" >&2; fi
+	@if [ ! -f $(LAB) ]; then echo "left out: $(NO_LAB)" >&2; fi
 
 NO_LOADER := $(LOADER), which loads congestion controls into Linux: install libelf-dev, zlib1g-dev and pkg-config, then make build
 
@@ -36,6 +37,42 @@ proxy: $(VENV)/.installed
 	@if [ "$$(uname -s)" = Linux ]; then \
 	  $(CARGO) build --release --locked --quiet -p anabranch-proxy && install -m 755 target/release/anabranch-proxy $(PROXY); \
 	fi
+
+LAB := python/anabranch/lab/lab.html
+LAB_CORE := target/wasm32-unknown-unknown/lab/anabranch_lab.wasm
+LAB_PACKAGES := lab/node_modules/.installed
+LAB_SOURCES := $(wildcard lab/*.json lab/build.mjs lab/lessons/*.toml lab/src/* lab/src/*/*)
+NO_LAB := the laboratory in a page: install Node.js 20 or newer with npm, run rustup target add wasm32-unknown-unknown, then make build
+HAS_NODE := command -v npm > /dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20)'
+HAS_WASM := [ -d "$$(rustc --print target-libdir --target wasm32-unknown-unknown 2> /dev/null)" ]
+
+# The laboratory needs Node.js and a target of Rust, and packages from the network; all else works without it.
+page: $(VENV)/.installed
+	@if $(HAS_NODE) 2> /dev/null && $(HAS_WASM) && $(MAKE) --no-print-directory $(LAB_PACKAGES); then \
+	  $(MAKE) --no-print-directory $(LAB); \
+	fi
+
+## lab: build the laboratory, one page that anabranch lab serves
+lab:
+	@$(HAS_NODE) 2> /dev/null && $(HAS_WASM) || { echo "not built: $(NO_LAB)" >&2; exit 2; }
+	$(MAKE) $(LAB)
+
+$(LAB): $(LAB_SOURCES) $(RUST) $(LAB_PACKAGES)
+	$(CARGO) build --profile lab --locked --quiet -p anabranch-lab --target wasm32-unknown-unknown
+	cd lab && node_modules/.bin/tsc
+	node lab/build.mjs $(LAB_CORE) $@
+
+$(LAB_PACKAGES): lab/package.json lab/package-lock.json
+	cd lab && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+## test-lab: test the page in Chromium, which is not part of `make test`
+test-lab: build lab
+	cd lab && node --test --test-concurrency=1 test/page.test.mjs
+
+## bench-lab: measure size, time to the first packet, frames and events a second of the page
+bench-lab: lab
+	node lab/test/bench.mjs
 
 DEMO := lugowski2017-bottleneck
 

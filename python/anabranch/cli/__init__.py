@@ -21,6 +21,7 @@ from anabranch.cli.examples import examples
 from anabranch.cli.explain import explain
 from anabranch.cli.fair import fair
 from anabranch.cli.inspect import list_command, schema
+from anabranch.cli.lab import lab
 from anabranch.cli.man import man
 from anabranch.cli.meter import meter
 from anabranch.cli.observe import observe
@@ -44,6 +45,7 @@ def cli() -> None:
 
 
 cli.add_command(run)
+cli.add_command(lab)
 cli.add_command(explain)
 cli.add_command(advise)
 cli.add_command(compare)
