@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import logging
 import os
 import signal
@@ -32,7 +33,7 @@ from anabranch.study.store import read
 from command import anabranch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from anabranch.study.engine import Progress
     from anabranch.study.worker import Backend, Outcome
@@ -168,6 +169,73 @@ def opened(backend: Backend, threads: int) -> Iterator[cluster.DaskPool]:
     options = {"n_workers": 1, "threads_per_worker": threads, "memory_limit": 0}
     with certificates.LocalCluster(**options) as local, closing(cluster.DaskPool(backend, local)) as workers:
         yield workers
+
+
+def test_bundle_begins_no_run_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, build = [0.0], (simulator.version(), simulator.build_fingerprint())
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+
+    def backend(_: Request) -> dict[str, float]:
+        clock[0] += 0.2
+        return {}
+
+    requests = [request(seed) for seed in range(10)]
+    # The third run begins at 0.4 s, the fourth would begin at 0.6 s.
+    assert [outcome.seconds for outcome in cluster.run_here(backend, requests, build)] == pytest.approx([0.2] * 3)
+
+
+def take_by_capacity(workers: cluster.DaskPool, seeds: Iterable[int]) -> dict[int, Outcome]:
+    """The outcomes of all runs, submitted as the engine does it, by their seeds."""
+    waiting, pending = iter(seeds), 0
+    taken: dict[int, Outcome] = {}
+    while True:
+        for seed in itertools.islice(waiting, max(0, workers.capacity - pending)):
+            workers.submit(seed, request(seed))
+            pending += 1
+        if not pending:
+            return taken
+        ended = workers.take(0.2)
+        pending -= len(ended)
+        assert not taken.keys() & dict(ended).keys()
+        taken |= dict(ended)
+
+
+@pytest.mark.slow
+def test_short_runs_share_few_tasks() -> None:
+    with opened(fake_simulator.simulate, 1) as workers:
+        taken = take_by_capacity(workers, range(600))
+        tasks = next(workers._numbers)
+    assert set(taken) == set(range(600))
+    assert all(outcome.document is not None for outcome in taken.values())
+    assert tasks < 60
+
+
+@pytest.mark.slow
+def test_deadly_run_of_a_bundle_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_VICTIM", "70")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        opened(fake_simulator.dying_on_one, 1) as workers,
+    ):
+        taken = take_by_capacity(workers, range(200))
+    assert {seed for seed, outcome in taken.items() if outcome.document} == set(range(200)) - {70}
+    assert "its workers died, also while it ran alone" in taken[70].failure
+
+
+@pytest.mark.slow
+def test_stop_takes_the_rest_of_a_bundle_back(marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_SECONDS", "0.2")
+    with opened(fake_simulator.slow, 1) as workers:
+        workers._bundle_runs = 20
+        for seed in range(20):
+            workers.submit(seed, request(seed))
+        while not marks.exists():
+            assert workers.take(0.05) == []
+        workers.stop()
+        taken = take_all(workers, 20)
+    begun = {seed for seed, outcome in taken.items() if outcome.begun}
+    assert begun == {int(seed) for seed in marks.read_text(encoding="utf-8").split()}
+    assert 0 < len(begun) < 20
 
 
 @pytest.mark.slow
@@ -415,9 +483,9 @@ def test_stop_without_scheduler_takes_runs_back(machines: Machines) -> None:
 def test_worker_of_another_build_is_refused() -> None:
     request = Request(small_study.SCENARIO, "s.toml", ("duration=3 s",), 1)
     build = (simulator.version(), simulator.build_fingerprint())
-    assert cluster.run_here(simulator.simulate, request, build).document is not None
+    assert cluster.run_here(simulator.simulate, [request], build)[0].document is not None
     for other in (("0.0.0", build[1]), (build[0], "0" * 16)):
-        refused = cluster.run_here(simulator.simulate, request, other)
+        (refused,) = cluster.run_here(simulator.simulate, [request, request], other)
         assert refused.document is None
         assert "install the same wheel on both" in str(refused.mistake)
 
