@@ -49,6 +49,13 @@ _LOOK_S = 5.0
 """How often the size of a cluster is asked for."""
 _LONELY_S = 15.0
 """Time without workers after which a message is written."""
+_LOCAL = {
+    "distributed.scheduler.allowed-failures": 0,
+    # Samples of all threads, a hundred and a thousand times a second, that nothing here reads.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.system-monitor.gil.enabled": False,
+}
+"""Dask's configuration of a cluster of this machine."""
 _BUNDLE_S = 0.5
 """Time after which a worker begins no further run of a bundle."""
 _MAX_BUNDLE_RUNS = 256
@@ -93,7 +100,7 @@ def _check_certificates(address: str) -> None:
 def _local(jobs: int) -> Any:
     # The front end shows progress, and watches over memory as little as the local pool does. One thread a worker: a run
     # has a core to itself. As in the local pool, one death makes a run a suspect, which is repeated once, alone.
-    with _deaf_to_interrupts(), dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+    with _deaf_to_interrupts(), dask.config.set(_LOCAL):
         return certificates.LocalCluster(
             n_workers=jobs, threads_per_worker=1, memory_limit=0, plugins=[_DeafToInterrupts()]
         )
