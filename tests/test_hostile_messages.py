@@ -1,6 +1,6 @@
 """Hostile messages to meter, proxy and status page block no honest client and take no memory.
 
-`ANABRANCH_LONG=1` sends a million messages to each service instead of a thousand, which takes an hour or two.
+`ANABRANCH_LONG=1` sends a million messages to each service instead of a thousand, which takes about an hour.
 """
 
 from __future__ import annotations

@@ -58,11 +58,11 @@ def test_arithmetic_of_the_page_is_right() -> None:
         for number in (f"{mean:.3f}", f"{deviation:.3f}", f"{quantile:.3f}"):
             assert number in TEXT, (name, number)
         assert f"[{mean - reach:.2f}, {mean + reach:.2f}]" in TEXT
-    reach = [stats.t.ppf(0.975, n - 1) * statistics.stdev(first) / n**0.5 for n in (8, 9)]
+    reaches = [stats.t.ppf(0.975, n - 1) * statistics.stdev(first) / n**0.5 for n in (8, 9)]
     distance = statistics.fmean(first) - 10
-    assert reach[1] < distance < reach[0]
+    assert reaches[1] < distance < reaches[0]
     assert f"distance of `ten` to its bound is {distance:.3f}" in TEXT
-    assert f"± {reach[1]:.3f}" in TEXT
+    assert f"± {reaches[1]:.3f}" in TEXT
 
 
 def test_errors_of_means_alone_are_right() -> None:

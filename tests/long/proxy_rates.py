@@ -22,6 +22,8 @@ from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
+from anabranch.stats import estimate
+
 BUFFER_BYTES = 128 << 10
 CHUNK = bytes(1 << 20)
 START_TIMEOUT_S = 60.0
@@ -154,13 +156,16 @@ def main(rounds: int, seconds: float, programs: list[str]) -> None:
                     by_processor[key].append(bits / (processor_s(process.pid) - before_s) / 1e9)
                 process.terminate()
                 process.wait()
-    print("| proxy | way | Gbit/s | Gbit per second of processor time | range |\n|---|---|---|---|---|")
-    for key, rates in by_clock.items():
-        of = by_processor[key]
-        print(
-            f"| {key[0]} | {key[1]} | {statistics.median(rates):.2f} | {statistics.median(of):.2f} "
-            f"| {min(of):.2f} to {max(of):.2f} |"
-        )
+    print("| proxy | way | Gbit/s | Gbit per second of processor time | of the first program's, by rounds |")
+    print("|---|---|---|---|---|")
+    for (name, way), rates in by_clock.items():
+        of = by_processor[name, way]
+        first = by_processor.get((f"{programs[0].partition('=')[0]} {name.rpartition(' ')[2]}", way), of)
+        shown = ""
+        if first is not of:
+            ratio = estimate([ours / theirs for ours, theirs in zip(of, first, strict=True)], "median")
+            shown = f"{ratio.centre:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+        print(f"| {name} | {way} | {statistics.median(rates):.2f} | {statistics.median(of):.2f} | {shown} |")
 
 
 if __name__ == "__main__":
