@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from anabranch.diagnostics import diagnose
+from anabranch.extremes import Samples, simultaneous_intervals
 from anabranch.fairness.shares import fair
 from anabranch.metrics import FairnessMetric, read_all
 from anabranch.scenario import Scenario
@@ -37,6 +38,7 @@ from anabranch.theory import QUANTITIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from anabranch.extremes import Simultaneous
     from anabranch.fairness.shares import Fairness
     from anabranch.stats import Bounds, Centre
     from anabranch.study.claims import Claim, Pair
@@ -335,6 +337,11 @@ class Analysis:
             return interval_of(pair.first, centre, kind, confidence)
         of = interval_of_ratio if is_ratio else interval_of_difference
         return of(pair.first, pair.second, centre, paired=pair.paired, confidence=confidence)
+
+    def simultaneous(self, pairs: Sequence[Pair]) -> Simultaneous | None:
+        """Single and joint intervals of several quantities; `None` if there are too few values for them."""
+        samples = [Samples(p.first, p.second, p.paired, is_ratio=p.kind == "ratio") for p in pairs]
+        return simultaneous_intervals(samples, self.study.centre)
 
     def shares_seeds(self, point: Point, other: Point) -> bool:
         """Whether all repetitions of two points are there and have the same seeds."""

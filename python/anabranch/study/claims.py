@@ -12,8 +12,9 @@ decides. Otherwise:
   point, it passes at that one with at most 2.5 %.
 - It fails if the whole interval is outside, at any point. Each further comparison is another chance to fail by
   accident, so that the intervals that decide this are wider (Holm 1979).
-- The largest of several values has at least the largest lower end of intervals that hold together (Bonferroni), and at
-  most the largest upper end of the single ones; the smallest likewise.
+- The largest of several values has at least the largest lower end of intervals that hold together, and at most the
+  largest upper end of the single ones; the smallest likewise. The intervals are from a bootstrap of the largest
+  deviation (`anabranch.extremes`), or those of the study with Bonferroni's correction below ten repetitions.
 
 Worlds: `run` (a metric of finished runs), `theory` (a quantity that follows from the scenario, see
 `anabranch.theory`) and `elsewhere` (of a machine or a network that is not available: listed without a verdict).
@@ -34,6 +35,7 @@ from anabranch.theory import QUANTITIES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from anabranch.extremes import Simultaneous
     from anabranch.study.document import Table
     from anabranch.study.scope import Scope
     from anabranch.sweep import Point
@@ -218,6 +220,9 @@ class Estimates(Protocol):
 
     def interval(self, pair: Pair, confidence: float) -> Bounds | None:
         """The interval of a centre, or of the difference or ratio of two; `None` without any spread."""
+
+    def simultaneous(self, pairs: Sequence[Pair]) -> Simultaneous | None:
+        """Single and joint intervals of several quantities; `None` if there are too few values for them."""
 
     def shares_seeds(self, point: Point, other: Point) -> bool:
         """Whether the n-th values of two points are from runs with the same seed."""
@@ -449,8 +454,7 @@ def _extreme(claim: Claim, compared: Sequence[_Comparison], estimates: Estimates
         return []
     sign = -1.0 if claim.extreme == "smallest" else 1.0
     shown = max(compared, key=lambda c: sign * c.value)
-    together = 1.0 - (1.0 - CONFIDENCE) / len(compared)
-    single, joint = ([_ends(c, claim, estimates, level) for c in compared] for level in (CONFIDENCE, together))
+    single, joint = _single_and_joint(claim, compared, estimates)
     interval = None
     if any(ends.low < ends.high for ends in single):
         near = max(min(sign * ends.low, sign * ends.high) for ends in joint)
@@ -459,6 +463,22 @@ def _extreme(claim: Claim, compared: Sequence[_Comparison], estimates: Estimates
     outcome = _outcome(claim, shown.value, interval, may_fail=True)
     count = min(c.count for c in compared)
     return [Measured(shown.where, shown.value, interval, outcome, count, shown.runs)]
+
+
+def _single_and_joint(
+    claim: Claim, compared: Sequence[_Comparison], estimates: Estimates
+) -> tuple[list[Bounds], list[Bounds]]:
+    """Intervals that hold one by one, and intervals that hold together."""
+    pairs = [c.pair for c in compared if c.pair is not None]
+    found = estimates.simultaneous(pairs) if len(pairs) == len(compared) else None
+    if found is None:
+        together = 1.0 - (1.0 - CONFIDENCE) / len(compared)
+        single, joint = ([_ends(c, claim, estimates, level) for c in compared] for level in (CONFIDENCE, together))
+    elif claim.absolute and claim.against is None:
+        single, joint = ([_without_sign(ends) for ends in each] for each in (found.single, found.joint))
+    else:
+        single, joint = found.single, found.joint
+    return single, joint
 
 
 def _ends(compared: _Comparison, claim: Claim, estimates: Estimates, confidence: float) -> Bounds:
