@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 NATIVE := $(VENV)/.native-built
 LOADER := $(BIN)/anabranch-cc
 PROXY := $(BIN)/anabranch-proxy
+ENDPOINT := $(BIN)/anabranch-endpoint
 # Blocks SIGINT until Python has loaded its handler; without this option of GNU env the usual script is used.
 LAUNCHER := \#!/bin/sh\nexec env --block-signal=INT "%s" -m anabranch "$$@"\n
 # Make passes MAKEFLAGS with a job server that its children may not use, and Cargo warns each time.
@@ -35,7 +36,9 @@ loader: $(VENV)/.installed
 
 proxy: $(VENV)/.installed
 	@if [ "$$(uname -s)" = Linux ]; then \
-	  $(CARGO) build --release --locked --quiet -p anabranch-proxy && install -m 755 target/release/anabranch-proxy $(PROXY); \
+	  $(CARGO) build --release --locked --quiet -p anabranch-proxy -p anabranch-endpoint-app && \
+	  install -m 755 target/release/anabranch-proxy $(PROXY) && \
+	  install -m 755 target/release/anabranch-endpoint $(ENDPOINT); \
 	fi
 
 LAB := python/anabranch/lab/lab.html

@@ -17,6 +17,7 @@ from anabranch.cli.bench import bench
 from anabranch.cli.buffers import buffers
 from anabranch.cli.cc import cc
 from anabranch.cli.compare import compare
+from anabranch.cli.endpoint import endpoint
 from anabranch.cli.examples import examples
 from anabranch.cli.explain import explain
 from anabranch.cli.fair import fair
@@ -58,6 +59,7 @@ cli.add_command(meter)
 cli.add_command(observe)
 cli.add_command(cc)
 cli.add_command(proxy)
+cli.add_command(endpoint)
 cli.add_command(doctor)
 cli.add_command(list_command)
 cli.add_command(schema)

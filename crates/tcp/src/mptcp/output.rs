@@ -539,8 +539,9 @@ impl Connection {
     fn add_bare_options(&mut self, now: Time, index: usize, (segment, dss): (&mut Segment, &mut Dss)) {
         if self.subflows[index].owes_priority(now) {
             self.subflows[index].told_priority(now);
+            let backup = self.subflows[index].backup;
             segment.options.sack = SackBlocks::default();
-            segment.options.mptcp.others.push(Control::Priority { backup: true });
+            segment.options.mptcp.others.push(Control::Priority { backup });
         } else if self.send.fin == DataFin::Wanted && self.send.all_assigned() {
             self.send.fin = DataFin::Sent;
             self.data_timer = Some(now + self.data_timeout());
