@@ -115,6 +115,9 @@ def test_conflicting_flow_settings_are_refused(second: str, says: str) -> None:
     [
         (OLD, (), "has no Multipath TCP; use Linux 5.6 or newer"),
         (NEW, ("flow.F.congestion=bbr",), "no congestion control bbr .it has cubic, reno."),
+        (NEW, ("flow.F.congestion=vegas",), "load the module tcp_vegas if there is one"),
+        (NEW, ("flow.F.congestion=westwood",), "load the module tcp_westwood if there is one"),
+        (NEW, ("flow.F.congestion=ledbat",), "Linux has no congestion control ledbat; use --world sim"),
         (NEW, ("flow.F.scheduler=weighted",), "no scheduler weighted .it has default, burst"),
         (NEW, ("flow.F.scheduler=redundant",), "no scheduler redundant"),
         (NEW, ("flow.F.congestion=lia-2011",), "load the module tcp_lia-2011 if there is one"),
@@ -137,17 +140,18 @@ def test_unsupported_kernel_settings_are_named(kernel: Kernel, overrides: tuple[
         (('link.one.jitter="1 ms"',), "reorders packets"),
         (('link.one.reorder={ rate = 0.01, delay = "1 ms" }',), "reorders in another way"),
         (('link.one.loss={ model = "periodic", every = 10 }',), "no loss model periodic"),
+        (('link.one.loss={ model = "list", packets = [1, 7] }',), "no loss model list"),
+        (("link.one.duplicate.rate=0.1",), "duplicates in another way"),
         (('link.two.state="down"',), "start in state up"),
     ],
 )
 def test_settings_unknown_to_netem_are_refused(overrides: tuple[str, ...], says: str) -> None:
-    scenario = layout(*overrides)["scenario"]
     with pytest.raises(InputError, match=f"{says}.*; use --links emulator"):
-        netem.check(scenario)
+        netem.check(layout(*overrides))
 
 
 def test_links_of_netem_go_down_at_proxies_too() -> None:
-    netem.check(layout(text=f'{PROXIED}[[event]]\nat = "1 s"\nlink = "to-p"\nset = {{ state = "down" }}\n')["scenario"])
+    netem.check(layout(text=f'{PROXIED}[[event]]\nat = "1 s"\nlink = "to-p"\nset = {{ state = "down" }}\n'))
 
 
 def test_root_with_user_environment_is_not_rootless(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,8 @@ TRACES = [
     ("rate = { trace = 'link.mahi' }", "link.mahi"),
     ('rate = { "\\u0074race" = "../other/t.mahi" }', "../other/t.mahi"),
     ('rate = "1 Mbit/s"\nreverse = { rate = { trace = "../other/t.mahi" } }', "../other/t.mahi"),
+    ('rate = "1 Mbit/s"\nloss = { model = "trace", file = "../other/t.mahi" }', "../other/t.mahi"),
+    ('rate = "1 Mbit/s"\ndelay = { trace = "../other/t.mahi" }', "../other/t.mahi"),
     # TOML 1.1, which the simulator reads.
     ('rate = {\n  trace = "../other/t.mahi"\n}', "../other/t.mahi"),
     ('rate = {\n  trace = # a comment\n  "../other/t.mahi",\n}', "../other/t.mahi"),

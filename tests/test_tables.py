@@ -187,3 +187,13 @@ def test_answers_and_reverse_data_have_columns(result: anabranch.Result) -> None
     for number in (f"{flow['response_time_s']['p95'] * 1e3:.1f}", f"{flow['reverse_goodput_bps'] / 1e6:.3f}"):
         assert f" {number} " in text
     assert "Answers" in text
+
+
+@pytest.mark.parametrize("most", ["0.9", '"60 packets"', "0.5", '"50 packets"'])
+def test_limit_that_cuts_red_off_is_named(most: str) -> None:
+    queue = '{ kind = "red", limit = "100 packets", min = 0.1, gentle = true, max = ' + most + " }"
+    scenario = anabranch.Scenario.from_toml(PATHS).with_settings(
+        (f"link.a-link-with-a-long-name.queue={queue}", "duration=0.1 s")
+    )
+    cut_off = [line for line in scenario.run().remarks if "cuts gentle RED off" in line]
+    assert len(cut_off) == ("5" not in most)

@@ -202,4 +202,7 @@ def prove(scenario: Scenario, found: list[Sizes]) -> dict[str, dict[str, float]]
 
 def _delays_s(link: Document) -> tuple[float, float]:
     back: Mapping[str, Any] = link.get("reverse", {})
-    return seconds(link["delay"]), seconds(back.get("delay", link["delay"]))
+    delays = (link["delay"], back.get("delay", link["delay"]))
+    if not all(isinstance(delay, str) for delay in delays):
+        raise InputError(f'the delay of link "{link["name"]}" follows a trace; give it a constant delay')
+    return seconds(delays[0]), seconds(delays[1])

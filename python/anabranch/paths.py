@@ -1,5 +1,7 @@
 """Files that a scenario or a study names: in or below the folder of that file, unless the caller allows all.
 
+In a scenario these are the values of the keys `trace` and `file`.
+
 A scenario of a stranger could otherwise make this program read any file of the user.
 """
 
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _PACKAGE = Path(__file__).parent
+KEYS = ("trace", "file")
+"""Keys of a scenario whose values are names of files."""
 _TRACE = re.compile(
-    r"""(?P<key>\btrace\b["']?|"[^"\n]*\\[^"\n]*")\s*=(?:\s|\#[^\n]*\n)*(?P<text>\"{3}|'{3}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+    r"""(?P<key>\b(?:trace|file)\b["']?|"[^"\n]*\\[^"\n]*")\s*=(?:\s|\#[^\n]*\n)*(?P<text>\"{3}|'{3}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 )
 """Matches a trace, and any value whose key may be spelt with escapes."""
 
@@ -94,7 +98,7 @@ def outside(settings: Iterable[str], file: str) -> list[str]:
     """The traces outside the folder of a scenario's file that settings "key=value" name."""
     found: list[str] = []
     for setting in settings:
-        if "trace" in setting or "\\" in setting:
+        if any(part in setting for part in (*KEYS, "\\")):
             key, _, value = setting.partition("=")
             content: Any = value
             with suppress(tomllib.TOMLDecodeError):
@@ -127,10 +131,10 @@ def _traces(text: str) -> Iterator[str]:
 
 
 def _named(content: Any) -> Iterator[str]:
-    """All texts with the key `trace`, however deep."""
+    """All texts with a key for files, however deep."""
     if isinstance(content, dict):
         for key, value in content.items():
-            if key == "trace" and isinstance(value, str):
+            if key in KEYS and isinstance(value, str):
                 yield value
             else:
                 yield from _named(value)

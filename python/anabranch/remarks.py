@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anabranch.fairness.capacity import size_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -16,11 +18,12 @@ _MIN_EXCESS = 0.005
 
 
 def remarks(document: Document) -> list[str]:
-    """A sentence for each path with many reinjections, and for each flow whose goodput includes earlier arrivals.
+    """Sentences about reinjections, goodput that includes earlier arrivals, and queues whose limit cuts RED off.
 
-    The latter begin with the mark that such a goodput has in tables.
+    Those about such a goodput begin with the mark that it has in tables.
     """
-    return [*_reinjections(document), *(f"* {text}" for flow in document["flows"] for text in released(document, flow))]
+    early = (f"* {text}" for flow in document["flows"] for text in released(document, flow))
+    return [*_reinjections(document), *early, *_cut_off(document)]
 
 
 def released_bps(flow: Mapping[str, Any]) -> float:
@@ -56,3 +59,24 @@ def released(document: Document, flow: Mapping[str, Any]) -> list[str]:
         f"began at {document['warmup_s']:g} s and waited for a gap to close; its paths carried "
         f"{(flow['goodput_bps'] - early_bps) * 1e-6:.3f} Mbit/s."
     ]
+
+
+def _cut_off(document: Document) -> Iterator[str]:
+    for link in document.get("scenario", {}).get("link", []):
+        for side in (link, link.get("reverse", {})):
+            queue = side.get("queue", {})
+            limit, most = queue.get("limit", ""), queue.get("max", 0.0)
+            if queue.get("gentle") and 2 * _length(most, limit) > _length(limit, limit):
+                yield (
+                    f'The limit of {limit} cuts gentle RED off at link "{link["name"]}": the queue is full '
+                    f"before its average reaches twice its max of {most}, from which on all packets are dropped."
+                )
+                break
+
+
+def _length(value: float | str, limit: str) -> float:
+    """A threshold of a queue in packets or bytes: a length, or a share of the limit."""
+    if not isinstance(value, str):
+        return value * _length(limit, limit)
+    number, unit = value.split()
+    return float(number) if unit.startswith("packet") else size_bytes(value)

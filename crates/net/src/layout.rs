@@ -1,7 +1,7 @@
 //! The hosts of a scenario with their interfaces, addresses and routes, for configuration on a machine.
 
 use anabranch_netem::network::BuildError;
-use anabranch_netem::{Interface, IpVersion, Network};
+use anabranch_netem::{FlowHash, Interface, IpVersion, Network};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{Change, Directions, Flow};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -36,6 +36,8 @@ pub struct Layout {
     pub proxies: Vec<Proxy>,
     /// Changes of hosts' interfaces, in order of time.
     pub changes: Vec<InterfaceChange>,
+    /// Whether a router chooses among several ways by the hash of a packet's flow.
+    pub has_alternatives: bool,
     /// The scenario with every default.
     pub scenario: serde_json::Value,
 }
@@ -179,7 +181,9 @@ impl Layout {
         let routers = routers(scenario, &mut network, &all);
         let proxies = proxies(scenario, &mut network);
         let changes = changes(scenario, &hosts);
-        Ok(Self { hosts, routers, flows, proxies, changes, scenario: anabranch_scenario::to_json(scenario) })
+        let has_alternatives = network.has_alternatives();
+        let scenario = anabranch_scenario::to_json(scenario);
+        Ok(Self { hosts, routers, flows, proxies, changes, has_alternatives, scenario })
     }
 }
 
@@ -188,7 +192,7 @@ fn routers(scenario: &Scenario, network: &mut Network, hosts: &[(Interface, Stri
     let nodes: Vec<_> = network.nodes().iter().cloned().enumerate().filter(|(_, node)| !node.host).collect();
     let router = |(number, node): (usize, anabranch_netem::network::Node)| {
         let route = |&(to, _): &(Interface, String)| {
-            let first = network.route_from(number, to)?.first()?.0;
+            let first = network.route_from(number, to, FlowHash::default())?.first()?.0;
             Some(RouterRoute { to: scenario.address(to).to_string(), interface: first })
         };
         let routes = hosts.iter().filter_map(route).collect();
@@ -229,8 +233,9 @@ fn device_name(link: &str, interface: Interface) -> String {
 /// The largest packet that fits every link between two interfaces in both directions, if a route connects
 /// them.
 fn path_mtu(scenario: &Scenario, network: &mut Network, from: Interface, to: Interface) -> Option<u32> {
-    let mut ways = network.route(from, to)?;
-    ways.extend(network.route(to, from)?);
+    network.route(from, to).and(network.route(to, from))?;
+    let mut ways = network.hops(from, to);
+    ways.extend(network.hops(to, from));
     let mtu = |hop: &Interface| {
         let link = &scenario.links[hop.link()];
         [&link.forward, &link.reverse][hop.end()].mtu

@@ -203,3 +203,53 @@ set = { loss = { model = "bernoulli", rate = 0.02 } }
     );
     assert!(dropped(&links, "loss") > 0 && dropped(&links, "down") > 0);
 }
+
+#[test]
+fn emulated_routers_choose_like_simulated_ones() {
+    let mut text = r#"
+title = "Equally short paths"
+duration = "3 s"
+[link_defaults]
+rate = "20 Mbit/s"
+delay = "3 ms"
+[[link]]
+between = ["A", "R"]
+[[link]]
+name = "p"
+between = ["R", "S"]
+loss = { model = "list", packets = [9, 20], data_only = true }
+[[link]]
+name = "q"
+between = ["R", "S"]
+mtu = 1300
+duplicate = { rate = 0.05 }
+[[link]]
+between = ["R", "T"]
+[[link]]
+between = ["T", "S"]
+[[link]]
+between = ["S", "C"]
+"#
+    .to_owned();
+    for (protocol, rest) in [
+        ("tcp", ""),
+        ("mptcp", "paths = \"ndiffports:4\""),
+        ("sctp", ""),
+        ("sctp", "udp_encapsulation = true"),
+        ("udp", "workload = { kind = \"rate\", rate = \"1 Mbit/s\" }"),
+        ("tcp", "congestion = \"cubic\""),
+    ] {
+        let number = text.matches("[[flow]]").count();
+        text += &format!(
+            "[[flow]]\nname = \"F{number}\"\nfrom = \"A\"\nto = \"C\"\nprotocol = \"{protocol}\"\n{rest}\n"
+        );
+    }
+    for ip in ["v4", "v6"] {
+        let links =
+            compare_with_simulator("ecmp", &text.replace("duration", &format!("ip = \"{ip}\"\nduration")));
+        assert!(
+            links.iter().filter(|link| ["p", "q"].contains(&link.name.as_str())).all(|link| link.packets > 0)
+        );
+        assert!(dropped(&links, "mtu") > 0 && dropped(&links, "loss") == 2 * 2);
+    }
+}

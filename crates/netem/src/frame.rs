@@ -13,6 +13,11 @@ pub trait Frame {
         false
     }
 
+    /// Whether it carries data of an application. Only loss models that count such packets use this.
+    fn has_data(&self) -> bool {
+        true
+    }
+
     /// Whether its ECN field is ECT(0), ECT(1) or CE (RFC 3168 §5).
     fn ecn_capable(&self) -> bool;
 
@@ -129,20 +134,25 @@ pub(crate) mod testing {
         pub id: u32,
         pub len: u32,
         pub flow: u32,
+        pub data: bool,
         pub ecn: bool,
         pub marked: bool,
     }
 
     impl TestFrame {
-        /// A frame of flow 0 that is not ECN-capable.
+        /// A frame of flow 0 with data that is not ECN-capable.
         pub(crate) const fn new(id: u32, len: u32) -> Self {
-            Self { id, len, flow: 0, ecn: false, marked: false }
+            Self { id, len, flow: 0, data: true, ecn: false, marked: false }
         }
     }
 
     impl Frame for TestFrame {
         fn wire_len(&self) -> u32 {
             self.len
+        }
+
+        fn has_data(&self) -> bool {
+            self.data
         }
 
         fn ecn_capable(&self) -> bool {

@@ -2,8 +2,10 @@
 //! parser, the schema, the reference page and lists are generated.
 
 use crate::limit::QueueLimit;
+use crate::series::Series;
 use anabranch_base::time::Duration;
 use anabranch_base::units::Rate;
+use std::sync::Arc;
 
 /// A kind of queue, loss model or middlebox.
 #[derive(Debug)]
@@ -72,6 +74,13 @@ pub enum Takes {
     },
     /// The capacity of a queue: packets or bytes, at least one.
     Limit,
+    /// Whole numbers from 1 on, in ascending order.
+    Ascending,
+    /// The name of a CSV file with probabilities over time, in the columns `time_s` and `column`.
+    Probabilities {
+        /// Name of the second column.
+        column: &'static str,
+    },
     /// Any of these types, which differ in their notation.
     Either(&'static [Takes]),
 }
@@ -92,7 +101,7 @@ impl QueueLimit {
 pub const PROBABILITY: Takes = Takes::Number { min: 0.0, max: 1.0 };
 
 /// The value of a key.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A value of the type [`Takes::Flag`].
     Flag(bool),
@@ -106,6 +115,10 @@ pub enum Value {
     Rate(Rate),
     /// A value of the type [`Takes::Limit`].
     Limit(QueueLimit),
+    /// A value of the type [`Takes::Ascending`].
+    Ascending(Arc<[u64]>),
+    /// A value of the type [`Takes::Probabilities`].
+    Series(Series),
 }
 
 /// The values of all keys of a kind, given or default.
@@ -135,11 +148,13 @@ impl Values<'_> {
     getter!(time, Time, Duration);
     getter!(rate, Rate, Rate);
     getter!(limit, Limit, QueueLimit);
+    getter!(ascending, Ascending, Arc<[u64]>);
+    getter!(series, Series, Series);
 
     /// The value of a key.
     pub fn get(&self, key: &str) -> Value {
         let found = self.0.iter().find(|(name, _)| *name == key);
-        found.unwrap_or_else(|| panic!("{key} was not declared")).1
+        found.unwrap_or_else(|| panic!("{key} was not declared")).1.clone()
     }
 }
 

@@ -30,13 +30,14 @@
 //!
 //! let model = LinkModel {
 //!     rate: LinkRate::Constant(Rate::from_bits_per_second(12_000_000)),
-//!     delay: Duration::from_millis(10),
+//!     delay: Duration::from_millis(10).into(),
 //!     jitter: Duration::ZERO,
 //!     mtu: 1500,
 //!     overhead: 0,
 //!     queue: queue::Settings::Fifo(fifo::Settings { limit: QueueLimit::Packets(2) }),
 //!     loss: loss::Settings::None(loss::none::None),
 //!     reorder: None,
+//!     duplicate: 0.0,
 //!     icmp: false,
 //!     up: true,
 //! };
@@ -112,8 +113,10 @@ pub mod loss;
 mod model;
 pub mod network;
 pub mod queue;
+mod series;
 
 pub use frame::{DropCause, Dropped, Drops, Frame};
 pub use link::{Link, Totals};
-pub use model::{Change, LinkModel, LinkRate, Reorder};
-pub use network::{Interface, IpVersion, Network, Scope};
+pub use model::{Change, LinkDelay, LinkModel, LinkRate, RateTrace, Reorder};
+pub use network::{FlowHash, Interface, IpVersion, Network, Scope};
+pub use series::Series;

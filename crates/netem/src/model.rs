@@ -1,7 +1,8 @@
 //! Settings of a link, as plain values.
 
+use crate::series::Series;
 use crate::{loss, queue};
-use anabranch_base::time::Duration;
+use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ pub struct LinkModel {
     /// The rate.
     pub rate: LinkRate,
     /// One-way propagation delay.
-    pub delay: Duration,
+    pub delay: LinkDelay,
     /// Each packet is delayed further by a uniform draw from 0 to this. The order is kept by sorting the
     /// draws, unless `reorder` is set.
     pub jitter: Duration,
@@ -26,6 +27,8 @@ pub struct LinkModel {
     pub loss: loss::Settings,
     /// Reordering on the link.
     pub reorder: Option<Reorder>,
+    /// Probability that a packet enters the queue twice.
+    pub duplicate: f64,
     /// The router before the link answers packets larger than `mtu` with ICMP; otherwise they are dropped
     /// silently.
     pub icmp: bool,
@@ -51,19 +54,72 @@ impl LinkModel {
 pub enum LinkRate {
     /// Constant.
     Constant(Rate),
-    /// Mahimahi's format: times, in milliseconds from the start, at which up to 1500 bytes may leave; the
-    /// trace repeats with the period of its last line.
+    /// A recording, which repeats.
     Trace {
         /// The file of the trace, for messages and reports.
         file: String,
-        /// Delivery opportunities, ascending.
-        opportunities_ms: Arc<[u64]>,
+        /// Its content.
+        content: RateTrace,
         /// Offset within the trace at which the run begins.
         offset: Duration,
         /// Maximum of an additional random offset, which the driver of the link draws
         /// ([`LinkModel::with_offset`]).
         offset_spread: Duration,
     },
+}
+
+/// The content of a recording of rates.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RateTrace {
+    /// Mahimahi's format: ascending times, in milliseconds from the start, at which up to 1500 bytes may leave; the
+    /// last one is the period.
+    Opportunities(Arc<[u64]>),
+    /// Rates in bit/s over time, at least one of them above zero.
+    Rates(Series),
+}
+
+/// The propagation delay of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LinkDelay {
+    /// Constant.
+    Constant(Duration),
+    /// A recording of delays in nanoseconds, which repeats. The delay of a packet is that at the time at which its
+    /// last bit leaves.
+    Trace {
+        /// Delays over time.
+        series: Series,
+        /// Whether the delay follows straight lines between the points instead of steps.
+        linear: bool,
+    },
+}
+
+impl From<Duration> for LinkDelay {
+    fn from(delay: Duration) -> Self {
+        Self::Constant(delay)
+    }
+}
+
+impl LinkDelay {
+    /// The delay of a packet whose last bit leaves at a time.
+    pub fn at(&self, time: Time) -> Duration {
+        match self {
+            Self::Constant(delay) => *delay,
+            Self::Trace { series, linear: false } => Duration::from_nanos(series.step_at(time) as u64),
+            Self::Trace { series, linear: true } => Duration::from_nanos(series.linear_at(time) as u64),
+        }
+    }
+
+    /// The smallest delay.
+    pub fn min(&self) -> Duration {
+        match self {
+            Self::Constant(delay) => *delay,
+            Self::Trace { series, linear } => {
+                // The last value is the end of a line, but does not begin a step.
+                let end = series.points().last().filter(|_| *linear).map(|&(_, value)| value);
+                Duration::from_nanos(series.steps().chain(end).fold(f64::INFINITY, f64::min) as u64)
+            }
+        }
+    }
 }
 
 /// Random reordering: a packet is held back for a fixed time and later ones overtake it.
@@ -76,7 +132,7 @@ pub struct Reorder {
 }
 
 /// A change of a link's direction.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Up or down. A link that goes down loses queued and propagating packets; hosts with an address on it
     /// are notified.
@@ -84,7 +140,8 @@ pub enum Change {
         /// True for up.
         up: bool,
     },
-    /// A new rate.
+    /// A new rate; the packet being transmitted leaves at the old rate. A rate of zero suspends the transmission until
+    /// the rate changes again.
     Rate(Rate),
     /// A new delay.
     Delay(Duration),

@@ -1,10 +1,13 @@
 //! Writes a scenario with every default and inherited value. A result contains this text, so that it can be
 //! repeated without the file, the defaults of that version and the overrides.
 
-use super::choices::{DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IP_VERSIONS, SCOPES, STATES, word};
+use super::choices::{
+    DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, INTERPOLATIONS, IP_VERSIONS, RATE_FORMATS, SCOPES, STATES,
+    word,
+};
 use super::model::{
-    Change, Event, Flow, Host, Link, LinkModel, LinkRate, Loss, MessageSize, Middlebox, Protocol, Queue,
-    QueueLimit, Scenario, Scope, Workload,
+    Change, Event, Flow, Host, Link, LinkDelay, LinkModel, LinkRate, Loss, MessageSize, Middlebox, Protocol,
+    Queue, QueueLimit, RateTrace, Router, Scenario, Scope, Workload,
 };
 use super::quantity::PACKETS;
 use super::table::OWN;
@@ -45,23 +48,28 @@ fn lines(entries: Entries) -> String {
 }
 
 fn head(scenario: &Scenario) -> Entries {
-    vec![
+    let mut entries = vec![
         ("title", text(&scenario.title)),
         ("duration", time(scenario.duration)),
         ("warmup", time(scenario.warmup)),
         ("ip", text(word(IP_VERSIONS, &scenario.ip))),
-        ("offload", scenario.offload.into()),
-        ("seed", scenario.seed.into()),
-    ]
+    ];
+    // The default is not written: files without the key keep their canonical form.
+    if !scenario.ecmp {
+        entries.push(("ecmp", false.into()));
+    }
+    entries.extend([("offload", scenario.offload.into()), ("seed", scenario.seed.into())]);
+    entries
 }
 
-/// The tables of links, flows, hosts, middleboxes and events.
-fn tables(scenario: &Scenario) -> [(&'static str, Vec<Entries>); 5] {
+/// The tables of links, flows, hosts, routers, middleboxes and events.
+fn tables(scenario: &Scenario) -> [(&'static str, Vec<Entries>); 6] {
     let links = &scenario.links;
     [
         ("link", links.iter().map(link).collect()),
         ("flow", scenario.flows.iter().map(|entry| flow(entry, links)).collect()),
         ("host", scenario.hosts.iter().map(|entry| host(entry, links)).collect()),
+        ("router", scenario.routers.iter().map(|entry| router(entry, links)).collect()),
         ("middlebox", scenario.middleboxes.iter().map(|entry| middlebox(entry, links)).collect()),
         ("event", scenario.events.iter().map(|entry| event(entry, links)).collect()),
     ]
@@ -88,6 +96,9 @@ fn link(link: &Link) -> Entries {
     if link.forward.reorder.is_some() && link.reverse.reorder.is_none() {
         reverse.push(("reorder", Table(vec![("rate", 0_u64.into())])));
     }
+    if link.forward.duplicate > 0.0 && link.reverse.duplicate == 0.0 {
+        reverse.push(("duplicate", Table(vec![("rate", 0_u64.into())])));
+    }
     entries.extend(forward);
     if !reverse.is_empty() {
         entries.push(("reverse", Table(reverse)));
@@ -105,6 +116,15 @@ fn host(host: &Host, links: &[Link]) -> Entries {
     ]
 }
 
+fn router(router: &Router, links: &[Link]) -> Entries {
+    let routes = router.routes.iter().map(|route| names(&[route.to, route.by], links)).collect();
+    let mut entries = vec![("name", text(&router.name))];
+    entries.extend(router.ecmp.map(|ecmp| ("ecmp", ecmp.into())));
+    entries.push(("routes", List(routes)));
+    entries.extend(router.default_route.map(|link| ("default_route", text(&links[link].name))));
+    entries
+}
+
 fn middlebox(middlebox: &Middlebox, links: &[Link]) -> Entries {
     let mut entries = vec![("node", text(&middlebox.node))];
     if !middlebox.from.is_empty() {
@@ -120,22 +140,40 @@ fn model(model: &LinkModel) -> Entries {
             "rate",
             match &model.rate {
                 LinkRate::Constant(constant) => rate(*constant),
-                LinkRate::Trace { file, offset, offset_spread, .. } => {
-                    Table(vec![("trace", text(file)), ("offset", spread(*offset, *offset_spread))])
+                LinkRate::Trace { file, content, offset, offset_spread } => {
+                    let mut entries = vec![("trace", text(file))];
+                    // The default is not written: files without the key keep their canonical form.
+                    if matches!(content, RateTrace::Rates(_)) {
+                        entries.push(("format", text(word(RATE_FORMATS, &true))));
+                    }
+                    entries.push(("offset", spread(*offset, *offset_spread)));
+                    Table(entries)
                 }
             },
         ),
-        ("delay", time(model.delay)),
+        (
+            "delay",
+            match &model.delay {
+                LinkDelay::Constant(delay) => time(*delay),
+                LinkDelay::Trace { series, linear } => {
+                    let interpolate = text(word(INTERPOLATIONS, linear));
+                    Table(vec![("trace", text(series.file())), ("interpolate", interpolate)])
+                }
+            },
+        ),
         ("jitter", time(model.jitter)),
         ("mtu", model.mtu.into()),
         ("icmp", model.icmp.into()),
         ("overhead", model.overhead.into()),
         ("queue", queue(&model.queue)),
-        ("loss", loss(model.loss)),
+        ("loss", loss(&model.loss)),
         ("state", text(word(STATES, &model.up))),
     ];
     if let Some(reorder) = model.reorder {
         entries.push(("reorder", Table(vec![("rate", reorder.rate.into()), ("delay", time(reorder.delay))])));
+    }
+    if model.duplicate > 0.0 {
+        entries.push(("duplicate", Table(vec![("rate", model.duplicate.into())])));
     }
     entries
 }
@@ -144,7 +182,7 @@ fn queue(queue: &Queue) -> Written {
     kind("kind", queue.kind(), queue.values())
 }
 
-fn loss(loss: Loss) -> Written {
+fn loss(loss: &Loss) -> Written {
     kind("model", loss.kind(), loss.values())
 }
 
@@ -158,6 +196,8 @@ fn kind(tag: &'static str, kind: &keys::Kind, values: Vec<(&'static str, keys::V
         keys::Value::Rate(value) => rate(value),
         keys::Value::Limit(QueueLimit::Packets(packets)) => text(PACKETS.written(packets)),
         keys::Value::Limit(QueueLimit::Bytes(bytes)) => size(bytes),
+        keys::Value::Ascending(numbers) => List(numbers.iter().map(|&number| number.into()).collect()),
+        keys::Value::Series(series) => text(series.file()),
     };
     let mut entries = vec![(tag, text(kind.name))];
     entries.extend(values.into_iter().map(|(key, value)| (key, written(value))));
@@ -279,7 +319,7 @@ fn event(event: &Event, links: &[Link]) -> Entries {
         Change::State { up } => ("state", text(word(STATES, up))),
         Change::Rate(new) => ("rate", rate(*new)),
         Change::Delay(new) => ("delay", time(*new)),
-        Change::Loss(new) => ("loss", loss(*new)),
+        Change::Loss(new) => ("loss", loss(new)),
     };
     vec![
         ("at", moment(event.at)),

@@ -193,6 +193,7 @@ fn home_of(name: &str) -> Option<&'static str> {
         &super::table::LINK,
         super::table::flow(),
         &super::table::HOST,
+        &super::table::ROUTER,
         &super::table::EVENT,
     ];
     let home = sections.into_iter().find(|section| section.key(name, None).is_some())?;
@@ -214,8 +215,8 @@ fn value(node: &Node, shape: &'static Shape, place: &Place<'_>) -> Result<Value,
             let nanos = quantity_of(node, &[&TIME], *zero, place)?.0;
             Ok(Value::Time(Duration::from_nanos(nanos)))
         }
-        Shape::Rate => {
-            let bits = quantity_of(node, &[&RATE], false, place)?.0;
+        Shape::Rate { zero } => {
+            let bits = quantity_of(node, &[&RATE], *zero, place)?.0;
             Ok(Value::Rate(Rate::from_bits_per_second(bits)))
         }
         Shape::Size => quantity_of(node, &[&SIZE], false, place).map(|(bytes, _)| Value::Size(bytes)),
@@ -435,6 +436,7 @@ fn list(
 fn example(shape: &Shape) -> &'static str {
     match shape {
         Shape::Size => "[\"500 B\", \"1452 B\"]",
+        Shape::Integer { .. } => "[1, 7]",
         _ => "[\"A\", \"B\"]",
     }
 }
@@ -442,8 +444,9 @@ fn example(shape: &Shape) -> &'static str {
 /// The TOML type of a value determines which of several shapes it has.
 fn either(node: &Node, shapes: &'static [Shape], place: &Place<'_>) -> Result<Value, Fault> {
     let is_number = matches!(node.data, Data::Integer(_) | Data::Float(_));
-    let quantity =
-        |shape: &&Shape| matches!(shape, Shape::Time { .. } | Shape::Rate | Shape::Size | Shape::Limit);
+    let quantity = |shape: &&Shape| {
+        matches!(shape, Shape::Time { .. } | Shape::Rate { .. } | Shape::Size | Shape::Limit)
+    };
     let of_type = |shape: &&Shape| match shape {
         Shape::Flag => matches!(node.data, Data::Flag(_)),
         Shape::Integer { .. } | Shape::Number { .. } => is_number,

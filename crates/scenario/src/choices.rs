@@ -21,6 +21,18 @@ pub(super) static STATES: &[Named<bool>] = &[
     named("down", "loses every packet; its hosts are notified", false),
 ];
 
+/// Whether a file has rates over time.
+pub(super) static RATE_FORMATS: &[Named<bool>] = &[
+    named("mahimahi", "times at which up to 1500 bytes may leave", false),
+    named("rate", "rates over time", true),
+];
+
+/// Whether values follow straight lines.
+pub(super) static INTERPOLATIONS: &[Named<bool>] = &[
+    named("step", "the value of the earlier row", false),
+    named("linear", "on the straight line between both values", true),
+];
+
 pub(super) static DIRECTIONS: &[Named<Directions>] = &[
     named("both", "both directions", Directions::Both),
     named("forward", "from the first node of `between` to the second", Directions::Forward),

@@ -55,8 +55,8 @@ pub(super) enum Shape {
     Above { min: f64 },
     /// A duration; zero only if allowed.
     Time { zero: bool },
-    /// A rate greater than zero.
-    Rate,
+    /// A rate; zero only if allowed.
+    Rate { zero: bool },
     /// A size greater than zero.
     Size,
     /// A size greater than zero, or `auto`.
@@ -177,7 +177,7 @@ impl Shape {
             Self::Text
                 | Self::Name
                 | Self::Time { .. }
-                | Self::Rate
+                | Self::Rate { .. }
                 | Self::Size
                 | Self::Limit
                 | Self::OneOf(_)

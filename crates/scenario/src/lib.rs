@@ -108,7 +108,7 @@ pub fn parse_with(
     for (index, (path, value)) in overrides.iter().enumerate() {
         overrides::apply(&mut root, index, path, value).map_err(located)?;
     }
-    build::scenario(&root, build::Source { file, files }).map_err(located)
+    build::scenario(&root, trace::Source { file, files }).map_err(located)
 }
 
 /// Gives a scenario another seed.

@@ -2,17 +2,18 @@
 
 pub use anabranch_netem::loss::Settings as Loss;
 pub use anabranch_netem::queue::{QueueLimit, Settings as Queue};
-pub use anabranch_netem::{Change, IpVersion, LinkModel, LinkRate, Reorder, Scope};
+pub use anabranch_netem::{Change, IpVersion, LinkDelay, LinkModel, LinkRate, RateTrace, Reorder, Scope};
 pub use anabranch_settings::protocol::Protocol;
 
 use crate::measure::Outage;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
-use anabranch_netem::Interface;
-use anabranch_netem::network::{BuildError, Network, Table};
+use anabranch_netem::network::{BuildError, Forwarding, Network, RouterTable, Table};
+use anabranch_netem::{FlowHash, Interface};
 use anabranch_settings::policy::Reliability;
-use core::net::IpAddr;
+use anabranch_wire::ip::protocol;
+use core::net::{IpAddr, SocketAddr};
 
 /// The largest seed: the largest integer of TOML, in which a result contains its scenario.
 pub const MAX_SEED: u64 = i64::MAX as u64;
@@ -32,8 +33,12 @@ pub struct Scenario {
     pub offload: bool,
     /// Seed of every random stream; at most [`MAX_SEED`].
     pub seed: u64,
+    /// Routers choose among equally short paths by a hash of the flow; otherwise they take the first link.
+    pub ecmp: bool,
     /// Links, in file order.
     pub links: Vec<Link>,
+    /// Settings of routers, in file order.
+    pub routers: Vec<Router>,
     /// Main routing tables of hosts, in file order; the main tables of other hosts have a route to every
     /// address.
     pub hosts: Vec<Host>,
@@ -75,7 +80,15 @@ impl Scenario {
                 routes: host.routes.iter().map(|route| [route.to, route.by]).collect(),
             })
             .collect();
-        Network::new(&between, &self.connections(), &tables)
+        let routers = self.routers.iter().map(|router| RouterTable {
+            name: &router.name,
+            ecmp: router.ecmp.unwrap_or(self.ecmp),
+            default: router.default_route,
+            routes: router.routes.iter().map(|route| [route.to, route.by]).collect(),
+        });
+        let routers = routers.collect();
+        let forwarding = Forwarding { ecmp: self.ecmp, seed: self.seed, routers };
+        Network::new(&between, &self.connections(), &tables, &forwarding)
     }
 
     /// Its links and flows as a network of hosts on a machine.
@@ -186,12 +199,25 @@ impl Host {
     }
 }
 
+/// Settings of a forwarding node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Router {
+    /// The node.
+    pub name: String,
+    /// Whether it chooses among equally short paths; `None` for the scenario's setting.
+    pub ecmp: Option<bool>,
+    /// Index of its link to all hosts without a route to which it has no link itself; `None` for shortest paths.
+    pub default_route: Option<usize>,
+    /// Routes to the addresses of hosts. They override shortest paths.
+    pub routes: Vec<Route>,
+}
+
 /// A route to one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Index of the other host's link, whose address is the destination.
     pub to: usize,
-    /// Index of this host's link for the route.
+    /// Index of this node's link for the route.
     pub by: usize,
 }
 
@@ -295,6 +321,20 @@ impl Flow {
             Protocol::Udp => true,
         }
     }
+}
+
+/// The hash of the packets of a protocol from one end to another, by which routers choose among equally short paths.
+pub fn flow_hash(protocol: &Protocol, [local, remote]: [SocketAddr; 2]) -> FlowHash {
+    let ports = [local.port(), remote.port()];
+    let (transport, ports) = match protocol {
+        Protocol::Tcp(_) | Protocol::Mptcp(_) => (protocol::TCP, ports),
+        Protocol::Udp => (protocol::UDP, ports),
+        Protocol::Sctp(config) => match config.encapsulation {
+            Some(outer) => (protocol::UDP, [outer.source, outer.destination]),
+            None => (protocol::SCTP, ports),
+        },
+    };
+    FlowHash::new([local.ip(), remote.ip()], transport, Some(ports))
 }
 
 /// The workload of an application.

@@ -3,7 +3,7 @@
 use super::choices::{Choice, Protocols};
 use super::describe;
 use super::keys::{Key, Kinds, Section, Shape};
-use super::table::{EVENT, HOST, LINK, LINK_DEFAULTS, MIDDLEBOX, ROOT, flow, flow_defaults};
+use super::table::{EVENT, HOST, LINK, LINK_DEFAULTS, MIDDLEBOX, ROOT, ROUTER, flow, flow_defaults};
 use super::{catalogue, quantity};
 use core::fmt::Write;
 
@@ -17,6 +17,7 @@ pub fn reference() -> String {
     page.prose(flow_defaults(), "##");
     page.section(flow(), "##");
     page.section(&HOST, "##");
+    page.section(&ROUTER, "##");
     page.section(&MIDDLEBOX, "##");
     page.section(&EVENT, "##");
     page.lists();

@@ -1,27 +1,71 @@
-//! Traces of delivery opportunities in Mahimahi's format.
+//! Files of a scenario with values over time: delivery opportunities in Mahimahi's format, and CSV files.
 
 use super::error::{Fault, Origin, quoted, shortened};
+use super::values::Checked;
+use anabranch_base::time::Duration;
+use anabranch_netem::Series;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Source of trace files: the file system, or a function of a test.
+/// Reads files: from the file system, or by a function of a test.
 pub(super) type Files<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
-/// Reads a trace, its path relative to the scenario file.
-pub(super) fn read(
-    trace: &str,
-    scenario: &str,
-    files: Files<'_>,
-    origin: Origin,
-) -> Result<Arc<[u64]>, Fault> {
-    let folder = Path::new(scenario).parent().map_or_else(PathBuf::new, Path::to_path_buf);
-    let path = folder.join(trace);
-    let shown = quoted(trace);
-    let text = files(&path).map_err(|reason| {
-        let path = shortened(&path.display().to_string());
-        Fault::new(origin, format!("the trace {shown} cannot be read ({path}: {reason}); give its path relative to the scenario file"))
-    })?;
-    parse(&text).map_err(|problem| Fault::new(origin, format!("the trace {shown} {problem}")))
+/// The source of the files that a scenario names.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    /// The name of the scenario file, as given by the caller.
+    pub file: &'a str,
+    pub files: Files<'a>,
+}
+
+impl Source<'_> {
+    /// The text of a file, its path relative to the scenario file.
+    fn text(&self, name: &str, origin: Origin) -> Result<String, Fault> {
+        let folder = Path::new(self.file).parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        let path = folder.join(name);
+        (self.files)(&path).map_err(|reason| {
+            let (shown, path) = (quoted(name), shortened(&path.display().to_string()));
+            Fault::new(origin, format!("the trace {shown} cannot be read ({path}: {reason}); give its path relative to the scenario file"))
+        })
+    }
+}
+
+/// Reads a trace of delivery opportunities.
+pub(super) fn opportunities(trace: &str, origin: Origin, source: Source<'_>) -> Result<Arc<[u64]>, Fault> {
+    let text = source.text(trace, origin)?;
+    parse(&text).map_err(|problem| Fault::new(origin, format!("the trace {} {problem}", quoted(trace))))
+}
+
+/// The second column of a CSV file; the first one is `time_s`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    name: &'static str,
+    /// Values in the unit of the result for each unit in the file.
+    scale: f64,
+    /// Maximum, in the unit of the file.
+    max: f64,
+    /// Some value must be above zero.
+    needs_positive: bool,
+}
+
+/// Rates in bit/s, at most a petabit per second.
+pub(super) const RATES: Column = Column { name: "bit_per_s", scale: 1.0, max: 1e15, needs_positive: true };
+
+/// Delays in milliseconds, at most an hour; the result is in nanoseconds.
+pub(super) const DELAYS: Column = Column { name: "delay_ms", scale: 1e6, max: 3.6e6, needs_positive: false };
+
+/// Probabilities.
+pub(super) const fn probabilities(name: &'static str) -> Column {
+    Column { name, scale: 1.0, max: 1.0, needs_positive: false }
+}
+
+/// Reads a CSV file with values over time.
+pub(super) fn series(entry: &Checked, column: &Column, source: Source<'_>) -> Result<Series, Fault> {
+    let name = entry.value.text();
+    let text = source.text(name, entry.origin)?;
+    let points = points(&text, column)
+        .map_err(|problem| Fault::new(entry.origin, format!("the trace {} {problem}", quoted(name))))?;
+    Ok(Series::new(name, points))
 }
 
 /// Reads a trace from the file system, if it is a regular file of acceptable size.
@@ -45,6 +89,61 @@ fn reason(error: &std::io::Error) -> String {
         std::io::ErrorKind::InvalidData => "it is not text".into(),
         kind => kind.to_string(),
     }
+}
+
+/// The largest time in a CSV file, seconds.
+const MAX_TIME_S: f64 = 1e9;
+
+/// Parses rows of a time in seconds and a value: the first time is zero, the others ascend. A first line with the
+/// names of the columns is skipped.
+fn points(text: &str, column: &Column) -> Result<Vec<(Duration, f64)>, String> {
+    let columns = format!("time_s,{}", column.name);
+    let mut points: Vec<(Duration, f64)> = Vec::new();
+    for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
+        let line: String = line.split_whitespace().collect();
+        if line.is_empty() || (points.is_empty() && line == columns) {
+            continue;
+        }
+        // The line may be of any file that the scenario names: its content stays out of the message.
+        let numbers =
+            line.split_once(',').and_then(|(time, value)| Some((number_of(time)?, number_of(value)?)));
+        let Some((seconds, value)) = numbers else {
+            return Err(format!("has no two numbers on its line {number}; write rows of {columns}"));
+        };
+        if !(0.0..=MAX_TIME_S).contains(&seconds) {
+            return Err(format!(
+                "has a time on its line {number} that is not from 0 to {MAX_TIME_S} s; correct it"
+            ));
+        }
+        if !(0.0..=column.max).contains(&value) {
+            let (name, max) = (column.name, column.max);
+            return Err(format!("has a {name} on its line {number} that is not from 0 to {max}; correct it"));
+        }
+        let at = Duration::from_nanos((seconds * 1e9).round() as u64);
+        match points.last() {
+            None if at > Duration::ZERO => {
+                return Err(format!("does not begin at 0 s (line {number}); its first time must be 0"));
+            }
+            Some(&(last, _)) if at <= last => {
+                return Err(format!(
+                    "does not go forward in time on its line {number}; sort its rows and keep one for each time"
+                ));
+            }
+            _ => points.push((at, value * column.scale)),
+        }
+    }
+    if points.len() < 2 {
+        return Err(format!("needs at least two rows of {columns}; the time of the last one is its period"));
+    }
+    if column.needs_positive && points[..points.len() - 1].iter().all(|&(_, value)| value < 0.5) {
+        return Err("has only rates of 0; at least one before its last row must be greater".into());
+    }
+    Ok(points)
+}
+
+/// A finite number.
+fn number_of(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 /// Parses times in milliseconds: ascending, at least one, the last greater than zero.
@@ -95,5 +194,36 @@ mod tests {
         assert!(parse("\n").unwrap_err().contains("is empty"));
         assert!(parse("0\n").unwrap_err().contains("period"));
         assert!(parse("-1\n").unwrap_err().contains("whole milliseconds"));
+    }
+
+    #[test]
+    fn rows_are_times_and_values() {
+        let expected =
+            [(0, 2e6), (1500, 0.0), (4000, 7.0)].map(|(ms, rate)| (Duration::from_millis(ms), rate));
+        for text in ["time_s,bit_per_s\n0,2e6\n1.5, 0\n4,7\n", "0,2000000\n\n1.5,0\n4,7"] {
+            assert_eq!(points(text, &RATES).unwrap(), expected);
+        }
+        assert_eq!(points("0,1.5\n2,3\n", &DELAYS).unwrap()[0].1, 1.5e6);
+    }
+
+    #[test]
+    fn errors_of_rows_name_the_line() {
+        for (text, expected) in [
+            ("0,1\n1,root:x\n", "has no two numbers on its line 2; write rows of time_s,bit_per_s"),
+            ("0,1\n1,NaN\n", "has no two numbers on its line 2"),
+            ("0,1\n1,inf\n", "has no two numbers on its line 2"),
+            ("0\n", "has no two numbers on its line 1"),
+            ("0,1\n-1,1\n", "has a time on its line 2 that is not from 0 to"),
+            ("0,1\n1,-1\n", "has a bit_per_s on its line 2 that is not from 0 to"),
+            ("time_s,bit_per_s\n1,1\n", "does not begin at 0 s (line 2)"),
+            ("0,1\n2,1\n2,1\n", "does not go forward in time on its line 3"),
+            ("0,1\n", "needs at least two rows"),
+            ("time_s,delay_ms\n0,1\n2,1\n", "has no two numbers on its line 1"),
+            ("0,0\n1,0\n2,9\n", "has only rates of 0"),
+        ] {
+            let message = points(text, &RATES).unwrap_err();
+            assert!(message.starts_with(expected) && !message.contains("root"), "{message}");
+        }
+        assert!(points("0,0\n1,1.1\n", &probabilities("loss")).unwrap_err().contains("not from 0 to 1"));
     }
 }

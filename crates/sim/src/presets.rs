@@ -18,13 +18,14 @@ use anabranch_tcp::{mptcp, tcp};
 pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {
     LinkModel {
         rate: LinkRate::Constant(Rate::from_bits_per_second(mbit * 1_000_000)),
-        delay: Duration::from_millis(delay_ms),
+        delay: Duration::from_millis(delay_ms).into(),
         jitter: Duration::ZERO,
         mtu: 1500,
         overhead: 0,
         queue: Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(queue) }),
         loss: Loss::None(none::None),
         reorder: None,
+        duplicate: 0.0,
         icmp: true,
         up: true,
     }
@@ -147,9 +148,11 @@ pub fn scenario(seconds: u64, links: Vec<Link>, flows: Vec<Flow>) -> Scenario {
         duration: Duration::from_secs(seconds),
         warmup: Duration::ZERO,
         ip: IpVersion::V4,
+        ecmp: true,
         offload: true,
         seed: 1,
         links,
+        routers: Vec::new(),
         hosts: Vec::new(),
         middleboxes: Vec::new(),
         flows,

@@ -150,6 +150,17 @@ impl Packet {
         matches!(self.body, Body::Sctp(sctp::Packet { may_fragment: true, .. }))
     }
 
+    /// Whether the packet carries data of an application.
+    #[inline]
+    pub fn has_data(&self) -> bool {
+        match &self.body {
+            Body::Tcp(segment) => segment.payload.len > 0,
+            Body::Udp(datagram) => datagram.payload.len > 0,
+            Body::Sctp(packet) => packet.chunks.iter().any(|chunk| chunk.tsn().is_some()),
+            Body::Icmp(_) => false,
+        }
+    }
+
     /// Allows routers to split the packet into IP fragments, if it is an SCTP packet over IPv4.
     pub fn let_routers_fragment(&mut self) {
         if let (IpAddr::V4(_), Body::Sctp(packet)) = (self.source, &mut self.body) {

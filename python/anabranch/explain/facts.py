@@ -45,8 +45,9 @@ class Side:
 
     @property
     def delay_s(self) -> float:
-        """Propagation delay, seconds."""
-        return seconds(self.values["delay"])
+        """Propagation delay, seconds; 0 if it follows a trace."""
+        delay = self.values["delay"]
+        return seconds(delay) if isinstance(delay, str) else 0.0
 
     @property
     def limit_bytes(self) -> float:

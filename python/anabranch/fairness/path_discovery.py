@@ -103,8 +103,8 @@ def _undisturbed(spelt_out: Document) -> Document:
 
 
 def _undisturbed_link(link: Mapping[str, Any]) -> dict[str, Any]:
-    """A link, or one direction of it, that is up and loses nothing."""
-    kept = {key: value for key, value in link.items() if key != "loss"}
+    """A link, or one direction of it, that is up, loses nothing and duplicates nothing."""
+    kept = {key: value for key, value in link.items() if key not in ("loss", "duplicate")}
     kept["state"] = "up"
     if "reverse" in link:
         kept["reverse"] = _undisturbed_link(link["reverse"])

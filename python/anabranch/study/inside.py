@@ -66,4 +66,4 @@ def _settings(study: Study, name: str) -> Iterator[tuple[str, Any]]:
 
 def _is_trace(item: tuple[str, Any]) -> bool:
     """Whether a setting may name a trace."""
-    return "trace" in repr(item)
+    return any(key in repr(item) for key in paths.KEYS)

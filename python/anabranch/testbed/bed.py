@@ -109,7 +109,7 @@ class Testbed:
             proxies.PROXY.path()
         self._controls = kernel.loaded_for(self.flows)
         if self._links == "netem":
-            netem.check(self.layout["scenario"])
+            netem.check(self.layout)
         if self._measures:
             self._settings = settings(self.layout)
         else:

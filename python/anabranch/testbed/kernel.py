@@ -71,6 +71,8 @@ class Kernel:
             return f"the kernel's world has no {protocol}; use tcp, mptcp or udp, or --world sim"
         if protocol == "udp":
             return None
+        if control == "ledbat":
+            return "Linux has no congestion control ledbat; use --world sim or --world user"
         if loader.kernel_name(str(control)) not in self.controls and not self._can_load(str(control)):
             return self._control_missing(str(control))
         return self._multipath_problem(flow) if protocol == "mptcp" else None

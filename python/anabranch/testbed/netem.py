@@ -83,18 +83,21 @@ class Wires:
             namespaces.within(self.routers[router["name"]], partial(_routes, router))
 
 
-def check(scenario: Mapping[str, Any]) -> None:
-    """Check that netem and tbf can emulate a scenario as the simulator does.
+def check(layout: Mapping[str, Any]) -> None:
+    """Check that netem, tbf and the kernel's routes can emulate the network of a layout as the simulator does.
 
     Raises:
         InputError: If they cannot, with the link and the remedy.
 
     """
-    for problem in _problems(scenario):
+    for problem in _problems(layout):
         raise InputError(f"{problem}; use --links emulator")
 
 
-def _problems(scenario: Mapping[str, Any]) -> Iterator[str]:
+def _problems(layout: Mapping[str, Any]) -> Iterator[str]:
+    scenario = layout["scenario"]
+    if layout["has_alternatives"]:
+        yield "routers of netem take one of equally short paths only; set ecmp = false in the scenario"
     if scenario["ip"] != "v4":
         yield "links of netem carry IPv4 only"
     for link in scenario["link"]:
@@ -114,6 +117,8 @@ def _misfits(model: Mapping[str, Any]) -> Iterator[str]:
     """Settings of one direction of a link that netem and tbf do not have."""
     found = {
         "netem cannot follow a trace of rates": not isinstance(model["rate"], str),
+        "netem cannot follow a trace of delays": not isinstance(model["delay"], str),
+        "netem duplicates in another way than the simulator": "duplicate" in model,
         f"netem has no queue {model['queue']['kind']}": model["queue"]["kind"] != "fifo",
         "the jitter of netem reorders packets": _number(model["jitter"], _SECONDS) > 0,
         "netem reorders in another way than the simulator": "reorder" in model,

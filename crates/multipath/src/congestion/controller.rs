@@ -5,6 +5,7 @@
 use super::group::{Group, Path, ceil_bytes};
 use super::{Ack, CongestionControl, Idle, Loss, LossKind, PathSetup, PenaltyInSlowStart, Rules, Timeout};
 use crate::PathId;
+use crate::shared_bottleneck::DelaySample;
 use anabranch_base::time::Time;
 use core::fmt::Debug;
 
@@ -37,6 +38,9 @@ pub trait Algorithm: Debug + Send {
     /// loss does not reset. Used with `whole_packets`, which imitates Linux.
     const OWN_COUNT: bool = false;
 
+    /// True if the algorithm needs the delays of its paths.
+    const WANTS_DELAYS: bool = false;
+
     /// State of the algorithm for each path.
     type State: Clone + Debug + Send + Default;
 
@@ -44,6 +48,12 @@ pub trait Algorithm: Debug + Send {
     /// change.
     fn observe(&mut self, group: &mut Group<Self::State>, at: usize, ack: &Ack) {
         let _ = (group, at, ack);
+    }
+
+    /// Called for every delay, before the acknowledgement from which it was measured; only with
+    /// [`WANTS_DELAYS`](Self::WANTS_DELAYS).
+    fn delay(&mut self, group: &mut Group<Self::State>, at: usize, sample: &DelaySample) {
+        let _ = (group, at, sample);
     }
 
     /// Slow start: the growth of the window, bytes.
@@ -160,6 +170,17 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
             if path.ssthresh != u64::MAX {
                 path.set_ssthresh(path.ssthresh);
             }
+        }
+    }
+
+    fn wants_delay_samples(&self) -> bool {
+        A::WANTS_DELAYS
+    }
+
+    fn on_delay(&mut self, sample: &DelaySample) {
+        let at = sample.path.index();
+        if A::WANTS_DELAYS && self.group.get(at).is_some() {
+            self.algorithm.delay(&mut self.group, at, sample);
         }
     }
 

@@ -12,6 +12,7 @@ mod controller;
 mod cubic;
 mod entry;
 mod group;
+mod ledbat;
 mod lia;
 mod lia_2011;
 mod olia;
@@ -19,6 +20,8 @@ mod rate;
 mod registry;
 mod reno;
 mod shared;
+mod vegas;
+mod westwood;
 mod wvegas;
 
 pub use controller::{Algorithm, Controller, Reaction};

@@ -46,6 +46,9 @@ pub static ALGORITHMS: &[Entry] = &[
     super::olia::ENTRY,
     super::balia::ENTRY,
     super::wvegas::ENTRY,
+    super::vegas::ENTRY,
+    super::westwood::ENTRY,
+    super::ledbat::ENTRY,
     super::bbr::ENTRY,
 ];
 

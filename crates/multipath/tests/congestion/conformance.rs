@@ -231,7 +231,7 @@ fn check(entry: &'static Entry, options: Options, events: &[Event]) -> Result<()
     let mut known = [Known::default(); PATHS as usize];
     let model = control.wants_rate_samples();
     prop_assert_eq!(model, entry.signal == Signal::Model, "{}", entry.name);
-    let looks = entry.coupled && options.couple == Couple::Shared;
+    let looks = entry.name == "ledbat" || (entry.coupled && options.couple == Couple::Shared);
     prop_assert_eq!((control.wants_delay_samples(), control.name()), (looks, entry.name));
     for (step, &event) in events.iter().enumerate() {
         let (before, was) = (windows(&*control), known);

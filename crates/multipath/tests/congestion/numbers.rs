@@ -585,3 +585,103 @@ fn unused_window_does_not_grow() {
         assert_eq!(rig.window(0), 10_000, "{}", entry.name);
     }
 }
+
+#[test]
+fn vegas_keeps_two_to_four_packets_in_queues() {
+    // base = 100 ms. The first round has too few samples.
+    let mut rig = Rig::new("vegas").path(0, 20_000, NONE);
+    assert_eq!(rig.ack_with(0, 1_000, Some(100)), 21_000);
+    // 104 ms: diff = 21 · (1 − 100/104) = 0.81. Slow start continues, and the next round only measures.
+    assert_eq!(vegas_round(&mut rig, 0, 104), 21_000);
+    // 125 ms: diff = 4.2. Slow start ends with w = 21 · 0.8 + 1 packets and s = w − 1.
+    assert_eq!(vegas_round(&mut rig, 0, 125), 17_800);
+    assert_eq!(rig.ssthresh(0), 16_800);
+    // Without a queue the window grows by a packet; 118 ms: diff = 2.87; 130 ms: diff = 4.34.
+    assert_eq!(vegas_round(&mut rig, 0, 100), 18_800);
+    assert_eq!(vegas_round(&mut rig, 0, 118), 18_800);
+    assert_eq!(vegas_round(&mut rig, 0, 130), 17_800);
+    assert_eq!(rig.lose(0), 8_900);
+}
+
+#[test]
+fn vegas_doubles_every_other_round() {
+    let mut rig = Rig::new("vegas").path(0, 10_000, NONE);
+    rig.ack_with(0, 1, Some(100));
+    let grown = |rig: &mut Rig| {
+        vegas_round(rig, 0, 100);
+        let before = rig.window(0);
+        rig.wait(1);
+        rig.ack_with(0, MSS, Some(100)) - before
+    };
+    assert_eq!([(); 4].map(|()| grown(&mut rig)), [0, MSS, 0, MSS]);
+}
+
+#[test]
+fn westwood_reduces_to_the_estimated_bandwidth() {
+    let mut rig = Rig::new("westwood").path(0, 20_000, MSS);
+    rig.ack_with(0, 1_000, Some(100));
+    for bytes in [1_000, 2_000] {
+        for _ in 0..10 {
+            rig.wait(10);
+            rig.ack_with(0, bytes, Some(100));
+        }
+    }
+    // Samples of 100 and 200 kB/s: BWE = ⅞·100 + ⅛·200 = 112.5 kB/s, and RTTmin = 100 ms.
+    assert_eq!(rig.window(0), 21_000, "one packet per window, as Reno");
+    assert_eq!(rig.lose(0), 11_250);
+    let mut rig = Rig::new("westwood").path(0, 20_000, MSS);
+    assert_eq!(rig.lose(0), 10_000, "half of the window before the first sample");
+}
+
+/// Sets the current delay of a path: four samples without an effect on the window.
+fn ledbat_delay(rig: &mut Rig, rtt_ms: u64) {
+    for _ in 0..4 {
+        rig.ack_with(0, 0, Some(rtt_ms));
+    }
+}
+
+#[test]
+fn ledbat_aims_at_a_queue_of_100_ms() {
+    let mut rig = Rig::new("ledbat").path(0, 20_000, NONE);
+    // base = 100 ms. A tenth of the window: a tenth of a packet.
+    assert_eq!(rig.ack_with(0, 2_000, Some(100)), 20_100);
+    ledbat_delay(&mut rig, 150);
+    assert_eq!(rig.ack_with(0, 2_010, Some(150)), 20_150, "half of the target: half of the growth");
+    ledbat_delay(&mut rig, 200);
+    assert_eq!(rig.ack_with(0, 2_015, Some(200)), 20_150, "at the target");
+    ledbat_delay(&mut rig, 300);
+    let window = rig.ack_with(0, 2_015, Some(300));
+    assert!((20_050..=20_051).contains(&window), "twice the target: shrinks as fast as it grew, to {window}");
+    assert_eq!(rig.lose(0), window.div_ceil(2));
+    // The minimum is two packets.
+    let mut rig = Rig::new("ledbat").path(0, 2_000, NONE);
+    rig.ack_with(0, 0, Some(100));
+    ledbat_delay(&mut rig, 900);
+    assert_eq!(rig.ack_with(0, 2_000, Some(900)), 2_000);
+}
+
+#[test]
+fn ledbat_forgets_base_delays_after_ten_minutes() {
+    let mut rig = Rig::new("ledbat").path(0, 20_000, NONE);
+    rig.ack_with(0, 0, Some(100));
+    for minutes in [9, 1] {
+        rig.wait(minutes * 60_000);
+        ledbat_delay(&mut rig, 200);
+        let grown = rig.ack_with(0, 2_000, Some(200)) - 20_000;
+        assert_eq!(grown, if minutes == 9 { 0 } else { 100 });
+    }
+}
+
+#[test]
+fn ledbat_compares_one_way_delays_of_any_clock() {
+    use anabranch_multipath::shared_bottleneck::{DelaySample, RelativeDelay};
+    let mut rig = Rig::new("ledbat").path(0, 20_000, NONE);
+    assert!(rig.control.wants_delay_samples());
+    // The difference of the clocks wraps: 2³² − 20 is 70 ms before 50.
+    for millis in [u32::MAX - 19, 50, 50, 50, 50] {
+        let delay = RelativeDelay::OneWay(millis);
+        rig.control.on_delay(&DelaySample { now: rig.now, path: PathId(0), delay, sent: 1, lost: 0 });
+    }
+    // A queue of 70 ms; the round trip does not count.
+    assert_eq!(rig.ack_with(0, 2_000, Some(500)), 20_030);
+}

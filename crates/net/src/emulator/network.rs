@@ -6,7 +6,7 @@ use super::packet::RawPacket;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_netem::network::BuildError;
-use anabranch_netem::{DropCause, Interface, IpVersion, Link, Network, Totals};
+use anabranch_netem::{DropCause, FlowHash, Interface, IpVersion, Link, Network, Totals};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{Directions, Event};
 use anabranch_scenario::result::{LinkResult, Measured};
@@ -59,10 +59,14 @@ pub struct EmulatedNetwork {
     directions: Vec<Direction>,
     /// Events of directions.
     queue: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Index of the first hop of the route between two interfaces, if there is one.
-    routes: BTreeMap<(Interface, Interface), Option<u32>>,
+    /// Index of the first hop of a flow's route between two interfaces, if there is one.
+    routes: BTreeMap<(Interface, Interface, FlowHash), Option<u32>>,
     /// Index of the first hop of the route of a direction's errors to an interface, if there is one.
-    error_routes: BTreeMap<(u32, Interface), Option<u32>>,
+    error_routes: BTreeMap<(u32, Interface, FlowHash), Option<u32>>,
+    /// Index of the first hop of each stored route.
+    stored: BTreeMap<Vec<Interface>, u32>,
+    /// Whether routers choose among several ways by the hash of a packet's flow.
+    routes_by_flow: bool,
     /// Concatenated routes, each followed by [`DELIVERY`].
     hops: Vec<u32>,
     events: Vec<Event>,
@@ -83,7 +87,9 @@ impl EmulatedNetwork {
     /// If links and flows do not form a network.
     pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, BuildError> {
         let rng = Rng::new(seed);
-        let network = scenario.real_network()?;
+        let mut network = scenario.real_network()?;
+        network.set_seed(seed);
+        let routes_by_flow = network.has_alternatives();
         let mut directions = Vec::with_capacity(2 * scenario.links.len());
         for link in &scenario.links {
             let share = rng.fork(&format!("link.{}.offset", link.name)).unit();
@@ -105,6 +111,8 @@ impl EmulatedNetwork {
             queue: BinaryHeap::new(),
             routes: BTreeMap::new(),
             error_routes: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            routes_by_flow,
             hops: Vec::new(),
             events: scenario.events.clone(),
             next_event: 0,
@@ -166,7 +174,8 @@ impl EmulatedNetwork {
             return self.recycle(packet.into_bytes());
         }
         let to = Interface::of_address(destination).filter(|to| to.address(self.version) == destination);
-        if let Some(start) = to.and_then(|to| self.route(from, to)) {
+        let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
+        if let Some(start) = to.and_then(|to| self.route([from, to], hash)) {
             self.offer(now, start, packet);
         } else {
             self.unreachable += 1;
@@ -282,7 +291,12 @@ impl EmulatedNetwork {
         if let Some(tap) = &mut self.tap {
             tap.passed(now, Interface(direction), &packet);
         }
-        self.directions[direction as usize].link.offer(now, packet);
+        let link = &mut self.directions[direction as usize].link;
+        let copy = link.duplicates_next().then(|| packet.clone());
+        link.offer(now, packet);
+        if let Some(copy) = copy {
+            link.offer(now, copy);
+        }
         self.update_direction(direction);
     }
 
@@ -315,7 +329,9 @@ impl EmulatedNetwork {
             return;
         }
         let to = Interface::of_address(source).filter(|to| to.address(self.version) == source);
-        let Some(start) = to.and_then(|to| self.error_route(direction, to)) else {
+        // An error takes the way of the packet that it quotes.
+        let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
+        let Some(start) = to.and_then(|to| self.error_route(direction, to, hash)) else {
             self.unreachable += 1;
             return;
         };
@@ -337,31 +353,35 @@ impl EmulatedNetwork {
     }
 
     /// Index of the first hop of the route between two interfaces. The host has selected the first of them.
-    fn route(&mut self, from: Interface, to: Interface) -> Option<u32> {
-        if let Some(&start) = self.routes.get(&(from, to)) {
+    fn route(&mut self, [from, to]: [Interface; 2], hash: FlowHash) -> Option<u32> {
+        if let Some(&start) = self.routes.get(&(from, to, hash)) {
             return start;
         }
-        let start = self.network.route_out(from, to).map(|route| self.store_route(&route));
-        self.routes.insert((from, to), start);
+        let start = self.network.route_out(from, to, hash).map(|route| self.store_route(route));
+        self.routes.insert((from, to, hash), start);
         start
     }
 
     /// Index of the first hop of the route of a direction's errors to an interface.
-    fn error_route(&mut self, direction: u32, to: Interface) -> Option<u32> {
-        if let Some(&start) = self.error_routes.get(&(direction, to)) {
+    fn error_route(&mut self, direction: u32, to: Interface, hash: FlowHash) -> Option<u32> {
+        if let Some(&start) = self.error_routes.get(&(direction, to, hash)) {
             return start;
         }
         let node = self.network.owner(Interface(direction));
-        let start = self.network.route_from(node, to).map(|route| self.store_route(&route));
-        self.error_routes.insert((direction, to), start);
+        let start = self.network.route_from(node, to, hash).map(|route| self.store_route(route));
+        self.error_routes.insert((direction, to, hash), start);
         start
     }
 
-    /// Stores a route; returns the index of its first hop.
-    fn store_route(&mut self, route: &[Interface]) -> u32 {
+    /// Stores a route, once; returns the index of its first hop.
+    fn store_route(&mut self, route: Vec<Interface>) -> u32 {
+        if let Some(&start) = self.stored.get(&route) {
+            return start;
+        }
         let start = self.hops.len() as u32;
         self.hops.extend(route.iter().map(|hop| hop.0));
         self.hops.push(DELIVERY);
+        self.stored.insert(route, start);
         start
     }
 }

@@ -1,8 +1,8 @@
 //! A packet in the emulator: bytes, of which it reads the IP header and, for some queues, the ports.
 
-use anabranch_netem::Frame;
+use anabranch_netem::{FlowHash, Frame};
 use anabranch_wire::ip::protocol;
-use anabranch_wire::{Checksum, Ecn};
+use anabranch_wire::{Checksum, Ecn, sctp};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Length of an IPv4 header without options, bytes.
@@ -110,6 +110,36 @@ impl RawPacket {
         self.is_ipv4() && (self.bytes[6] & 0x3f, self.bytes[7]) != (0, 0)
     }
 
+    /// The hash by which routers choose among equally short paths. For fragments it does not include the ports. An
+    /// ICMP error has that of the packet that it quotes.
+    pub(super) fn route_hash(&self) -> FlowHash {
+        let quoted = self.bytes.get(self.header_len() + ICMP_LEN..).filter(|_| self.is_error());
+        if let Some(Ok(quoted)) = quoted.map(|bytes| Self::new(bytes.to_vec())) {
+            return quoted.own_route_hash();
+        }
+        self.own_route_hash()
+    }
+
+    fn own_route_hash(&self) -> FlowHash {
+        let ports = self.ports().map(|ports| [(ports >> 16) as u16, ports as u16]);
+        FlowHash::new([self.source(), self.destination()], self.protocol(), ports)
+    }
+
+    /// Whether it is an ICMP error (RFC 1122 §3.2.2, RFC 4443 §2.1).
+    fn is_error(&self) -> bool {
+        let kind = self.bytes.get(self.header_len()).copied();
+        match self.protocol() {
+            protocol::ICMP => kind.is_some_and(|kind| matches!(kind, 3 | 4 | 5 | 11 | 12)),
+            protocol::ICMPV6 => kind.is_some_and(|kind| kind < 128),
+            _ => false,
+        }
+    }
+
+    /// Whether it is a fragment that does not begin with a transport header.
+    fn is_later_fragment(&self) -> bool {
+        self.is_ipv4() && (self.bytes[6] & 0x1f, self.bytes[7]) != (0, 0)
+    }
+
     fn address(&self, ipv4: usize, ipv6: usize) -> IpAddr {
         if self.is_ipv4() {
             let octets: [u8; 4] = core::array::from_fn(|at| self.bytes[ipv4 + at]);
@@ -129,6 +159,34 @@ impl RawPacket {
     }
 }
 
+/// Length of an ICMP header, bytes.
+const ICMP_LEN: usize = 8;
+
+/// Length of a UDP header, bytes.
+const UDP_LEN: usize = 8;
+
+/// Length of SCTP's common header, bytes.
+const SCTP_LEN: usize = 12;
+
+/// Whether a UDP header has the port of encapsulated SCTP (RFC 6951 §3).
+fn is_encapsulation(header: &[u8; UDP_LEN]) -> bool {
+    let port = sctp::UDP_PORT.to_be_bytes();
+    header[..2] == port || header[2..4] == port
+}
+
+/// Whether an SCTP packet has a DATA or I-DATA chunk.
+fn has_data_chunk(packet: &[u8]) -> bool {
+    let mut chunks = packet.get(SCTP_LEN..).unwrap_or_default();
+    while let Some(&[kind, _, high, low]) = chunks.first_chunk() {
+        if matches!(kind, sctp::kind::DATA | sctp::kind::I_DATA) {
+            return true;
+        }
+        let length = usize::from(u16::from_be_bytes([high, low])).next_multiple_of(4);
+        chunks = chunks.get(length.max(4)..).unwrap_or_default();
+    }
+    false
+}
+
 impl Frame for RawPacket {
     fn wire_len(&self) -> u32 {
         self.bytes.len() as u32
@@ -137,6 +195,24 @@ impl Frame for RawPacket {
     /// IPv4 without the flag "don't fragment" (RFC 791 §3.1).
     fn may_fragment(&self) -> bool {
         self.is_ipv4() && self.bytes[6] & 0x40 == 0
+    }
+
+    fn has_data(&self) -> bool {
+        let transport = self.bytes.get(self.header_len()..).unwrap_or_default();
+        if self.is_later_fragment() {
+            return !transport.is_empty();
+        }
+        match self.protocol() {
+            protocol::TCP => {
+                transport.get(12).is_some_and(|octet| transport.len() > usize::from(octet >> 4) * 4)
+            }
+            protocol::UDP => match transport.first_chunk::<UDP_LEN>() {
+                Some(header) if is_encapsulation(header) => has_data_chunk(&transport[UDP_LEN..]),
+                _ => transport.len() > UDP_LEN,
+            },
+            protocol::SCTP => has_data_chunk(transport),
+            _ => false,
+        }
     }
 
     fn ecn_capable(&self) -> bool {

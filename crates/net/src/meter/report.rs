@@ -7,10 +7,10 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::Limit;
 use anabranch_netem::Interface;
 use anabranch_scenario::Scenario;
-use anabranch_scenario::model::Directions;
+use anabranch_scenario::model::{Directions, flow_hash};
 use anabranch_scenario::result::{self, FlowResult, Measured, PathNames, PathResult, Quantiles, Times};
 use anabranch_scenario::workload::Client;
-use core::net::IpAddr;
+use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
 /// The records of a flow's ends.
@@ -47,7 +47,7 @@ impl Report<'_> {
         let declared = &self.scenario.flows[index];
         let FlowRecords { main: tally, back, client } = *records;
         let paths = match flow.transport {
-            Transport::Udp => vec![self.datagrams(flow, tally)],
+            Transport::Udp => vec![self.datagrams(index, flow, tally)],
             Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.paths(index, samples, tally.state),
         };
         // The kernel has no times of a whole Multipath TCP connection.
@@ -117,7 +117,7 @@ impl Report<'_> {
             name,
             local: path.local.to_string(),
             remote: path.remote.to_string(),
-            links: self.links([path.local.ip(), path.remote.ip()]),
+            links: self.links(index, [path.local, path.remote]),
             usable: path.usable,
             backup: self.is_backup(index, path),
             goodput_bps: rate(path.received[0].saturating_sub(path.received[1])),
@@ -155,14 +155,14 @@ impl Report<'_> {
     }
 
     /// The only path of datagrams, for which the kernel has no state.
-    fn datagrams(&self, flow: &Flow, tally: &TransferTally) -> PathResult {
+    fn datagrams(&self, index: usize, flow: &Flow, tally: &TransferTally) -> PathResult {
         let mut names = PathNames::default();
         let ends = [flow.local.ip(), flow.remote.ip()];
         PathResult {
             name: names.of(0, self.scenario, ends).to_owned(),
             local: flow.local.to_string(),
             remote: flow.remote.to_string(),
-            links: self.links(ends),
+            links: self.links(index, [flow.local, flow.remote]),
             usable: matches!(tally.state, State::Open | State::Closed),
             backup: false,
             goodput_bps: self.measured().rate(tally.delivered_measured),
@@ -199,11 +199,14 @@ impl Report<'_> {
         }
     }
 
-    /// The links between two addresses, in order.
-    fn links(&self, [local, remote]: [IpAddr; 2]) -> Vec<String> {
-        let ends = Interface::of_address(local).zip(Interface::of_address(remote));
+    /// The links that packets of a flow take from one end to another, in order.
+    fn links(&self, index: usize, ends: [SocketAddr; 2]) -> Vec<String> {
+        let [from, to] = ends.map(|end| Interface::of_address(end.ip()));
         let network = self.scenario.network().ok();
-        let route = network.zip(ends).and_then(|(mut network, (from, to))| network.route(from, to));
+        let hash = flow_hash(&self.scenario.flows[index].protocol, ends);
+        let route = network
+            .zip(from.zip(to))
+            .and_then(|(mut network, (from, to))| network.route_of([from, to], hash));
         let link = |hop: Interface| self.scenario.links[hop.link()].name.clone();
         route.unwrap_or_default().into_iter().map(link).collect()
     }

@@ -64,12 +64,12 @@ impl Impairments {
     }
 
     /// Adds a frame behind all frames that are not held back, and adds an arrival time, `earliest` or later, to
-    /// the sorted times of these frames.
-    pub(super) fn send<F>(&mut self, earliest: Time, frame: F, flight: &mut VecDeque<(Time, F)>) {
+    /// the sorted times of these frames. Returns the frame's place in the flight.
+    pub(super) fn send<F>(&mut self, earliest: Time, frame: F, flight: &mut VecDeque<(Time, F)>) -> usize {
         if self.jitter == Duration::ZERO {
             let place = flight.partition_point(|&(other, _)| other <= earliest);
             flight.insert(place, (earliest, frame));
-            return;
+            return place;
         }
         let mut moment = earliest + Duration::from_nanos(self.jitter_rng.between(0, self.jitter.as_nanos()));
         while self.is_held(moment) {
@@ -97,6 +97,8 @@ impl Impairments {
         if !self.held.is_empty() {
             flight.make_contiguous().sort_by_key(|&(moment, _)| moment);
         }
+        // No other frame that is not held back has this time, or the sorting kept this frame behind it.
+        flight.partition_point(|&(moment, _)| moment <= latest) - 1
     }
 
     fn is_held(&self, moment: Time) -> bool {

@@ -12,15 +12,19 @@
 mod fine;
 mod impairments;
 mod opportunities;
+mod rates;
+mod suspended;
 
 pub use impairments::Impairments;
 pub use opportunities::Opportunities;
+pub use rates::RecordedRates;
 
 use fine::Fine;
+use suspended::Suspended;
 
-use crate::loss::{Loss, LossModel};
+use crate::loss::{Departure, Loss, LossModel};
 use crate::queue::{AnyQueue, Arrival, Occupancy, Queue};
-use crate::{Change, DropCause, Dropped, Drops, Frame, LinkModel, LinkRate};
+use crate::{Change, DropCause, Dropped, Drops, Frame, LinkDelay, LinkModel, LinkRate, RateTrace};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
@@ -51,7 +55,40 @@ pub struct Totals {
 #[derive(Clone, Debug)]
 enum Service {
     Constant(Rate),
-    Trace(Box<Opportunities>),
+    Opportunities(Box<Opportunities>),
+    Rates(Box<RecordedRates>),
+}
+
+impl Service {
+    fn new(rate: &LinkRate) -> Self {
+        match rate {
+            LinkRate::Constant(rate) => Self::Constant(*rate),
+            LinkRate::Trace { content: RateTrace::Opportunities(moments), offset, .. } => {
+                Self::Opportunities(Box::new(Opportunities::new(moments.clone(), *offset)))
+            }
+            LinkRate::Trace { content: RateTrace::Rates(series), offset, .. } => {
+                Self::Rates(Box::new(RecordedRates::new(series, *offset)))
+            }
+        }
+    }
+
+    /// Stops the transmission of the present packet.
+    fn stop(&mut self, now: Time) {
+        match self {
+            Self::Constant(_) => {}
+            Self::Opportunities(trace) => trace.stop(now),
+            Self::Rates(trace) => trace.stop(now),
+        }
+    }
+
+    /// Bytes that could have been sent by `now`, and of these those that were; only with a recording.
+    fn usage(&self, now: Time) -> Option<[u64; 2]> {
+        match self {
+            Self::Constant(_) => None,
+            Self::Opportunities(trace) => Some([trace.offered_until(now), trace.used_until(now)]),
+            Self::Rates(trace) => Some([trace.offered_until(now), trace.used_until(now)]),
+        }
+    }
 }
 
 /// One direction of a link.
@@ -64,6 +101,7 @@ pub struct Link<F> {
     busy_until: Time,
     /// The latest arrival of frames that keep the order.
     last_arrival: Time,
+    /// The propagation delay; its minimum, if it follows a recording.
     delay: Duration,
     /// Transmission time of a frame of `memo_len` bytes: most frames of a direction have the same length.
     memo_time: Fine,
@@ -81,33 +119,44 @@ pub struct Link<F> {
     mtu: u16,
     /// The transmitter is free this fraction of a nanosecond before `busy_until`, in units of [`Fine`].
     early: u16,
-    /// A set of the flags [`FAST_PATH`], [`DETERMINISTIC`] and [`HAS_DROPPED`].
+    /// A set of the flags [`FAST_PATH`], [`DETERMINISTIC`], [`HAS_DROPPED`] and [`DUPLICATES`].
     state: u8,
 }
 
 const _: () =
     assert!(size_of::<Link<u128>>() <= 112, "a link leaves no room in two cache lines for its driver");
 
-/// Flag: the arrival of a frame that finds the link idle is known. The link is up and has a constant rate, no
-/// loss, no reordering, and a queue that may be bypassed.
+/// Flag: the arrival of a frame that finds the link idle is known. The link is up and has a constant rate, a constant
+/// delay, no loss, no reordering, and a queue that may be bypassed.
 const FAST_PATH: u8 = 1;
-/// Flag: the arrival of queued frames is known. The link is up and has a constant rate, no loss and no reordering.
+/// Flag: the arrival of queued frames is known. The link is up and has a constant rate, a constant delay, no loss and no
+/// reordering.
 const DETERMINISTIC: u8 = 2;
 /// Flag: [`take_dropped`](Link::take_dropped) has frames to return.
 const HAS_DROPPED: u8 = 4;
+/// Flag: some frames enter the queue twice.
+const DUPLICATES: u8 = 8;
 
 /// State that only some frames need.
 #[derive(Clone, Debug)]
 struct Rest<F> {
     up: bool,
-    /// While the rate is zero: the end of the interrupted transmission.
-    stopped: Option<Time>,
+    /// While the rate is zero: the interrupted transmission.
+    suspended: Option<Suspended<F>>,
     service: Service,
+    /// The delay, if it follows a recording.
+    recorded_delay: Option<LinkDelay>,
     queue: AnyQueue<F>,
     occupancy: Occupancy,
     loss: Loss,
     loss_rng: Rng,
     impairments: Option<Impairments>,
+    /// Place in the flight, counted from its end, of the frame that leaves at the given time; `None` if that frame was
+    /// lost. A frame that leaves at another time was launched as the last one.
+    last_launched: (Time, Option<usize>),
+    /// Probability that a frame enters the queue twice.
+    duplicate: f64,
+    duplicate_rng: Rng,
     drops: Drops<F>,
 }
 
@@ -118,22 +167,20 @@ impl<F: Frame> Link<F> {
     ///
     /// If the MTU or the overhead of the model is more than 65,535 bytes.
     pub fn new(model: &LinkModel, rng: &Rng) -> Self {
-        let service = match &model.rate {
-            LinkRate::Constant(rate) => Service::Constant(*rate),
-            LinkRate::Trace { opportunities_ms, offset, .. } => {
-                Service::Trace(Box::new(Opportunities::new(opportunities_ms.clone(), *offset)))
-            }
-        };
         let loss_rng = rng.fork("loss");
         let rest = Rest {
             up: model.up,
-            stopped: None,
-            service,
+            suspended: None,
+            service: Service::new(&model.rate),
+            recorded_delay: matches!(model.delay, LinkDelay::Trace { .. }).then(|| model.delay.clone()),
             queue: AnyQueue::new(&model.queue, model.mtu, rng.fork("queue")),
             occupancy: Occupancy::default(),
             loss: Loss::new(&model.loss, loss_rng.clone()),
             loss_rng,
             impairments: Impairments::new(model, rng),
+            last_launched: (Time::ZERO, None),
+            duplicate: model.duplicate,
+            duplicate_rng: rng.fork("duplicate"),
             drops: Drops::default(),
         };
         let octets =
@@ -141,7 +188,7 @@ impl<F: Frame> Link<F> {
         let mut link = Self {
             busy_until: Time::ZERO,
             last_arrival: Time::ZERO,
-            delay: model.delay,
+            delay: model.delay.min(),
             memo_time: Fine::ZERO,
             packets: 0,
             bytes: 0,
@@ -163,6 +210,12 @@ impl<F: Frame> Link<F> {
     #[inline]
     pub fn offer(&mut self, now: Time, frame: F) {
         self.offer_beyond(now, frame, &mut 0);
+    }
+
+    /// Whether the next frame enters the queue twice: then the caller offers a copy directly after it.
+    #[inline]
+    pub fn duplicates_next(&mut self) -> bool {
+        self.state & DUPLICATES != 0 && self.rest.duplicate_rng.chance(self.rest.duplicate)
     }
 
     /// The time of the next event that [`take`](Self::take) has to process.
@@ -215,17 +268,24 @@ impl<F: Frame> Link<F> {
         None
     }
 
-    /// Changes a setting of the link. The frame being transmitted leaves at the old rate.
+    /// Changes a setting of the link. The frame being transmitted leaves at the old rate, unless the new rate is zero,
+    /// which suspends it.
     pub fn change(&mut self, now: Time, change: &Change) {
         self.advance(now);
-        match *change {
-            Change::State { up } => self.set_up(now, up),
+        match change {
+            Change::State { up } => self.set_up(now, *up),
             Change::Rate(rate) => {
-                self.rest.service = Service::Constant(rate);
+                if rate.bits_per_second() == 0 {
+                    self.suspend(now);
+                }
+                self.rest.service = Service::Constant(*rate);
                 self.rate_changed(now);
             }
-            Change::Delay(delay) => self.delay = delay,
-            Change::Loss(ref loss) => {
+            Change::Delay(delay) => {
+                self.delay = *delay;
+                self.rest.recorded_delay = None;
+            }
+            Change::Loss(loss) => {
                 // Each change has a separate random stream, so that equal models do not draw the same numbers again.
                 self.rest.loss_rng = self.rest.loss_rng.fork("change");
                 self.rest.loss = Loss::new(loss, self.rest.loss_rng.clone());
@@ -259,20 +319,15 @@ impl<F: Frame> Link<F> {
     pub fn totals(&mut self, now: Time) -> Totals {
         self.advance(now);
         self.rest.occupancy.account(now);
-        // Only a part of the current transmission is over.
-        let free = self.rest.stopped.unwrap_or(self.busy_until);
+        // Only a part of the current transmission is over. A suspended one does not count until it continues.
+        let left = if self.busy_until == Time::MAX { Duration::ZERO } else { self.busy_until.since(now) };
+        let usage = self.rest.service.usage(now);
         Totals {
             packets: self.packets,
             bytes: self.bytes,
-            busy: self.busy.saturating_sub(free.since(now)),
-            offered_bytes: match &self.rest.service {
-                Service::Trace(trace) => Some(trace.offered_until(now)),
-                Service::Constant(_) => None,
-            },
-            used_bytes: match &self.rest.service {
-                Service::Trace(trace) => Some(trace.used_until(now)),
-                Service::Constant(_) => None,
-            },
+            busy: self.busy.saturating_sub(left),
+            offered_bytes: usage.map(|[offered, _]| offered),
+            used_bytes: usage.map(|[_, used]| used),
             drops: self.rest.drops.counts(),
             marks: self.rest.drops.marks(),
             occupancy: self.rest.occupancy,
@@ -352,9 +407,9 @@ impl<F: Frame> Link<F> {
     /// Starts the propagation of a frame whose last bit leaves at `end`.
     #[inline]
     fn launch(&mut self, at: Time, end: Time, frame: F) {
-        // A delivery opportunity of a trace takes no time, and the delay may be zero.
-        let arrival = (end + self.delay).max(at.just_after());
         if self.is_deterministic() {
+            // The delay may be zero.
+            let arrival = (end + self.delay).max(at.just_after());
             // A frame does not overtake others after the delay was reduced.
             self.last_arrival = self.last_arrival.max(arrival);
             if self.flight.is_empty() {
@@ -363,7 +418,7 @@ impl<F: Frame> Link<F> {
             }
             self.flight.push_back((self.last_arrival, frame));
         } else {
-            self.apply_impairments(at, arrival, frame);
+            self.apply_impairments(at, end, frame);
         }
     }
 
@@ -374,31 +429,40 @@ impl<F: Frame> Link<F> {
                 self.memo_time = Fine::to_send(*rate, framed);
                 self.memo_time.after(at, early)
             }
-            Service::Trace(trace) => (trace.send(at, framed), 0),
+            Service::Opportunities(trace) => (trace.send(at, framed), 0),
+            Service::Rates(trace) => (trace.send(at, framed), 0),
         }
     }
 
-    /// Applies loss and additional delay to a frame that left.
+    /// Applies loss and additional delay to a frame that begins to leave at `at` and has left at `end`.
     #[inline(never)]
-    fn apply_impairments(&mut self, at: Time, arrival: Time, frame: F) {
+    fn apply_impairments(&mut self, at: Time, end: Time, frame: F) {
         let rest = self.rest.as_mut();
-        if rest.loss.is_next_lost() {
+        let departure = Departure { at, len: frame.wire_len(), has_data: frame.has_data() };
+        rest.last_launched = (end, None);
+        if rest.loss.is_next_lost(&departure) {
             self.drop_frame(at, frame, DropCause::Loss);
             return;
         }
+        let delay = rest.recorded_delay.as_ref().map_or(self.delay, |recorded| recorded.at(end));
+        // A delivery opportunity of a trace takes no time, and the delay may be zero.
+        let arrival = (end + delay).max(at.just_after());
         // A frame does not overtake others after the delay was reduced.
         self.last_arrival = self.last_arrival.max(arrival);
         let Some(impairments) = &mut rest.impairments else {
             self.flight.push_back((self.last_arrival, frame));
+            rest.last_launched = (end, Some(1));
             return;
         };
         impairments.forget_before(at);
-        if let Some(held) = impairments.hold(arrival, &self.flight) {
+        let place = if let Some(held) = impairments.hold(arrival, &self.flight) {
             let place = self.flight.partition_point(|&(other, _)| other <= held);
             self.flight.insert(place, (held, frame));
+            place
         } else {
-            impairments.send(self.last_arrival, frame, &mut self.flight);
-        }
+            impairments.send(self.last_arrival, frame, &mut self.flight)
+        };
+        rest.last_launched = (end, Some(self.flight.len() - place));
     }
 
     #[cold]
@@ -429,15 +493,14 @@ impl<F: Frame> Link<F> {
             return;
         }
         // The transmitter stops in the middle of a frame.
-        if self.rest.stopped.is_none() && self.busy_until > now {
+        if self.busy_until > now && self.busy_until != Time::MAX {
             self.busy = self.busy.saturating_sub(self.busy_until.since(now));
             (self.busy_until, self.early) = (now, 0);
-            if let Service::Trace(trace) = &mut self.rest.service {
-                trace.stop(now);
-            }
+            self.rest.service.stop(now);
         }
         self.rest.occupancy.set(now, 0, 0);
         let mut lost: Vec<F> = self.flight.drain(..).map(|(_, frame)| frame).collect();
+        lost.extend(self.rest.suspended.take().and_then(Suspended::into_frame));
         self.rest.queue.clear(&mut lost);
         for frame in lost {
             self.drop_frame(now, frame, DropCause::Down);
@@ -453,10 +516,9 @@ impl<F: Frame> Link<F> {
             rest.queue.rate_changed(Some(rate));
             // A rate of zero stops the transmitter until it changes again.
             if rate.bits_per_second() == 0 {
-                rest.stopped.get_or_insert(self.busy_until);
                 self.busy_until = Time::MAX;
-            } else if let Some(free) = rest.stopped.take() {
-                self.busy_until = free.max(now);
+            } else if self.busy_until == Time::MAX {
+                self.resume(now, rate);
                 self.advance(now);
             }
         } else {
@@ -471,9 +533,11 @@ impl<F: Frame> Link<F> {
         let deterministic = rest.up
             && matches!(rest.service, Service::Constant(_))
             && rest.loss.is_lossless()
+            && rest.recorded_delay.is_none()
             && rest.impairments.is_none();
         let fast_path = deterministic && rest.queue.bypassed_when_idle();
         self.state &= HAS_DROPPED;
+        self.state |= u8::from(rest.duplicate > 0.0) * DUPLICATES;
         self.state |= (u8::from(deterministic) * DETERMINISTIC) | (u8::from(fast_path) * FAST_PATH);
     }
 }
@@ -546,7 +610,7 @@ impl<F: Frame> Link<F> {
         (self.busy_until, self.early)
     }
 
-    /// The propagation delay.
+    /// The propagation delay; its minimum, if it follows a recording.
     #[inline]
     pub const fn delay(&self) -> Duration {
         self.delay

@@ -2,7 +2,7 @@ use super::*;
 use crate::frame::testing::TestFrame;
 use crate::loss::bernoulli::Bernoulli;
 use crate::queue::{QueueLimit, fifo, red};
-use crate::{Reorder, loss, queue};
+use crate::{Reorder, Series, loss, queue};
 use anabranch_base::rng::Rng;
 use proptest::prelude::{Just, prop, prop_assert_eq, prop_oneof, proptest};
 use std::sync::Arc;
@@ -10,13 +10,14 @@ use std::sync::Arc;
 fn model() -> LinkModel {
     LinkModel {
         rate: LinkRate::Constant(Rate::from_bits_per_second(12_000_000)),
-        delay: Duration::from_millis(5),
+        delay: Duration::from_millis(5).into(),
         jitter: Duration::ZERO,
         mtu: 1500,
         overhead: 0,
         queue: fifo(3),
         loss: loss::Settings::None(loss::none::None),
         reorder: None,
+        duplicate: 0.0,
         icmp: true,
         up: true,
     }
@@ -133,12 +134,95 @@ fn zero_rate_stops_the_link() {
     link.offer(us(0), frame(0, 1500));
     link.offer(us(0), frame(1, 1500));
     link.change(us(100), &Change::Rate(Rate::from_bits_per_second(0)));
-    assert_eq!(drain(&mut link), [(us(6000), 0)]);
+    assert_eq!(drain(&mut link), []);
     link.offer(us(7000), frame(2, 1500));
     assert_eq!(link.next_event(), None);
-    assert_eq!(link.totals(us(7000)).busy, Duration::from_millis(1));
-    link.change(us(8000), &Change::Rate(Rate::from_bits_per_second(12_000_000)));
-    assert_eq!(drain(&mut link), [(us(14_000), 1), (us(15_000), 2)]);
+    assert_eq!(link.totals(us(7000)).busy, Duration::from_micros(100));
+    // Nine tenths of the first frame are left, at half of the rate.
+    link.change(us(8000), &Change::Rate(Rate::from_bits_per_second(6_000_000)));
+    assert_eq!(link.totals(us(8800)).busy, Duration::from_micros(900));
+    assert_eq!(drain(&mut link), [(us(14_800), 0), (us(16_800), 1), (us(18_800), 2)]);
+}
+
+#[test]
+fn down_link_drops_the_suspended_frame() {
+    let mut link = link(&model());
+    link.offer(us(0), frame(0, 1500));
+    link.change(us(100), &Change::Rate(Rate::from_bits_per_second(0)));
+    link.change(us(200), &Change::State { up: false });
+    assert_eq!(link.take_dropped().unwrap().iter().map(|drop| drop.frame.id).collect::<Vec<_>>(), [0]);
+    link.change(us(300), &Change::State { up: true });
+    link.offer(us(300), frame(1, 1500));
+    link.change(us(400), &Change::Rate(Rate::from_bits_per_second(12_000_000)));
+    assert_eq!(drain(&mut link), [(us(6400), 1)]);
+}
+
+#[test]
+fn suspended_frame_is_lost_only_once() {
+    let loss = loss::Settings::Bernoulli(Bernoulli { rate: 1.0 });
+    let mut link = link(&LinkModel { loss, ..model() });
+    link.offer(us(0), frame(0, 1500));
+    link.change(us(100), &Change::Loss(loss::Settings::None(loss::none::None)));
+    link.change(us(100), &Change::Rate(Rate::from_bits_per_second(0)));
+    assert_eq!(link.take_dropped().unwrap().len(), 1);
+    link.offer(us(200), frame(1, 1500));
+    link.change(us(1000), &Change::Rate(Rate::from_bits_per_second(12_000_000)));
+    // The lost frame still takes the rest of its transmission time.
+    assert_eq!(drain(&mut link), [(us(7900), 1)]);
+}
+
+#[test]
+fn recorded_rate_suspends_the_frame() {
+    let ms = Duration::from_millis;
+    // 12 Mbit/s, then nothing for 10 ms.
+    let points = vec![(ms(0), 12e6), (ms(10), 0.0), (ms(20), 0.0)];
+    let rate = LinkRate::Trace {
+        file: "x.csv".into(),
+        content: RateTrace::Rates(Series::new("x.csv", points)),
+        offset: Duration::ZERO,
+        offset_spread: Duration::ZERO,
+    };
+    let mut link = link(&LinkModel { rate, ..model() });
+    link.offer(us(8500), frame(0, 1500));
+    link.offer(us(8500), frame(1, 1500));
+    assert_eq!(drain(&mut link), [(us(14_500), 0), (us(25_500), 1)]);
+    let totals = link.totals(us(20_000));
+    assert_eq!((totals.offered_bytes, totals.used_bytes), (Some(15_000), Some(2250)));
+}
+
+#[test]
+fn delay_follows_its_recording() {
+    let ms = Duration::from_millis;
+    let points = vec![(ms(0), 5e6), (ms(10), 1e6), (ms(20), 9e6)];
+    for (linear, expected) in [
+        // Frames leave at 1, 9, 11 and 21 ms. A frame does not overtake others.
+        (false, [6000, 14_000, 14_000, 26_000]),
+        // 5 − 0.4, 5 − 3.6, 1 + 0.8 and, in the next round, 5 − 0.4 ms.
+        (true, [5600, 10_400, 12_800, 25_600]),
+    ] {
+        let delay = LinkDelay::Trace { series: Series::new("d.csv", points.clone()), linear };
+        let mut link = link(&LinkModel { delay, ..model() });
+        let mut arrived = Vec::new();
+        for (id, at) in [0, 8000, 10_000, 20_000].into_iter().enumerate() {
+            while let Some(next) = link.next_event().filter(|&next| next <= us(at)) {
+                arrived.extend(link.take(next).map(|_| next));
+            }
+            link.offer(us(at), frame(id as u32, 1500));
+        }
+        arrived.extend(drain(&mut link).into_iter().map(|(at, _)| at));
+        assert_eq!(arrived, expected.map(us), "linear: {linear}");
+    }
+}
+
+#[test]
+fn duplicates_are_drawn_at_their_rate() {
+    let drawn = |rate: f64| {
+        let mut link = link(&LinkModel { duplicate: rate, ..model() });
+        (0..100_000).filter(|_| link.duplicates_next()).count()
+    };
+    assert_eq!((drawn(0.0), drawn(1.0)), (0, 100_000));
+    // The standard deviation is 126.
+    assert!((19_600..20_400).contains(&drawn(0.2)), "{}", drawn(0.2));
 }
 
 #[test]
@@ -220,7 +304,7 @@ fn lost_frame_takes_transmission_time() {
 fn trace_serves_the_queue() {
     let rate = LinkRate::Trace {
         file: "t".into(),
-        opportunities_ms: Arc::from([10, 20].as_slice()),
+        content: RateTrace::Opportunities(Arc::from([10, 20].as_slice())),
         offset: Duration::ZERO,
         offset_spread: Duration::ZERO,
     };
@@ -241,6 +325,7 @@ fn queue_marks_the_frame() {
         max: 40.0,
         max_p: 1.0,
         weight: 0.5,
+        gentle: false,
         ecn: true,
     });
     let mut link = link(&LinkModel { queue, ..model() });
@@ -296,10 +381,13 @@ proptest! {
                     0 => link.change(us(at), &Change::State { up: false }),
                     1 => link.change(us(at), &Change::State { up: true }),
                     2 => link.change(us(at), &Change::Rate(Rate::from_bits_per_second(u64::from(len) * 10_000))),
+                    3 => link.change(us(at), &Change::Rate(Rate::from_bits_per_second(0))),
                     _ => {}
                 }
                 link.offer(us(at), frame(id as u32, len));
             }
+            let end = us(times.last().copied().unwrap_or_default());
+            link.change(end, &Change::Rate(Rate::from_bits_per_second(10_000_000)));
             log.extend(drain(&mut link).into_iter().map(|(at, id)| (at, id, None)));
             let dropped = link.take_dropped().unwrap_or_default();
             log.extend(dropped.into_iter().map(|d| (d.at, d.frame.id, Some(d.cause))));
@@ -373,7 +461,7 @@ fn fast_link_carries_its_rate() {
 fn trace_usage_does_not_exceed_its_offer() {
     let rate = LinkRate::Trace {
         file: String::new(),
-        opportunities_ms: Arc::from([10].as_slice()),
+        content: RateTrace::Opportunities(Arc::from([10].as_slice())),
         offset: Duration::ZERO,
         offset_spread: Duration::ZERO,
     };

@@ -1,6 +1,6 @@
 //! Independent loss.
 
-use super::LossModel;
+use super::{Departure, LossModel};
 use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, PROBABILITY, Value, Values};
 use anabranch_base::rng::Rng;
 
@@ -50,7 +50,7 @@ impl State {
 
 impl LossModel for State {
     #[inline]
-    fn is_next_lost(&mut self) -> bool {
+    fn is_next_lost(&mut self, _: &Departure) -> bool {
         self.rng.chance(self.rate)
     }
 }
@@ -58,12 +58,13 @@ impl LossModel for State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::testing::DATA;
 
     #[test]
     fn packets_are_lost_independently_at_the_rate() {
         let mut model = State::new(Bernoulli { rate: 0.1 }, Rng::new(1));
         let n = 200_000;
-        let draws: Vec<bool> = (0..n).map(|_| model.is_next_lost()).collect();
+        let draws: Vec<bool> = (0..n).map(|_| model.is_next_lost(&DATA)).collect();
         let lost = draws.iter().filter(|&&l| l).count() as f64;
         // The standard deviation of the mean is sqrt(0.1 · 0.9 / n) = 0.00067.
         assert!((lost / f64::from(n) - 0.1).abs() < 0.003, "{lost}");
@@ -75,6 +76,6 @@ mod tests {
     fn rates_zero_and_one_are_exact() {
         let mut never = State::new(Bernoulli { rate: 0.0 }, Rng::new(1));
         let mut always = State::new(Bernoulli { rate: 1.0 }, Rng::new(1));
-        assert!((0..1000).all(|_| !never.is_next_lost() && always.is_next_lost()));
+        assert!((0..1000).all(|_| !never.is_next_lost(&DATA) && always.is_next_lost(&DATA)));
     }
 }

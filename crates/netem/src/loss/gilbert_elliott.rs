@@ -1,6 +1,6 @@
 //! The Gilbert–Elliott model: a good and a bad state, with a transition before every packet.
 
-use super::LossModel;
+use super::{Departure, LossModel};
 use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, PROBABILITY, Value, Values};
 use anabranch_base::rng::Rng;
 
@@ -85,7 +85,7 @@ impl State {
 }
 
 impl LossModel for State {
-    fn is_next_lost(&mut self) -> bool {
+    fn is_next_lost(&mut self, _: &Departure) -> bool {
         let GilbertElliott { to_bad, to_good, loss_good, loss_bad } = self.settings;
         if self.rng.chance(if self.bad { to_good } else { to_bad }) {
             self.bad = !self.bad;
@@ -97,6 +97,7 @@ impl LossModel for State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::testing::DATA;
 
     #[test]
     fn loss_and_burst_length_are_stationary() {
@@ -106,7 +107,7 @@ mod tests {
             Rng::new(3),
         );
         let n = 500_000;
-        let draws: Vec<bool> = (0..n).map(|_| model.is_next_lost()).collect();
+        let draws: Vec<bool> = (0..n).map(|_| model.is_next_lost(&DATA)).collect();
         let lost = draws.iter().filter(|&&l| l).count() as f64;
         assert!((lost / f64::from(n) - 1.0 / 26.0).abs() < 0.003, "{}", lost / f64::from(n));
         let bursts = draws.windows(2).filter(|w| !w[0] && w[1]).count() as f64;
@@ -120,6 +121,6 @@ mod tests {
             GilbertElliott { to_bad: 1.0, to_good: 1.0, loss_good: 0.0, loss_bad: 1.0 },
             Rng::new(1),
         );
-        assert_eq!([(); 4].map(|()| model.is_next_lost()), [true, false, true, false]);
+        assert_eq!([(); 4].map(|()| model.is_next_lost(&DATA)), [true, false, true, false]);
     }
 }

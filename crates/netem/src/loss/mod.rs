@@ -1,19 +1,34 @@
-//! Loss on a link: a random draw for every packet, in the order of departure.
+//! Loss on a link: a decision about every packet, in the order of departure.
 //!
-//! A model is one file: its settings, the keys of its settings, and the draw. The list of models is below.
+//! A model is one file: its settings, the keys of its settings, and the decision. The list of models is below.
 
 pub mod bernoulli;
+pub mod bit_errors;
 pub mod gilbert_elliott;
+pub mod list;
 pub mod none;
 pub mod periodic;
+pub mod trace;
 
 use crate::keys::{InvalidValues, Keyed, Kind, Value, Values};
 use anabranch_base::rng::Rng;
+use anabranch_base::time::Time;
+
+/// A packet that begins to leave.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure {
+    /// Now.
+    pub at: Time,
+    /// Length of the IP packet, bytes.
+    pub len: u32,
+    /// Whether it carries data of an application.
+    pub has_data: bool,
+}
 
 /// Decides which packets are lost.
 pub trait LossModel {
     /// Whether the next packet is lost.
-    fn is_next_lost(&mut self) -> bool;
+    fn is_next_lost(&mut self, packet: &Departure) -> bool;
 
     /// True if no packet is ever lost.
     fn is_lossless(&self) -> bool {
@@ -28,7 +43,7 @@ macro_rules! models {
         pub static KINDS: &[&Kind] = &[$(&$module::KIND),+];
 
         /// The settings of a loss model.
-        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[derive(Clone, Debug, PartialEq)]
         pub enum Settings {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Model($module::$Model),)+
         }
@@ -43,7 +58,7 @@ macro_rules! models {
             ///
             /// # Errors
             ///
-            /// If there is no such kind.
+            /// If there is no such kind, or the values are inconsistent.
             pub fn read(kind: &str, values: Values<'_>) -> Result<Self, InvalidValues> {
                 $(if kind == $module::KIND.name {
                     return $module::$Model::read(values).map(Self::$Model);
@@ -66,14 +81,14 @@ macro_rules! models {
         impl Loss {
             /// A model with a separate random stream.
             pub fn new(settings: &Settings, rng: Rng) -> Self {
-                match *settings { $(Settings::$Model(settings) => Self::$Model($module::State::new(settings, rng)),)+ }
+                match settings { $(Settings::$Model(settings) => Self::$Model($module::State::new(settings.clone(), rng)),)+ }
             }
         }
 
         impl LossModel for Loss {
             #[inline]
-            fn is_next_lost(&mut self) -> bool {
-                match self { $(Self::$Model(model) => model.is_next_lost(),)+ }
+            fn is_next_lost(&mut self, packet: &Departure) -> bool {
+                match self { $(Self::$Model(model) => model.is_next_lost(packet),)+ }
             }
 
             fn is_lossless(&self) -> bool {
@@ -88,4 +103,16 @@ models! {
     Bernoulli in bernoulli,
     GilbertElliott in gilbert_elliott,
     Periodic in periodic,
+    BitErrors in bit_errors,
+    List in list,
+    Trace in trace,
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::Departure;
+    use anabranch_base::time::Time;
+
+    /// A packet of 1500 bytes with data.
+    pub(crate) const DATA: Departure = Departure { at: Time::ZERO, len: 1500, has_data: true };
 }

@@ -1,6 +1,6 @@
 //! No loss.
 
-use super::LossModel;
+use super::{Departure, LossModel};
 use crate::keys::{InvalidValues, Keyed, Kind, Value, Values};
 use anabranch_base::rng::Rng;
 
@@ -33,7 +33,7 @@ impl State {
 
 impl LossModel for State {
     #[inline]
-    fn is_next_lost(&mut self) -> bool {
+    fn is_next_lost(&mut self, _: &Departure) -> bool {
         false
     }
 

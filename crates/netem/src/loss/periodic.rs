@@ -1,7 +1,7 @@
 //! Loss at equal distances: the deterministic loss in the closed forms of congestion control (Mathis, Semke,
 //! Mahdavi, Ott 1997; RFC 9438 §5.1), for comparison with a window that reacts to each loss.
 
-use super::LossModel;
+use super::{Departure, LossModel};
 use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};
 use anabranch_base::rng::Rng;
 
@@ -52,7 +52,7 @@ impl State {
 
 impl LossModel for State {
     #[inline]
-    fn is_next_lost(&mut self) -> bool {
+    fn is_next_lost(&mut self, _: &Departure) -> bool {
         self.left = self.left.saturating_sub(1);
         let lost = self.left == 0;
         if lost {
@@ -65,11 +65,12 @@ impl LossModel for State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::testing::DATA;
 
     #[test]
     fn every_third_packet_is_lost() {
         let mut model = State::new(Periodic { every: 3 }, Rng::new(1));
-        let lost: Vec<bool> = (0..7).map(|_| model.is_next_lost()).collect();
+        let lost: Vec<bool> = (0..7).map(|_| model.is_next_lost(&DATA)).collect();
         assert_eq!(lost, [false, false, true, false, false, true, false]);
     }
 }

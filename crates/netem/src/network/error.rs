@@ -32,6 +32,13 @@ pub enum BuildError {
         /// Sending and receiving host.
         hosts: Box<[String; 2]>,
     },
+    /// The tables of routers send packets in a circle.
+    Loop {
+        /// The routers, in order.
+        nodes: Vec<String>,
+        /// Index of the link with the destination's address.
+        link: usize,
+    },
     /// A link has link-local addresses, but the driver of the network cannot distinguish addresses by link.
     LinkLocal {
         /// The link.
@@ -52,6 +59,9 @@ impl fmt::Display for BuildError {
                     f,
                     "the addresses of link \"{link}\" are link-local, which only the simulator supports"
                 )
+            }
+            Self::Loop { nodes, .. } => {
+                write!(f, "the routes of {} send packets in a circle", nodes.join(", "))
             }
             Self::Unreachable { hosts, .. } => {
                 let [from, to] = hosts.as_ref();

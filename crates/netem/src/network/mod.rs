@@ -1,17 +1,21 @@
 //! Nodes, interfaces and addresses, derived from links and flows.
 //!
 //! Every link has an interface at each end, whose address follows from the link's index. A node at the end of
-//! a flow is a host; all others forward. Hosts never forward.
+//! a flow is a host; all others forward. Hosts never forward. Routers choose among equally short paths by a hash of
+//! the flow.
 
 mod error;
 mod node;
 mod routing;
+mod ways;
 
 pub use error::BuildError;
 pub use node::{Interface, IpVersion, MAX_LINKS, Node, Scope};
+pub use ways::{FlowHash, Forwarding, RouterTable};
 
 use routing::Routing;
 use std::collections::BTreeMap;
+use ways::Router;
 
 /// The routing table of a host: its packets leave by these links, independently of their source address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +38,14 @@ pub struct Network {
     /// Sending and receiving node of each flow.
     flows: Vec<[u32; 2]>,
     routing: Routing,
-    /// Routing tables of the nodes that have one.
+    /// Routing tables of the hosts that have one.
     tables: BTreeMap<u32, OutgoingInterfaces>,
+    /// Settings of the routers that have some.
+    routers: BTreeMap<u32, Router>,
+    /// Whether other routers choose among equally short paths.
+    ecmp: bool,
+    /// Seed of the routers' choices.
+    seed: u64,
 }
 
 /// The interfaces by which a node's packets leave.
@@ -49,16 +59,21 @@ struct OutgoingInterfaces {
 impl Network {
     /// The network of links between two nodes each, and of flows from one host to another; checks that the
     /// hosts of each flow can reach each other. The packets of a host leave by the link of their source
-    /// address, unless the host has one of the `tables`.
+    /// address, unless the host has one of the `tables`. Routers forward by `forwarding`.
     ///
     /// # Errors
     ///
-    /// Hosts without a link, or not connected by a route.
+    /// Hosts without a link, or not connected by a route; routers that send packets in a circle.
     ///
     /// # Panics
     ///
-    /// If a table names a link that does not belong to the host.
-    pub fn new(links: &[[&str; 2]], flows: &[[&str; 2]], tables: &[Table<'_>]) -> Result<Self, BuildError> {
+    /// If a table names a link that does not belong to the host or router, or a router that has no link.
+    pub fn new(
+        links: &[[&str; 2]],
+        flows: &[[&str; 2]],
+        tables: &[Table<'_>],
+        forwarding: &Forwarding<'_>,
+    ) -> Result<Self, BuildError> {
         if links.len() > MAX_LINKS {
             return Err(BuildError::TooManyLinks { links: links.len() });
         }
@@ -68,6 +83,9 @@ impl Network {
             flows: Vec::new(),
             routing: Routing::default(),
             tables: BTreeMap::new(),
+            routers: BTreeMap::new(),
+            ecmp: forwarding.ecmp,
+            seed: forwarding.seed,
         };
         let mut by_name: BTreeMap<&str, u32> = BTreeMap::new();
         for (index, between) in links.iter().enumerate() {
@@ -103,8 +121,13 @@ impl Network {
                 .tables
                 .insert(by_name[table.host], OutgoingInterfaces { default: own(table.default), routes });
         }
+        for table in &forwarding.routers {
+            network.routers.insert(by_name[table.name], Router::new(table, links));
+        }
+        network.check_loops()?;
         for (flow, hosts) in flows.iter().enumerate() {
-            if network.connected_pairs(flow).next().is_none() {
+            // All pairs, so that the routes of all packets are known.
+            if network.connected_pairs(flow).count() == 0 {
                 let hosts = Box::new(hosts.map(str::to_owned));
                 return Err(BuildError::Unreachable { flow, hosts });
             }
@@ -140,19 +163,24 @@ impl Network {
     }
 
     /// The link directions, in order, of a packet from one interface's address to another's: out of the first
-    /// interface, or out of the one in its host's table for the second; the shortest path through forwarding nodes
-    /// (the first link where several are equally short), and in through the second interface. `None` if there
-    /// is no such path.
+    /// interface, or out of the one in its host's table for the second; the shortest path through forwarding nodes,
+    /// and in through the second interface. `None` if there is no such path. Where several are equally short, the
+    /// packets of a flow take the path of [`route_of`](Self::route_of), not this one.
     pub fn route(&mut self, from: Interface, to: Interface) -> Option<Vec<Interface>> {
+        self.route_of([from, to], FlowHash::default())
+    }
+
+    /// Like [`route`](Self::route), for the packets of a flow.
+    pub fn route_of(&mut self, [from, to]: [Interface; 2], hash: FlowHash) -> Option<Vec<Interface>> {
         if from.index() >= self.owners.len() {
             return None;
         }
-        self.route_out(self.leaves_by(from, to), to)
+        self.route_out(self.leaves_by(from, to), to, hash)
     }
 
-    /// The link directions, in order, of a packet to an interface's address out of another interface, for any
-    /// source address. `None` if there is no such path.
-    pub fn route_out(&mut self, from: Interface, to: Interface) -> Option<Vec<Interface>> {
+    /// The link directions, in order, of a flow's packet to an interface's address out of another interface, for
+    /// any source address. `None` if there is no such path.
+    pub fn route_out(&mut self, from: Interface, to: Interface, hash: FlowHash) -> Option<Vec<Interface>> {
         if from.index() >= self.owners.len() || to.index() >= self.owners.len() {
             return None;
         }
@@ -164,8 +192,7 @@ impl Network {
             return None;
         }
         let mut route = vec![from];
-        self.routing.walk(&self.nodes, &self.owners, [first, last], &mut route)?;
-        route.push(to.opposite());
+        self.walk(first, to, hash, &mut route)?;
         Some(route)
     }
 
@@ -178,16 +205,13 @@ impl Network {
 
     /// The link directions, in order, of a packet from a forwarding node itself to an interface's address.
     /// `None` if there is no such path, or the node is a host.
-    pub fn route_from(&mut self, node: usize, to: Interface) -> Option<Vec<Interface>> {
+    pub fn route_from(&mut self, node: usize, to: Interface, hash: FlowHash) -> Option<Vec<Interface>> {
         let last = self.owner(to.opposite());
         if self.nodes[node].host || self.nodes[last].host {
             return None;
         }
         let mut route = Vec::new();
-        if node != last {
-            self.routing.walk(&self.nodes, &self.owners, [node, last], &mut route)?;
-        }
-        route.push(to.opposite());
+        self.walk(node, to, hash, &mut route)?;
         Some(route)
     }
 }

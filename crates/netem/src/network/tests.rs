@@ -5,7 +5,7 @@ fn network(
     flows: &[(&'static str, &'static str)],
 ) -> Result<Network, BuildError> {
     let pairs = |list: &[(&'static str, &'static str)]| list.iter().map(|&(a, b)| [a, b]).collect::<Vec<_>>();
-    Network::new(&pairs(links), &pairs(flows), &[])
+    Network::new(&pairs(links), &pairs(flows), &[], &Forwarding::default())
 }
 
 /// A route as names of nodes.
@@ -53,9 +53,9 @@ fn routers_reach_the_interfaces_of_hosts() {
     let mut network = network(&[("S", "A"), ("A", "B"), ("B", "D")], &[("S", "D")]).unwrap();
     let [s, a, b] = [Interface::new(0, 0), Interface::new(0, 1), Interface::new(1, 1)];
     let nodes = [s, a, b].map(|interface| network.owner(interface));
-    assert_eq!(network.route_from(nodes[1], s), Some(vec![a]));
-    assert_eq!(network.route_from(nodes[2], s), Some(vec![b, a]));
-    assert_eq!(network.route_from(nodes[0], s), None, "a host is no router");
+    assert_eq!(network.route_from(nodes[1], s, FlowHash::default()), Some(vec![a]));
+    assert_eq!(network.route_from(nodes[2], s, FlowHash::default()), Some(vec![b, a]));
+    assert_eq!(network.route_from(nodes[0], s, FlowHash::default()), None, "a host is no router");
 }
 
 #[test]
@@ -119,4 +119,135 @@ fn errors_name_the_problem() {
     assert_eq!(error, BuildError::SameHost { flow: 0, host: "S".into() });
     let error = network(&[("S", "A"), ("B", "D")], &[("S", "D")]).unwrap_err();
     assert!(error.to_string().starts_with("no route connects \"S\" and \"D\""), "{error}");
+}
+
+/// Hosts S and D at routers R1 and R2, which have this number of links between them.
+fn parallel(ways: usize, seed: u64) -> Network {
+    let mut links = vec![["S", "R1"], ["R2", "D"]];
+    links.extend(std::iter::repeat_n(["R1", "R2"], ways));
+    let forwarding = Forwarding { ecmp: true, seed, routers: Vec::new() };
+    Network::new(&links, &[["S", "D"]], &[], &forwarding).unwrap()
+}
+
+/// The hash of a TCP flow with this source port.
+fn flow(port: u16) -> FlowHash {
+    let address = |end: u8| [10, 0, 0, end].into();
+    FlowHash::new([address(1), address(6)], 6, Some([port, 5001]))
+}
+
+#[test]
+fn flows_spread_evenly_over_equal_paths() {
+    let (s, d) = (Interface::new(0, 0), Interface::new(1, 1));
+    for ways in 2..=4 {
+        let mut network = parallel(ways, 1);
+        assert!(network.has_alternatives());
+        let mut counts = vec![0_u32; ways];
+        for port in 10_000..20_000 {
+            let route = network.route_of([s, d], flow(port)).unwrap();
+            assert_eq!(network.route_of([s, d], flow(port)).unwrap(), route, "a flow keeps its path");
+            counts[route[1].link() - 2] += 1;
+        }
+        let equal = 10_000.0 / ways as f64;
+        assert!(counts.iter().all(|&count| (f64::from(count) / equal - 1.0).abs() < 0.05), "{counts:?}");
+    }
+}
+
+#[test]
+fn seed_and_fragments_change_the_choice() {
+    let (s, d) = (Interface::new(0, 0), Interface::new(1, 1));
+    let choices = |seed| {
+        let mut network = parallel(2, seed);
+        (1..200).map(|port| network.route_of([s, d], flow(port)).unwrap()[1].link()).collect::<Vec<_>>()
+    };
+    assert_ne!(choices(1), choices(2));
+    let address = |end: u8| [10, 0, 0, end].into();
+    let without_ports = FlowHash::new([address(1), address(6)], 6, None);
+    assert_ne!(without_ports, flow(7));
+}
+
+#[test]
+fn routers_choose_independently() {
+    // Two choices of two ways each: all four paths are used.
+    let links = [["S", "A"], ["A", "B"], ["A", "B"], ["B", "C"], ["B", "C"], ["C", "D"]];
+    let forwarding = Forwarding { ecmp: true, seed: 1, routers: Vec::new() };
+    let mut network = Network::new(&links, &[["S", "D"]], &[], &forwarding).unwrap();
+    let (s, d) = (Interface::new(0, 0), Interface::new(5, 1));
+    let mut counts = BTreeMap::new();
+    for port in 10_000..20_000 {
+        *counts.entry(network.route_of([s, d], flow(port)).unwrap()).or_insert(0_u32) += 1;
+    }
+    assert_eq!(counts.len(), 4);
+    assert!(counts.values().all(|count| (2300..2700).contains(count)), "{counts:?}");
+    let hops: Vec<usize> = network.hops(s, d).into_iter().map(Interface::link).collect();
+    assert_eq!(hops, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(network.steps(s, d).len(), 1 + 2 + 4 + 2);
+}
+
+#[test]
+fn router_without_ecmp_takes_the_first_link() {
+    let links = [["S", "A"], ["A", "B"], ["A", "B"], ["B", "D"]];
+    let router = RouterTable { name: "A", ecmp: false, default: None, routes: Vec::new() };
+    let forwarding = Forwarding { ecmp: true, seed: 1, routers: vec![router] };
+    let mut network = Network::new(&links, &[["S", "D"]], &[], &forwarding).unwrap();
+    let (s, d) = (Interface::new(0, 0), Interface::new(3, 1));
+    assert!((1..100).all(|port| network.route_of([s, d], flow(port)).unwrap()[1].link() == 1));
+    // The other direction has a choice.
+    assert!(network.has_alternatives());
+    assert!((1..100).any(|port| network.route_of([d, s], flow(port)).unwrap()[1].link() == 2));
+}
+
+/// A ring of four routers, each with a host.
+const RING: [[&str; 2]; 8] =
+    [["A", "B"], ["B", "C"], ["C", "D"], ["D", "A"], ["a", "A"], ["b", "B"], ["c", "C"], ["d", "D"]];
+
+#[test]
+fn routes_override_shortest_paths() {
+    let table = |name, routes: &[[usize; 2]]| RouterTable {
+        name,
+        ecmp: true,
+        default: None,
+        routes: routes.to_vec(),
+    };
+    // Packets to b and c go around the ring in one direction.
+    let routers = vec![table("A", &[[5, 3], [6, 3]]), table("D", &[[5, 2], [6, 2]]), table("C", &[[5, 1]])];
+    let forwarding = Forwarding { ecmp: true, seed: 1, routers };
+    let mut network = Network::new(&RING, &[["a", "b"], ["c", "d"]], &[], &forwarding).unwrap();
+    let [a, b, c, d] = [4, 5, 6, 7].map(|link| Interface::new(link, 0));
+    assert_eq!(names(&mut network, a, b).unwrap(), "a A D C B b");
+    assert_eq!(names(&mut network, a, c).unwrap(), "a A D C c");
+    assert_eq!(names(&mut network, b, a).unwrap(), "b B A a");
+    assert_eq!(names(&mut network, c, d).unwrap(), "c C D d");
+}
+
+#[test]
+fn default_route_applies_to_hosts_elsewhere() {
+    let table = |name, default| RouterTable { name, ecmp: true, default: Some(default), routes: Vec::new() };
+    // All packets travel around the ring in one direction, to the router of their destination.
+    let routers = vec![table("A", 3), table("D", 2), table("C", 1), table("B", 0)];
+    let forwarding = Forwarding { ecmp: true, seed: 1, routers };
+    let mut network = Network::new(&RING, &[["a", "b"], ["c", "d"]], &[], &forwarding).unwrap();
+    let [a, b, c, d] = [4, 5, 6, 7].map(|link| Interface::new(link, 0));
+    assert_eq!(names(&mut network, a, b).unwrap(), "a A D C B b");
+    assert_eq!(names(&mut network, a, c).unwrap(), "a A D C c");
+    assert_eq!(names(&mut network, d, a).unwrap(), "d D C B A a");
+    assert_eq!(names(&mut network, c, d).unwrap(), "c C B A D d");
+    let forwarding = Forwarding { ecmp: true, seed: 1, routers: vec![table("A", 3)] };
+    let error = Network::new(&RING, &[["a", "b"], ["c", "d"]], &[], &forwarding).unwrap_err();
+    let BuildError::Loop { nodes, .. } = error else { panic!("{error}") };
+    assert_eq!(nodes, ["A", "D"], "D takes one of two equally short paths back over A");
+}
+
+#[test]
+fn loops_are_refused() {
+    let table = |name, routes: &[[usize; 2]]| RouterTable {
+        name,
+        ecmp: true,
+        default: None,
+        routes: routes.to_vec(),
+    };
+    let routers = vec![table("A", &[[6, 0]]), table("B", &[[6, 0]])];
+    let forwarding = Forwarding { ecmp: true, seed: 1, routers };
+    let error = Network::new(&RING, &[["a", "c"]], &[], &forwarding).unwrap_err();
+    assert_eq!(error, BuildError::Loop { nodes: vec!["A".into(), "B".into()], link: 6 });
+    assert_eq!(error.to_string(), "the routes of A, B send packets in a circle");
 }

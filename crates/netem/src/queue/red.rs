@@ -43,6 +43,13 @@ pub static KIND: Kind = Kind {
             doc: "Weight of a sample in the average.",
         },
         Key {
+            name: "gentle",
+            takes: Takes::Flag,
+            default: Default::Is("false"),
+            doc: "Increase the drop probability from `max_p` at `max` to 1 at twice `max`, instead of dropping all packets \
+                  from `max` on (Floyd 2000). Where twice `max` exceeds the limit, the full queue drops packets before.",
+        },
+        Key {
             name: "ecn",
             takes: Takes::Flag,
             default: Default::Is("false"),
@@ -61,12 +68,14 @@ pub struct Settings {
     pub limit: QueueLimit,
     /// Average length below which no packet is dropped.
     pub min: f64,
-    /// Average length from which on all packets are dropped.
+    /// Average length from which on all packets are dropped; with `gentle`, from twice this length on.
     pub max: f64,
     /// Drop probability as the average reaches `max`.
     pub max_p: f64,
     /// Weight of a sample in the average.
     pub weight: f64,
+    /// Increase the probability from `max_p` at `max` to 1 at twice `max`.
+    pub gentle: bool,
     /// Mark ECN-capable packets instead of dropping them early.
     pub ecn: bool,
 }
@@ -75,31 +84,37 @@ impl Keyed for Settings {
     fn read(values: Values<'_>) -> Result<Self, InvalidValues> {
         let limit = values.limit("limit");
         let given = [values.get("min"), values.get("max")];
-        let min = length(given[0], limit).map_err(|problem| InvalidValues { keys: &["min"], problem })?;
-        let max = length(given[1], limit).map_err(|problem| InvalidValues { keys: &["max"], problem })?;
+        let min = length(&given[0], limit).map_err(|problem| InvalidValues { keys: &["min"], problem })?;
+        let max = length(&given[1], limit).map_err(|problem| InvalidValues { keys: &["max"], problem })?;
         if min >= max {
-            let [min, max] = given.map(threshold_text);
+            let [min, max] = given.each_ref().map(threshold_text);
             let problem = format!("must be below its queue.max, but is {min}, and queue.max is {max}");
             return Err(InvalidValues { keys: &["min", "max"], problem });
         }
-        let (max_p, weight, ecn) = (values.number("max_p"), values.number("w_q"), values.flag("ecn"));
-        Ok(Self { limit, min, max, max_p, weight, ecn })
+        let (max_p, weight) = (values.number("max_p"), values.number("w_q"));
+        let (gentle, ecn) = (values.flag("gentle"), values.flag("ecn"));
+        Ok(Self { limit, min, max, max_p, weight, gentle, ecn })
     }
 
     fn values(&self) -> Vec<(&'static str, Value)> {
-        vec![
+        let mut values = vec![
             ("limit", Value::Limit(self.limit)),
             ("min", threshold(self.min, self.limit)),
             ("max", threshold(self.max, self.limit)),
             ("max_p", Value::Number(self.max_p)),
             ("w_q", Value::Number(self.weight)),
             ("ecn", Value::Flag(self.ecn)),
-        ]
+        ];
+        // The default is not written: files without the key keep their canonical form.
+        if self.gentle {
+            values.push(("gentle", Value::Flag(true)));
+        }
+        values
     }
 }
 
 /// A threshold in the notation of scenarios.
-fn threshold_text(value: Value) -> String {
+fn threshold_text(value: &Value) -> String {
     match value {
         Value::Limit(length) => length.to_string(),
         Value::Number(share) => share.to_string(),
@@ -108,12 +123,12 @@ fn threshold_text(value: Value) -> String {
 }
 
 /// A threshold in the unit of the limit; it is given in that unit, or as a share of the limit.
-fn length(value: Value, limit: QueueLimit) -> Result<f64, String> {
+fn length(value: &Value, limit: QueueLimit) -> Result<f64, String> {
     let capacity = limit.amount();
     match (value, limit) {
-        (Value::Number(share), _) => Ok(share * capacity as f64),
-        (Value::Limit(QueueLimit::Packets(given)), QueueLimit::Packets(_))
-        | (Value::Limit(QueueLimit::Bytes(given)), QueueLimit::Bytes(_)) => {
+        (&Value::Number(share), _) => Ok(share * capacity as f64),
+        (&Value::Limit(QueueLimit::Packets(given)), QueueLimit::Packets(_))
+        | (&Value::Limit(QueueLimit::Bytes(given)), QueueLimit::Bytes(_)) => {
             if given > capacity {
                 return Err(format!("must not exceed its queue.limit of {limit}"));
             }
@@ -186,12 +201,12 @@ impl<F: Frame> Red<F> {
             self.count = 0;
             return RedVerdict::Drop(DropCause::Queue);
         }
-        let Settings { min, max, ecn, .. } = self.settings;
+        let Settings { min, max, gentle, ecn, .. } = self.settings;
         if self.average < min {
             self.count = -1;
             return RedVerdict::Accept;
         }
-        if self.average >= max {
+        if self.average >= if gentle { 2.0 * max } else { max } {
             self.count = 0;
             // RFC 3168 §7: above the upper threshold packets are dropped even if they could be marked.
             return RedVerdict::Drop(DropCause::Aqm);
@@ -201,7 +216,11 @@ impl<F: Frame> Red<F> {
             return RedVerdict::Accept;
         }
         self.count = 0;
-        if ecn && frame.ecn_capable() { RedVerdict::Mark } else { RedVerdict::Drop(DropCause::Aqm) }
+        if ecn && frame.ecn_capable() && self.average < max {
+            RedVerdict::Mark
+        } else {
+            RedVerdict::Drop(DropCause::Aqm)
+        }
     }
 
     fn update_average(&mut self, idle: Option<Duration>) {
@@ -222,7 +241,11 @@ impl<F: Frame> Red<F> {
     /// method 2).
     fn is_selected(&mut self, len: u32) -> bool {
         let Settings { min, max, max_p, limit, .. } = self.settings;
-        let mut p = max_p * (self.average - min) / (max - min);
+        let mut p = if self.average < max {
+            max_p * (self.average - min) / (max - min)
+        } else {
+            max_p + (1.0 - max_p) * (self.average - max) / max
+        };
         if matches!(limit, QueueLimit::Bytes(_)) {
             p *= f64::from(len) / f64::from(self.mtu.max(1));
         }
@@ -282,7 +305,7 @@ mod tests {
     /// A queue whose link transmits 1000 bytes in 1 ms.
     fn red(weight: f64, ecn: bool) -> Red<TestFrame> {
         let limit = QueueLimit::Packets(100);
-        let settings = Settings { limit, min: 30.0, max: 90.0, max_p: 0.1, weight, ecn };
+        let settings = Settings { limit, min: 30.0, max: 90.0, max_p: 0.1, weight, gentle: false, ecn };
         let mut red = Red::new(&settings, 1500, Rng::new(5));
         red.rate_changed(Some(Rate::from_bits_per_second(8_000_000)));
         red
@@ -318,6 +341,24 @@ mod tests {
         assert!((0..1000).all(|_| verdict(&mut red, 29, None, true) == RedVerdict::Accept));
         assert!((0..1000).all(|_| verdict(&mut red, 90, None, true) == RedVerdict::Drop(DropCause::Aqm)));
         assert_eq!(verdict(&mut red, 100, None, true), RedVerdict::Drop(DropCause::Queue));
+    }
+
+    #[test]
+    fn gentle_probability_rises_to_twice_max() {
+        let limit = QueueLimit::Packets(100);
+        let settings =
+            Settings { limit, min: 10.0, max: 40.0, max_p: 0.1, weight: 1.0, gentle: true, ecn: true };
+        let mut red = Red::new(&settings, 1500, Rng::new(5));
+        // At 44, a tenth of the way, p = 0.1 + 0.9/10 = 0.19: gaps of 1 to 4 packets with probability p/(1 − p) = 0.2346
+        // each, else 5, which makes 2.654 packets in the mean. All are drops (RFC 3168 §7).
+        let verdicts: Vec<RedVerdict> = (0..20_000).map(|_| verdict(&mut red, 44, None, true)).collect();
+        let dropped = verdicts.iter().filter(|&&verdict| verdict == RedVerdict::Drop(DropCause::Aqm)).count();
+        let passed = verdicts.iter().filter(|&&verdict| verdict == RedVerdict::Accept).count();
+        assert_eq!(dropped + passed, 20_000);
+        let share = dropped as f64 / 20_000.0;
+        assert!((share - 1.0 / 2.654).abs() < 0.01, "{share}");
+        assert!((0..1000).all(|_| verdict(&mut red, 80, None, true) == RedVerdict::Drop(DropCause::Aqm)));
+        assert!((0..1000).any(|_| verdict(&mut red, 39, None, true) == RedVerdict::Mark));
     }
 
     #[test]
@@ -359,9 +400,9 @@ mod tests {
         let packets = QueueLimit::Packets(100);
         for (length, value) in [(30.0, Value::Limit(QueueLimit::Packets(30))), (0.5, Value::Number(0.005))] {
             assert_eq!(threshold(length, packets), value);
-            assert_eq!(super::length(value, packets), Ok(length), "{value:?}");
+            assert_eq!(super::length(&value, packets), Ok(length), "{value:?}");
         }
-        let other = length(Value::Limit(QueueLimit::Bytes(9)), packets);
+        let other = length(&Value::Limit(QueueLimit::Bytes(9)), packets);
         assert_eq!(other, Err("must be in the same unit as its queue.limit of 100 packets".into()));
     }
 }

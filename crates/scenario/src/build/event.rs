@@ -1,10 +1,10 @@
 //! Events: changes of links during the run.
 
-use super::{Element, LinkIndex, find_link, link, seconds};
+use super::{Element, LinkIndex, Source, find_link, link, seconds};
 use crate::check::{self, Context};
 use crate::choices::{DIRECTIONS, STATES, pick};
 use crate::error::{Fault, Origin, quoted};
-use crate::model::{Change, Directions, Event, Link, LinkRate};
+use crate::model::{Change, Directions, Event, Link, LinkDelay, LinkRate};
 use crate::table::{EVENT, SET};
 use crate::values::Values;
 use anabranch_base::time::{Duration, Time};
@@ -18,6 +18,7 @@ pub(super) fn events(
     elements: &[Element<'_>],
     links: &[Link],
     duration: Duration,
+    source: Source<'_>,
 ) -> Result<Vec<Event>, Fault> {
     let index = LinkIndex::of(links);
     let mut events = Vec::new();
@@ -26,20 +27,17 @@ pub(super) fn events(
         let owner = format!("[[event]] number {}", number + 1);
         let context = Context { owner: &owner, protocol: None, complete: true };
         let values = check::section(element.table, element.origin, &EVENT, context)?;
-        let changes = changes(&values, &owner)?;
+        let changes = changes(&values, &owner, source)?;
         let name = values.get("link");
         let link = find_link(links, &index, name.value.text())
             .map_err(|problem| Fault::new(name.origin, format!("{owner}: {problem}")))?;
         let directions = pick(DIRECTIONS, values.text("direction"));
-        no_rate_of_a_trace(&owner, &links[link], directions, &changes)?;
+        no_change_of_a_trace(&owner, &links[link], directions, &changes)?;
         for at in moments(&values, &owner, duration)? {
             for (key, change, origin) in &changes {
-                said.check(
-                    &EventChange { at, link, directions, key, change: *change, origin: *origin },
-                    links,
-                )?;
+                said.check(&EventChange { at, link, directions, key, change, origin: *origin }, links)?;
             }
-            let changes = changes.iter().map(|(_, change, _)| *change).collect();
+            let changes = changes.iter().map(|(_, change, _)| change.clone()).collect();
             events.push(Event { at, link, directions, changes });
         }
     }
@@ -48,8 +46,8 @@ pub(super) fn events(
     Ok(events)
 }
 
-/// A link that follows a trace has no rate to change.
-fn no_rate_of_a_trace(
+/// A link that follows a trace has no rate, or no delay, to change.
+fn no_change_of_a_trace(
     owner: &str,
     link: &Link,
     directions: Directions,
@@ -60,11 +58,15 @@ fn no_rate_of_a_trace(
         Directions::Forward => &[&link.forward],
         Directions::Reverse => &[&link.reverse],
     };
-    let follows = concerned.iter().any(|model| matches!(model.rate, LinkRate::Trace { .. }));
-    let changed = changes.iter().find(|(_, change, _)| follows && matches!(change, Change::Rate(_)));
-    changed.map_or(Ok(()), |(_, _, origin)| {
+    let follows = |change: &Change| match change {
+        Change::Rate(_) => concerned.iter().any(|model| matches!(model.rate, LinkRate::Trace { .. })),
+        Change::Delay(_) => concerned.iter().any(|model| matches!(model.delay, LinkDelay::Trace { .. })),
+        _ => false,
+    };
+    let changed = changes.iter().find(|(_, change, _)| follows(change));
+    changed.map_or(Ok(()), |(key, _, origin)| {
         let message = format!(
-            "{owner} sets the rate of link {}, which follows a trace; remove the event, or give the link a constant rate",
+            "{owner} sets the {key} of link {}, which follows a trace; remove the event, or give the link a constant {key}",
             quoted(&link.name)
         );
         Err(Fault::new(*origin, message))
@@ -72,7 +74,11 @@ fn no_rate_of_a_trace(
 }
 
 /// The changes, each with its key and the place of that, in the order of the table of keys.
-fn changes(values: &Values, owner: &str) -> Result<Vec<(&'static str, Change, Origin)>, Fault> {
+fn changes(
+    values: &Values,
+    owner: &str,
+    source: Source<'_>,
+) -> Result<Vec<(&'static str, Change, Origin)>, Fault> {
     let entry = values.get("set");
     let set = entry.value.table();
     let mut changes = Vec::new();
@@ -82,7 +88,7 @@ fn changes(values: &Values, owner: &str) -> Result<Vec<(&'static str, Change, Or
             "state" => Change::State { up: pick(STATES, entry.value.text()) },
             "rate" => Change::Rate(entry.value.rate()),
             "delay" => Change::Delay(entry.value.time()),
-            "loss" => Change::Loss(link::loss(entry.value.table())),
+            "loss" => Change::Loss(link::loss(entry.value.table(), owner, source)?),
             other => panic!("the table of keys has an unknown change {other}"),
         };
         changes.push((key, change, entry.origin));
@@ -129,7 +135,7 @@ struct EventChange<'a> {
     link: usize,
     directions: Directions,
     key: &'a &'static str,
-    change: Change,
+    change: &'a Change,
     origin: Origin,
 }
 
@@ -149,7 +155,7 @@ impl ChangesByTime {
             new.directions == other || new.directions == Directions::Both || other == Directions::Both
         };
         if let Some((_, change, origin)) = before.iter().find(|(directions, ..)| overlaps(*directions)) {
-            let verb = if *change == new.change { "repeat" } else { "contradict" };
+            let verb = if change == new.change { "repeat" } else { "contradict" };
             let message = format!(
                 "two events {verb} each other: both set {} of link {} at {} (the other on {origin}); keep one of them",
                 new.key,
@@ -158,7 +164,7 @@ impl ChangesByTime {
             );
             return Err(Fault::new(new.origin, message));
         }
-        before.push((new.directions, new.change, new.origin));
+        before.push((new.directions, new.change.clone(), new.origin));
         Ok(())
     }
 }

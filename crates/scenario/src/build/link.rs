@@ -2,17 +2,17 @@
 
 use super::{Element, Names, Source, spread};
 use crate::check::{self, Context};
-use crate::choices::{SCOPES, STATES, pick};
+use crate::choices::{INTERPOLATIONS, RATE_FORMATS, SCOPES, STATES, pick};
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
 use crate::merge::inherit;
-use crate::model::{Link, LinkModel, LinkRate, Loss, Queue, Reorder};
+use crate::model::{Link, LinkDelay, LinkModel, LinkRate, Loss, Queue, RateTrace, Reorder};
 use crate::overrides::name_of;
 use crate::table::{LINK, LINK_DEFAULTS};
 use crate::trace;
 use crate::values::{Checked, Value, Values};
 use anabranch_base::time::Duration;
-use anabranch_netem::keys;
+use anabranch_netem::keys::{self, InvalidValues, Kind, Takes};
 
 /// All links, in file order.
 pub(super) fn links(
@@ -96,14 +96,15 @@ fn model(values: &Values, owner: &str, queue_owner: &str, source: Source<'_>) ->
     let mtu = values.integer("mtu") as u32;
     Ok(LinkModel {
         rate: rate(values.get("rate"), owner, source)?,
-        delay: values.time("delay"),
+        delay: delay(values.get("delay"), source)?,
         jitter: values.time("jitter"),
         mtu,
         icmp: values.flag("icmp"),
         overhead: values.integer("overhead") as u32,
-        queue: queue(values.table("queue"), mtu, queue_owner)?,
-        loss: loss(values.table("loss")),
+        queue: queue(values.table("queue"), mtu, queue_owner, source)?,
+        loss: loss(values.table("loss"), owner, source)?,
         reorder: values.find("reorder").and_then(|entry| reorder(entry.value.table())),
+        duplicate: values.find("duplicate").map_or(0.0, |entry| entry.value.table().number("rate")),
         up: pick(STATES, values.text("state")),
     })
 }
@@ -114,41 +115,69 @@ fn rate(entry: &Checked, owner: &str, source: Source<'_>) -> Result<LinkRate, Fa
     };
     let trace = values.get("trace");
     let file = trace.value.text().to_owned();
-    let opportunities_ms = trace::read(&file, source.file, source.files, trace.origin)?;
+    let content = if pick(RATE_FORMATS, values.text("format")) {
+        RateTrace::Rates(trace::series(trace, &trace::RATES, source)?)
+    } else {
+        RateTrace::Opportunities(trace::opportunities(&file, trace.origin, source)?)
+    };
     let (offset, offset_spread) = spread(values.get("offset"), "the trace's offset", owner)?;
-    Ok(LinkRate::Trace { file, opportunities_ms, offset, offset_spread })
+    Ok(LinkRate::Trace { file, content, offset, offset_spread })
 }
 
-fn queue(values: &Values, mtu: u32, owner: &str) -> Result<Queue, Fault> {
-    Queue::read(values.kind(), keys::Values(&declared(values)), mtu).map_err(|mistake| {
-        let written = |key: &&&str| values.get(key).origin != Origin::Nowhere;
-        let [first, ..] = mistake.keys else {
-            panic!("the table of keys has a queue that {}", mistake.problem)
-        };
-        let key = mistake.keys.iter().find(written).unwrap_or(first);
-        let message = format!("queue.{first} of {owner} {}", mistake.problem);
-        Fault::new(values.get(key).origin, message)
-    })
+fn delay(entry: &Checked, source: Source<'_>) -> Result<LinkDelay, Fault> {
+    let Value::Table(values) = &entry.value else {
+        return Ok(LinkDelay::Constant(entry.value.time()));
+    };
+    let series = trace::series(values.get("trace"), &trace::DELAYS, source)?;
+    Ok(LinkDelay::Trace { series, linear: pick(INTERPOLATIONS, values.text("interpolate")) })
+}
+
+fn queue(values: &Values, mtu: u32, owner: &str, source: Source<'_>) -> Result<Queue, Fault> {
+    let settings = declared(values, anabranch_netem::queue::KINDS, source)?;
+    Queue::read(values.kind(), keys::Values(&settings), mtu)
+        .map_err(|mistake| inconsistent("queue", values, owner, &mistake))
 }
 
 /// A loss model from its checked table; also for events.
-pub(super) fn loss(values: &Values) -> Loss {
-    let model = Loss::read(values.kind(), keys::Values(&declared(values)));
-    model.unwrap_or_else(|mistake| panic!("the table of keys has a loss model that {}", mistake.problem))
+pub(super) fn loss(values: &Values, owner: &str, source: Source<'_>) -> Result<Loss, Fault> {
+    let settings = declared(values, anabranch_netem::loss::KINDS, source)?;
+    Loss::read(values.kind(), keys::Values(&settings))
+        .map_err(|mistake| inconsistent("loss", values, owner, &mistake))
+}
+
+/// The message for values of a queue or loss model that are valid alone but not together.
+fn inconsistent(what: &str, values: &Values, owner: &str, mistake: &InvalidValues) -> Fault {
+    let written = |key: &&&str| values.get(key).origin != Origin::Nowhere;
+    let [first, ..] = mistake.keys else { panic!("the table of keys has a {what} that {}", mistake.problem) };
+    let key = mistake.keys.iter().find(written).unwrap_or(first);
+    let message = format!("{what}.{first} of {owner} {}", mistake.problem);
+    Fault::new(values.get(key).origin, message)
 }
 
 /// The values of a kind, in the words in which it declared its keys.
-pub(super) fn declared(values: &Values) -> Vec<(&'static str, keys::Value)> {
-    let value = |value: &Value| match *value {
-        Value::Flag(flag) => keys::Value::Flag(flag),
-        Value::Integer(number) => keys::Value::Integer(number),
-        Value::Number(number) => keys::Value::Number(number),
-        Value::Time(time) => keys::Value::Time(time),
-        Value::Rate(rate) => keys::Value::Rate(rate),
-        Value::Limit(limit) => keys::Value::Limit(limit),
-        ref other => panic!("no kind takes {other:?}"),
+pub(super) fn declared(
+    values: &Values,
+    kinds: &[&'static Kind],
+    source: Source<'_>,
+) -> Result<Vec<(&'static str, keys::Value)>, Fault> {
+    let kind = kinds.iter().find(|kind| kind.name == values.kind()).expect("the kind was checked");
+    let value = |entry: &Checked| match &entry.value {
+        Value::Flag(flag) => Ok(keys::Value::Flag(*flag)),
+        Value::Integer(number) => Ok(keys::Value::Integer(*number)),
+        Value::Number(number) => Ok(keys::Value::Number(*number)),
+        Value::Time(time) => Ok(keys::Value::Time(*time)),
+        Value::Rate(rate) => Ok(keys::Value::Rate(*rate)),
+        Value::Limit(limit) => Ok(keys::Value::Limit(*limit)),
+        Value::List(numbers) => Ok(keys::Value::Ascending(numbers.iter().map(Value::integer).collect())),
+        Value::Text(_) => match kind.keys.iter().find(|key| key.name == entry.key).map(|key| &key.takes) {
+            Some(Takes::Probabilities { column }) => {
+                trace::series(entry, &trace::probabilities(column), source).map(keys::Value::Series)
+            }
+            other => panic!("{other:?} is not text"),
+        },
+        other => panic!("no kind takes {other:?}"),
     };
-    values.entries.iter().map(|entry| (entry.key, value(&entry.value))).collect()
+    values.entries.iter().map(|entry| Ok((entry.key, value(entry)?))).collect()
 }
 
 /// A reordering rate of zero means no reordering.

@@ -2,7 +2,7 @@
 
 use super::flow::Placed;
 use super::link::declared;
-use super::{Element, LinkIndex, find_link};
+use super::{Element, LinkIndex, Source, find_link};
 use crate::check::{self, Context};
 use crate::error::{Fault, Origin, quoted};
 use crate::model::{Link, Middlebox};
@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// All of them, in file order.
 pub(super) fn middleboxes(
     elements: &[Element<'_>],
-    links: &[Link],
-    flows: &[Placed],
+    (links, flows): (&[Link], &[Placed]),
+    source: Source<'_>,
 ) -> Result<Vec<Middlebox>, Fault> {
     let mut seen: BTreeMap<String, Origin> = BTreeMap::new();
     let index = LinkIndex::of(links);
@@ -37,7 +37,8 @@ pub(super) fn middleboxes(
             return Err(Fault::new(origin, message));
         }
         let kind = values.table("does");
-        let does = Settings::read(kind.kind(), keys::Values(&declared(kind)))
+        let settings = declared(kind, anabranch_middlebox::KINDS, source)?;
+        let does = Settings::read(kind.kind(), keys::Values(&settings))
             .unwrap_or_else(|mistake| panic!("the table of keys has a middlebox that {}", mistake.problem));
         let mut from = Vec::new();
         if let Some(given) = values.find("from") {

@@ -6,6 +6,7 @@ mod flow;
 mod host;
 mod link;
 mod middlebox;
+mod router;
 mod topology;
 mod workload;
 
@@ -16,18 +17,10 @@ use super::error::{Fault, Origin, quoted};
 use super::model::{Link, Scenario};
 use super::suggest::remedy;
 use super::table::{HEAD, ROOT};
-use super::trace::Files;
+use super::trace::Source;
 use super::values::{Checked, Value};
 use anabranch_base::time::Duration;
 use std::collections::BTreeMap;
-
-/// The source of trace files.
-#[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    /// The name of the scenario file, as given by the caller.
-    pub file: &'a str,
-    pub files: Files<'a>,
-}
 
 /// Builds a scenario from the tree of its file.
 pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fault> {
@@ -36,6 +29,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let links = tables_of(root, "link")?;
     let flows = tables_of(root, "flow")?;
     let hosts = tables_of(root, "host")?;
+    let routers = tables_of(root, "router")?;
     let middleboxes = tables_of(root, "middlebox")?;
     let events = tables_of(root, "event")?;
     for (key, found) in [("link", links.len()), ("flow", flows.len())] {
@@ -60,24 +54,29 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let flows = flow::flows(&flows, &flow_defaults, &links, duration)?;
     topology::check(&links, &flows)?;
     let hosts = host::hosts(&hosts, &links, &flows)?;
-    let middleboxes = middlebox::middleboxes(&middleboxes, &links, &flows)?;
+    let router_elements = routers;
+    let routers = router::routers(&router_elements, &links, &flows)?;
+    let middleboxes = middlebox::middleboxes(&middleboxes, (&links, &flows), source)?;
     fit::links(pick(IP_VERSIONS, head.text("ip")), &links)?;
     fit::scopes(pick(IP_VERSIONS, head.text("ip")), &links, &flows)?;
     fit::check(&links, &flows)?;
-    let events = event::events(&events, &links, duration)?;
+    let events = event::events(&events, &links, duration, source)?;
     let scenario = Scenario {
         title: head.text("title").to_owned(),
         duration,
         warmup: warmup.value.time(),
         ip: pick(IP_VERSIONS, head.text("ip")),
+        ecmp: head.flag("ecmp"),
         offload: head.flag("offload"),
         seed: head.integer("seed"),
         links,
+        routers,
         hosts,
         flows: flows.iter().map(|placed| placed.flow.clone()).collect(),
         middleboxes,
         events,
     };
+    router::check_loops(&scenario, &router_elements)?;
     host::check_reach(&scenario, &flows)?;
     Ok(scenario)
 }

@@ -112,7 +112,7 @@ fn shape(shape: &'static Shape) -> Value {
         Shape::Number { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),
         Shape::Above { min } => json!({ "type": "number", "exclusiveMinimum": min }),
         Shape::Time { .. } => quantity(&[&TIME]),
-        Shape::Rate => quantity(&[&RATE]),
+        Shape::Rate { .. } => quantity(&[&RATE]),
         Shape::Size => quantity(&[&SIZE]),
         Shape::Limit => quantity(&[&PACKETS, &SIZE]),
         Shape::Buffer => json!({ "anyOf": [quantity(&[&SIZE]), { "const": "auto" }] }),

@@ -1,7 +1,7 @@
 //! Keys of links and their two directions.
 
 use super::{JOINED, loss, queue};
-use crate::choices::{SCOPES, STATES, choices};
+use crate::choices::{INTERPOLATIONS, RATE_FORMATS, SCOPES, STATES, choices};
 use crate::keys::{Default, Key, Section, Shape};
 
 /// `[[link]]`.
@@ -56,11 +56,16 @@ static REVERSE: Section = Section {
 static MODEL: &[Key] = &[
     Key::new(
         "rate",
-        Shape::Either(&[Shape::Rate, Shape::Section(|| &TRACE)]),
+        Shape::Either(&[Shape::Rate { zero: false }, Shape::Section(|| &TRACE)]),
         Default::Required("\"10 Mbit/s\""),
-        "A constant rate, or a trace of delivery opportunities.",
+        "A constant rate, or a recording of delivery opportunities or rates.",
     ),
-    Key::new("delay", Shape::Time { zero: true }, Default::Is("\"0 ms\""), "One-way propagation delay."),
+    Key::new(
+        "delay",
+        Shape::Either(&[Shape::Time { zero: true }, Shape::Section(|| &DELAY_TRACE)]),
+        Default::Is("\"0 ms\""),
+        "One-way propagation delay: constant, or a recording.",
+    ),
     Key::new(
         "jitter",
         Shape::Time { zero: true },
@@ -101,6 +106,12 @@ static MODEL: &[Key] = &[
         "Holds back random packets, which later ones overtake.",
     ),
     Key::new(
+        "duplicate",
+        Shape::Section(|| &DUPLICATE),
+        Default::Nothing("no duplicates"),
+        "Duplicates random packets: both copies enter the queue.",
+    ),
+    Key::new(
         "state",
         Shape::OneOf(|| choices(STATES)),
         Default::Is("\"up\""),
@@ -116,9 +127,17 @@ static TRACE: Section = Section {
             "trace",
             Shape::Text,
             Default::Required("\"lte.mahi\""),
-            "A file in Mahimahi's format, its path relative to the scenario: each line is a time, in \
-             milliseconds from the start, at which up to 1500 bytes may leave. The trace repeats with the \
-             period of its last line. Events cannot change the rate of such a link.",
+            "A file, its path relative to the scenario. The trace repeats with the period of its last line. \
+             Events cannot change the rate of such a link.",
+        ),
+        Key::new(
+            "format",
+            Shape::OneOf(|| choices(RATE_FORMATS)),
+            Default::Is("\"mahimahi\""),
+            "The format of the file. `\"mahimahi\"`: each line is a time, in milliseconds from the start, at \
+             which up to 1500 bytes may leave. `\"rate\"`: CSV with the columns `time_s,bit_per_s`. The first \
+             time is 0, and a rate holds until the time of the next row. A rate of 0 suspends the packet that is \
+             being transmitted. The last row ends the period.",
         ),
         Key::new(
             "offset",
@@ -137,6 +156,40 @@ static OFFSET: Section = Section {
         Shape::List { of: &Shape::Time { zero: true }, min: 2, max: 2 },
         Default::Required("[\"0 s\", \"60 s\"]"),
         "Uniform between the two durations.",
+    )]],
+};
+
+static DELAY_TRACE: Section = Section {
+    title: "delay = { trace = … }",
+    doc: "A propagation delay that follows a recording. A packet is delayed by the value at the time at which its last \
+          bit leaves; it does not overtake others after the delay has fallen.",
+    keys: &[&[
+        Key::new(
+            "trace",
+            Shape::Text,
+            Default::Required("\"delay.csv\""),
+            "A CSV file with the columns `time_s,delay_ms`, its path relative to the scenario. The first time is 0. The \
+             time of the last row is the period with which the recording repeats. Events cannot change the delay of \
+             such a link.",
+        ),
+        Key::new(
+            "interpolate",
+            Shape::OneOf(|| choices(INTERPOLATIONS)),
+            Default::Is("\"step\""),
+            "The delay between two rows.",
+        ),
+    ]],
+};
+
+static DUPLICATE: Section = Section {
+    title: "duplicate = { … }",
+    doc: "Random duplicates. The copy directly follows its original, and takes room in the queue and time on the link. The \
+          application of a UDP flow gets a datagram once.",
+    keys: &[&[Key::new(
+        "rate",
+        Shape::Number { min: 0.0, max: 1.0 },
+        Default::Required("0.01"),
+        "Probability that a packet is duplicated.",
     )]],
 };
 

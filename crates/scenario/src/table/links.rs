@@ -56,9 +56,13 @@ fn shape(takes: &'static Takes) -> Shape {
         Takes::Integer { min, max } => Shape::Integer { min, max },
         Takes::Number { min, max } => Shape::Number { min, max },
         Takes::Time => Shape::Time { zero: false },
-        Takes::Rate => Shape::Rate,
+        Takes::Rate => Shape::Rate { zero: false },
         Takes::Octets { min, max } => Shape::Octets { min, max },
         Takes::Limit => Shape::Limit,
+        Takes::Ascending => {
+            Shape::List { of: &Shape::Integer { min: 1, max: u64::MAX }, min: 1, max: 100_000 }
+        }
+        Takes::Probabilities { .. } => Shape::Text,
         Takes::Either(any) => Shape::Either(Vec::leak(any.iter().map(shape).collect())),
     }
 }

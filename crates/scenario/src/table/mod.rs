@@ -47,6 +47,15 @@ static SCALARS: &[Key] = &[
          of at least 1280 bytes.",
     ),
     Key::new(
+        "ecmp",
+        Shape::Flag,
+        Default::Is("true"),
+        "Whether a router chooses among equally short paths by a hash of addresses, protocol and ports, seeded by \
+         `seed`: all packets of a TCP connection or an association between two addresses take the same path. \
+         Fragments are hashed without ports, and an ICMP error like the packet that it quotes. With `false`, routers \
+         take the first of the links.",
+    ),
+    Key::new(
         "offload",
         Shape::Flag,
         Default::Is("true"),
@@ -87,6 +96,12 @@ static TABLES: &[Key] = &[
         Shape::Tables(|| &HOST),
         Default::Nothing("every host has a route to every address"),
         "Main routing tables of hosts, one table per host.",
+    ),
+    Key::new(
+        "router",
+        Shape::Tables(|| &ROUTER),
+        Default::Nothing("routers forward by shortest paths"),
+        "Settings of routers, one table per router.",
     ),
     Key::new(
         "middlebox",
@@ -135,6 +150,40 @@ pub(super) static HOST: Section = Section {
              unconfigured host with several links, whose subflows then share one link. Applies to every host \
              of a flow, of any protocol. Networks here carry packets with foreign source addresses; some \
              providers do not (BCP 38).",
+        ),
+    ]],
+};
+
+/// `[[router]]`.
+pub(super) static ROUTER: Section = Section {
+    title: "[[router]]",
+    doc: "Settings of a node that forwards. Its routes override shortest paths. Routes of several routers must not send \
+          packets in a circle.",
+    keys: &[&[
+        Key::new(
+            "name",
+            Shape::Name,
+            Default::Required("\"name of a router\""),
+            "The node, which must not be a host.",
+        ),
+        Key::new(
+            "ecmp",
+            Shape::Flag,
+            Default::Nothing("as in the scenario"),
+            "Whether it chooses among equally short paths by a hash.",
+        ),
+        Key::new(
+            "routes",
+            Shape::List { of: &Shape::List { of: &Shape::Name, min: 2, max: 2 }, min: 0, max: 65_535 },
+            Default::Is("[]"),
+            "Routes to the addresses of hosts: the name of a link at whose end the address is, and the name of this \
+             router's link for the route.",
+        ),
+        Key::new(
+            "default_route",
+            Shape::Name,
+            Default::Nothing("the shortest path"),
+            "The router's link to all addresses without a route. Hosts at its own links are reached directly.",
         ),
     ]],
 };
@@ -212,7 +261,13 @@ pub(super) static SET: Section = Section {
             Default::Nothing("unchanged"),
             "State; a link that goes down drops queued and propagating packets.",
         ),
-        Key::new("rate", Shape::Rate, Default::Nothing("unchanged"), "A new constant rate."),
+        Key::new(
+            "rate",
+            Shape::Rate { zero: true },
+            Default::Nothing("unchanged"),
+            "A new constant rate. The packet being transmitted leaves at the old rate; `\"0 bit/s\"` suspends it \
+             until a later event sets another rate.",
+        ),
         Key::new("delay", Shape::Time { zero: true }, Default::Nothing("unchanged"), "A new one-way delay."),
         Key::new("loss", Shape::Kinds(loss), Default::Nothing("unchanged"), "A new loss model."),
     ]],

@@ -39,7 +39,7 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
                 keys: &[&[
                     Key::new(
                         "rate",
-                        Shape::Rate,
+                        Shape::Rate { zero: false },
                         Default::Required("\"2 Mbit/s\""),
                         "Rate of application bytes.",
                     ),
@@ -69,7 +69,7 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
                     distribution("Distribution of the lengths of bursts and silences."),
                     Key::new(
                         "rate",
-                        Shape::Rate,
+                        Shape::Rate { zero: false },
                         Default::Nothing("saturated"),
                         "Rate within a burst; required for udp. Without it the application fills the send \
                          buffer during a burst, and buffered data continues to leave in the silence: for \

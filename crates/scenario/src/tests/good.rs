@@ -2,7 +2,7 @@
 
 use super::super::model::*;
 use super::super::{InputError, parse, parse_with, to_toml};
-use super::EVERYTHING;
+use super::{EVERYTHING, files};
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::{Rescheduling, Sides};
@@ -39,7 +39,7 @@ fn design_example_has_the_expected_model() {
     assert_eq!((beta.name.as_str(), &beta.between), ("beta", &["R3".to_owned(), "R4".to_owned()]));
     assert_eq!(beta.forward.rate, mbit(10));
     assert_eq!(beta.reverse.rate, mbit(1));
-    assert_eq!(beta.reverse.delay, Duration::from_millis(1));
+    assert_eq!(beta.reverse.delay, Duration::from_millis(1).into());
     assert_eq!(beta.forward.loss, Loss::Bernoulli(Bernoulli { rate: 0.001 }));
     let red = Queue::Red(red::Settings {
         limit: QueueLimit::Packets(100),
@@ -47,6 +47,7 @@ fn design_example_has_the_expected_model() {
         max: 90.0,
         max_p: 0.1,
         weight: 0.002,
+        gentle: false,
         ecn: false,
     });
     assert_eq!(beta.forward.queue, red);
@@ -93,7 +94,7 @@ fn tables_inherit_key_by_key() {
     let [first, second, third, _] = scenario.links.as_slice() else { panic!("four links") };
     let red = |packets: u64, min: f64, max: f64, ecn: bool| {
         let limit = QueueLimit::Packets(packets);
-        Queue::Red(red::Settings { limit, min, max, max_p: 0.05, weight: 0.002, ecn })
+        Queue::Red(red::Settings { limit, min, max, max_p: 0.05, weight: 0.002, gentle: ecn, ecn })
     };
     assert_eq!(first.forward.queue, red(60, 10.0, 0.77 * 60.0, true));
     // A queue of another kind inherits the common keys.
@@ -177,13 +178,13 @@ fn traces_are_found_relative_to_the_scenario() {
     let asked = std::cell::RefCell::new(Vec::new());
     let files = |path: &Path| {
         asked.borrow_mut().push(path.to_owned());
-        Ok("1\n3\n".to_owned())
+        files(path).map(|text| text.replace("0\n1\n1\n7\n", "1\n3\n"))
     };
     let scenario = parse_with(text, "some/folder/s.toml", &[], &files).unwrap();
     assert_eq!(asked.into_inner()[0], Path::new("some/folder/lte.mahi"));
     let expected = LinkRate::Trace {
         file: "lte.mahi".into(),
-        opportunities_ms: [1, 3].into(),
+        content: RateTrace::Opportunities([1, 3].into()),
         offset: Duration::ZERO,
         offset_spread: Duration::ZERO,
     };
@@ -210,7 +211,7 @@ fn overrides_equal_values_in_the_file() {
     )
     .unwrap();
     assert_eq!(scenario.links[0].forward.rate, mbit(5));
-    assert_eq!(scenario.links[0].reverse.delay, Duration::from_millis(7));
+    assert_eq!(scenario.links[0].reverse.delay, Duration::from_millis(7).into());
     assert_eq!(
         scenario.links[0].forward.queue,
         Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(9) })
@@ -309,10 +310,11 @@ fn every_queue_and_loss_model_can_be_written() {
         assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
     }
     for kind in anabranch_netem::loss::KINDS {
-        let scenario = with(BASE, &[("link.core.loss", &table("model", kind))]).unwrap();
+        let sets = [("link.core.loss".to_owned(), table("model", kind))];
+        let scenario = parse_with(BASE, "s.toml", &sets, &files).unwrap();
         let link = scenario.links.iter().find(|link| link.name == "core").unwrap();
         assert_eq!(link.forward.loss.kind().name, kind.name);
-        assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+        assert_eq!(parse_with(&to_toml(&scenario), "again.toml", &[], &files).as_ref(), Ok(&scenario));
     }
 }
 
@@ -323,7 +325,7 @@ fn random_starts_and_offsets_are_parsed() {
             "{ trace = \"lte.mahi\" }",
             "{ trace = \"lte.mahi\", offset = { uniform = [\"1 s\", \"9 s\"] } }",
         );
-    let files = |_: &Path| Ok("1\n3\n".to_owned());
+    let files = |path: &Path| files(path).map(|text| text.replace("0\n1\n1\n7\n", "1\n3\n"));
     let scenario = parse_with(&text, "scenario.toml", &[], &files).unwrap();
     let flow = &scenario.flows[0];
     assert_eq!((flow.start, flow.start_spread), (Time::from_secs_f64(0.25), Duration::from_millis(1750)));
@@ -342,7 +344,6 @@ fn event_cannot_change_the_rate_of_a_trace() {
             "{EVERYTHING}\n[[event]]\nat = \"5 s\"\nlink = \"A-R-2\"\n{direction}\nset = {{ rate = \"1 Mbit/s\" }}\n"
         )
     };
-    let files = |_: &Path| Ok("1\n3\n".to_owned());
     let error = parse_with(&event(""), "scenario.toml", &[], &files).unwrap_err();
     assert!(error.message.contains("sets the rate of link \"A-R-2\", which follows a trace"), "{error}");
     let one_way = event("direction = \"reverse\"").replace(
@@ -375,4 +376,101 @@ fn flow_through_a_proxy_has_two_connections() {
     let scenario = with(&format!("{BASE}{link}"), &[("flow.download.through", "P")]).unwrap();
     assert_eq!(scenario.flows[0].meets(), "P");
     assert_eq!(scenario.connections(), [["server", "P"], ["phone", "server"], ["P", "phone"]]);
+}
+
+#[test]
+fn recordings_of_rate_delay_and_loss_are_parsed() {
+    let scenario = super::everything();
+    let [_, _, third, fourth] = scenario.links.as_slice() else { panic!("four links") };
+    let LinkRate::Trace { content: RateTrace::Rates(rates), offset, .. } = &third.forward.rate else {
+        panic!("{third:?}")
+    };
+    let seconds = |value| Duration::from_millis(value);
+    assert_eq!((rates.file(), *offset), ("rates.csv", seconds(250)));
+    assert_eq!(rates.points(), [(seconds(0), 0.25), (seconds(500), 1.0), (seconds(2000), 0.0)]);
+    let LinkDelay::Trace { series, linear: true } = &fourth.forward.delay else { panic!("{fourth:?}") };
+    assert_eq!((series.points()[1].1, fourth.forward.delay.min()), (1e6, Duration::ZERO));
+    let Loss::Trace(loss) = &fourth.forward.loss else { panic!("{fourth:?}") };
+    assert_eq!(loss.series.steps().collect::<Vec<_>>(), [0.25, 1.0]);
+    let Loss::List(list) = &fourth.reverse.loss else { panic!("{fourth:?}") };
+    assert_eq!((list.packets.as_ref(), list.data_only), ([1, 7].as_slice(), true));
+    assert_eq!((fourth.forward.duplicate, fourth.reverse.duplicate), (0.01, 0.0));
+}
+
+#[test]
+fn event_cannot_change_the_delay_of_a_trace() {
+    let event = "\n[[event]]\nat = \"5 s\"\nlink = \"R-P\"\nset = { delay = \"1 ms\" }\n";
+    let error = parse_with(&format!("{EVERYTHING}{event}"), "scenario.toml", &[], &files).unwrap_err();
+    assert!(error.message.contains("sets the delay of link \"R-P\", which follows a trace"), "{error}");
+    let one_way = event.replace("set", "direction = \"reverse\"\nset");
+    assert!(parse_with(&format!("{EVERYTHING}{one_way}"), "scenario.toml", &[], &files).is_ok());
+}
+
+#[test]
+fn event_may_set_a_rate_of_zero() {
+    let event = "\n[[event]]\nat = \"5 s\"\nlink = \"wifi\"\nset = { rate = \"0 Mbit/s\" }\n";
+    let scenario = with(&format!("{BASE}{event}"), &[]).unwrap();
+    assert_eq!(scenario.events[0].changes, [Change::Rate(Rate::from_bits_per_second(0))]);
+    assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+}
+
+/// Hosts a and b at routers R1 and R2, which two links and a third router connect.
+const ROUTED: &str = "duration = \"1 s\"\n[link_defaults]\nrate = \"1 Mbit/s\"\n\
+    [[link]]\nname = \"a\"\nbetween = [\"A\", \"R1\"]\n[[link]]\nname = \"b\"\nbetween = [\"R2\", \"B\"]\n\
+    [[link]]\nname = \"p\"\nbetween = [\"R1\", \"R2\"]\n[[link]]\nname = \"q\"\nbetween = [\"R1\", \"R2\"]\n\
+    [[link]]\nname = \"x\"\nbetween = [\"R1\", \"R3\"]\n[[link]]\nname = \"y\"\nbetween = [\"R3\", \"R2\"]\n\
+    [[flow]]\nfrom = \"A\"\nto = \"B\"\nprotocol = \"tcp\"\n";
+
+#[test]
+fn routers_are_parsed_and_round_trip() {
+    let router = "[[router]]\nname = \"R1\"\necmp = false\nroutes = [[\"b\", \"x\"], [\"a\", \"a\"]]\n\
+                  [[router]]\nname = \"R2\"\ndefault_route = \"q\"\n";
+    let scenario = with(&format!("{ROUTED}{router}"), &[("ecmp", "false")]).unwrap();
+    let routes = vec![Route { to: 1, by: 4 }, Route { to: 0, by: 0 }];
+    let first = Router { name: "R1".into(), ecmp: Some(false), default_route: None, routes };
+    let second = Router { name: "R2".into(), ecmp: None, default_route: Some(3), routes: Vec::new() };
+    assert_eq!((scenario.ecmp, scenario.routers.as_slice()), (false, [first, second].as_slice()));
+    assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+    assert!(with(ROUTED, &[]).unwrap().ecmp, "routers choose by default");
+    assert!(!to_toml(&with(ROUTED, &[]).unwrap()).contains("ecmp"));
+}
+
+#[test]
+fn wrong_routers_are_refused() {
+    for (router, expected) in [
+        (
+            "name = \"A\"",
+            "name of [[router]] number 1 is \"A\", a node at the end of a flow, which does not forward; name a router, or use [[host]]",
+        ),
+        (
+            "name = \"R4\"",
+            "name of [[router]] number 1 is \"R4\", which no link leads to; did you mean \"R1\"?",
+        ),
+        (
+            "name = \"R3\"\nroutes = [[\"b\", \"q\"]]",
+            "routes of router \"R3\" is \"q\", which is not a link of \"R3\"; name one of its links",
+        ),
+        ("name = \"R3\"\ndefault_route = \"z\"", "default_route of router \"R3\": there is no link \"z\""),
+        (
+            "name = \"R1\"\nroutes = [[\"p\", \"q\"]]",
+            "routes of router \"R1\" lead to \"p\", where no host is; name a link of a host",
+        ),
+        (
+            "name = \"R1\"\nroutes = [[\"b\", \"a\"]]",
+            "routes of router \"R1\" leads over \"a\" to \"A\", a node at the end of a flow, which does not forward",
+        ),
+        (
+            "name = \"R1\"\nroutes = [[\"b\", \"p\"], [\"b\", \"q\"]]",
+            "routes of router \"R1\" contain \"b\" twice; keep one of them",
+        ),
+        (
+            "name = \"R1\"\ndefault_route = \"x\"\n[[router]]\nname = \"R3\"\nroutes = [[\"b\", \"x\"]]",
+            "the routes to the addresses of link \"b\" lead in a circle through \"R1\", \"R3\"; correct the routes of one of them",
+        ),
+    ] {
+        let error = with(&format!("{ROUTED}[[router]]\n{router}\n"), &[]).unwrap_err();
+        assert!(error.line.is_some(), "{error}");
+        let message = error.message;
+        assert!(message.starts_with(expected), "{message}");
+    }
 }

@@ -1,7 +1,7 @@
 //! For any text, the parser returns a scenario or one sentence.
 
 use super::super::parse_with;
-use super::{EVERYTHING, TRACE};
+use super::{EVERYTHING, files};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
@@ -72,7 +72,6 @@ fn apply(text: &str, edit: &Edit) -> String {
 }
 
 fn answers(text: &str, sets: &[(String, String)]) {
-    let files = |_: &std::path::Path| Ok(TRACE.to_owned());
     if let Err(error) = parse_with(text, "s.toml", sets, &files) {
         let sentence = error.to_string();
         assert!(!sentence.contains('\n') && sentence.len() > "s.toml: ".len(), "{sentence:?}");

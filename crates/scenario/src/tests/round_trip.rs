@@ -1,14 +1,14 @@
 //! Scenarios written out and read again.
 
 use super::super::{Scenario, parse, parse_with, to_json, to_toml};
-use super::{TRACE, everything};
+use super::{everything, files};
 use crate::model::Protocol;
 use anabranch_settings::protocols::PROTOCOLS;
 use proptest::prelude::*;
 
 fn read_again(scenario: &Scenario) -> Scenario {
     let text = to_toml(scenario);
-    let again = parse_with(&text, "again.toml", &[], &|_| Ok(TRACE.to_owned()));
+    let again = parse_with(&text, "again.toml", &[], &files);
     again.unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 

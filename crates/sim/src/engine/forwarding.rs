@@ -89,12 +89,12 @@ impl ForwardingGraph {
             let pairs: Vec<_> = network.connected_pairs(flow).collect();
             for (near, far) in pairs {
                 for (from, to, [source, target]) in [(near, far, ends), (far, near, [ends[1], ends[0]])] {
-                    let mut before = source;
-                    for hop in network.route(from, to).unwrap_or_default() {
-                        steps.push((before, hop.0));
-                        before = hop.0;
+                    for (before, hop) in network.steps(from, to) {
+                        steps.push((before.map_or(source, |before| before.0), hop.0));
+                        if hop == to.opposite() {
+                            steps.push((hop.0, target));
+                        }
                     }
-                    steps.push((before, target));
                 }
             }
         }

@@ -3,13 +3,15 @@
 use crate::measure::digest::Digest;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
-use anabranch_netem::{Change, Dropped, Frame, Link, LinkModel};
+use anabranch_netem::{Change, Dropped, FlowHash, Frame, Link, LinkModel};
+use anabranch_wire::icmp::Quote;
 use anabranch_wire::ip::protocol;
 use anabranch_wire::{Body, Ecn, Packet};
 use core::net::IpAddr;
 
-/// Flag in `len_ecn`: packets are shorter than 2^29 bytes, so that their length does not use this bit.
+/// Flags in `len_ecn`: packets are shorter than 2^28 bytes, so that their length does not use these bits.
 const MAY_FRAGMENT: u32 = 1 << 31;
+const HAS_DATA: u32 = 1 << 30;
 
 /// The handle of a packet that a link carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub struct PacketRef {
     pub next: u32,
     /// The flow hash; zero if no queue uses it.
     pub flow: u32,
-    /// Length of the IP packet in bytes times four, plus the ECN field, plus the flag [`MAY_FRAGMENT`].
+    /// Length of the IP packet in bytes times four, plus the ECN field, plus the flags [`MAY_FRAGMENT`] and [`HAS_DATA`].
     len_ecn: u32,
 }
 
@@ -31,19 +33,20 @@ impl PacketRef {
         Self { id, next: 0, flow: 0, len_ecn: len << 2 | ecn as u32 }
     }
 
+    /// The handle of a packet with the properties that links read.
+    #[inline]
+    pub fn of(id: u32, packet: &Packet) -> Self {
+        let mut frame = Self::new(id, packet.wire_len(), packet.ecn);
+        frame.len_ecn |= u32::from(packet.may_fragment()) * MAY_FRAGMENT;
+        frame.len_ecn |= u32::from(packet.has_data()) * HAS_DATA;
+        frame
+    }
+
     /// The handle for the next hop.
     #[inline]
     #[must_use]
     pub const fn onwards(mut self) -> Self {
         self.next += 1;
-        self
-    }
-
-    /// Allows routers to fragment the packet.
-    #[inline]
-    #[must_use]
-    pub const fn fragmentable(mut self) -> Self {
-        self.len_ecn |= MAY_FRAGMENT;
         self
     }
 
@@ -57,7 +60,12 @@ impl PacketRef {
 impl Frame for PacketRef {
     #[inline]
     fn wire_len(&self) -> u32 {
-        (self.len_ecn & !MAY_FRAGMENT) >> 2
+        (self.len_ecn & !(MAY_FRAGMENT | HAS_DATA)) >> 2
+    }
+
+    #[inline]
+    fn has_data(&self) -> bool {
+        self.len_ecn & HAS_DATA != 0
     }
 
     #[inline]
@@ -106,6 +114,30 @@ pub fn flow_of(packet: &Packet) -> u32 {
     let [source, destination] = ports.map(u64::from);
     hash.word(u64::from(protocol) << 32 | source << 16 | destination);
     (hash.value() >> 32) as u32
+}
+
+/// The hash of a packet's flow by which routers choose among equally short paths. An error has that of the packet
+/// that it quotes.
+pub fn route_hash(packet: &Packet) -> FlowHash {
+    let addresses = [packet.source, packet.destination];
+    let (transport, ports) = match &packet.body {
+        Body::Tcp(segment) => (protocol::TCP, Some([segment.source_port, segment.destination_port])),
+        Body::Udp(datagram) => (protocol::UDP, Some([datagram.source_port, datagram.destination_port])),
+        Body::Sctp(sctp) => match sctp.udp {
+            Some(ports) => (protocol::UDP, Some([ports.source, ports.destination])),
+            None => (protocol::SCTP, Some([sctp.source_port, sctp.destination_port])),
+        },
+        Body::Icmp(message) => {
+            if let Some(quoted) = message.quote().and_then(Quote::parse) {
+                let ports = [quoted.source.port(), quoted.destination.port()];
+                let addresses = [quoted.source.ip(), quoted.destination.ip()];
+                return FlowHash::new(addresses, quoted.protocol, Some(ports));
+            }
+            let is_ipv4 = packet.source.is_ipv4();
+            (if is_ipv4 { protocol::ICMP } else { protocol::ICMPV6 }, None)
+        }
+    };
+    FlowHash::new(addresses, transport, ports)
 }
 
 /// One direction of a link: two cache lines, and further data behind a pointer.
@@ -235,6 +267,12 @@ impl LookaheadLink {
         self.link.mtu()
     }
 
+    /// Whether the next frame enters the queue twice: then the caller offers a copy directly after it.
+    #[inline]
+    pub fn duplicates_next(&mut self) -> bool {
+        self.link.duplicates_next()
+    }
+
     /// Frames dropped since the last call; the caller removes their packets from the pool.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<Vec<Dropped<PacketRef>>> {
@@ -299,9 +337,10 @@ mod tests {
             assert_eq!(frame.ecn_capable(), ecn != Ecn::NotEct);
             frame.mark();
             assert_eq!((frame.wire_len(), frame.ecn()), (65_575, Ecn::Ce));
-            assert!(!frame.may_fragment());
-            let frame = frame.fragmentable();
-            assert_eq!((frame.wire_len(), frame.ecn(), frame.may_fragment()), (65_575, Ecn::Ce, true));
+            assert!(!frame.may_fragment() && !frame.has_data());
+            frame.len_ecn |= MAY_FRAGMENT | HAS_DATA;
+            assert_eq!((frame.wire_len(), frame.ecn()), (65_575, Ecn::Ce));
+            assert!(frame.may_fragment() && frame.has_data());
         }
     }
 
@@ -333,7 +372,7 @@ mod tests {
         let times: Vec<u64> =
             offers.iter().scan(0, |at, offer| Some(*at + offer.0).inspect(|t| *at = *t)).collect();
         let change_after = |id: usize| {
-            let next = (id + 1..offers.len()).find(|&later| offers[later].2 <= 2);
+            let next = (id + 1..offers.len()).find(|&later| offers[later].2 <= 3);
             next.map_or(Time::MAX, |later| us(times[later]))
         };
         let mut log = Vec::new();
@@ -346,6 +385,7 @@ mod tests {
                 0 => link.change(at, &Change::State { up: false }),
                 1 => link.change(at, &Change::State { up: true }),
                 2 => link.change(at, &Change::Rate(Rate::from_bits_per_second(u64::from(len) * 10_000))),
+                3 => link.change(at, &Change::Rate(Rate::from_bits_per_second(0))),
                 _ => {}
             }
             link.offer(at, frame(id as u32, len));
@@ -372,7 +412,7 @@ mod tests {
             let mut model = model();
             if red {
                 let limit = QueueLimit::Packets(5);
-                let red = red::Settings { limit, min: 0.5, max: 4.0, max_p: 0.5, weight: 0.2, ecn: true };
+                let red = red::Settings { limit, min: 0.5, max: 4.0, max_p: 0.5, weight: 0.2, gentle: false, ecn: true };
                 model.queue = queue::Settings::Red(red);
             }
             if lossy {

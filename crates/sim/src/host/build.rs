@@ -130,7 +130,7 @@ impl<'a> Setup<'a> {
     ) -> Self {
         let connected: Vec<_> = network.connected_pairs(index).collect();
         let mut mtu = |from, to| {
-            let hops = network.route(from, to).unwrap_or_default();
+            let hops = network.hops(from, to);
             hops.into_iter().map(|hop| model_of(scenario, hop).mtu).min().unwrap_or(u32::MAX)
         };
         let mut pairs: Vec<_> =

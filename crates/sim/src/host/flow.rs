@@ -266,9 +266,15 @@ impl Flow {
     /// connection.
     #[inline]
     fn receive(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut FlowEnvironment) {
+        let sender = self.id(1 - side);
         let end = &mut self.ends[side];
         let packet = world.datapath.packet(frame);
         end.digest.packet(now, (side as u32, frame.wire_len()), packet);
+        if world.datapath.is_repeated_datagram(sender, frame) {
+            world.datapath.take_packet(frame);
+            return;
+        }
+        let packet = world.datapath.packet(frame);
         let for_host = matches!(packet.body, Body::Icmp(_))
             || matches!(&packet.body, Body::Tcp(segment) if segment.flags.contains(Flags::SYN));
         let known = end.live.filter(|_| !for_host);

@@ -4,7 +4,7 @@ use crate::engine::Datapath;
 use crate::engine::datapath::{MiddleboxCounts, Middleboxes};
 use crate::host::{Baseline, Flow, FlowEnvironment, Legs, PathMeter, RECEIVER, Relays, SENDER, Transfer};
 use crate::scenario::Scenario;
-use crate::scenario::model::{self, Change, Directions, Event};
+use crate::scenario::model::{self, Change, Directions, Event, Protocol};
 use crate::scenario::result::{
     self, FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles, Times,
 };
@@ -73,7 +73,7 @@ impl Run<'_> {
         let bytes = |written: Option<&Transfer>| written.map(|transfer| transfer.checker.written());
         let delays = |transfer: Option<&Transfer>| Quantiles::of(transfer?.checker.delays());
         let pace = main.and_then(|transfer| transfer.checker.pace());
-        let mut paths = self.paths(flow, &reports, baseline, &mut world.datapath);
+        let mut paths = self.paths((flow, &declared.protocol), &reports, baseline, &mut world.datapath);
         let limited = limit_paths(&mut paths, &limits, &baseline.limits);
         let limited_s =
             times(&limits.connection.since(&baseline.limits.connection), !limits.paths.is_empty());
@@ -116,7 +116,7 @@ impl Run<'_> {
 
     fn paths(
         &self,
-        flow: &Flow,
+        (flow, protocol): (&Flow, &Protocol),
         reports: &[Report; 2],
         baseline: &Baseline,
         datapath: &mut Datapath,
@@ -140,7 +140,7 @@ impl Run<'_> {
         let mut results = Vec::new();
         for (at, path) in reports[source].paths.iter().enumerate() {
             let name = names.of(at, self.scenario, ends[at].map(|end| end.ip())).to_owned();
-            let links = self.links_of(ends[at], datapath.network());
+            let links = self.links_of(ends[at], protocol, datapath.network());
             let sent = sent_since(path, &baseline.reports[source]);
             let way = ReceiverPath::of(ends[at], &ends);
             let arrived = way.delivered_bytes(&arrived) - way.delivered_bytes(&arrived_before);
@@ -221,10 +221,11 @@ impl Run<'_> {
     }
 
     /// The links that a path takes.
-    fn links_of(&self, [local, remote]: [SocketAddr; 2], network: &mut Network) -> Vec<String> {
-        let Some((from, to)) = interface(local).zip(interface(remote)) else { return Vec::new() };
+    fn links_of(&self, ends: [SocketAddr; 2], protocol: &Protocol, network: &mut Network) -> Vec<String> {
+        let [Some(from), Some(to)] = ends.map(interface) else { return Vec::new() };
         let link = |interface: Interface| self.scenario.links[interface.link()].name.clone();
-        network.route(from, to).unwrap_or_default().into_iter().map(link).collect()
+        let route = network.route_of([from, to], model::flow_hash(protocol, ends));
+        route.unwrap_or_default().into_iter().map(link).collect()
     }
 
     fn measured(&self) -> Measured {

@@ -71,6 +71,7 @@ impl<'a> Simulation<'a> {
         let seed = options.seed.unwrap_or(scenario.seed);
         let rng = Rng::new(seed);
         let mut network = scenario.network()?;
+        network.set_seed(seed);
         let (flows, relays, hosts) = host::flows(scenario, &mut network, &rng)?;
         let mut datapath = Datapath::new(scenario, network, &relays.ends().collect::<Vec<_>>(), &rng);
         if options.check_wire {

@@ -7,7 +7,7 @@ use anabranch_netem::queue::{fifo, red};
 use anabranch_sim::presets::{dumbbell, link, mptcp, saturated, scenario, sctp, tcp, wire};
 use anabranch_sim::scenario::Scenario;
 use anabranch_sim::scenario::model::{
-    Change, Directions, Event, LinkModel, LinkRate, Loss, Protocol, Queue, QueueLimit, Reorder,
+    Change, Directions, Event, LinkModel, LinkRate, Loss, Protocol, Queue, QueueLimit, RateTrace, Reorder,
 };
 use anabranch_sim::{Progress, RunError, RunOptions, RunResult};
 use std::path::Path;
@@ -18,6 +18,7 @@ const RED: Queue = Queue::Red(red::Settings {
     max: 50.0,
     max_p: 0.1,
     weight: 0.01,
+    gentle: false,
     ecn: true,
 });
 
@@ -82,7 +83,7 @@ fn observation_does_not_change_the_run() {
 /// Flows of every protocol, each with its own hosts and access links, over two bottlenecks that change in
 /// every possible way: with much lookahead.
 fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
-    let bottleneck = || LinkModel { queue: queue.clone(), loss: *loss, ..wire(20, 10, 60) };
+    let bottleneck = || LinkModel { queue: queue.clone(), loss: loss.clone(), ..wire(20, 10, 60) };
     let mut links = vec![
         link("one", ["R1", "R2"], bottleneck()),
         link("two", ["Q1", "Q2"], LinkModel { jitter: Duration::from_millis(1), ..wire(8, 25, 40) }),
@@ -158,7 +159,7 @@ fn lookahead_does_not_change_the_run() {
 fn trace_driven(seed: u64) -> Scenario {
     let opportunities = |every: u64, number: u64| LinkRate::Trace {
         file: "by hand".into(),
-        opportunities_ms: (1..=number).map(|n| n * every).collect(),
+        content: RateTrace::Opportunities((1..=number).map(|n| n * every).collect()),
         offset: Duration::ZERO,
         offset_spread: Duration::ZERO,
     };

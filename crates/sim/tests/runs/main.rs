@@ -1,6 +1,7 @@
 //! Whole runs of the simulator: one program, so that the tests of all files run side by side and are linked once.
 
 mod applications;
+mod background;
 mod bbr;
 mod by_hand;
 mod captures;
@@ -8,9 +9,11 @@ mod cases;
 mod closing;
 mod consn;
 mod determinism;
+mod ecmp;
 mod examples;
 mod fairness;
 mod faults;
+mod impairments;
 mod initial_path;
 mod internet;
 mod late_links;

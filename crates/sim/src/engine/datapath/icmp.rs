@@ -4,10 +4,9 @@ use super::{Datapath, EndId, Interface, Packet, PacketRef, Time, UNREACHABLE, fl
 use crate::engine::forwarding::ErrorRoute;
 use crate::scenario::Scenario;
 use anabranch_base::RateLimit;
-use anabranch_netem::{Frame, IpVersion, Network};
+use anabranch_netem::{FlowHash, Frame, IpVersion, Network};
 use anabranch_wire::icmp::{Message, Quote};
 use anabranch_wire::{Body, Ecn};
-use core::net::IpAddr;
 
 /// Maximum number of errors per second of an interface, and of errors at once: Linux's default limits for a host
 /// (`icmp_msgs_per_sec`, `icmp_msgs_burst`). RFC 1812 §4.3.2.8 and RFC 4443 §2.4 f require a limit.
@@ -44,14 +43,14 @@ pub(super) fn routes(scenario: &Scenario, network: &mut Network) -> Vec<ErrorRou
     for (flow, declared) in scenario.flows.iter().chain(onward).enumerate() {
         let pairs: Vec<_> = network.connected_pairs(flow).collect();
         let both = pairs.into_iter().flat_map(|(near, far)| [(0, near, far), (1, far, near)]);
-        let walk = |(side, from, to)| (side, from, network.route(from, to).unwrap_or_default());
+        let walk = |(side, from, to)| (side, from, network.hops(from, to).into_iter().collect());
         let routes: Vec<(u32, Interface, Vec<Interface>)> = both.map(walk).collect();
         let hops = || routes.iter().flat_map(|(_, _, hops)| hops.iter().copied());
         let largest = hops().map(|hop| model(hop).mtu).chain(declared.mtu).max().unwrap_or_default();
         for (side, from, hops) in &routes {
             for &hop in hops.iter().filter(|hop| model(**hop).icmp && model(**hop).mtu < largest) {
                 let router = network.owner(hop);
-                if let Some(back) = network.route_from(router, *from) {
+                if let Some(back) = network.route_from(router, *from, FlowHash::default()) {
                     let back = back.into_iter().map(|hop| hop.0).collect();
                     all.push(ErrorRoute { narrow: hop.0, back, end: 2 * flow as EndId + side });
                 }
@@ -72,11 +71,6 @@ impl Datapath {
             return;
         }
         let Some(sender) = self.sender_of(frame) else { return };
-        let start = self.error_route(direction, sender, packet.source);
-        if start == UNREACHABLE {
-            self.unreachable += 1;
-            return;
-        }
         let version = if packet.source.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
         let mtu = self.links[direction as usize].link.mtu();
         let error = Packet {
@@ -85,6 +79,11 @@ impl Datapath {
             ecn: Ecn::NotEct,
             body: Body::Icmp(Box::new(Message::PacketTooBig { mtu, quote: Quote::of(packet) })),
         };
+        let start = self.error_route(direction, sender, &error);
+        if start == UNREACHABLE {
+            self.unreachable += 1;
+            return;
+        }
         let (len, flow) = (error.wire_len(), flow_of(&error));
         let id = self.slab.insert(error);
         if self.encoding.is_some() {
@@ -108,17 +107,18 @@ impl Datapath {
     }
 
     /// The first hop of an error from a direction's router to an end of a flow.
-    fn error_route(&mut self, direction: u32, end: EndId, source: IpAddr) -> u32 {
-        let Some(to) = Interface::of_address(source) else { return UNREACHABLE };
-        if let Some(&start) = self.error_routes.get(&(direction, end, to)) {
+    fn error_route(&mut self, direction: u32, end: EndId, error: &Packet) -> u32 {
+        let Some(to) = Interface::of_address(error.destination) else { return UNREACHABLE };
+        let hash = self.flow_hash(error);
+        if let Some(&start) = self.error_routes.get(&(direction, end, to, hash)) {
             return start;
         }
         let node = self.network.owner(Interface(direction));
-        let start = match self.network.route_from(node, to) {
+        let start = match self.network.route_from(node, to, hash) {
             Some(route) => self.add_route(&route, end),
             None => UNREACHABLE,
         };
-        self.error_routes.insert((direction, end, to), start);
+        self.error_routes.insert((direction, end, to, hash), start);
         start
     }
 }

@@ -4,7 +4,7 @@ use super::{Datapath, EndId, Interface, Outcome, PacketRef, Time, UNREACHABLE, f
 use crate::measure::digest::Digest;
 use crate::scenario::Scenario;
 use anabranch_middlebox::{Middlebox, Onward, Transit};
-use anabranch_netem::{IpVersion, Network};
+use anabranch_netem::{FlowHash, IpVersion, Network};
 use anabranch_wire::Packet;
 use anabranch_wire::ip::protocol;
 use core::net::SocketAddr;
@@ -34,7 +34,7 @@ struct Placed {
     /// The time of its scheduled event.
     due: Option<Time>,
     /// Routes from here to ends of flows, for packets with a changed destination.
-    back: BTreeMap<(Interface, EndId), u32>,
+    back: BTreeMap<(Interface, EndId, FlowHash), u32>,
 }
 
 /// The middleboxes of a network.
@@ -195,32 +195,29 @@ impl Datapath {
         let Some((end, to)) = self.sender_at(like).zip(Interface::of_address(packet.destination)) else {
             return UNREACHABLE;
         };
-        if let Some(&start) = self.placed(index).back.get(&(to, end)) {
+        let hash = self.flow_hash(packet);
+        if let Some(&start) = self.placed(index).back.get(&(to, end, hash)) {
             return start;
         }
         let node = self.placed(index).node;
-        let start = match self.network.route_from(node, to) {
+        let start = match self.network.route_from(node, to, hash) {
             Some(route) => self.add_route(&route, end),
             None => UNREACHABLE,
         };
-        self.placed(index).back.insert((to, end), start);
+        self.placed(index).back.insert((to, end, hash), start);
         start
     }
 
     /// Sends a packet from the node of a middlebox.
     fn emit(&mut self, now: Time, next: Next, packet: Packet) {
-        let (len, ecn, may_fragment) = (packet.wire_len(), packet.ecn, packet.may_fragment());
-        let flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
-        let id = self.slab.insert(packet);
+        let mut frame = PacketRef::of(0, &packet);
+        frame.flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
+        frame.id = self.slab.insert(packet);
         if self.encoding.is_some() {
             let sender = self.sender_at(next);
-            self.encode(now, sender, id);
+            self.encode(now, sender, frame.id);
         }
-        let mut frame = PacketRef::new(id, len, ecn);
-        if may_fragment {
-            frame = frame.fragmentable();
-        }
-        (frame.next, frame.flow) = (next, flow);
+        frame.next = next;
         self.offer(now, self.hops[next as usize], frame.onwards());
     }
 }

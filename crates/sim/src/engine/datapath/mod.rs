@@ -1,5 +1,6 @@
 //! The links of a network, their packets, and the pending events of links and hosts.
 
+mod copies;
 mod encoding;
 mod end;
 mod icmp;
@@ -13,11 +14,12 @@ pub use routes::Routes;
 
 pub use self::end::EndId;
 
+use self::copies::Copies;
 use self::encoding::Encoding;
 
 use super::events::EventQueue;
 use super::forwarding::{ForwardingGraph, GraphInputs, Role};
-use super::link::{LookaheadLink, PacketRef, flow_of};
+use super::link::{LookaheadLink, PacketRef, flow_of, route_hash};
 use super::slab::PacketSlab;
 use crate::measure::digest::Digest;
 use crate::report::capture::Capture;
@@ -25,7 +27,7 @@ use crate::scenario::Scenario;
 use anabranch_base::RateLimit;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
-use anabranch_netem::{Change, DropCause, Dropped, Frame, Interface, Network};
+use anabranch_netem::{Change, DropCause, Dropped, FlowHash, Frame, Interface, Network};
 use anabranch_wire::{Body, CheckError, Packet, Payload};
 use std::collections::BTreeMap;
 
@@ -92,13 +94,19 @@ pub struct Datapath {
     capture: Option<Box<Capture>>,
     /// True if a queue uses the flow hash of packets.
     needs_flow_hash: bool,
+    /// True if routers choose among several ways by the hash of a packet's flow.
+    routes_by_flow: bool,
+    /// With such a choice: the index of each stored route's first hop.
+    shared_routes: BTreeMap<Vec<u32>, u32>,
     /// True if events are processed in order of time, without lookahead.
     in_order: bool,
     /// Routes of the routers' errors to ends of flows, by the direction that could not carry a packet, the
-    /// end that sent it, and the interface from which it did.
-    error_routes: BTreeMap<(u32, EndId, Interface), u32>,
+    /// end that sent it, the interface from which it did, and the hash of the error's flow.
+    error_routes: BTreeMap<(u32, EndId, Interface, FlowHash), u32>,
     /// Dropped datagrams since the last query, by the end that sent them.
     lost: BTreeMap<EndId, Vec<Payload>>,
+    /// Datagrams of which the network holds several copies, by the end that sent them and the offset of their data.
+    copies: BTreeMap<(EndId, u64), Copies>,
     failure: Option<Failure>,
     middleboxes: Option<Box<Middleboxes>>,
     /// Number of ends of flows.
@@ -155,6 +163,7 @@ impl Datapath {
         }
         let needs_flow_hash = links.iter().any(|state| state.link.needs_flow_hash());
         let middleboxes = Middleboxes::of(scenario, &network);
+        let routes_by_flow = network.has_alternatives();
         let mut datapath = Self {
             queue: EventQueue::new(),
             links,
@@ -168,15 +177,18 @@ impl Datapath {
             encoding: None,
             capture: None,
             needs_flow_hash,
+            routes_by_flow,
+            shared_routes: BTreeMap::new(),
             in_order: false,
             error_routes: BTreeMap::new(),
             lost: BTreeMap::new(),
+            copies: BTreeMap::new(),
             failure: None,
             middleboxes,
             ends: 2 * scenario.connections().len() as u32,
         };
-        if datapath.middleboxes.is_some() {
-            // Middleboxes change packets and their timing.
+        // Middleboxes change packets and their timing. The graph has one route of errors for each direction.
+        if datapath.middleboxes.is_some() || (routes_by_flow && !errors.is_empty()) {
             datapath.keep_order();
         }
         datapath
@@ -356,7 +368,7 @@ impl Datapath {
     #[expect(clippy::inline_always, reason = "all packets but a few come from one of its two callers")]
     #[inline(always)]
     pub fn send(&mut self, now: Time, from: EndId, routes: &mut Routes, packet: Packet) {
-        let start = match routes.find(&packet) {
+        let start = match routes.find(&packet, self.routes_by_flow) {
             Some(start) => start,
             None => self.resolve(from ^ 1, routes, &packet),
         };
@@ -365,18 +377,13 @@ impl Datapath {
             self.record_lost(from, &packet);
             return;
         }
-        let (len, ecn, may_fragment) = (packet.wire_len(), packet.ecn, packet.may_fragment());
-        let flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
-        let id = self.slab.insert(packet);
+        let mut frame = PacketRef::of(0, &packet);
+        frame.flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
+        frame.id = self.slab.insert(packet);
         if self.encoding.is_some() {
-            self.encode(now, Some(from), id);
-        }
-        let mut frame = PacketRef::new(id, len, ecn);
-        if may_fragment {
-            frame = frame.fragmentable();
+            self.encode(now, Some(from), frame.id);
         }
         frame.next = start + 1;
-        frame.flow = flow;
         self.offer(now, self.hops[start as usize], frame);
     }
 
@@ -412,7 +419,12 @@ impl Datapath {
         if self.capture.is_some() {
             self.record(now, Interface(direction), frame);
         }
-        self.links[direction as usize].link.offer(now, frame);
+        let link = &mut self.links[direction as usize].link;
+        let is_duplicated = link.duplicates_next();
+        link.offer(now, frame);
+        if is_duplicated {
+            self.offer_copy(now, direction, frame);
+        }
         self.reschedule(direction);
     }
 
@@ -474,7 +486,9 @@ impl Datapath {
     /// Records a lost packet; only datagrams, since other protocols retransmit.
     #[cold]
     fn record_lost(&mut self, sender: EndId, packet: &Packet) {
-        if let Body::Udp(datagram) = &packet.body {
+        if let Body::Udp(datagram) = &packet.body
+            && self.is_last_copy_lost(sender, datagram.payload.offset)
+        {
             self.lost.entry(sender).or_default().push(datagram.payload);
         }
     }
@@ -488,20 +502,33 @@ impl Datapath {
     #[cold]
     fn resolve(&mut self, end: EndId, routes: &mut Routes, packet: &Packet) -> u32 {
         let pair = Interface::of_address(packet.source).zip(Interface::of_address(packet.destination));
-        let start = match pair.and_then(|(from, to)| self.network.route(from, to)) {
+        let hash = self.flow_hash(packet);
+        let start = match pair.and_then(|(from, to)| self.network.route_of([from, to], hash)) {
             Some(route) => self.add_route(&route, end),
             None => UNREACHABLE,
         };
-        routes.remember(packet, start);
+        routes.remember(packet, self.routes_by_flow, start);
         start
+    }
+
+    /// The hash by which routers forward a packet; the same for all packets, if they have no choice.
+    fn flow_hash(&self, packet: &Packet) -> FlowHash {
+        if self.routes_by_flow { route_hash(packet) } else { FlowHash::default() }
     }
 
     /// Stores a route to an end of a flow; returns the index of its first hop.
     fn add_route(&mut self, route: &[Interface], end: EndId) -> u32 {
         let start = self.hops.len() as u32;
-        self.hops.extend(route.iter().map(|hop| hop.0));
         let destination = self.component_of(end);
-        self.hops.push(destination);
+        let hops: Vec<u32> = route.iter().map(|hop| hop.0).chain([destination]).collect();
+        if self.routes_by_flow {
+            // Many flows share few routes.
+            if let Some(&known) = self.shared_routes.get(&hops) {
+                return known;
+            }
+            self.shared_routes.insert(hops.clone(), start);
+        }
+        self.hops.extend(hops);
         start
     }
 

@@ -1,20 +1,24 @@
 //! Routes that the ends of flows use.
 
-use anabranch_netem::Interface;
+use crate::engine::link::route_hash;
+use anabranch_netem::{FlowHash, Interface};
 use anabranch_wire::Packet;
 use core::net::IpAddr;
 
 /// The routes that one end of a flow has used.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
-    known: Vec<(u64, u32)>,
+    known: Vec<(Key, u32)>,
     last: usize,
 }
 
+/// The addresses of a packet, and the hash of its flow if routers choose by it.
+type Key = (u64, FlowHash);
+
 impl Routes {
     #[inline]
-    pub(super) fn find(&mut self, packet: &Packet) -> Option<u32> {
-        let key = key(packet)?;
+    pub(super) fn find(&mut self, packet: &Packet, by_flow: bool) -> Option<u32> {
+        let key = key(packet, by_flow)?;
         // The route is nearly always that of the previous packet.
         if let Some(&(known, start)) = self.known.get(self.last)
             && known == key
@@ -25,18 +29,24 @@ impl Routes {
         Some(self.known[self.last].1)
     }
 
-    pub(super) fn remember(&mut self, packet: &Packet, start: u32) {
-        if let Some(key) = key(packet) {
+    pub(super) fn remember(&mut self, packet: &Packet, by_flow: bool, start: u32) {
+        if let Some(key) = key(packet, by_flow) {
             self.last = self.known.len();
             self.known.push((key, start));
         }
     }
 }
 
+#[inline]
+fn key(packet: &Packet, by_flow: bool) -> Option<Key> {
+    let hash = if by_flow { route_hash(packet) } else { FlowHash::default() };
+    Some((addresses(packet)?, hash))
+}
+
 /// The addresses of a packet in one word. IPv4 addresses are used directly; for IPv6 the numbers of the
 /// interfaces, distinguished by their highest bit from the addresses of the simulated IPv4 network.
 #[inline]
-fn key(packet: &Packet) -> Option<u64> {
+fn addresses(packet: &Packet) -> Option<u64> {
     let bits = |address| match address {
         IpAddr::V4(address) => Some(u64::from(address.to_bits())),
         IpAddr::V6(_) => Interface::of_address(address).map(|interface| 1 << 31 | u64::from(interface.0)),

@@ -6,6 +6,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use anabranch_multipath::congestion::Signal;
 use anabranch_netem::loss::bernoulli::Bernoulli;
+use anabranch_netem::loss::bit_errors::BitErrors;
 use anabranch_netem::loss::gilbert_elliott::GilbertElliott;
 use anabranch_netem::loss::none;
 use anabranch_netem::queue::{codel, fifo, fq_codel, red};
@@ -168,16 +169,18 @@ prop_compose! {
         queue in queue(),
         loss in loss(),
         reorder in option::weighted(0.3, (0.0..0.3, 1_u64..80)),
+        duplicate in prop_oneof![4 => Just(0.0), 1 => 0.0..0.2],
     ) -> LinkModel {
         LinkModel {
             rate: LinkRate::Constant(rate),
-            delay: Duration::from_millis(delay),
+            delay: Duration::from_millis(delay).into(),
             jitter: Duration::from_millis(jitter),
             mtu,
             overhead: 0,
             queue,
             loss,
             reorder: reorder.map(|(rate, delay)| Reorder { rate, delay: Duration::from_millis(delay) }),
+            duplicate,
             icmp: true,
             up: true,
         }
@@ -202,7 +205,15 @@ fn queue() -> impl Strategy<Value = Queue> {
         _ => {
             let (QueueLimit::Packets(most) | QueueLimit::Bytes(most)) = limit;
             let (min, max) = (0.3 * most as f64, 0.9 * most as f64);
-            Queue::Red(red::Settings { limit, min, max, max_p: 0.1, weight: 0.02, ecn })
+            Queue::Red(red::Settings {
+                limit,
+                min,
+                max,
+                max_p: 0.1,
+                weight: 0.02,
+                gentle: most % 2 == 0,
+                ecn,
+            })
         }
     })
 }
@@ -216,6 +227,7 @@ fn loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
         4 => Just(Loss::None(none::None)),
         4 => (0.0..0.3).prop_map(|rate| Loss::Bernoulli(Bernoulli { rate })),
+        1 => (0.0..1e-4).prop_map(|rate| Loss::BitErrors(BitErrors { rate })),
         2 => (0.001..0.1, 0.1..1.0, 0.1..1.0).prop_map(|(to_bad, to_good, loss_bad)| {
             Loss::GilbertElliott(GilbertElliott { to_bad, to_good, loss_good: 0.0, loss_bad })
         }),
