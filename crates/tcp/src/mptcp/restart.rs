@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn restart_spreads_a_window_over_two_thirds_of_a_round_trip() {
+    fn restart_spreads_its_window_over_time() {
         // A window of 100 segments and a round trip of 300 ms: a segment each 2 ms.
         let path = (100_000, Duration::from_millis(300));
         let mut restart = Restart::default();
