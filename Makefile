@@ -2,10 +2,12 @@
 
 PYTHON ?= python3
 VENV := .venv
+DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
 NATIVE := $(VENV)/.native-built
 LOADER := $(BIN)/anabranch-cc
 PROXY := $(BIN)/anabranch-proxy
+ENDPOINT := $(BIN)/anabranch-endpoint
 # Blocks SIGINT until Python has loaded its handler; without this option of GNU env the usual script is used.
 LAUNCHER := \#!/bin/sh\nexec env --block-signal=INT "%s" -m anabranch "$$@"\n
 # Make passes MAKEFLAGS with a job server that its children may not use, and Cargo warns each time.
@@ -13,12 +15,13 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 generate reference bpf format clean
+.PHONY: build loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 generate figures reproduce docs bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
-build: $(NATIVE) loader proxy
+build: $(NATIVE) loader proxy page
 	@echo "the command is $(BIN)/anabranch; to call it by its name: . $(BIN)/activate"
 	@if [ "$$(uname -s)" = Linux ] && [ ! -x $(LOADER) ]; then echo "left out: $(NO_LOADER)" >&2; fi
+	@if [ ! -f $(LAB) ]; then echo "left out: $(NO_LAB)" >&2; fi
 
 NO_LOADER := $(LOADER), which loads congestion controls into Linux: install libelf-dev, zlib1g-dev and pkg-config, then make build
 
@@ -33,8 +36,46 @@ loader: $(VENV)/.installed
 
 proxy: $(VENV)/.installed
 	@if [ "$$(uname -s)" = Linux ]; then \
-	  $(CARGO) build --release --locked --quiet -p anabranch-proxy && install -m 755 target/release/anabranch-proxy $(PROXY); \
+	  $(CARGO) build --release --locked --quiet -p anabranch-proxy -p anabranch-endpoint-app && \
+	  install -m 755 target/release/anabranch-proxy $(PROXY) && \
+	  install -m 755 target/release/anabranch-endpoint $(ENDPOINT); \
 	fi
+
+LAB := python/anabranch/lab/lab.html
+LAB_CORE := target/wasm32-unknown-unknown/lab/anabranch_lab.wasm
+LAB_PACKAGES := lab/node_modules/.installed
+LAB_SOURCES := $(wildcard lab/*.json lab/build.mjs lab/lessons/*.toml lab/src/* lab/src/*/*)
+NO_LAB := the laboratory in a page: install Node.js 20 or newer with npm, run rustup target add wasm32-unknown-unknown, then make build
+HAS_NODE := command -v npm > /dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20)'
+HAS_WASM := [ -d "$$(rustc --print target-libdir --target wasm32-unknown-unknown 2> /dev/null)" ]
+
+# The laboratory needs Node.js and a target of Rust, and packages from the network; all else works without it.
+page: $(VENV)/.installed
+	@if $(HAS_NODE) 2> /dev/null && $(HAS_WASM) && $(MAKE) --no-print-directory $(LAB_PACKAGES); then \
+	  $(MAKE) --no-print-directory $(LAB); \
+	fi
+
+## lab: build the laboratory, one page that anabranch lab serves
+lab:
+	@$(HAS_NODE) 2> /dev/null && $(HAS_WASM) || { echo "not built: $(NO_LAB)" >&2; exit 2; }
+	$(MAKE) $(LAB)
+
+$(LAB): $(LAB_SOURCES) $(RUST) $(LAB_PACKAGES)
+	$(CARGO) build --profile lab --locked --quiet -p anabranch-lab --target wasm32-unknown-unknown
+	cd lab && node_modules/.bin/tsc
+	node lab/build.mjs $(LAB_CORE) $@
+
+$(LAB_PACKAGES): lab/package.json lab/package-lock.json
+	cd lab && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+## test-lab: test the page in Chromium, which is not part of `make test`
+test-lab: build lab
+	cd lab && node --test --test-concurrency=1 test/page.test.mjs
+
+## bench-lab: measure size, time to the first packet, frames and events a second of the page
+bench-lab: lab
+	node lab/test/bench.mjs
 
 DEMO := lugowski2017-bottleneck
 
@@ -56,8 +97,8 @@ test: lint
 lint: $(VENV)/.installed
 	cargo fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(BIN)/ruff check python tests
-	$(BIN)/ruff format --check python tests
+	$(BIN)/ruff check python tests docs/site
+	$(BIN)/ruff format --check python tests docs/site
 	$(BIN)/mypy
 	$(BIN)/python tests/prose/lint.py
 
@@ -114,10 +155,27 @@ audit:
 generate: build
 	ANABRANCH_GENERATE=1 $(CARGO) test --quiet --locked -p anabranch-multipath -p anabranch-scenario -p anabranch-sim generated
 	$(BIN)/anabranch schema study > docs/reference/study.schema.json
+	PYTHONPATH=python $(BIN)/python tests/command_reference.py
 
-## reference: write the reference of the Python API to target/reference, as pages to open in a browser
-reference: build
-	$(BIN)/python -m pdoc --docformat google --output-directory target/reference anabranch
+## reproduce: run the quick form of every study and write a table of verdicts; README=--readme also puts it into README.md
+reproduce: build
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/site/reproduce.py $(README)
+
+## figures: draw the figures of single runs in docs/gallery.md again
+figures: build
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/site/figures.py
+
+## docs: write the documentation site to target/docs/site; fails on a broken link
+# The generator has its own environment: building and testing need none of it. It sees the packages of the other one.
+docs: build $(DOCS_VENV)/.installed
+	PYTHONPATH=python $(DOCS_VENV)/bin/python docs/site/build.py
+
+$(DOCS_VENV)/.installed: docs/site/requirements.lock | $(VENV)/.installed
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/pip install --quiet --no-deps --requirement $<
+	@$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' \
+	  > "$$($(DOCS_VENV)/bin/python -c 'import site; print(site.getsitepackages()[0])')/anabranch.pth"
+	@touch $@
 
 ## bpf: compile the congestion controls for Linux again, which needs clang; the objects are kept in the repository
 bpf:
@@ -126,12 +184,12 @@ bpf:
 ## format: rewrite all sources in the house format
 format: $(VENV)/.installed
 	cargo fmt --all
-	$(BIN)/ruff check --fix python tests
-	$(BIN)/ruff format python tests
+	$(BIN)/ruff check --fix python tests docs/site
+	$(BIN)/ruff format python tests docs/site
 
 ## clean: remove everything that was built; results stay
 clean:
-	rm -rf $(VENV) target
+	rm -rf $(VENV) $(DOCS_VENV) target
 
 $(VENV)/.installed: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name it with PYTHON=..." >&2; exit 2; }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import logging
 import os
 import signal
@@ -30,9 +31,10 @@ from anabranch.study.definition import load
 from anabranch.study.engine import Plan, Silent, execute
 from anabranch.study.store import read
 from command import anabranch
+from dask_machines import Machines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from anabranch.study.engine import Progress
     from anabranch.study.worker import Backend, Outcome
@@ -170,6 +172,73 @@ def opened(backend: Backend, threads: int) -> Iterator[cluster.DaskPool]:
         yield workers
 
 
+def test_bundle_begins_no_run_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, build = [0.0], (simulator.version(), simulator.build_fingerprint())
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+
+    def backend(_: Request) -> dict[str, float]:
+        clock[0] += 0.2
+        return {}
+
+    requests = [request(seed) for seed in range(10)]
+    # The third run begins at 0.4 s, the fourth would begin at 0.6 s.
+    assert [outcome.seconds for outcome in cluster.run_here(backend, requests, build)] == pytest.approx([0.2] * 3)
+
+
+def take_by_capacity(workers: cluster.DaskPool, seeds: Iterable[int]) -> dict[int, Outcome]:
+    """The outcomes of all runs, submitted as the engine does it, by their seeds."""
+    waiting, pending = iter(seeds), 0
+    taken: dict[int, Outcome] = {}
+    while True:
+        for seed in itertools.islice(waiting, max(0, workers.capacity - pending)):
+            workers.submit(seed, request(seed))
+            pending += 1
+        if not pending:
+            return taken
+        ended = workers.take(0.2)
+        pending -= len(ended)
+        assert not taken.keys() & dict(ended).keys()
+        taken |= dict(ended)
+
+
+@pytest.mark.slow
+def test_short_runs_share_few_tasks() -> None:
+    with opened(fake_simulator.simulate, 1) as workers:
+        taken = take_by_capacity(workers, range(600))
+        tasks = next(workers._numbers)
+    assert set(taken) == set(range(600))
+    assert all(outcome.document is not None for outcome in taken.values())
+    assert tasks < 60
+
+
+@pytest.mark.slow
+def test_deadly_run_of_a_bundle_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_VICTIM", "70")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        opened(fake_simulator.dying_on_one, 1) as workers,
+    ):
+        taken = take_by_capacity(workers, range(200))
+    assert {seed for seed, outcome in taken.items() if outcome.document} == set(range(200)) - {70}
+    assert "its workers died, also while it ran alone" in taken[70].failure
+
+
+@pytest.mark.slow
+def test_stop_takes_the_rest_of_a_bundle_back(marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_SECONDS", "0.2")
+    with opened(fake_simulator.slow, 1) as workers:
+        workers._bundle_runs = 20
+        for seed in range(20):
+            workers.submit(seed, request(seed))
+        while not marks.exists():
+            assert workers.take(0.05) == []
+        workers.stop()
+        taken = take_all(workers, 20)
+    begun = {seed for seed, outcome in taken.items() if outcome.begun}
+    assert begun == {int(seed) for seed in marks.read_text(encoding="utf-8").split()}
+    assert 0 < len(begun) < 20
+
+
 @pytest.mark.slow
 def test_run_with_deadly_neighbour_is_repeated(marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask counts the first death of their worker against both."""
@@ -220,56 +289,6 @@ def test_result_lost_with_its_worker_blocks_no_take(marks: Path) -> None:
 
 
 # ---- a cluster that the test started before the study
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Machines:
-    """A scheduler and workers as separate processes, as if on separate machines."""
-
-    def __init__(self) -> None:
-        self.address = f"tcp://127.0.0.1:{free_port()}"
-        self.scheduler = self._start_scheduler()
-        self.workers: list[subprocess.Popen[bytes]] = []
-
-    def _start_scheduler(self) -> subprocess.Popen[bytes]:
-        host, port = self.address.removeprefix("tcp://").split(":")
-        return _dask("scheduler", "--host", host, "--port", port, "--no-dashboard")
-
-    def add_worker(self) -> None:
-        options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--memory-limit", "0"]
-        self.workers.append(_dask("worker", self.address, "--host", "127.0.0.1", *options))
-
-    def kill_worker(self) -> None:
-        victim = self.workers.pop(0)
-        victim.kill()
-        victim.wait()
-
-    def restart_scheduler(self) -> None:
-        """Kill the scheduler and start another one at its address; the workers end without it and are restarted."""
-        self.scheduler.kill()
-        self.scheduler.wait()
-        for worker in self.workers:
-            worker.kill()
-            worker.wait()
-        count, self.workers = len(self.workers), []
-        self.scheduler = self._start_scheduler()
-        for _ in range(count):
-            self.add_worker()
-
-    def end(self) -> None:
-        for process in (*self.workers, self.scheduler):
-            process.kill()
-            process.wait()
-
-
-def _dask(*arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "dask", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 @pytest.fixture
@@ -415,9 +434,9 @@ def test_stop_without_scheduler_takes_runs_back(machines: Machines) -> None:
 def test_worker_of_another_build_is_refused() -> None:
     request = Request(small_study.SCENARIO, "s.toml", ("duration=3 s",), 1)
     build = (simulator.version(), simulator.build_fingerprint())
-    assert cluster.run_here(simulator.simulate, request, build).document is not None
+    assert cluster.run_here(simulator.simulate, [request], build)[0].document is not None
     for other in (("0.0.0", build[1]), (build[0], "0" * 16)):
-        refused = cluster.run_here(simulator.simulate, request, other)
+        (refused,) = cluster.run_here(simulator.simulate, [request, request], other)
         assert refused.document is None
         assert "install the same wheel on both" in str(refused.mistake)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -19,6 +20,7 @@ from anabranch.metrics import METRICS
 from anabranch.scenario import Scenario
 from anabranch.study.definition import load
 from command import anabranch
+from command_reference import DOCUMENT, commands, options, with_section
 
 ROOT = Path(__file__).parent.parent
 INDEX = ROOT / "docs" / "README.md"
@@ -172,6 +174,44 @@ def test_unknown_commands_are_found() -> None:
     assert fault(["observe", "there.example", "--count", "20"]) == ""
 
 
+def test_command_line_reference_is_that_of_the_help() -> None:
+    assert with_section(text_of(DOCUMENT)) == text_of(DOCUMENT), "stale; run make generate"
+
+
+def test_every_command_and_option_is_documented() -> None:
+    text = text_of(DOCUMENT)
+    missing = [command for command, _, _ in commands() if f"\n### {command}\n" not in text]
+    assert missing == []
+    parts = {part.partition("\n")[0]: part for part in text.split("\n### ")}
+    unnamed = [
+        f"{command} {option}"
+        for command, found, _ in commands()
+        for parameter in options(found)
+        for option in parameter.opts
+        if option not in parts[command]
+    ]
+    assert unnamed == []
+
+
+def keys_of(schema: object) -> set[str]:
+    """Names of all keys in a JSON schema, at any depth."""
+    if isinstance(schema, list):
+        return {key for part in schema for key in keys_of(part)}
+    if not isinstance(schema, dict):
+        return set()
+    properties = schema.get("properties", {})
+    return {key for key in properties if isinstance(properties, dict)} | keys_of(list(schema.values()))
+
+
+@pytest.mark.parametrize("page", ["scenario"])
+def test_every_key_is_documented(page: str) -> None:
+    schema = json.loads(text_of(ROOT / f"docs/reference/{page}.schema.json"))
+    keys = keys_of(schema)
+    assert len(keys) > 50
+    text = text_of(ROOT / f"docs/reference/{page}.md")
+    assert [key for key in sorted(keys) if not re.search(rf"\b{re.escape(key)}\b", text)] == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_documented_make_targets_and_crates_exist(document: Path) -> None:
     text = text_of(document)
@@ -199,6 +239,45 @@ def test_documented_toml_is_valid(document: Path) -> None:
 def test_shell_blocks_parse(document: Path) -> None:
     for block in blocks(name(document), "sh"):
         subprocess.run(["sh", "-n"], input=block, text=True, check=True, capture_output=True)
+
+
+# Gallery
+
+
+def gallery_entries() -> list[str]:
+    """The parts of the gallery with one figure each."""
+    return text_of(ROOT / "docs/gallery.md").split("\n### ")[1:]
+
+
+def test_each_figure_names_its_file_and_command() -> None:
+    entries = gallery_entries()
+    assert len(entries) >= 10
+    for entry in entries:
+        (image,) = re.findall(r"!\[[^]]{20,}\]\(images/([\w.-]+)\)", entry)
+        assert (ROOT / "docs/images" / image).exists()
+        assert re.search(r"^File: \[[\w.-]+\.toml\]\(\.\./", entry, re.MULTILINE), entry
+        (block,) = re.findall(r"```sh\n(.*?)```", entry, re.DOTALL)
+        assert f"--plot {image}" in block or "anabranch study run" in block
+
+
+def test_gallery_shows_every_kind_of_plot_of_a_run() -> None:
+    (kinds,) = [o.type for _, c, _ in commands() for o in options(c) if c.name == "run" and "--plot-kind" in o.opts]
+    assert isinstance(kinds, click.Choice)
+    blocks_of_runs = "".join(blocks("docs/gallery.md", "sh"))
+    assert [kind for kind in kinds.choices if kind != "windows" and f"--plot-kind {kind}" not in blocks_of_runs] == []
+
+
+@pytest.mark.parametrize("entry", [e for e in gallery_entries() if "--plot " in e], ids=lambda e: e.partition("\n")[0])
+def test_gallery_command_draws_its_figure(entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```sh\n(.*?)```", entry, re.DOTALL)
+    example = re.search(r'"\$\(anabranch examples ([\w-]+)\)"', block)
+    assert example is not None
+    file = ROOT / f"examples/{example[1]}.toml"
+    words = shlex.split(block.replace(example[0], str(file)))[1:]
+    done = anabranch(*words)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / words[words.index("--plot") + 1]).stat().st_size > 10_000
 
 
 # README
@@ -247,18 +326,49 @@ def test_readme_python_runs(in_folder: Path) -> None:
 
 def test_citation_names_this_version() -> None:
     assert f"\nversion: {version()}\n" in text_of(ROOT / "CITATION.cff")
+    (entry,) = blocks("docs/cite.md", "bibtex")
+    assert f"version = {{{version()}}}" in entry
+    (title,) = re.findall(r'^title: "(.+)"$', text_of(ROOT / "CITATION.cff"), re.MULTILINE)
+    assert f"title   = {{{title}}}" in entry
+
+
+# Paper
+
+
+def test_paper_has_the_sections_of_the_journal() -> None:
+    text = text_of(ROOT / "paper.md")
+    sections = re.findall(r"^# (.+)$", text, re.MULTILINE)
+    required = ["Summary", "Statement of need", "State of the field", "Software design", "Research impact statement"]
+    assert [section for section in required if section not in sections] == []
+    assert sections[-1] == "References"
+    assert 750 <= len(text.partition("# Summary")[2].split()) <= 1750
+
+
+def test_paper_cites_exactly_its_bibliography() -> None:
+    cited = set(re.findall(r"@([a-z]+\d+\w*)", text_of(ROOT / "paper.md")))
+    assert cited == set(re.findall(r"^@\w+\{(\w+),", text_of(ROOT / "paper.bib"), re.MULTILINE))
 
 
 # Tutorials and how-to pages
 
 
-def test_python_tutorial_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_tutorial_prints_its_outputs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = text_of(ROOT / "docs/tutorials/first-simulation.md")
     session: dict[str, object] = {}
-    for code in blocks("docs/tutorials/first-simulation.md", "python"):
-        exec(compile(code, "docs/tutorials/first-simulation.md", "exec"), session)
-    printed = capsys.readouterr().out
-    assert "lia" in printed
-    assert "reno: 0." in printed
+    printed, compared = "", 0
+    for language, block in re.findall(r"```(python|text)\n(.*?)```", text, re.DOTALL):
+        if language == "python":
+            exec(compile(block, "docs/tutorials/first-simulation.md", "exec"), session)
+            printed = capsys.readouterr().out
+        else:
+            assert block in printed
+            compared += 1
+    assert compared == 4
+
+
+def test_classroom_prints_its_fair_shares() -> None:
+    (shown,) = blocks("docs/tutorials/classroom.md", "text")
+    assert shown in anabranch("fair", str(ROOT / "examples/half-bottleneck.toml")).stdout
 
 
 def classroom_goodputs() -> dict[str, list[float]]:

@@ -166,7 +166,7 @@ def test_killed_study_resumes_without_loss(tmp_path: Path) -> None:
 class Hesitating:
     """A pool whose second run ends long after the first one."""
 
-    width = 1
+    capacity = 2
 
     def __init__(self, clock: list[float]) -> None:
         self._clock = clock

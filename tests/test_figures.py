@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 import fake_simulator
 import small_study
 from anabranch.errors import InputError
-from anabranch.plot import marks, panels, style, windows
+from anabranch.plot import marks, panels, ranges, style, windows
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.store import read
@@ -65,7 +65,7 @@ def test_logarithmic_axis_has_plain_separate_numbers(tmp_path: Path, most: float
         line.set_xdata(np.geomspace(3.0, most, len(np.atleast_1d(line.get_xdata()))))
     canvas.axes[0].relim()
     canvas.axes[0].autoscale(axis="x")
-    panels._make_logarithmic(canvas.axes[0])
+    ranges.make_logarithmic(canvas.axes[0], "x")
     canvas.draw_without_rendering()
     low, high = canvas.axes[0].get_xlim()
     labels = [t for t in canvas.axes[0].get_xticklabels() if t.get_text() and low <= t.get_position()[0] <= high]

@@ -89,13 +89,21 @@ def traces(flows: list[str]) -> Any:
                 for column, value in zip(paths.values(), (time, flow, path), strict=True):
                     column.append(value)
     sizes = [20_000.0 + 150 * (index % 400) for index in range(len(paths["time_s"]))]
-    columns = ("cwnd_bytes", "ssthresh_bytes", "outstanding_bytes")
-    buffers = pl.DataFrame({"time_s": [t for t in times for _ in flows], "flow": flows * len(times)})
+    columns = ("cwnd_bytes", "ssthresh_bytes", "outstanding_bytes", "srtt_us")
+    queues = {"link": "bottleneck", "direction": "forward", "packets": 20}
+    reads = {"event": "read", "direction": "forward", "length_bytes": 100_000}
+    given = {"reason": "new-data", "path": "first", "length_bytes": 100_000}
+    by_flow = {"time_s": [t for t in times for _ in flows], "flow": flows * len(times)}
+    buffers = pl.DataFrame(by_flow)
     held = [f"{name}_buffer_bytes" for name in ("send", "receive", "reordering")]
     return SimpleNamespace(
         paths=pl.DataFrame({**paths, **dict.fromkeys(columns, sizes)}),
         buffers=buffers.with_columns(pl.lit(5e5).alias(name) for name in held),
         has_buffers=True,
+        has_transfers=True,
+        queues=pl.DataFrame({"time_s": times}).with_columns(**{k: pl.lit(v) for k, v in queues.items()}),
+        transfers=pl.DataFrame(by_flow).with_columns(**{k: pl.lit(v) for k, v in reads.items()}),
+        decisions=pl.DataFrame(by_flow).with_columns(**{k: pl.lit(v) for k, v in given.items()}),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from anabranch.observe.pairs import Local, Pair, between
 from anabranch.observe.record import Header, Journal, Observation, Route, line, read, routes_differ
 from anabranch.observe.scenario import scenario
 from anabranch.observe.summary import summarise
+from anabranch.plot.round_trips import draw as draw_boxes
 from command import anabranch
 
 if TYPE_CHECKING:
@@ -99,6 +101,54 @@ def test_summary_matches_hand_results(tmp_path: Path) -> None:
         assert part in row, row
     document = json.loads(anabranch("observe", "report", file, "--json").stdout)
     assert document["pairs"][0]["rtt_s"]["greatest"] == 0.090
+
+
+def test_routes_have_their_shares_of_the_time(tmp_path: Path) -> None:
+    other = ["192.0.2.1", "198.51.100.9", "198.51.100.8", "203.0.113.5"]
+    file = written(
+        tmp_path,
+        seen(rtt_ms=(9.0, 10.0, 11.0)),
+        seen(number=2, rtt_ms=(19.0, 20.0, 21.0), hops=["192.0.2.1", None, "203.0.113.5"]),
+        seen(number=4, rtt_ms=(29.0, 30.0, 31.0), hops=other),
+        seen(number=5, rtt_ms=(99.0, 99.0, 99.0), after=other),
+        seen(number=9, rtt_ms=(39.0, 40.0, 41.0)),
+        seen(near=("wlan0", "192.0.2.66")),
+    )
+    first, second = summarise(read(file))
+    # Minutes: 1 and 2 of the first route, 1 of the other one, 4 without; the last one has the median gap, 1.5.
+    assert [(route.observations, route.dominant) for route in first.routes] == [(3, False), (1, False)]
+    assert [route.share for route in first.routes] == pytest.approx([4.5 / 5.5, 1.0 / 5.5])
+    assert (first.routers, first.hops, first.hops_mean) == (4, (3, 4), 3.25)
+    assert first.rtt_quartiles_s == pytest.approx((0.0175, 0.025, 0.0325))
+    assert [(route.share, route.dominant) for route in second.routes] == [(1.0, True)]
+    done = anabranch("observe", "report", file, "--routes", "--plot", str(tmp_path / "rtt.png"))
+    assert done.returncode == 0, done.stderr
+    for part in ("81.8 %", "18.2 %", "100.0 % *", "192.0.2.1 198.51.100.9 198.51.100.8", "3 / 3.2 / 4", "17.5 / 32.5"):
+        assert part in done.stdout, done.stdout
+    assert (tmp_path / "rtt.png").stat().st_size > 5000
+    document = json.loads(anabranch("observe", "report", file, "--json").stdout)
+    assert document["pairs"][0]["routes"][1]["hops"] == other
+
+
+def test_boxes_of_round_trips_show_the_quartiles() -> None:
+    axes = draw_boxes({"a": [0.010, 0.020, 0.030, 0.040], "b": [0.005]}, "Observed").axes[0]
+    heights = np.asarray(axes.patches[0].get_path().vertices)[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((17.5, 32.5))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--routes", "no observation has a route to its end; leave --routes away"),
+        ("--plot=rtt.png", "no observation has a round-trip time; leave --plot away"),
+        ("--plot=rtt.jpg", "must end in .png, .svg or .pdf"),
+    ],
+)
+def test_report_without_data_for_an_option_is_refused(tmp_path: Path, option: str, message: str) -> None:
+    done = anabranch("observe", "report", written(tmp_path, seen(rtt_ms=None)), option)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert message in done.stderr
 
 
 def test_hop_without_answer_matches_any_hop() -> None:

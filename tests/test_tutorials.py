@@ -1,4 +1,4 @@
-"""The router tutorial, step by step, in network namespaces of this machine."""
+"""The tutorials of the router and of the kernel, step by step, in network namespaces of this machine."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from anabranch.testbed.loader import LOADER
 from anabranch.testbed.proxies import PROXY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = Path(__file__).parent.parent / "docs/tutorials/router.md"
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs/tutorials/router.md"
+KERNEL_PAGE = ROOT / "docs/tutorials/kernel.md"
 HOSTS = ("phone", "router", "far", "server")
 READY_TIMEOUT_S = 60.0
 PAYLOAD = b"anabranch " * 100_000
@@ -97,3 +100,56 @@ def wait_for(command: list[str], folder: Path) -> str:
             return output
         assert time.monotonic() < deadline, output + done.stderr.decode(errors="replace")
         time.sleep(0.2)
+
+
+# The kernel
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with the scenario, and with the command that the page calls."""
+    if lacking := missing() or ("anabranch-cc" if LOADER.find() is None else "") or unsupported():
+        pytest.skip(f"needs {lacking}")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    scenario = next(t for t in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if t.startswith("title"))
+    (tmp_path / "half-bottleneck.toml").write_text(scenario, encoding="utf-8")
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin/anabranch"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m anabranch "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    return tmp_path
+
+
+def unsupported() -> str:
+    """The part of the kernel that a coupled control needs and this one lacks."""
+    done = subprocess.run([str(LOADER.find()), "status"], capture_output=True, text=True, check=False)
+    return next((line for line in done.stdout.splitlines() if re.search(r"  +no  +", line)), "")
+
+
+def steps() -> list[str]:
+    return re.findall(r"```sh\n(.*?)```", KERNEL_PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def shell(home: Path, script: str) -> str:
+    """Output of a step with runs of 4 s in place of 25."""
+    environment = {**os.environ, "PATH": f"{home / 'bin'}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-mec", script.replace('duration="25 s"', 'duration="4 s" --set warmup="1 s"')], cwd=home,
+        env=environment, capture_output=True, text=True, check=False, timeout=READY_TIMEOUT_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_kernel_tutorial_works(home: Path) -> None:
+    check, both, adapted, loaded, _ = steps()
+    assert "coupled controls" in shell(home, check)
+    for script in (both, adapted):
+        tables = shell(home, script)
+        assert tables.count("Half bottleneck") == script.count("anabranch run")
+        goodputs = [float(g) for g in re.findall(r"^ multipath +mptcp lia +([\d.]+)", tables, re.MULTILINE)]
+        assert len(goodputs) == script.count("anabranch run")
+        assert min(goodputs) > 1.0
+    shown = shell(home, loaded)
+    assert re.search(r"^lia +0 sockets open, 1 opened in total", shown, re.MULTILINE)
+    assert shown.count("unloaded") == 2

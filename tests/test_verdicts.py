@@ -14,7 +14,7 @@ import small_study
 from anabranch.errors import InputError
 from anabranch.report.markdown import write
 from anabranch.report.terminal import form, tally
-from anabranch.stats import interval_of, interval_of_difference, interval_of_ratio
+from anabranch.stats import estimate, interval_of, interval_of_difference, interval_of_ratio
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.engine import Plan, Silent, execute
@@ -101,6 +101,26 @@ def test_tolerance_has_to_hold_the_whole_interval(
     mean, reach = mean_and_reach
     more = f'kind = "value"\nexpect = {mean + shift * reach!r}\ntolerance = {tolerance * reach!r}'
     assert analyse.outcome(more) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "tolerance", "expected"),
+    [(0.0, 1.1, "pass"), (0.0, 0.5, "undecided"), (2.0, 1.5, "undecided"), (4.0, 1.0, "fail")],
+)
+def test_difference_has_to_be_within_its_tolerance(
+    analyse: Analyse, steps: float, tolerance: float, expected: str
+) -> None:
+    found = analyse('kind = "at_least"\nexpect = 1')
+    runs = found.samples(found.points()[0], "goodput")
+    own = estimate([a - b for a, b in zip(runs["F0"], runs["F1"], strict=True)], "mean", "t")
+    reach = own.high - own.centre
+    more = f'kind = "difference"\nexpect = {own.centre + steps * reach!r}\ntolerance = {tolerance * reach!r}\n'
+    shown = analyse(more + 'against = { of = ["F1"] }')
+    assert [verdict.outcome for verdict in shown.verdicts] == [expected]
+    (measured,) = shown.verdicts[0].measured
+    assert measured.value == pytest.approx(own.centre)
+    assert measured.interval is not None
+    assert (measured.interval.low, measured.interval.high) == pytest.approx((own.low, own.high))
 
 
 def test_report_shows_the_interval_with_the_value(analyse: Analyse, tmp_path: Path) -> None:

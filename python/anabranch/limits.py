@@ -30,7 +30,7 @@ class Row:
     """Seconds by cause; `None` if unknown."""
 
 
-def rows(document: dict[str, Any]) -> Iterator[Row]:
+def rows(document: Mapping[str, Any]) -> Iterator[Row]:
     """Each flow, and after it its paths if there are several."""
     for flow in document["flows"]:
         yield Row(flow["name"], "", flow.get("limited_s", {}))
@@ -38,7 +38,7 @@ def rows(document: dict[str, Any]) -> Iterator[Row]:
             yield Row(flow["name"], path["name"], path.get("limited_s", {}))
 
 
-def shown(document: dict[str, Any]) -> list[str]:
+def shown(document: Mapping[str, Any]) -> list[str]:
     """The causes that a table has columns for."""
     return [cause for cause in CAUSES if any(_is_large(row.times, cause) for row in rows(document))]
 

@@ -89,6 +89,11 @@ def names_others(text: str, file: str) -> bool:
     return any(not _is_inside(name, Path(file)) for name in _traces(text))
 
 
+def names_trace(text: str) -> bool:
+    """Whether the text of a scenario names a trace anywhere."""
+    return next(_traces(text), None) is not None
+
+
 def outside(settings: Iterable[str], file: str) -> list[str]:
     """The traces outside the folder of a scenario's file that settings "key=value" name."""
     found: list[str] = []

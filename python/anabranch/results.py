@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from anabranch.explain.explanation import Explanation, Options
 
 
+PlotKind = Literal["windows", "sequences", "goodput", "rtt", "queues", "limits"]
+"""Kind of a plot of one run."""
+
 PLOT_INTERVAL_S = 0.5
 """Interval of a value in plots of goodput and round-trip times."""
 
@@ -85,22 +88,11 @@ class Result:
         return f"Result({self.document['title']!r}, seed={self.seed}, digest={self.digest!r})"
 
     def _repr_html_(self) -> str:
-        """The flows as a table, for notebooks."""
-        caption = f"{self.document['title']} · seed {self.seed}"
-        return html.table(
-            caption if self.digest is None else f"{caption} · digest {self.digest}",
-            ("Flow", "Protocol", "Goodput, Mbit/s", "Throughput, Mbit/s", "Retransmissions"),
-            (
-                (
-                    flow["name"],
-                    " ".join(part for part in (flow["protocol"], flow["congestion"]) if part),
-                    html.mbps(flow["goodput_bps"]),
-                    html.mbps(flow["throughput_bps"]),
-                    str(sum(path["retransmissions"] for path in flow["paths"])),
-                )
-                for flow in self.document["flows"]
-            ),
-        )
+        """The table of flows that `anabranch run` prints, for notebooks."""
+        from anabranch.report.run_tables import flows
+
+        digest = "" if self.digest is None else f" · digest {self.digest}"
+        return flows(self.document).html() + html.paragraph(f"seed {self.seed}{digest}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Result):
@@ -160,7 +152,7 @@ class Result:
         self,
         file: str | Path | None = None,
         *,
-        kind: Literal["windows", "sequences", "goodput", "rtt", "queues", "limits"] = "windows",
+        kind: PlotKind = "windows",
         flows: Sequence[str] = (),
         window: Window = (0.0, 0.0),
         width: Literal["page", "column"] = "page",

@@ -93,14 +93,14 @@ def estimate(samples: Sequence[float], centre: Centre = "mean", interval: Interv
     return Estimate(value, low, high, len(values), chosen, confidence, all_equal)
 
 
-_MIN_BOOTSTRAP = 10
+MIN_BOOTSTRAP = 10
 """Samples from which a bootstrap interval encloses the mean of a normal law about as often as it promises."""
 
 
 def _has_bootstrap(values: Any, centre: Centre) -> bool:
     """Whether the bootstrap interval of a centre is worth its confidence."""
     has_ties = len(set(values.tolist())) < len(values)
-    return len(values) >= _MIN_BOOTSTRAP and not (centre == "median" and has_ties)
+    return len(values) >= MIN_BOOTSTRAP and not (centre == "median" and has_ties)
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def interval_of_difference(
         spread = interval_of(errors, "mean", "t", confidence)
         if spread is None:
             return None
-        reach = (spread.high - spread.low) / 2.0 * (_OF_A_MEDIAN if centre == "median" else 1.0)
+        reach = (spread.high - spread.low) / 2.0 * relative_error(centre)
         return Bounds(difference - reach, difference + reach)
     sides = [(_error(side, centre), len(side) - 1) for side in (first, second) if len(side) > 1]
     variance = math.fsum(error**2 for error, _ in sides)
@@ -196,9 +196,14 @@ def _centre(samples: Sequence[float], centre: Centre) -> float:
     return float(statistics.median(samples) if centre == "median" else statistics.fmean(samples))
 
 
+def relative_error(centre: Centre) -> float:
+    """Ratio of the standard errors of a centre and of the mean."""
+    return _OF_A_MEDIAN if centre == "median" else 1.0
+
+
 def _error(samples: Sequence[float], centre: Centre) -> float:
     """Standard error of a centre."""
-    return statistics.stdev(samples) / math.sqrt(len(samples)) * (_OF_A_MEDIAN if centre == "median" else 1.0)
+    return statistics.stdev(samples) / math.sqrt(len(samples)) * relative_error(centre)
 
 
 def _around(centre: float, error: float, freedom: float, confidence: float) -> Bounds:
@@ -291,6 +296,6 @@ def describe(estimates: Iterable[Estimate], centre: Centre, requested: Interval 
         others = "".join(f", or by {_NAMES[kind]} with 95 %" for kind in kinds if kind != "order-statistics")
         text += f" from order statistics, which encloses it with {listed}{fewer}{others}."
     if requested == "bootstrap" and kinds != ["bootstrap"]:
-        few = f"fewer than {_MIN_BOOTSTRAP} values" + (" or with equal ones" if centre == "median" else "")
+        few = f"fewer than {MIN_BOOTSTRAP} values" + (" or with equal ones" if centre == "median" else "")
         text += f" A bootstrap of {few} encloses the centre less often than 95 %: these points have the other interval."
     return text

@@ -54,6 +54,7 @@ mod id;
 mod limits;
 mod listener;
 mod names;
+mod paths;
 mod protocol;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,33 @@
 //! Sources and destinations of packets.
 
 use anabranch_wire::{Packet, Payload};
+use core::net::IpAddr;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+/// The part of the machine that a device depends on: while it is down, the device carries no packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// None: the device is always up.
+    Nothing,
+    /// The interface with this index.
+    Interface(u32),
+    /// This address of the machine, and its interface.
+    Address(IpAddr),
+}
+
 /// A connection of this machine to a network. None of the calls blocks.
-pub trait Device {
+pub trait Device: Send {
+    /// The name in captures, for example of the interface.
+    fn name(&self) -> String {
+        "device".to_owned()
+    }
+
+    /// The part of the machine that the device depends on.
+    fn attachment(&self) -> Attachment {
+        Attachment::Nothing
+    }
+
     /// The file descriptor that becomes readable when a packet has arrived.
     fn fd(&self) -> BorrowedFd<'_>;
 
@@ -18,7 +40,7 @@ pub trait Device {
     fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>>;
 
     /// Sends a packet with payload bytes from `fill`. `bytes` is a scratch buffer. If the machine has no
-    /// buffer for the packet, it is lost, as on any network.
+    /// buffer for the packet, or the interface is down, it is lost, as on any network.
     ///
     /// # Errors
     ///
@@ -43,8 +65,11 @@ pub(crate) fn unless_lost<T>(result: io::Result<T>) -> io::Result<Option<T>> {
             | Kind::NetworkDown
             | Kind::HostUnreachable
             | Kind::PermissionDenied => Ok(None),
-            _ if rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::NOBUFS) => Ok(None),
-            _ => Err(error),
+            _ => match rustix::io::Errno::from_io_error(&error) {
+                // A TUN interface that is down returns EIO.
+                Some(rustix::io::Errno::NOBUFS | rustix::io::Errno::IO) => Ok(None),
+                _ => Err(error),
+            },
         },
     }
 }

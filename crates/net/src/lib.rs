@@ -1,8 +1,9 @@
 //! Real packets on Linux: the machine's clock, secrets and network devices; the protocol cores on these, an
 //! emulator of a scenario's network between hosts, and runs of a scenario in real time ([`user`]).
 //!
-//! For authors of programs that speak Multipath TCP or SCTP in user space, and of test beds. Read [`Stack`] first, a host
-//! on a [`Network`] of [`Tun`] or [`Udp`] devices, and [`Application`], its user; for test beds
+//! For authors of programs that speak Multipath TCP or SCTP in user space, and of test beds. Read [`Stack`] first, the handle
+//! to a host on a [`Network`] of [`Tun`] or [`Udp`] devices, then [`Stream`] and [`Association`], its connections.
+//! [`Engine`] is the same host without a thread, for applications that are called at every event. For test beds read
 //! [`EmulatedNetwork`](emulator::EmulatedNetwork), then [`Emulator`](emulator::Emulator), which attaches it to network
 //! namespaces.
 //!
@@ -50,46 +51,55 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A client of Multipath TCP on a new TUN device, as root:
+//! Two hosts over UDP (RFC 6951) that exchange a message by CMT-SCTP, without root:
 //!
-//! ```no_run
-//! use anabranch_base::time::Duration;
-//! use anabranch_endpoint::{Address, Event, Socket, Write};
-//! use anabranch_host::{Limits, Protocol};
-//! use anabranch_net::{Application, Clock, Network, Stack, Tun, secrets};
-//! use anabranch_tcp::mptcp;
+//! ```
+//! use anabranch_endpoint::Address;
+//! use anabranch_host::{Backlog, Limits, Listening, Protocol};
+//! use anabranch_net::{Clock, Message, Network, Stack, Stop, Udp};
+//! use anabranch_settings::sctp::Config;
+//! use anabranch_wire::sctp::encapsulation::Ports;
+//! use core::net::IpAddr;
+//! use std::time::Duration;
 //!
-//! struct Greeting(bool);
-//!
-//! impl Application for Greeting {
-//!     fn event(&mut self, event: Event) {
-//!         self.0 |= event == Event::Connected;
+//! // A host with these addresses, and its protocol.
+//! fn host(addresses: &[IpAddr]) -> std::io::Result<(Stack, Protocol)> {
+//!     let mut network = Network::new(Clock::new());
+//!     for &ip in addresses {
+//!         network.add(Udp::bind((ip, 9899).into())?, &[Address::new(ip, 1500)]);
 //!     }
-//!     fn turn(&mut self, socket: &mut Socket<'_>) -> bool {
-//!         let is_due = std::mem::take(&mut self.0);
-//!         if is_due {
-//!             socket.write(b"hello", Write::bytes(0));
-//!             socket.close();
-//!         }
-//!         is_due
-//!     }
+//!     let config = Config { encapsulation: Some(Ports::default()), ..Config::cmt() };
+//!     Ok((Stack::start(network, Limits::default())?, Protocol::Sctp(Box::new(config))))
 //! }
 //!
-//! let address = Address::new([192, 0, 2, 1].into(), 1500);
-//! let mut network = Network::new(Clock::new());
-//! network.add(Tun::new("tun0", (address.ip, 24), 1500)?, &[address]);
-//! let mut stack = Stack::new(network, Limits::default(), secrets()?);
-//! let protocol = Protocol::Mptcp(mptcp::Config::default());
-//! stack.connect(&protocol, (&[[192, 0, 2, 2].into()], 80), Greeting(false))?;
-//! stack.run(stack.now() + Duration::from_secs(10), |stack| stack.reports().next().is_none())?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let [here, there] = [[1, 2], [3, 4]].map(|hosts| hosts.map(|n| IpAddr::from([127, 0, 113, n])));
+//! let (server, protocol) = host(&there)?;
+//! let listener = server.listen(Listening { protocol, port: 7, backlog: Backlog::default() }).await?;
+//!
+//! let (client, protocol) = host(&here)?;
+//! let association = client.associate(protocol, &there, 7).await?;
+//! association.send(Message { ppid: 5, ..Message::new(b"hello".to_vec()) }).await?;
+//!
+//! let accepted = listener.accept_association().await?;
+//! let message = accepted.receive().await?.expect("a message");
+//! assert_eq!((message.bytes.as_slice(), message.ppid), (b"hello".as_slice(), 5));
+//! client.stop(Stop::Drain(Duration::from_secs(5))).await?;
+//! # Ok(())
+//! # }
 //! ```
+//!
+//! [`Stack::connect`] and [`Listener::accept`] do the same for Multipath TCP over [`Tun`] devices
+//! (`examples/mptcp_client.rs`).
 #![cfg(target_os = "linux")]
 
+mod carrier;
 mod clock;
 pub mod counters;
 mod device;
 pub mod emulator;
+mod engine;
 pub mod layout;
 mod machine;
 pub mod meter;
@@ -97,16 +107,21 @@ mod namespace;
 mod network;
 mod secrets;
 mod stack;
+mod tap;
 mod tun;
 mod udp;
 pub mod user;
 
 pub use clock::Clock;
-pub use device::{Device, Fill};
+pub use device::{Attachment, Device, Fill};
+pub use engine::{Acceptor, Application, Engine};
 pub use machine::Machine;
 pub use namespace::Namespace;
 pub use network::Network;
 pub use secrets::secrets;
-pub use stack::{Accept, Application, Stack};
+pub use stack::{
+    Association, AssociationStream, ConnectionReport, Error, Listener, Message, Received, Stack, Stop,
+    Stopped, Stream, WriteEnd,
+};
 pub use tun::Tun;
 pub use udp::Udp;

@@ -1,6 +1,6 @@
 //! A TUN interface: whole IP packets to and from the machine's own network stack.
 
-use crate::device::{Device, Fill, unless_lost};
+use crate::device::{Attachment, Device, Fill, unless_lost};
 use anabranch_wire::Packet;
 use core::net::IpAddr;
 use std::io;
@@ -16,6 +16,8 @@ const MAX_PACKET_BYTES: usize = 65_535;
 /// MTU.
 pub struct Tun {
     device: SyncDevice,
+    name: String,
+    index: u32,
 }
 
 impl Tun {
@@ -35,11 +37,20 @@ impl Tun {
         };
         let device = builder.build_sync()?;
         device.set_nonblocking(true)?;
-        Ok(Self { device })
+        let index = device.if_index()?;
+        Ok(Self { device, name: name.to_owned(), index })
     }
 }
 
 impl Device for Tun {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn attachment(&self) -> Attachment {
+        Attachment::Interface(self.index)
+    }
+
     fn fd(&self) -> BorrowedFd<'_> {
         self.device.as_fd()
     }

@@ -1,6 +1,6 @@
 //! SCTP in the UDP datagrams of a socket (RFC 6951).
 
-use crate::device::{Device, Fill, unless_lost};
+use crate::device::{Attachment, Device, Fill, unless_lost};
 use anabranch_wire::sctp::encapsulation::Ports;
 use anabranch_wire::{Body, Ecn, Packet, sctp};
 use core::net::SocketAddr;
@@ -44,6 +44,14 @@ impl Udp {
 }
 
 impl Device for Udp {
+    fn name(&self) -> String {
+        format!("udp {}", self.local)
+    }
+
+    fn attachment(&self) -> Attachment {
+        Attachment::Address(self.local.ip())
+    }
+
     fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -66,7 +74,11 @@ impl Device for Udp {
         let Body::Sctp(body @ sctp::Packet { udp: Some(ports), .. }) = &packet.body else { return Ok(()) };
         bytes.clear();
         body.emit_with(bytes, fill);
-        unless_lost(self.socket.send_to(bytes, (packet.destination, ports.destination))).map(drop)
+        match self.socket.send_to(bytes, (packet.destination, ports.destination)) {
+            // The machine has lost the socket's address, perhaps for a moment.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            sent => unless_lost(sent).map(drop),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ NAMES = ("goodput", "delay", "fair", "cheap:LINK")
 
 @dataclass(frozen=True)
 class Aim:
-    """What a search improves, and under which condition."""
+    """The number that a search improves, and the condition that its choices meet."""
 
     text: str
     objective: str = "goodput"

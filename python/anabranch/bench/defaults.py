@@ -297,7 +297,7 @@ def _outcomes(pool: LocalPool, requests: Sequence[Request]) -> Iterator[tuple[in
     pending = 0
     try:
         while True:
-            for ticket, request in itertools.islice(waiting, 2 * pool.width - pending):
+            for ticket, request in itertools.islice(waiting, pool.capacity - pending):
                 pool.submit(ticket, request)
                 pending += 1
             if not pending:

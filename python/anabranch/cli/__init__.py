@@ -17,10 +17,12 @@ from anabranch.cli.bench import bench
 from anabranch.cli.buffers import buffers
 from anabranch.cli.cc import cc
 from anabranch.cli.compare import compare
+from anabranch.cli.endpoint import endpoint
 from anabranch.cli.examples import examples
 from anabranch.cli.explain import explain
 from anabranch.cli.fair import fair
 from anabranch.cli.inspect import list_command, schema
+from anabranch.cli.lab import lab
 from anabranch.cli.man import man
 from anabranch.cli.meter import meter
 from anabranch.cli.observe import observe
@@ -44,6 +46,7 @@ def cli() -> None:
 
 
 cli.add_command(run)
+cli.add_command(lab)
 cli.add_command(explain)
 cli.add_command(advise)
 cli.add_command(compare)
@@ -56,6 +59,7 @@ cli.add_command(meter)
 cli.add_command(observe)
 cli.add_command(cc)
 cli.add_command(proxy)
+cli.add_command(endpoint)
 cli.add_command(doctor)
 cli.add_command(list_command)
 cli.add_command(schema)

@@ -71,8 +71,8 @@ def _seconds(text: str) -> float:
 
 def _print_sizes(found: list[Sizes], console: Console) -> None:
     from anabranch.buffers import FORMULAS
+    from anabranch.report.run_tables import number
     from anabranch.report.table_layout import Column, Sheet
-    from anabranch.report.terminal import number
 
     columns = [
         Column(f"{formula.capitalize()}\nkB".replace("Retransmission", "Retrans-\nmission")) for formula in FORMULAS
@@ -88,8 +88,8 @@ def _print_sizes(found: list[Sizes], console: Console) -> None:
 
 
 def _print_goodputs(goodputs: dict[str, dict[str, float]], flows: list[str], console: Console) -> None:
+    from anabranch.report.run_tables import number
     from anabranch.report.table_layout import Column, Sheet
-    from anabranch.report.terminal import number
 
     columns = [Column(f"{flow}\nMbit/s") for flow in flows]
     sheet = Sheet([Column("Goodput with the buffers of", words=True), *columns])

@@ -75,8 +75,9 @@ def _weights(given: tuple[str, ...]) -> dict[str, float]:
 
 
 def _print(fairness: Fairness, console: Console) -> None:
+    from anabranch.report.run_tables import number
     from anabranch.report.table_layout import Column, Sheet
-    from anabranch.report.terminal import number, say
+    from anabranch.report.terminal import say
 
     names = list(fairness.allocations)
     columns = [Column(f"{name.capitalize()}\nMbit/s".replace("Link-", "Link by\n"), spare=0) for name in names]

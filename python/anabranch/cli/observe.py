@@ -160,7 +160,9 @@ def _line(observation: Observation) -> str:
 @observe.command(short_help="Print a summary of each observed path")
 @click.argument("file", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table; times in s, rates in bit/s.")
-def report(file: str, as_json: bool) -> None:
+@click.option("--routes", "with_routes", is_flag=True, help="Print all routes with their shares of the time.")
+@click.option("--plot", type=click.Path(), help="Draw round-trip times as boxes; .png, .svg or .pdf.")
+def report(file: str, as_json: bool, with_routes: bool, plot: str | None) -> None:
     """Summarise all observations of each pair in FILE.
 
     Observations during which the route changed count only for reachability and for changes.
@@ -173,10 +175,59 @@ def report(file: str, as_json: bool) -> None:
 
     observations = read(file)
     summaries = summarise(observations)
+    if with_routes and not any(one.routes for one in summaries):
+        raise InputError("no observation has a route to its end; leave --routes away", file)
+    if plot is not None:
+        _draw(observations, file, plot)
     if as_json:
         click.echo(json.dumps({"span": span(observations), "pairs": [asdict(one) for one in summaries]}, indent=2))
         return
     _print(summaries, f"Observed {span(observations)}")
+    if with_routes:
+        _print_routes(summaries)
+
+
+def _draw(observations: list[Observation], file: str, plot: str) -> None:
+    """Draw the medians of the round-trip times of all observations with a stable route."""
+    from pathlib import Path
+
+    from anabranch.observe.record import with_stable_route
+    from anabranch.observe.summary import by_pair, span
+    from anabranch.plot.round_trips import draw
+    from anabranch.plot.style import format_of_suffix, save_as
+
+    format_of_suffix(Path(plot))
+    found = {
+        f"{seen[0].interface}\n{remote}": [one.rtt.median_s for one in with_stable_route(seen) if one.rtt is not None]
+        for (_, remote), seen in by_pair(observations).items()
+    }
+    measured = {label: values for label, values in found.items() if values}
+    if not measured:
+        raise InputError("no observation has a round-trip time; leave --plot away", file)
+    save_as(draw(measured, f"Observed {span(observations)}"), Path(plot))
+
+
+def _print_routes(summaries: list[PairSummary]) -> None:
+    from rich.console import Console
+
+    from anabranch.report.table_layout import Column, Sheet
+
+    sheet = Sheet(
+        [
+            Column("From", words=True), Column("To", words=True), Column("Share of\nthe time"), Column("Seen", spare=1),
+            Column("Routers", words=True),
+        ],
+        "Routes; * for more than 99 % of the time",
+    )  # fmt: skip
+    for one in summaries:
+        for route in one.routes:
+            names = " ".join("?" if hop is None else hop for hop in route.hops[:-1])
+            mark = " *" if route.dominant else ""
+            sheet.add(
+                f"{one.local} ({one.interface})", one.remote, f"{100 * route.share:.1f} %{mark}",
+                str(route.observations), names or "none",
+            )  # fmt: skip
+    sheet.print(Console())
 
 
 def _print(summaries: list[PairSummary], title: str) -> None:
@@ -188,18 +239,24 @@ def _print(summaries: list[PairSummary], title: str) -> None:
     sheet = Sheet(
         [
             Column("From", words=True), Column("To", words=True), Column("Seen", spare=4), Column("Reach-\nable"),
-            Column("Hops", spare=2), Column("Route\nchanges", spare=3), Column("RTT ms\nmin / median / max"),
+            Column("Hops min /\nmean / max", spare=2), Column("Routers", spare=3), Column("Route\nchanges", spare=3),
+            Column("RTT ms\nmin / median / max"), Column("RTT ms\nquartiles", spare=4),
             Column("Probes\nlost", spare=5), Column("Mbit/s there\nmin / mean / max"),
             Column("Mbit/s back\nmin / mean / max"),
         ],
         title,
     )  # fmt: skip
     for one in summaries:
-        hops = "–" if one.hops is None else "–".join(str(number) for number in sorted(set(one.hops)))
+        hops, quartiles = "–", "–"
+        if one.hops is not None and one.hops_mean is not None:
+            hops = f"{one.hops[0]} / {one.hops_mean:.1f} / {one.hops[1]}"
+        if one.rtt_quartiles_s is not None:
+            quartiles = f"{one.rtt_quartiles_s[0] * 1e3:.1f} / {one.rtt_quartiles_s[2] * 1e3:.1f}"
         sheet.add(
             f"{one.local} ({one.interface})", one.remote, str(one.observations), share(one.reachable), hops,
-            str(one.changes), _spread(one.rtt_s, 1e3, 1), "–" if one.lost is None else share(one.lost),
-            _spread(one.forward_bps, 1e-6, 2), _spread(one.reverse_bps, 1e-6, 2),
+            str(one.routers), str(one.changes), _spread(one.rtt_s, 1e3, 1), quartiles,
+            "–" if one.lost is None else share(one.lost), _spread(one.forward_bps, 1e-6, 2),
+            _spread(one.reverse_bps, 1e-6, 2),
         )  # fmt: skip
     sheet.print(Console())
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from anabranch._core.worlds import World
+    from anabranch.results import PlotKind, Result
     from anabranch.scenario import Scenario
 
 
@@ -70,6 +71,7 @@ _LONG_RUN_S = 30.0
     "--plot-window", metavar="FROM TO", nargs=2, type=click.FloatRange(min=0.0), default=None,
     help="With --plot, from when to when in seconds; the whole run by default.",
 )  # fmt: skip
+@click.option("--html", "page", metavar="FILE", help="Write tables and figures there as a page in one file, too.")
 @click.option("--check-wire", is_flag=True, help="Encode and re-parse every packet on the way.")
 @paths.option
 def run(
@@ -85,8 +87,9 @@ def run(
     ends: tuple[str, ...],
     flows: tuple[str, ...],
     plot: str | None,
-    plot_kind: Literal["windows", "sequences", "goodput", "rtt", "queues", "limits"] | None,
+    plot_kind: PlotKind | None,
     plot_window: tuple[float, float] | None,
+    page: str | None,
     check_wire: bool,
     allow_paths: bool,
 ) -> None:
@@ -96,6 +99,8 @@ def run(
     from anabranch.execution import run as run_scenario
     from anabranch.report.terminal import print_result
 
+    if page is not None and (not page or Path(page).is_dir()):
+        raise InputError(f'--html needs the name of a file, not "{page}"')
     if trace is None and trace_changes:
         raise InputError("--trace-changes needs a folder for the traces; add --trace DIR")
     _check_plot(plot, plot_kind, plot_window)
@@ -112,7 +117,7 @@ def run(
     if plot_window is not None:
         _check_window(plot_window, chosen)
     _announce(chosen, is_silent=as_json or world != "sim")
-    with _traces(trace, wanted=plot is not None and plot_kind != "limits") as folder:
+    with _traces(trace, wanted=page is not None or (plot is not None and plot_kind != "limits")) as folder:
         with _progress() as progress:
             result = run_scenario(
                 chosen, seed=seed, trace=folder, pcap=capture, check_wire=check_wire, trace_changes=trace_changes,
@@ -120,10 +125,19 @@ def run(
             )  # fmt: skip
         if plot is not None:
             result.plot(plot, kind=plot_kind or "windows", window=plot_window or (0.0, 0.0))
+        if page is not None:
+            _write_page(result, chosen, Path(page))
     if as_json:
         click.echo(json.dumps(result.document, indent=2))
     else:
         print_result(result, Console())
+
+
+def _write_page(result: Result, scenario: Scenario, file: Path) -> None:
+    from anabranch.html.page import write
+    from anabranch.report.run_page import page_of
+
+    write(page_of(result, scenario), file)
 
 
 def _announce(scenario: Scenario, *, is_silent: bool) -> None:

@@ -57,6 +57,9 @@ _reps = click.option(
 )
 
 
+_allow_code = click.option(
+    "--allow-code", is_flag=True, help="Run the functions in Python that the study names as metrics."
+)
 _json = click.option(
     "--json", "as_json", is_flag=True, help="Print the verdicts on all published statements as JSON, not tables."
 )
@@ -106,9 +109,10 @@ def list_studies() -> None:
 @_results
 @_json
 @paths.option
+@_allow_code
 def run(
     name: str, quick: bool, reps: int | None, jobs: int, place: str, resume: bool, world: World, results: str,
-    run_timeout: float | None, run_memory: float | None, as_json: bool, allow_paths: bool,
+    run_timeout: float | None, run_memory: float | None, as_json: bool, allow_paths: bool, allow_code: bool,
 ) -> None:  # fmt: skip
     """Run the study NAME (or a folder of your own) and write tables, figures and a report."""
     from rich.console import Console
@@ -117,7 +121,7 @@ def run(
     from anabranch.study.engine import execute
 
     plan = dataclasses.replace(
-        _plan(_find(name, allow_paths), (quick, reps), results, world, jobs),
+        _plan(_find(name, allow_paths, allow_code), (quick, reps), results, world, jobs),
         place=_place(place, world),
         limits=_limits(run_timeout, run_memory, place),
     )
@@ -183,10 +187,16 @@ class _Worlds(click.ParamType["tuple[World, ...]"]):
 )  # fmt: skip
 @_results
 @_json
+@click.option(
+    "--html", "page", metavar="[FILE]", is_flag=False, flag_value="", default=None,
+    help="Write the report as a page in one file, too; by default report.html in the folder of the results.",
+)  # fmt: skip
 @paths.option
+@_allow_code
 def report(
-    name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], results: str, as_json: bool, allow_paths: bool
-) -> None:
+    name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], results: str, as_json: bool,
+    page: str | None, allow_paths: bool, allow_code: bool,
+) -> None:  # fmt: skip
     """Write tables, figures and the report of the study NAME again, from the finished runs.
 
     Runs of an earlier build of the simulator are shown too, with a note in the report. Data for figures of windows are
@@ -195,13 +205,26 @@ def report(
     """
     from rich.console import Console
 
-    chosen = _find(name, allow_paths)
+    chosen = _find(name, allow_paths, allow_code)
+    if page is not None and len(worlds) > 1:
+        raise InputError("--html has the report of one world; name one in --world")
     if len(worlds) == 1:
-        _report(_plan(chosen, (quick, reps), results, worlds[0]), Console(), as_json=as_json)
+        plan = _plan(chosen, (quick, reps), results, worlds[0])
+        _report(plan, Console(), as_json=as_json, page=_page(page, plan))
     elif as_json:
         raise InputError("--json has the verdicts of one world; name one in --world")
     else:
         _report_worlds(chosen, name, (quick, reps), results, worlds)
+
+
+def _page(page: str | None, plan: Plan) -> Path | None:
+    """The file of the page; `None` if none is asked for."""
+    if page is None:
+        return None
+    file = Path(page) if page else plan.folder / "report.html"
+    if file.is_dir():
+        raise InputError("is a folder; name a file for --html", str(file))
+    return file
 
 
 def _place(place: str, world: World) -> str:
@@ -224,10 +247,10 @@ def _limits(timeout_s: float | None, megabytes: float | None, place: str) -> Lim
     return Limits(timeout_s, None if megabytes is None else int(megabytes * 1e6))
 
 
-def _find(name: str, allow_paths: bool) -> Study:
+def _find(name: str, allow_paths: bool, allow_code: bool) -> Study:
     from anabranch.study.library import find
 
-    return find(name, allow_paths=allow_paths)
+    return find(name, allow_paths=allow_paths, allow_code=allow_code)
 
 
 def _plan(chosen: Study, form: tuple[bool, int | None], results: str, world: World, jobs: int = 1) -> Plan:
@@ -298,8 +321,8 @@ def _report_worlds(
     console.print(f"Report, table and figures: {written}", soft_wrap=True, highlight=False)
 
 
-def _report(plan: Plan, console: Console, build: str = "", *, as_json: bool = False) -> None:
-    """Write and print the report, of all runs or only of those of one build."""
+def _report(plan: Plan, console: Console, build: str = "", *, as_json: bool = False, page: Path | None = None) -> None:
+    """Write and print the report, of all runs or only of those of one build; `page` is the file of its page."""
     from anabranch.report.terminal import print_points
     from anabranch.report.verdicts import document
     from anabranch.report.write import write_all
@@ -317,7 +340,7 @@ def _report(plan: Plan, console: Console, build: str = "", *, as_json: bool = Fa
                 str(store.path),
             )
         is_writable = store.is_writable or (store.is_interim and os.access(plan.folder, os.W_OK))
-        written = write_all(analysis, plan) if is_writable else None
+        written = write_all(analysis, plan, page) if is_writable else None
     if as_json:
         click.echo(json.dumps(document(analysis), indent=2))
         return
@@ -327,6 +350,8 @@ def _report(plan: Plan, console: Console, build: str = "", *, as_json: bool = Fa
         click.echo(f"anabranch: {plan.folder} is not writable: no report was written", err=True)
     else:
         console.print(f"Report, tables and figures: {written}", soft_wrap=True, highlight=False)
+        if page is not None:
+            console.print(f"Page: {page}", soft_wrap=True, highlight=False)
 
 
 def _print_notes(analysis: Analysis, console: Console, build: str) -> None:

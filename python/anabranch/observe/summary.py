@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING
 
 from anabranch.observe.record import routes_differ, with_stable_route
+from anabranch.observe.routes import routers, shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anabranch.observe.record import Observation
+    from anabranch.observe.routes import RouteShare
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,15 @@ class PairSummary:
     """Observations during which the route changed; the values below leave them out."""
     hops: tuple[int, int] | None
     """Smallest and largest number of hops of routes that were traced to their end."""
+    hops_mean: float | None
+    routers: int
+    """Number of distinct routers that answered on these routes."""
+    routes: tuple[RouteShare, ...]
+    """These routes, the most used one first."""
     rtt_s: Spread | None
     """Smallest of all probes, median of the observations' medians, largest of all probes."""
+    rtt_quartiles_s: tuple[float, float, float] | None
+    """Lower quartile, median and upper quartile of the observations' medians."""
     lost: float | None
     """Share of the probes that were lost while the pair was reachable."""
     forward_bps: Spread | None
@@ -99,6 +108,9 @@ def _summary(observations: Sequence[Observation]) -> PairSummary:
         changes=_changes(observations),
         discarded=len(observations) - len(usable),
         hops=(min(hops), max(hops)) if hops else None,
+        hops_mean=fmean(hops) if hops else None,
+        routers=routers(observations),
+        routes=shares(observations),
         rtt_s=Spread(
             min(one.min_s for one in round_trips),
             median(one.median_s for one in round_trips),
@@ -106,11 +118,19 @@ def _summary(observations: Sequence[Observation]) -> PairSummary:
         )
         if round_trips
         else None,
+        rtt_quartiles_s=_quartiles([one.median_s for one in round_trips]) if round_trips else None,
         lost=sum(one.lost for one in round_trips) / probes if probes else None,
         forward_bps=goodput[0] if goodput else None,
         reverse_bps=goodput[1] if goodput else None,
         mtu=min(mtus) if mtus else None,
     )
+
+
+def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    if len(values) == 1:
+        return (values[0], values[0], values[0])
+    low, middle, high = quantiles(values, n=4, method="inclusive")
+    return (low, middle, high)
 
 
 def _changes(observations: Sequence[Observation]) -> int:

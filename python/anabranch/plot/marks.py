@@ -7,15 +7,21 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.plot.style import REFERENCE_STYLES
+from matplotlib.patches import Patch
+from matplotlib.path import Path as Outline
+
+from anabranch.plot.style import HATCHES, LINE_STYLES, REFERENCE_STYLES, look
+from anabranch.sweep import matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
     from anabranch.stats import Estimate
     from anabranch.study.analysis import Analysis
+    from anabranch.study.claims import Claim
     from anabranch.study.figures import Figure
     from anabranch.sweep import Point, Value
 
@@ -23,6 +29,18 @@ if TYPE_CHECKING:
     """Position on the horizontal axis of each value of its parameter."""
 
 _GROUP_WIDTH = 0.8  # width of a value's bars or boxes as a share of the distance between values
+FACE_ALPHA = 0.75
+"""Opacity of bars and boxes."""
+_BAND_WIDTH = 5.0  # points of the bar over a stated value and its tolerance
+_BAND_ALPHA = 0.35
+_ARROW_SIZE = 26.0  # points; an arrow is half as long
+_BASE, _SHAFT, _HEAD = [(-0.3, 0.0), (0.3, 0.0)], [(0.0, 0.0), (0.0, 1.0)], [(-0.22, 0.6), (0.0, 1.0), (0.22, 0.6)]
+_CODES = [Outline.MOVETO, Outline.LINETO] * 2 + [Outline.MOVETO, Outline.LINETO, Outline.LINETO]
+ARROWS = {
+    "at_least": Outline([*_BASE, *_SHAFT, *_HEAD], _CODES),
+    "at_most": Outline([(x, -y) for x, y in (*_BASE, *_SHAFT, *_HEAD)], _CODES),
+}
+"""Outlines of the marks for a least value, an arrow upwards from it, and for a greatest one."""
 
 
 TOGETHER: dict[str, Callable[[Sequence[float]], float]] = {
@@ -39,6 +57,26 @@ class Series:
     """Value of the series' parameter; `None` if the series are subjects."""
     subject: str | None = None
     """Name of the subject; `None` for a single subject or for the combination of all."""
+    second: Value | None = None
+    """Value of the parameter that has the dashes; `None` without one."""
+
+    def has(self, figure: Figure, point: Point) -> bool:
+        """Whether a point of a figure belongs to it."""
+        return (self.value is None or point.values[figure.series] == self.value) and (
+            self.second is None or point.values[figure.dashes] == self.second
+        )
+
+
+@dataclass(frozen=True)
+class Look:
+    """The style of a series."""
+
+    colour: str
+    marker: str
+    dash: Any
+    """Line style."""
+    hatch: str
+    """Pattern of bars and boxes."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +87,27 @@ class View:
     analysis: Analysis
     names: tuple[Series, ...]
     places: Places
+
+    def variables_of(self, name: Series) -> tuple[tuple[Value | None, str | None], Value | None]:
+        """The part of a series that has a colour, and the part that has a dash."""
+        if self.figure.dashes == "subject":
+            return (name.value, None), name.subject
+        return (name.value, name.subject), name.second
+
+    def look(self, index: int) -> Look:
+        """Style of the n-th series: with two variables a colour for the first one and a dash for the second.
+
+        Otherwise each has its own colour, and in grey or in some kinds its own dash too.
+        """
+        figure = self.figure
+        if figure.dashes:
+            pairs = [self.variables_of(name) for name in self.names]
+            colours, dashes = (list(dict.fromkeys(part)) for part in zip(*pairs, strict=True))
+            first, second = colours.index(pairs[index][0]), dashes.index(pairs[index][1])
+        else:
+            first, second = index, index if figure.is_grey or figure.kind.has_dashes else 0
+        dash, hatch = LINE_STYLES[second % len(LINE_STYLES)], HATCHES[second % len(HATCHES)]
+        return Look(*look(first, grey=figure.is_grey), dash, hatch)
 
 
 @dataclass(frozen=True)
@@ -61,14 +120,23 @@ class Sample:
     published: float | None
     late: bool
     """Whether the machine of a run did not keep up with its network."""
+    points: tuple[Point, ...]
+    """The points whose runs give the values."""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """The value of a published statement at one point."""
+
+    x: float
+    claim: Claim
 
 
 def shows_published(view: View) -> bool:
     """Whether the figure shows the published metric in a kind of panel with markers for published values."""
     published = view.analysis.study.published
     figure = view.figure
-    fits = figure.kind.shows_published and not figure.together
-    return published is not None and published.metric == figure.metric and fits
+    return published is not None and published.metric == figure.metric and figure.shows_published
 
 
 def is_drawn(figure: Figure, subject: str) -> bool:
@@ -77,9 +145,20 @@ def is_drawn(figure: Figure, subject: str) -> bool:
 
 
 def samples(view: View, points: Sequence[Point], name: Series, shift: float = 0.0) -> list[Sample]:
+    """The markers of one series in one panel that its vertical axis can show, from left to right."""
+    return [s for s in all_samples(view, points, name, shift) if is_visible(view.figure, s)]
+
+
+def is_visible(figure: Figure, sample: Sample) -> bool:
+    """Whether the vertical axis can show a marker: a logarithmic one shows values above 0 only."""
+    least = min(sample.values) if figure.kind.shows_samples else sample.ours.centre
+    return not figure.log_y or least > 0.0
+
+
+def all_samples(view: View, points: Sequence[Point], name: Series, shift: float = 0.0) -> list[Sample]:
     """The markers of one series in one panel, from left to right."""
     figure, analysis = view.figure, view.analysis
-    chosen = [p for p in points if name.value is None or p.values[figure.series] == name.value]
+    chosen = [p for p in points if name.has(figure, p)]
     if figure.together:
         return _together(view, chosen, shift)
     found = []
@@ -89,7 +168,8 @@ def samples(view: View, points: Sequence[Point], name: Series, shift: float = 0.
         for subject, ours in analysis.estimates(point, figure.metric).items():
             if subject == name.subject if name.subject is not None else is_drawn(figure, subject):
                 x = _place(view, point, shift)
-                found.append(Sample(x, ours, values[subject], theirs.get(subject), analysis.late(point) > 0))
+                is_late = analysis.late(point) > 0
+                found.append(Sample(x, ours, values[subject], theirs.get(subject), is_late, (point,)))
     return sorted(found, key=lambda s: s.x)
 
 
@@ -111,7 +191,7 @@ def _together(view: View, points: Sequence[Point], shift: float) -> list[Sample]
         if chosen and len({len(values) for values in chosen}) == 1:
             taken = [TOGETHER[figure.together](values) for values in zip(*chosen, strict=True)]
             late = any(analysis.late(point) for point in here)
-            found.append(Sample(x, analysis.estimate(taken), taken, None, late))
+            found.append(Sample(x, analysis.estimate(taken), taken, None, late, tuple(here)))
     return sorted(found, key=lambda s: s.x)
 
 
@@ -123,6 +203,11 @@ def slot(index: int, count: int) -> tuple[float, float]:
     """Offset and width of the n-th bar of a group."""
     width = _GROUP_WIDTH / max(1, count)
     return (index - (count - 1) / 2.0) * width, 0.9 * width
+
+
+def face_handle(look: Look, label: str) -> Artist:
+    """Entry of the legend for the bars or boxes of a series."""
+    return Patch(facecolor=look.colour, edgecolor=look.colour, hatch=look.hatch, alpha=FACE_ALPHA, label=label)
 
 
 def errors(chosen: Sequence[Sample]) -> list[list[float]]:
@@ -152,9 +237,54 @@ def published(axes: Axes, chosen: Sequence[Sample], edge: str, marker: str) -> N
     found = [(s.x, s.published) for s in chosen if s.published is not None]
     if found:
         axes.plot(
-            [x for x, _ in found], [y for _, y in found], linestyle="none", marker=marker, markersize=6.5,
-            markerfacecolor="none", markeredgecolor=edge, markeredgewidth=0.9, zorder=4,
+            [x for x, _ in found], [y for _, y in found], linestyle="none", color=edge, marker=marker,
+            markersize=6.5, markerfacecolor="none", markeredgecolor=edge, markeredgewidth=0.9, zorder=4,
         )  # fmt: skip
+
+
+def stated(view: View, points: Sequence[Point], name: Series, shift: float = 0.0) -> list[Stated]:
+    """The published statements about one series in one panel."""
+    figure = view.figure
+    return [
+        Stated(_place(view, point, shift), claim)
+        for claim in view.analysis.study.claims
+        if figure.shows_claims and figure.states(claim)
+        for point in points
+        if name.has(figure, point) and matches(point.values, claim.quantity.where)
+        for subject in claim.quantity.subjects
+        if (subject == name.subject if name.subject is not None else is_drawn(figure, subject))
+    ]
+
+
+def claims(axes: Axes, found: Sequence[Stated], colour: str, *, in_front: bool = False) -> None:
+    """Draw a bar over each stated value and its tolerance, and an arrow from each least or greatest value."""
+    order = 4 if in_front else 2
+    for item in found:
+        claim = item.claim
+        if claim.kind == "value":
+            low, high = claim.bounds
+            axes.vlines([item.x], [low], [high], zorder=order, **band_look(colour))
+            axes.plot([item.x], [claim.expect], linestyle="none", zorder=order, **level_look(colour))
+        else:
+            axes.plot([item.x], [claim.expect], linestyle="none", zorder=4, **arrow_look(claim.kind, colour))
+
+
+def band_look(colour: str) -> dict[str, Any]:
+    """Style of the bar over a stated value and its tolerance."""
+    return {"color": colour, "linewidth": _BAND_WIDTH, "alpha": _BAND_ALPHA}
+
+
+def level_look(colour: str) -> dict[str, Any]:
+    """Style of the mark at a stated value."""
+    return {"color": colour, "marker": "_", "markersize": 7.0}
+
+
+def arrow_look(kind: str, colour: str) -> dict[str, Any]:
+    """Style of the arrow from a least or greatest value."""
+    return {
+        "color": colour, "marker": ARROWS[kind], "markersize": _ARROW_SIZE, "markerfacecolor": "none",
+        "markeredgewidth": 1.0, "clip_on": False,
+    }  # fmt: skip
 
 
 def references(axes: Axes, view: View, points: Sequence[Point]) -> None:

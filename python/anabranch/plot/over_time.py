@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch.plot import ranges
+from anabranch.plot.style import settle
 from anabranch.study.figures import Key
 from anabranch.sweep import matches
 from anabranch.traces import span_of
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
     from anabranch.study.analysis import Analysis
     from anabranch.study.document import Table
     from anabranch.study.figures import Figure
@@ -65,9 +69,21 @@ def columns_of(figure: Figure, analysis: Analysis, traces: TracesOf, *, repeated
     return columns
 
 
+def finished(figure: Figure, canvas: Canvas) -> Canvas:
+    """Apply ticks, ranges and vertical lines of a figure to its panels."""
+    ranges.apply(canvas.axes, figure.options)
+    settle(canvas)
+    return canvas
+
+
 def title(figure: Figure, analysis: Analysis, point: Point) -> str:
-    """Title of the column of a point: the values of the figure's parameter, or of all."""
-    names = [figure.columns] if figure.columns else list(point.values)
+    """Title of the column of a point: the value of the figure's parameter, or of those that differ.
+
+    A single column without such a parameter has the values of all.
+    """
+    points = points_of(figure, analysis)
+    differing = [name for name, value in point.values.items() if any(p.values[name] != value for p in points)]
+    names = [figure.columns] if figure.columns else differing or list(point.values)
     parameters = analysis.study.parameters
     return ", ".join(parameters[name].show(point.values[name]) for name in names)
 

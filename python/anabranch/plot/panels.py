@@ -6,18 +6,18 @@ panels.
 
 from __future__ import annotations
 
-import math
+import dataclasses
+import itertools
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from anabranch.metrics import SIGNED
-from anabranch.plot import marks
-from anabranch.plot.style import COLUMN_WIDTH, REFERENCE_STYLES, SETTINGS, legend, settle
+from anabranch.plot import marks, ranges
+from anabranch.plot.style import COLUMN_WIDTH, REFERENCE_STYLES, SETTINGS, place_legend, settle
 from anabranch.study.figures import Kind
 from anabranch.sweep import matches, plain
 
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 _PANEL_WIDTH = 1.85
 _PANEL_HEIGHT = 1.75
 _MIN_PLACE_WIDTH = 0.19  # inches of a value on an axis without a scale
-_FEW_DECADES = 1.4
+_NEUTRAL = "#444444"  # colour of entries of the legend that stand for several series
+_LEGEND_ARROW_SIZE = 18.0
 
 
 PANEL_KEYS = frozenset({"metric", "x", "rows", "series", "together", "reference"})
@@ -56,8 +57,8 @@ class PanelKind(Kind):
         """Draw the series of one panel."""
 
     @abstractmethod
-    def handle(self, index: int, label: str) -> Artist:
-        """Entry of the legend for the n-th series."""
+    def handle(self, look: marks.Look, label: str) -> Artist:
+        """Entry of the legend for a series."""
 
     def draw(self, figure: Figure, analysis: Analysis, traces: object) -> Canvas | None:
         """Draw all panels; traces are not needed."""
@@ -71,12 +72,28 @@ class PanelKind(Kind):
     def _handles(self, view: marks.View, points: Sequence[Point]) -> list[Artist]:
         """Entries of the legend: the series, the published values, and the reference lines."""
         figure, analysis = view.figure, view.analysis
-        handles = [
-            self.handle(index, series_label(figure, analysis, name, points)) for index, name in enumerate(view.names)
-        ]
+        looks = [view.look(index) for index in range(len(view.names))]
+        if figure.dashes:
+            handles = self._handles_of_two(view, looks, points)
+        else:
+            labels = [series_label(figure, analysis, name, points) for name in view.names]
+            handles = [self.handle(*pair) for pair in zip(looks, labels, strict=True)]
         if marks.shows_published(view) and any(analysis.published_at(p) for p in points):
             handles.append(published_handle(analysis))
-        return [*handles, *reference_handles(figure)]
+        return [*handles, *claim_handles(view, points), *reference_handles(figure)]
+
+    def _handles_of_two(self, view: marks.View, looks: Sequence[marks.Look], points: Sequence[Point]) -> list[Artist]:
+        """Entries for series of two variables: the colours of the first, and the dashes of the second."""
+        colours, dashes = dict[str, marks.Look](), dict[str, marks.Look]()
+        for name, look in zip(view.names, looks, strict=True):
+            first, second = view.variables_of(name)
+            label = series_label(view.figure, view.analysis, marks.Series(*first), points)
+            colours.setdefault(label, dataclasses.replace(look, dash="-", hatch=""))
+            subject = str(second) if view.figure.dashes == "subject" else None
+            parts = marks.Series(subject=subject) if subject is not None else marks.Series(value=second)
+            label = series_label(view.figure, view.analysis, parts, points)
+            dashes.setdefault(label, dataclasses.replace(look, colour=_NEUTRAL, marker=""))
+        return [self.handle(look, label) for found in (colours, dashes) for label, look in found.items()]
 
 
 def chosen(figure: Figure, points: Sequence[Point]) -> list[Point]:
@@ -102,16 +119,40 @@ def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Se
         axes = canvas.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
         for i, row in enumerate(rows):
             for j, column in enumerate(columns):
-                panel = [p for p in points if _fits(p, figure.rows, row) and _fits(p, figure.columns, column)]
-                paint(axes[i][j], panel)
+                paint(axes[i][j], _panel(figure, points, row, column))
         _label(canvas, axes, view, (rows, columns))
-        # The label of the horizontal axis is the legend's title: below the panels there is room for one only.
         is_distribution = not figure.kind.has_places
         study = view.analysis.study
         axis = study.metrics[figure.metric].axis if is_distribution else study.parameters[figure.x].axis
-        legend(canvas, handles, 5, title=axis)
+        if figure.legend == "below":
+            # The label of the horizontal axis is the legend's title: below the panels there is room for one only.
+            place_legend(canvas, handles, 5, figure.legend, title=axis)
+        else:
+            canvas.supxlabel(axis, fontsize=8.5)
+            place_legend(canvas, handles, 5, figure.legend)
         settle(canvas)
     return canvas
+
+
+def unshown(figure: Figure, analysis: Analysis) -> int:
+    """Number of markers that a logarithmic axis cannot show, because they are not above 0."""
+    points = chosen(figure, analysis.points()) if figure.log_y else []
+    if not points:
+        return 0
+    view = view_of(figure, analysis, points)
+    panels = itertools.product(_values(points, figure.rows), _values(points, figure.columns))
+    found = (
+        sample
+        for row, column in panels
+        for name in view.names
+        for sample in marks.all_samples(view, _panel(figure, points, row, column), name)
+    )
+    return sum(not marks.is_visible(figure, sample) for sample in found)
+
+
+def _panel(figure: Figure, points: Sequence[Point], row: Value, column: Value) -> list[Point]:
+    """The points of one panel."""
+    return [p for p in points if _fits(p, figure.rows, row) and _fits(p, figure.columns, column)]
 
 
 def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Value], list[Value]]) -> None:
@@ -138,44 +179,37 @@ def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Valu
     if figure.kind.has_places and not _has_scale(figure, list(places)):
         axes[0][0].set_xticks(list(places.values()), [plain(v) for v in places])
     elif figure.log_x:
-        _make_logarithmic(axes[0][0])
-    if axes[0][0].get_ylim()[0] >= 0.0 or figure.metric not in SIGNED:
+        ranges.make_logarithmic(axes[0][0], "x")
+    if figure.log_y:
+        ranges.make_logarithmic(axes[0][0], "y")
+    elif axes[0][0].get_ylim()[0] >= 0.0 or figure.metric not in SIGNED:
         axes[0][0].set_ylim(bottom=0.0)
     together = f", {figure.together}" if figure.together not in ("", "mean") else ""
     quantity = view.analysis.study.metrics[figure.metric].axis + together
-    _apply_ranges(axes, figure)
+    ranges.apply(list(axes.flat), figure.options)
     canvas.supylabel(quantity if figure.kind.has_places else "Share of runs", fontsize=8.5)
     if figure.title:
         canvas.suptitle(figure.title, fontsize=9.5)
-
-
-def _apply_ranges(axes: Grid, figure: Figure) -> None:
-    """Set the ranges of the axes that the figure has, and draw its vertical lines."""
-    if figure.options.get("x_range"):
-        axes[0][0].set_xlim(*figure.options["x_range"])
-    if figure.options.get("y_range"):
-        axes[0][0].set_ylim(*figure.options["y_range"])
-    for place in figure.options.get("marks", ()):
-        for panel in axes.flat:
-            panel.axvline(place, color="#888888", linewidth=0.8, zorder=1)
-
-
-def _make_logarithmic(axes: Axes) -> None:
-    """Make the horizontal axis logarithmic, with as many plain numbers as fit a panel."""
-    axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    decades = math.log10(high / low)
-    steps = (1, 2, 5) if decades < _FEW_DECADES else (1, 3) if decades < 2 * _FEW_DECADES else (1,)
-    axes.xaxis.set_major_locator(LogLocator(subs=steps))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def published_handle(analysis: Analysis) -> Artist:
     """Entry of the legend for published values."""
     source = analysis.study.published.source if analysis.study.published is not None else ""
     return Line2D([], [], linestyle="none", marker="o", markersize=6.5, markerfacecolor="none",
-                  markeredgecolor="#444444", label=f"published{': ' + source if source else ''}")  # fmt: skip
+                  markeredgecolor=_NEUTRAL, label=f"published{': ' + source if source else ''}")  # fmt: skip
+
+
+def claim_handles(view: marks.View, points: Sequence[Point]) -> list[Artist]:
+    """Entries of the legend for the marks of published statements."""
+    kinds = {item.claim.kind for name in view.names for item in marks.stated(view, points, name)}
+    handles: list[Artist] = []
+    if "value" in kinds:
+        handles.append(Line2D([], [], label="stated value ± tolerance", **marks.band_look(_NEUTRAL)))
+    for kind, label in (("at_least", "stated least value"), ("at_most", "stated greatest value")):
+        if kind in kinds:
+            look = {**marks.arrow_look(kind, _NEUTRAL), "markersize": _LEGEND_ARROW_SIZE}
+            handles.append(Line2D([], [], linestyle="none", label=label, **look))
+    return handles
 
 
 def reference_handles(figure: Figure) -> list[Artist]:
@@ -193,20 +227,26 @@ def _series(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list
     for point in points:
         found.update(dict.fromkeys(s for s in analysis.estimates(point, figure.metric) if marks.is_drawn(figure, s)))
     subjects = list(found)
-    if figure.series == "subject" and figure.together:
+    if figure.variables == ("subject",) and figure.together:
         return [marks.Series()]
-    if figure.series == "subject":
-        return [marks.Series(subject=subject) for subject in subjects]
     is_single = figure.together or not figure.kind.has_places or len(subjects) < 2  # noqa: PLR2004
-    apart: list[str | None] = [None] if is_single else [*subjects]
-    return [marks.Series(value, subject) for value in _values(points, figure.series) for subject in apart]
+    apart: list[str | None] = [None] if is_single and "subject" not in figure.variables else [*subjects]
+    values, seconds = (_parameter_values(points, name) for name in (figure.series, figure.dashes))
+    return [
+        marks.Series(value, subject, second) for value, second, subject in itertools.product(values, seconds, apart)
+    ]
+
+
+def _parameter_values(points: Sequence[Point], variable: str) -> list[Value | None]:
+    """The values of a variable of the series; `None` alone if it is not a parameter."""
+    return [None] if variable in ("", "subject") else [*_values(points, variable)]
 
 
 def series_label(figure: Figure, analysis: Analysis, series: marks.Series, points: Sequence[Point]) -> str:
     """Label of a line: that of the figure, or the flow's label if it is the same in all panels."""
     if series == marks.Series():
         return f"{figure.together} of {', '.join(figure.subjects)}"
-    parts = [] if series.value is None else [plain(series.value)]
+    parts = [plain(value) for value in (series.value, series.second) if value is not None]
     if series.subject is not None:
         parts.append(_subject_label(figure, analysis, series.subject, points))
     return ", ".join(parts)

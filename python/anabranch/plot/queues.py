@@ -11,7 +11,7 @@ import polars as pl
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from anabranch.plot.style import COLUMN_WIDTH, REFERENCE_STYLES, SETTINGS, legend, look, settle
+from anabranch.plot.style import COLUMN_WIDTH, LINE_STYLES, REFERENCE_STYLES, SETTINGS, look, place_legend, settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +33,9 @@ class Layout:
     """Labels of directions of links; the key is "LINK/DIRECTION"."""
     width: str
     """"page" or "column"."""
+    grey: bool = False
+    legend: str = "below"
+    """One of `style.LEGENDS`."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +85,14 @@ def draw(layout: Layout, panels: Sequence[Panel]) -> Canvas:
         canvas = Canvas(figsize=(width, 3.2), layout="constrained")
         axes = canvas.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)
         for place, panel in zip(axes[0], panels, strict=True):
-            _draw_panel(place, panel, names)
+            _draw_panel(place, panel, [(name, _look(layout, i)) for i, name in enumerate(names)])
             place.set_title(panel.title)
             place.set_xlabel("Time [s]")
         axes[0][0].set_ylabel("Queue [packets]")
         axes[0][0].set_ylim(bottom=0.0)
         if layout.title:
             canvas.suptitle(layout.title, fontsize=9.5)
-        handles = [Line2D([], [], color=look(i)[0], label=layout.labels.get(n, n)) for i, n in enumerate(names)]
+        handles = [Line2D([], [], label=layout.labels.get(n, n), **_look(layout, i)) for i, n in enumerate(names)]
         if any(panel.thresholds for panel in panels):
             grey = "#444444"
             handles += [
@@ -98,18 +101,24 @@ def draw(layout: Layout, panels: Sequence[Panel]) -> Canvas:
                 )
                 for i, word in enumerate(("smaller", "larger"))
             ]
-        legend(canvas, handles, 4, handlelength=3.0)
+        place_legend(canvas, handles, 4, layout.legend, handlelength=3.0)
         settle(canvas)
     return canvas
 
 
-def _draw_panel(axes: Axes, panel: Panel, names: Sequence[str]) -> None:
-    for index, name in enumerate(names):
+def _look(layout: Layout, index: int) -> dict[str, Any]:
+    """A colour for each queue, and in grey a dash too."""
+    dash = LINE_STYLES[index % len(LINE_STYLES)] if layout.grey else "-"
+    return {"color": look(index, grey=layout.grey)[0], "linestyle": dash}
+
+
+def _draw_panel(axes: Axes, panel: Panel, looks: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    for name, style_of_queue in looks:
         rows = panel.rows.filter(pl.col("queue") == name)
-        colour = look(index)[0]
+        colour = style_of_queue["color"]
         axes.plot(
-            rows["time_s"].to_numpy(), rows["packets"].to_numpy(), drawstyle="steps-post", color=colour, linewidth=0.9,
-            rasterized=rows.height > _MAX_VECTOR_SAMPLES,
+            rows["time_s"].to_numpy(), rows["packets"].to_numpy(), drawstyle="steps-post", linewidth=0.9,
+            rasterized=rows.height > _MAX_VECTOR_SAMPLES, **style_of_queue,
         )  # fmt: skip
         for style, height in zip(REFERENCE_STYLES, panel.thresholds.get(name, ()), strict=False):
             axes.axhline(height, color=colour, linewidth=0.8, linestyle=style)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from anabranch.errors import InputError
-from anabranch.plot.style import COLUMN_WIDTH, LINE_STYLES, SETTINGS, legend, look, settle
+from anabranch.plot.style import COLUMN_WIDTH, LINE_STYLES, SETTINGS, look, place_legend, settle
 from anabranch.stats import estimate
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ class Layout:
     """"page" or "column"."""
     quantity: str
     """One of `QUANTITIES`."""
+    grey: bool = False
+    legend: str = "below"
+    """One of `style.LEGENDS`."""
 
 
 @dataclass(frozen=True)
@@ -129,15 +132,16 @@ def draw(layout: Layout, panels: Sequence[Panel]) -> Canvas:
         axes = canvas.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)
         for place, panel in zip(axes[0], panels, strict=True):
             for name in names:
-                _draw_curve(place, panel, name, _look(name, names, flows))
+                style = {"label": _label(layout, name), **_look(layout, name, names, flows)}
+                _draw_curve(place, panel, name, style)
             place.set_title(panel.title)
             place.set_xlabel("Time [s]")
         axes[0][0].set_ylabel(QUANTITIES[layout.quantity])
         axes[0][0].set_ylim(bottom=0.0)
         if layout.title:
             canvas.suptitle(layout.title, fontsize=9.5)
-        handles = [Line2D([], [], label=_label(layout, name), **_look(name, names, flows)) for name in names]
-        legend(canvas, handles, 4, handlelength=3.0)
+        handles = [Line2D([], [], label=_label(layout, name), **_look(layout, name, names, flows)) for name in names]
+        place_legend(canvas, handles, 4, layout.legend, handlelength=3.0)
         settle(canvas)
     return canvas
 
@@ -158,13 +162,15 @@ def _draw_curve(axes: Axes, panel: Panel, name: tuple[str, str], style: Mapping[
     axes.fill_between(middles, low, high, color=style["color"], alpha=_BAND_ALPHA, linewidth=0.0)
 
 
-def _look(name: tuple[str, str], names: Sequence[tuple[str, str]], flows: Sequence[str]) -> dict[str, Any]:
+def _look(
+    layout: Layout, name: tuple[str, str], names: Sequence[tuple[str, str]], flows: Sequence[str]
+) -> dict[str, Any]:
     """A colour for each flow, and a dash for each of its paths."""
     flow, path = name
     if not flow:
         return {"color": _SUM_COLOUR, "linewidth": 1.4, "linestyle": "-"}
     own = [other for other in names if other[0] == flow]
-    colour = look(flows.index(flow))[0]
+    colour = look(flows.index(flow), grey=layout.grey)[0]
     return {"color": colour, "linewidth": 1.0, "linestyle": LINE_STYLES[own.index((flow, path)) % len(LINE_STYLES)]}
 
 

@@ -27,6 +27,9 @@ _MAX_FOLDS = 4  # rounds of folding titles and turning labels, which change each
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#4D4D4D")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINE_STYLES: tuple[Any, ...] = ("-", (0, (4, 2)), (0, (1, 1.2)), (0, (4, 1.5, 1, 1.5)))
+GREYS = ("#000000", "#7A7A7A", "#B4B4B4", "#4A4A4A")
+"""Colours of figures in grey; series that share one differ in marker, dash or hatch."""
+HATCHES = ("", "////", "....", "xxxx")
 COLUMN_WIDTH = 3.5  # inches: one column of a two-column page of IEEE or ACM
 REFERENCE_STYLES = ((0, (5, 3)), (0, (1, 2)), (0, (5, 2, 1, 2)))
 
@@ -61,11 +64,15 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def look(index: int) -> tuple[str, str]:
-    """Colour and marker of the n-th line; the first 64 combinations differ."""
+def look(index: int, *, grey: bool = False) -> tuple[str, str]:
+    """Colour and marker of the n-th line; the first 64 combinations differ, in grey the first 8."""
+    if grey:
+        return GREYS[index % len(GREYS)], MARKERS[index % len(MARKERS)]
     return COLOURS[index % len(COLOURS)], MARKERS[(index + index // len(COLOURS)) % len(MARKERS)]
 
 
+LEGENDS = ("below", "right", "none")
+"""Places of a legend."""
 FORMATS = ("png", "svg", "pdf")
 
 
@@ -147,6 +154,23 @@ def _touch(axes: Axes) -> bool:
     boxes = [label.get_window_extent() for label in shown if label.get_text()]
     boxes.sort(key=lambda box: box.x0)
     return any(left.x1 + _LABEL_GAP > right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def place_legend(figure: Figure, handles: Sequence[Artist], most: int, place: str, **options: Any) -> None:
+    """Put a legend below a figure, at its right, or nowhere (`place` is one of `LEGENDS`)."""
+    if place == "below":
+        legend(figure, handles, most, **options)
+    elif place == "right":
+        _legend_at_right(figure, handles, **options)
+
+
+def _legend_at_right(figure: Figure, handles: Sequence[Artist], **options: Any) -> None:
+    """Put a legend of one column at the right; the figure becomes wider and, for a long one, higher."""
+    placed = figure.legend(handles=handles, loc="outside right center", ncols=1, **{"title_fontsize": 8.5, **options})
+    size = placed.get_window_extent()
+    room = _MARGIN * figure.dpi
+    figure.set_figwidth((figure.bbox.width + size.width + room) / figure.dpi)
+    figure.set_figheight(max(figure.bbox.height, size.height + 2.0 * room) / figure.dpi)
 
 
 def legend(figure: Figure, handles: Sequence[Artist], most: int, **options: Any) -> Legend:

@@ -13,7 +13,7 @@ import polars as pl
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from anabranch.plot.style import COLUMN_WIDTH, SETTINGS, legend, look, settle
+from anabranch.plot.style import COLUMN_WIDTH, SETTINGS, look, place_legend, settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     _Path = tuple[str, str]  # names of a flow and of one of its paths
 
+_FLOW_COLOURS = ("#444444", "#A65628", "#8C9A00", "#984EA3")
 _FLOW_MARKERS = ("<", ">", "p", "h")
 _ROWS = ("Congestion\nwindow [kB]", "In flight [kB]", "Buffers [kB]")
 _BUFFERS: tuple[tuple[str, str, Any], ...] = (
@@ -48,6 +49,17 @@ class Layout:
     """"page" or "column"."""
     window: Window
     """Span of time in seconds; (0, 0) for the whole run."""
+    grey: bool = False
+    legend: str = "below"
+    """One of `style.LEGENDS`."""
+
+    def look(self, index: int) -> tuple[str, str]:
+        """Colour and marker of the n-th path."""
+        return look(index, grey=self.grey)
+
+    def flow_colour(self, index: int) -> str:
+        """Colour of the n-th flow's buffers."""
+        return look(index, grey=True)[0] if self.grey else _FLOW_COLOURS[index % len(_FLOW_COLOURS)]
 
 
 @dataclass(frozen=True)
@@ -77,9 +89,9 @@ def draw(layout: Layout, columns: Sequence[tuple[str, Curves]]) -> Canvas:
         canvas = Canvas(figsize=(width, 1.8 * len(rows)), layout="constrained")
         axes = canvas.subplots(len(rows), len(traces), sharex=True, sharey="row", squeeze=False)
         for j, (title, trace) in enumerate(columns):
-            _draw_paths(axes[0][j], axes[1][j], trace, names)
+            _draw_paths(axes[0][j], axes[1][j], trace, [(name, layout.look(i)) for i, name in enumerate(names)])
             if trace.buffers is not None:
-                _draw_buffers(axes[2][j], trace.buffers, flows)
+                _draw_buffers(axes[2][j], trace.buffers, [(f, layout.flow_colour(i)) for i, f in enumerate(flows)])
             axes[0][j].set_title(title)
             axes[-1][j].set_xlabel("Time [s]")
         for i, label in enumerate(rows):
@@ -94,22 +106,23 @@ def draw(layout: Layout, columns: Sequence[tuple[str, Curves]]) -> Canvas:
     return canvas
 
 
-def _draw_paths(windows: Axes, outstanding: Axes, trace: Curves, names: Sequence[_Path]) -> None:
-    for index, (flow, path) in enumerate(names):
+def _draw_paths(
+    windows: Axes, outstanding: Axes, trace: Curves, names: Sequence[tuple[_Path, tuple[str, str]]]
+) -> None:
+    for index, ((flow, path), (colour, marker)) in enumerate(names):
         rows = trace.paths.filter((pl.col("flow") == flow) & (pl.col("path") == path))
-        colour, marker = look(index)
         marks = {"marker": marker, "markevery": _markers(index, len(names))}
         _steps(windows, rows, "cwnd_bytes", color=colour, **marks)
-        _steps(windows, rows, "ssthresh_bytes", color=colour, **_THRESHOLD)
+        _steps(windows, rows, "ssthresh_bytes", color=colour, label="threshold", **_THRESHOLD)
         _steps(outstanding, rows, "outstanding_bytes", color=colour, **marks)
 
 
-def _draw_buffers(axes: Axes, buffers: pl.DataFrame, flows: Sequence[str]) -> None:
-    for index, flow in enumerate(flows):
+def _draw_buffers(axes: Axes, buffers: pl.DataFrame, flows: Sequence[tuple[str, str]]) -> None:
+    for index, (flow, colour) in enumerate(flows):
         rows = buffers.filter(pl.col("flow") == flow)
         marks = {"marker": _FLOW_MARKERS[index % 4], "markevery": _markers(index, len(flows))} if len(flows) > 1 else {}
-        for column, _, style in _BUFFERS:
-            _steps(axes, rows, column, color=_flow_colour(index), linestyle=style, **marks)
+        for column, label, style in _BUFFERS:
+            _steps(axes, rows, column, color=colour, label=label, linestyle=style, **marks)
 
 
 def _markers(index: int, count: int) -> tuple[float, float]:
@@ -131,17 +144,18 @@ def _steps(axes: Axes, rows: pl.DataFrame, column: str, **look: Any) -> None:
 def _legend(canvas: Canvas, layout: Layout, names: Sequence[_Path], flows: Sequence[str]) -> None:
     """Draw the legend: paths, flows with buffers, and kinds of lines."""
     handles = [
-        Line2D([], [], color=look(i)[0], marker=look(i)[1], label=_path_label(layout, path))
+        Line2D([], [], color=layout.look(i)[0], marker=layout.look(i)[1], label=_path_label(layout, path))
         for i, path in enumerate(names)
     ]
     handles.append(Line2D([], [], color="#444444", label="threshold", **_THRESHOLD))
     several = len(flows) > 1
     for i, flow in enumerate(flows if several else []):
         label = f"buffers of {layout.labels.get(flow, flow)}"
-        handles.append(Line2D([], [], color=_flow_colour(i), marker=_FLOW_MARKERS[i % 4], label=label))
+        handles.append(Line2D([], [], color=layout.flow_colour(i), marker=_FLOW_MARKERS[i % 4], label=label))
     for _, label, style in _BUFFERS if flows else ():
-        handles.append(Line2D([], [], color="black" if several else _flow_colour(0), linestyle=style, label=label))
-    legend(canvas, handles, 4, handlelength=3.0)
+        colour = "black" if several else layout.flow_colour(0)
+        handles.append(Line2D([], [], color=colour, linestyle=style, label=label))
+    place_legend(canvas, handles, 4, layout.legend, handlelength=3.0)
 
 
 def _path_label(layout: Layout, path: _Path) -> str:
@@ -174,7 +188,3 @@ def _used_paths(trace: Curves) -> list[_Path]:
     """Flow and path of each path that had data in flight; other paths have no curve."""
     used = trace.paths.filter(pl.col("outstanding_bytes") > 0)
     return list(used.select("flow", "path").unique(maintain_order=True).iter_rows())
-
-
-def _flow_colour(index: int) -> str:
-    return ("#444444", "#A65628", "#8C9A00", "#984EA3")[index % 4]

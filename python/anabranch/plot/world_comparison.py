@@ -47,6 +47,7 @@ def draw(figure: Figure, comparison: WorldComparison) -> Canvas | None:
             # Published values are equal in all worlds, but a world may lack the point.
             for view in views:
                 marks.published(axes, marks.samples(view, panel, name), look(index)[0], "o")
+            marks.claims(axes, marks.stated(views[0], panel, name), look(index)[0])
         marks.references(axes, views[0], panel)
 
     return panels.compose(views[0], points, paint, _handles(figure, comparison, views, points))
@@ -91,4 +92,4 @@ def _handles(
         )
     if marks.shows_published(views[0]) and any(views[0].analysis.published_at(p) for p in points):
         handles.append(panels.published_handle(views[0].analysis))
-    return [*handles, *panels.reference_handles(figure)]
+    return [*handles, *panels.claim_handles(views[0], points), *panels.reference_handles(figure)]

@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from anabranch.html import cells, grid
 from anabranch.printable import printable
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ class Sheet:
     def add(self, *cells: str | Text, style: str = "") -> None:
         """Add a row with a cell for each column."""
         self._rows.append(([cell if isinstance(cell, Text) else printable(cell, "\n") for cell in cells], style))
+
+    def html(self) -> str:
+        """The table with all columns as HTML; numbers are set to the right."""
+        numbers = [not column.words for column in self.columns]
+        rows = (f"<tr>{cells([str(cell) for cell in row], numbers)}</tr>" for row, _ in self._rows)
+        return grid([column.name for column in self.columns], rows, numbers, self._title)
 
     def print(self, console: Console) -> None:
         """Print the table, and below it what a narrow terminal had no room for."""
@@ -119,8 +126,8 @@ class Sheet:
             column = self.columns[i]
             justify = "left" if column.words else "right"
             table.add_column(Text(column.heading), justify=justify, width=width, overflow="fold")  # type: ignore[arg-type]
-        for cells, style in self._rows:
-            table.add_row(*(_text(cells[i]) for i in shown), style=style)
+        for row, style in self._rows:
+            table.add_row(*(_text(row[i]) for i in shown), style=style)
         return table
 
 

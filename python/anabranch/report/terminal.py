@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from anabranch.limits import CAUSES, shown
 from anabranch.printable import printable
-from anabranch.remarks import released_bps
+from anabranch.report.run_tables import number, sheets
 from anabranch.report.table_layout import Column, Sheet
 from anabranch.report.uncoupled import uncoupled
 from anabranch.study.claims import listed
@@ -31,24 +29,22 @@ if TYPE_CHECKING:
 
 def print_result(result: Result, console: Console) -> None:
     """Print what came out of one run."""
+    for sheet in sheets(result.document):
+        sheet.print(console)
+    for line in sentences(result):
+        say(console, line)
+
+
+def sentences(result: Result) -> list[str]:
+    """The sentences on a run below its tables; the last one has seed and digest."""
     document = result.document
-    _flows(result).print(console)
-    _links(document).print(console)
-    if document.get("middleboxes"):
-        _middleboxes(document).print(console)
-    for line in [*_possible(result), *result.diagnostics, *result.remarks, *_likely_cause(document)]:
-        say(console, line)
+    lines = [*_possible(result), *result.diagnostics, *result.remarks, *_likely_cause(document), *uncoupled(document)]
     jain = f"Jain's index {number(document['jain'], 1.0, 4)} · seed {document['seed']}"
-    for line in uncoupled(document):
-        say(console, line)
     host = document.get("host")
     if host:
-        for line in _machine(host):
-            say(console, line)
-        say(console, jain)
-    else:
-        events = f"{int(document['events']):,} events in {document['wall_s']:.2f} s"
-        say(console, f"{jain} · digest {document['digest']} · {events}")
+        return [*lines, *_machine(host), jain]
+    events = f"{int(document['events']):,} events in {document['wall_s']:.2f} s"
+    return [*lines, f"{jain} · digest {document['digest']} · {events}"]
 
 
 def _likely_cause(document: dict[str, Any]) -> list[str]:
@@ -83,90 +79,6 @@ def say(console: Console, sentence: str) -> None:
     console.print(printable(sentence), highlight=False, markup=False, soft_wrap=not console.is_terminal)
 
 
-def _flows(result: Result) -> Sheet:
-    document = result.document
-    causes = shown(document)
-    extra = [column for column in _OPTIONAL if any(column.key in flow for flow in document["flows"])]
-    has_copies = any(path["reinjections"] for flow in document["flows"] for path in flow["paths"])
-    sheet = Sheet(
-        [
-            Column("Flow", words=True), Column("Protocol", words=True), Column("Goodput\nMbit/s"),
-            Column("Possible\nMbit/s", spare=1), Column("Sent\nMbit/s", spare=6), Column("Retr.", spare=3),
-            *([Column("Reinj.", spare=3)] if has_copies else []),
-            Column("RTOs", spare=4), Column("SRTT\nms", spare=2), Column("Window\nkB", spare=5),
-            Column("Delay\np95 ms", spare=7),
-            *(Column(column.title, spare=column.spare) for column in extra),
-            *(Column(f"Limited\n{CAUSES[cause]} s", spare=8) for cause in causes),
-        ],
-        str(document.get("title", "")),
-    )  # fmt: skip
-    for flow in document["flows"]:
-        paths = flow["paths"]
-        single = paths[0] if len(paths) == 1 else {}
-        sheet.add(
-            flow["name"],
-            " ".join(part for part in (flow["protocol"], flow["congestion"]) if part),
-            number(flow["goodput_bps"], 1e-6, 3) + ("*" if released_bps(flow) else ""),
-            number(result.possible_bps(flow["name"]), 1e-6, 1),
-            number(flow["throughput_bps"], 1e-6, 3),
-            str(sum(p["retransmissions"] for p in paths)),
-            *([_count([p["reinjections"] for p in paths])] if has_copies else []),
-            _count([p["timeouts"] for p in paths]),
-            number(single.get("srtt_mean_s"), 1e3, 1),
-            number(single.get("cwnd_mean_bytes"), 1e-3, 1),
-            number((flow.get("delivery_delay_s") or {}).get("p95"), 1e3, 1),
-            *(column.of(flow) for column in extra),
-            *(number(flow.get("limited_s", {}).get(cause), 1.0, 1) for cause in causes),
-        )
-        for path in paths if len(paths) > 1 else []:
-            sheet.add(
-                f"  {path['name']}",
-                "",
-                number(path["goodput_bps"], 1e-6, 3),
-                "",
-                number(path["throughput_bps"], 1e-6, 3),
-                str(path["retransmissions"]),
-                *([_count([path["reinjections"]])] if has_copies else []),
-                _count([path["timeouts"]]),
-                number(path["srtt_mean_s"], 1e3, 1),
-                number(path["cwnd_mean_bytes"], 1e-3, 1),
-                "",
-                *("" for _ in extra),
-                *(number(path.get("limited_s", {}).get(cause), 1.0, 1) for cause in causes),
-                style="dim",
-            )
-    return sheet
-
-
-@dataclass(frozen=True)
-class _Optional:
-    """A column that a run has whose flows have this key."""
-
-    title: str
-    key: str
-    scale: float
-    digits: int
-    spare: int
-
-    def of(self, flow: dict[str, Any]) -> str:
-        """Value of a flow in this column; of a distribution its 95 % quantile."""
-        value = flow.get(self.key)
-        return number(value["p95"] if isinstance(value, dict) else value, self.scale, self.digits)
-
-
-_OPTIONAL = [
-    _Optional("Back\nMbit/s", "reverse_goodput_bps", 1e-6, 3, 1),
-    _Optional("Answers", "answers", 1.0, 0, 2),
-    _Optional("Response\np95 ms", "response_time_s", 1e3, 1, 1),
-]
-"""Columns of flows with data in both directions, or with requests and responses."""
-
-
-def _count(counts: list[int | None]) -> str:
-    """A sum, as far as it is known."""
-    return "–" if None in counts else str(sum(count or 0 for count in counts))
-
-
 def _possible(result: Result) -> list[str]:
     """Sum of the goodputs of all flows, and the sum that their links could carry."""
     flows = result.document["flows"]
@@ -175,37 +87,6 @@ def _possible(result: Result) -> list[str]:
         return []
     together = sum(flow["goodput_bps"] for flow in flows)
     return [f"Together: {together * 1e-6:.3f} of {possible * 1e-6:.1f} Mbit/s possible."]
-
-
-def _links(document: dict[str, Any]) -> Sheet:
-    sheet = Sheet([
-        Column("Link", words=True), Column("Direction", words=True, spare=0), Column("Packets", spare=2),
-        Column("Utilisation"), Column("Queue\npackets"), Column("Drops"), Column("by cause", words=True, spare=1),
-    ])  # fmt: skip
-    for link in document["links"]:
-        if not link["packets"] and not link["drops"]:
-            continue
-        causes = ", ".join(f"{cause} {count:,}" for cause, count in link["drops_by_cause"].items() if count)
-        sheet.add(
-            link["name"],
-            link["direction"],
-            f"{link['packets']:,}",
-            f"{100 * link['utilisation']:.1f} %",
-            f"{link['occupancy']['mean']:.1f}",
-            f"{link['drops']:,}",
-            causes,
-        )
-    return sheet
-
-
-def _middleboxes(document: dict[str, Any]) -> Sheet:
-    sheet = Sheet([
-        Column("Middlebox", words=True), Column("Kind", words=True), Column("Packets"), Column("Changed"),
-        Column("Dropped"),
-    ])  # fmt: skip
-    for box in document["middleboxes"]:
-        sheet.add(box["node"], box["kind"], *(f"{box[key]:,}" for key in ("packets", "changed", "dropped")))
-    return sheet
 
 
 def print_points(analysis: Analysis, console: Console) -> None:
@@ -336,6 +217,8 @@ def _expected(claim: Any) -> str:
             return "difference > 0"
         case "ratio":
             return f"ratio {claim.expect:g} ± {claim.tolerance:g}"
+        case "difference":
+            return f"difference {claim.expect:g} ± {claim.tolerance:g}"
         case _:
             return f"{claim.expect:g} ± {claim.tolerance:g}"
 
@@ -351,11 +234,6 @@ def unreadable(analysis: Analysis) -> str:
     return describe_unreadable(analysis.unreadable)
 
 
-def number(value: float | None, scale: float, digits: int) -> str:
-    """A number in another unit; a dash where there is none."""
-    return "–" if value is None or math.isnan(value) else f"{value * scale:.{digits}f}"
-
-
 def as_published(value: float | None) -> str:
     """A published value with all its digits; a dash where there is none."""
     return "–" if value is None else plain(value)
@@ -367,7 +245,10 @@ def share(value: float) -> str:
 
 
 def absences(analysis: Analysis) -> list[str]:
-    """A sentence for each figure that selects values that no run has, or that some runs lack."""
+    """A sentence for each figure that selects values that no run has, that some runs lack, or that it cannot show."""
+    # Matplotlib, which other users of this module do not need.
+    from anabranch.plot.panels import unshown
+
     sentences = []
     for figure in analysis.study.figures:
         if absent := analysis.absent(figure):
@@ -377,6 +258,10 @@ def absences(analysis: Analysis) -> list[str]:
             sentences.append(
                 f'Figure "{figure.name}" leaves out {len(ended)} runs: its window begins at {figure.window[0]:g} s, '
                 f"and they end at {lasts:g} s or before."
+            )
+        if count := unshown(figure, analysis):
+            sentences.append(
+                f'Figure "{figure.name}" leaves out {count} values that are not above 0: its axis is logarithmic.'
             )
         if partial := analysis.partial(figure):
             sentences.append(f'Figure "{figure.name}" leaves out runs without a value: {listed(partial)}.')

@@ -9,8 +9,9 @@ from anabranch.errors import InputError, not_written
 from anabranch.plot import style
 from anabranch.plot import world_comparison as drawing
 from anabranch.report.markdown import inline, table
+from anabranch.report.run_tables import number
 from anabranch.report.table_layout import Column, Sheet
-from anabranch.report.terminal import as_published, confidence, interval, number, percent, say, share, unreadable
+from anabranch.report.terminal import as_published, confidence, interval, percent, say, share, unreadable
 from anabranch.study import frames
 from anabranch.study.world_comparison import PUBLISHED
 from anabranch.sweep import plain

@@ -6,9 +6,10 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError, RunFailed, not_written
+from anabranch.html.page import write as write_page
 from anabranch.plot import style
 from anabranch.plot.over_time import TracedRun
-from anabranch.report import markdown
+from anabranch.report import markdown, study_page
 from anabranch.report.terminal import unreadable
 from anabranch.study import frames
 from anabranch.study.engine import request_of
@@ -17,14 +18,21 @@ from anabranch.traces import Traces
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.figure import Figure as Canvas
+
     from anabranch._core.simulator import Document
     from anabranch.study.analysis import Analysis
     from anabranch.study.engine import Plan
     from anabranch.sweep import Point
 
 
-def write_all(analysis: Analysis, plan: Plan) -> Path:
+def write_all(analysis: Analysis, plan: Plan, page: Path | None = None) -> Path:
     """Write runs.parquet, links.parquet, points.csv, the figures and report.md; returns the report.
+
+    Args:
+        analysis: The finished runs.
+        plan: The study and its folder of results.
+        page: File for the report as a page; `None` for no page.
 
     Raises:
         InputError: If the folder cannot be written.
@@ -36,20 +44,24 @@ def write_all(analysis: Analysis, plan: Plan) -> Path:
         frames.write(analysis, plan.folder)
         if not analysis.runs:
             raise InputError(f"holds no run that this version can read; {unreadable(analysis)}", str(plan.folder))
-        return markdown.write(analysis, draw_all(analysis, plan), plan)
+        drawn = draw_all(analysis, plan)
+        if page is not None:
+            write_page(study_page.page_of(analysis, drawn, plan.build), page)
+        files = [f for name, canvas in drawn.items() for f in style.save(canvas, plan.folder / "figures", name)]
+        return markdown.write(analysis, files, plan)
     except OSError as error:
         place = str(error.filename or plan.folder)
         raise not_written(f"cannot be written: {error.strerror or error}", error, place) from None
 
 
-def draw_all(analysis: Analysis, plan: Plan) -> list[Path]:
-    """Draw the figures of a study whose points were run; returns the files."""
-    files: list[Path] = []
+def draw_all(analysis: Analysis, plan: Plan) -> dict[str, Canvas]:
+    """Draw the figures of a study whose points were run; returns them by name."""
+    drawn = {}
     for figure in analysis.study.figures:
         canvas = figure.kind.draw(figure, analysis, _Tracer(figure.name, analysis, plan))
         if canvas is not None:
-            files += style.save(canvas, plan.folder / "figures", figure.name)
-    return files
+            drawn[figure.name] = canvas
+    return drawn
 
 
 class _Tracer:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from anabranch.diagnostics import diagnose
+from anabranch.extremes import Samples, simultaneous_intervals
 from anabranch.fairness.shares import fair
 from anabranch.metrics import FairnessMetric, read_all
 from anabranch.scenario import Scenario
@@ -27,7 +28,7 @@ from anabranch.stats import (
     interval_of_difference,
     interval_of_ratio,
 )
-from anabranch.study.claims import Verdict, evaluate
+from anabranch.study.claims import KEYS, Verdict, evaluate
 from anabranch.study.engine import request_of
 from anabranch.study.own_metrics import OwnMetrics
 from anabranch.study.store import UnreadableRecord, run_key
@@ -37,6 +38,7 @@ from anabranch.theory import QUANTITIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from anabranch.extremes import Simultaneous
     from anabranch.fairness.shares import Fairness
     from anabranch.stats import Bounds, Centre
     from anabranch.study.claims import Claim, Pair
@@ -318,22 +320,28 @@ class Analysis:
         return self.samples(point, metric).get(subject, [])
 
     def interval(self, pair: Pair, confidence: float) -> Bounds | None:
-        """The interval of a centre, or of the difference ("order") or ratio of two; `None` without any spread."""
-        is_single = pair.kind not in ("order", "ratio")
+        """The interval of a centre, or of the difference or ratio of two; `None` without any spread."""
+        is_single = "against" not in KEYS[pair.kind]
+        is_ratio = pair.kind == "ratio"
         if pair.statistic == "std":
             if is_single:
                 return interval_of_spread(pair.first, confidence)
-            if pair.kind == "order":
-                return interval_of_spread_difference(pair.first, pair.second, confidence)
-            return interval_of_spread_ratio(pair.first, pair.second, paired=pair.paired, confidence=confidence)
+            if is_ratio:
+                return interval_of_spread_ratio(pair.first, pair.second, paired=pair.paired, confidence=confidence)
+            return interval_of_spread_difference(pair.first, pair.second, confidence)
         centre: Centre = self.study.centre
         if pair.statistic:
             centre = "median" if pair.statistic == "median" else "mean"
         if is_single:
             kind = self.study.interval if centre == self.study.centre else INTERVALS[centre][0]
             return interval_of(pair.first, centre, kind, confidence)
-        of = interval_of_difference if pair.kind == "order" else interval_of_ratio
+        of = interval_of_ratio if is_ratio else interval_of_difference
         return of(pair.first, pair.second, centre, paired=pair.paired, confidence=confidence)
+
+    def simultaneous(self, pairs: Sequence[Pair]) -> Simultaneous | None:
+        """Single and joint intervals of several quantities; `None` if there are too few values for them."""
+        samples = [Samples(p.first, p.second, p.paired, is_ratio=p.kind == "ratio") for p in pairs]
+        return simultaneous_intervals(samples, self.study.centre)
 
     def shares_seeds(self, point: Point, other: Point) -> bool:
         """Whether all repetitions of two points are there and have the same seeds."""

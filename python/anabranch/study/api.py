@@ -16,7 +16,7 @@ from anabranch.study.store import read
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anabranch.study.own_metrics import Function
+    from anabranch.study.code import Function
     from anabranch.study.worker import Backend
 
 
@@ -29,6 +29,7 @@ def run(
     metrics: Mapping[str, Function] | None = None,
     backend: Backend = simulator.simulate,
     allow_paths: bool = False,
+    allow_code: bool = False,
 ) -> Analysis:
     """Run what is not finished of a study, and read all values.
 
@@ -41,6 +42,7 @@ def run(
             value. Figures and claims of the study may name them.
         backend: Function that runs a scenario.
         allow_paths: Whether the study may name files outside its folder, and its scenarios traces outside theirs.
+        allow_code: Whether the study may name functions in Python as metrics.
 
     Returns:
         The finished runs, with `samples(point, metric)` and `estimates(point, metric)` of all `points()`.
@@ -50,7 +52,7 @@ def run(
         RunFailed: If a run broke off.
 
     """
-    chosen = find(study, metrics, allow_paths=allow_paths)
+    chosen = find(study, metrics, allow_paths=allow_paths, allow_code=allow_code)
     effort = chosen.effort(quick)
     build = simulator.build_fingerprint()
     target = Path(results) / chosen.name / effort.name

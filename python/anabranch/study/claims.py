@@ -1,8 +1,9 @@
 """Published statements, and their verdicts on the runs of a study.
 
-Kinds: `value` (within a tolerance of an expected value), `at_least`, `at_most`, `ratio` (of two quantities, within a
-tolerance) and `order` (the first quantity is larger). A claim that covers several points holds if it holds at each of
-them that the form of the study has. A claim with `extreme` is about the smallest or the largest of them alone.
+Kinds: `value` (within a tolerance of an expected value), `at_least`, `at_most`, `ratio` and `difference` (of two
+quantities, within a tolerance) and `order` (the first quantity is larger). A claim that covers several points holds if
+it holds at each of them that the form of the study has. A claim with `extreme` is about the smallest or the largest of
+them alone.
 
 A value has a 95 % interval if repetitions differ. Where all repetitions are equal, or there is one only, the value
 decides. Otherwise:
@@ -11,8 +12,9 @@ decides. Otherwise:
   point, it passes at that one with at most 2.5 %.
 - It fails if the whole interval is outside, at any point. Each further comparison is another chance to fail by
   accident, so that the intervals that decide this are wider (Holm 1979).
-- The largest of several values has at least the largest lower end of intervals that hold together (Bonferroni), and at
-  most the largest upper end of the single ones; the smallest likewise.
+- The largest of several values has at least the largest lower end of intervals that hold together, and at most the
+  largest upper end of the single ones; the smallest likewise. The intervals are from a bootstrap of the largest
+  deviation (`anabranch.extremes`), or those of the study with Bonferroni's correction below ten repetitions.
 
 Worlds: `run` (a metric of finished runs), `theory` (a quantity that follows from the scenario, see
 `anabranch.theory`) and `elsewhere` (of a machine or a network that is not available: listed without a verdict).
@@ -33,11 +35,12 @@ from anabranch.theory import QUANTITIES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from anabranch.extremes import Simultaneous
     from anabranch.study.document import Table
     from anabranch.study.scope import Scope
     from anabranch.sweep import Point
 
-KINDS = ("value", "at_least", "at_most", "ratio", "order")
+KINDS = ("value", "at_least", "at_most", "ratio", "difference", "order")
 WORLDS = ("run", "theory", "elsewhere")
 EXTREMES = ("smallest", "largest")
 OUTCOMES = ("pass", "fail", "undecided", "incomplete", "needs more", "not run")
@@ -51,6 +54,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "at_least": ("expect",),
     "at_most": ("expect",),
     "ratio": ("against", "expect", "tolerance"),
+    "difference": ("against", "expect", "tolerance"),
     "order": ("against",),
 }
 """The keys that each kind needs beside the quantity."""
@@ -215,7 +219,10 @@ class Estimates(Protocol):
         """The values of a metric at a point, one for each run that has one."""
 
     def interval(self, pair: Pair, confidence: float) -> Bounds | None:
-        """The interval of a centre, or of the difference ("order") or ratio of two; `None` without any spread."""
+        """The interval of a centre, or of the difference or ratio of two; `None` without any spread."""
+
+    def simultaneous(self, pairs: Sequence[Pair]) -> Simultaneous | None:
+        """Single and joint intervals of several quantities; `None` if there are too few values for them."""
 
     def shares_seeds(self, point: Point, other: Point) -> bool:
         """Whether the n-th values of two points are from runs with the same seed."""
@@ -261,7 +268,7 @@ def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
     world = table.choice("world", WORLDS, "run")
     quantity = _quantity(table, scopes, None, world)
     against = None
-    if kind in ("ratio", "order"):
+    if "against" in KEYS[kind]:
         inner = table.table("against")
         against = _quantity(inner, scopes, quantity, world)
         _check_counterpart(inner, quantity, against, scopes)
@@ -273,8 +280,8 @@ def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
         kind=kind,
         quantity=quantity,
         against=against,
-        expect=math.nan if kind == "order" else _finite(table, "expect"),
-        tolerance=_finite(table, "tolerance", least=0.0) if kind in ("value", "ratio") else 0.0,
+        expect=_finite(table, "expect") if "expect" in KEYS[kind] else math.nan,
+        tolerance=_finite(table, "tolerance", least=0.0) if "tolerance" in KEYS[kind] else 0.0,
         explanation=table.get("explanation", str, "").strip(),
         world=world,
         absolute=table.get("absolute", bool, False),
@@ -447,8 +454,7 @@ def _extreme(claim: Claim, compared: Sequence[_Comparison], estimates: Estimates
         return []
     sign = -1.0 if claim.extreme == "smallest" else 1.0
     shown = max(compared, key=lambda c: sign * c.value)
-    together = 1.0 - (1.0 - CONFIDENCE) / len(compared)
-    single, joint = ([_ends(c, claim, estimates, level) for c in compared] for level in (CONFIDENCE, together))
+    single, joint = _single_and_joint(claim, compared, estimates)
     interval = None
     if any(ends.low < ends.high for ends in single):
         near = max(min(sign * ends.low, sign * ends.high) for ends in joint)
@@ -457,6 +463,22 @@ def _extreme(claim: Claim, compared: Sequence[_Comparison], estimates: Estimates
     outcome = _outcome(claim, shown.value, interval, may_fail=True)
     count = min(c.count for c in compared)
     return [Measured(shown.where, shown.value, interval, outcome, count, shown.runs)]
+
+
+def _single_and_joint(
+    claim: Claim, compared: Sequence[_Comparison], estimates: Estimates
+) -> tuple[list[Bounds], list[Bounds]]:
+    """Intervals that hold one by one, and intervals that hold together."""
+    pairs = [c.pair for c in compared if c.pair is not None]
+    found = estimates.simultaneous(pairs) if len(pairs) == len(compared) else None
+    if found is None:
+        together = 1.0 - (1.0 - CONFIDENCE) / len(compared)
+        single, joint = ([_ends(c, claim, estimates, level) for c in compared] for level in (CONFIDENCE, together))
+    elif claim.absolute and claim.against is None:
+        single, joint = ([_without_sign(ends) for ends in each] for each in (found.single, found.joint))
+    else:
+        single, joint = found.single, found.joint
+    return single, joint
 
 
 def _ends(compared: _Comparison, claim: Claim, estimates: Estimates, confidence: float) -> Bounds:
@@ -529,7 +551,7 @@ def _value(claim: Claim, point: Point, other: Point, index: int, estimates: Esti
     base = _estimate(claim, claim.against, other, index, estimates)
     if base is None:
         return None
-    if claim.kind == "order":
+    if claim.kind != "ratio":
         return value - base
     return value / base if base else math.inf
 

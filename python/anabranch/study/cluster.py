@@ -1,15 +1,19 @@
 """Runs of a study on more than one machine, by Dask: a cluster of this machine, one to join, or one of Slurm's jobs.
 
-Store, order and outcome are those of the local pool. Dask repeats all runs of a dying worker on another one, and counts
-the death against each of them. A run with too many deaths is repeated alone, and fails only if workers die then too. A
-scheduler that goes away loses all that is under way, which is handed to it again when it is back. Whether a worker is
-of the same build as this process is looked at with every run, since workers come and go.
+Store, order and outcome are those of the local pool. A task of Dask costs several milliseconds, so that short runs are
+sent in bundles: a worker begins no further run of a bundle after `_BUNDLE_S`, and the pool sends the rest again.
+
+Dask repeats all bundles of a dying worker on another one, and counts the death against each of them. Each run of a
+bundle with too many deaths is repeated alone, and fails only if workers die then too. A scheduler that goes away loses
+all that is under way, which is handed to it again when it is back. Whether a worker is of the same build as this
+process is looked at with every bundle, since workers come and go.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import itertools
 import logging
 import os
 import platform
@@ -30,7 +34,7 @@ from anabranch.errors import InputError, RunFailed
 from anabranch.study import certificates, worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from anabranch._core.simulator import Request
     from anabranch.study.worker import Backend, Outcome
@@ -45,6 +49,17 @@ _LOOK_S = 5.0
 """How often the size of a cluster is asked for."""
 _LONELY_S = 15.0
 """Time without workers after which a message is written."""
+_LOCAL = {
+    "distributed.scheduler.allowed-failures": 0,
+    # Samples of all threads, a hundred and a thousand times a second, that nothing here reads.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.system-monitor.gil.enabled": False,
+}
+"""Dask's configuration of a cluster of this machine."""
+_BUNDLE_S = 0.5
+"""Time after which a worker begins no further run of a bundle."""
+_MAX_BUNDLE_RUNS = 256
+"""Bounds the memory for the results of a bundle; 256 runs of 2 ms fill `_BUNDLE_S`."""
 _JOB = {"cores": 1, "processes": 1, "memory": "2 GB"}
 """Defaults of a Slurm job where Dask's configuration has none: one worker that runs one run at a time."""
 
@@ -85,7 +100,7 @@ def _check_certificates(address: str) -> None:
 def _local(jobs: int) -> Any:
     # The front end shows progress, and watches over memory as little as the local pool does. One thread a worker: a run
     # has a core to itself. As in the local pool, one death makes a run a suspect, which is repeated once, alone.
-    with _deaf_to_interrupts(), dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+    with _deaf_to_interrupts(), dask.config.set(_LOCAL):
         return certificates.LocalCluster(
             n_workers=jobs, threads_per_worker=1, memory_limit=0, plugins=[_DeafToInterrupts()]
         )
@@ -169,12 +184,20 @@ class _DeafToInterrupts(distributed.WorkerPlugin):  # type: ignore[misc]
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def run_here(backend: Backend, request: Request, build: tuple[str, str]) -> Outcome:
-    """Run a request on a worker, if that is of the same version and build as the front end."""
+def run_here(backend: Backend, requests: Sequence[Request], build: tuple[str, str]) -> list[Outcome]:
+    """Run a bundle on a worker, if that is of the same version and build as the front end.
+
+    The result has an outcome for each run that was begun: the first one, and others until `_BUNDLE_S` have passed.
+    """
     here = (simulator.version(), simulator.build_fingerprint())
     if here != build:
-        return worker.Outcome(None, mistake=_other_build(here, build))
-    return worker.run(backend, request)
+        return [worker.Outcome(None, mistake=_other_build(here, build))]
+    begun_s, outcomes = time.monotonic(), list[worker.Outcome]()
+    for request in requests:
+        if outcomes and time.monotonic() - begun_s > _BUNDLE_S:
+            break
+        outcomes.append(worker.run(backend, request))
+    return outcomes
 
 
 def _other_build(here: tuple[str, str], build: tuple[str, str]) -> InputError:
@@ -185,14 +208,15 @@ def _other_build(here: tuple[str, str], build: tuple[str, str]) -> InputError:
 
 
 @dataclass(frozen=True)
-class _Task:
-    """A run that the scheduler has, or gets when it is back."""
+class _Bundle:
+    """Runs that the scheduler has as one task, or gets when it is back."""
 
-    request: Request
+    runs: tuple[tuple[int, Request], ...]
+    """Tickets and requests."""
     future: Any = None
     """Dask's handle; `None` without a scheduler."""
-    fetched: concurrent.futures.Future[Outcome] | None = None
-    """The outcome, fetched in Dask's thread: Dask waits for a repetition if a worker dies with a finished result."""
+    fetched: concurrent.futures.Future[list[Outcome]] | None = None
+    """The outcomes, fetched in Dask's thread: Dask waits for a repetition if a worker dies with a finished result."""
 
 
 class DaskPool:
@@ -203,14 +227,18 @@ class DaskPool:
         self._backend = backend
         self._cluster = cluster
         self._build = (simulator.version(), simulator.build_fingerprint())
-        self._under_way: dict[int, _Task] = {}
-        self._ended: queue.SimpleQueue[tuple[int, concurrent.futures.Future[Outcome]]] = queue.SimpleQueue()
+        self._under_way: dict[int, _Bundle] = {}
+        self._numbers = itertools.count()
+        """Of bundles, each for one attempt."""
+        self._bundle_runs = 1
+        """Number of runs that fill a bundle, by the duration of the latest runs."""
+        self._ended: queue.SimpleQueue[tuple[int, concurrent.futures.Future[list[Outcome]]]] = queue.SimpleQueue()
         self._suspects: deque[tuple[int, Request]] = deque()
         """Runs whose workers died; each is repeated when no other run is under way."""
         self._alone: int | None = None
-        """Ticket of the suspect under way."""
+        """Number of the bundle that has a suspect."""
         self._waiting: deque[tuple[int, Request]] = deque()
-        """Runs that were submitted meanwhile."""
+        """Runs that are in no bundle yet."""
         self._is_stopped = False
         self._taken_back: list[tuple[int, Outcome]] = []
         self._client: Any = None
@@ -235,6 +263,11 @@ class DaskPool:
                 self._tell(threads)
         return self._width
 
+    @property
+    def capacity(self) -> int:
+        """A bundle under way and one in reserve for each thread."""
+        return 2 * self.width * self._bundle_runs
+
     def _tell(self, threads: int) -> None:
         """Report once that there are no workers: runs wait for them, and they may connect at any time or never."""
         if threads:
@@ -246,54 +279,54 @@ class DaskPool:
             os.write(2, f"\nanabranch: no worker is at {place}; the runs wait for one\n".encode())
 
     def submit(self, ticket: int, request: Request) -> None:
-        """Hand a run to the scheduler, or keep it for when that is back or a suspect has ended."""
-        if self._alone is None:
-            self._hand(ticket, request)
-        else:
-            self._waiting.append((ticket, request))
+        """Keep a run for the next bundle, which `take` hands to the scheduler."""
+        self._waiting.append((ticket, request))
 
-    def _hand(self, ticket: int, request: Request) -> None:
+    def _hand(self, number: int, runs: tuple[tuple[int, Request], ...]) -> None:
+        """Hand a bundle to the scheduler, or keep it for when that is back."""
         if self._client is None:
-            self._under_way[ticket] = _Task(request)
+            self._under_way[number] = _Bundle(runs)
             return
-        future = self._client.submit(run_here, self._backend, request, self._build, pure=False)
+        requests = [request for _, request in runs]
+        future = self._client.submit(run_here, self._backend, requests, self._build, pure=False)
         fetching = self._client.gather(future, asynchronous=True)
         fetched = asyncio.run_coroutine_threadsafe(fetching, self._client.loop.asyncio_loop)
-        self._under_way[ticket] = _Task(request, future, fetched)
-        fetched.add_done_callback(lambda done: self._ended.put((ticket, done)))
+        self._under_way[number] = _Bundle(runs, future, fetched)
+        fetched.add_done_callback(lambda done: self._ended.put((number, done)))
 
     def take(self, timeout_s: float) -> list[tuple[int, Outcome]]:
-        """Wait for the next run to end, or for a moment; look for a scheduler that has gone."""
+        """Wait for the next bundle to end, or for a moment; look for a scheduler that has gone."""
         taken, self._taken_back = self._taken_back, []
         if self._client is None:
             if not taken:
                 self._return(timeout_s)
             return taken
-        try:
-            ended = [self._ended.get(timeout=0 if taken else timeout_s)]
-            while not self._ended.empty():
-                ended.append(self._ended.get())
-        except queue.Empty:
-            ended = []
-        for ticket, fetched in ended:
+        self._dispatch()
+        for number, fetched in self._news(0.0 if taken else timeout_s):
             # Outcomes of a lost scheduler are ignored.
-            if ticket not in self._under_way or self._under_way[ticket].fetched is not fetched:
+            if number not in self._under_way or self._under_way[number].fetched is not fetched:
                 continue
             try:
-                outcome = self._outcome(ticket, fetched)
+                outcomes = self._outcomes(number, fetched)
             except (OSError, TimeoutError, concurrent.futures.CancelledError):
                 self._lose()
                 break
-            task = self._under_way.pop(ticket)
-            if outcome is None:
-                self._suspects.append((ticket, task.request))
-            else:
-                taken.append((ticket, outcome))
+            taken += self._book(self._under_way.pop(number).runs, outcomes)
         self._dispatch()
         return taken
 
-    def _outcome(self, ticket: int, fetched: concurrent.futures.Future[Outcome]) -> Outcome | None:
-        """Outcome of a run; `None` if its workers died, perhaps by another run.
+    def _news(self, timeout_s: float) -> list[tuple[int, concurrent.futures.Future[list[Outcome]]]]:
+        """Wait for a bundle to end, and return all that have ended."""
+        ended: list[tuple[int, concurrent.futures.Future[list[Outcome]]]] = []
+        with suppress(queue.Empty):
+            if timeout_s:
+                ended.append(self._ended.get(timeout=timeout_s))
+            while True:
+                ended.append(self._ended.get_nowait())
+        return ended
+
+    def _outcomes(self, number: int, fetched: concurrent.futures.Future[list[Outcome]]) -> list[Outcome] | None:
+        """Outcomes of a bundle's begun runs; `None` if its workers died, perhaps by another bundle.
 
         Raises:
             OSError, TimeoutError, CancelledError: If the scheduler has lost it.
@@ -303,33 +336,57 @@ class DaskPool:
             return fetched.result()
         except distributed.scheduler.KilledWorker as error:
             if self._is_stopped:
-                return worker.Outcome(None, begun=False)
-            if ticket != self._alone:
+                return []
+            if number != self._alone:
                 return None
             reason = f"its workers died, also while it ran alone, the last at {error.last_worker.address}"
-            return worker.Outcome(None, failure=reason)
+            return [worker.Outcome(None, failure=reason)]
         except (OSError, TimeoutError, concurrent.futures.CancelledError):
             raise
         except Exception as error:
             # Failures of a run are in its outcome; here a worker could not begin.
             text = f"a worker cannot carry runs out ({type(error).__name__}: {error}); install the same wheel there"
-            return worker.Outcome(None, mistake=InputError(text))
+            return [worker.Outcome(None, mistake=InputError(text))]
+
+    def _book(
+        self, runs: Sequence[tuple[int, Request]], outcomes: Sequence[Outcome] | None
+    ) -> list[tuple[int, Outcome]]:
+        """The ended runs of a bundle with their outcomes; the others wait, or are suspects without any outcome."""
+        if outcomes is None:
+            self._suspects.extend(runs)
+            return []
+        left = runs[len(outcomes) :]
+        if self._is_stopped:
+            for ticket, _ in left:
+                self._take_back(ticket)
+        else:
+            self._waiting.extendleft(reversed(left))
+        seconds = [outcome.seconds for outcome in outcomes if outcome.document is not None]
+        if seconds:
+            mean_s = max(sum(seconds) / len(seconds), _BUNDLE_S / _MAX_BUNDLE_RUNS)
+            self._bundle_runs = max(1, int(_BUNDLE_S / mean_s))
+        return [(ticket, outcome) for (ticket, _), outcome in zip(runs, outcomes, strict=False)]
 
     def _dispatch(self) -> None:
-        """Repeat the next suspect if no other run is under way; hand over waiting runs after the last one."""
-        if self._alone is not None and self._alone not in self._under_way:
+        """Hand over waiting runs; after the last one repeat the suspects, each while no other run is under way."""
+        had_suspect = self._alone is not None
+        if self._alone not in self._under_way:
             self._alone = None
-        if self._suspects and not self._under_way:
-            self._alone, request = self._suspects.popleft()
-            self._hand(self._alone, request)
-        while self._waiting and self._alone is None:
-            self._hand(*self._waiting.popleft())
+        if self._suspects and not self._under_way and (had_suspect or not self._waiting):
+            self._alone = next(self._numbers)
+            self._hand(self._alone, (self._suspects.popleft(),))
+        if self._alone is not None:
+            return
+        # A part of a bundle waits for more runs, unless a worker is idle.
+        while self._waiting and (len(self._waiting) >= self._bundle_runs or len(self._under_way) < self._width):
+            count = min(self._bundle_runs, len(self._waiting))
+            self._hand(next(self._numbers), tuple(self._waiting.popleft() for _ in range(count)))
 
     def _lose(self) -> None:
         """The scheduler has gone, and with it all that was under way."""
         client, self._client = self._client, None
         self._gone_since = time.monotonic()
-        self._under_way = {ticket: _Task(task.request) for ticket, task in self._under_way.items()}
+        self._under_way = {number: _Bundle(bundle.runs) for number, bundle in self._under_way.items()}
         if client is not None:
             # No scheduler is left to sign off from.
             with suppress(OSError, TimeoutError):
@@ -338,8 +395,8 @@ class DaskPool:
     def _return(self, timeout_s: float) -> None:
         """Look for the scheduler, and hand it all that was under way."""
         if self._connect(_CONNECT_S):
-            for ticket, task in list(self._under_way.items()):
-                self._hand(ticket, task.request)
+            for number, bundle in list(self._under_way.items()):
+                self._hand(number, bundle.runs)
         elif self._gone_since is not None and time.monotonic() - self._gone_since > _PATIENCE_S:
             raise RunFailed(
                 f"the Dask scheduler at {self._cluster} has gone and did not come back; finished runs are kept, go on "
@@ -364,7 +421,7 @@ class DaskPool:
         """Not possible: `under_way` names no run."""
 
     def stop(self) -> None:
-        """Take back all runs that no worker has begun; without a scheduler these are all."""
+        """Take back all bundles that no worker has begun; without a scheduler these are all."""
         self._is_stopped = True
         for ticket, _ in (*self._waiting, *self._suspects):
             self._take_back(ticket)
@@ -376,14 +433,14 @@ class DaskPool:
                 begun = {key for keys in self._client.processing().values() for key in keys}
             except (OSError, TimeoutError):
                 self._lose()
-        for ticket, task in list(self._under_way.items()):
-            if task.future is None:
-                del self._under_way[ticket]
+        for number, bundle in list(self._under_way.items()):
+            if bundle.future is not None and bundle.future.key in begun:
+                continue
+            del self._under_way[number]
+            for ticket, _ in bundle.runs:
                 self._take_back(ticket)
-            elif task.future.key not in begun:
-                del self._under_way[ticket]
-                self._take_back(ticket)
-                task.future.cancel()
+            if bundle.future is not None:
+                bundle.future.cancel()
 
     def _take_back(self, ticket: int) -> None:
         self._taken_back.append((ticket, worker.Outcome(None, begun=False)))
@@ -391,7 +448,7 @@ class DaskPool:
     def kill(self) -> None:
         """Give up what is under way, and end the workers that were started for this."""
         if self._client is not None:
-            futures = [task.future for task in self._under_way.values() if task.future is not None]
+            futures = [bundle.future for bundle in self._under_way.values() if bundle.future is not None]
             self._client.cancel(futures, force=True)
         self.close()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anabranch._core import simulator
@@ -16,7 +17,9 @@ from anabranch.metrics import METRICS
 from anabranch.paths import check_inside
 from anabranch.stats import INTERVALS
 from anabranch.study.claims import Claim, read_claims
+from anabranch.study.code import read_function
 from anabranch.study.document import Table
+from anabranch.study.figure_checks import check_figures
 from anabranch.study.inside import check_files, check_traces
 from anabranch.study.layout import reserved
 from anabranch.study.model import FILE, Effort, Experiment, More, Study
@@ -26,11 +29,11 @@ from anabranch.study.scope import Scope
 from anabranch.sweep import Parameter, Point, Value, fill_setting, placeholders, plain, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from anabranch.stats import Centre, Interval
-    from anabranch.study.own_metrics import Function
+    from anabranch.study.code import Function
 
 SPREADS = ("interval", "std")
 """How reports show the spread of repetitions: by the interval of the centre alone, or by the standard deviation too."""
@@ -39,13 +42,16 @@ MAX_POINTS = 1_000_000
 MAX_RUNS = 5_000_000
 
 
-def load(folder: Path, metrics: Mapping[str, Function] | None = None, *, allow_paths: bool = False) -> Study:
+def load(
+    folder: Path, metrics: Mapping[str, Function] | None = None, *, allow_paths: bool = False, allow_code: bool = False
+) -> Study:
     """Read a study from its folder.
 
     Args:
         folder: The folder with study.toml.
         metrics: Further metrics of the run by name: functions from a result document to a value.
         allow_paths: Whether it may name files outside its folder, and its scenarios traces outside theirs.
+        allow_code: Whether it may name functions in Python, which run with the rights of the caller.
 
     Raises:
         InputError: Naming file, line and remedy of the first mistake.
@@ -61,7 +67,8 @@ def load(folder: Path, metrics: Mapping[str, Function] | None = None, *, allow_p
     if not allow_paths:
         check_traces(study, str(folder / FILE))
     _check_more(study, table)
-    study = _with_references(study, table, metrics)
+    reader = partial(read_function, study=folder / FILE, allow_code=allow_code, allow_paths=allow_paths)
+    study = _with_references(study, table, metrics, reader)
     table.finish()
     return study
 
@@ -154,14 +161,16 @@ def _interval(table: Table, centre: Centre) -> Interval:
     raise table.error(f'a {centre} cannot have the interval "{name}"; it can have {" or ".join(allowed)}', "interval")
 
 
-def _with_references(study: Study, table: Table, metrics: Mapping[str, Function] | None) -> Study:
+def _with_references(
+    study: Study, table: Table, metrics: Mapping[str, Function] | None, reader: Callable[[Table], Function]
+) -> Study:
     """The study with the tables that refer to its experiments: labels, own metrics, figures, claims."""
     # The kinds of figures import Matplotlib, which a list of studies does not need.
     from anabranch.study.figure_reader import read_figures
 
     scopes = _scopes(study)
-    rows = table.table("metric") if table.holds("metric", dict) else Table({}, (), "", str(study.folder / FILE))
-    study = dataclasses.replace(study, own=read_own_metrics(rows, scopes, metrics))
+    own = table.table("metric") if table.holds("metric", dict) else Table({}, (), "", str(study.folder / FILE))
+    study = dataclasses.replace(study, own=read_own_metrics(own, scopes, metrics, reader))
     scopes = {name: dataclasses.replace(scope, metrics=study.metrics) for name, scope in scopes.items()}
     for name, experiment in study.experiments.items():
         place = table.table("experiment").table(name)
@@ -173,12 +182,11 @@ def _with_references(study: Study, table: Table, metrics: Mapping[str, Function]
         inner = table.table("published")
         published = read_published(inner, study.folder, scopes)
         check_divisors(published, _matched(study, published), study.folder / inner.get("file", str))
-    return dataclasses.replace(
-        study,
-        published=published,
-        figures=read_figures(table.rows("figure"), scopes, study.metric),
-        claims=_claims(table, study, scopes),
-    )
+    rows = table.rows("figure")
+    figures = read_figures(rows, scopes, study.metric)
+    claims = _claims(table, study, scopes)
+    check_figures(rows, figures, scopes, (published, claims))
+    return dataclasses.replace(study, published=published, figures=figures, claims=claims)
 
 
 def _matched(study: Study, published: Published) -> Iterator[Point]:

@@ -293,8 +293,8 @@ class _Interrupts:
 
 
 def _refill(pool: Pool, plan: Plan, waiting: Iterator[tuple[int, Run]], pending: dict[int, Run]) -> None:
-    """Keep every worker busy with one run each in reserve; runs that have not started are not lost to an interrupt."""
-    for ticket, run in itertools.islice(waiting, max(0, 2 * pool.width - len(pending))):
+    """Keep every worker busy with a reserve; runs that have not started are not lost to an interrupt."""
+    for ticket, run in itertools.islice(waiting, max(0, pool.capacity - len(pending))):
         pool.submit(ticket, request_of(plan.study, run))
         pending[ticket] = run
 

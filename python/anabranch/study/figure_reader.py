@@ -7,7 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 from anabranch.fairness.capacity import ALLOCATION_NAMES
+from anabranch.metrics import SIGNED
 from anabranch.plot.kinds import KINDS
+from anabranch.plot.style import LINE_STYLES
 from anabranch.study.figures import TOGETHER, WIDTHS, Figure, Reference
 from anabranch.sweep import matches
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from anabranch.study.scope import Scope
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
+_MAX_VARIABLES = 2  # of series: one has colours, the other one dashes
 
 
 def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure:
@@ -33,6 +36,7 @@ def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure
     kind = KINDS[table.choice("kind", tuple(KINDS), "lines")]
     _check_keys(table, kind)
     metric = table.choice("metric", tuple(scope.metrics), usual)
+    series = _series(table, scope)
     figure = Figure(
         name=table.get("name", str),
         title=table.get("title", str, ""),
@@ -43,7 +47,8 @@ def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure
         y=_parameter(table, "y", scope, required="y" in kind.required),
         rows=_parameter(table, "rows", scope),
         columns=_parameter(table, "columns", scope),
-        series=_series(table, scope),
+        series=series[0],
+        dashes=series[1] if len(series) > 1 else "",
         subjects=scope.subjects(
             table, "subjects", table.texts("subjects", []), kind.subjects_of if kind.is_over_time else metric
         ),
@@ -99,14 +104,20 @@ def _parameter(table: Table, key: str, scope: Scope, *, required: bool = False) 
     return scope.parameter(table, key, name) if name else ""
 
 
-def _series(table: Table, scope: Scope) -> str:
-    name = table.get("series", str, "subject")
-    return name if name == "subject" else scope.parameter(table, "series", name)
+def _series(table: Table, scope: Scope) -> list[str]:
+    """The one or two variables of the series."""
+    if table.holds("series", list):
+        names = table.texts("series")
+        if not 1 <= len(names) <= _MAX_VARIABLES or len(set(names)) != len(names):
+            raise table.error('"series" has to name one variable, or two different ones', "series")
+    else:
+        names = [table.get("series", str, "subject")]
+    return [name if name == "subject" else scope.parameter(table, "series", name) for name in names]
 
 
 def _left_out(figure: Figure, scope: Scope) -> list[str]:
     """Parameters in which the points of a figure differ, but that no axis, panel or series shows."""
-    shown = (figure.x, figure.y, figure.rows, figure.columns, figure.series)
+    shown = (figure.x, figure.y, figure.rows, figure.columns, *figure.variables)
     found = []
     for name, values in scope.values.items():
         where = {k: w for k, w in figure.where.items() if k == name}
@@ -129,6 +140,7 @@ def _check_series(table: Table, figure: Figure, scope: Scope) -> None:
     """Check that each mark stands for one point and subject, or that the figure takes several together."""
     if not figure.kind.has_series:
         return
+    _check_dashes(table, figure, scope)
     if figure.together and figure.series == "subject" and not figure.subjects:
         raise table.error(
             '"together" makes one value of several subjects: name them as "subjects", or a parameter as "series"',
@@ -142,7 +154,7 @@ def _check_series(table: Table, figure: Figure, scope: Scope) -> None:
             f'them, name one value of it in "where", or add together = "mean"'
         )
     subjects = figure.subjects or scope.known(figure.metric)
-    if figure.series != "subject" and len(subjects) > 1:
+    if "subject" not in figure.variables and len(subjects) > 1:
         raise table.error(
             f'a line for each "{figure.series}" has several values at a point, those of {", ".join(subjects)}: '
             'name one of them in "subjects", or add together = "mean"',
@@ -150,8 +162,27 @@ def _check_series(table: Table, figure: Figure, scope: Scope) -> None:
         )
 
 
+def _check_dashes(table: Table, figure: Figure, scope: Scope) -> None:
+    """Check that two variables of the series are on no axis or panel, and that the second one has enough dashes."""
+    if not figure.dashes:
+        return
+    for name in figure.variables:
+        if name in (figure.x, figure.rows, figure.columns):
+            raise table.error(f'"{name}" is on an axis or has panels already: name another one in "series"', "series")
+    if figure.together and "subject" in figure.variables:
+        raise table.error('"together" makes one value of several subjects: name two parameters as "series"', "together")
+    where = {name: wanted for name, wanted in figure.where.items() if name == figure.dashes}
+    chosen = [v for v in scope.values.get(figure.dashes, ()) if matches({figure.dashes: v}, where)]
+    if len(chosen) > len(LINE_STYLES):
+        raise table.error(
+            f'"{figure.dashes}" has {len(chosen)} values, but there are {len(LINE_STYLES)} kinds of dashes: name it '
+            'first, or select values in "where"', "series",
+        )  # fmt: skip
+
+
 def _check_logarithm(table: Table, figure: Figure, scope: Scope) -> None:
     """Check that all values on a logarithmic axis are above 0; words have no place on a scale."""
+    _check_heights(table, figure, scope)
     if not figure.log_x or not figure.x:
         return
     for value in scope.values[figure.x]:
@@ -161,6 +192,23 @@ def _check_logarithm(table: Table, figure: Figure, scope: Scope) -> None:
                 f'"{figure.x}" is {value:g} at a point, which a logarithmic axis cannot show: remove "log_x", or leave '
                 'the value out by "where"', "log_x",
             )  # fmt: skip
+
+
+def _check_heights(table: Table, figure: Figure, scope: Scope) -> None:
+    """Check that the metric and all reference lines of a logarithmic vertical axis are above 0."""
+    if not figure.log_y:
+        return
+    if figure.metric in SIGNED:
+        raise table.error(f'"{figure.metric}" can be negative, which a logarithmic axis cannot show', "log_y")
+    for reference in figure.references:
+        names = [reference.parameter] if reference.parameter else []
+        heights = [reference.height({name: v}) for name in names for v in scope.values[name]]
+        if not names and not reference.allocation:
+            heights = [reference.offset]
+        if any(height <= 0.0 for height in heights):
+            raise table.error(
+                f'the line "{reference.label}" reaches {min(heights):g}, which a logarithmic axis cannot show', "log_y"
+            )
 
 
 def _reference(table: Table, scope: Scope, metric: str) -> Reference:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure as Canvas
 
+    from anabranch.study.claims import Claim
     from anabranch.study.document import Table
     from anabranch.study.scope import Scope
     from anabranch.sweep import Value
@@ -48,6 +49,10 @@ class Kind(ABC):
     """Whether the horizontal axis is a scale where values are numbers; marks of a series are then joined."""
     shows_published: ClassVar[bool] = False
     """Whether there are marks for published values, and for a second world."""
+    has_dashes: ClassVar[bool] = False
+    """Whether each series has its own dash, besides its colour."""
+    shows_samples: ClassVar[bool] = False
+    """Whether it shows the values of all repetitions in place of their centre."""
     is_over_time: ClassVar[bool] = False
     """Whether it draws traces of single runs in place of a metric."""
 
@@ -105,7 +110,9 @@ class Figure:
     columns: str
     """Parameter with one column of panels per value; "" for one column."""
     series: str
-    """"subject" for a line per flow, path or link, or a parameter with a line per value."""
+    """"subject" for a line per flow, path or link, or a parameter with a line per value; its colours."""
+    dashes: str
+    """The same for the dashes of lines and the hatches of bars: a second variable of the series; "" for none."""
     subjects: tuple[str, ...]
     """Which subjects to draw; empty for all."""
     labels: Mapping[str, str]
@@ -130,6 +137,45 @@ class Figure:
         """Span of time of a figure over time, seconds; (0, 0) for the whole run."""
         begin, end = self.options.get("window", (0.0, 0.0))
         return (begin, end)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables of the series: `series` and, if it has one, `dashes`."""
+        return (self.series, self.dashes) if self.dashes else (self.series,)
+
+    @property
+    def shows_claims(self) -> bool:
+        """Whether it has marks for published statements."""
+        return bool(self.options.get("claims"))
+
+    @property
+    def shows_published(self) -> bool:
+        """Whether it has marks for published values, where the study has some of its metric."""
+        return self.kind.shows_published and not self.together and bool(self.options.get("published", True))
+
+    @property
+    def log_y(self) -> bool:
+        """Whether the vertical axis is logarithmic."""
+        return bool(self.options.get("log_y"))
+
+    @property
+    def is_grey(self) -> bool:
+        """Whether it is drawn in shades of grey."""
+        return bool(self.options.get("grey"))
+
+    @property
+    def legend(self) -> str:
+        """Place of the legend: "below", "right" or "none"."""
+        return str(self.options.get("legend", "below"))
+
+    def states(self, claim: Claim) -> bool:
+        """Whether it marks a statement: a value, or a least or greatest one, of its metric at single points."""
+        quantity = claim.quantity
+        is_bound = claim.kind in ("value", "at_least", "at_most")
+        is_plain = claim.world == "run" and not (claim.statistic or claim.extreme or claim.absolute)
+        is_drawn = not self.subjects or any(subject in self.subjects for subject in quantity.subjects)
+        is_here = (quantity.experiment, quantity.metric) == (self.experiment, self.metric)
+        return is_bound and is_plain and is_drawn and is_here
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from anabranch.expressions import (
     words,
 )  # fmt: skip
 from anabranch.metrics import METRICS, FairnessMetric, Metric
+from anabranch.study.code import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,11 +36,9 @@ if TYPE_CHECKING:
     from anabranch.expressions import Data, Value
     from anabranch.fairness.shares import Fairness
     from anabranch.metrics import Level
+    from anabranch.study.code import Function
     from anabranch.study.document import Table
     from anabranch.study.scope import Scope
-
-    Function = Callable[[Mapping[str, Any]], float | None]
-    """Function from the result document of a run to the value of a metric; `None` for no value."""
 
 DEFAULT = "default"
 """The key in [metric] with the study's metric; an own metric cannot have this name."""
@@ -125,9 +124,18 @@ def own_names(table: Table) -> list[str]:
 
 
 def read_own_metrics(
-    table: Table, scopes: Mapping[str, Scope], functions: Mapping[str, Function] | None = None
+    table: Table,
+    scopes: Mapping[str, Scope],
+    functions: Mapping[str, Function] | None = None,
+    reader: Callable[[Table], Function] | None = None,
 ) -> dict[str, Metric]:
     """Read the tables [metric.NAME], and add functions in Python as metrics of the run.
+
+    Args:
+        table: The table [metric].
+        scopes: The experiments by name.
+        functions: Functions of the caller, by name.
+        reader: Reads the function that a table [metric.NAME] names.
 
     Raises:
         InputError: If an expression has a mistake, metrics need one another in a cycle, or a name is taken.
@@ -139,7 +147,13 @@ def read_own_metrics(
         if name in METRICS or name in FUNCTIONS or name in _SETS or (name in found and name in rows):
             raise table.error(f'the name "{name}" is taken: choose another one for the own metric', name)
     known = [*METRICS, *found, *rows]
-    texts = {name: row.get("expr", str) for name, row in rows.items()}
+    for name, row in rows.items():
+        if reader is not None and row.has(KEY):
+            found[name] = CodeMetric(
+                name, row.get("label", str, name), row.get("unit", str, ""), "run", "", function=reader(row)
+            )
+            row.finish()
+    texts = {name: row.get("expr", str) for name, row in rows.items() if name not in found}
     for name in _ordered(texts, known, rows):
         row = rows[name]
         resolver = _Resolver({**METRICS, **found}, scopes)

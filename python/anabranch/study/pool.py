@@ -52,8 +52,8 @@ class Pool(Protocol):
     """Carries out runs."""
 
     @property
-    def width(self) -> int:
-        """Number of runs that it can carry out at the same time."""
+    def capacity(self) -> int:
+        """Number of submitted runs that keeps all its workers busy until the next `take`."""
 
     def submit(self, ticket: int, request: Request) -> None:
         """Accept a run. No two runs under way have the same ticket."""

@@ -163,7 +163,11 @@ def _figure() -> Schema:
             "y": _text("Parameter on the vertical axis of a heat map."),
             "rows": _text("Parameter with a row of panels per value."),
             "columns": _text("Parameter with a column of panels per value."),
-            "series": _text('"subject" for a line per flow, path or link, or a parameter with a line per value.'),
+            "series": {
+                "anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 2}],
+                "description": '"subject" for a line per flow, path or link, or a parameter with a line per value; of '
+                "two, the first has colours, the second dashes.",
+            },
             "subjects": _list(_TEXT, "Flows, paths or links to draw; all if none is named."),
             "labels": _words("Names of subjects for people."),
             "where": _where(),
@@ -186,12 +190,13 @@ def _own_metrics() -> Schema:
     own = _table(
         {
             "expr": _text('Arithmetic with metrics, such as "goodput(F0) / sum(goodput(flows))".'),
+            "function": _text('Function in Python, as "FILE.py:NAME"; it needs --allow-code.'),
             "unit": _text("Unit; that of the expression if left out."),
             "label": _text("Name on axes and in tables."),
         },
-        "A metric of the study.",
-        required=("expr",),
+        "A metric of the study: an expression or a function.",
     )
+    own["oneOf"] = [{"required": ["expr"]}, {"required": ["function"]}]
     return {
         "type": "object",
         "properties": {DEFAULT: _metric("Metric of the tables.")},

@@ -27,9 +27,9 @@ def read_statistic(table: Table, world: str, kind: str, metrics: Collection[str]
         raise table.error('a quantity of theory has no "statistic": it has one value', "statistic")
     if table.has("extreme"):
         raise table.error('"statistic" cannot be combined with "extreme": remove one of them', "statistic")
-    if kind == "order" and len(metrics) > 1:
+    if kind in ("order", "difference") and len(metrics) > 1:
         named = " and ".join(f'"{metric}"' for metric in sorted(metrics))
-        raise table.error(f'with "statistic", "order" compares one metric, not {named}', "statistic")
+        raise table.error(f'with "statistic", "{kind}" compares one metric, not {named}', "statistic")
     return statistic
 
 

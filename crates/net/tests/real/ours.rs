@@ -4,7 +4,7 @@ use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Address, Event, Reason, Report, Socket};
 use anabranch_host::{Backlog, Limits, Listening, Protocol};
-use anabranch_net::{Clock, Network, Stack, Tun};
+use anabranch_net::{Clock, Engine, Network, Tun};
 use anabranch_testkit::application::{Application, Load};
 use anabranch_testkit::contents::Contents;
 use core::net::IpAddr;
@@ -89,7 +89,7 @@ pub enum Role {
 
 /// This stack in its role, ready for its peer.
 pub struct Side {
-    stack: Stack,
+    engine: Engine,
     done: Rc<RefCell<Option<Done>>>,
 }
 
@@ -105,7 +105,7 @@ pub fn start_with(
     load: Load,
     (role, meanwhile): (Role, Meanwhile),
 ) -> Side {
-    let mut stack = Stack::new(network, Limits::default(), anabranch_net::secrets().expect("the system's"));
+    let mut engine = Engine::new(network, Limits::default(), anabranch_net::secrets().expect("the system's"));
     let done = Rc::new(RefCell::new(None));
     let slot = done.clone();
     let user = move || User {
@@ -115,14 +115,15 @@ pub fn start_with(
         meanwhile,
     };
     match role {
-        Role::Connect(address, port) => stack.connect(&protocol, (&[address], port), user()),
+        Role::Connect(address, port) => engine.connect(&protocol, (&[address], port), user()).map(drop),
         Role::Accept(port) => {
             let listening = Listening { protocol, port, backlog: Backlog::default() };
-            stack.listen(listening, Box::new(move || Box::new(user())))
+            let accept = move || Box::new(user()) as Box<dyn anabranch_net::Application>;
+            engine.listen(listening, Box::new(accept))
         }
     }
     .expect("the port is free");
-    Side { stack, done }
+    Side { engine, done }
 }
 
 impl Side {
@@ -134,13 +135,13 @@ impl Side {
     pub fn finish(mut self) -> Done {
         let done = self.done.clone();
         let ended = self
-            .stack
+            .engine
             .run(Time::ZERO + TRANSFER_TIMEOUT, |_| done.borrow().is_some())
             .expect("the devices work");
         assert!(
             ended,
             "not finished in {TRANSFER_TIMEOUT:?}: {:#?}",
-            self.stack.reports().collect::<Vec<_>>()
+            self.engine.reports().collect::<Vec<_>>()
         );
         let done = self.done.take().expect("the connection has ended");
         assert_eq!(done.closed, Reason::Closed, "{:#?}", done.report);

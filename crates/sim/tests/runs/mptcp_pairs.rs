@@ -110,6 +110,31 @@ fn reinjections_do_not_displace_new_data() {
     assert!(goodput >= 0.97 * 43.7, "{goodput} Mbit/s");
 }
 
+/// Both windows together reach the buffer in slow start. Each time that it has room again, one path could send all of it
+/// in one burst, and would leave slow start with a small part of TCP's window.
+#[test]
+fn slow_return_links_leave_two_paths_faster_than_tcp() {
+    let goodput = |delay_ms: u32, protocol: &str| {
+        let link = |name: &str| {
+            format!(
+                "[[link]]\nname = \"{name}\"\nbetween = [\"A\", \"B\"]\nrate = \"100 Mbit/s\"\n\
+                 delay = \"{delay_ms} ms\"\nreverse = {{ rate = \"200 kbit/s\" }}\n"
+            )
+        };
+        let text = format!(
+            "duration = \"60 s\"\n{}{}[[flow]]\nfrom = \"A\"\nto = \"B\"\nprotocol = \"{protocol}\"\n",
+            link("l"),
+            link("m")
+        );
+        let scenario = scenario::parse(&text, "slow-return.toml", &[]).unwrap();
+        anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows[0].goodput_bps / 1e6
+    };
+    for delay_ms in [8, 10, 12] {
+        let [multipath, tcp] = ["mptcp", "tcp"].map(|protocol| goodput(delay_ms, protocol));
+        assert!(multipath >= tcp, "{delay_ms} ms: {multipath} Mbit/s, TCP {tcp} Mbit/s");
+    }
+}
+
 #[test]
 fn mechanisms_help_with_a_full_send_buffer() {
     let paths = [(10.0, 20), (0.5, 200)];

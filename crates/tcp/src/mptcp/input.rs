@@ -403,7 +403,11 @@ impl Connection {
                 Control::AddAddress(add) => self.on_add_address(now, add),
                 Control::RemoveAddress(ids) => self.on_remove_address(now, ids),
                 Control::Priority { backup } => {
-                    self.subflows[index].backup = *backup;
+                    let subflow = &mut self.subflows[index];
+                    if subflow.backup != *backup {
+                        // The last announcement of either end holds: an own one is not repeated.
+                        (subflow.backup, subflow.priority) = (*backup, None);
+                    }
                     self.update_counted();
                 }
                 Control::FastClose { receiver_key } if *receiver_key == self.keys.local.secret => {

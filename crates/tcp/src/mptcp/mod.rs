@@ -25,6 +25,7 @@ mod peers_tests;
 mod receive;
 mod repair;
 mod reset;
+mod restart;
 #[cfg(test)]
 mod scheduling_tests;
 mod signals;

@@ -123,11 +123,16 @@ impl Connection {
         }
         let (start, available) = self.send.unassigned();
         let held_up = available == 0 && self.is_held_up();
-        if available == 0 && self.send.reinjections.is_empty() && !self.scheduler.duplicates() && !held_up {
+        let full = self.is_send_buffer_full();
+        let nothing = available == 0 && self.send.reinjections.is_empty() && !self.scheduler.duplicates();
+        if nothing && !held_up && !full {
             self.waiting_for = None;
             return None;
         }
         self.snapshot_paths(now);
+        if full {
+            self.prepare_restarts();
+        }
         if let Some(packet) = self.send_reinjection(now) {
             return Some(packet);
         }
@@ -144,6 +149,7 @@ impl Connection {
         }
         let window = self.send.edge.saturating_sub(start);
         if self.waits_for_window((start, available)) {
+            self.prepare_restarts();
             self.tell_blocked();
             self.wait(now, start, WaitCause::ReceiveWindow);
             if self.data_timer.is_none() {
@@ -256,6 +262,10 @@ impl Connection {
                 cwnd = self.congestion.window(id);
                 if queueable < u64::from(mss).min(least) {
                     queueable = 0;
+                    subflow.restart = None;
+                } else if subflow.restart.is_some_and(|restart| restart.holds(now)) {
+                    queueable = 0;
+                    subflow.block.note_paced();
                 }
             }
             self.states.push(PathState {
@@ -387,7 +397,12 @@ impl Connection {
         let last = self.send.all_assigned();
         let mut packet = self.with_block(now, index, |block, context| block.send(context, len, last));
         let start = segment_of(&mut packet).payload.offset;
-        self.subflows[index].carry(Mapping { start, len, data });
+        let window = self.congestion.window(path);
+        let subflow = &mut self.subflows[index];
+        subflow.carry(Mapping { start, len, data });
+        if let (Some(restart), Some(srtt)) = (&mut subflow.restart, subflow.block.rtt().srtt()) {
+            restart.sent(now, len, (window, srtt));
+        }
         if self.data_timer.is_none() {
             self.data_timer = Some(now + self.data_timeout());
         }
@@ -539,8 +554,9 @@ impl Connection {
     fn add_bare_options(&mut self, now: Time, index: usize, (segment, dss): (&mut Segment, &mut Dss)) {
         if self.subflows[index].owes_priority(now) {
             self.subflows[index].told_priority(now);
+            let backup = self.subflows[index].backup;
             segment.options.sack = SackBlocks::default();
-            segment.options.mptcp.others.push(Control::Priority { backup: true });
+            segment.options.mptcp.others.push(Control::Priority { backup });
         } else if self.send.fin == DataFin::Wanted && self.send.all_assigned() {
             self.send.fin = DataFin::Sent;
             self.data_timer = Some(now + self.data_timeout());

@@ -407,6 +407,9 @@ impl Connection {
     pub(super) fn on_timeout(&mut self, now: Time) {
         let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         for index in 0..self.subflows.len() {
+            if let Some(restart) = &mut self.subflows[index].restart {
+                restart.expire(now);
+            }
             self.on_subflow_timeout(now, index);
         }
         if due(self.data_timer) {

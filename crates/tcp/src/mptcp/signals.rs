@@ -1,10 +1,11 @@
 //! Options that are never acknowledged, or that are repeated until they are: `ADD_ADDR` until its echo (RFC 8684
 //! §3.4.1), `REMOVE_ADDR` (§3.4.2) and `MP_PRIO` (§3.3.8) a few times, at increasing intervals.
 
-use super::connection::{Connection, Repeated};
+use super::connection::{Connection, ConnectionPhase, Repeated};
 use super::keys::address_hmac;
 use super::subflow::{Resend, Subflow};
 use anabranch_base::time::{Duration, Time};
+use anabranch_multipath::PathId;
 use anabranch_wire::tcp::mptcp::{AddAddress, Control};
 
 /// Interval after which an address without an echo is announced again, and the limit of announcements.
@@ -24,7 +25,7 @@ impl Resend {
 }
 
 impl Subflow {
-    /// The peer must now be informed that this subflow is a backup.
+    /// The peer must now be informed whether this subflow is a backup.
     pub fn owes_priority(&self, now: Time) -> bool {
         self.priority.is_some_and(|again| again.at <= now)
     }
@@ -36,6 +37,23 @@ impl Subflow {
 }
 
 impl Connection {
+    /// Makes a subflow a backup in both directions, or a usual one, and informs the peer (`MP_PRIO`, RFC 8684 §3.3.8).
+    /// Returns false if there is no such subflow, or the connection is plain TCP.
+    pub fn set_backup(&mut self, now: Time, path: PathId, backup: bool) -> bool {
+        if self.phase != ConnectionPhase::Multipath {
+            return false;
+        }
+        let Some(subflow) = self.subflows.get_mut(path.index()).filter(|s| s.is_alive()) else {
+            return false;
+        };
+        if subflow.backup != backup {
+            subflow.backup = backup;
+            subflow.priority = Some(Resend { at: now, times: 0 });
+            self.update_counted();
+        }
+        true
+    }
+
     /// Queues an option to be sent once. An option that already waits is not queued twice, and a peer that requests
     /// answers faster than it accepts them gets no more.
     pub(super) fn signal(&mut self, control: Control) {

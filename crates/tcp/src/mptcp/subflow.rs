@@ -3,6 +3,7 @@
 use super::keys::Key;
 use super::mapping::{Mapping, Mappings, Received};
 use super::reset::ResetReason;
+use super::restart::Restart;
 use crate::tcp::{State, Tcb};
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::congestion::CongestionControl;
@@ -129,6 +130,8 @@ pub(super) struct Subflow {
     pub transient: bool,
     /// Last penalisation.
     pub penalised_at: Option<Time>,
+    /// A full buffer has kept its window from being used: it restarts at a limited rate.
+    pub restart: Option<Restart>,
 }
 
 impl Subflow {
@@ -159,6 +162,7 @@ impl Subflow {
             reset_again: None,
             transient: false,
             penalised_at: None,
+            restart: None,
         }
     }
 
@@ -222,13 +226,14 @@ impl Subflow {
         !self.is_dead() && self.block.is_synchronised() && !self.block.is_over()
     }
 
-    /// Time of its next retransmission.
+    /// Time of its next retransmission or, in a paced restart, of its next segment.
     pub fn next_repetition(&self) -> Option<Time> {
         let join = match self.handshake {
             Handshake::Joining { resend, confirmed: false, .. } => resend.map(|again| again.at),
             _ => None,
         };
-        [join, self.probe_at].into_iter().flatten().min()
+        let restart = self.restart.and_then(|restart| restart.deadline());
+        [join, self.probe_at, restart].into_iter().flatten().min()
     }
 
     /// Sends the RST of a dead subflow again if that is due.

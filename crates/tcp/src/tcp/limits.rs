@@ -66,6 +66,12 @@ impl Tcb {
         }
     }
 
+    /// The owner of the block paces it, and does not permit a packet now.
+    #[inline]
+    pub(crate) fn note_paced(&mut self) {
+        self.limiting.paced = true;
+    }
+
     /// The cause for a block that may not send a packet of the waiting data.
     #[inline]
     pub(crate) fn limit_without_room(&mut self, congestion: &dyn CongestionControl) -> Limit {

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matplotlib.patches import Patch
-
-from anabranch.plot import marks
+from anabranch.plot import marks, spots
+from anabranch.plot.appearance import CLAIMS, GREY, LEGEND, PUBLISHED
 from anabranch.plot.panels import PANEL_KEYS, PanelKind
-from anabranch.plot.ranges import Y_RANGE
-from anabranch.plot.style import look
+from anabranch.plot.ranges import LOG_Y, Y_RANGE, Y_TICKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from anabranch.plot.marks import View
+    from anabranch.plot.marks import Look, View
     from anabranch.sweep import Point
 
 
@@ -27,7 +25,7 @@ class Bar(PanelKind):
     name = "bar"
     required = ("x",)
     optional = PANEL_KEYS
-    keys = (Y_RANGE,)
+    keys = (Y_RANGE, Y_TICKS, LOG_Y, LEGEND, GREY, PUBLISHED, CLAIMS)
     has_places = True
     shows_published = True
 
@@ -36,17 +34,22 @@ class Bar(PanelKind):
         for index, name in enumerate(view.names):
             shift, width = marks.slot(index, len(view.names))
             chosen = marks.samples(view, points, name, shift)
-            axes.bar(
-                [s.x for s in chosen], [s.ours.centre for s in chosen], width, yerr=marks.errors(chosen),
-                color=look(index)[0], alpha=0.75, capsize=2.0, error_kw={"elinewidth": 0.9}, zorder=3,
-            )  # fmt: skip
-            marks.zeros(axes, chosen, *look(index))
-            marks.published(axes, chosen, "#222222", look(index)[1])
+            look = view.look(index)
+            with spots.series(axes, index):
+                axes.bar(
+                    [s.x for s in chosen], [s.ours.centre for s in chosen], width, yerr=marks.errors(chosen),
+                    color=look.colour, hatch=look.hatch, alpha=marks.FACE_ALPHA, capsize=2.0,
+                    error_kw={"elinewidth": 0.9}, zorder=3,
+                )  # fmt: skip
+                marks.zeros(axes, chosen, look.colour, look.marker)
+                marks.published(axes, chosen, "#222222", look.marker)
+                marks.claims(axes, marks.stated(view, points, name, shift), "#222222", in_front=True)
+            spots.add_samples(axes, index, name.subject, chosen)
         marks.references(axes, view, points)
 
-    def handle(self, index: int, label: str) -> Artist:
-        """Entry of the legend for the n-th series."""
-        return Patch(facecolor=look(index)[0], edgecolor=look(index)[0], alpha=0.75, label=label)
+    def handle(self, look: Look, label: str) -> Artist:
+        """Entry of the legend for a series."""
+        return marks.face_handle(look, label)
 
 
 KIND = Bar()

@@ -15,6 +15,8 @@ import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 
+from anabranch.plot import spots
+from anabranch.plot.appearance import GREY
 from anabranch.plot.marks import TOGETHER, is_drawn
 from anabranch.plot.style import SETTINGS, settle
 from anabranch.study.figures import Key, Kind
@@ -35,6 +37,7 @@ _MAX_NUMBERED_CELLS = 360  # a figure with more cells has no room for their numb
 _NUMBERED_CELL = (0.37, 0.2)  # inches, width and height of a cell with its number
 _BARE_CELL = (0.17, 0.125)
 _PALETTE = "cividis"  # uniform in lightness, and readable with colour blindness
+_GREY_PALETTE = "gray"
 _MARGINS = (2.6, 1.5)  # inches for labels, titles and the colour bar
 _PANEL_GAP, _TITLED_PANEL_GAP = 0.1, 0.25  # inches between two rows of panels, without and with titles
 _MAX_COLUMN_HEIGHT = 10.0  # inches of a column of panels
@@ -50,6 +53,7 @@ class Heat(Kind):
     required = ("x", "y")
     optional = frozenset({"metric", "rows", "together"})
     keys = (
+        GREY,
         Key(
             "log_colour",
             {"type": "boolean", "description": "Whether the colours of a heat map are logarithmic."},
@@ -82,9 +86,12 @@ class Heat(Kind):
                 if key is None:
                     panel.set_visible(False)
                     continue
-                image = panel.imshow(cells[key], cmap=_PALETTE, norm=norm, aspect="auto")
+                image = panel.imshow(
+                    cells[key], cmap=_GREY_PALETTE if figure.is_grey else _PALETTE, norm=norm, aspect="auto"
+                )
                 if numbered:
                     _number(panel, cells[key], norm)
+                _add_spots(panel, figure, _panel(points, figure, *key), cells[key], (xs, ys))
                 if is_folded:
                     panel.set_title(analysis.study.parameters[figure.rows].show(key[0]))
             _label(axes, figure, analysis, (xs, ys))
@@ -128,6 +135,19 @@ def _norm(figure: Figure, panels: Sequence[Cells]) -> Normalize:
     shown = values[np.isfinite(values) & ((values > 0.0) if figure.options["log_colour"] else True)]
     low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.1, 1.0)
     return LogNorm(low, high) if figure.options["log_colour"] else Normalize(low, high)
+
+
+def _add_spots(
+    axes: Axes, figure: Figure, points: Sequence[Point], cells: Cells, values: tuple[list[Value], list[Value]]
+) -> None:
+    """Record a spot for each cell with a value."""
+    xs, ys = values
+    found: dict[tuple[Value, Value], list[Point]] = {}
+    for point in points:
+        found.setdefault((point.values[figure.y], point.values[figure.x]), []).append(point)
+    for (y, x), value in np.ndenumerate(cells):
+        if math.isfinite(value):
+            spots.add(axes, spots.Spot(x, y, None, None, tuple(found[ys[y], xs[x]]), float(value)))
 
 
 def _number(axes: Axes, cells: Cells, norm: Normalize) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anabranch.plot import queues
-from anabranch.plot.over_time import WINDOW, columns_of
+from anabranch.plot.appearance import GREY, LEGEND
+from anabranch.plot.over_time import WINDOW, columns_of, finished
+from anabranch.plot.ranges import OVER_TIME
 from anabranch.study.figures import Kind
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ class Queues(Kind):
     """A column for each point; the subjects are directions of links."""
 
     name = "queues"
-    keys = (WINDOW,)
+    keys = (WINDOW, *OVER_TIME, LEGEND, GREY)
     is_over_time = True
     subjects_of = "drops"
 
@@ -30,7 +32,8 @@ class Queues(Kind):
             queues.panel_of(column.title, column.traces, column.runs[0].document, figure.subjects, column.span)
             for column in columns_of(figure, analysis, traces)
         ]
-        return queues.draw(queues.Layout(figure.title, figure.labels, figure.width), panels) if panels else None
+        layout = queues.Layout(figure.title, figure.labels, figure.width, figure.is_grey, figure.legend)
+        return finished(figure, queues.draw(layout, panels)) if panels else None
 
 
 KIND = Queues()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anabranch.plot import rates
-from anabranch.plot.over_time import WINDOW, columns_of
+from anabranch.plot.appearance import GREY, LEGEND
+from anabranch.plot.over_time import WINDOW, columns_of, finished
+from anabranch.plot.ranges import OVER_TIME
 from anabranch.study.figures import Key, Kind
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ class Time(Kind):
     name = "time"
     keys = (
         WINDOW,
+        *OVER_TIME,
+        LEGEND,
+        GREY,
         Key(
             "quantity",
             {"enum": list(rates.QUANTITIES), "description": "Quantity of a figure over time."},
@@ -70,8 +75,8 @@ class Time(Kind):
                 continue
             runs = [rates.curves(quantity, run.traces, figure.subjects, edges) for run in column.runs]
             panels.append(rates.Panel(column.title, edges, runs))
-        layout = rates.Layout(figure.title, figure.labels, figure.width, quantity)
-        return rates.draw(layout, panels) if panels else None
+        layout = rates.Layout(figure.title, figure.labels, figure.width, quantity, figure.is_grey, figure.legend)
+        return finished(figure, rates.draw(layout, panels)) if panels else None
 
 
 KIND = Time()

@@ -1,0 +1,132 @@
+//! Relays between TCP connections of the kernel and connections of this stack.
+
+use super::transfer::copy;
+use crate::arguments::Target;
+use crate::channel::Channel;
+use crate::error::Error;
+use crate::session::{Ending, Session};
+use core::future::Future;
+use core::net::SocketAddr;
+use core::pin::pin;
+use serde_json::json;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// Time after a signal for which relays may finish.
+const GRACE: Duration = Duration::from_secs(2);
+/// Pause after the kernel had no descriptor or memory for a connection.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
+
+/// Relays kernel connections at this address to a peer of this stack, until a signal.
+///
+/// # Errors
+///
+/// If the address is in use; one sentence.
+pub async fn to_stack(session: &Arc<Session>, from: SocketAddr, to: &Target) -> Result<(), Error> {
+    let refused = |error| Error::Refused(format!("cannot listen at {from}: {error}"));
+    let listener = TcpListener::bind(from).await.map_err(refused)?;
+    let local = listener.local_addr().unwrap_or(from);
+    session.output.event(
+        "listening",
+        &format!("listening at {local}"),
+        json!({ "address": local.to_string() }),
+    );
+    let mut relays = JoinSet::new();
+    while let Ok(accepted) = session.unless_interrupted(listener.accept()).await {
+        let Ok((kernel, _)) = accepted else {
+            tokio::time::sleep(SHORTAGE_PAUSE).await;
+            continue;
+        };
+        let (session, to) = (Arc::clone(session), to.clone());
+        relays.spawn(async move {
+            match session.connect(&to).await {
+                Ok(channel) => relay(&session, kernel, channel).await,
+                Err(error) => {
+                    session.output.event(
+                        "refused",
+                        &error.to_string(),
+                        json!({ "reason": error.to_string() }),
+                    );
+                    reset(&kernel);
+                }
+            }
+        });
+        while relays.try_join_next().is_some() {}
+    }
+    drop(listener);
+    relays.join_all().await;
+    Ok(())
+}
+
+/// Relays connections to a port of this stack to a TCP server of the kernel, until a signal.
+///
+/// # Errors
+///
+/// If the port is in use; one sentence.
+pub async fn to_kernel(session: &Arc<Session>, from: u16, to: SocketAddr) -> Result<(), Error> {
+    let listener = session.listen(from).await?;
+    let mut relays = JoinSet::new();
+    while let Ok(channel) = session.unless_interrupted(session.accept(&listener)).await {
+        let (channel, session) = (channel?, Arc::clone(session));
+        relays.spawn(async move {
+            match TcpStream::connect(to).await {
+                Ok(kernel) => relay(&session, kernel, channel).await,
+                Err(error) => {
+                    let ending = Err(Error::Refused(format!("cannot connect to {to}: {error}")));
+                    session.note_end(&channel, &ending).await;
+                }
+            }
+        });
+        while relays.try_join_next().is_some() {}
+    }
+    drop(listener);
+    relays.join_all().await;
+    Ok(())
+}
+
+/// Runs a task; after a signal, for a short time only.
+pub async fn with_grace<T>(session: &Session, task: impl Future<Output = T>) -> Result<T, Error> {
+    let mut task = pin!(task);
+    match session.unless_interrupted(task.as_mut()).await {
+        Ok(done) => Ok(done),
+        Err(interrupted) => tokio::time::timeout(GRACE, task).await.map_err(|_| interrupted),
+    }
+}
+
+/// Relays both directions until both have ended. An error of one side resets the other.
+async fn relay(session: &Session, mut kernel: TcpStream, mut channel: Channel) {
+    // Small writes of the client have to pass at once.
+    let _ = kernel.set_nodelay(true);
+    let failed = |error: io::Error| Error::Refused(format!("the relay failed: {error}"));
+    let both = async {
+        {
+            let (mut from_kernel, mut to_kernel) = kernel.split();
+            let (mut from_peer, mut to_peer) = tokio::io::split(&mut channel);
+            let up = async {
+                copy(&mut from_kernel, &mut to_peer, ("read from the kernel's connection", "send")).await?;
+                to_peer.shutdown().await.map_err(failed)
+            };
+            let down = async {
+                copy(&mut from_peer, &mut to_kernel, ("receive", "write to the kernel's connection")).await?;
+                to_kernel.shutdown().await.map_err(failed)
+            };
+            tokio::try_join!(up, down)?;
+        }
+        channel.closed().await.map_err(failed)
+    };
+    let ending: Ending = with_grace(session, both).await.flatten();
+    if ending.is_err() {
+        reset(&kernel);
+    }
+    session.note_end(&channel, &ending).await;
+}
+
+/// The kernel resets the connection when it is closed, so that the client does not take the end for that of the data.
+fn reset(kernel: &TcpStream) {
+    // A connection that has ended already needs no reset.
+    let _ = socket2::SockRef::from(kernel).set_linger(Some(Duration::ZERO));
+}

@@ -1,0 +1,261 @@
+//! A server of the files of a folder: HTTP/1.1, GET and HEAD.
+
+use super::forward::with_grace;
+use super::transfer::copy;
+use crate::channel::Channel;
+use crate::error::Error;
+use crate::session::{Ending, Session};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::fs::File;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinSet;
+
+/// Longest head of a request, bytes, and the maximum number of its fields.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+const MAX_FIELDS: usize = 64;
+/// File of a folder.
+const INDEX: &str = "index.html";
+
+/// The request's method and path.
+struct Request {
+    is_head: bool,
+    path: String,
+    keeps_open: bool,
+}
+
+/// A refused request: status and reason.
+#[derive(Debug, PartialEq, Eq)]
+struct Refusal(u16, &'static str);
+
+const BAD_REQUEST: Refusal = Refusal(400, "Bad Request");
+const NOT_FOUND: Refusal = Refusal(404, "Not Found");
+const WRONG_METHOD: Refusal = Refusal(405, "Method Not Allowed");
+const LARGE_HEAD: Refusal = Refusal(431, "Request Header Fields Too Large");
+
+/// The folder's path without symbolic links.
+///
+/// # Errors
+///
+/// If it is no folder; one sentence.
+pub fn folder(folder: &Path) -> Result<PathBuf, Error> {
+    match folder.canonicalize() {
+        Ok(path) if path.is_dir() => Ok(path),
+        Ok(_) => Err(Error::Input(format!("{} is not a folder", folder.display()))),
+        Err(error) => Err(Error::Input(format!("cannot read {}: {error}", folder.display()))),
+    }
+}
+
+/// Serves the folder on a port, until a signal.
+///
+/// # Errors
+///
+/// If the port is in use; one sentence.
+pub async fn serve(session: &Arc<Session>, folder: PathBuf, port: u16) -> Result<(), Error> {
+    let listener = session.listen(port).await?;
+    let folder = Arc::new(folder);
+    let mut clients = JoinSet::new();
+    while let Ok(channel) = session.unless_interrupted(session.accept(&listener)).await {
+        let (mut channel, session, folder) = (channel?, Arc::clone(session), Arc::clone(&folder));
+        clients.spawn(async move {
+            let ending: Ending = client(&session, &mut channel, &folder).await;
+            session.note_end(&channel, &ending).await;
+        });
+        while clients.try_join_next().is_some() {}
+    }
+    drop(listener);
+    clients.join_all().await;
+    Ok(())
+}
+
+/// Answers the requests of a connection.
+async fn client(session: &Session, channel: &mut Channel, folder: &Path) -> Ending {
+    let failed = |error: io::Error| Error::Refused(format!("the connection failed: {error}"));
+    let mut unread = Vec::new();
+    loop {
+        // An idle connection has nothing to lose when a signal arrives.
+        let head = tokio::select! {
+            () = session.interrupted() => None,
+            head = read_head(channel, &mut unread) => head.map_err(failed)?,
+        };
+        let Some(request) = head else { break };
+        let keeps_open = request.as_ref().is_ok_and(|request| request.keeps_open);
+        with_grace(session, answer(channel, folder, request)).await.flatten()?;
+        if !keeps_open {
+            break;
+        }
+    }
+    channel.shutdown().await.map_err(failed)?;
+    with_grace(session, channel.closed()).await?.map_err(failed)
+}
+
+/// Reads the head of the next request; `None` at the end. `unread` has the bytes behind the previous head.
+async fn read_head(
+    channel: &mut Channel,
+    unread: &mut Vec<u8>,
+) -> io::Result<Option<Result<Request, Refusal>>> {
+    loop {
+        match parse(unread) {
+            Ok(Some((request, len))) => {
+                unread.drain(..len);
+                return Ok(Some(Ok(request)));
+            }
+            Ok(None) if unread.len() > MAX_HEAD_BYTES => return Ok(Some(Err(LARGE_HEAD))),
+            Ok(None) => {}
+            Err(refusal) => return Ok(Some(Err(refusal))),
+        }
+        if channel.read_buf(unread).await? == 0 {
+            return Ok((!unread.is_empty()).then_some(Err(BAD_REQUEST)));
+        }
+    }
+}
+
+/// The request at the start of these bytes and the length of its head; `None` if the head is incomplete.
+fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut request = httparse::Request::new(&mut fields);
+    let len = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(len)) => len,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => return Err(LARGE_HEAD),
+        Err(_) => return Err(BAD_REQUEST),
+    };
+    let is_head = match request.method {
+        Some("GET") => false,
+        Some("HEAD") => true,
+        _ => return Err(WRONG_METHOD),
+    };
+    let named = |name: &'static str| {
+        request
+            .headers
+            .iter()
+            .filter(move |field| field.name.eq_ignore_ascii_case(name))
+            .map(|field| field.value)
+    };
+    // A body would be read as the next request.
+    if named("transfer-encoding").next().is_some() || named("content-length").any(|value| value != b"0") {
+        return Err(BAD_REQUEST);
+    }
+    let closes = named("connection").any(|value| value.eq_ignore_ascii_case(b"close"));
+    let path = decode(request.path.unwrap_or_default().split(['?', '#']).next().unwrap_or_default())?;
+    let keeps_open = request.version == Some(1) && !closes;
+    Ok(Some((Request { is_head, path, keeps_open }, len)))
+}
+
+/// Decodes `%41` and the like.
+fn decode(text: &str) -> Result<String, Refusal> {
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::new();
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'%' => {
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
+                    return Err(BAD_REQUEST);
+                };
+                (high * 16 + low) as u8
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(decoded).map_err(|_| BAD_REQUEST)
+}
+
+/// The file of a path, which must not lead out of the folder, also not by a symbolic link.
+fn file_of(folder: &Path, path: &str) -> Result<PathBuf, Refusal> {
+    let relative = path.strip_prefix('/').ok_or(BAD_REQUEST)?;
+    if relative.split('/').any(|part| part == ".." || part.contains('\0')) || relative.starts_with('/') {
+        return Err(NOT_FOUND);
+    }
+    let found = folder.join(relative).canonicalize().map_err(|_| NOT_FOUND)?;
+    let found = if found.is_dir() { found.join(INDEX).canonicalize().map_err(|_| NOT_FOUND)? } else { found };
+    if found.starts_with(folder) && found.is_file() { Ok(found) } else { Err(NOT_FOUND) }
+}
+
+/// Writes the answer to a request.
+async fn answer(channel: &mut Channel, folder: &Path, request: Result<Request, Refusal>) -> Ending {
+    let failed = |error: io::Error| Error::Refused(format!("the answer failed: {error}"));
+    let opened = match &request {
+        Ok(request) => match file_of(folder, &request.path) {
+            Ok(path) => File::open(path).await.map_err(|_| NOT_FOUND),
+            Err(refusal) => Err(refusal),
+        },
+        Err(Refusal(status, reason)) => Err(Refusal(*status, reason)),
+    };
+    let connection =
+        if request.as_ref().is_ok_and(|request| request.keeps_open) { "keep-alive" } else { "close" };
+    let (head, file) = match opened {
+        Ok(file) => {
+            let len = file.metadata().await.map_err(failed)?.len();
+            (
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\nConnection: {connection}\r\n\r\n"),
+                Some((file, len)),
+            )
+        }
+        Err(Refusal(status, reason)) => {
+            let text = format!(
+                "HTTP/1.1 {status} {reason}\r\nContent-Length: 0\r\nConnection: {connection}\r\n\r\n"
+            );
+            (text, None)
+        }
+    };
+    channel.write_all(head.as_bytes()).await.map_err(failed)?;
+    match file {
+        // A file that grows meanwhile has more bytes than the head states; one that shrinks ends the connection.
+        Some((file, len)) if request.is_ok_and(|request| !request.is_head) => {
+            let mut part = file.take(len);
+            copy(&mut part, channel, ("read the file", "send")).await?;
+            match part.limit() {
+                0 => Ok(()),
+                _ => Err(Error::Refused("the file became shorter while it was sent".to_owned())),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_parsed() {
+        let text = b"GET /a%20b?x=1 HTTP/1.1\r\nHost: h\r\n\r\nGET";
+        let (request, len) = parse(text).expect("valid").expect("complete");
+        assert_eq!(
+            (request.path.as_str(), request.is_head, request.keeps_open, len),
+            ("/a b", false, true, 36)
+        );
+        assert!(parse(b"GET / HTTP/1.1\r\nHost").expect("valid until here").is_none());
+        let closing = b"HEAD / HTTP/1.1\r\nConnection: Close\r\n\r\n";
+        let (request, _) = parse(closing).expect("valid").expect("complete");
+        assert!(request.is_head && !request.keeps_open);
+    }
+
+    #[test]
+    fn wrong_requests_are_refused() {
+        let refusal = |text: &str| parse(text.as_bytes()).map(|_| ()).expect_err("refused");
+        assert_eq!(refusal("POST / HTTP/1.1\r\n\r\n"), WRONG_METHOD);
+        assert_eq!(refusal("GET /%zz HTTP/1.1\r\n\r\n"), BAD_REQUEST);
+        assert_eq!(refusal("GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n"), BAD_REQUEST);
+        assert_eq!(refusal("\u{1}\r\n\r\n"), BAD_REQUEST);
+    }
+
+    #[test]
+    fn paths_do_not_lead_out_of_the_folder() {
+        let base = std::env::temp_dir().join(format!("anabranch-http-{}", std::process::id()));
+        let inner = base.join("inner");
+        std::fs::create_dir_all(&inner).expect("the folder for temporary files takes one");
+        std::fs::write(base.join("secret"), "s").expect("ours");
+        std::fs::write(inner.join(INDEX), "i").expect("ours");
+        std::os::unix::fs::symlink(base.join("secret"), inner.join("link")).expect("ours");
+        let inner = folder(&inner).expect("it is one");
+        assert_eq!(file_of(&inner, "/"), Ok(inner.join(INDEX)));
+        for path in ["/../secret", "/link", "//etc/passwd", "/none", "/a/../../secret"] {
+            assert_eq!(file_of(&inner, path), Err(NOT_FOUND), "{path}");
+        }
+        assert_eq!(file_of(&inner, "index.html"), Err(BAD_REQUEST));
+        std::fs::remove_dir_all(base).expect("ours");
+    }
+}

@@ -1,0 +1,140 @@
+//! Transfers of one connection: a file, or the terminal.
+
+use crate::arguments::Target;
+use crate::channel::Channel;
+use crate::error::Error;
+use crate::session::{Ending, Session};
+use std::path::Path;
+use tokio::fs::File;
+use tokio::io::{self, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+/// Bytes that are read at once.
+const BUFFER_BYTES: usize = 128 << 10;
+
+/// Opens a file to send.
+///
+/// # Errors
+///
+/// If it cannot be read; one sentence.
+pub async fn open(file: &Path) -> Result<File, Error> {
+    let refused =
+        |problem: &dyn core::fmt::Display| Error::Input(format!("cannot read {}: {problem}", file.display()));
+    let opened = File::open(file).await.map_err(|error| refused(&error))?;
+    match opened.metadata().await {
+        Ok(metadata) if metadata.is_dir() => Err(refused(&"it is a folder")),
+        Ok(_) => Ok(opened),
+        Err(error) => Err(refused(&error)),
+    }
+}
+
+/// Creates the file of received data; without a name, the standard output.
+///
+/// # Errors
+///
+/// If it cannot be written; one sentence.
+pub async fn create(file: Option<&Path>) -> Result<Box<dyn AsyncWrite + Send + Unpin>, Error> {
+    let Some(file) = file else { return Ok(Box::new(io::stdout())) };
+    match File::create(file).await {
+        Ok(file) => Ok(Box::new(file)),
+        Err(error) => Err(Error::Input(format!("cannot write {}: {error}", file.display()))),
+    }
+}
+
+fn failed(action: &str) -> impl Fn(io::Error) -> Error {
+    move |error| Error::Refused(format!("cannot {action}: {error}"))
+}
+
+/// Copies until the end of the source; an error names its side.
+pub async fn copy(
+    from: &mut (impl AsyncRead + Unpin + ?Sized),
+    to: &mut (impl AsyncWrite + Unpin + ?Sized),
+    (read, write): (&str, &str),
+) -> Result<(), Error> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let len = from.read(&mut buffer).await.map_err(failed(read))?;
+        if len == 0 {
+            return to.flush().await.map_err(failed(write));
+        }
+        to.write_all(&buffer[..len]).await.map_err(failed(write))?;
+    }
+}
+
+/// Sends a file to a peer and waits until the peer has all of it.
+///
+/// # Errors
+///
+/// If the peer cannot be reached; one sentence.
+pub async fn send(session: &Session, mut source: File, target: &Target) -> Result<(), Error> {
+    let mut channel = session.unless_interrupted(session.connect(target)).await??;
+    let sending = async {
+        copy(&mut source, &mut channel, ("read the file", "send")).await?;
+        channel.shutdown().await.map_err(failed("send"))
+    };
+    let sent = session.unless_interrupted(sending).await.flatten();
+    let is_sent = sent.is_ok();
+    let ending = match sent {
+        Ok(()) => {
+            session.unless_interrupted(channel.closed()).await.and_then(|end| end.map_err(failed("send")))
+        }
+        failed => failed,
+    };
+    let ending = match ending {
+        // The peer keeps its own direction open, but it has the file.
+        Err(Error::Interrupted) if is_sent && is_acknowledged(&channel).await => Ok(()),
+        ending => ending,
+    };
+    session.note_end(&channel, &ending).await;
+    Ok(())
+}
+
+/// Whether the peer has acknowledged everything that was written.
+async fn is_acknowledged(channel: &Channel) -> bool {
+    channel.report().await.is_ok_and(|report| report.written > 0 && report.send_buffer == 0)
+}
+
+/// Accepts one connection and writes its data.
+///
+/// # Errors
+///
+/// If the port is in use; one sentence.
+pub async fn receive(
+    session: &Session,
+    mut sink: Box<dyn AsyncWrite + Send + Unpin>,
+    port: u16,
+) -> Result<(), Error> {
+    let listener = session.listen(port).await?;
+    let mut channel = session.unless_interrupted(session.accept(&listener)).await??;
+    drop(listener);
+    let receiving = async {
+        copy(&mut channel, &mut sink, ("receive", "write the data")).await?;
+        channel.shutdown().await.map_err(failed("end the connection"))?;
+        channel.closed().await.map_err(failed("end the connection"))
+    };
+    let ending = session.unless_interrupted(receiving).await.flatten();
+    session.note_end(&channel, &ending).await;
+    Ok(())
+}
+
+/// Connects the standard input and output to a peer, until both directions have ended.
+pub async fn terminal(session: &Session, mut channel: Channel) {
+    let ending: Ending = {
+        let (mut from, mut to) = io::split(&mut channel);
+        let (mut stdin, mut stdout) = (io::stdin(), io::stdout());
+        let sending = async {
+            copy(&mut stdin, &mut to, ("read the standard input", "send")).await?;
+            to.shutdown().await.map_err(failed("send"))
+        };
+        let receiving = copy(&mut from, &mut stdout, ("receive", "write the standard output"));
+        let both = async { tokio::try_join!(sending, receiving).map(drop) };
+        session.unless_interrupted(both).await.flatten()
+    };
+    let ending = match ending {
+        Ok(()) => session
+            .unless_interrupted(channel.closed())
+            .await
+            .and_then(|end| end.map_err(failed("end the connection"))),
+        failed => failed,
+    };
+    session.note_end(&channel, &ending).await;
+}

@@ -1,0 +1,94 @@
+//! Events and counters for the caller: JSON lines, or sentences and a table.
+
+use crate::table;
+use anabranch_base::time::Duration;
+use anabranch_endpoint::PathReport;
+use anabranch_net::ConnectionReport;
+use serde_json::{Value, json};
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
+use std::time;
+
+/// Interval of counters.
+pub const INTERVAL: time::Duration = time::Duration::from_secs(1);
+
+/// Destination of all output but the data.
+pub struct Output {
+    json: bool,
+    quiet: bool,
+    table: Mutex<table::Table>,
+}
+
+/// A text without characters that a terminal would interpret.
+pub fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
+}
+
+impl Output {
+    pub fn new(json: bool, quiet: bool) -> Self {
+        Self { json, quiet, table: Mutex::default() }
+    }
+
+    /// Whether counters are wanted.
+    pub fn shows_counters(&self) -> bool {
+        self.json || !self.quiet && std::io::stderr().is_terminal()
+    }
+
+    /// Reports an event: a sentence, and the fields of its JSON line.
+    pub fn event(&self, name: &str, sentence: &str, mut fields: Value) {
+        if self.json {
+            fields["event"] = json!(name);
+            print_line(&fields);
+        } else if !self.quiet {
+            // A caller that has closed its end wants no events.
+            let _ = writeln!(std::io::stderr(), "{}", printable(sentence));
+        }
+    }
+
+    /// Reports the counters of all connections.
+    pub fn counters(&self, connections: &[ConnectionReport]) {
+        if self.json {
+            print_line(
+                &json!({ "event": "paths", "connections": connections.iter().map(connection).collect::<Vec<_>>() }),
+            );
+        } else {
+            let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = write!(std::io::stderr(), "{}", table.draw(connections, INTERVAL));
+        }
+    }
+}
+
+fn print_line(value: &Value) {
+    // A caller that has closed its end wants no lines.
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{value}").and_then(|()| out.flush());
+}
+
+/// State and counters of a connection.
+pub fn connection(connection: &ConnectionReport) -> Value {
+    let report = &connection.report;
+    json!({
+        "written_bytes": report.written,
+        "acknowledged_bytes": report.written - report.send_buffer,
+        "delivered_bytes": report.delivered,
+        "fallback": report.fallback,
+        "paths": report.paths.iter().map(path).collect::<Vec<_>>(),
+    })
+}
+
+fn path(path: &PathReport) -> Value {
+    let counters = path.counters;
+    json!({
+        "local": path.local.to_string(),
+        "remote": path.remote.to_string(),
+        "usable": path.usable,
+        "backup": path.backup,
+        "cwnd_bytes": path.cwnd,
+        "outstanding_bytes": path.outstanding,
+        "srtt_s": path.srtt.map(Duration::as_secs_f64),
+        "sent_bytes": counters.bytes_sent,
+        "received_bytes": counters.bytes_received,
+        "retransmissions": counters.fast_retransmissions + counters.timeout_retransmissions,
+        "timeouts": counters.timeouts,
+    })
+}

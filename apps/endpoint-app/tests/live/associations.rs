@@ -1,0 +1,65 @@
+//! Two programs over UDP: CMT-SCTP on two loopback paths. The tests need no rights.
+
+use super::program::{Folder, PROGRAM, Program, hash_of, used_paths};
+use rustix::process::Signal;
+use std::process::Command;
+
+const HERE: &str = "--udp 127.115.1.1 --udp 127.115.1.2";
+const THERE: &str = "--udp 127.115.1.3 --udp 127.115.1.4";
+
+#[test]
+fn file_goes_over_two_paths_by_cmt_sctp() {
+    let folder = Folder::new();
+    let (sent, received) = (folder.random("sent", 8_000_000), folder.file("received"));
+    let mut receiver = Program::start(&format!("receive 7 --output {received} {THERE}"));
+    receiver.event("listening");
+    let settings = "--set congestion=cmt-rpv2 --set buffer_splitting=both --set nr_sack=true";
+    let mut sender = Program::start(&format!("send {sent} 127.115.1.3,127.115.1.4:7 {HERE} {settings}"));
+    let ended = sender.event("ended");
+    assert_eq!((sender.status(), receiver.status()), (0, 0), "{ended}");
+    assert_eq!(hash_of(&received), hash_of(&sent));
+    assert_eq!(used_paths(&ended, "sent_bytes", 500_000), 2, "{ended}");
+}
+
+#[test]
+fn receiver_of_a_part_of_a_file_fails() {
+    let folder = Folder::new();
+    let (sent, received) = (folder.random("sent", 60_000_000), folder.file("received"));
+    let here = "--udp 127.115.2.1";
+    let mut receiver = Program::start(&format!("receive 7 --output {received} --udp 127.115.2.2"));
+    receiver.event("listening");
+    let mut sender = Program::start(&format!("send {sent} 127.115.2.2:7 {here} --protocol sctp"));
+    sender.event("connected");
+    receiver.event("accepted");
+    sender.signal(Signal::TERM);
+    assert_eq!((sender.status(), receiver.status()), (130, 1));
+    assert!(hash_of(&received).0 < 60_000_000);
+    assert_eq!(sender.event("ended")["whole"], false);
+}
+
+#[test]
+fn mistakes_end_with_status_2_before_anything_runs() {
+    for (arguments, expected) in [
+        ("send /nonexistent/file 127.0.0.1:7 --udp 127.115.3.1", "cannot read /nonexistent/file: "),
+        ("listen 7 --udp 127.115.3.1 --set congestoin=reno", "--set congestoin=reno: there is no setting"),
+        ("listen 7 --udp 127.115.3.1 --set congestion=olia2", "--set congestion=olia2: congestion "),
+        ("http /nonexistent 80 --udp 127.115.3.1", "cannot read /nonexistent: "),
+        ("listen 7 --udp 127.115.3.1 --pcap /nonexistent/file", "--pcap /nonexistent/file: "),
+    ] {
+        let output =
+            Command::new(PROGRAM).args(arguments.split(' ')).output().expect("the program was built");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {text}");
+        assert!(text.starts_with(&format!("anabranch-endpoint: {expected}")), "{text}");
+        assert!(text.lines().count() == 1 && output.stdout.is_empty(), "{text}");
+    }
+    let taken = Program::start("receive 7 --output /dev/null --udp 127.115.3.2");
+    taken.event("listening");
+    let second = Command::new(PROGRAM).args(["listen", "7", "--udp", "127.115.3.2"]).output().expect("built");
+    assert_eq!(second.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(
+        text.contains("cannot use UDP at 127.115.3.2:9899") && text.contains("choose another --udp-port"),
+        "{text}"
+    );
+}

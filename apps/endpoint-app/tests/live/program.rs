@@ -1,0 +1,122 @@
+//! The program, started for a test.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Maximum time to wait for an event on a busy machine.
+pub const EVENT_TIMEOUT: Duration = Duration::from_secs(40);
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch-endpoint");
+
+/// The running program with its JSON lines. It is killed when this value is dropped.
+pub struct Program {
+    child: Child,
+    lines: Receiver<Value>,
+}
+
+impl Program {
+    /// Starts the program in the namespace of the calling thread.
+    pub fn start(arguments: &str) -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args(arguments.split_whitespace())
+            .arg("--json")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program was built");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let (send, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                // The test may have ended.
+                let _ = send.send(serde_json::from_str(&line).expect("JSON lines"));
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// Waits for an event and returns its line.
+    pub fn event(&self, name: &str) -> Value {
+        loop {
+            let line = self.lines.recv_timeout(EVENT_TIMEOUT).unwrap_or_else(|_| panic!("no event {name}"));
+            if line["event"] == name {
+                return line;
+            }
+        }
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("the program runs");
+    }
+
+    /// Waits for the end: the exit status.
+    pub fn status(&mut self) -> i32 {
+        self.child.wait().expect("it is our child").code().expect("no signal killed it")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.child.kill().and_then(|()| self.child.wait()));
+    }
+}
+
+/// A folder for files, removed when it is dropped.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("anabranch-endpoint-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).expect("the folder for temporary files takes one");
+        Self(path)
+    }
+
+    /// The path of a file.
+    pub fn file(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    /// Writes a file of pseudo-random bytes and returns its path.
+    pub fn random(&self, name: &str, bytes: usize) -> String {
+        let mut rng = anabranch_base::rng::Rng::new(11);
+        let mut content: Vec<u8> =
+            (0..bytes.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+        content.truncate(bytes);
+        std::fs::write(self.file(name), content).expect("ours");
+        self.file(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// Length and SHA-256 of some bytes.
+pub fn hash(bytes: &[u8]) -> (usize, [u8; 32]) {
+    (bytes.len(), Sha256::digest(bytes).into())
+}
+
+/// Length and SHA-256 of a file.
+pub fn hash_of(file: &str) -> (usize, [u8; 32]) {
+    hash(&std::fs::read(file).expect("the file exists"))
+}
+
+/// Number of paths that have carried more than this number of bytes, in a line with `paths`.
+pub fn used_paths(line: &Value, key: &str, bytes: u64) -> usize {
+    let paths = line["paths"].as_array().expect("the line has paths");
+    paths.iter().filter(|path| path[key].as_u64().expect("a counter") > bytes).count()
+}

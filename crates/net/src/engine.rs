@@ -1,0 +1,322 @@
+//! A host on real packets in one thread: its connections, their bytes, and their applications.
+
+use crate::network::Network;
+use anabranch_base::time::Time;
+use anabranch_endpoint::{Bytes, Endpoint, Event, Placement, Report, Secrets, Socket};
+use anabranch_host::{ConnectionId, Host, HostDriver, HostError, Limits, Listening, Protocol, Transport};
+use anabranch_wire::{Buffer, Packet};
+use core::net::IpAddr;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// Maximum number of received packets before timers and commands are processed.
+const MAX_BATCH: usize = 64;
+/// Maximum number of events kept for a connection that is not accepted yet; later ones but the last are dropped.
+const MAX_MISSED_EVENTS: usize = 64;
+
+/// The application of a connection.
+pub trait Application {
+    /// Reports an event of the connection. A call of [`turn`](Self::turn) follows.
+    fn event(&mut self, event: Event);
+
+    /// Lets the application write, read and close; it must not block. The engine calls it after every event,
+    /// until it returns false, that is, until it did nothing.
+    fn turn(&mut self, socket: &mut Socket<'_>) -> bool;
+
+    /// Whether the connection may be removed after the calls that follow [`Event::Closed`]. An application that has not
+    /// read everything returns false, and the engine asks again after its next turn.
+    fn is_done(&self) -> bool {
+        true
+    }
+}
+
+/// Creates the applications of the connections of a listener.
+pub trait Acceptor {
+    /// Whether it accepts a connection now. Other connections wait in the backlog of the listener.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// Creates the application of an established connection.
+    fn accept(&mut self, id: ConnectionId, endpoint: &dyn Endpoint) -> Box<dyn Application>;
+}
+
+impl<F: FnMut() -> Box<dyn Application>> Acceptor for F {
+    fn accept(&mut self, _: ConnectionId, _: &dyn Endpoint) -> Box<dyn Application> {
+        self()
+    }
+}
+
+/// A connection without its endpoint, which the host has.
+#[derive(Default)]
+struct Connection {
+    bytes: Bytes,
+    /// `None` before the connection is accepted.
+    application: Option<Box<dyn Application>>,
+    /// Events before the connection was accepted.
+    missed: Vec<Event>,
+    /// The last event was reported.
+    over: bool,
+}
+
+/// A host with its network, in user space. One thread runs it; [`Stack`](crate::Stack) is the handle for several.
+pub struct Engine {
+    host: Host,
+    network: Network,
+    connections: BTreeMap<ConnectionId, Connection>,
+    listeners: BTreeMap<(Transport, u16), Box<dyn Acceptor>>,
+    events: Vec<(ConnectionId, Event)>,
+    buffer: Vec<u8>,
+}
+
+impl Engine {
+    /// A host with the addresses of this network. Its `secrets` should be [the system's](crate::secrets).
+    pub fn new(network: Network, limits: Limits, secrets: Secrets) -> Self {
+        let host = Host::new(network.addresses().collect(), limits, secrets);
+        let (connections, listeners) = (BTreeMap::new(), BTreeMap::new());
+        Self { host, network, connections, listeners, events: Vec::new(), buffer: Vec::new() }
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Time {
+        self.network.now()
+    }
+
+    /// The host, for commands that concern no bytes. A call of [`settle`](Self::settle) has to follow.
+    pub const fn host(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// The devices. A call of [`settle`](Self::settle) has to follow.
+    pub const fn network(&mut self) -> &mut Network {
+        &mut self.network
+    }
+
+    /// State and counters of every connection.
+    pub fn reports(&self) -> impl Iterator<Item = Report> + '_ {
+        self.connections.keys().filter_map(|&id| self.host.endpoint(id)).map(Endpoint::report)
+    }
+
+    /// Connections that have not ended or whose applications are not done.
+    pub fn connections(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.connections.keys().copied()
+    }
+
+    /// Opens a connection to a port of another host with these known addresses.
+    ///
+    /// # Errors
+    /// As [`Host::connect`].
+    pub fn connect(
+        &mut self,
+        protocol: &Protocol,
+        remote: (&[IpAddr], u16),
+        application: impl Application + 'static,
+    ) -> Result<ConnectionId, HostError> {
+        let id = self.host.connect(self.network.now(), protocol, remote)?;
+        let application: Option<Box<dyn Application>> = Some(Box::new(application));
+        self.connections.insert(id, Connection { application, ..Connection::default() });
+        Ok(id)
+    }
+
+    /// Listens on a port; every accepted connection gets an application of `acceptor`.
+    ///
+    /// # Errors
+    /// As [`Host::listen`].
+    pub fn listen(&mut self, listening: Listening, acceptor: Box<dyn Acceptor>) -> Result<(), HostError> {
+        let key = (listening.protocol.transport(), listening.port);
+        self.host.listen(listening)?;
+        self.listeners.insert(key, acceptor);
+        Ok(())
+    }
+
+    /// Closes a listener and aborts its connections that were not accepted.
+    pub fn stop_listening(&mut self, transport: Transport, port: u16) {
+        self.listeners.remove(&(transport, port));
+        self.host.stop_listening(self.network.now(), transport, port);
+    }
+
+    /// Closes all listeners.
+    pub fn stop_listening_all(&mut self) {
+        let keys: Vec<_> = self.listeners.keys().copied().collect();
+        for (transport, port) in keys {
+            self.stop_listening(transport, port);
+        }
+    }
+
+    /// Runs until `done`, which is called regularly, returns true, or until `limit`; returns its last result.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel cannot wait for packets.
+    pub fn run(&mut self, limit: Time, mut done: impl FnMut(&Self) -> bool) -> io::Result<bool> {
+        self.settle();
+        while !done(self) {
+            if self.network.now() >= limit {
+                return Ok(false);
+            }
+            self.step(limit, None)?;
+        }
+        Ok(true)
+    }
+
+    /// Processes timeouts and received packets; without any, waits for the next one, for `wake` to be readable, or until
+    /// `limit`.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel cannot wait for packets.
+    pub fn step(&mut self, limit: Time, wake: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let now = self.network.now();
+        if self.host.next_timeout().is_some_and(|due| due <= now) {
+            self.host.handle_timeout(now);
+            self.process_due(now, None);
+        }
+        let mut buffer = core::mem::take(&mut self.buffer);
+        let mut received = 0;
+        while received < MAX_BATCH
+            && let Some(packet) = self.network.receive(&mut buffer)
+        {
+            received += 1;
+            let (now, content) = (self.network.now(), Buffer(&buffer));
+            self.host.handle_packet(now, packet, &content);
+            self.process_due(now, Some(content));
+        }
+        self.buffer = buffer;
+        if received == 0 {
+            let due = self.host.next_timeout().map_or(limit, |due| due.min(limit));
+            self.network.wait(due, wake)?;
+        }
+        self.follow_addresses();
+        Ok(())
+    }
+
+    /// Processes the consequences of commands.
+    pub fn settle(&mut self) {
+        self.follow_addresses();
+        self.process_due(self.network.now(), None);
+    }
+
+    /// Lets the application of a connection act.
+    pub fn turn(&mut self, id: ConnectionId) {
+        let now = self.network.now();
+        self.let_act(now, id, &[]);
+        self.process_due(now, None);
+    }
+
+    /// Passes changes of the usable addresses to the host.
+    fn follow_addresses(&mut self) {
+        let Some(usable) = self.network.changed_addresses() else { return };
+        let now = self.network.now();
+        let known: Vec<_> = self.host.addresses().to_vec();
+        for lost in known.iter().filter(|known| usable.iter().all(|address| address.ip != known.ip)) {
+            self.host.remove_address(now, lost.ip);
+        }
+        for new in usable.into_iter().filter(|address| !known.contains(address)) {
+            self.host.add_address(now, new);
+        }
+        self.process_due(now, None);
+    }
+
+    /// Processes everything that is due; `packet` was just received.
+    fn process_due(&mut self, now: Time, packet: Option<Buffer<'_>>) {
+        loop {
+            let Self { host, network, connections, events, .. } = self;
+            host.drive(now, &mut Outlet { network, connections, events, packet });
+            self.accept(now);
+            if self.events.is_empty() {
+                return;
+            }
+            for (id, event) in core::mem::take(&mut self.events) {
+                self.deliver_event(now, id, event);
+            }
+        }
+    }
+
+    /// Accepts the connections for which there is room.
+    fn accept(&mut self, now: Time) {
+        let mut accepted = Vec::new();
+        for (&(transport, port), acceptor) in &mut self.listeners {
+            while acceptor.has_room()
+                && let Some(id) = self.host.accept(transport, port)
+                && let Some(endpoint) = self.host.endpoint(id)
+            {
+                let connection = self.connections.entry(id).or_default();
+                connection.application = Some(acceptor.accept(id, endpoint));
+                accepted.push((id, core::mem::take(&mut connection.missed)));
+            }
+        }
+        for (id, missed) in accepted {
+            self.let_act(now, id, &missed);
+        }
+    }
+
+    /// Passes an event of a connection to its application, or keeps it until the connection is accepted.
+    fn deliver_event(&mut self, now: Time, id: ConnectionId, event: Event) {
+        if self.host.endpoint(id).is_none() {
+            // It ended before it was established, or its listener was closed.
+            self.connections.remove(&id);
+            return;
+        }
+        let connection = self.connections.entry(id).or_default();
+        let is_last = matches!(event, Event::Finished | Event::Closed(_));
+        if connection.application.is_some() {
+            self.let_act(now, id, &[event]);
+        } else if is_last || connection.missed.len() < MAX_MISSED_EVENTS {
+            // Acceptance is followed by a turn, which reads and writes.
+            connection.missed.extend((!matches!(event, Event::Readable | Event::Writable)).then_some(event));
+        }
+    }
+
+    /// Passes events to an application and lets it act; then removes the connection if both are done.
+    fn let_act(&mut self, now: Time, id: ConnectionId, events: &[Event]) {
+        let Some(Connection { bytes, application, over, .. }) = self.connections.get_mut(&id) else { return };
+        let (Some(application), Some(endpoint)) = (application, self.host.endpoint_mut(id)) else { return };
+        bytes.release(endpoint);
+        for &event in events {
+            *over |= matches!(event, Event::Closed(_));
+            application.event(event);
+            while application.turn(&mut Socket { endpoint, bytes, now }) {}
+        }
+        if events.is_empty() {
+            while application.turn(&mut Socket { endpoint, bytes, now }) {}
+        }
+        if *over && application.is_done() {
+            self.host.forget(now, id);
+            self.connections.remove(&id);
+        }
+    }
+}
+
+/// Destinations of the host's output.
+struct Outlet<'a> {
+    network: &'a mut Network,
+    connections: &'a mut BTreeMap<ConnectionId, Connection>,
+    events: &'a mut Vec<(ConnectionId, Event)>,
+    packet: Option<Buffer<'a>>,
+}
+
+impl HostDriver for Outlet<'_> {
+    fn place(&mut self, connection: ConnectionId, placement: Placement) {
+        let packet = self.packet.expect("only packets contain payload to place");
+        self.connections.entry(connection).or_default().bytes.place(placement, packet);
+    }
+
+    fn forget(&mut self, connection: ConnectionId, run: (u64, u32)) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.bytes.fragments.forget(run);
+        }
+    }
+
+    fn transmit(&mut self, connection: Option<ConnectionId>, packet: Packet) {
+        let bytes = connection.and_then(|id| self.connections.get(&id)).map(|connection| &connection.bytes);
+        self.network.send(&packet, &mut |payload, out| match bytes {
+            Some(bytes) => bytes.fill(payload, out),
+            None => assert!(payload.is_empty(), "a connection without data sent a payload: {payload:?}"),
+        });
+    }
+
+    fn event(&mut self, connection: ConnectionId, event: Event) {
+        self.events.push((connection, event));
+    }
+}

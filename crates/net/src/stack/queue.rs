@@ -1,0 +1,103 @@
+//! A queue of commands to a thread that sleeps in `poll(2)`.
+
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Commands, oldest first.
+struct Waiting<C> {
+    commands: Vec<C>,
+    /// The thread that takes the commands has ended.
+    closed: bool,
+}
+
+/// A queue with several senders and one receiver. The receiver's descriptor is readable while commands wait.
+pub struct Queue<C> {
+    waiting: Mutex<Waiting<C>>,
+    wake: OwnedFd,
+}
+
+impl<C> Queue<C> {
+    /// An empty queue.
+    ///
+    /// # Errors
+    /// If the process has no free descriptor.
+    pub fn new() -> io::Result<Arc<Self>> {
+        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Arc::new(Self { waiting: Mutex::new(Waiting { commands: Vec::new(), closed: false }), wake }))
+    }
+
+    /// Adds a command. Returns it if the queue is closed.
+    pub fn send(&self, command: C) -> Result<(), C> {
+        let is_first = {
+            let mut waiting = self.lock();
+            if waiting.closed {
+                return Err(command);
+            }
+            waiting.commands.push(command);
+            waiting.commands.len() == 1
+        };
+        if is_first {
+            // A full counter is readable, too.
+            let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        }
+        Ok(())
+    }
+
+    /// Takes all commands.
+    pub fn take(&self) -> Vec<C> {
+        let mut waiting = self.lock();
+        if !waiting.commands.is_empty() {
+            // An empty counter is what this leaves.
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
+        core::mem::take(&mut waiting.commands)
+    }
+
+    /// Refuses further commands and drops those that wait.
+    pub fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.closed = true;
+        let dropped = core::mem::take(&mut waiting.commands);
+        drop(waiting);
+        // Outside the lock, since a command may own a handle that sends another one when it is dropped.
+        drop(dropped);
+    }
+
+    /// Readable while commands wait.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// No call panics while it holds the lock, so the queue is valid even after a panic elsewhere.
+    fn lock(&self) -> MutexGuard<'_, Waiting<C>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn is_readable(queue: &Queue<u32>) -> bool {
+        let fd = queue.fd();
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&at_once)).expect("poll works") == 1
+    }
+
+    #[test]
+    fn descriptor_is_readable_while_commands_wait() {
+        let queue = Queue::new().expect("a descriptor");
+        assert!(!is_readable(&queue) && queue.take().is_empty());
+        for round in 0..2 {
+            assert_eq!((queue.send(round), queue.send(7)), (Ok(()), Ok(())));
+            assert!(is_readable(&queue));
+            assert_eq!(queue.take(), [round, 7]);
+            assert!(!is_readable(&queue));
+        }
+        queue.close();
+        assert_eq!(queue.send(9), Err(9));
+    }
+}

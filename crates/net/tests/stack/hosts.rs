@@ -1,0 +1,101 @@
+//! Hosts of the tests: over a pair of sockets that carry IP packets, or over UDP.
+
+use anabranch_endpoint::Address;
+use anabranch_host::{Backlog, Limits, Listening, Protocol};
+use anabranch_net::{Clock, Device, Fill, Network, Stack, Udp};
+use anabranch_settings::sctp;
+use anabranch_wire::Packet;
+use anabranch_wire::sctp::encapsulation::Ports;
+use core::net::IpAddr;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// One end of a link in memory; a full socket loses packets, as a queue does.
+struct Wire(OwnedFd);
+
+impl Device for Wire {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>> {
+        bytes.resize(65_535, 0);
+        match recv(&self.0, bytes.as_mut_slice(), RecvFlags::empty()) {
+            Ok((0, _)) => Err(io::ErrorKind::ConnectionAborted.into()),
+            Ok((len, _)) => {
+                bytes.truncate(len);
+                Ok(Some(Packet::parse(bytes).expect("the other end writes packets")))
+            }
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn send(&mut self, packet: &Packet, fill: Fill<'_>, bytes: &mut Vec<u8>) -> io::Result<()> {
+        bytes.clear();
+        packet.emit_with(bytes, fill);
+        match send(&self.0, bytes, SendFlags::NOSIGNAL) {
+            Ok(_) | Err(Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Address of a host on a link: `10.0.link.host`.
+pub fn ip(link: u8, host: u8) -> IpAddr {
+    [10, 0, link, host].into()
+}
+
+/// Two hosts with this number of links between them. The addresses of host 0 end in 1, those of host 1 in 2.
+pub fn linked(links: u8) -> [Stack; 2] {
+    let mut networks = [(); 2].map(|()| Network::new(Clock::new()));
+    for link in 0..links {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (one, two) = pair.expect("sockets");
+        for (network, (socket, host)) in networks.iter_mut().zip([(one, 1), (two, 2)]) {
+            network.add(Wire(socket), &[Address::new(ip(link, host), 1500)]);
+        }
+    }
+    networks.map(|network| Stack::start(network, Limits::default()).expect("a thread"))
+}
+
+/// Two loopback addresses of a test's end.
+pub fn loopback(test: u8, end: u8) -> [IpAddr; 2] {
+    let ip = |n| IpAddr::V4(core::net::Ipv4Addr::new(127, 114, test, n));
+    [ip(2 * end + 1), ip(2 * end + 2)]
+}
+
+/// A host over UDP with these addresses.
+pub fn over_udp(addresses: &[IpAddr]) -> Stack {
+    let mut network = Network::new(Clock::new());
+    for &ip in addresses {
+        let udp = Udp::bind((ip, 9899).into()).expect("the port is free");
+        network.add(udp, &[Address::new(ip, 1500)]);
+    }
+    Stack::start(network, Limits::default()).expect("a thread")
+}
+
+/// CMT-SCTP over UDP.
+pub fn cmt(change: impl FnOnce(&mut sctp::Config)) -> Protocol {
+    let mut config = sctp::Config { encapsulation: Some(Ports::default()), ..sctp::Config::cmt() };
+    change(&mut config);
+    Protocol::Sctp(Box::new(config))
+}
+
+/// A listener on port 7.
+pub fn listening(protocol: Protocol) -> Listening {
+    Listening { protocol, port: 7, backlog: Backlog::default() }
+}
+
+/// Byte `at` of the data of these tests: no period of a power of two.
+pub const fn pattern(at: usize) -> u8 {
+    (at % 251) as u8 ^ (at / 251 % 253) as u8
+}
+
+/// The first bytes of the pattern.
+pub fn data(len: usize) -> Vec<u8> {
+    (0..len).map(pattern).collect()
+}

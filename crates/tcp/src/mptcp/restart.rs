@@ -1,0 +1,102 @@
+//! Paced restart of a path whose window a full buffer has kept from being used.
+//!
+//! While unacknowledged data fills the receive window or the send buffer, the data in flight of a path drains, and with
+//! it the clock of its acknowledgements. Once the buffer has room again, the path with the shortest round trip could
+//! send all of its window at once. Such a burst overflows the queue of the path's link, and the path loses half of its
+//! window or more. So the path sends at a rate above the one that its window permits in a round trip until the
+//! window is full, as a TCP connection may restart after idle time (Visweswaraiah and Heidemann 1997).
+
+use super::connection::Connection;
+use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::endpoint::Endpoint;
+
+/// Free window that may be sent at once, segments: the initial window, which every path has to take (RFC 6928).
+const BURST_SEGMENTS: u64 = 10;
+/// The pacing rate is this multiple of the window per round trip, as a fraction. Linux paces at 2 in slow start and 1.2
+/// later (`tcp_update_pacing_rate`).
+const RATE_NUMERATOR: u64 = 3;
+const RATE_DENOMINATOR: u64 = 2;
+
+/// A paced restart: until the window is full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Restart {
+    /// When the next segment may be sent, if that has to wait.
+    next_at: Option<Time>,
+}
+
+impl Restart {
+    /// Whether the next segment has to wait.
+    pub fn holds(&self, now: Time) -> bool {
+        self.next_at.is_some_and(|at| at > now)
+    }
+
+    /// When the next segment may be sent, if that has to wait.
+    pub fn deadline(&self) -> Option<Time> {
+        self.next_at
+    }
+
+    /// The waiting time is over.
+    pub fn expire(&mut self, now: Time) {
+        self.next_at = self.next_at.filter(|&at| at > now);
+    }
+
+    /// `len` bytes were sent on a path with this window and round-trip time.
+    pub fn sent(&mut self, now: Time, len: u32, (window, round_trip): (u64, Duration)) {
+        let share = u128::from(len) * u128::from(RATE_DENOMINATOR) * u128::from(round_trip.as_nanos());
+        let gap = share / (u128::from(RATE_NUMERATOR) * u128::from(window.max(1)));
+        let from = self.next_at.map_or(now, |at| at.max(now));
+        self.next_at = Some(from + Duration::from_nanos(u64::try_from(gap).unwrap_or(u64::MAX)));
+    }
+}
+
+impl Connection {
+    /// Unacknowledged data fills the send buffer, and the stream has not ended.
+    pub(super) fn is_send_buffer_full(&self) -> bool {
+        !self.closing
+            && self.send.all_assigned()
+            && self.send.una < self.send.highest()
+            && self.send_space() == 0
+    }
+
+    /// A full buffer permits no new data: paths whose window has room restart at a limited rate. The states of the
+    /// paths have just been taken.
+    pub(super) fn prepare_restarts(&mut self) {
+        for (state, subflow) in self.states.iter().zip(&mut self.subflows) {
+            if state.usable && state.queueable > BURST_SEGMENTS * u64::from(state.mss) {
+                subflow.restart.get_or_insert_default();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn restart_spreads_its_window_over_time() {
+        // A window of 100 segments and a round trip of 300 ms: a segment each 2 ms.
+        let path = (100_000, Duration::from_millis(300));
+        let mut restart = Restart::default();
+        assert!(!restart.holds(at(0)));
+        restart.sent(at(0), 1000, path);
+        assert!(restart.holds(at(1)) && !restart.holds(at(2)));
+        restart.sent(at(2), 1000, path);
+        assert_eq!(restart.deadline(), Some(at(4)));
+    }
+
+    #[test]
+    fn idle_time_earns_no_burst() {
+        let path = (100_000, Duration::from_millis(300));
+        let mut restart = Restart::default();
+        restart.sent(at(0), 1000, path);
+        restart.expire(at(50));
+        assert_eq!(restart.deadline(), None);
+        restart.sent(at(50), 1000, path);
+        assert_eq!(restart.deadline(), Some(at(52)));
+    }
+}

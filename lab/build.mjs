@@ -1,0 +1,94 @@
+// @ts-check
+/**
+ * Builds the page: one HTML file with style, programs and the compressed core.
+ *
+ *     node build.mjs CORE.wasm OUT.html
+ */
+
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { gzipAsync } from "@gfx/zopfli";
+import { build } from "esbuild";
+
+const HERE = import.meta.dirname;
+/** Rounds of zopfli, which makes gzip 5 % smaller than zlib does. */
+const ZOPFLI_ROUNDS = 5;
+const ICON =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32" fill="none" stroke-width="4" stroke-linecap="round"><path stroke="#0072b2" d="M2,16h4c5,0 5,-9 10,-9s5,9 10,9h4"/><path stroke="#e69f00" d="M6,16c5,0 5,9 10,9s5,-9 10,-9"/></svg>';
+
+/** @param {{ outputFiles: { text: string }[] }} built */
+function text(built) {
+  return built.outputFiles.map((file) => file.text).join("");
+}
+
+/**
+ * @param {string} entry
+ * @param {Record<string, string>} defined
+ */
+async function bundle(entry, defined) {
+  const built = await build({
+    entryPoints: [join(HERE, "src", entry)],
+    bundle: true,
+    minify: true,
+    write: false,
+    format: "iife",
+    target: "es2022",
+    charset: "utf8",
+    legalComments: "none",
+    loader: { ".toml": "text" },
+    define: defined,
+  });
+  return text(built);
+}
+
+async function style() {
+  const built = await build({
+    entryPoints: [join(HERE, "src", "style.css")],
+    minify: true,
+    write: false,
+  });
+  return readFileSync(join(HERE, "node_modules", "uplot", "dist", "uPlot.min.css"), "utf8") + text(built);
+}
+
+/**
+ * No request is possible; the only script is the one with this digest, and its worker.
+ *
+ * @param {string} program
+ */
+function policy(program) {
+  const digest = createHash("sha256").update(program).digest("base64");
+  return [
+    "default-src 'none'",
+    `script-src 'sha256-${digest}' 'wasm-unsafe-eval'`,
+    "worker-src blob:",
+    "style-src 'unsafe-inline'",
+    "img-src data: blob:",
+    "connect-src 'none'",
+    "form-action 'none'",
+    "base-uri 'none'",
+  ].join("; ");
+}
+
+const [coreFile, pageFile] = process.argv.slice(2);
+if (coreFile === undefined || pageFile === undefined) {
+  console.error("build.mjs needs two names: CORE.wasm and OUT.html");
+  process.exit(2);
+}
+const worker = await bundle("core/worker.ts", {});
+// "</script" would end the element that holds the program.
+const program = (await bundle("main.ts", { WORKER: JSON.stringify(worker) })).replaceAll("</script", "<\\/script");
+/** @type {Record<string, string>} */
+const parts = {
+  POLICY: policy(program),
+  ICON: encodeURIComponent(ICON),
+  STYLE: await style(),
+  CORE: Buffer.from(await gzipAsync(readFileSync(coreFile), { numiterations: ZOPFLI_ROUNDS })).toString("base64"),
+  PROGRAM: program,
+};
+const template = readFileSync(join(HERE, "src", "page.html"), "utf8");
+const page = template.replace(/%([A-Z]+)%/g, (whole, name) => parts[name] ?? whole);
+mkdirSync(dirname(pageFile), { recursive: true });
+writeFileSync(pageFile, page);
+console.log(`${pageFile}: ${(page.length / 1e3).toFixed(0)} kB, ${(gzipSync(page).length / 1e3).toFixed(0)} kB compressed`);
