@@ -124,6 +124,13 @@ export class Run {
     this.steered();
   }
 
+  /** Runs again from the start until a time, without pictures on the way. */
+  async goTo(to_ns: number): Promise<void> {
+    this.pause();
+    await this.restart();
+    while (this.now_ns < Math.min(to_ns, this.end_ns)) await this.advance(to_ns, FAST_BUDGET_MS);
+  }
+
   /** Changes a link at the present time. */
   async order(change: Omit<Order, "at_ns">): Promise<void> {
     if (this.view === null) return;
