@@ -102,6 +102,7 @@ test("orders equal events, and links repeat a run", async () => {
   await page.locator("#network .link.down").waitFor();
   await page.locator("#inspector input[name=rate]").fill("3 Mbit/s");
   await page.locator("#inspector input[name=loss]").fill("0.01");
+  await page.locator("#inspector input[name=limit]").fill("12 packets");
   await page.locator("#inspector button[type=submit]").click();
   await page.waitForFunction(() => /3 Mbit/.test(document.querySelector("#orders")?.textContent ?? ""));
   await page.locator("#step").click();
