@@ -46,7 +46,7 @@ LAB_CORE := target/wasm32-unknown-unknown/lab/anabranch_lab.wasm
 LAB_PACKAGES := lab/node_modules/.installed
 LAB_SOURCES := $(wildcard lab/*.json lab/build.mjs lab/lessons/*.toml lab/src/* lab/src/*/*)
 NO_LAB := the laboratory in a page: install Node.js 20 or newer with npm, run rustup target add wasm32-unknown-unknown, then make build
-HAS_NODE := command -v npm > /dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20)'
+HAS_NODE := command -v npm > /dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'
 HAS_WASM := [ -d "$$(rustc --print target-libdir --target wasm32-unknown-unknown 2> /dev/null)" ]
 
 # The laboratory needs Node.js and a target of Rust, and packages from the network; all else works without it.

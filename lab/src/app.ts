@@ -99,7 +99,7 @@ export class App implements Listener {
 
   advanced(run: Run): void {
     const { network, sample, packets, store } = run.view!;
-    this.picture.update(sample, packets, (flow, link) => lookOf(network, store.paths, flow, link), run.speed <= MAX_SLOW_SPEED && !run.isJumping);
+    this.picture.update(sample, packets, (flow, link) => lookOf(network, store.paths, flow, link), (run.speed <= MAX_SLOW_SPEED || !run.isPlaying) && !run.isJumping);
     this.inspector.update(network, sample);
     this.transport.advanced(run);
     const now = performance.now();
@@ -140,6 +140,7 @@ export class App implements Listener {
     byId<HTMLInputElement>("seed").value = "";
     this.editor.load(lesson.scenario);
     this.lessons.show(lesson);
+    this.run.setSpeed(lesson.speed);
     await this.run.open(lesson.scenario, null);
     this.lessonTitle = this.run.view!.network.title;
     this.playIfWanted();
@@ -187,6 +188,8 @@ export class App implements Listener {
 
   private async attempt(attempt: Try): Promise<void> {
     if ("order" in attempt) {
+      // At the end of a run a change would have no effect.
+      if (this.run.isOver) await this.run.goTo(this.run.end_ns / 3);
       await this.order(attempt.order);
       if (!this.run.isPlaying) this.run.play();
       return;

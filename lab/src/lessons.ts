@@ -11,6 +11,7 @@ import schedulers from "../lessons/schedulers.toml";
 import slowStart from "../lessons/slow-start.toml";
 import twoPaths from "../lessons/two-paths.toml";
 import type { Order } from "./core/types";
+import type { SPEEDS } from "./run";
 
 /** One thing to try: an edit of the scenario, after which it runs again, or a change of a link in the present run. */
 export type Try = { text: string; button: string } & (
@@ -28,6 +29,8 @@ export interface Lesson {
   question: string;
   answer: string;
   scenario: string;
+  /** Simulated seconds per real second at which the subject of the lesson shows. */
+  speed: (typeof SPEEDS)[number];
 }
 
 export const LESSONS: readonly Lesson[] = [
@@ -49,6 +52,7 @@ export const LESSONS: readonly Lesson[] = [
     answer:
       "Only by the rate. Data that was in flight on the Wi-Fi is sent again on the cellular subflow (a reinjection), and the application reads one stream in order.",
     scenario: twoPaths,
+    speed: 1 / 20,
   },
   {
     id: "slow-start",
@@ -68,6 +72,7 @@ export const LESSONS: readonly Lesson[] = [
     answer:
       "The path holds 5 Mbit/s × 60 ms = 37.5 kB, or 25 packets. After each halving the window is smaller than that and the link idles. A queue of one such product keeps it busy.",
     scenario: slowStart,
+    speed: 1 / 2,
   },
   {
     id: "coupling",
@@ -87,6 +92,7 @@ export const LESSONS: readonly Lesson[] = [
     answer:
       "Uncoupled: 6.6 Mbit/s for the phone and 3.0 for the laptop. With LIA: 5.2 and 4.4. LIA couples the growth only, and still moves each window as a whole at a loss, so the shares are near but not equal.",
     scenario: coupling,
+    speed: 2,
   },
   {
     id: "bufferbloat",
@@ -106,6 +112,7 @@ export const LESSONS: readonly Lesson[] = [
     answer:
       "None: 4.6 Mbit/s with either queue. The median delay of the call falls from 380 to 21 ms, because a standing queue adds delay and no rate.",
     scenario: bufferbloat,
+    speed: 1,
   },
   {
     id: "receive-buffer",
@@ -125,6 +132,7 @@ export const LESSONS: readonly Lesson[] = [
     answer:
       "About 2 Mbit/s: with round-robin, each round of data waits for the round-trip time of the slow path, 200 ms and more. With 1 MB it reaches 8.2 Mbit/s. Opportunistic retransmission and penalisation, which are off here, bring 7.2 with the small buffer.",
     scenario: receiveBuffer,
+    speed: 1,
   },
   {
     id: "schedulers",
@@ -144,6 +152,7 @@ export const LESSONS: readonly Lesson[] = [
     answer:
       "83 ms with round-robin, which is the delay of the far path, and 16 ms with lowest-rtt. For a bulk transfer with large buffers the scheduler hardly matters: every window is filled anyway.",
     scenario: schedulers,
+    speed: 1 / 10,
   },
   {
     id: "consn",
@@ -163,6 +172,7 @@ export const LESSONS: readonly Lesson[] = [
     answer:
       "3.9 Mbit/s with round-robin, and 7.6 with consn: as much as the Wi-Fi alone, which is all that so small a buffer allows. With 200 kB, consn adds the 3G path: 9.0 Mbit/s.",
     scenario: consn,
+    speed: 2,
   },
   {
     id: "handover",
@@ -182,6 +192,7 @@ export const LESSONS: readonly Lesson[] = [
     answer:
       "It saves paid data and energy: 7.7 Mbit/s over the run, of which 1.8 on cellular. With both in use it is 10.6. In either case the connection survives the gap, which a plain TCP connection bound to the Wi-Fi would not.",
     scenario: handover,
+    speed: 1,
   },
   {
     id: "buffer-splitting",
@@ -201,6 +212,7 @@ export const LESSONS: readonly Lesson[] = [
     answer:
       "Without them: 4.4 Mbit/s. With buffer splitting alone: 5.4. With both: 10.4, which is nearly all that the two paths have (Adhari 2011).",
     scenario: bufferSplitting,
+    speed: 1,
   },
   {
     id: "controls",
@@ -220,5 +232,6 @@ export const LESSONS: readonly Lesson[] = [
     answer:
       "In a minute the TCP flow gets 9.1 Mbit/s beside OLIA, 8.7 beside RPv2, 8.1 beside LIA, 7.8 beside BALIA, and 4.5 beside uncoupled Reno.",
     scenario: controls,
+    speed: 2,
   },
 ];

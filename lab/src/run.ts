@@ -124,12 +124,20 @@ export class Run {
     this.steered();
   }
 
+  /** Runs again from the start until a time, without pictures on the way. */
+  async goTo(to_ns: number): Promise<void> {
+    this.pause();
+    await this.restart();
+    while (this.now_ns < Math.min(to_ns, this.end_ns) && !this.isBusy) await this.advance(to_ns, FAST_BUDGET_MS);
+  }
+
   /** Changes a link at the present time. */
   async order(change: Omit<Order, "at_ns">): Promise<void> {
     if (this.view === null) return;
-    const order: Order = { at_ns: this.now_ns, ...change };
-    const later = this.orders.filter((other) => other.at_ns > this.now_ns);
-    const network = await this.client.call("order", { order });
+    const generation = this.generation;
+    const { order, network } = await this.client.call("order", { change });
+    if (generation !== this.generation) return;
+    const later = this.orders.filter((other) => other.at_ns > order.at_ns);
     // The second order of a time for a key replaces the first, as in the core.
     const kept = this.orders.filter((other) => !later.includes(other)).flatMap((other) => without(other, order));
     this.orders = [...kept, order, ...later];

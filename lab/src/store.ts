@@ -12,6 +12,8 @@ export interface PathColumns {
   look: number;
   flowName: string;
   pathName: string;
+  /** Whether it has had a congestion window, which UDP has not. */
+  hasWindow: boolean;
   cwnd_bytes: Values;
   ssthresh_bytes: Values;
   srtt_s: Values;
@@ -104,6 +106,7 @@ export class Store {
       for (let number = 0; number < paths; number++, next += PATH_FIELDS) {
         const path = this.pathColumns(index, number, names[index]?.[number] ?? `path ${number + 1}`, at);
         path.cwnd_bytes[at] = rows[next]!;
+        path.hasWindow ||= rows[next]! > 0;
         path.ssthresh_bytes[at] = valueOf(rows[next + 1]!);
         path.srtt_s[at] = valueOf(rows[next + 2]!);
         path.in_flight_bytes[at] = rows[next + 3]!;
@@ -153,6 +156,7 @@ export class Store {
       look: this.paths.length,
       flowName: this.flows[flow]!.name,
       pathName: name,
+      hasWindow: false,
       cwnd_bytes: empty(),
       ssthresh_bytes: empty(),
       srtt_s: empty(),

@@ -8,6 +8,7 @@ import { finish, launch, open, PAGE, ready, write } from "./browser.mjs";
 const ROUNDS = 5;
 const FLOWS = 10;
 const FRAMES_S = 5;
+const LONG_RUN_TIMEOUT_MS = 300_000;
 
 /** Ten flows over one bottleneck. */
 function tenFlows() {
@@ -85,6 +86,7 @@ async function frames() {
 async function events() {
   const browser = await launch();
   const { page } = await open(browser);
+  page.setDefaultTimeout(LONG_RUN_TIMEOUT_MS);
   await openTenFlows(page);
   const begin = performance.now();
   await finish(page);

@@ -102,6 +102,7 @@ test("orders equal events, and links repeat a run", async () => {
   await page.locator("#network .link.down").waitFor();
   await page.locator("#inspector input[name=rate]").fill("3 Mbit/s");
   await page.locator("#inspector input[name=loss]").fill("0.01");
+  await page.locator("#inspector input[name=limit]").fill("12 packets");
   await page.locator("#inspector button[type=submit]").click();
   await page.waitForFunction(() => /3 Mbit/.test(document.querySelector("#orders")?.textContent ?? ""));
   await page.locator("#step").click();
@@ -123,6 +124,27 @@ test("orders equal events, and links repeat a run", async () => {
   assert.equal(await again.page.locator("#orders li").count(), orders);
   assert.equal(await finish(again.page), found);
   await again.context.close();
+  await context.close();
+});
+
+test("an order during play has its exact time", async () => {
+  const { page, context } = await open(browser);
+  await runShort(page);
+  await page.locator("#network .label .name").nth(1).click();
+  await page.waitForFunction(() => Number.parseFloat(document.querySelector("#clock")?.textContent ?? "0") > 0.05);
+  await page.locator("#inspector input[name=rate]").fill("1 Mbit/s");
+  await page.locator("#inspector button[type=submit]").click();
+  await page.locator("#orders li").waitFor();
+  await page.keyboard.press("Escape");
+  const found = await finish(page);
+  await page.locator("#share-button").click();
+  const saving = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Save the scenario" }).click();
+  assert.equal(nativeDigest(readFileSync(await (await saving).path(), "utf8")), found);
+  await page.keyboard.press("Escape");
+  await page.locator("#restart").click();
+  await page.waitForFunction(() => Number.parseFloat(document.querySelector("#clock")?.textContent ?? "0") < 1.9);
+  assert.equal(await finish(page), found);
   await context.close();
 });
 

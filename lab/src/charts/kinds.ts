@@ -28,8 +28,10 @@ export interface Kind {
 const KB = 1 / 1000;
 const MIN_QUEUE_PACKETS = 5;
 
-function perPath(store: Store, values: (path: PathColumns) => Values, factor: number, width = 1.6): Line[] {
-  return store.paths.map((path) => ({
+/** Lines of the paths; those of UDP have no window, and are left out if `isWindow`. */
+function perPath(store: Store, values: (path: PathColumns) => Values, factor: number, width = 1.6, isWindow = false): Line[] {
+  const shown = store.paths.filter((path) => !isWindow || path.hasWindow);
+  return shown.map((path) => ({
     label: pathLabel(store, path),
     values: values(path),
     factor,
@@ -98,7 +100,7 @@ export const KINDS: readonly Kind[] = [
     title: "Congestion window",
     unit: "kB",
     about: () => "cwnd of each path; dotted: its slow-start threshold",
-    lines: (store) => [...perPath(store, (path) => path.cwnd_bytes, KB), ...thresholds(store)],
+    lines: (store) => [...perPath(store, (path) => path.cwnd_bytes, KB, 1.6, true), ...thresholds(store)],
   },
   {
     id: "goodput",
@@ -126,7 +128,7 @@ export const KINDS: readonly Kind[] = [
     title: "In flight",
     unit: "kB",
     about: () => "data that is sent and not acknowledged",
-    lines: (store) => perPath(store, (path) => path.in_flight_bytes, KB),
+    lines: (store) => perPath(store, (path) => path.in_flight_bytes, KB, 1.6, true),
   },
   {
     id: "reordering",

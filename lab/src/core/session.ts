@@ -3,7 +3,7 @@
 import { Core } from "./abi";
 import { withOrders } from "./pending";
 import { pushRow } from "./row";
-import type { Advanced, Network, Opened, Order, Sample } from "./types";
+import type { Advanced, Network, Opened, Order, Ordered, Sample } from "./types";
 
 /** Samples of a whole run, about; the interval is rounded to 1, 2 or 5 times a power of ten. */
 const SAMPLES_PER_RUN = 4000;
@@ -47,12 +47,13 @@ export class Session {
     return { network: shown, rows: Float64Array.from(rows), sample, interval_ns: this.interval_ns };
   }
 
-  order(order: Order): Network {
+  order(change: Omit<Order, "at_ns">): Ordered {
+    const order = { at_ns: this.core.now(), ...change };
     this.core.order(order);
     this.fresh.push(order);
     const network = this.core.network();
     this.remember(network);
-    return withOrders(network, this.fresh);
+    return { order, network: withOrders(network, this.fresh) };
   }
 
   /** Steps until a time or until the budget of real time is used up, and returns the samples on the way. */
@@ -62,7 +63,7 @@ export class Session {
     const rows: number[] = [];
     let last: Sample | null = null;
     if (before < until_ns) this.fresh = [];
-    const until = Math.min(until_ns, this.end_ns);
+    const until = Math.min(Math.floor(until_ns), this.end_ns);
     let now = before;
     while (now < until) {
       const due = this.pending[0]?.at_ns ?? Infinity;

@@ -145,7 +145,7 @@ export interface Calls {
   keys: { of: object; gives: Keys };
   open: { of: { toml: string; seed: number | null; orders: Order[]; interval_ns: number | null }; gives: Opened };
   advance: { of: { until_ns: number; budget_ms: number; picture: boolean }; gives: Advanced };
-  order: { of: { order: Order }; gives: Network };
+  order: { of: { change: Omit<Order, "at_ns"> }; gives: Ordered };
   scenario: { of: object; gives: string };
   result: { of: object; gives: unknown };
   digest: { of: object; gives: string };
@@ -156,6 +156,12 @@ export interface Opened {
   rows: Float64Array;
   sample: Sample;
   interval_ns: number;
+}
+
+export interface Ordered {
+  /** The order with the time at which the core took it. */
+  order: Order;
+  network: Network;
 }
 
 export interface Advanced {

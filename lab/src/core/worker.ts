@@ -22,7 +22,7 @@ function answer(session: Session, request: Request): unknown {
     case "advance":
       return session.advance(request.of.until_ns, request.of.budget_ms, request.of.picture);
     case "order":
-      return session.order(request.of.order);
+      return session.order(request.of.change);
     case "scenario":
       return session.core.scenario();
     case "result":

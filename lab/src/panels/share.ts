@@ -27,7 +27,7 @@ export function shareDialog(events: ShareEvents): HTMLElement {
   const file = h("input", {
     type: "file",
     accept: ".toml,text/plain",
-    "aria-label": "Open a scenario file",
+    hidden: true,
     onchange: (event) => {
       const chosen = (event.target as HTMLInputElement).files?.[0];
       if (chosen !== undefined) void events.openFile(chosen);
@@ -44,6 +44,6 @@ export function shareDialog(events: ShareEvents): HTMLElement {
     row(act("Save all data", () => events.saveCsv()), "All samples of all charts as CSV. Each chart also has its own CSV, SVG and PNG."),
     row(act("Save the network", () => events.savePicture()), "The picture of the network as SVG."),
     row(act("Save the result", () => events.saveResult()), "The result document, as anabranch run --json prints it; at the end of the run."),
-    row(file, "Open a scenario from a file."),
+    row(act("Open a scenario", () => file.click()), "A TOML file from this computer.", file),
   );
 }
