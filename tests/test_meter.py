@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -66,6 +67,20 @@ def test_meter_prints_lines_like_iperf3(port: str) -> None:
     (datagrams,) = measured(port, "-t", "1", "-u", "-R", "-b", "2M", "-l", "1000")["flows"]
     assert datagrams["ways"][0]["read"]["messages"] + datagrams["ways"][0]["lost_messages"] >= 200
     assert datagrams["congestion"] == [None, None]
+
+
+def test_interrupt_ends_a_server_with_silent_client() -> None:
+    command = [sys.executable, "-m", "anabranch", "meter", "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)):
+            begun_s = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+    assert (process.returncode, said.strip()) == (130, "anabranch: interrupted")
+    # A silent client has five seconds for its greeting.
+    assert time.monotonic() - begun_s < 5.0
 
 
 def test_size_ends_the_test_unless_a_time_is_given(port: str) -> None:
