@@ -255,5 +255,8 @@ def _runs(analysis: Analysis) -> dict[str, str]:
 def _scenarios(analysis: Analysis) -> str:
     """The templates, to read and to save."""
     used = dict.fromkeys(point.scenario for point in analysis.points())
-    lead = paragraph("The commands of the points read these files; save them into the current folder first.")
+    lead = paragraph(
+        "The commands of the points read these files; save them into the current folder first. "
+        '"anabranch lab FILE" opens one live in the browser, with its own settings.'
+    )
     return lead + "".join(saved(file, analysis.study.scenarios[file]) for file in used)

@@ -51,7 +51,8 @@ def _likely_cause(document: dict[str, Any]) -> list[str]:
     """Why the first flow with several paths is slow, if its run points to a cause."""
     from anabranch.explain.likely import likely_cause
 
-    cause = likely_cause(document)
+    # Results of early versions do not contain their scenario.
+    cause = likely_cause(document) if "scenario" in document else None
     return [] if cause is None else [f'{cause} "anabranch explain" runs remedies and measures their gains.']
 
 
