@@ -4,7 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
-NATIVE := $(VENV)/.native-built
+# The profile of what is built in Rust: with `test`, a test run compiles each crate once.
+PROFILE ?= release
+BUILT := target/$(if $(filter test dev,$(PROFILE)),debug,$(PROFILE))
+NATIVE := $(VENV)/.native-built-$(PROFILE)
 LOADER := $(BIN)/anabranch-cc
 PROXY := $(BIN)/anabranch-proxy
 ENDPOINT := $(BIN)/anabranch-endpoint
@@ -31,14 +34,14 @@ loader: $(VENV)/.installed
 	elif ! pkg-config --exists libelf zlib 2> /dev/null; then \
 	  echo "$(NO_LOADER)" >&2; \
 	else \
-	  $(CARGO) build --release --locked --quiet -p anabranch-cc && install -m 755 target/release/anabranch-cc $(LOADER); \
+	  $(CARGO) build --profile $(PROFILE) --locked --quiet -p anabranch-cc && install -m 755 $(BUILT)/anabranch-cc $(LOADER); \
 	fi
 
 proxy: $(VENV)/.installed
 	@if [ "$$(uname -s)" = Linux ]; then \
-	  $(CARGO) build --release --locked --quiet -p anabranch-proxy -p anabranch-endpoint-app && \
-	  install -m 755 target/release/anabranch-proxy $(PROXY) && \
-	  install -m 755 target/release/anabranch-endpoint $(ENDPOINT); \
+	  $(CARGO) build --profile $(PROFILE) --locked --quiet -p anabranch-proxy -p anabranch-endpoint-app && \
+	  install -m 755 $(BUILT)/anabranch-proxy $(PROXY) && \
+	  install -m 755 $(BUILT)/anabranch-endpoint $(ENDPOINT); \
 	fi
 
 LAB := python/anabranch/lab/lab.html
@@ -200,7 +203,8 @@ $(VENV)/.installed: requirements.lock
 
 # The stamp has the time before the build: a source that changes meanwhile is newer.
 $(NATIVE): $(VENV)/.installed pyproject.toml $(RUST)
+	@rm -f $(VENV)/.native-built*
 	@touch $@.begin
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) env -u MAKEFLAGS $(BIN)/maturin develop --release --locked
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) env -u MAKEFLAGS $(BIN)/maturin develop --profile $(PROFILE) --locked
 	@if env --block-signal=INT true 2> /dev/null; then printf '$(LAUNCHER)' "$(CURDIR)/$(BIN)/python" > $(BIN)/anabranch; fi
 	@mv $@.begin $@
