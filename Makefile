@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
-# The profile of what is built in Rust: with `test`, a test run compiles each crate once.
+# Cargo profile of the programs and the native module. With `test`, a test run compiles each crate once.
 PROFILE ?= release
 BUILT := target/$(if $(filter test dev,$(PROFILE)),debug,$(PROFILE))
 NATIVE := $(VENV)/.native-built-$(PROFILE)

@@ -245,7 +245,7 @@ between = ["S", "C"]
             text,
             "[[flow]]\nname = \"F{number}\"\nfrom = \"A\"\nto = \"C\"\nprotocol = \"{protocol}\"\n{rest}"
         )
-        .unwrap();
+        .expect("a string takes any text");
     }
     for ip in ["v4", "v6"] {
         let links =
