@@ -352,6 +352,13 @@ def test_paper_cites_exactly_its_bibliography() -> None:
 # Tutorials and how-to pages
 
 
+def test_stepping_how_to_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks("docs/how-to/step.md", "python")
+    exec(compile(code, "docs/how-to/step.md", "exec"), {})
+    # Half of the run at 8 Mbit/s, half at 2 Mbit/s.
+    assert 4e6 < float(capsys.readouterr().out) < 5.2e6
+
+
 def test_python_tutorial_prints_its_outputs(capsys: pytest.CaptureFixture[str]) -> None:
     text = text_of(ROOT / "docs/tutorials/first-simulation.md")
     session: dict[str, object] = {}

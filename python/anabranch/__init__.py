@@ -1,9 +1,9 @@
 """Anabranch: a laboratory and a stack for multipath transport.
 
 Start with `Scenario`, which reads a scenario file, `run`, which simulates it or runs it on the kernel, and `Result`,
-which holds the numbers of a run. `compare` computes differences between scenarios or results, with intervals. `fair`
-computes the fair shares of a scenario's flows. `study.run` runs a study; `cross` and `run_all` run a grid of your own.
-`AnabranchError` is the base of all errors.
+which holds the numbers of a run. `Simulation` runs a scenario in steps. `compare` computes differences between
+scenarios or results, with intervals. `fair` computes the fair shares of a scenario's flows. `study.run` runs a study;
+`cross` and `run_all` run a grid of your own. `AnabranchError` is the base of all errors.
 
 >>> import anabranch
 >>> scenario = anabranch.Scenario.from_file("half-bottleneck.toml")
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anabranch.fairness.shares import Fairness, fair
     from anabranch.results import Result
     from anabranch.scenario import Scenario
+    from anabranch.simulation import Simulation
     from anabranch.sweep import Parameter, Point, cross
 
     __version__: str
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "AnabranchError": "errors", "Comparison": "comparison.compare", "Fairness": "fairness.shares",
     "InputError": "errors", "Parameter": "sweep", "Point": "sweep", "Result": "results", "RunFailed": "errors",
-    "Scenario": "scenario", "compare": "comparison.compare", "cross": "sweep", "fair": "fairness.shares",
-    "run": "execution", "run_all": "execution", "version": "_core.simulator",
+    "Scenario": "scenario", "Simulation": "simulation", "compare": "comparison.compare", "cross": "sweep",
+    "fair": "fairness.shares", "run": "execution", "run_all": "execution", "version": "_core.simulator",
 }  # fmt: skip
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Result",
     "RunFailed",
     "Scenario",
+    "Simulation",
     "__version__",
     "compare",
     "cross",

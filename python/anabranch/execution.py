@@ -54,12 +54,33 @@ def run(
     """
     if not isinstance(scenario, Scenario):
         scenario = Scenario.from_file(scenario)
+    request = request_of(
+        scenario, seed=seed, trace=trace, pcap=pcap, check_wire=check_wire, trace_changes=trace_changes
+    )
+    return Result(worlds.of(world)(request, progress), trace)
+
+
+def request_of(
+    scenario: Scenario,
+    *,
+    seed: int | None,
+    trace: str | Path | None,
+    pcap: str | Path | Capture | None,
+    check_wire: bool = False,
+    trace_changes: bool = False,
+) -> simulator.Request:
+    """The request of a run with arguments as of `run`.
+
+    Raises:
+        InputError: If the name of a file or folder is not text.
+
+    """
     if not isinstance(pcap, simulator.Capture):
         file = _place("pcap", pcap, "file")
         capture = None if file is None else simulator.Capture(file)
     else:
         capture = pcap
-    request = simulator.Request(
+    return simulator.Request(
         scenario.text,
         scenario.file,
         scenario.overrides,
@@ -70,7 +91,6 @@ def run(
         check_wire,
         trace_changes,
     )
-    return Result(worlds.of(world)(request, progress), trace)
 
 
 def run_all(

@@ -90,7 +90,7 @@ pub fn run(
 
 fn run_here(scenario: &Scenario, options: &RunOptions, shared: &Shared) -> Result<RunResult, RunError> {
     let machine = Machine::before(BTreeMap::new(), Vec::new());
-    let mut simulation = Simulation::new(scenario, options)?;
+    let mut simulation = Simulation::new(scenario.clone(), options)?;
     prefer_this_thread();
     let mut wall = WallClock { clock: Clock::new(), lateness: Lateness::default() };
     simulation.run_by(&mut wall, &mut |progress| {

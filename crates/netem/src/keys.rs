@@ -175,6 +175,11 @@ pub trait Keyed: Sized {
 
     /// The values of the keys, from which [`read`](Self::read) makes equal settings.
     fn values(&self) -> Vec<(&'static str, Value)>;
+
+    /// Like [`values`](Self::values), but lengths in the unit of a queue's limit are shares of it.
+    fn values_by_share(&self) -> Vec<(&'static str, Value)> {
+        self.values()
+    }
 }
 
 /// An unknown kind, or values of keys that are valid alone but not together.

@@ -49,6 +49,20 @@ impl LinkModel {
     }
 }
 
+impl LinkModel {
+    /// Applies a change.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::State { up } => self.up = *up,
+            Change::Rate(rate) => self.rate = LinkRate::Constant(*rate),
+            Change::Delay(delay) => self.delay = LinkDelay::Constant(*delay),
+            Change::Jitter(jitter) => self.jitter = *jitter,
+            Change::Loss(loss) => self.loss = loss.clone(),
+            Change::Queue(queue) => self.queue = queue.clone(),
+        }
+    }
+}
+
 /// The rate of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkRate {
@@ -145,6 +159,10 @@ pub enum Change {
     Rate(Rate),
     /// A new delay.
     Delay(Duration),
+    /// A new jitter. Packets under way keep their times of arrival, and their order.
+    Jitter(Duration),
     /// A new loss model.
     Loss(loss::Settings),
+    /// A new queue, which begins with the waiting packets in their order; those beyond its limit are dropped.
+    Queue(queue::Settings),
 }

@@ -14,7 +14,7 @@ create_exception!(
 
 /// The exception for an error in the input.
 pub(crate) fn input_error(error: scenario::InputError) -> PyErr {
-    let scenario::InputError { file, line, message } = error;
+    let scenario::InputError { file, line, message, .. } = error;
     input_error_at(message, Some(file).filter(|file| !file.is_empty()), line)
 }
 

@@ -10,6 +10,7 @@ mod meter;
 #[cfg(target_os = "linux")]
 mod priority;
 mod run;
+mod stepping;
 mod stopwatch;
 
 use anabranch_sim::scenario::result::Field;
@@ -26,6 +27,8 @@ mod _native {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::meter::{MeterServer, meter_port, meter_run};
+    #[pymodule_export]
+    use super::stepping::Stepper;
     #[pymodule_export]
     use super::{
         canonical, coupled, directions, kinds, largest_seed, list, metrics, names, reference, result_parts,

@@ -142,7 +142,7 @@ pub(crate) fn not_written(mut sentence: String, reason: &io::Error) -> PyErr {
 }
 
 /// Distinguishes errors of the caller from bugs in Anabranch.
-fn failure(error: &RunError, file_name: &str) -> PyErr {
+pub(crate) fn failure(error: &RunError, file_name: &str) -> PyErr {
     match error {
         RunError::Network(_) | RunError::Flow(_) => {
             errors::input_error_at(error.to_string(), Some(file_name.to_owned()), None)

@@ -38,6 +38,11 @@ pub fn to_json(scenario: &Scenario) -> serde_json::Value {
     Table(entries).json()
 }
 
+/// One direction of a link as JSON, with the keys and values of [`to_toml`].
+pub fn link_model_to_json(of: &LinkModel) -> serde_json::Value {
+    Table(model(of)).json()
+}
+
 fn lines(entries: Entries) -> String {
     let mut toml = String::new();
     for (key, value) in entries {
@@ -319,7 +324,9 @@ fn event(event: &Event, links: &[Link]) -> Entries {
         Change::State { up } => ("state", text(word(STATES, up))),
         Change::Rate(new) => ("rate", rate(*new)),
         Change::Delay(new) => ("delay", time(*new)),
+        Change::Jitter(new) => ("jitter", time(*new)),
         Change::Loss(new) => ("loss", loss(new)),
+        Change::Queue(new) => ("queue", queue(new)),
     };
     vec![
         ("at", moment(event.at)),
@@ -327,4 +334,9 @@ fn event(event: &Event, links: &[Link]) -> Entries {
         ("direction", text(word(DIRECTIONS, &event.directions))),
         ("set", Table(event.changes.iter().map(change).collect())),
     ]
+}
+
+/// The values of a queue in the notation of scenarios, with thresholds as shares of the limit.
+pub(super) fn queue_by_share(of: &Queue) -> Written {
+    kind("kind", of.kind(), of.values_by_share())
 }

@@ -46,7 +46,7 @@ impl Listed {
 pub fn list(name: &str) -> Result<Vec<Listed>, InputError> {
     if !LISTS.contains(&name) {
         let message = format!("there is no list {}; {}", quoted(name), remedy(name, LISTS, "lists"));
-        return Err(InputError { file: String::new(), line: None, message });
+        return Err(InputError::without_place(message));
     }
     let listed = |Choice { name, aliases, summary, source }| Listed { name, aliases, summary, source };
     Ok(choices(name).into_iter().map(listed).collect())

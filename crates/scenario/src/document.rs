@@ -162,7 +162,8 @@ impl LineStarts {
     }
 
     fn origin(&self, at: usize) -> Origin {
-        Origin::Line(self.0.partition_point(|&start| start <= at))
+        let line = self.0.partition_point(|&start| start <= at);
+        Origin::Line(line, at - self.0[line - 1])
     }
 }
 

@@ -10,6 +10,8 @@ pub struct InputError {
     pub file: String,
     /// The line, counted from 1; `None` if the error is in an override or concerns the file as a whole.
     pub line: Option<usize>,
+    /// The column, in characters counted from 1, if the line is known.
+    pub column: Option<usize>,
     /// The error and the remedy, without the place.
     pub message: String,
 }
@@ -28,11 +30,18 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
+impl InputError {
+    /// An error that is in no file.
+    pub const fn without_place(message: String) -> Self {
+        Self { file: String::new(), line: None, column: None, message }
+    }
+}
+
 /// The place of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// On a line of the file, counted from 1.
-    Line(usize),
+    /// On a line of the file, counted from 1, behind this number of bytes.
+    Line(usize, usize),
     /// In the override with this index.
     Set(usize),
     /// A default, or an error that concerns the file as a whole.
@@ -52,15 +61,20 @@ impl Fault {
     }
 
     /// The error with these names.
-    pub fn located(self, file: &str, overrides: &[(String, String)]) -> InputError {
+    pub fn located(self, (file, text): (&str, &str), overrides: &[(String, String)]) -> InputError {
         let file = file.to_owned();
         match self.origin {
-            Origin::Line(line) => InputError { file, line: Some(line), message: self.message },
-            Origin::Nowhere => InputError { file, line: None, message: self.message },
+            Origin::Line(line, bytes) => {
+                let before = text.split('\n').nth(line - 1).and_then(|text| text.get(..bytes));
+                let column = before.map(|before| before.chars().count() + 1);
+                InputError { file, line: Some(line), column, message: self.message }
+            }
+            Origin::Nowhere => InputError { file, line: None, column: None, message: self.message },
             Origin::Set(index) => {
                 let (key, value) = &overrides[index];
                 let given = shortened(&format!("{key}={value}"));
-                InputError { file, line: None, message: format!("--set {given}: {}", self.message) }
+                let message = format!("--set {given}: {}", self.message);
+                InputError { file, line: None, column: None, message }
             }
         }
     }
@@ -69,7 +83,7 @@ impl Fault {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Line(line) => write!(f, "line {line}"),
+            Self::Line(line, _) => write!(f, "line {line}"),
             Self::Set(_) => write!(f, "another --set"),
             Self::Nowhere => write!(f, "a default"),
         }

@@ -58,11 +58,13 @@ mod canonical;
 pub mod catalogue;
 mod check;
 mod choices;
+mod completion;
 mod describe;
 mod document;
 mod error;
 mod keys;
 mod merge;
+mod order;
 mod overrides;
 mod reference;
 mod schema;
@@ -73,9 +75,11 @@ mod written;
 
 use anabranch_settings::{quantity, suggest};
 
-pub use canonical::{to_json, to_toml};
+pub use canonical::{link_model_to_json, to_json, to_toml};
+pub use completion::keys_to_json;
 pub use error::InputError;
 pub use model::Scenario;
+pub use order::order;
 pub use reference::reference;
 pub use schema::schema;
 
@@ -103,7 +107,7 @@ pub fn parse_with(
     overrides: &[(String, String)],
     files: &dyn Fn(&Path) -> Result<String, String>,
 ) -> Result<Scenario, InputError> {
-    let located = |fault: error::Fault| fault.located(file, overrides);
+    let located = |fault: error::Fault| fault.located((file, text), overrides);
     let mut root = document::read(text).map_err(located)?;
     for (index, (path, value)) in overrides.iter().enumerate() {
         overrides::apply(&mut root, index, path, value).map_err(located)?;
@@ -119,7 +123,7 @@ pub fn parse_with(
 pub fn reseed(scenario: &mut Scenario, seed: u64) -> Result<(), InputError> {
     if seed > model::MAX_SEED {
         let message = format!("the seed {seed} is too large; choose one from 0 to {}", model::MAX_SEED);
-        return Err(InputError { file: String::new(), line: None, message });
+        return Err(InputError::without_place(message));
     }
     scenario.seed = seed;
     Ok(())
@@ -141,7 +145,7 @@ pub struct Names {
 ///
 /// If the text is not TOML.
 pub fn names(text: &str, file: &str) -> Result<Names, InputError> {
-    let root = document::read(text).map_err(|fault| fault.located(file, &[]))?;
+    let root = document::read(text).map_err(|fault| fault.located((file, text), &[]))?;
     let names = |what| overrides::names(&root, what).into_iter().map(|(_, name)| name).collect();
     Ok(Names { flows: names("flow"), links: names("link") })
 }

@@ -138,6 +138,25 @@ impl Scenario {
         [table.and_then(|host| at_host(host.leaves_by(to.link()))).unwrap_or(from), to]
     }
 
+    /// The links with the values that they have after the first `events` events.
+    pub fn links_after(&self, events: usize) -> Vec<Link> {
+        let mut links = self.links.clone();
+        for event in &self.events[..events] {
+            let link = &mut links[event.link];
+            let models: &mut [&mut LinkModel] = match event.directions {
+                Directions::Both => &mut [&mut link.forward, &mut link.reverse],
+                Directions::Forward => &mut [&mut link.forward],
+                Directions::Reverse => &mut [&mut link.reverse],
+            };
+            for model in models {
+                for change in &event.changes {
+                    model.apply(change);
+                }
+            }
+        }
+        links
+    }
+
     /// The time in which links are down, if a link fails and recovers.
     pub fn outage(&self) -> Option<Outage> {
         let switched = |to: bool| {

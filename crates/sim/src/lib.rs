@@ -48,7 +48,7 @@
 //! use anabranch_sim::{RunError, RunOptions, Simulation, presets};
 //!
 //! let scenario = presets::disjoint(2, 2, presets::mptcp(), "lia");
-//! let mut simulation = Simulation::new(&scenario, &RunOptions::default())?;
+//! let mut simulation = Simulation::new(scenario.clone(), &RunOptions::default())?;
 //! let mut reports = 0;
 //! simulation.run(&mut |progress| {
 //!     reports += 1;
@@ -57,7 +57,7 @@
 //! assert!(reports > 0 && simulation.events() > 1000);
 //! assert_eq!(simulation.result().flows[0].paths.len(), 2);
 //!
-//! let mut stopped = Simulation::new(&scenario, &RunOptions::default())?;
+//! let mut stopped = Simulation::new(scenario.clone(), &RunOptions::default())?;
 //! assert!(matches!(stopped.run(&mut |_| false), Err(RunError::Interrupted { .. })));
 //! # Ok::<(), RunError>(())
 //! ```

@@ -101,29 +101,66 @@ def check_real_time(request: Request) -> None:
 
 def _run(request: Request, progress: Callable[[float], None] | None, *, real_time: bool) -> Document:
     _check(request)
-    pcap = request.pcap
-    try:
+    with NativeErrors():
         text = _native.run(
             request.scenario,
             request.file,
             list(request.overrides),
             request.seed,
             request.trace,
-            None if pcap is None else (pcap.file, pcap.snaplen, list(pcap.ends), list(pcap.flows)),
+            _selection(request.pcap),
             request.check_wire,
             progress,
             request.trace_changes,
             real_time,
         )
-    except _native.InputError as error:
-        raise translated(error) from None
-    except OSError as error:
-        # An error with a number comes from `progress`.
-        if error.errno is not None:
-            raise
-        raise RunFailed(str(error)) from None
     document: Document = json.loads(text)
     return document
+
+
+def stepper(request: Request) -> _native.Stepper:
+    """Open a simulated run that goes on in steps.
+
+    Raises:
+        InputError: If the scenario, a setting or the seed is not valid, or a file cannot be written.
+
+    """
+    _check(request)
+    with NativeErrors():
+        return _native.Stepper(
+            request.scenario,
+            request.file,
+            list(request.overrides),
+            request.seed,
+            request.trace,
+            _selection(request.pcap),
+        )
+
+
+class NativeErrors:
+    """Context that converts exceptions of the native module; a class, since a generator would cost microseconds."""
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Convert the exception, if there is one.
+
+        Raises:
+            InputError: For an error of the caller.
+            RunFailed: For a full disk.
+
+        """
+        if isinstance(error, _native.InputError):
+            raise translated(error) from None
+        # An error with a number comes from a callback.
+        if isinstance(error, OSError) and error.errno is None:
+            raise RunFailed(str(error)) from None
+
+
+def _selection(pcap: Capture | None) -> tuple[str, int | None, list[str], list[str]] | None:
+    """A capture as the native module takes it."""
+    return None if pcap is None else (pcap.file, pcap.snaplen, list(pcap.ends), list(pcap.flows))
 
 
 def _check(request: Request) -> None:

@@ -29,13 +29,52 @@ impl Impairments {
     /// The impairments of the model, if it has any.
     pub fn new(model: &LinkModel, rng: &Rng) -> Option<Self> {
         let reorder = model.reorder.filter(|reorder| reorder.rate > 0.0);
-        (model.jitter > Duration::ZERO || reorder.is_some()).then(|| Self {
-            jitter: model.jitter,
+        (model.jitter > Duration::ZERO || reorder.is_some())
+            .then(|| Self { reorder, ..Self::of_jitter(model.jitter, rng) })
+    }
+
+    /// Jitter alone.
+    pub(super) fn of_jitter(jitter: Duration, rng: &Rng) -> Self {
+        Self {
+            jitter,
             jitter_rng: rng.fork("jitter"),
-            reorder,
+            reorder: None,
             reorder_rng: rng.fork("reorder"),
             held: VecDeque::new(),
-        })
+        }
+    }
+
+    /// Whether frames are delayed: jitter can be set to zero.
+    pub const fn is_active(&self) -> bool {
+        self.jitter.as_nanos() > 0 || self.reorder.is_some()
+    }
+
+    /// Sets the jitter, for the frames that leave from now on. `last_arrival` is the latest time of arrival of the
+    /// frames that keep the order, jitter excluded; returns this time for the next frame.
+    ///
+    /// Without jitter, a frame does not overtake frames that were delayed before. With it, only frames that were held
+    /// back arrive later than `last_arrival`, and they must not take part in the sorting.
+    pub(super) fn set_jitter<F>(
+        &mut self,
+        jitter: Duration,
+        last_arrival: Time,
+        flight: &VecDeque<(Time, F)>,
+    ) -> Time {
+        let had_jitter = self.jitter > Duration::ZERO;
+        self.jitter = jitter;
+        let later = flight.iter().map(|&(arrival, _)| arrival).filter(|&arrival| arrival > last_arrival);
+        match (had_jitter, jitter > Duration::ZERO) {
+            (true, false) => {
+                let last = later.filter(|&arrival| !self.is_held(arrival)).max();
+                self.held.clear();
+                last.unwrap_or(last_arrival)
+            }
+            (false, true) => {
+                self.held = later.collect();
+                last_arrival
+            }
+            _ => last_arrival,
+        }
     }
 
     /// Removes held-back frames that have arrived.

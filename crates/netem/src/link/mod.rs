@@ -23,7 +23,7 @@ use fine::Fine;
 use suspended::Suspended;
 
 use crate::loss::{Departure, Loss, LossModel};
-use crate::queue::{AnyQueue, Arrival, Occupancy, Queue};
+use crate::queue::{self, AnyQueue, Arrival, Occupancy, Queue};
 use crate::{Change, DropCause, Dropped, Drops, Frame, LinkDelay, LinkModel, LinkRate, RateTrace};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -147,6 +147,7 @@ struct Rest<F> {
     /// The delay, if it follows a recording.
     recorded_delay: Option<LinkDelay>,
     queue: AnyQueue<F>,
+    queue_rng: Rng,
     occupancy: Occupancy,
     loss: Loss,
     loss_rng: Rng,
@@ -157,6 +158,8 @@ struct Rest<F> {
     /// Probability that a frame enters the queue twice.
     duplicate: f64,
     duplicate_rng: Rng,
+    /// The stream from which those of all components are forked.
+    rng: Rng,
     drops: Drops<F>,
 }
 
@@ -167,13 +170,14 @@ impl<F: Frame> Link<F> {
     ///
     /// If the MTU or the overhead of the model is more than 65,535 bytes.
     pub fn new(model: &LinkModel, rng: &Rng) -> Self {
-        let loss_rng = rng.fork("loss");
+        let (queue_rng, loss_rng) = (rng.fork("queue"), rng.fork("loss"));
         let rest = Rest {
             up: model.up,
             suspended: None,
             service: Service::new(&model.rate),
             recorded_delay: matches!(model.delay, LinkDelay::Trace { .. }).then(|| model.delay.clone()),
-            queue: AnyQueue::new(&model.queue, model.mtu, rng.fork("queue")),
+            queue: AnyQueue::new(&model.queue, model.mtu, queue_rng.clone()),
+            queue_rng,
             occupancy: Occupancy::default(),
             loss: Loss::new(&model.loss, loss_rng.clone()),
             loss_rng,
@@ -181,6 +185,7 @@ impl<F: Frame> Link<F> {
             last_launched: (Time::ZERO, None),
             duplicate: model.duplicate,
             duplicate_rng: rng.fork("duplicate"),
+            rng: rng.clone(),
             drops: Drops::default(),
         };
         let octets =
@@ -285,13 +290,50 @@ impl<F: Frame> Link<F> {
                 self.delay = *delay;
                 self.rest.recorded_delay = None;
             }
+            Change::Jitter(jitter) => self.set_jitter(*jitter),
             Change::Loss(loss) => {
                 // Each change has a separate random stream, so that equal models do not draw the same numbers again.
                 self.rest.loss_rng = self.rest.loss_rng.fork("change");
                 self.rest.loss = Loss::new(loss, self.rest.loss_rng.clone());
             }
+            Change::Queue(queue) => self.set_queue(now, queue),
         }
         self.classify();
+    }
+
+    fn set_jitter(&mut self, jitter: Duration) {
+        let rest = self.rest.as_mut();
+        let none = || Impairments::of_jitter(Duration::ZERO, &rest.rng);
+        let impairments = rest.impairments.get_or_insert_with(none);
+        self.last_arrival = impairments.set_jitter(jitter, self.last_arrival, &self.flight);
+    }
+
+    fn set_queue(&mut self, now: Time, settings: &queue::Settings) {
+        let rate = self.rate();
+        let rest = self.rest.as_mut();
+        // As with loss, each change has a separate random stream.
+        rest.queue_rng = rest.queue_rng.fork("change");
+        let new = (settings, self.mtu.into(), rest.queue_rng.clone());
+        rest.queue.replace(now, new, rate, &mut rest.drops);
+        let packets = rest.queue.packets();
+        rest.occupancy.set(now, packets, rest.queue.bytes());
+        self.waiting = packets as u32;
+        self.note_drops();
+    }
+
+    /// Calls `visit` for every frame on the link: with its time of arrival if it has left the queue. Frames that wait
+    /// come after those in flight, in the order of the queue.
+    pub fn visit(&mut self, mut visit: impl FnMut(Option<Time>, &mut F)) {
+        self.flight.iter_mut().for_each(|(arrival, frame)| visit(Some(*arrival), frame));
+        self.rest.queue.visit(&mut |frame| visit(None, frame));
+    }
+
+    /// The rate; `None` if it follows a trace.
+    pub fn rate(&self) -> Option<Rate> {
+        match self.rest.service {
+            Service::Constant(rate) => Some(rate),
+            _ => None,
+        }
     }
 
     /// Whether the link is up.
@@ -534,7 +576,7 @@ impl<F: Frame> Link<F> {
             && matches!(rest.service, Service::Constant(_))
             && rest.loss.is_lossless()
             && rest.recorded_delay.is_none()
-            && rest.impairments.is_none();
+            && !rest.impairments.as_ref().is_some_and(Impairments::is_active);
         let fast_path = deterministic && rest.queue.bypassed_when_idle();
         self.state &= HAS_DROPPED;
         self.state |= u8::from(rest.duplicate > 0.0) * DUPLICATES;
@@ -623,10 +665,12 @@ impl<F: Frame> Link<F> {
     }
 
     /// Whether frames arrive in the order in which they leave the queue.
-    pub const fn keeps_order(&self) -> bool {
-        self.rest.impairments.is_none()
+    pub fn keeps_order(&self) -> bool {
+        !self.rest.impairments.as_ref().is_some_and(Impairments::is_active)
     }
 }
 
+#[cfg(test)]
+mod changes_tests;
 #[cfg(test)]
 mod tests;

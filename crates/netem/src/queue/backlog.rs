@@ -51,6 +51,17 @@ impl<F: Frame> Backlog<F> {
         Some(frame)
     }
 
+    /// Calls `visit` for every frame, oldest first.
+    pub fn visit(&mut self, visit: &mut dyn FnMut(&mut F)) {
+        self.frames.iter_mut().for_each(visit);
+    }
+
+    /// Removes and returns all frames, oldest first, each with `now`.
+    pub fn take_all(&mut self, now: Time) -> Vec<(Time, F)> {
+        self.bytes = 0;
+        self.frames.drain(..).map(|frame| (now, frame)).collect()
+    }
+
     /// Moves all frames to `frames`, oldest first.
     pub fn clear(&mut self, frames: &mut Vec<F>) {
         frames.extend(self.frames.drain(..));

@@ -155,6 +155,11 @@ impl<F: Frame> Controlled<F> {
         Some((since, frame))
     }
 
+    /// Calls `visit` for every frame, oldest first.
+    pub(super) fn visit(&mut self, visit: &mut dyn FnMut(&mut F)) {
+        self.frames.iter_mut().for_each(|(_, frame)| visit(frame));
+    }
+
     /// The next frame to transmit (RFC 8289 §5.5, `codel_queue_t::deque`, with marking as in Linux); `None` once empty.
     pub(super) fn dequeue(&mut self, now: Time, drops: &mut Drops<F>) -> Option<F> {
         let (mut frame, mut may_drop) = self.dequeue_head(now)?;
@@ -259,6 +264,18 @@ impl<F: Frame> Queue<F> for Codel<F> {
         while let Some((_, frame)) = self.frames.pop() {
             frames.push(frame);
         }
+    }
+
+    fn take_all(&mut self, _: Time) -> Vec<(Time, F)> {
+        core::iter::from_fn(|| self.frames.pop()).collect()
+    }
+
+    fn append(&mut self, since: Time, frame: F) {
+        self.frames.push(since, frame);
+    }
+
+    fn visit(&mut self, visit: &mut dyn FnMut(&mut F)) {
+        self.frames.visit(visit);
     }
 }
 

@@ -74,6 +74,18 @@ impl<F: Frame> Queue<F> for Fifo<F> {
         self.backlog.clear(frames);
     }
 
+    fn take_all(&mut self, now: Time) -> Vec<(Time, F)> {
+        self.backlog.take_all(now)
+    }
+
+    fn append(&mut self, _: Time, frame: F) {
+        self.backlog.push(frame);
+    }
+
+    fn visit(&mut self, visit: &mut dyn FnMut(&mut F)) {
+        self.backlog.visit(visit);
+    }
+
     fn bypassed_when_idle(&self) -> bool {
         true
     }

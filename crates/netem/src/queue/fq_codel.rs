@@ -148,18 +148,7 @@ impl<F: Frame> FqCodel<F> {
 impl<F: Frame> Queue<F> for FqCodel<F> {
     #[inline(never)]
     fn enqueue(&mut self, arrival: Arrival, frame: F, drops: &mut Drops<F>) {
-        let number = self.bucket_of(frame.flow());
-        let (law, mtu, quantum) = (self.settings.law, self.mtu, self.settings.quantum);
-        let fresh = || Box::new(Bucket { frames: Controlled::new(law, mtu), credits: 0, listed: false });
-        let bucket = self.buckets[number as usize].get_or_insert_with(fresh);
-        self.packets += 1;
-        self.bytes += u64::from(frame.wire_len());
-        bucket.frames.push(arrival.now, frame);
-        if !bucket.listed {
-            bucket.listed = true;
-            bucket.credits = quantum.into();
-            self.new.push_back(number);
-        }
+        self.append(arrival.now, frame);
         if arrival.idle.is_none() && self.settings.limit.exceeded_by(self.packets, self.bytes) {
             self.drop_from_the_longest(arrival.now, drops);
         }
@@ -223,6 +212,43 @@ impl<F: Frame> Queue<F> for FqCodel<F> {
             }
         }
         (self.packets, self.bytes) = (0, 0);
+    }
+
+    fn take_all(&mut self, _: Time) -> Vec<(Time, F)> {
+        let mut all = Vec::new();
+        for number in self.new.drain(..).chain(self.old.drain(..)) {
+            if let Some(bucket) = &mut self.buckets[number as usize] {
+                bucket.listed = false;
+                all.extend(core::iter::from_fn(|| bucket.frames.pop()));
+            }
+        }
+        (self.packets, self.bytes) = (0, 0);
+        // Stable: the frames of a flow keep their order.
+        all.sort_by_key(|&(since, _)| since);
+        all
+    }
+
+    fn append(&mut self, since: Time, frame: F) {
+        let number = self.bucket_of(frame.flow());
+        let (law, mtu, quantum) = (self.settings.law, self.mtu, self.settings.quantum);
+        let fresh = || Box::new(Bucket { frames: Controlled::new(law, mtu), credits: 0, listed: false });
+        let bucket = self.buckets[number as usize].get_or_insert_with(fresh);
+        self.packets += 1;
+        self.bytes += u64::from(frame.wire_len());
+        bucket.frames.push(since, frame);
+        if !bucket.listed {
+            bucket.listed = true;
+            bucket.credits = quantum.into();
+            self.new.push_back(number);
+        }
+    }
+
+    fn visit(&mut self, visit: &mut dyn FnMut(&mut F)) {
+        for &number in self.new.iter().chain(&self.old) {
+            if let Some(bucket) = &mut self.buckets[number as usize] {
+                bucket.frames.visit(visit);
+            }
+        }
     }
 }
 

@@ -13,7 +13,7 @@ pub use crate::limit::QueueLimit;
 pub use backlog::{Backlog, Occupancy};
 
 use crate::keys::{InvalidValues, Keyed, Kind, Value, Values};
-use crate::{Drops, Frame};
+use crate::{DropCause, Drops, Frame};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
@@ -46,6 +46,20 @@ pub trait Queue<F: Frame> {
 
     /// Empties the queue without decisions, for example when the link goes down.
     fn clear(&mut self, frames: &mut Vec<F>);
+
+    /// Empties the queue without decisions, and returns its frames in the order of their admission, each with the
+    /// time of its admission, or `now` if the queue does not record it.
+    fn take_all(&mut self, now: Time) -> Vec<(Time, F)>;
+
+    /// Appends a frame that another queue had admitted at `since`, without a decision about it.
+    fn append(&mut self, since: Time, frame: F);
+
+    /// Starts with the frames of [`append`](Self::append).
+    fn begin(&mut self) {}
+
+    /// Calls `visit` for every waiting frame, in the order in which they would leave if none is dropped and no further
+    /// one arrives; queues that separate flows: flow by flow.
+    fn visit(&mut self, visit: &mut dyn FnMut(&mut F));
 
     /// Sets the link's rate; `None` if it follows a trace.
     fn rate_changed(&mut self, _: Option<Rate>) {}
@@ -103,6 +117,22 @@ macro_rules! queues {
             pub fn values(&self) -> Vec<(&'static str, Value)> {
                 match self { $(Self::$Queue(settings) => settings.values(),)+ }
             }
+
+            /// Like [`values`](Self::values), but lengths in the unit of the limit are shares of it, so that they fit
+            /// another limit.
+            pub fn values_by_share(&self) -> Vec<(&'static str, Value)> {
+                match self { $(Self::$Queue(settings) => settings.values_by_share(),)+ }
+            }
+
+            /// Whether the queue uses the [`flow`](Frame::flow) of frames.
+            pub const fn needs_flow_hash(&self) -> bool {
+                matches!(self, Self::FqCodel(_))
+            }
+
+            /// Its capacity.
+            pub const fn limit(&self) -> QueueLimit {
+                match self { $(Self::$Queue(settings) => settings.limit,)+ }
+            }
         }
 
         /// A queue of any kind.
@@ -145,6 +175,22 @@ macro_rules! queues {
                 match self { $(Self::$Queue(queue) => queue.clear(frames),)+ }
             }
 
+            fn take_all(&mut self, now: Time) -> Vec<(Time, F)> {
+                match self { $(Self::$Queue(queue) => queue.take_all(now),)+ }
+            }
+
+            fn append(&mut self, since: Time, frame: F) {
+                match self { $(Self::$Queue(queue) => queue.append(since, frame),)+ }
+            }
+
+            fn begin(&mut self) {
+                match self { $(Self::$Queue(queue) => queue.begin(),)+ }
+            }
+
+            fn visit(&mut self, visit: &mut dyn FnMut(&mut F)) {
+                match self { $(Self::$Queue(queue) => queue.visit(visit),)+ }
+            }
+
             fn rate_changed(&mut self, rate: Option<Rate>) {
                 match self { $(Self::$Queue(queue) => queue.rate_changed(rate),)+ }
             }
@@ -163,6 +209,35 @@ macro_rules! queues {
             }
         }
     };
+}
+
+impl<F: Frame> AnyQueue<F> {
+    /// Replaces the queue by one with other settings, which begins with the waiting frames in their order. Those beyond
+    /// its limit are dropped, the last ones first. The rest of the queue's state is that of a new queue, with a separate
+    /// random stream.
+    pub fn replace(
+        &mut self,
+        now: Time,
+        (settings, mtu, rng): (&Settings, u32, Rng),
+        rate: Option<Rate>,
+        drops: &mut Drops<F>,
+    ) {
+        let waiting = self.take_all(now);
+        *self = Self::new(settings, mtu, rng);
+        self.rate_changed(rate);
+        let limit = settings.limit();
+        let mut is_full = false;
+        for (since, frame) in waiting {
+            let bytes = self.bytes() + u64::from(frame.wire_len());
+            is_full |= limit.exceeded_by(self.packets() + 1, bytes);
+            if is_full {
+                drops.drop(now, frame, DropCause::Queue);
+            } else {
+                self.append(since, frame);
+            }
+        }
+        self.begin();
+    }
 }
 
 queues! {

@@ -111,6 +111,14 @@ impl Keyed for Settings {
         }
         values
     }
+
+    fn values_by_share(&self) -> Vec<(&'static str, Value)> {
+        let share = |length| Value::Number(length / self.limit.amount() as f64);
+        let mut values = self.values();
+        values[1].1 = share(self.min);
+        values[2].1 = share(self.max);
+        values
+    }
 }
 
 /// A threshold in the notation of scenarios.
@@ -230,11 +238,15 @@ impl<F: Frame> Red<F> {
             let m = idle.as_nanos() as f64 / self.typical.as_nanos().max(1) as f64;
             self.average *= libm::pow(1.0 - weight, m);
         }
-        let length = match self.settings.limit {
+        self.average += weight * (self.length() as f64 - self.average);
+    }
+
+    /// The present length in the unit of the limit.
+    fn length(&self) -> u64 {
+        match self.settings.limit {
             QueueLimit::Packets(_) => self.backlog.packets(),
             QueueLimit::Bytes(_) => self.backlog.bytes(),
-        };
-        self.average += weight * (length as f64 - self.average);
+        }
     }
 
     /// Whether the packet is selected, so that the gaps between selected packets are uniform (the paper's
@@ -285,6 +297,22 @@ impl<F: Frame> Queue<F> for Red<F> {
 
     fn clear(&mut self, frames: &mut Vec<F>) {
         self.backlog.clear(frames);
+    }
+
+    fn take_all(&mut self, now: Time) -> Vec<(Time, F)> {
+        self.backlog.take_all(now)
+    }
+
+    fn append(&mut self, _: Time, frame: F) {
+        self.backlog.push(frame);
+    }
+
+    fn begin(&mut self) {
+        self.average = self.length() as f64;
+    }
+
+    fn visit(&mut self, visit: &mut dyn FnMut(&mut F)) {
+        self.backlog.visit(visit);
     }
 
     fn rate_changed(&mut self, rate: Option<Rate>) {

@@ -132,7 +132,8 @@ fn delay(entry: &Checked, source: Source<'_>) -> Result<LinkDelay, Fault> {
     Ok(LinkDelay::Trace { series, linear: pick(INTERPOLATIONS, values.text("interpolate")) })
 }
 
-fn queue(values: &Values, mtu: u32, owner: &str, source: Source<'_>) -> Result<Queue, Fault> {
+/// A queue from its checked table; also for events.
+pub(super) fn queue(values: &Values, mtu: u32, owner: &str, source: Source<'_>) -> Result<Queue, Fault> {
     let settings = declared(values, anabranch_netem::queue::KINDS, source)?;
     Queue::read(values.kind(), keys::Values(&settings), mtu)
         .map_err(|mistake| inconsistent("queue", values, owner, &mistake))

@@ -1,6 +1,7 @@
 //! Builds the model from checked values, and checks properties of the scenario as a whole.
 
 mod event;
+mod event_queue;
 mod fit;
 mod flow;
 mod host;
@@ -14,12 +15,12 @@ use super::check::{self, Context};
 use super::choices::{IP_VERSIONS, pick};
 use super::document::{Data, Node, Table};
 use super::error::{Fault, Origin, quoted};
-use super::model::{Link, Scenario};
+use super::model::{Event, Link, Scenario};
 use super::suggest::remedy;
 use super::table::{HEAD, ROOT};
 use super::trace::Source;
 use super::values::{Checked, Value};
-use anabranch_base::time::Duration;
+use anabranch_base::time::{Duration, Time};
 use std::collections::BTreeMap;
 
 /// Builds a scenario from the tree of its file.
@@ -79,6 +80,13 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     router::check_loops(&scenario, &router_elements)?;
     host::check_reach(&scenario, &flows)?;
     Ok(scenario)
+}
+
+/// The events of an order to a running scenario: a link, a direction and changes, as in `[[event]]`. The scenario's events
+/// up to `at` precede it.
+pub(super) fn order(table: &Table, scenario: &Scenario, at: Time) -> Result<Vec<Event>, Fault> {
+    let before = scenario.events.partition_point(|event| event.at <= at);
+    event::order(table, &scenario.links, &scenario.events[..before], at)
 }
 
 /// A table of defaults; empty if there is none.

@@ -5,11 +5,13 @@
 //! drops, with the cause as a comment. A queue may detect a drop late; the timestamp is that of the
 //! detection.
 
+use super::table::Sink;
 use crate::Scenario;
 use anabranch_base::time::Time;
 use anabranch_netem::{DropCause, Interface};
 use anabranch_wire::Packet;
 use anabranch_wire::pcapng;
+use core::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -75,6 +77,23 @@ impl Capture {
     ///
     /// If there is no such link end or flow, or the file cannot be written.
     pub fn create(settings: &Settings, scenario: &Scenario) -> Result<Self, Mistake> {
+        Self::begin(settings, scenario, || Unfinished::create(&settings.file))
+    }
+
+    /// Like [`create`](Self::create), but writes into a sink; the file of the settings is not used.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such link end or flow, or the sink fails.
+    pub fn into_sink(sink: Sink, settings: &Settings, scenario: &Scenario) -> Result<Self, Mistake> {
+        Self::begin(settings, scenario, || Ok(Unfinished { file: sink, path: None }))
+    }
+
+    fn begin(
+        settings: &Settings,
+        scenario: &Scenario,
+        open: impl FnOnce() -> io::Result<Unfinished>,
+    ) -> Result<Self, Mistake> {
         let known = |asked: &str| {
             scenario.links.iter().any(|link| {
                 link.name == asked
@@ -101,7 +120,7 @@ impl Capture {
         for (at, _) in scenario.proxied() {
             flows.push(flows[at]);
         }
-        let file = BufWriter::new(Unfinished::create(&settings.file)?);
+        let file = BufWriter::new(open()?);
         let mut writer = pcapng::Writer::with_snaplen(file, settings.snaplen.unwrap_or_default())?;
         let mut wanted = Vec::new();
         for link in &scenario.links {
@@ -213,9 +232,8 @@ impl Capture {
 }
 
 /// A file that goes with this value while it has its path.
-#[derive(Debug)]
 struct Unfinished {
-    file: File,
+    file: Sink,
     path: Option<PathBuf>,
 }
 
@@ -224,7 +242,13 @@ impl Unfinished {
         let file = File::create(path)?;
         // A pipe or a device is not made here.
         let path = file.metadata()?.is_file().then(|| path.to_owned());
-        Ok(Self { file, path })
+        Ok(Self { file: Box::new(file), path })
+    }
+}
+
+impl fmt::Debug for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unfinished").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

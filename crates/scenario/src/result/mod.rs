@@ -18,4 +18,4 @@ pub use links::Measured;
 pub use metrics::{Level, METRICS, Metric};
 pub use names::PathNames;
 pub use page::{metrics, results};
-pub use table::{INTERVAL, Subject, Table};
+pub use table::{INTERVAL, Sink, Subject, Table};

@@ -1,6 +1,7 @@
 //! A file of a trace: CSV rows for changed values.
 
 use anabranch_base::time::{Duration, Time};
+use core::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -17,13 +18,21 @@ pub struct Subject<'a> {
     pub names: &'a str,
 }
 
+/// A destination of bytes: a file, a buffer in memory, or any other.
+pub type Sink = Box<dyn Write + Send>;
+
 /// A file with rows for several subjects, written when their values change. Unknown values are empty.
-#[derive(Debug)]
 pub struct Table {
     path: PathBuf,
-    file: BufWriter<File>,
+    file: BufWriter<Sink>,
     /// The latest values of each subject.
     latest: Vec<Vec<Option<u64>>>,
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl Table {
@@ -39,13 +48,21 @@ impl Table {
     /// The path of the file and the reason.
     pub fn create(folder: &Path, name: &str, columns: &str) -> Result<Self, (PathBuf, io::Error)> {
         let path = folder.join(name);
-        let create = || {
-            let mut file = BufWriter::new(File::create(&path)?);
-            writeln!(file, "time_s,{columns}")?;
-            Ok(file)
-        };
-        match create() {
-            Ok(file) => Ok(Self { path, file, latest: Vec::new() }),
+        match File::create(&path) {
+            Ok(file) => Self::begin(path, Box::new(file), columns),
+            Err(error) => Err((path, error)),
+        }
+    }
+
+    /// Begins a file in a sink; `path` is its name in errors.
+    ///
+    /// # Errors
+    ///
+    /// The path and the reason.
+    pub fn begin(path: PathBuf, sink: Sink, columns: &str) -> Result<Self, (PathBuf, io::Error)> {
+        let mut file = BufWriter::new(sink);
+        match writeln!(file, "time_s,{columns}") {
+            Ok(()) => Ok(Self { path, file, latest: Vec::new() }),
             Err(error) => Err((path, error)),
         }
     }

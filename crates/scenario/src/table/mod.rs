@@ -221,34 +221,44 @@ pub(super) static EVENT: Section = Section {
     title: "[[event]]",
     doc: "A change of a link at one time of the run. Two events must not set the same key of the same link \
           at the same time to different values.",
-    keys: &[&[
-        Key::new(
-            "at",
-            Shape::Time { zero: true },
-            Default::Required("\"10 s\""),
-            "Time; before the end of the run.",
-        ),
-        Key::new(
-            "every",
-            Shape::Time { zero: false },
-            Default::Nothing("once"),
-            "Repeat the event with this period until the end, for example for a flapping link.",
-        ),
-        Key::new("link", Shape::Name, Default::Required("\"name of a link\""), "The link that changes."),
-        Key::new(
-            "direction",
-            Shape::OneOf(|| choices(DIRECTIONS)),
-            Default::Is("\"both\""),
-            "The directions that change.",
-        ),
-        Key::new(
-            "set",
-            Shape::Section(|| &SET),
-            Default::Required("{ state = \"down\" }"),
-            "The changes: one or more keys.",
-        ),
-    ]],
+    keys: &[
+        &[
+            Key::new(
+                "at",
+                Shape::Time { zero: true },
+                Default::Required("\"10 s\""),
+                "Time; before the end of the run.",
+            ),
+            Key::new(
+                "every",
+                Shape::Time { zero: false },
+                Default::Nothing("once"),
+                "Repeat the event with this period until the end, for example for a flapping link.",
+            ),
+        ],
+        ORDERED,
+    ],
 };
+
+/// An order to a running simulation: an event at the present time.
+pub(super) static ORDER: Section =
+    Section { title: "an order", doc: "A change of a link at the present time.", keys: &[ORDERED] };
+
+static ORDERED: &[Key] = &[
+    Key::new("link", Shape::Name, Default::Required("\"name of a link\""), "The link that changes."),
+    Key::new(
+        "direction",
+        Shape::OneOf(|| choices(DIRECTIONS)),
+        Default::Is("\"both\""),
+        "The directions that change.",
+    ),
+    Key::new(
+        "set",
+        Shape::Section(|| &SET),
+        Default::Required("{ state = \"down\" }"),
+        "The changes: one or more keys.",
+    ),
+];
 
 /// `set = { … }` of an event.
 pub(super) static SET: Section = Section {
@@ -269,7 +279,21 @@ pub(super) static SET: Section = Section {
              until a later event sets another rate.",
         ),
         Key::new("delay", Shape::Time { zero: true }, Default::Nothing("unchanged"), "A new one-way delay."),
+        Key::new(
+            "jitter",
+            Shape::Time { zero: true },
+            Default::Nothing("unchanged"),
+            "A new jitter. Packets that are propagating keep their order and their times of arrival.",
+        ),
         Key::new("loss", Shape::Kinds(loss), Default::Nothing("unchanged"), "A new loss model."),
+        Key::new(
+            "queue",
+            Shape::Kinds(queue),
+            Default::Nothing("unchanged"),
+            "A new queue, completed key by key from the present one: `{ limit = \"20 packets\" }` keeps its kind. Waiting \
+             packets keep their order. Those beyond a lower limit are dropped from the tail. The state of CoDel \
+             starts again, and RED's average starts at the present length.",
+        ),
     ]],
 };
 

@@ -474,3 +474,60 @@ fn wrong_routers_are_refused() {
         assert!(message.starts_with(expected), "{message}");
     }
 }
+
+/// The queues of the events of a link with `queue`, each with its time in seconds and its direction.
+fn queues_of_events(queue: &str, events: &[(&str, &str)]) -> Vec<(f64, Directions, String)> {
+    let mut text = format!(
+        "duration = \"10 s\"\n[[link]]\nname = \"L\"\nbetween = [\"A\", \"B\"]\nrate = \"1 Mbit/s\"\nqueue = {queue}\n\
+         reverse = {{ queue = {{ limit = \"30 packets\" }} }}\n\
+         [[flow]]\nfrom = \"A\"\nto = \"B\"\nprotocol = \"tcp\"\n"
+    );
+    for (at, rest) in events {
+        text += &format!("[[event]]\nat = \"{at}\"\nlink = \"L\"\n{rest}\n");
+    }
+    let scenario = with(&text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(with(&to_toml(&scenario), &[]).unwrap(), scenario);
+    let queue = |event: &Event| match &event.changes[..] {
+        [Change::Queue(queue)] => format!("{} {}", queue.kind().name, queue.limit()),
+        other => panic!("{other:?}"),
+    };
+    scenario.events.iter().map(|event| (event.at.as_secs_f64(), event.directions, queue(event))).collect()
+}
+
+#[test]
+fn new_queue_is_completed_from_the_present_one() {
+    use Directions::{Both, Forward, Reverse};
+    let found = queues_of_events(
+        "{ kind = \"codel\", limit = \"50 packets\" }",
+        &[
+            // Later in the file, and earlier in time.
+            ("3 s", "direction = \"forward\"\nset = { queue = { target = \"9 ms\" } }"),
+            ("1 s", "set = { queue = { limit = \"20 packets\" } }"),
+            ("2 s", "set = { queue = { kind = \"fifo\" } }\ndirection = \"reverse\""),
+            ("4 s", "every = \"5 s\"\nset = { queue = { kind = \"fq-codel\", flows = 7 } }"),
+            ("5 s", "set = { queue = { limit = \"70 packets\" } }\ndirection = \"reverse\""),
+        ],
+    );
+    let expected = [
+        (1.0, Both, "codel 20 packets"),
+        (2.0, Reverse, "fifo 20 packets"),
+        (3.0, Forward, "codel 20 packets"),
+        // The target differs between the directions.
+        (4.0, Forward, "fq-codel 20 packets"),
+        (4.0, Reverse, "fq-codel 20 packets"),
+        (5.0, Reverse, "fq-codel 70 packets"),
+        (9.0, Forward, "fq-codel 20 packets"),
+        (9.0, Reverse, "fq-codel 70 packets"),
+    ];
+    assert_eq!(found, expected.map(|(at, direction, queue)| (at, direction, queue.to_owned())));
+}
+
+#[test]
+fn thresholds_of_a_new_limit_keep_their_share() {
+    let text = "{ kind = \"red\", limit = \"100 packets\", min = \"20 packets\", max = 0.9 }";
+    let found = queues_of_events(
+        text,
+        &[("1 s", "direction = \"forward\"\nset = { queue = { limit = \"40 packets\" } }")],
+    );
+    assert_eq!(found, [(1.0, Directions::Forward, "red 40 packets".to_owned())]);
+}

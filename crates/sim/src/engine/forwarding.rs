@@ -183,6 +183,13 @@ impl ForwardingGraph {
         self.upstream[direction as usize]
     }
 
+    /// The packets of a direction no longer have their order: it ceases to be the source of others.
+    pub fn detach(&mut self, direction: u32) {
+        for upstream in &mut self.upstream {
+            *upstream = upstream.filter(|&one| one != direction);
+        }
+    }
+
     /// The indices in [`ingress_link`](Self::ingress_link) of the directions that lead to an end, in order;
     /// empty if it shares a first or last link, or has too many.
     #[inline]

@@ -248,7 +248,7 @@ impl LookaheadLink {
     }
 
     /// Whether frames arrive in the order in which they leave the queue.
-    pub const fn keeps_order(&self) -> bool {
+    pub fn keeps_order(&self) -> bool {
         self.link.keeps_order()
     }
 
@@ -277,6 +277,11 @@ impl LookaheadLink {
     #[inline]
     pub fn take_dropped(&mut self) -> Option<Vec<Dropped<PacketRef>>> {
         self.link.take_dropped()
+    }
+
+    /// Calls `visit` for every frame on the link.
+    pub fn visit(&mut self, mut visit: impl FnMut(&mut PacketRef)) {
+        self.link.visit(|_, frame| visit(frame));
     }
 
     /// Applies a change that the scenario contains.

@@ -140,7 +140,7 @@ impl Run<'_> {
         let mut results = Vec::new();
         for (at, path) in reports[source].paths.iter().enumerate() {
             let name = names.of(at, self.scenario, ends[at].map(|end| end.ip())).to_owned();
-            let links = self.links_of(ends[at], protocol, datapath.network());
+            let links = links_of(self.scenario, (ends[at], protocol), datapath.network());
             let sent = sent_since(path, &baseline.reports[source]);
             let way = ReceiverPath::of(ends[at], &ends);
             let arrived = way.delivered_bytes(&arrived) - way.delivered_bytes(&arrived_before);
@@ -220,14 +220,6 @@ impl Run<'_> {
             .collect()
     }
 
-    /// The links that a path takes.
-    fn links_of(&self, ends: [SocketAddr; 2], protocol: &Protocol, network: &mut Network) -> Vec<String> {
-        let [Some(from), Some(to)] = ends.map(interface) else { return Vec::new() };
-        let link = |interface: Interface| self.scenario.links[interface.link()].name.clone();
-        let route = network.route_of([from, to], model::flow_hash(protocol, ends));
-        route.unwrap_or_default().into_iter().map(link).collect()
-    }
-
     fn measured(&self) -> Measured {
         Measured { since: self.since, until: self.now }
     }
@@ -237,6 +229,18 @@ impl Run<'_> {
         let held = &flow.meters.held;
         MeanMax { mean: held.mean(at, self.now), max: held.max(at) }
     }
+}
+
+/// The links that a path of a protocol takes between its ends.
+pub fn links_of(
+    scenario: &Scenario,
+    (ends, protocol): ([SocketAddr; 2], &Protocol),
+    network: &mut Network,
+) -> Vec<String> {
+    let [Some(from), Some(to)] = ends.map(interface) else { return Vec::new() };
+    let link = |interface: Interface| scenario.links[interface.link()].name.clone();
+    let route = network.route_of([from, to], model::flow_hash(protocol, ends));
+    route.unwrap_or_default().into_iter().map(link).collect()
 }
 
 fn interface(address: SocketAddr) -> Option<Interface> {

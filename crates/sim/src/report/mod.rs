@@ -2,4 +2,5 @@
 
 pub use anabranch_scenario::result::capture;
 pub mod collect;
+pub mod sample;
 pub mod trace;

@@ -11,7 +11,7 @@ use crate::scenario::Scenario;
 use anabranch_base::time::Time;
 use anabranch_endpoint::{Endpoint, PathReport};
 use anabranch_netem::Interface;
-use anabranch_scenario::result::{DIRECTIONS, PathNames, Subject, Table};
+use anabranch_scenario::result::{DIRECTIONS, PathNames, Sink, Subject, Table};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +29,9 @@ pub struct Trace {
     links: Vec<String>,
 }
 
+/// Creates the table of a file, by its name and its columns.
+type CreateTable<'a> = dyn FnMut(&str, &str) -> Result<Table, (PathBuf, io::Error)> + 'a;
+
 /// Maximum number of paths of a flow: the distance between the subjects of two flows.
 const MAX_PATHS_PER_FLOW: usize = 256;
 
@@ -40,22 +43,36 @@ impl Trace {
     /// The path of the file and the reason.
     pub fn create(folder: &Path, scenario: &Scenario) -> Result<Self, (PathBuf, io::Error)> {
         std::fs::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
+        Self::begin(scenario, &mut |name, columns| Table::create(folder, name, columns))
+    }
+
+    /// Starts the traces of a run; `open` returns the sink of a file with this name.
+    ///
+    /// # Errors
+    ///
+    /// The name of the file and the reason.
+    pub fn into_sinks(
+        scenario: &Scenario,
+        open: &mut dyn FnMut(&str) -> io::Result<Sink>,
+    ) -> Result<Self, (PathBuf, io::Error)> {
+        Self::begin(scenario, &mut |name, columns| match open(name) {
+            Ok(sink) => Table::begin(name.into(), sink, columns),
+            Err(error) => Err((name.into(), error)),
+        })
+    }
+
+    fn begin(scenario: &Scenario, create: &mut CreateTable<'_>) -> Result<Self, (PathBuf, io::Error)> {
         let directions = |link: &str| DIRECTIONS.map(|direction| format!("{link},{direction}"));
         Ok(Self {
-            paths: Table::create(folder, "paths.csv", Table::PATHS)?,
-            buffers: Table::create(
-                folder,
+            paths: create("paths.csv", Table::PATHS)?,
+            buffers: create(
                 "buffers.csv",
                 "flow,send_buffer_bytes,receive_buffer_bytes,reordering_buffer_bytes,peer_window_bytes,written_bytes,\
                  delivered_bytes",
             )?,
-            queues: Table::create(folder, "queues.csv", Table::QUEUES)?,
-            decisions: Table::create(folder, "decisions.csv", "flow,path,offset_bytes,length_bytes,reason")?,
-            transfers: Table::create(
-                folder,
-                "transfers.csv",
-                "flow,direction,event,offset_bytes,length_bytes",
-            )?,
+            queues: create("queues.csv", Table::QUEUES)?,
+            decisions: create("decisions.csv", "flow,path,offset_bytes,length_bytes,reason")?,
+            transfers: create("transfers.csv", "flow,direction,event,offset_bytes,length_bytes")?,
             names: scenario.flows.iter().map(|_| PathNames::default()).collect(),
             flows: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
             links: scenario.links.iter().flat_map(|link| directions(&link.name)).collect(),

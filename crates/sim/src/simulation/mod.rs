@@ -1,7 +1,9 @@
 //! A run: the event loop, and actions between events.
 
 mod options;
+mod orders;
 mod real_time;
+mod stepping;
 
 pub use options::{Progress, RunError, RunOptions};
 pub use real_time::RealClock;
@@ -10,8 +12,8 @@ use crate::engine::Datapath;
 use crate::engine::datapath::{EndId, Failure, Outcome};
 use crate::host::{self, Flow, FlowEnvironment, Legs, Relays};
 use crate::measure::digest::Digest;
-use crate::report::capture::{Capture, Mistake};
 use crate::report::collect;
+use crate::report::sample::KnownPaths;
 use crate::report::trace::Trace;
 use crate::scenario::Scenario;
 use crate::scenario::model::{Change, Directions};
@@ -30,8 +32,11 @@ const MAX_ITERATIONS_PER_REPORT: u64 = 1 << 16;
 /// or with the same result: events that concern only one end are processed ahead. Events of the scenario
 /// precede others of the same time. Sampling (traces, the end of the warm-up, progress) happens between
 /// events, is not ordered among them, and does not change the run.
-pub struct Simulation<'a> {
-    scenario: &'a Scenario,
+///
+/// [`run`](Self::run) goes to the end; [`step_until`](Self::step_until) goes on to a time, between which
+/// [`sample`](Self::sample) reads values and [`order`](Self::order) changes links.
+pub struct Simulation {
+    scenario: Scenario,
     world: FlowEnvironment,
     /// The flows of the scenario, followed by the connections behind proxies.
     flows: Vec<Flow>,
@@ -46,6 +51,12 @@ pub struct Simulation<'a> {
     trace: Option<Trace>,
     /// True if the trace contains every change.
     trace_changes: bool,
+    /// True after the end of the run.
+    over: bool,
+    /// When the caller stopped the run.
+    stopped: Option<Time>,
+    /// The known paths of each flow, for samples.
+    known_paths: Vec<KnownPaths>,
 }
 
 /// Actions between events (events of the scenario, samples, progress), and their next times.
@@ -53,27 +64,31 @@ pub struct Simulation<'a> {
 struct Controls {
     /// The earliest of the times below.
     next: Time,
+    /// The time up to which the run goes on now, at most the end.
+    stop: Time,
     /// Index of the next event of the scenario.
     event: usize,
+    /// Number of orders at the present time, which are the last events of that time.
+    orders: usize,
     warmup: Option<Time>,
     /// Time of the next trace sample; the maximum without traces.
     trace: Time,
     tick: Time,
 }
 
-impl<'a> Simulation<'a> {
+impl Simulation {
     /// Builds the network, the hosts and the flows of a scenario.
     ///
     /// # Errors
     ///
     /// If the scenario is invalid, or a file cannot be written.
-    pub fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Self, RunError> {
+    pub fn new(scenario: Scenario, options: &RunOptions) -> Result<Self, RunError> {
         let seed = options.seed.unwrap_or(scenario.seed);
         let rng = Rng::new(seed);
         let mut network = scenario.network()?;
         network.set_seed(seed);
-        let (flows, relays, hosts) = host::flows(scenario, &mut network, &rng)?;
-        let mut datapath = Datapath::new(scenario, network, &relays.ends().collect::<Vec<_>>(), &rng);
+        let (flows, relays, hosts) = host::flows(&scenario, &mut network, &rng)?;
+        let mut datapath = Datapath::new(&scenario, network, &relays.ends().collect::<Vec<_>>(), &rng);
         if options.check_wire {
             datapath.check_wire();
         }
@@ -81,27 +96,19 @@ impl<'a> Simulation<'a> {
         if options.in_order || trace_changes {
             datapath.keep_order();
         }
-        if let Some(settings) = &options.pcap {
-            let capture = Capture::create(settings, scenario).map_err(|mistake| match mistake {
-                Mistake::Unknown(message) => RunError::Unknown(message),
-                Mistake::File(error) => RunError::file(&settings.file, error),
-            })?;
-            datapath.capture(capture);
-        }
         let end = Time::ZERO + scenario.duration;
-        let warmup = Time::ZERO + scenario.warmup;
-        let trace = match &options.trace {
-            Some(folder) => {
-                let created = Trace::create(folder, scenario);
-                Some(created.map_err(|(path, error)| RunError::file(&path, error))?)
-            }
-            None => None,
+        let controls = Controls {
+            next: Time::ZERO,
+            stop: Time::ZERO,
+            event: 0,
+            orders: 0,
+            warmup: Some(Time::ZERO + scenario.warmup),
+            trace: Time::MAX,
+            tick: Time::ZERO,
         };
-        let first = trace.as_ref().map_or(Time::MAX, |_| Time::ZERO);
-        let controls =
-            Controls { next: Time::ZERO, event: 0, warmup: Some(warmup), trace: first, tick: Time::ZERO };
         let baselines = vec![anabranch_netem::Totals::default(); datapath.directions()];
         let world = FlowEnvironment { datapath, hosts };
+        let known_paths = vec![KnownPaths::default(); scenario.flows.len()];
         let mut run = Self {
             scenario,
             world,
@@ -112,22 +119,20 @@ impl<'a> Simulation<'a> {
             end,
             controls,
             baselines,
-            trace,
+            trace: None,
             trace_changes,
+            over: false,
+            stopped: None,
+            known_paths,
         };
         run.remove_addresses_of_down_links();
-        let outage = scenario.outage();
-        for flow in &mut run.flows {
-            if let Some(outage) = outage {
-                flow.applications.keep_pace(outage, warmup);
-            }
-            if run.trace.is_some() {
-                flow.keep_decisions();
-                flow.applications.keep_accesses();
-            }
+        run.record(options)?;
+        if let Some(outage) = run.scenario.outage() {
+            let warmup = Time::ZERO + run.scenario.warmup;
+            run.flows.iter_mut().for_each(|flow| flow.applications.keep_pace(outage, warmup));
         }
         // Connections behind proxies begin when the proxy accepts one.
-        for flow in &mut run.flows[..scenario.flows.len()] {
+        for flow in &mut run.flows[..run.scenario.flows.len()] {
             flow.schedule_start(&mut run.world.datapath);
         }
         Ok(run)
@@ -139,11 +144,23 @@ impl<'a> Simulation<'a> {
     ///
     /// If it is stopped, a packet fails the check, or a file cannot be written.
     pub fn run(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
+        self.run_to(self.end, progress)
+    }
+
+    /// Processes all events before `stop`, which is at most the end; at the end, ends the run.
+    fn run_to(&mut self, stop: Time, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
+        if let Some(at) = self.stopped {
+            return Err(RunError::Interrupted { at });
+        }
+        if self.over {
+            return Ok(());
+        }
+        self.set_stop(stop);
         let mut patience = MAX_ITERATIONS_PER_REPORT;
         loop {
             let now = self.world.datapath.next_event().map_or(self.end, |next| next.min(self.end));
             if now >= self.controls.next {
-                if self.controls.next >= self.end {
+                if self.controls.next >= stop {
                     break;
                 }
                 // One action at a time: an event of the scenario may create an earlier event.
@@ -174,15 +191,16 @@ impl<'a> Simulation<'a> {
                 self.sample_flow(now, self.relays.flow_of(end as usize / 2))?;
             }
         }
-        self.finish(progress)
+        if stop < self.end { Ok(()) } else { self.finish(progress) }
     }
 
     /// Ends the run: the links are brought up to date, and all output is written.
     fn finish(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
-        self.world.datapath.finish(self.end);
+        self.over = true;
+        self.world.datapath.catch_up(self.end);
         self.report_progress(self.end, progress)?;
         if self.trace_changes {
-            self.sample(self.end)?;
+            self.trace_sample(self.end)?;
         }
         if let Some(trace) = self.trace.take() {
             trace.finish().map_err(|(path, error)| RunError::file(&path, error))?;
@@ -206,7 +224,8 @@ impl<'a> Simulation<'a> {
     }
 
     /// The digest until now: arrivals at hosts, followed by drops link by link.
-    pub fn digest(&self) -> u64 {
+    pub fn digest(&mut self) -> u64 {
+        self.world.datapath.catch_up(self.now());
         let mut digest = Digest::new();
         for flow in &self.flows {
             flow.digest(&mut digest);
@@ -219,7 +238,8 @@ impl<'a> Simulation<'a> {
     /// The result document, at the end of the run.
     pub fn result(&mut self) -> RunResult {
         let now = self.end;
-        let run = collect::Run { scenario: self.scenario, now, since: Time::ZERO + self.scenario.warmup };
+        let digest = self.digest();
+        let run = collect::Run { scenario: &self.scenario, now, since: Time::ZERO + self.scenario.warmup };
         let flows = run.flows(&mut self.flows, &self.relays, &mut self.world);
         RunResult {
             format: result::FORMAT,
@@ -229,7 +249,7 @@ impl<'a> Simulation<'a> {
             seed: self.seed,
             duration_s: self.scenario.duration.as_secs_f64(),
             warmup_s: self.scenario.warmup.as_secs_f64(),
-            digest: Some(format!("{:016x}", self.digest())),
+            digest: Some(format!("{digest:016x}")),
             events: Some(self.events()),
             // Measured by the caller, which has a clock.
             wall_s: 0.0,
@@ -247,7 +267,7 @@ impl<'a> Simulation<'a> {
     fn control(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
         let now = self.controls.next;
         let ordered = self.scenario.events.get(self.controls.event);
-        if let Some(event) = ordered.filter(|event| event.at <= now) {
+        if let Some(event) = ordered.filter(|event| event.at <= now).cloned() {
             self.controls.event += 1;
             let comes_up = event.changes.contains(&Change::State { up: true });
             if comes_up && self.scenario.outage().is_some_and(|outage| outage.up == event.at) {
@@ -255,14 +275,14 @@ impl<'a> Simulation<'a> {
             }
             self.apply(now, event.link, event.directions, &event.changes);
             if self.trace_changes {
-                self.sample(now)?;
+                self.trace_sample(now)?;
             }
         } else if self.controls.warmup.is_some_and(|warmup| warmup <= now) {
             self.controls.warmup = None;
             self.measure_from(now);
         } else if self.controls.trace <= now {
             self.controls.trace = now + result::INTERVAL;
-            self.sample(now)?;
+            self.trace_sample(now)?;
         } else {
             self.controls.tick = now + Duration::from_secs(1);
             self.report_progress(now, progress)?;
@@ -275,14 +295,15 @@ impl<'a> Simulation<'a> {
     fn plan(&mut self) {
         let event = self.scenario.events.get(self.controls.event).map_or(Time::MAX, |event| event.at);
         let warmup = self.controls.warmup.unwrap_or(Time::MAX);
-        self.controls.next = event.min(warmup).min(self.controls.trace).min(self.controls.tick).min(self.end);
+        let due = event.min(warmup).min(self.controls.trace).min(self.controls.tick);
+        self.controls.next = due.min(self.controls.stop);
         self.world.datapath.set_sync_point(self.controls.next);
     }
 
     /// Writes the present trace values.
-    fn sample(&mut self, now: Time) -> Result<(), RunError> {
+    fn trace_sample(&mut self, now: Time) -> Result<(), RunError> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
-        let sampled = trace.sample(now, self.scenario, (&mut self.flows, &self.relays), &mut self.world);
+        let sampled = trace.sample(now, &self.scenario, (&mut self.flows, &self.relays), &mut self.world);
         sampled.map_err(|(path, error)| RunError::file(&path, error))
     }
 
@@ -292,7 +313,7 @@ impl<'a> Simulation<'a> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
         let sampled = trace.sample_flow(
             now,
-            self.scenario,
+            &self.scenario,
             (index, Legs::of(index, &mut self.flows, &self.relays)),
             &mut self.world,
         );
@@ -310,6 +331,8 @@ impl<'a> Simulation<'a> {
         if progress(Progress { now, end: self.end, events: self.events() }) {
             Ok(())
         } else {
+            // Ends may have been processed ahead of this time.
+            self.stopped = Some(now);
             Err(RunError::Interrupted { at: now })
         }
     }
@@ -413,7 +436,7 @@ pub fn run_with(
     options: &RunOptions,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<RunResult, RunError> {
-    let mut simulation = Simulation::new(scenario, options)?;
+    let mut simulation = Simulation::new(scenario.clone(), options)?;
     simulation.run(progress)?;
     Ok(simulation.result())
 }

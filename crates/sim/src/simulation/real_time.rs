@@ -28,7 +28,7 @@ enum Pending {
     Timer(EndId),
 }
 
-impl Simulation<'_> {
+impl Simulation {
     /// Runs by a clock to the end: [`run`](Self::run) in real time, with packets as bytes.
     ///
     /// Invariant: before an end of a flow acts at a time, links and events of the scenario have been processed until
@@ -44,6 +44,7 @@ impl Simulation<'_> {
         progress: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<(), RunError> {
         self.world.datapath.carry_bytes();
+        self.set_stop(self.end);
         let mut pending = VecDeque::new();
         let mut report_at = Time::ZERO;
         loop {

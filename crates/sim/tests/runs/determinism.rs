@@ -3,7 +3,7 @@
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_netem::loss::none;
-use anabranch_netem::queue::{fifo, red};
+use anabranch_netem::queue::{codel, fifo, fq_codel, red};
 use anabranch_sim::presets::{dumbbell, link, mptcp, saturated, scenario, sctp, tcp, wire};
 use anabranch_sim::scenario::Scenario;
 use anabranch_sim::scenario::model::{
@@ -21,6 +21,12 @@ const RED: Queue = Queue::Red(red::Settings {
     gentle: false,
     ecn: true,
 });
+
+fn fair_queue() -> Queue {
+    let law =
+        codel::Law { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: true };
+    Queue::FqCodel(fq_codel::Settings { limit: QueueLimit::Packets(40), law, flows: 64, quantum: 1514 })
+}
 
 /// Every protocol, loss, reordering, jitter, RED, a flap and a warm-up in one scenario.
 fn everything() -> Scenario {
@@ -82,7 +88,7 @@ fn observation_does_not_change_the_run() {
 
 /// Flows of every protocol, each with its own hosts and access links, over two bottlenecks that change in
 /// every possible way: with much lookahead.
-fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
+pub fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
     let bottleneck = || LinkModel { queue: queue.clone(), loss: loss.clone(), ..wire(20, 10, 60) };
     let mut links = vec![
         link("one", ["R1", "R2"], bottleneck()),
@@ -114,6 +120,7 @@ fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
     let rate = |mbit: u64| Change::Rate(anabranch_base::units::Rate::from_bits_per_second(mbit * 1_000_000));
     let events = vec![
         at(1500, 0, vec![Change::Delay(Duration::from_millis(4))]),
+        at(1800, 2, vec![Change::Jitter(Duration::from_millis(3))]),
         at(2003, 1, vec![Change::State { up: false }]),
         at(2500, 0, vec![rate(6)]),
         at(3000, 0, vec![rate(0)]),
@@ -125,6 +132,10 @@ fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
         ),
         at(4000, 0, vec![Change::State { up: false }]),
         at(4300, 0, vec![Change::State { up: true }, Change::Delay(Duration::from_millis(30))]),
+        at(4600, 0, vec![Change::Jitter(Duration::from_millis(2))]),
+        at(5000, 0, vec![Change::Queue(fair_queue()), Change::Jitter(Duration::ZERO)]),
+        at(5500, 1, vec![Change::Queue(RED), Change::Jitter(Duration::ZERO)]),
+        at(6000, 0, vec![Change::Queue(queue.clone())]),
     ];
     Scenario { warmup: Duration::from_millis(700), events, ..scenario(8, links, flows) }
 }

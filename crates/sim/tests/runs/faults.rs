@@ -11,7 +11,8 @@ use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 
 /// The result of a case, and the maximum number of packets in flight.
 fn run(case: &Case, options: &RunOptions) -> (RunResult, usize) {
-    let mut simulation = Simulation::new(&case.scenario, options).expect("the case is a valid scenario");
+    let mut simulation =
+        Simulation::new(case.scenario.clone(), options).expect("the case is a valid scenario");
     simulation.run(&mut |_| true).expect("the run is not stopped");
     let packets = simulation.datapath().packets_high_water();
     (simulation.result(), packets)

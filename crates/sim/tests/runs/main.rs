@@ -34,6 +34,7 @@ mod selected;
 mod shared_bottlenecks;
 mod slow_links;
 mod splitting;
+mod stepping;
 mod tcp_bars;
 mod theory;
 mod traces;

@@ -74,7 +74,7 @@ fn random_offset_is_shared_by_both_directions() {
     let mut seen = Vec::new();
     for seed in 0..6 {
         let options = RunOptions { seed: Some(seed), ..RunOptions::default() };
-        let mut run = anabranch_sim::Simulation::new(&scenario, &options).unwrap();
+        let mut run = anabranch_sim::Simulation::new(scenario.clone(), &options).unwrap();
         let moment = Time::ZERO + Duration::from_millis(1000);
         let offered = [2, 3].map(|direction| {
             run.datapath()

@@ -68,7 +68,7 @@ struct LinkState {
     role: Role,
     link: LookaheadLink,
     /// Digest of all frames dropped at this link. Each link has its own, since the time at which a lazy link
-    /// detects a drop depends on when it is called; at the end of a run [`Datapath::finish`] brings all links
+    /// detects a drop depends on when it is called; at the end of a run [`Datapath::catch_up`] brings all links
     /// up to date.
     drops: Digest,
     /// Rate limit of the errors about packets that are too large for it; `None` if it sends none.
@@ -249,11 +249,12 @@ impl Datapath {
         self.slab.high_water()
     }
 
-    /// Ends the run: every link is brought up to date, and its drops are counted.
-    pub fn finish(&mut self, end: Time) {
+    /// Brings every link up to date, and counts its drops. Without it, drops that a link detects late are missing in the
+    /// digest.
+    pub fn catch_up(&mut self, now: Time) {
         for direction in 0..self.links.len() {
             let link = &mut self.links[direction].link;
-            link.advance(end);
+            link.advance(now);
             if let Some(dropped) = link.take_dropped() {
                 self.process_drops(direction as u32, &dropped);
             }
@@ -389,8 +390,44 @@ impl Datapath {
 
     /// Applies a change of the scenario.
     pub fn change(&mut self, now: Time, direction: Interface, change: &Change) {
-        self.links[direction.index()].link.change(now, change);
+        if !self.needs_flow_hash && matches!(change, Change::Queue(queue) if queue.needs_flow_hash()) {
+            self.hash_flows(now);
+        }
+        let state = &mut self.links[direction.index()];
+        state.link.change(now, change);
+        if state.role == Role::Feeds && !state.link.keeps_order() {
+            // From now on, a later packet may take the place of an earlier one, which must not be forwarded ahead.
+            state.role = Role::Plain;
+            self.graph.detach(direction.0);
+        }
         self.reschedule(direction.0);
+    }
+
+    /// Computes the flow hash of the packets on all links, and from now on of every packet.
+    #[cold]
+    fn hash_flows(&mut self, now: Time) {
+        self.needs_flow_hash = true;
+        for state in &mut self.links {
+            // Frames that were taken ahead leave the queue.
+            state.link.advance(now);
+            state.link.visit(|frame| frame.flow = flow_of(self.slab.get(frame.id)));
+        }
+    }
+
+    /// Calls `visit` for every packet on a link's direction at `now`, with its time of arrival if it has left the queue,
+    /// its length, and the end of a flow that sent it. Those that wait follow in the order of the queue.
+    pub fn visit_packets(
+        &mut self,
+        now: Time,
+        direction: Interface,
+        visit: &mut dyn FnMut(Option<Time>, u32, Option<EndId>),
+    ) {
+        let mut found = Vec::new();
+        let link = self.links[direction.index()].link.at(now);
+        link.visit(|arrival, frame| found.push((arrival, *frame)));
+        for (arrival, frame) in found {
+            visit(arrival, frame.wire_len(), self.sender_of(frame));
+        }
     }
 
     #[inline]

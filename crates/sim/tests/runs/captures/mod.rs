@@ -24,7 +24,7 @@ pub fn run(name: &str, text: &str) -> Run {
         |kind: &str| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tshark-{name}-{kind}.pcapng"));
     let (all, at_sender) = (path("all"), path("sender"));
     let run = |options: &RunOptions| {
-        let mut simulation = Simulation::new(&scenario, options).expect("a valid scenario");
+        let mut simulation = Simulation::new(scenario.clone(), options).expect("a valid scenario");
         simulation.run(&mut |_| true).expect("nothing stops the run");
         simulation.result()
     };

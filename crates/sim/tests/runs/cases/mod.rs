@@ -242,6 +242,8 @@ fn event() -> impl Strategy<Value = (Index, Event)> {
         1 => rate().prop_map(Change::Rate),
         1 => (0_u64..300).prop_map(|millis| Change::Delay(Duration::from_millis(millis))),
         1 => loss().prop_map(Change::Loss),
+        1 => (0_u64..40).prop_map(|millis| Change::Jitter(Duration::from_millis(millis))),
+        2 => queue().prop_map(Change::Queue),
     ];
     let directions = select(vec![Directions::Both, Directions::Forward, Directions::Reverse]);
     let event =

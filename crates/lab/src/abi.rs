@@ -1,0 +1,219 @@
+//! The functions that the WebAssembly module exports. `docs/reference/lab-abi.md` describes them for callers.
+//!
+//! Text goes in by address and length, and comes out in one buffer, whose address and length [`lab_output`] and
+//! [`lab_output_len`] return. A negative result −n means an error, whose JSON has n bytes.
+
+#![expect(
+    unsafe_code,
+    reason = "exported functions have unmangled names, and text goes in by address and length"
+)]
+
+use crate::lab::{Lab, LabError};
+use anabranch_sim::scenario;
+use std::cell::RefCell;
+use std::sync::Once;
+
+thread_local! {
+    static LAB: RefCell<Lab> = RefCell::default();
+    static OUTPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Reserves memory for a text of the caller.
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_alloc(len: usize) -> *mut u8 {
+    keep_panics();
+    Box::into_raw(vec![0_u8; len].into_boxed_slice()).cast()
+}
+
+/// Releases memory of [`lab_alloc`].
+///
+/// # Safety
+///
+/// The address and the length are those of one call of [`lab_alloc`], and are not used any more.
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lab_free(address: *mut u8, len: usize) {
+    let text = core::ptr::slice_from_raw_parts_mut(address, len);
+    // SAFETY: by the contract of this function, `lab_alloc` made a box of this address and length.
+    drop(unsafe { Box::from_raw(text) });
+}
+
+/// Address of the last text.
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_output() -> *const u8 {
+    OUTPUT.with_borrow(Vec::as_ptr)
+}
+
+/// Length of the last text.
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_output_len() -> usize {
+    OUTPUT.with_borrow(Vec::len)
+}
+
+/// Checks a scenario: [`Lab::check`].
+///
+/// # Safety
+///
+/// `len` bytes at `address` are readable.
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lab_check(address: *const u8, len: usize) -> i32 {
+    // SAFETY: by the contract of this function.
+    let text = unsafe { input(address, len) };
+    answer(text.map(|text| Lab::check(&text)))
+}
+
+/// All keys of scenarios, for completion.
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_keys() -> i32 {
+    answer(Ok(scenario::keys_to_json().to_string()))
+}
+
+/// Opens a run: [`Lab::open`]. A negative seed is the scenario's own.
+///
+/// # Safety
+///
+/// `len` bytes at `address` are readable.
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lab_open(address: *const u8, len: usize, seed: i64) -> i32 {
+    // SAFETY: by the contract of this function.
+    let text = unsafe { input(address, len) };
+    let opened = LAB.with_borrow_mut(|lab| lab.open(&text?, u64::try_from(seed).ok()));
+    match opened {
+        Ok(handle) => handle as i32,
+        Err(error) => answer(Err(error)),
+    }
+}
+
+/// Steps a run: [`Lab::step_until`].
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_step_until(handle: u32, time_ns: f64) -> i32 {
+    done(LAB.with_borrow_mut(|lab| lab.step_until(handle, time_ns)))
+}
+
+/// The present time: [`Lab::now_ns`]; −1 for an unknown run.
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_now(handle: u32) -> f64 {
+    LAB.with_borrow(|lab| lab.now_ns(handle)).unwrap_or(-1.0)
+}
+
+/// Number of processed events: [`Lab::events`]; −1 for an unknown run.
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_events(handle: u32) -> f64 {
+    LAB.with_borrow(|lab| lab.events(handle)).unwrap_or(-1.0)
+}
+
+/// The present values: [`Lab::sample`].
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_sample(handle: u32) -> i32 {
+    answer(LAB.with_borrow_mut(|lab| lab.sample(handle)))
+}
+
+/// Changes a link: [`Lab::order`].
+///
+/// # Safety
+///
+/// `len` bytes at `address` are readable.
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lab_order(handle: u32, address: *const u8, len: usize) -> i32 {
+    // SAFETY: by the contract of this function.
+    let text = unsafe { input(address, len) };
+    done(LAB.with_borrow_mut(|lab| lab.order(handle, &text?)))
+}
+
+/// The network: [`Lab::network`].
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_network(handle: u32) -> i32 {
+    answer(LAB.with_borrow_mut(|lab| lab.network(handle)))
+}
+
+/// The packets under way: [`Lab::packets`].
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_packets(handle: u32) -> i32 {
+    answer(LAB.with_borrow_mut(|lab| lab.packets(handle)))
+}
+
+/// The result: [`Lab::result`].
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_result(handle: u32) -> i32 {
+    answer(LAB.with_borrow_mut(|lab| lab.result(handle)))
+}
+
+/// The digest: [`Lab::digest`].
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_digest(handle: u32) -> i32 {
+    answer(LAB.with_borrow_mut(|lab| lab.digest(handle)))
+}
+
+/// The scenario with its orders: [`Lab::scenario`].
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_scenario(handle: u32) -> i32 {
+    answer(LAB.with_borrow(|lab| lab.scenario(handle)))
+}
+
+/// Ends a run: [`Lab::close`].
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_close(handle: u32) {
+    LAB.with_borrow_mut(|lab| lab.close(handle));
+}
+
+/// Copies a text of the caller.
+///
+/// # Safety
+///
+/// `len` bytes at `address` are readable.
+// SAFETY: only exported functions call it, whose contracts include this one.
+unsafe fn input(address: *const u8, len: usize) -> Result<String, LabError> {
+    // SAFETY: by the contract of this function.
+    let bytes = unsafe { core::slice::from_raw_parts(address, len) };
+    let not_text = |_| LabError::new("the text is not UTF-8".to_owned());
+    String::from_utf8(bytes.to_vec()).map_err(not_text)
+}
+
+/// Keeps a text for the caller; returns its length, negative for an error.
+fn answer(result: Result<String, LabError>) -> i32 {
+    match result {
+        Ok(text) => keep(text),
+        Err(error) => {
+            let text = serde_json::to_string(&error).expect("the values have keys of text");
+            -keep(text)
+        }
+    }
+}
+
+/// The result of a function without a text: 0, or a negative number as for [`answer`].
+fn done(result: Result<(), LabError>) -> i32 {
+    result.map_or_else(|error| answer(Err(error)), |()| 0)
+}
+
+fn keep(text: String) -> i32 {
+    let len = text.len();
+    OUTPUT.set(text.into_bytes());
+    i32::try_from(len).expect("a text has less than 2 GiB")
+}
+
+/// Makes the message of a panic the output: the module has no other one, and ends with a trap.
+fn keep_panics() {
+    static KEEP: Once = Once::new();
+    KEEP.call_once(|| {
+        std::panic::set_hook(Box::new(|panic| {
+            keep(panic.to_string());
+        }));
+    });
+}

@@ -1,0 +1,124 @@
+//! A simulation in steps, for Python.
+
+use crate::errors;
+use crate::run::{Capture, captured, failure, scenario as read};
+use crate::stopwatch::Stopwatch;
+use anabranch_base::time::Time;
+use anabranch_sim::scenario::result::{Document, RunResult};
+use anabranch_sim::scenario::{self, Scenario};
+use anabranch_sim::{RunError, RunOptions, Simulation};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use std::sync::{Mutex, PoisonError};
+
+/// A run of a scenario that goes on in steps.
+#[pyclass]
+pub(crate) struct Stepper {
+    /// Never locked: every method has the stepper for itself. Python requires a type that threads can share.
+    run: Mutex<Simulation>,
+    file: String,
+    /// Seconds of the machine that the steps took.
+    wall_s: f64,
+}
+
+#[pymethods]
+impl Stepper {
+    #[new]
+    #[pyo3(signature = (toml_text, file_name, overrides, seed = None, trace_dir = None, pcap = None))]
+    #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+    fn new(
+        py: Python<'_>,
+        toml_text: &str,
+        file_name: &str,
+        overrides: Vec<String>,
+        seed: Option<u64>,
+        trace_dir: Option<std::path::PathBuf>,
+        pcap: Option<Capture>,
+    ) -> PyResult<Self> {
+        let mut scenario = read(toml_text, file_name, overrides)?;
+        if let Some(seed) = seed {
+            scenario::reseed(&mut scenario, seed).map_err(errors::input_error)?;
+        }
+        let options = RunOptions { trace: trace_dir, pcap: pcap.map(captured), ..RunOptions::default() };
+        let run = py.detach(|| Simulation::new(scenario, &options));
+        let run = run.map_err(|error| failure(&error, file_name))?;
+        Ok(Self { run: Mutex::new(run), file: file_name.to_owned(), wall_s: 0.0 })
+    }
+
+    /// Processes every event before a time in nanoseconds; releases the interpreter meanwhile.
+    fn step_until(&mut self, py: Python<'_>, time_ns: u64) -> PyResult<()> {
+        let watch = Stopwatch::start();
+        let mut interrupted = None;
+        let run = self.run();
+        let outcome = py.detach(|| {
+            run.step_until_with(Time::from_nanos(time_ns), &mut |_| {
+                let signals = Python::attach(|py| py.check_signals());
+                interrupted = signals.err();
+                interrupted.is_none()
+            })
+        });
+        self.wall_s += watch.seconds();
+        match interrupted {
+            Some(exception) => Err(exception),
+            None => outcome.map_err(|error| self.failure(&error)),
+        }
+    }
+
+    /// The present time in nanoseconds.
+    fn now_ns(&mut self) -> u64 {
+        self.run().now().as_nanos()
+    }
+
+    /// Whether the run has ended.
+    fn is_over(&mut self) -> bool {
+        self.run().is_over()
+    }
+
+    /// Number of processed events.
+    fn events(&mut self) -> u64 {
+        self.run().events()
+    }
+
+    /// The present values as JSON.
+    fn sample(&mut self) -> PyResult<String> {
+        json(&self.run().sample())
+    }
+
+    /// Changes a link at the present time; the order is JSON.
+    fn order(&mut self, order: &str) -> PyResult<()> {
+        self.run().order_json(order).map_err(errors::input_error)
+    }
+
+    /// The digest until now.
+    fn digest(&mut self) -> String {
+        format!("{:016x}", self.run().digest())
+    }
+
+    /// The result document as JSON, after the end of the run.
+    fn result(&mut self, py: Python<'_>) -> PyResult<String> {
+        let wall_s = self.wall_s;
+        let run = self.run();
+        let result = RunResult { wall_s, ..py.detach(|| run.result()) };
+        json(&Document::new(result, run.scenario()))
+    }
+
+    /// The scenario as TOML, with the seed of the run, and orders as events.
+    fn scenario(&mut self) -> String {
+        let run = self.run();
+        scenario::to_toml(&Scenario { seed: run.seed(), ..run.scenario().clone() })
+    }
+}
+
+impl Stepper {
+    fn run(&mut self) -> &mut Simulation {
+        self.run.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failure(&self, error: &RunError) -> PyErr {
+        failure(error, &self.file)
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
