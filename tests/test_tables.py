@@ -195,5 +195,5 @@ def test_limit_that_cuts_red_off_is_named(most: str) -> None:
     scenario = anabranch.Scenario.from_toml(PATHS).with_settings(
         (f"link.a-link-with-a-long-name.queue={queue}", "duration=0.1 s")
     )
-    cut_off = [line for line in scenario.run().remarks if "cuts gentle RED off" in line]
+    cut_off = [line for line in anabranch.run(scenario).remarks if "cuts gentle RED off" in line]
     assert len(cut_off) == ("5" not in most)
