@@ -172,8 +172,8 @@ def test_root_with_user_environment_is_not_rootless(monkeypatch: pytest.MonkeyPa
 def test_events_unknown_to_netem_are_refused(event: str, says: str) -> None:
     text = f'{TEXT}[[event]]\nat = "1 s"\nlink = "one"\n{event}\n'
     with pytest.raises(InputError, match=says):
-        netem.check(layout(text=text)["scenario"])
-    netem.check(layout()["scenario"])
+        netem.check(layout(text=text))
+    netem.check(layout())
 
 
 PROXIED = (
@@ -294,3 +294,15 @@ def test_hosts_have_distinct_namespaces() -> None:
     assert bed.namespaces == {"host1": "ab-t-host0", long: "ab-t-host1"}
     text = TEXT.replace('"A"', '"sender-1"')
     assert Testbed(Request(text, "s.toml"), "t").namespaces == {"sender-1": "ab-t-sender-1", "B": "ab-t-B"}
+
+
+def test_equal_paths_are_refused_on_links_of_netem() -> None:
+    link = '[[link]]\nbetween = ["{}", "{}"]\nrate = "1 Mbit/s"\n'
+    links = "".join(
+        link.format(*ends).replace("between", f'name = "l{n}"\nbetween')
+        for n, ends in enumerate([("A", "R"), ("R", "S"), ("R", "S"), ("S", "B")])
+    )
+    text = f'duration = "1 s"\n{links}[[flow]]\nfrom = "A"\nto = "B"\nprotocol = "tcp"\n'
+    with pytest.raises(InputError, match="one of equally short paths only; set ecmp = false in the scenario"):
+        netem.check(layout(text=text))
+    netem.check(layout("ecmp=false", text=text))

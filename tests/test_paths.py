@@ -24,8 +24,8 @@ TRACES = [
     ("rate = { trace = 'link.mahi' }", "link.mahi"),
     ('rate = { "\\u0074race" = "../other/t.mahi" }', "../other/t.mahi"),
     ('rate = "1 Mbit/s"\nreverse = { rate = { trace = "../other/t.mahi" } }', "../other/t.mahi"),
-    ('rate = "1 Mbit/s"\nloss = { model = "trace", file = "../other/t.mahi" }', "../other/t.mahi"),
-    ('rate = "1 Mbit/s"\ndelay = { trace = "../other/t.mahi" }', "../other/t.mahi"),
+    ('rate = "1 Mbit/s"\nloss = { model = "trace", file = "../other/t.csv" }', "../other/t.csv"),
+    ('rate = "1 Mbit/s"\ndelay = { trace = "../other/t.csv" }', "../other/t.csv"),
     # TOML 1.1, which the simulator reads.
     ('rate = {\n  trace = "../other/t.mahi"\n}', "../other/t.mahi"),
     ('rate = {\n  trace = # a comment\n  "../other/t.mahi",\n}', "../other/t.mahi"),
@@ -42,6 +42,7 @@ def folder(tmp_path: Path) -> Path:
     other.mkdir()
     (own / "below").mkdir(parents=True)
     (other / "t.mahi").write_text("1\n2\n3\n", encoding="utf-8")
+    (other / "t.csv").write_text("0,0\n1,0\n", encoding="utf-8")
     (own / "below" / "t.mahi").write_text("1\n2\n3\n", encoding="utf-8")
     (own / "link.mahi").symlink_to(other / "t.mahi")
     return own

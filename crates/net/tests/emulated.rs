@@ -222,7 +222,6 @@ loss = { model = "list", packets = [9, 20], data_only = true }
 [[link]]
 name = "q"
 between = ["R", "S"]
-mtu = 1300
 duplicate = { rate = 0.05 }
 [[link]]
 between = ["R", "T"]
@@ -253,6 +252,6 @@ between = ["S", "C"]
         assert!(
             links.iter().filter(|link| ["p", "q"].contains(&link.name.as_str())).all(|link| link.packets > 0)
         );
-        assert!(dropped(&links, "mtu") > 0 && dropped(&links, "loss") == 2 * 2);
+        assert!(dropped(&links, "loss") > 0);
     }
 }
