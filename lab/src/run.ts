@@ -174,6 +174,8 @@ export class Run {
     void this.advance(target, isFast ? FAST_BUDGET_MS : BUDGET_MS).then(() => {
       const speed = (this.now_ns - before) / 1e9 / elapsed_s;
       this.reached = this.reached === 0 ? speed : 0.9 * this.reached + 0.1 * speed;
+      // As fast as it goes: the worker does not wait for the screen.
+      if (isFast && this.isPlaying && this.speed === Infinity) this.frame(performance.now());
     });
   }
 
