@@ -7,6 +7,7 @@ use anabranch_net::emulator::{Arrived, EmulatedNetwork};
 use anabranch_netem::Interface;
 use anabranch_scenario::Scenario;
 use anabranch_scenario::result::LinkResult;
+use std::fmt::Write as _;
 use std::path::Path;
 
 /// A packet at an end of a link.
@@ -239,7 +240,8 @@ between = ["S", "C"]
         ("tcp", "congestion = \"cubic\""),
     ] {
         let number = text.matches("[[flow]]").count();
-        text += &format!(
+        let _ = write!(
+            text,
             "[[flow]]\nname = \"F{number}\"\nfrom = \"A\"\nto = \"C\"\nprotocol = \"{protocol}\"\n{rest}\n"
         );
     }

@@ -2,6 +2,7 @@
 
 use super::cases::text::read;
 use anabranch_sim::{RunOptions, RunResult};
+use std::fmt::Write as _;
 
 /// TCP flows with these controls over a link of 10 Mbit/s with a buffer of 200 ms, measured after a minute.
 fn run(controls: &[&str], more: &str) -> RunResult {
@@ -9,7 +10,8 @@ fn run(controls: &[&str], more: &str) -> RunResult {
                     rate = \"10 Mbit/s\"\ndelay = \"10 ms\"\nqueue = { kind = \"fifo\", limit = \"250 kB\" }\n"
         .to_owned();
     for (number, control) in controls.iter().enumerate() {
-        text += &format!(
+        let _ = write!(
+            text,
             "[[link]]\nbetween = [\"S{number}\", \"R\"]\nrate = \"100 Mbit/s\"\n[[flow]]\nfrom = \"S{number}\"\nto = \"D\"\n\
              protocol = \"tcp\"\ncongestion = \"{control}\"\n{more}\n"
         );

@@ -49,7 +49,10 @@ fn paths_of_the_result_are_those_of_the_packets() {
             let sent: u64 = result.flows[0].paths.iter().filter(carries).map(|path| path.data_packets).sum();
             // Some data still waits at the end, and the link carries acknowledgements, too.
             let offered = link.packets + link.drops;
-            assert!((sent.saturating_sub(200)..sent + 1000).contains(&offered), "{name}: {sent} of {offered}");
+            assert!(
+                (sent.saturating_sub(200)..sent + 1000).contains(&offered),
+                "{name}: {sent} of {offered}"
+            );
         }
     }
 }
