@@ -169,7 +169,7 @@ const UDP_LEN: usize = 8;
 const SCTP_LEN: usize = 12;
 
 /// Whether a UDP header has the port of encapsulated SCTP (RFC 6951 §3).
-fn is_encapsulation(header: &[u8; UDP_LEN]) -> bool {
+fn is_encapsulation(header: [u8; UDP_LEN]) -> bool {
     let port = sctp::UDP_PORT.to_be_bytes();
     header[..2] == port || header[2..4] == port
 }
@@ -207,7 +207,7 @@ impl Frame for RawPacket {
                 transport.get(12).is_some_and(|octet| transport.len() > usize::from(octet >> 4) * 4)
             }
             protocol::UDP => match transport.first_chunk::<UDP_LEN>() {
-                Some(header) if is_encapsulation(header) => has_data_chunk(&transport[UDP_LEN..]),
+                Some(&header) if is_encapsulation(header) => has_data_chunk(&transport[UDP_LEN..]),
                 _ => transport.len() > UDP_LEN,
             },
             protocol::SCTP => has_data_chunk(transport),
