@@ -203,7 +203,7 @@ mod tests {
         for text in ["time_s,bit_per_s\n0,2e6\n1.5, 0\n4,7\n", "0,2000000\n\n1.5,0\n4,7"] {
             assert_eq!(points(text, &RATES).unwrap(), expected);
         }
-        let delays = [(0, 1.5e6), (2000, 3e6)].map(|(ms, delay)| (Duration::from_millis(ms), delay));
+        let delays = [(Duration::ZERO, 1.5e6), (Duration::from_secs(2), 3e6)];
         assert_eq!(points("0,1.5\n2,3\n", &DELAYS).unwrap(), delays);
     }
 

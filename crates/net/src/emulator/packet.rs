@@ -207,7 +207,7 @@ impl Frame for RawPacket {
                 transport.get(12).is_some_and(|octet| transport.len() > usize::from(octet >> 4) * 4)
             }
             protocol::UDP => match transport.first_chunk::<UDP_LEN>() {
-                Some(header) if is_encapsulation(*header) => has_data_chunk(&transport[UDP_LEN..]),
+                Some(&header) if is_encapsulation(header) => has_data_chunk(&transport[UDP_LEN..]),
                 _ => transport.len() > UDP_LEN,
             },
             protocol::SCTP => has_data_chunk(transport),

@@ -14,6 +14,7 @@ mod impairments;
 mod opportunities;
 mod rates;
 mod suspended;
+mod suspension;
 
 pub use impairments::Impairments;
 pub use opportunities::Opportunities;

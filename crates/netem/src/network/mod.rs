@@ -5,17 +5,18 @@
 //! the flow.
 
 mod error;
+mod forwarding;
 mod node;
 mod routing;
 mod ways;
 
 pub use error::BuildError;
+pub use forwarding::{FlowHash, Forwarding, RouterTable};
 pub use node::{Interface, IpVersion, MAX_LINKS, Node, Scope};
-pub use ways::{FlowHash, Forwarding, RouterTable};
 
+use forwarding::Router;
 use routing::Routing;
 use std::collections::BTreeMap;
-use ways::Router;
 
 /// The routing table of a host: its packets leave by these links, independently of their source address.
 #[derive(Clone, Debug, PartialEq, Eq)]

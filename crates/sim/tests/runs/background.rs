@@ -10,12 +10,11 @@ fn run(controls: &[&str], more: &str) -> RunResult {
                     rate = \"10 Mbit/s\"\ndelay = \"10 ms\"\nqueue = { kind = \"fifo\", limit = \"250 kB\" }\n"
         .to_owned();
     for (number, control) in controls.iter().enumerate() {
-        writeln!(
+        let _ = write!(
             text,
             "[[link]]\nbetween = [\"S{number}\", \"R\"]\nrate = \"100 Mbit/s\"\n[[flow]]\nfrom = \"S{number}\"\nto = \"D\"\n\
-             protocol = \"tcp\"\ncongestion = \"{control}\"\n{more}"
-        )
-        .expect("a string takes any text");
+             protocol = \"tcp\"\ncongestion = \"{control}\"\n{more}\n"
+        );
     }
     anabranch_sim::run(&read(&text, &[]), &RunOptions::default()).expect("the run succeeds")
 }

@@ -3,17 +3,9 @@
 //! The other protocols recognise a second copy by its numbers. A datagram has none, so the network counts its copies:
 //! the datagram is lost if all of them are, and only the first that arrives counts as delivered.
 
+use super::datagram::Copies;
 use super::{Datapath, EndId, PacketRef, Time};
 use anabranch_wire::Body;
-
-/// The copies of a datagram, which the network still holds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Copies {
-    /// Copies that have neither arrived nor been dropped.
-    outstanding: u32,
-    /// One of them has arrived.
-    is_delivered: bool,
-}
 
 impl Datapath {
     /// Offers a copy of a frame that was just offered.

@@ -1,6 +1,7 @@
 //! The links of a network, their packets, and the pending events of links and hosts.
 
 mod copies;
+mod datagram;
 mod encoding;
 mod end;
 mod icmp;
@@ -14,7 +15,7 @@ pub use routes::Routes;
 
 pub use self::end::EndId;
 
-use self::copies::Copies;
+use self::datagram::Copies;
 use self::encoding::Encoding;
 
 use super::events::EventQueue;
