@@ -10,13 +10,14 @@ use proptest::prelude::{prop, prop_assert, prop_assert_eq, prop_oneof, proptest}
 fn model() -> LinkModel {
     LinkModel {
         rate: LinkRate::Constant(Rate::from_bits_per_second(12_000_000)),
-        delay: Duration::from_millis(5),
+        delay: LinkDelay::Constant(Duration::from_millis(5)),
         jitter: Duration::ZERO,
         mtu: 1500,
         overhead: 0,
         queue: fifo(10),
         loss: loss::Settings::None(loss::none::None),
         reorder: None,
+        duplicate: 0.0,
         icmp: true,
         up: true,
     }
