@@ -16,6 +16,7 @@ fn model() -> LinkModel {
         overhead: 0,
         queue: fifo(10),
         loss: loss::Settings::None(loss::none::None),
+        duplicate: 0.0,
         reorder: None,
         duplicate: 0.0,
         icmp: true,

@@ -229,7 +229,10 @@ fn later_order_replaces_one_of_the_same_time() {
     run.step_until(ms(301)).expect("the run goes on");
     run.order(0, Directions::Both, rate(4)).expect("a valid order");
     assert_eq!(run.scenario().events.len(), 4, "an order that has taken effect stays");
-    assert_eq!(run.scenario().links_after(run.events_done())[0].forward.delay, Duration::from_millis(3));
+    assert_eq!(
+        run.scenario().links_after(run.events_done())[0].forward.delay.min(),
+        Duration::from_millis(3)
+    );
 }
 
 #[test]
