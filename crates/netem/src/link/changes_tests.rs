@@ -16,7 +16,6 @@ fn model() -> LinkModel {
         overhead: 0,
         queue: fifo(10),
         loss: loss::Settings::None(loss::none::None),
-        duplicate: 0.0,
         reorder: None,
         duplicate: 0.0,
         icmp: true,
