@@ -12,6 +12,7 @@ use anabranch_netem::loss::none;
 use anabranch_netem::queue::{fifo, red};
 use anabranch_settings::policy::Recovery;
 use anabranch_settings::protocols::{PROTOCOLS, Protocols};
+use std::fmt::Write as _;
 use std::path::Path;
 
 const DESIGN: &str = include_str!("design.toml");
@@ -483,7 +484,7 @@ fn queues_of_events(queue: &str, events: &[(&str, &str)]) -> Vec<(f64, Direction
          [[flow]]\nfrom = \"A\"\nto = \"B\"\nprotocol = \"tcp\"\n"
     );
     for (at, rest) in events {
-        text += &format!("[[event]]\nat = \"{at}\"\nlink = \"L\"\n{rest}\n");
+        writeln!(text, "[[event]]\nat = \"{at}\"\nlink = \"L\"\n{rest}").expect("a string takes any text");
     }
     let scenario = with(&text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(with(&to_toml(&scenario), &[]).unwrap(), scenario);
