@@ -52,7 +52,7 @@ impl Stepper {
         let run = self.run();
         let outcome = py.detach(|| {
             run.step_until_with(Time::from_nanos(time_ns), &mut |_| {
-                let signals = Python::attach(|py| py.check_signals());
+                let signals = Python::attach(pending_signals);
                 interrupted = signals.err();
                 interrupted.is_none()
             })
@@ -121,4 +121,9 @@ impl Stepper {
 
 fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// The exception of a signal that has arrived, such as `KeyboardInterrupt`.
+fn pending_signals(py: Python<'_>) -> PyResult<()> {
+    py.check_signals()
 }
