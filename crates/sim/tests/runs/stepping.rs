@@ -354,7 +354,8 @@ fn sinks_get_the_content_of_files() {
     };
     run.trace_into(&mut open).expect("memory is writable");
     let capture = Memory::default();
-    run.capture_into(Box::new(capture.clone()), &result::capture::Settings::default()).expect("memory is writable");
+    run.capture_into(Box::new(capture.clone()), &result::capture::Settings::default())
+        .expect("memory is writable");
     step(&mut run, STEP);
     assert_eq!(files.len(), 5);
     files.push(("../stepping.pcapng".to_owned(), capture));
