@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
-# Cargo profile of the programs and the native module. With `test`, a test run compiles each crate once.
+# Cargo profile of the programs and the native module. With `checked`, a test run compiles most crates once.
 PROFILE ?= release
-BUILT := target/$(if $(filter test dev,$(PROFILE)),debug,$(PROFILE))
+TEST_PROFILE := $(if $(filter release,$(PROFILE)),test,$(PROFILE))
+BUILT := target/$(PROFILE)
 NATIVE := $(VENV)/.native-built-$(PROFILE)
 LOADER := $(BIN)/anabranch-cc
 PROXY := $(BIN)/anabranch-proxy
@@ -113,19 +114,19 @@ test-rust: export ANABRANCH_SKIPS = $(CURDIR)/$(SKIPS)
 test-rust: export PROPTEST_RNG_SEED = 20261122
 test-rust:
 	@mkdir -p target && : > $(SKIPS)
-	$(CARGO) test --workspace --locked --no-run
+	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --no-run
 	$(MAKE) --jobs=2 --output-sync=target test-rust-parts test-rust-whole
 
 # Unit tests, doctests and examples keep the processors busy while tests with real packets wait.
 test-rust-parts:
-	$(CARGO) test --workspace --locked --lib --bins
-	$(CARGO) test --workspace --locked --doc
-	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example own_control
-	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example own_scheduler
-	$(CARGO) run --quiet --profile test --locked -p anabranch-sim --example read_pcap
+	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --lib --bins
+	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --doc
+	$(CARGO) run --quiet --profile $(TEST_PROFILE) --locked -p anabranch-sim --example own_control
+	$(CARGO) run --quiet --profile $(TEST_PROFILE) --locked -p anabranch-sim --example own_scheduler
+	$(CARGO) run --quiet --profile $(TEST_PROFILE) --locked -p anabranch-sim --example read_pcap
 
 test-rust-whole:
-	$(CARGO) test --workspace --locked --test '*'
+	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --test '*'
 
 # Tests of this machine go one after another, and the others beside them.
 test-python: build

@@ -11,7 +11,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::Endpoint;
 
 /// Free window that may be sent at once, segments. Bursts of fewer segments fit most queues, and to hold them back costs
-/// more than they lose: with 10 to 25, a path of 10 Mbit/s and 200 ms beside one of 1 Mbit/s reaches 0.6 to 0.75 of its
+/// more than their losses do: with 10 to 25, a path of 10 Mbit/s and 200 ms next to one of 1 Mbit/s reaches 0.6 to 0.75 of its
 /// rate alone with buffers of 400 kB. From 50 on, slow return links lose the gain.
 const BURST_SEGMENTS: u64 = 35;
 /// The pacing rate is this multiple of the window per round trip, as a fraction. Linux paces at 2 in slow start and 1.2
