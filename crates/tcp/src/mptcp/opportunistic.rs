@@ -25,6 +25,11 @@ use anabranch_multipath::congestion::PenaltyInSlowStart;
 use anabranch_settings::policy::Penalisation;
 use anabranch_wire::Packet;
 
+/// Free window that may be sent at once, segments. Bursts of fewer segments fit most queues, and to hold them back costs
+/// more than their losses do: with 10 to 25, a path of 10 Mbit/s and 200 ms next to one of 1 Mbit/s reaches 0.6 to 0.75
+/// of its rate alone with buffers of 400 kB. From 50 on, slow return links lose the gain.
+const BURST_SEGMENTS: u64 = 35;
+
 /// A range of data in flight on a slower path.
 #[derive(Clone, Copy)]
 struct HeldUp {
@@ -147,6 +152,26 @@ fn is_busy((outstanding, cwnd): (u64, u64), (shortest, smoothed): (Duration, Dur
 fn is_due_first(now: Time, sent_at: Time, (slow, fast): (Duration, Duration)) -> bool {
     let due = sent_at + slow;
     now <= due && due <= now + fast
+}
+
+impl Connection {
+    /// Unacknowledged data fills the send buffer, and the stream has not ended.
+    pub(super) fn is_send_buffer_full(&self) -> bool {
+        !self.closing
+            && self.send.all_assigned()
+            && self.send.una < self.send.highest()
+            && self.send_space() == 0
+    }
+
+    /// A full buffer permits no new data: paths whose window has room restart at a limited rate. The states of the
+    /// paths have just been taken.
+    pub(super) fn prepare_restarts(&mut self) {
+        for (state, subflow) in self.states.iter().zip(&mut self.subflows) {
+            if state.usable && state.queueable > BURST_SEGMENTS * u64::from(state.mss) {
+                subflow.restart.get_or_insert_default();
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,14 +6,8 @@
 //! window or more. So the path sends at a rate above the one that its window permits in a round trip until the
 //! window is full, as a TCP connection may restart after idle time (Visweswaraiah and Heidemann 1997).
 
-use super::connection::Connection;
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::endpoint::Endpoint;
 
-/// Free window that may be sent at once, segments. Bursts of fewer segments fit most queues, and to hold them back costs
-/// more than their losses do: with 10 to 25, a path of 10 Mbit/s and 200 ms next to one of 1 Mbit/s reaches 0.6 to 0.75 of its
-/// rate alone with buffers of 400 kB. From 50 on, slow return links lose the gain.
-const BURST_SEGMENTS: u64 = 35;
 /// The pacing rate is this multiple of the window per round trip, as a fraction. Linux paces at 2 in slow start and 1.2
 /// later (`tcp_update_pacing_rate`).
 const RATE_NUMERATOR: u64 = 3;
@@ -48,26 +42,6 @@ impl Restart {
         let gap = share / (u128::from(RATE_NUMERATOR) * u128::from(window.max(1)));
         let from = self.next_at.map_or(now, |at| at.max(now));
         self.next_at = Some(from + Duration::from_nanos(u64::try_from(gap).unwrap_or(u64::MAX)));
-    }
-}
-
-impl Connection {
-    /// Unacknowledged data fills the send buffer, and the stream has not ended.
-    pub(super) fn is_send_buffer_full(&self) -> bool {
-        !self.closing
-            && self.send.all_assigned()
-            && self.send.una < self.send.highest()
-            && self.send_space() == 0
-    }
-
-    /// A full buffer permits no new data: paths whose window has room restart at a limited rate. The states of the
-    /// paths have just been taken.
-    pub(super) fn prepare_restarts(&mut self) {
-        for (state, subflow) in self.states.iter().zip(&mut self.subflows) {
-            if state.usable && state.queueable > BURST_SEGMENTS * u64::from(state.mss) {
-                subflow.restart.get_or_insert_default();
-            }
-        }
     }
 }
 
