@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 PROFILE ?= release
 TEST_PROFILE := $(if $(filter release,$(PROFILE)),test,$(PROFILE))
 BUILT := target/$(PROFILE)
+TEST_BUILT := target/$(if $(filter test,$(TEST_PROFILE)),debug,$(TEST_PROFILE))
 NATIVE := $(VENV)/.native-built-$(PROFILE)
 LOADER := $(BIN)/anabranch-cc
 PROXY := $(BIN)/anabranch-proxy
@@ -121,9 +122,9 @@ test-rust:
 test-rust-parts:
 	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --lib --bins
 	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --doc
-	$(CARGO) run --quiet --profile $(TEST_PROFILE) --locked -p anabranch-sim --example own_control
-	$(CARGO) run --quiet --profile $(TEST_PROFILE) --locked -p anabranch-sim --example own_scheduler
-	$(CARGO) run --quiet --profile $(TEST_PROFILE) --locked -p anabranch-sim --example read_pcap
+	$(TEST_BUILT)/examples/own_control
+	$(TEST_BUILT)/examples/own_scheduler
+	$(TEST_BUILT)/examples/read_pcap
 
 test-rust-whole:
 	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --test '*'
