@@ -474,9 +474,10 @@ def test_wrong_cluster_options_are_refused(tmp_path: Path) -> None:
 
 
 SBATCH = """#!/bin/sh
-# Runs each submitted job at once on this machine.
+# Runs each submitted job at once on this machine, from a copy: the caller deletes the script as soon as this ends.
 for script; do :; done
-sh "$script" > "$script.log" 2>&1 &
+cp "$script" "{pids}.$$.sh"
+sh "{pids}.$$.sh" > "{pids}.$$.log" 2>&1 &
 echo "$!" >> "{pids}"
 echo "Submitted batch job $!"
 """
