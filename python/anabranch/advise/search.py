@@ -182,19 +182,37 @@ class _Search:
         return [(self._seed + number) % LARGEST_SEED for number in range(self._options.reps)]
 
     def _descend(self) -> Choice:
-        """The best choice that no change of one setting improves, by the first seed."""
+        """The best choice by the first seed that no change of one setting improves, nor of the first two together."""
         best = self._aim.start(self._base)
         self._run([Choice(), best], [self._seed], self._search_share())
+        pairs = self._pairs()
         for _ in range(_MAX_SWEEPS):
             before = best
             for dimension in self._dimensions:
-                variants = [best.having(dimension.key, value, self._base) for value in dimension.values]
-                self._run(variants, [self._seed], self._search_share())
-                known = [each for each in variants if (each, self._seed) in self._documents]
-                best = min([best, *known], key=self._rank)
+                best = self._better(best, [((dimension.key, value),) for value in dimension.values])
+            if best == before:
+                best, pairs = self._better(best, pairs), []
             if best == before:
                 return best
         return best
+
+    def _pairs(self) -> list[tuple[tuple[str, Any], ...]]:
+        """Changes of the first two settings together: a larger buffer may help only with another control."""
+        first, second = self._dimensions[:2] if len(self._dimensions) > 1 else (None, None)
+        if first is None or second is None:
+            return []
+        return [((first.key, one), (second.key, other)) for one in first.values for other in second.values]
+
+    def _better(self, best: Choice, changes: Sequence[tuple[tuple[str, Any], ...]]) -> Choice:
+        """The best of a choice and its variants with these changes."""
+        variants = []
+        for change in changes:
+            variant = best
+            for key, value in change:
+                variant = variant.having(key, value, self._base)
+            variants.append(variant)
+        self._run(variants, [self._seed], self._search_share())
+        return min([best, *(each for each in variants if self._has(each, self._seed))], key=self._rank)
 
     def _search_share(self) -> float:
         """Share of the remaining time that the descent may use."""

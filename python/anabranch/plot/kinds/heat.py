@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 _MAX_NUMBERED_CELLS = 360  # a figure with more cells has no room for their numbers
 _NUMBERED_CELL = (0.37, 0.2)  # inches, width and height of a cell with its number
 _BARE_CELL = (0.17, 0.125)
+_SMALL_CELL = (0.17, 0.118)  # inches, of one of several panels
 _PALETTE = "cividis"  # uniform in lightness, and readable with colour blindness
 _GREY_PALETTE = "gray"
 _MARGINS = (2.6, 1.5)  # inches for labels, titles and the colour bar
 _PANEL_GAP, _TITLED_PANEL_GAP = 0.1, 0.25  # inches between two rows of panels, without and with titles
-_MAX_COLUMN_HEIGHT = 10.0  # inches of a column of panels
+_MAX_COLUMN_HEIGHT = 13.0  # inches of a column of panels
 _MIN_BAR_HEIGHT = 3.0  # inches of the colour bar
 _BAR_LABEL_CHARACTERS = 36  # in a line of the colour bar's label
 _WHITE_BELOW = 0.5  # share of the range of colours; numbers on darker cells are white
@@ -73,7 +74,7 @@ class Heat(Kind):
             (r, c): _cells(figure, analysis, _panel(points, figure, r, c), (xs, ys)) for r in rows for c in columns
         }
         numbered = len(cells) * len(xs) * len(ys) <= _MAX_NUMBERED_CELLS
-        width, height = _NUMBERED_CELL if numbered else _BARE_CELL
+        width, height = _NUMBERED_CELL if numbered else _BARE_CELL if len(cells) == 1 else _SMALL_CELL
         grid = _grid(rows, columns, height * len(ys) + _PANEL_GAP)
         is_folded = len(grid) < len(rows)
         between = _TITLED_PANEL_GAP if is_folded else _PANEL_GAP
