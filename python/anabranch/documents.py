@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from anabranch.errors import InputError, not_written
-from anabranch.files import read_input
+from anabranch.errors import InputError
+from anabranch.files import read_input, write_output
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,4 @@ def write_document(document: Document, path: Path) -> None:
         RunFailed: If the disk is full.
 
     """
-    try:
-        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise not_written(f"cannot be written: {error.strerror}", error, str(path)) from None
+    write_output(path, json.dumps(document, indent=2) + "\n")

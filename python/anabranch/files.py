@@ -1,11 +1,11 @@
-"""Reading the files of a user."""
+"""Reading and writing the files of a user."""
 
 from __future__ import annotations
 
 import errno
 from typing import TYPE_CHECKING
 
-from anabranch.errors import InputError
+from anabranch.errors import InputError, not_written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,3 +38,17 @@ def read_input(path: Path) -> str:
         raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
     except UnicodeDecodeError:
         raise InputError("is not text in UTF-8", str(path)) from None
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write a text to a file, in the place of an existing one.
+
+    Raises:
+        InputError: If the file cannot be written.
+        RunFailed: If the disk is full.
+
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise not_written(f"cannot be written: {error.strerror or error}", error, str(path)) from None

@@ -15,7 +15,7 @@ from anabranch._core.worlds import WORLDS
 from anabranch.cli import paths
 from anabranch.cli.grouped import GroupedCommand
 from anabranch.cli.run import read_scenario
-from anabranch.errors import InputError, not_written
+from anabranch.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -194,12 +194,10 @@ def _refuse_run_options(options: dict[str, Any]) -> None:
 
 
 def _write_junit(checks: Sequence[Check], file: Path) -> None:
+    from anabranch.files import write_output
     from anabranch.report.comparison import junit
 
-    try:
-        file.write_text(junit(checks), encoding="utf-8")
-    except OSError as error:
-        raise not_written(f"cannot be written: {error.strerror}", error, str(file)) from None
+    write_output(file, junit(checks))
 
 
 def _finish(checks: Sequence[Check]) -> None:

@@ -25,11 +25,12 @@ def lab(scenario: str | None, seed: int | None, file: str | None, port: int, no_
 
     SCENARIO is a TOML file or "-" for standard input. The page is served to this machine only, until Ctrl-C.
     """
-    from anabranch.lab.page import export, page
+    from anabranch.files import write_output
+    from anabranch.lab.page import page
 
     html = page(_text(scenario), seed, "standard input" if scenario == "-" else str(scenario))
     if file is not None:
-        export(Path(file), html)
+        write_output(Path(file), html)
         return
     _serve(html, port, opens_browser=not no_browser)
 

@@ -134,10 +134,10 @@ def run(
 
 
 def _write_page(result: Result, scenario: Scenario, file: Path) -> None:
-    from anabranch.html.page import write
+    from anabranch.files import write_output
     from anabranch.report.run_page import page_of
 
-    write(page_of(result, scenario), file)
+    write_output(file, page_of(result, scenario))
 
 
 def _announce(scenario: Scenario, *, is_silent: bool) -> None:

@@ -8,7 +8,6 @@ import html
 from pathlib import Path
 
 from anabranch._core.simulator import version
-from anabranch.errors import not_written
 
 _FOLDER = Path(__file__).parent
 
@@ -37,17 +36,3 @@ def page(title: str, body: str) -> str:
         f"<title>{html.escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n"
         f'<div id="tip" role="status" hidden></div>\n<script>{script}</script>\n</body>\n</html>\n'
     )
-
-
-def write(text: str, file: Path) -> None:
-    """Write a page to a file, in the place of an existing one.
-
-    Raises:
-        InputError: If the file cannot be written.
-        RunFailed: If the disk is full.
-
-    """
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise not_written(f"cannot be written: {error.strerror or error}", error, str(file)) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from anabranch.errors import InputError, not_written
+from anabranch.errors import InputError
 from anabranch.paths import names_trace
 from anabranch.scenario import Scenario
 
@@ -42,20 +42,6 @@ def page(scenario: str | None, seed: int | None, file: str = "scenario") -> str:
     # "<" could end the element; JSON allows its escape in texts, and has it nowhere else.
     given = json.dumps({"scenario": scenario, "seed": seed}).replace("<", "\\u003c")
     return built.replace(_PLACE, _PLACE.replace("null", given), 1)
-
-
-def export(file: Path, html: str) -> None:
-    """Write the page to a file.
-
-    Raises:
-        InputError: If the file cannot be written.
-        RunFailed: If the disk is full.
-
-    """
-    try:
-        file.write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise not_written(f"cannot be written: {error.strerror or error}", error, str(file)) from None
 
 
 def _check(scenario: str, file: str) -> None:

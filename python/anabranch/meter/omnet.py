@@ -10,7 +10,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import not_written
+from anabranch.files import write_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,11 +30,7 @@ def write(prefix: str, document: Mapping[str, Any]) -> None:
     """
     run = f"anabranch-{secrets.token_hex(4)}"
     for ending, lines in ((".sca", _scalars(run, document)), (".vec", _vectors(run, document))):
-        file = Path(prefix + ending)
-        try:
-            file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise not_written(f"cannot be written: {error.strerror}", error, str(file)) from None
+        write_output(Path(prefix + ending), "\n".join(lines) + "\n")
 
 
 def _head(run: str, document: Mapping[str, Any]) -> Iterator[str]:

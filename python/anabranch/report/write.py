@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError, RunFailed, not_written
-from anabranch.html.page import write as write_page
+from anabranch.files import write_output
 from anabranch.plot import style
 from anabranch.plot.over_time import TracedRun
 from anabranch.report import markdown, study_page
@@ -46,7 +46,7 @@ def write_all(analysis: Analysis, plan: Plan, page: Path | None = None) -> Path:
             raise InputError(f"holds no run that this version can read; {unreadable(analysis)}", str(plan.folder))
         drawn = draw_all(analysis, plan)
         if page is not None:
-            write_page(study_page.page_of(analysis, drawn, plan.build), page)
+            write_output(page, study_page.page_of(analysis, drawn, plan.build))
         files = [f for name, canvas in drawn.items() for f in style.save(canvas, plan.folder / "figures", name)]
         return markdown.write(analysis, files, plan)
     except OSError as error:
