@@ -43,10 +43,7 @@ pub(crate) fn run(
     trace_changes: bool,
     real_time: bool,
 ) -> PyResult<String> {
-    let mut scenario = scenario(toml_text, file_name, overrides)?;
-    if let Some(seed) = seed {
-        scenario::reseed(&mut scenario, seed).map_err(errors::input_error)?;
-    }
+    let scenario = seeded_scenario(toml_text, file_name, overrides, seed)?;
     let pcap = pcap.map(captured);
     let options = RunOptions { pcap, trace: trace_dir, trace_changes, check_wire, ..RunOptions::default() };
     let callback = progress_callback.map(|callback| callback.clone().unbind());
@@ -71,8 +68,12 @@ pub(crate) fn run(
     if !real_time {
         result.wall_s = watch.seconds();
     }
-    let document = Document::new(result, &scenario);
-    serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    json(&Document::new(result, &scenario))
+}
+
+/// A value as JSON.
+pub(crate) fn json(value: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 #[cfg(target_os = "linux")]
@@ -110,6 +111,20 @@ pub(crate) fn scenario(toml_text: &str, file_name: &str, overrides: Vec<String>)
     };
     let overrides = overrides.into_iter().map(split).collect::<PyResult<Vec<_>>>()?;
     scenario::parse(toml_text, file_name, &overrides).map_err(errors::input_error)
+}
+
+/// The scenario of a text with its overrides, and with another seed if there is one.
+pub(crate) fn seeded_scenario(
+    toml_text: &str,
+    file_name: &str,
+    overrides: Vec<String>,
+    seed: Option<u64>,
+) -> PyResult<Scenario> {
+    let mut scenario = scenario(toml_text, file_name, overrides)?;
+    if let Some(seed) = seed {
+        scenario::reseed(&mut scenario, seed).map_err(errors::input_error)?;
+    }
+    Ok(scenario)
 }
 
 /// Lets Python handle signals and reports the progress of the run.

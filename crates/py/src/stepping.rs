@@ -1,13 +1,12 @@
 //! A simulation in steps, for Python.
 
 use crate::errors;
-use crate::run::{Capture, captured, failure, scenario as read};
+use crate::run::{Capture, captured, failure, json, seeded_scenario};
 use crate::stopwatch::Stopwatch;
 use anabranch_base::time::Time;
 use anabranch_sim::scenario::result::{Document, RunResult};
 use anabranch_sim::scenario::{self, Scenario};
 use anabranch_sim::{RunError, RunOptions, Simulation};
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError};
 
@@ -35,10 +34,7 @@ impl Stepper {
         trace_dir: Option<std::path::PathBuf>,
         pcap: Option<Capture>,
     ) -> PyResult<Self> {
-        let mut scenario = read(toml_text, file_name, overrides)?;
-        if let Some(seed) = seed {
-            scenario::reseed(&mut scenario, seed).map_err(errors::input_error)?;
-        }
+        let scenario = seeded_scenario(toml_text, file_name, overrides, seed)?;
         let options = RunOptions { trace: trace_dir, pcap: pcap.map(captured), ..RunOptions::default() };
         let run = py.detach(|| Simulation::new(scenario, &options));
         let run = run.map_err(|error| failure(&error, file_name))?;
@@ -117,10 +113,6 @@ impl Stepper {
     fn failure(&self, error: &RunError) -> PyErr {
         failure(error, &self.file)
     }
-}
-
-fn json(value: &impl serde::Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 /// The exception of a signal that has arrived, such as `KeyboardInterrupt`.

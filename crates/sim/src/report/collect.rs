@@ -125,14 +125,8 @@ impl Run<'_> {
         let place = |end| datapath.real_address(end);
         let ends: Vec<_> =
             reports[source].paths.iter().map(|path| [path.local, path.remote].map(place)).collect();
-        let [arrived, arrived_before] = [&reports[1 - source], &baseline.reports[1 - source]].map(|report| {
-            let placed = |arrival: &Arrival| Arrival {
-                local: place(arrival.local),
-                remote: place(arrival.remote),
-                new: arrival.new,
-            };
-            report.arrivals.iter().map(placed).collect::<Vec<_>>()
-        });
+        let [arrived, arrived_before] = [&reports[1 - source], &baseline.reports[1 - source]]
+            .map(|report| placed_arrivals(report, datapath));
         let returns = flow.meters.returns.iter().flat_map(|returns| returns.times());
         let returns: Vec<_> = returns.map(|(to, from, after)| (place(to), place(from), after)).collect();
         let came_up = self.came_up();
@@ -256,8 +250,19 @@ fn direction(declared: &model::Flow) -> Option<String> {
     }
 }
 
+/// The arrivals of a report, with the addresses of the scenario's network in place of translated ones.
+pub(super) fn placed_arrivals(report: &Report, datapath: &Datapath) -> Vec<Arrival> {
+    let place = |end| datapath.real_address(end);
+    let placed = |arrival: &Arrival| Arrival {
+        local: place(arrival.local),
+        remote: place(arrival.remote),
+        new: arrival.new,
+    };
+    report.arrivals.iter().map(placed).collect()
+}
+
 /// The receiver's view of one path of the sender.
-struct ReceiverPath {
+pub(super) struct ReceiverPath {
     to: SocketAddr,
     /// The source, unless the path is the only one with its destination: then the source may have changed
     /// (RFC 9260 §6.4).
@@ -265,7 +270,8 @@ struct ReceiverPath {
 }
 
 impl ReceiverPath {
-    fn of([local, remote]: [SocketAddr; 2], all: &[[SocketAddr; 2]]) -> Self {
+    /// The path between these ends, of all paths of the sender.
+    pub(super) fn of([local, remote]: [SocketAddr; 2], all: &[[SocketAddr; 2]]) -> Self {
         let several = all.iter().filter(|other| other[1] == remote).count() > 1;
         Self { to: remote, from: several.then_some(local) }
     }
@@ -276,7 +282,7 @@ impl ReceiverPath {
     }
 
     /// Payload bytes that this path has delivered.
-    fn delivered_bytes(&self, arrivals: &[Arrival]) -> u64 {
+    pub(super) fn delivered_bytes(&self, arrivals: &[Arrival]) -> u64 {
         let of_this = |arrival: &&Arrival| self.includes(arrival.local, arrival.remote);
         arrivals.iter().filter(of_this).map(|arrival| arrival.new).sum()
     }

@@ -4,10 +4,10 @@
 
 use crate::engine::Datapath;
 use crate::host::{Flow, FlowEnvironment, Legs, Relays};
-use crate::report::collect;
+use crate::report::collect::{self, ReceiverPath};
 use crate::scenario::Scenario;
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::{Arrival, Endpoint, Limited, PathReport, Report};
+use anabranch_endpoint::{Endpoint, Limited, PathReport};
 use anabranch_netem::{DropCause, Interface};
 use anabranch_scenario::result::PathNames;
 use core::net::SocketAddr;
@@ -193,10 +193,15 @@ impl Sampler<'_> {
         let limits = endpoint(source).map(|endpoint| endpoint.limits(self.now)).unwrap_or_default();
         let delivered = |end| legs.read_of(end).map(|transfer| transfer.checker.delivered());
         let none = Limited::default();
+        let place = |end| world.datapath.real_address(end);
+        let ends: Vec<_> = sender.paths.iter().map(|path| [path.local, path.remote].map(place)).collect();
+        let arrivals = collect::placed_arrivals(&receiver, &world.datapath);
         let mut paths = Vec::with_capacity(sender.paths.len());
         for (at, path) in sender.paths.iter().enumerate() {
             let limited = limits.paths.get(at).unwrap_or(&none);
-            paths.push(self.path((at, path), ((&sender, &receiver), limited), known, &mut world.datapath));
+            let delivered_bytes = ReceiverPath::of(ends[at], &ends).delivered_bytes(&arrivals);
+            let values = (delivered_bytes, limited);
+            paths.push(self.path((at, path, ends[at]), values, known, &mut world.datapath));
         }
         FlowSample {
             state: flow.applications.state.name(),
@@ -214,19 +219,11 @@ impl Sampler<'_> {
 
     fn path(
         &self,
-        (at, path): (usize, &PathReport),
-        ((sender, receiver), limited): ((&Report, &Report), &Limited),
+        (at, path, ends): (usize, &PathReport, [SocketAddr; 2]),
+        (delivered_bytes, limited): (u64, &Limited),
         known: &mut KnownPaths,
         datapath: &mut Datapath,
     ) -> PathSample {
-        let place = |end: SocketAddr| datapath.real_address(end);
-        let ends = [path.local, path.remote].map(place);
-        let several = sender.paths.iter().filter(|other| place(other.remote) == ends[1]).count() > 1;
-        // Over the only path to an address, the source may have changed (RFC 9260 §6.4).
-        let of_this = |arrival: &&Arrival| {
-            place(arrival.local) == ends[1] && (!several || place(arrival.remote) == ends[0])
-        };
-        let delivered_bytes = receiver.arrivals.iter().filter(of_this).map(|arrival| arrival.new).sum();
         let counters = path.counters;
         PathSample {
             name: known.names.of(at, self.scenario, ends.map(|end| end.ip())).to_owned(),
