@@ -41,14 +41,16 @@ struct HeldUp {
 }
 
 impl Connection {
-    /// All written data has been sent, and no more can be written: unacknowledged data fills the send buffer, or the
-    /// stream has ended.
-    pub(super) fn is_held_up(&self) -> bool {
+    /// No more can be written: unacknowledged data fills the send buffer, or the stream has ended.
+    pub(super) fn is_write_blocked(&self) -> bool {
+        self.send_space() == 0 && self.send.una < self.send.highest()
+    }
+
+    /// Whether data in flight may be retransmitted on another path while all written data has been sent.
+    pub(super) fn may_retransmit_opportunistically(&self) -> bool {
         self.config.opportunistic_retransmission
             && self.start_up.is_over()
             && self.phase == ConnectionPhase::Multipath
-            && self.send.una < self.send.highest()
-            && self.send_space() == 0
     }
 
     /// No new data may be sent: a path with room retransmits the next segment that slower paths delay.
@@ -155,14 +157,6 @@ fn is_due_first(now: Time, sent_at: Time, (slow, fast): (Duration, Duration)) ->
 }
 
 impl Connection {
-    /// Unacknowledged data fills the send buffer, and the stream has not ended.
-    pub(super) fn is_send_buffer_full(&self) -> bool {
-        !self.closing
-            && self.send.all_assigned()
-            && self.send.una < self.send.highest()
-            && self.send_space() == 0
-    }
-
     /// A full buffer permits no new data: paths whose window has room restart at a limited rate. The states of the
     /// paths have just been taken.
     pub(super) fn prepare_restarts(&mut self) {

@@ -122,8 +122,9 @@ impl Connection {
             return self.send_placed(now);
         }
         let (start, available) = self.send.unassigned();
-        let held_up = available == 0 && self.is_held_up();
-        let full = self.is_send_buffer_full();
+        let blocked = available == 0 && self.is_write_blocked();
+        let held_up = blocked && self.may_retransmit_opportunistically();
+        let full = blocked && !self.closing;
         let nothing = available == 0 && self.send.reinjections.is_empty() && !self.scheduler.duplicates();
         if nothing && !held_up && !full {
             self.waiting_for = None;
