@@ -164,7 +164,7 @@ def test_report_has_figures_over_time(tmp_path: Path) -> None:
     ("kind", "more", "message"),
     [
         ("time", 'quantity = "speed"', '"quantity" cannot be "speed"'),
-        ("time", "interval = 0.05", "from 0.1 to 1 s, not 0.05"),
+        ("time", "interval = 0.05", "a number of seconds from 0.1 to 1, not 0.05"),
         ("time", 'repetitions = "most"', '"repetitions" cannot be "most"'),
         ("time", 'subjects = ["F7"]', '"subjects" has to name a flow, not "F7"'),
         ("queues", 'subjects = ["F0"]', '"subjects" has to name LINK/DIRECTION, not "F0"'),

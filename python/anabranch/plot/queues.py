@@ -35,7 +35,7 @@ class Layout:
     """"page" or "column"."""
     grey: bool = False
     legend: str = "below"
-    """One of `style.LEGENDS`."""
+    """One of `style.LegendPlace`."""
 
 
 @dataclass(frozen=True)

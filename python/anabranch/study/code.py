@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anabranch.study.document import Table
+    from anabranch.study.keys import MetricKeys
 
     Function = Callable[[Mapping[str, Any]], float | None]
     """Function from the result document of a run to the value of a metric; `None` for no value."""
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 KEY = "function"
 
 
-def read_function(row: Table, study: Path, *, allow_code: bool, allow_paths: bool) -> Function:
+def read_function(row: Table[MetricKeys], study: Path, *, allow_code: bool, allow_paths: bool) -> Function:
     """The function that a table [metric.NAME] names.
 
     Args:
@@ -36,7 +37,7 @@ def read_function(row: Table, study: Path, *, allow_code: bool, allow_paths: boo
         InputError: If code is not allowed, the file cannot be read or run, or lacks the function.
 
     """
-    text = row.get(KEY, str)
+    text = row.keys.function or ""
     if not allow_code:
         raise row.error(
             f'"{text}" is Python code of the study, which runs with your rights: read it, then add --allow-code '
