@@ -97,6 +97,7 @@ MISTAKES = [
     ("repetitions = 3", 'repetitions = "3"',
      'study.toml:9: "repetitions" has to be a whole number from 1 to 100,000, not "3"'),
     ("repetitions = 3", "repetitions = 3\nreps = 4", 'study.toml:10: "reps" is not known here'),
+    ("repetitions = 3", 'repetitions = 3\n"" = 4', 'study.toml:8: "" is not known here (known: more,'),
     ("values = [10, 20]", "values = []",
      'study.toml:19: "values" has to be a list of numbers, texts or booleans (at least 1), not []'),
     ("values = [10, 20]", "values = [10, 10]", "study.toml:19: a value is listed twice"),

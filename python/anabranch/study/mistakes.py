@@ -43,8 +43,9 @@ def first_mistake(value: Any, kind: Any, where: Where) -> tuple[Where, str]:
     struct = next((k for k in kinds if isinstance(k, type) and issubclass(k, Struct)), None)
     if struct is not None and isinstance(value, dict):
         hints = get_type_hints(struct, include_extras=True)
-        if key := next((key for key in value if key not in hints), None):
-            return (*where, key), f'"{key}" is not known here ({nearest(key, list(hints))})'
+        for key in value:
+            if key not in hints:
+                return (*where, key), f'"{key}" is not known here ({nearest(key, list(hints))})'
         parts = [(key, inner, hints[key]) for key, inner in value.items()]
     else:
         parts = [(key, inner, get_args(k)[-1]) for k in kinds for key, inner in _parts(value, k)]
