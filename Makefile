@@ -162,6 +162,7 @@ generate: build
 	$(BIN)/anabranch schema study > docs/reference/study.schema.json
 	PYTHONPATH=python $(BIN)/python tests/command_reference.py
 	PYTHONPATH=python $(BIN)/python tests/study_reference.py
+	PYTHONPATH=python $(BIN)/python tests/result_classes.py
 
 ## reproduce: run the quick form of every study and write a table of verdicts; README=--readme also puts it into README.md
 reproduce: build

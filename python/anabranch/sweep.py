@@ -52,7 +52,12 @@ class Parameter:
         return f"{label} [{self.unit}]" if self.unit else label
 
     def show(self, value: Value) -> str:
-        """The `value` with its unit, for tables and figures."""
+        """The value with its unit, for tables and figures.
+
+        Args:
+            value: A value of the parameter.
+
+        """
         return f"{plain(value)} {self.unit}".rstrip()
 
 

@@ -22,7 +22,7 @@ from anabranch.study.local import LocalPool
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document
     from anabranch.scenario import Scenario
     from anabranch.study.engine import Observer
     from anabranch.study.worker import Outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,7 @@ from anabranch.traces import span_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
+    from anabranch._core.document import Document
     from anabranch.study.analysis import Analysis
     from anabranch.study.document import Table
     from anabranch.study.figures import Figure
@@ -30,7 +31,7 @@ class TracedRun:
     """A run with its traces."""
 
     traces: Traces
-    document: Mapping[str, Any]
+    document: Document
     """Its result."""
 
 

@@ -12,13 +12,14 @@ from anabranch.errors import InputError
 from anabranch.files import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
+    from anabranch._core.document import Document
     from anabranch.study.document import Table
     from anabranch.study.keys import MetricKeys
 
-    Function = Callable[[Mapping[str, Any]], float | None]
+    Function = Callable[[Document], float | None]
     """Function from the result document of a run to the value of a metric; `None` for no value."""
 
 KEY = "function"
@@ -67,7 +68,7 @@ def read_function(row: Table[MetricKeys], study: Path, *, allow_code: bool, allo
 def _guarded(function: Function, name: str, file: str) -> Function:
     """The function with its errors as input errors."""
 
-    def call(document: Mapping[str, Any]) -> float | None:
+    def call(document: Document) -> float | None:
         try:
             value = function(document)
             return None if value is None else float(value)

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch._core.simulator import Request, validate
+from anabranch.documents import without_scenario
 from anabranch.errors import InputError
 from anabranch.logs import logger
 from anabranch.study.local import Limits, LocalPool
@@ -325,7 +326,7 @@ def _save(plan: Plan, run: Run, outcome: Outcome, store: Store, progress: Progre
         return
     key = run_key(request_of(plan.study, run))
     # The key identifies the run exactly; the store stays small without the complete scenario.
-    document = {k: v for k, v in outcome.document.items() if k != "scenario"}
+    document = without_scenario(outcome.document)
     store.append(Record(key, run.title, run.repetition, run.seed, plan.build, outcome.host, document))
     progress.finished += 1
     _LOG.info("run finished: %s, %.3f s", run.title, outcome.seconds)

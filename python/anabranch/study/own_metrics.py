@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
 
@@ -35,6 +35,7 @@ from anabranch.study.code import KEY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from anabranch._core.document import Document
     from anabranch.expressions import Data, Value
     from anabranch.fairness.shares import Fairness
     from anabranch.metrics import Level
@@ -72,7 +73,7 @@ class CodeMetric(Metric):
 
     def value(self, part: Mapping[str, Any]) -> float:
         """The function's value for the result document; NaN without one."""
-        found = self.function(part)
+        found = self.function(cast("Document", part))
         return math.nan if found is None else float(found)
 
 
@@ -87,7 +88,7 @@ class OwnMetrics:
         self._fairness = [m for n in sorted(read) if isinstance(m := METRICS.get(n), FairnessMetric)]
 
     def read(
-        self, document: Mapping[str, Any], found: Iterable[tuple[str, str, float]], fairness: Callable[[], Fairness]
+        self, document: Document, found: Iterable[tuple[str, str, float]], fairness: Callable[[], Fairness]
     ) -> Iterator[tuple[str, str, float]]:
         """Name of the metric, subject and value, for each own metric and subject with a value in a run.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anabranch.study.analysis import grouped
+from anabranch.study.deviations import grouped
 from anabranch.study.keys import SUM_TOLERANCE
 
 if TYPE_CHECKING:
