@@ -23,18 +23,18 @@ Schema = dict[str, Any]
 def schema() -> Schema:
     """JSON schema of study.toml."""
     figures: Any = list[figure_keys()]  # type: ignore[misc]
-    found = _of(extended(StudyKeys, [("figure", figures, [])]))
+    found = _of(extended(StudyKeys, [("figure", figures, [])]), "Anabranch study")
     # A class has no rule on several keys; `own_metrics` checks this one.
     found["$defs"]["MetricKeys"]["oneOf"] = [{"required": ["expr"]}, {"required": ["function"]}]
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Anabranch study", **found}
+    return found
 
 
 def claims_schema() -> Schema:
     """JSON schema of a file of published statements."""
-    return _of(ClaimsKeys)
+    return _of(ClaimsKeys, "Published statements of an Anabranch study")
 
 
-def _of(kind: type[Keys]) -> Schema:
+def _of(kind: type[Keys], title: str) -> Schema:
     """Schema of a class as JSON has it, with the texts below its keys, and without the names of classes as titles."""
     found: Schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(kind)))
     texts = _texts()
@@ -43,7 +43,7 @@ def _of(kind: type[Keys]) -> Schema:
         for key, value in part["properties"].items():
             if text := texts[name].get(key):
                 value.setdefault("description", text)
-    return found
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **found}
 
 
 @cache
