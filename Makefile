@@ -160,7 +160,10 @@ audit:
 generate: build
 	ANABRANCH_GENERATE=1 $(CARGO) test --quiet --locked -p anabranch-multipath -p anabranch-scenario -p anabranch-sim generated
 	$(BIN)/anabranch schema study > docs/reference/study.schema.json
+	$(BIN)/anabranch schema claims > docs/reference/claims.schema.json
 	PYTHONPATH=python $(BIN)/python tests/command_reference.py
+	PYTHONPATH=python $(BIN)/python tests/study_reference.py
+	PYTHONPATH=python $(BIN)/python tests/result_classes.py
 
 ## reproduce: run the quick form of every study and write a table of verdicts; README=--readme also puts it into README.md
 reproduce: build

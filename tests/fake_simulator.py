@@ -15,13 +15,14 @@ import threading
 import time
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from anabranch.errors import InputError
 from anabranch.study.layout import parts
 
 if TYPE_CHECKING:
-    from anabranch._core.simulator import Document, Request
+    from anabranch._core.document import Document
+    from anabranch._core.simulator import Request
 
 
 def simulate(request: Request) -> Document:
@@ -37,11 +38,12 @@ def simulate(request: Request) -> Document:
     if request.trace is not None:
         _write_traces(Path(request.trace), draw)
     text = json.dumps([request.scenario, request.overrides, seed, flows])
-    return completed({
+    document: Document = completed({
         "title": "Double", "seed": seed, "version": "0.0.0", "digest": hashlib.sha256(text.encode()).hexdigest()[:16],
         "events": 1000, "wall_s": 0.01, "jain": 0.99, "warmup_s": 2.0, "duration_s": 20.0,
         "flows": flows, "links": [_link(capacity)],
     }, "RunResult")  # fmt: skip
+    return document
 
 
 def slow(request: Request) -> Document:
@@ -63,7 +65,7 @@ def sometimes_recovering(request: Request) -> Document:
     """`simulate`, but with some seeds flows recover in 2 s, and with the others they never recover."""
     document = simulate(request)
     for flow in document["flows"]:
-        flow["recovery_s"] = 2.0 if (request.seed or 0) % 2 else None
+        flow["recovery_s"] = cast("float", 2.0 if (request.seed or 0) % 2 else None)
     return document
 
 
@@ -100,7 +102,7 @@ def dying_with_result(request: Request) -> Document:
     marks = Path(os.environ["FAKE_MARKS"])
     slow(request)
     if marks.read_text(encoding="utf-8").count("\n") == 1:
-        return {"result": Unfetchable()}
+        return cast("Document", {"result": Unfetchable()})
     while not marks.with_suffix(".go").exists():
         time.sleep(0.001)
     return simulate(request)
@@ -139,7 +141,7 @@ class Unloadable:
         return os._exit, (3,)
 
 
-def completed(table: dict[str, Any], part: str) -> dict[str, Any]:
+def completed(table: dict[str, Any], part: str) -> Any:
     """A part of a result with every other key of the layout at a neutral value."""
     defaults = {"f64": 0.0, "u64": 0, "u32": 1, "u16": 1, "String": "", "bool": False}
     whole: dict[str, Any] = {}

@@ -239,7 +239,7 @@ def test_bars_and_boxes_have_the_same_entries(tmp_path: Path) -> None:
     [
         ("lines", 'series = ["congestion", "capacity"]', '"capacity" is on an axis or has panels already'),
         ("lines", 'series = ["congestion", "congestion"]', "one variable, or two different ones"),
-        ("lines", "series = []", "one variable, or two different ones"),
+        ("lines", "series = []", "the name of one variable, or a list of two different ones, not []"),
         ("lines", 'series = ["congestion", "subjet"]', '"subjet" is no parameter of experiment "pair"'),
         ("lines", TWO + 'together = "mean"', 'name two parameters as "series"'),
         ("lines", PANELS + "log_y = true\ny_range = [0, 5]", '"y_range" has 0, which a logarithmic axis cannot show'),

@@ -63,7 +63,7 @@ def test_code_is_refused_without_permission(tmp_path: Path) -> None:
         (CODE, ("metrics.py:count", "metrics.py:counts"), 'the file "metrics.py" has no function "counts"'),
         (CODE, ("metrics.py:count", "other.py:count"), 'the file "other.py" cannot be read: No such file'),
         (CODE, ("metrics.py:count", "../metrics.py:count"), "lies outside the folder of this file"),
-        (CODE, ('label = "Flows"', 'expr = "1"'), '"expr" is not known here'),
+        (CODE, ('label = "Flows"', 'expr = "1"'), '"function" cannot be combined with "expr"'),
         ("def count(:", ("", ""), "metrics.py: cannot be run: SyntaxError"),
         ("1 / 0", ("", ""), "metrics.py: cannot be run: ZeroDivisionError"),
     ],

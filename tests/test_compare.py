@@ -42,7 +42,7 @@ FIXED = small_study.SCENARIO.replace('"20 s"', '"3 s"').replace('"2 s"', '"1 s"'
 REPS = "4"
 
 
-def document(seed: int, goodput: float, drops: float = 0.0, delay: float | None = 1.0) -> dict[str, Any]:
+def document(seed: int, goodput: float, drops: float = 0.0, delay: float | None = 1.0) -> Any:
     """A result with one flow; goodput in Mbit/s, mean delay in ms."""
     return {
         "format": 2, "version": "0", "world": "kernel", "seed": seed, "digest": None, "duration_s": 1.0,

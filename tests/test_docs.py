@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -390,8 +389,7 @@ def test_classroom_goodputs_are_those_of_the_command(control: str) -> None:
     settings = {"flow.F0.congestion": control, "duration": "60 s", "warmup": "10 s"}
     for key, value in settings.items():
         scenario = scenario.set(key, value)
-    document: dict[str, Any] = simulate(scenario, seed=1).document
-    first, second = document["flows"]
+    first, second = simulate(scenario, seed=1).document["flows"]
     measured = [p["goodput_bps"] * 1e-6 for p in first["paths"]] + [second["goodput_bps"] * 1e-6]
     assert classroom_goodputs()[control] == pytest.approx(measured, abs=COUPLED_RATES_TOLERANCE_MBPS)
 

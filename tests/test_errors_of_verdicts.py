@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from anabranch.extremes import Simultaneous
     from anabranch.stats import Centre
+    from anabranch.study.keys import ClaimKind
 
 
 class Drawn:
@@ -90,7 +91,7 @@ def quantity(flow: str) -> Quantity:
     return Quantity("e", "goodput", (flow,), {})
 
 
-def claim(kind: str, *, extreme: str = "") -> Claim:
+def claim(kind: ClaimKind, *, extreme: str = "") -> Claim:
     against = quantity("G") if kind == "order" else None
     return Claim("c", "t", kind, quantity("F"), against, 10.0, 0.0, extreme=extreme)
 
@@ -110,7 +111,9 @@ def limit(draws: int) -> float:
 @pytest.mark.parametrize("centre", ["mean", "median"])
 @pytest.mark.parametrize(("points", "runs"), ALL_SIZES if IS_LONG else [(1, 3), (4, 5), (10, 3), (4, 10)])
 @pytest.mark.parametrize(("kind", "extreme"), [("at_least", ""), ("order", ""), *EXTREMES[: 4 if IS_LONG else 1]])
-def test_wrong_verdicts_at_a_boundary_are_rare(kind: str, extreme: str, points: int, runs: int, centre: Centre) -> None:
+def test_wrong_verdicts_at_a_boundary_are_rare(
+    kind: ClaimKind, extreme: str, points: int, runs: int, centre: Centre
+) -> None:
     draw = random.Random(5)
     draws = DRAWS_WITH_RESAMPLES if extreme and runs >= MIN_BOOTSTRAP else DRAWS
     found = Counter(

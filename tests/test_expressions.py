@@ -31,6 +31,7 @@ from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.document import Table
 from anabranch.study.engine import Plan
+from anabranch.study.keys import MetricKeys, Metrics
 from anabranch.study.own_metrics import OwnMetric, read_own_metrics
 from anabranch.study.schema import schema
 from anabranch.study.scope import Scope
@@ -54,7 +55,7 @@ DATA = {
 
 
 def own(text: str, *, more: str = "") -> OwnMetric:
-    table = Table.parse(f"[x]\nexpr = '''{text}'''\n{more}", "study.toml")
+    table = Table.parse(f"[x]\nexpr = '''{text}'''\n{more}", "study.toml", Metrics)
     found = read_own_metrics(table, SCOPES)["x"]
     assert isinstance(found, OwnMetric)
     return found
@@ -174,12 +175,12 @@ def test_wrong_expression_is_refused(text: str, message: str) -> None:
 def test_cycle_and_taken_names_are_refused() -> None:
     text = '[a]\nexpr = "b + 1"\n[b]\nexpr = "2 * c"\n[c]\nexpr = "a"\n[d]\nexpr = "a"\n'
     with pytest.raises(InputError, match=r"study.toml:2: metrics need one another in a cycle: a → b → c → a"):
-        read_own_metrics(Table.parse(text, "study.toml"), SCOPES)
+        read_own_metrics(Table.parse(text, "study.toml", Metrics), SCOPES)
     with pytest.raises(InputError, match="in a cycle: a → a"):
-        read_own_metrics(Table.parse('[a]\nexpr = "a"', "study.toml"), SCOPES)
+        read_own_metrics(Table.parse('[a]\nexpr = "a"', "study.toml", Metrics), SCOPES)
     for name in ("goodput", "sum", "flows"):
         with pytest.raises(InputError, match=f'the name "{name}" is taken'):
-            read_own_metrics(Table.parse(f'[{name}]\nexpr = "1"', "study.toml"), SCOPES)
+            read_own_metrics(Table.parse(f'[{name}]\nexpr = "1"', "study.toml", Metrics), SCOPES)
 
 
 def test_chain_of_many_terms_is_no_recursion() -> None:
@@ -223,7 +224,7 @@ _TEXTS = st.one_of(
 
 def evaluated(text: str) -> None:
     """Every text is refused with an `InputError`, or has finite values only."""
-    table = Table({"x": {"expr": text}}, (), "", "study.toml")
+    table: Table[Metrics] = Table({"x": MetricKeys(expr=text)}, {}, (), ("", "study.toml"))
     try:
         metric = read_own_metrics(table, SCOPES)["x"]
     except InputError:

@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PLANTED = """
+from typing import Annotated
+
 from matplotlib.figure import Figure as Canvas
+from msgspec import Meta
 
 from anabranch.study.figures import Key, Kind
 
 
 class Blank(Kind):
     name = "blank"
-    keys = (Key("tint", {"type": "string"}, lambda table, scope: table.get("tint", str, "grey")),)
+    keys = (Key("tint", Annotated[str, Meta(description="Colour of the figure.")], "grey"),)
 
     def draw(self, figure, analysis, traces):
         return Canvas(facecolor=figure.options["tint"])
@@ -58,9 +61,9 @@ def test_planted_kind_is_read_and_drawn(tmp_path: Path, monkeypatch: pytest.Monk
     canvas = figure.kind.draw(figure, Analysis(study, study.full, {}), None)
     assert canvas is not None
     assert canvas.get_facecolor()[:3] == pytest.approx((0.0, 0.5, 0.0), abs=0.01)
-    properties = schema()["properties"]["figure"]["items"]["properties"]
+    properties = schema()["$defs"]["FigureKeys"]["properties"]
     assert "blank" in properties["kind"]["enum"]
-    assert properties["tint"] == {"type": "string"}
+    assert properties["tint"] == {"type": "string", "description": "Colour of the figure.", "default": "grey"}
 
 
 def test_kind_without_drawing_does_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure as Canvas
 
-    from anabranch._core.simulator import Document, Request
+    from anabranch._core.document import Document
+    from anabranch._core.simulator import Request
     from anabranch.study.figures import Figure
 
 KINDS = """

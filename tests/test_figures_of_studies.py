@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure as Canvas
 
+    from anabranch._core.document import Document
     from anabranch.study.figures import Figure, Reference
     from anabranch.study.model import Effort, Study
     from anabranch.sweep import Point
@@ -111,7 +112,9 @@ def draw(figure: Figure, analysis: MadeUp) -> Canvas | None:
     return figure.kind.draw(
         figure,
         analysis,
-        lambda point, _: TracedRun(traces(list(figure.subjects) or analysis._flows[point.scenario]), {}),
+        lambda point, _: TracedRun(
+            traces(list(figure.subjects) or analysis._flows[point.scenario]), cast("Document", {})
+        ),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure as Canvas
 
+    from anabranch._core.document import Document
     from anabranch.sweep import Point
 
 FIGURE = """
@@ -105,7 +106,7 @@ def drawn(folder: Path, kind: str, more: str = "", *, has_transfers: bool = True
             if not has_transfers:
                 (traces / "transfers.csv").unlink()
             red = {"name": "bottleneck", "queue": {"min": "5 packets", "max": "20 packets"}}
-            return TracedRun(Traces(traces), {"scenario": {"link": [red]}})
+            return TracedRun(Traces(traces), cast("Document", {"scenario": {"link": [red]}}))
 
         canvas = figure.kind.draw(figure, analysis, traced)
     assert canvas is not None
@@ -164,7 +165,7 @@ def test_report_has_figures_over_time(tmp_path: Path) -> None:
     ("kind", "more", "message"),
     [
         ("time", 'quantity = "speed"', '"quantity" cannot be "speed"'),
-        ("time", "interval = 0.05", "from 0.1 to 1 s, not 0.05"),
+        ("time", "interval = 0.05", "a number of seconds from 0.1 to 1, not 0.05"),
         ("time", 'repetitions = "most"', '"repetitions" cannot be "most"'),
         ("time", 'subjects = ["F7"]', '"subjects" has to name a flow, not "F7"'),
         ("queues", 'subjects = ["F0"]', '"subjects" has to name LINK/DIRECTION, not "F0"'),
@@ -188,7 +189,9 @@ def test_goodput_over_time_adds_up_to_that_of_the_run(result: anabranch.Result) 
     found = rates.curves("goodput", result.traces, [], rates.edges_of((1.0, 3.0), 0.5))
     for flow in result.document["flows"]:
         # Out-of-order data counts for the run before the application reads it.
-        slack = flow["reordering_buffer_bytes"]["max"] * 8e-6 / 2.0
+        buffered = flow["reordering_buffer_bytes"]
+        assert buffered is not None
+        slack = buffered["max"] * 8e-6 / 2.0
         assert float(found[flow["name"], ""].mean()) == pytest.approx(flow["goodput_bps"] * 1e-6, abs=slack)
 
 

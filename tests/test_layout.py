@@ -110,7 +110,7 @@ def test_document_of_the_simulator_fits_the_layout(study: Study) -> None:
 
     document = simulator.simulate(request_of(study, study.runs(study.quick)[0]))
     assert fault(document) == ""
-    wrong = copy.deepcopy(document)
+    wrong: Any = copy.deepcopy(document)
     wrong["flows"][0]["paths"][0]["links"] = [1]
     assert fault(wrong) == ".flows[0].paths[0].links[0] is 1, not of type str"
 

@@ -55,8 +55,9 @@ def _host(*, overloaded: bool, lost: int = 0, stolen: float = 0.0) -> dict[str, 
     }  # fmt: skip
 
 
-def _printed(host: dict[str, Any]) -> str:
-    document = {**fake_simulator.simulate(Request("", "x.toml")), "host": host}
+def _printed(host: Any) -> str:
+    document = fake_simulator.simulate(Request("", "x.toml"))
+    document["host"] = host
     for flow in document["flows"]:
         flow["paths"] = []
     output = io.StringIO()

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from anabranch._core.simulator import Document, Request
+    from anabranch._core.document import Document
+    from anabranch._core.simulator import Request
 
 LOSS = "[parameter.loss]\nvalues = [0.25, 1]\n"
 

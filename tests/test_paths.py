@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_every_command_takes_the_option(folder: Path) -> None:
 
 
 def test_result_names_no_trace_outside(folder: Path) -> None:
-    content = {"scenario": {"link": [{"name": "a", "rate": {"trace": "../other/t.mahi"}}]}, "seed": 1}
+    content: Any = {"scenario": {"link": [{"name": "a", "rate": {"trace": "../other/t.mahi"}}]}, "seed": 1}
     with pytest.raises(InputError, match=OUTSIDE):
         explain_document(content, file=str(folder / "result.json"))
 

@@ -72,7 +72,7 @@ def scenario(rng: random.Random) -> str:
 class Checks:
     """Compares values of a document with those of the reader and collects the differences."""
 
-    def __init__(self, document: dict[str, Any]) -> None:
+    def __init__(self, document: Any) -> None:
         self.document = document
         self.differences: list[str] = []
 
@@ -108,7 +108,7 @@ def test_document_matches_capture_and_traces(number: int, tmp_path: Path) -> Non
     assert not checks.differences, "\n".join([*checks.differences, text])
 
 
-def check_link(checks: Checks, link: dict[str, Any], packets: dict[str, list[Packet]]) -> None:
+def check_link(checks: Checks, link: Any, packets: dict[str, list[Packet]]) -> None:
     """Every metric of a direction of a link, by a replay of its queue."""
     what, document = f"{link['name']} {link['direction']}", checks.document
     declared = next(one for one in document["scenario"]["link"] if one["name"] == link["name"])
@@ -146,7 +146,7 @@ def is_from(packet: Packet, node: str) -> bool:
     return (packet.data[15] % 2 == 1) == (node == "A")
 
 
-def check_flow(checks: Checks, flow: dict[str, Any], packets: dict[str, list[Packet]], traces: Traces) -> None:
+def check_flow(checks: Checks, flow: Any, packets: dict[str, list[Packet]], traces: Traces) -> None:
     """The metrics of a flow."""
     name, document = flow["name"], checks.document
     begin, end = document["warmup_s"], document["duration_s"]
@@ -180,9 +180,7 @@ def check_flow(checks: Checks, flow: dict[str, Any], packets: dict[str, list[Pac
         assert flow["completion_s"] <= end - flow["start_s"] or math.isclose(last, end)
 
 
-def check_path(
-    checks: Checks, flow: dict[str, Any], path: dict[str, Any], packets: dict[str, list[Packet]], traces: Traces
-) -> None:
+def check_path(checks: Checks, flow: Any, path: Any, packets: dict[str, list[Packet]], traces: Traces) -> None:
     """The metrics of a path."""
     what, document = f"{flow['name']} {path['name']}", checks.document
     begin, end = document["warmup_s"], document["duration_s"]
@@ -212,9 +210,7 @@ def check_path(
             checks.same(f"{what} largest window", path["cwnd_max_bytes"], largest)
 
 
-def check_stream(
-    checks: Checks, flow: dict[str, Any], path: dict[str, Any], packets: tuple[list[Packet], list[Packet]]
-) -> None:
+def check_stream(checks: Checks, flow: Any, path: Any, packets: tuple[list[Packet], list[Packet]]) -> None:
     """A TCP stream, from its sequence numbers."""
     (sent, arrived), (begin, end) = packets, (checks.document["warmup_s"], checks.document["duration_s"])
     # The sender begins with the first byte; it need not be the first to arrive.

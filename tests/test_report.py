@@ -31,7 +31,7 @@ from anabranch.study.store import read
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document
 
 
 @pytest.fixture(scope="module")
@@ -251,7 +251,7 @@ expect = 3
     with read(plan.folder) as store:
         found = Analysis(study, study.full, store.records)
     (verdict,) = found.verdicts
-    recovered = [r.document["flows"][0]["recovery_s"] for run, r in found.runs
+    recovered: list[float | None] = [r.document["flows"][0]["recovery_s"] for run, r in found.runs
                  if run.point.values == {"capacity": 10, "congestion": "reno"}]  # fmt: skip
     lost = recovered.count(None)
     assert 0 < lost < len(recovered) == 3
@@ -324,12 +324,12 @@ def test_published_values_keep_their_digits(tmp_path: Path) -> None:
 def test_link_with_drops_only_is_shown() -> None:
     document = fake_simulator.simulate(Request("", "x.toml"))
     (link,) = document["links"]
-    nothing = {"packets": 0, "drops_by_cause": {}}
-    links = [{**link, **nothing, "name": "outage", "drops": 12}, {**link, **nothing, "name": "unused", "drops": 0}]
+    link.update({"packets": 0, "drops_by_cause": {}})
+    document["links"] = [{**link, "name": "outage", "drops": 12}, {**link, "name": "unused", "drops": 0}]
     output = io.StringIO()
     for flow in document["flows"]:
         flow["paths"] = []
-    print_result(Result({**document, "links": links}), Console(file=output, width=80))
+    print_result(Result(document), Console(file=output, width=80))
     assert "outage" in output.getvalue()
     assert "unused" not in output.getvalue()
 

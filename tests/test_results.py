@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 import anabranch
+import result_classes
 import small_study
+from anabranch._core.document import Document, FlowResult, LinkResult, PathResult
 from anabranch.documents import FORMAT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def test_results_with_equal_digests_are_equal(scenario: anabranch.Scenario, resu
 
 def test_kernel_results_are_equal_by_their_numbers(result: anabranch.Result) -> None:
     first, second = (anabranch.Result({**result.document, "digest": None, "jain": jain}) for jain in (0.5, 0.6))
-    assert first == anabranch.Result(dict(first.document))
+    assert first == anabranch.Result(first.document.copy())
     assert first not in (second, result)
 
 
@@ -121,3 +123,29 @@ def test_all_errors_have_one_base() -> None:
         anabranch.Scenario.from_file("nothing.toml")
     assert issubclass(anabranch.InputError, ValueError)
     assert issubclass(anabranch.RunFailed, anabranch.AnabranchError)
+
+
+def test_types_of_documents_are_current() -> None:
+    assert result_classes.FILE.read_text(encoding="utf-8") == result_classes.text(), "run make generate"
+
+
+def test_documents_have_the_keys_of_their_types(result: anabranch.Result) -> None:
+    document = result.document
+    parts: list[tuple[Any, Any]] = [(Document, document), *((FlowResult, flow) for flow in document["flows"])]
+    parts += [(PathResult, path) for flow in document["flows"] for path in flow["paths"]]
+    parts += [(LinkResult, link) for link in document["links"]]
+    for kind, part in parts:
+        assert kind.__required_keys__ <= set(part) <= kind.__required_keys__ | kind.__optional_keys__
+    assert msgspec.convert(document, Document) == document
+
+
+def test_every_error_class_has_one_base() -> None:
+    outside = {
+        found.name
+        for file in Path(anabranch.__file__).parent.rglob("*.py")
+        for found in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(found, ast.ClassDef)
+        and any(base.id.endswith(("Error", "Exception")) for base in found.bases if isinstance(base, ast.Name))
+        and not any(isinstance(base, ast.Name) and base.id == "AnabranchError" for base in found.bases)
+    }
+    assert outside == {"AnabranchError"}

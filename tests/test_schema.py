@@ -1,22 +1,26 @@
-"""The schemas of scenarios and studies: shipped files fit them, mistakes do not, and the reader has the same keys."""
+"""The schemas of scenarios and studies: shipped files fit them, and mistakes do not."""
 
 from __future__ import annotations
 
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
 
 import small_study
+import study_reference
+from anabranch.errors import InputError
 from anabranch.plot.kinds import KINDS
 from anabranch.study.definition import load
-from anabranch.study.document import Table
 from anabranch.study.library import shipped
-from anabranch.study.schema import schema
+from anabranch.study.schema import claims_schema, schema
 from command import anabranch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parent.parent
 FIGURE = """
@@ -60,47 +64,54 @@ def test_every_example_fits_the_scenario_schema(file: Path) -> None:
     assert len(errors(content, wanted)) == 1
 
 
-def test_reader_and_schema_have_the_same_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: dict[str, set[str]] = {}
-    finish = Table.finish
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_every_claims_file_fits_the_schema(name: str) -> None:
+    folder = shipped()[name]
+    for file in folder.glob("claims*.toml"):
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        assert errors(content, claims_schema()) == []
+        content["claim"][0]["kind"] = "valeu"
+        assert len(errors(content, claims_schema())) == 1
 
-    def remember(table: Table) -> None:
-        if not table._file.endswith("study.toml"):
-            return finish(table)
-        where = ".".join(w for w in table._where if isinstance(w, str))
-        read.setdefault(where, set()).update(table._read)
-        return finish(table)
 
-    monkeypatch.setattr(Table, "finish", remember)
-    more = '\n[[published.group]]\nname = "all"\nexperiment = "pair"\n'
-    text = small_study.STUDY.replace("\n[[figure]]", f"{more}\n[[figure]]", 1)
-    often = '\n[[full.more]]\nexperiment = "pair"\nrepetitions = 4\n'
-    text = text.replace("\n[quick]", f"{often}\n[quick]", 1)
+def test_every_kind_of_figure_fits_the_schema(tmp_path: Path) -> None:
     figures = [
         FIGURE.format(kind=kind.name, more="\n".join(f'{k} = "capacity"' for k in kind.required))
         for kind in KINDS.values()
     ]
-    load(small_study.write(tmp_path / "study", study=text + "".join(figures)))
-    properties = schema()["properties"]
-    published, figure = properties["published"]["properties"], properties["figure"]["items"]["properties"]
-    wanted = {
-        "": properties,
-        "full": properties["full"]["properties"],
-        "full.more": properties["full"]["properties"]["more"]["items"]["properties"],
-        "quick": properties["quick"]["properties"],
-        "parameter.capacity": properties["parameter"]["additionalProperties"]["properties"],
-        "experiment.pair": properties["experiment"]["additionalProperties"]["properties"],
-        "published": published,
-        "published.group": published["group"]["items"]["properties"],
-        "figure": figure,
-        "figure.reference": figure["reference"]["items"]["properties"],
-    }
-    for where, keys in wanted.items():
-        assert set(keys) == read[where], where
+    text = small_study.STUDY + "".join(figures)
+    load(small_study.write(tmp_path / "study", study=text))
+    assert errors(tomllib.loads(text), schema()) == []
+    wrong = text.replace('kind = "heat"', 'kind = "heat"\nlog_colour = "yes"')
+    assert errors(tomllib.loads(wrong), schema()) == ["'yes' is not of type 'boolean'"]
 
 
-def test_documented_schema_is_current() -> None:
-    printed = anabranch("schema", "study").stdout
-    assert json.loads(printed) == schema()
-    kept = (ROOT / "docs/reference/study.schema.json").read_text(encoding="utf-8")
+def test_reader_and_schema_refuse_the_same_values(tmp_path: Path) -> None:
+    for right, wrong in (
+        ('centre = "mean"', 'centre = "mean"\nassumptions = "one"'),
+        ("repetitions = 3", "repetitions = 100_001"),
+        ("values = { capacity = [10] }", "values = { capacity = 10 }"),
+        ('name = "goodput"', 'name = "good put"'),
+        ('name = "goodput"', 'name = "goodput\\n"'),
+        ('x = "capacity"', 'x = "capacity"\nx_range = [0, 1, 2]'),
+        ('x = "capacity"', 'x = "capacity"\nseries = []'),
+        ('value_column = "mbps"', 'value_column = "mbps"\nprinted = "round"'),
+    ):
+        text = small_study.STUDY.replace(right, wrong, 1)
+        assert text != small_study.STUDY
+        assert errors(tomllib.loads(text), schema())
+        with pytest.raises(InputError, match=r"study\.toml:\d+: "):
+            load(small_study.write(tmp_path / "study", study=text))
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("study", schema), ("claims", claims_schema)])
+def test_documented_schema_is_current(kind: str, wanted: Callable[[], Any]) -> None:
+    printed = anabranch("schema", kind).stdout
+    assert json.loads(printed) == wanted()
+    kept = (ROOT / f"docs/reference/{kind}.schema.json").read_text(encoding="utf-8")
     assert kept == printed, "run make generate"
+
+
+def test_documented_keys_are_current() -> None:
+    kept = study_reference.DOCUMENT.read_text(encoding="utf-8")
+    assert kept == study_reference.with_section(kept), "run make generate"

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
@@ -24,9 +24,16 @@ from anabranch.study.store import _HEADER, FILE, Record, Store, _encode, read, r
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from anabranch._core.document import Document
+
+
+def document(**content: str) -> Document:
+    """A document with little content: the store does not look into it."""
+    return cast("Document", content)
+
 
 def record(number: int) -> Record:
-    return Record(f"key{number}", f"point {number}", 1, number, "b", {"cpu": "x"}, {"digest": f"d{number}"})
+    return Record(f"key{number}", f"point {number}", 1, number, "b", {"cpu": "x"}, document(digest=f"d{number}"))
 
 
 def fill(folder: Path, count: int) -> bytes:
@@ -45,7 +52,7 @@ def test_appended_runs_are_read_back(tmp_path: Path) -> None:
 
 def test_latest_of_equal_keys_counts(tmp_path: Path) -> None:
     fill(tmp_path, 1)
-    newer = Record("key0", "point 0", 1, 0, "b2", {}, {"digest": "new"})
+    newer = Record("key0", "point 0", 1, 0, "b2", {}, document(digest="new"))
     with Store(tmp_path) as store:
         store.append(newer)
     with read(tmp_path) as store:
@@ -288,7 +295,7 @@ def test_last_records_are_flushed_before_release(tmp_path: Path, monkeypatch: py
 def test_damaged_file_is_moved_without_loading_it(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         for number in range(100):
-            store.append(dataclasses.replace(record(number), document={"text": f"{number}" * 50_000}))
+            store.append(dataclasses.replace(record(number), document=document(text=f"{number}" * 50_000)))
     content = (tmp_path / FILE).read_bytes()
     (tmp_path / FILE).write_bytes(content.replace(b"point 7", b"point X", 1))
     tracemalloc.start()
@@ -344,7 +351,7 @@ def test_run_is_readable_after_the_store_is_closed(tmp_path: Path) -> None:
 def test_memory_per_run_is_independent_of_its_document(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         for number in range(100):
-            store.append(dataclasses.replace(record(number), document={"text": "x" * 50_000}))
+            store.append(dataclasses.replace(record(number), document=document(text="x" * 50_000)))
     tracemalloc.start()
     with read(tmp_path) as store:
         kept, _ = tracemalloc.get_traced_memory()

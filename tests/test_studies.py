@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anabranch._core.simulator import Document, Request, entries, simulate, validate
+from anabranch._core.simulator import Request, entries, simulate, validate
 from anabranch.fairness.shares import fair
 from anabranch.metrics import METRICS, FairnessMetric, read_all, subjects
 from anabranch.scenario import Scenario
@@ -18,6 +18,7 @@ from anabranch.study.engine import request_of
 from anabranch.study.library import shipped
 
 if TYPE_CHECKING:
+    from anabranch._core.document import Document
     from anabranch.study.model import Study
 
 STUDIES = sorted(shipped())

@@ -66,6 +66,7 @@ def result() -> anabranch.Result:
 def test_pipe_gets_every_number_whole(result: anabranch.Result) -> None:
     text = shown(result, 80, terminal=False)
     for flow in result.document["flows"]:
+        assert flow["delivery_delay_s"] is not None
         assert f" {flow['delivery_delay_s']['p95'] * 1e3:.1f} " in text
         assert f" {flow['throughput_bps'] / 1e6:.3f} " in text
         for path in flow["paths"]:
@@ -154,7 +155,9 @@ def test_times_by_cause_have_columns(result: anabranch.Result) -> None:
     causes = limits.shown(result.document)
     assert "congestion-avoidance" in causes
     (row,) = [line for line in text.splitlines() if line.split()[:1] == [flow["name"]]]
-    assert [float(cell) for cell in row.split()[-len(causes) :]] == [round(flow["limited_s"][c], 1) for c in causes]
+    assert [float(cell) for cell in row.split()[-len(causes) :]] == [
+        round(flow["limited_s"][c] or 0.0, 1) for c in causes
+    ]
     for cause in causes:
         assert f"{limits.CAUSES[cause].split()[-1]} s" in text or limits.CAUSES[cause] in text
 

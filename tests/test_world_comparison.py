@@ -30,20 +30,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from anabranch._core.simulator import Document, Request
+    from anabranch._core.document import Document, HostFacts
+    from anabranch._core.simulator import Request
     from anabranch.study.model import Effort, Study
 
-KERNEL: dict[str, object] = fake_simulator.completed({"kernel": "6.18", "lateness": {"overloaded": False}}, "HostFacts")
+KERNEL: HostFacts = fake_simulator.completed({"kernel": "6.18", "lateness": {"overloaded": False}}, "HostFacts")
 
 
-def _with_goodputs(request: Request, shares: tuple[float, float], host: dict[str, object] | None = None) -> Document:
+def _with_goodputs(request: Request, shares: tuple[float, float], host: HostFacts | None = None) -> Document:
     """A document in which the flows have these shares of the capacity, in every repetition."""
     document = fake_simulator.simulate(request)
     settings = dict(s.split("=", 1) for s in request.overrides)
     capacity = float(settings["link.bottleneck.rate"].strip('"').split()[0]) * 1e6
     for flow, share in zip(document["flows"], shares, strict=True):
         flow["goodput_bps"] = capacity * share
-    return {**document, **({} if host is None else {"host": host})}
+    document["host"] = host
+    return document
 
 
 def simulated(request: Request) -> Document:

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from anabranch._core.simulator import Document, Request, canonical, simulate
+from anabranch._core.simulator import Request, canonical, simulate
 from anabranch.errors import InputError
 from anabranch.fairness.capacity import largest_total_bps, seconds
 from anabranch.fairness.shares import states_of
@@ -106,7 +106,7 @@ class Sizes:
     receive_buffer: str
     """The scenario's value."""
 
-    def document(self) -> Document:
+    def document(self) -> dict[str, object]:
         """All fields as a value for JSON."""
         return {
             "flow": self.flow,
@@ -200,7 +200,7 @@ def prove(scenario: Scenario, found: list[Sizes]) -> dict[str, dict[str, float]]
     return goodputs
 
 
-def _delays_s(link: Document) -> tuple[float, float]:
+def _delays_s(link: Mapping[str, Any]) -> tuple[float, float]:
     back: Mapping[str, Any] = link.get("reverse", {})
     delays = (link["delay"], back.get("delay", link["delay"]))
     if not all(isinstance(delay, str) for delay in delays):

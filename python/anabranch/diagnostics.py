@@ -13,7 +13,7 @@ from anabranch.fairness.capacity import directions, size_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document, FlowResult
 
 _FALLBACK = "two SYNs were lost, or a middlebox removes the options of Multipath TCP"
 _MIN_VISIBLE_BPS = 500.0
@@ -46,7 +46,7 @@ def diagnose(document: Document) -> list[str]:
     return sentences
 
 
-def _unopened(flow: Mapping[str, Any], document: Document) -> list[str]:
+def _unopened(flow: FlowResult, document: Document) -> list[str]:
     """A sentence for each subflow that was tried and never opened."""
     if len(flow["paths"]) < 2:  # noqa: PLR2004
         return []
@@ -58,14 +58,14 @@ def _unopened(flow: Mapping[str, Any], document: Document) -> list[str]:
     ]
 
 
-def _sentence(flow: Mapping[str, Any], document: Document) -> str:
+def _sentence(flow: FlowResult, document: Document) -> str:
     symptom = _symptom(flow, document)
     if symptom:
         return f'"{flow["name"]}" {symptom}: {_cause(flow, document)}.'
     return f'"{flow["name"]}" fell back to plain TCP and had one path: {_FALLBACK}.' if flow["fallback"] else ""
 
 
-def _symptom(flow: Mapping[str, Any], document: Document) -> str:
+def _symptom(flow: FlowResult, document: Document) -> str:
     """The verb of a sentence about a flow with hardly any goodput; empty for other flows."""
     if flow["goodput_bps"] >= _MIN_VISIBLE_BPS:
         return ""
@@ -79,7 +79,7 @@ def _symptom(flow: Mapping[str, Any], document: Document) -> str:
     return f"delivered its {flow['delivered_bytes']:,} bytes before measuring began at {document['warmup_s']:g} s"
 
 
-def _cause(flow: Mapping[str, Any], document: Document) -> str:
+def _cause(flow: FlowResult, document: Document) -> str:
     """The causes that the counts of links and middleboxes and the scenario show; without any, packets and timeouts."""
     if not any(path["links"] for path in flow["paths"]):
         # Other addresses of the host may be reachable.
@@ -93,7 +93,7 @@ def _cause(flow: Mapping[str, Any], document: Document) -> str:
     return f"it sent {packets:,} packets and had {timeouts:,} timeouts{ended}"
 
 
-def _lossy_links(flow: Mapping[str, Any], document: Document) -> Iterator[str]:
+def _lossy_links(flow: FlowResult, document: Document) -> Iterator[str]:
     """Yields, for each path, the first link that dropped half of its packets or more; forward links are first."""
     links = {(link["name"], link["direction"] == "forward"): link for link in document["links"]}
     for path in flow["paths"]:
@@ -102,7 +102,7 @@ def _lossy_links(flow: Mapping[str, Any], document: Document) -> Iterator[str]:
         yield from itertools.islice(filter(None, (_barrier(links[side]) for side in [*there, *back])), 1)
 
 
-def _middleboxes(flow: Mapping[str, Any], document: Document) -> Iterator[str]:
+def _middleboxes(flow: FlowResult, document: Document) -> Iterator[str]:
     """The middleboxes on the flow's paths that dropped packets."""
     used = {name for path in flow["paths"] for name in path["links"]}
     nodes = {link[end] for link in document["links"] if link["name"] in used for end in ("from", "to")}
@@ -124,7 +124,7 @@ def _barrier(link: Mapping[str, Any]) -> str:
     return f'link "{link["name"]}" {_DROP_VERBS.get(cause, "dropped")} {count} {offered:,} packets towards {link["to"]}'
 
 
-def _own(flow: Mapping[str, Any], document: Document) -> Iterator[str]:
+def _own(flow: FlowResult, document: Document) -> Iterator[str]:
     """Causes within the flow itself: its receive buffer or its application."""
     settings = {f["name"]: f for f in document.get("scenario", {}).get("flow", [])}.get(flow["name"], {})
     buffer = settings.get("receive_buffer", "")

@@ -11,7 +11,7 @@ from anabranch.files import read_input, write_output
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document
 
 FORMAT = 2
 """Version of the format of result documents, which each document contains."""
@@ -83,3 +83,10 @@ def write_document(document: Document, path: Path) -> None:
 
     """
     write_output(path, json.dumps(document, indent=2) + "\n")
+
+
+def without_scenario(document: Document) -> Document:
+    """A copy of a result document without its scenario."""
+    copy = document.copy()
+    copy.pop("scenario", None)
+    return copy

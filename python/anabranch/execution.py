@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from anabranch._core import simulator, worlds
 from anabranch.errors import InputError
+from anabranch.logs import logger
 from anabranch.results import Result
 from anabranch.scenario import Scenario
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from anabranch._core.simulator import Capture
     from anabranch._core.worlds import World
+
+_LOG = logger(__name__)
 
 
 def run(
@@ -57,7 +60,9 @@ def run(
     request = request_of(
         scenario, seed=seed, trace=trace, pcap=pcap, check_wire=check_wire, trace_changes=trace_changes
     )
-    return Result(worlds.of(world)(request, progress), trace)
+    document = worlds.of(world)(request, progress)
+    _LOG.debug("run: %s, world %s, seed %s, %.3f s", scenario.file, world, document["seed"], document["wall_s"])
+    return Result(document, trace)
 
 
 def request_of(

@@ -21,7 +21,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import nearest
+from anabranch.errors import AnabranchError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,11 +46,11 @@ _TOKEN = re.compile(
 )
 
 
-class ExpressionError(ValueError):
+class ExpressionError(AnabranchError, ValueError):
     """A mistake in an expression; the message has neither file nor line."""
 
 
-class NoValueError(Exception):
+class NoValueError(AnabranchError):
     """An expression has no value for this data; the reason is one of the constants above, or "" if data is missing."""
 
     def __init__(self, reason: str = "") -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from anabranch._core.document import Document
 
 CAUSES = {
     "application": "app", "send-buffer": "sndbuf", "receive-window": "rwnd", "scheduler": "sched", "pacing": "pacing",
@@ -30,7 +32,7 @@ class Row:
     """Seconds by cause; `None` if unknown."""
 
 
-def rows(document: Mapping[str, Any]) -> Iterator[Row]:
+def rows(document: Document) -> Iterator[Row]:
     """Each flow, and after it its paths if there are several."""
     for flow in document["flows"]:
         yield Row(flow["name"], "", flow.get("limited_s", {}))
@@ -38,7 +40,7 @@ def rows(document: Mapping[str, Any]) -> Iterator[Row]:
             yield Row(flow["name"], path["name"], path.get("limited_s", {}))
 
 
-def shown(document: Mapping[str, Any]) -> list[str]:
+def shown(document: Document) -> list[str]:
     """The causes that a table has columns for."""
     return [cause for cause in CAUSES if any(_is_large(row.times, cause) for row in rows(document))]
 

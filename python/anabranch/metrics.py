@@ -19,6 +19,7 @@ from anabranch.fairness.capacity import ALLOCATION_NAMES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from anabranch._core.document import Document
     from anabranch.fairness.shares import Fairness
 
 Level = Literal["run", "flow", "path", "link"]
@@ -66,7 +67,7 @@ class FairnessMetric(Metric):
         return self.compare({flow: goodputs[flow] * 1e6 for flow in fairness.subflows}, fairness)
 
 
-def read_all(document: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+def read_all(document: Document) -> Iterator[tuple[str, str, float]]:
     """Name of the metric, subject and value, for each metric and subject with a value in a result document."""
     for level, metrics in _by_level().items():
         for subject, part in subjects(document, level):
@@ -128,7 +129,7 @@ class LossSpread(Metric):
         return _ratio(max(losses) - min(losses), statistics.fmean(losses)) if len(losses) > 1 else math.nan
 
 
-def subjects(document: Mapping[str, Any], level: Level) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def subjects(document: Document, level: Level) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The parts of a result document at a level, by the name of the subject."""
     if level == "run":
         yield "", document

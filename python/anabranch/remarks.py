@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch.fairness.capacity import size_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document, FlowResult
 
 _MANY_COPIES = 0.05
 """Share of a path's data packets above which reinjections are reported."""
@@ -26,7 +26,7 @@ def remarks(document: Document) -> list[str]:
     return [*_reinjections(document), *early, *_cut_off(document)]
 
 
-def released_bps(flow: Mapping[str, Any]) -> float:
+def released_bps(flow: FlowResult) -> float:
     """The part of a flow's goodput that arrived during the warm-up, in bit/s; 0 if it is too small to matter.
 
     Such data waited out of order at the receiver and was delivered in the measured part.
@@ -49,7 +49,7 @@ def _reinjections(document: Document) -> Iterator[str]:
                 )
 
 
-def released(document: Document, flow: Mapping[str, Any]) -> list[str]:
+def released(document: Document, flow: FlowResult) -> list[str]:
     """A sentence if the goodput of a flow includes data that arrived before measuring began; else nothing."""
     early_bps = released_bps(flow)
     if not early_bps:

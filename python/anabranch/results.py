@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document
     from anabranch.explain.explanation import Explanation, Options
 
 
@@ -107,13 +107,12 @@ class Result:
     @property
     def seed(self) -> int:
         """Seed of all random streams of the run."""
-        return int(self.document["seed"])
+        return self.document["seed"]
 
     @property
     def digest(self) -> str | None:
         """Digest of all events: equal digests mean equal runs, packet by packet. `None` for runs on the kernel."""
-        value: str | None = self.document["digest"]
-        return value
+        return self.document["digest"]
 
     @property
     def jain(self) -> float | None:
@@ -121,8 +120,7 @@ class Result:
 
         `None` if nothing was delivered.
         """
-        value: float | None = self.document["jain"]
-        return value
+        return self.document["jain"]
 
     def possible_bps(self, *flows: str) -> float | None:
         """Largest total rate that the links on the paths of some flows can carry without any other traffic.
@@ -272,7 +270,7 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
+def _frame(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
     import polars as pl
 
     return pl.DataFrame(rows, infer_schema_length=None)

@@ -95,7 +95,12 @@ class Scenario:
         return replace(self, overrides=(*self.overrides, setting(key, value)))
 
     def with_settings(self, settings: tuple[str, ...]) -> Scenario:
-        """Returns this scenario with further `settings`, each "key=value" as for `--set`."""
+        """Returns this scenario with further settings, each "key=value" as for `--set`.
+
+        Args:
+            settings: The settings, the last of equal keys wins.
+
+        """
         return replace(self, overrides=(*self.overrides, *settings))
 
     def validate(self) -> None:

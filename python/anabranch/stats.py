@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from anabranch.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -66,16 +68,16 @@ def estimate(samples: Sequence[float], centre: Centre = "mean", interval: Interv
         interval: Method of the interval; the centre's default in `INTERVALS` if `None`.
 
     Raises:
-        ValueError: If there are no samples, or the centre cannot have this interval.
+        InputError: If there are no samples, or the centre cannot have this interval.
 
     """
     if not samples:
-        raise ValueError("no samples to estimate from")
+        raise InputError("no samples to estimate from")
     if centre not in get_args(Centre):
-        raise ValueError(f'a centre is "mean" or "median", not "{centre}"')
+        raise InputError(f'a centre is "mean" or "median", not "{centre}"')
     chosen = INTERVALS[centre][0] if interval is None else interval
     if chosen not in INTERVALS[centre]:
-        raise ValueError(
+        raise InputError(
             f'a {centre} cannot have the interval "{chosen}"; it can have {" or ".join(INTERVALS[centre])}'
         )
     import numpy as np
@@ -121,6 +123,13 @@ def interval_of(
     """The interval of a centre; `None` if there is only one value or all values are equal.
 
     If order statistics or a bootstrap do not reach the confidence, the result is Student's t interval.
+
+    Args:
+        samples: The values.
+        centre: The statistic that the interval is about.
+        interval: The kind of interval.
+        confidence: Probability that such an interval contains the true value.
+
     """
     import numpy as np
 
@@ -146,6 +155,14 @@ def interval_of_difference(
     """The interval of the difference of two centres, from the differences of pairs or by Welch's t.
 
     `None` if the samples have no spread.
+
+    Args:
+        first: Values of the one side.
+        second: Values of the other side, which is subtracted.
+        centre: The statistic of each side.
+        paired: Whether the n-th values of both belong together.
+        confidence: Probability that such an interval contains the true value.
+
     """
     difference = _centre(first, centre) - _centre(second, centre)
     if paired:
@@ -178,6 +195,14 @@ def interval_of_ratio(
     """The interval of the ratio of two centres above 0, by the logarithm (delta method).
 
     `None` if the samples have no spread, a centre is not above 0, or the interval is too wide for a number.
+
+    Args:
+        first: Values of the one side.
+        second: Values of the other side, which divides.
+        centre: The statistic of each side.
+        paired: Whether the n-th values of both belong together.
+        confidence: Probability that such an interval contains the true value.
+
     """
     above, below = _centre(first, centre), _centre(second, centre)
     if above <= 0.0 or below <= 0.0:
@@ -197,7 +222,12 @@ def _centre(samples: Sequence[float], centre: Centre) -> float:
 
 
 def relative_error(centre: Centre) -> float:
-    """Ratio of the standard errors of a centre and of the mean."""
+    """Ratio of the standard errors of a centre and of the mean.
+
+    Args:
+        centre: The statistic.
+
+    """
     return _OF_A_MEDIAN if centre == "median" else 1.0
 
 
@@ -278,7 +308,14 @@ _NAMES: dict[Interval, str] = {
 
 
 def describe(estimates: Iterable[Estimate], centre: Centre, requested: Interval | None = None) -> str:
-    """A sentence on the centres and the intervals of some estimates; `requested` is the interval of the study."""
+    """A sentence on the centres and the intervals of some estimates.
+
+    Args:
+        estimates: The estimates.
+        centre: Their statistic.
+        requested: The interval that the study asks for; `None` for the default.
+
+    """
     known = list(estimates)
     found = [e for e in known if not math.isnan(e.confidence)]
     name = centre.capitalize()

@@ -52,7 +52,12 @@ class Parameter:
         return f"{label} [{self.unit}]" if self.unit else label
 
     def show(self, value: Value) -> str:
-        """The `value` with its unit, for tables and figures."""
+        """The value with its unit, for tables and figures.
+
+        Args:
+            value: A value of the parameter.
+
+        """
         return f"{plain(value)} {self.unit}".rstrip()
 
 
@@ -158,16 +163,22 @@ def setting(key: str, value: Setting) -> str:
         InputError: If TOML cannot represent the value or a part of it.
 
     """
-    return f"{key}={_literal(value)}"
+    return f"{key}={literal(value)}"
 
 
-def _literal(value: Setting) -> str:
+def literal(value: Setting) -> str:
+    """A value as TOML.
+
+    Raises:
+        InputError: If TOML cannot represent the value or a part of it.
+
+    """
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
         return "{ " + ", ".join(setting(k, v) for k, v in value.items()) + " }"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_literal(v) for v in value) + "]"
+        return "[" + ", ".join(literal(v) for v in value) + "]"
     if not isinstance(value, str | int | float):
         raise InputError(
             f"{value!r} cannot be a setting; use texts, numbers, true or false, and lists and tables of these"

@@ -19,11 +19,13 @@ from anabranch.errors import InputError, RunFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from anabranch._core.document import Document
+
+SpeltOut = dict[str, Any]
+"""A scenario with every default, as decoded from JSON; its keys are those of docs/reference/scenario.md."""
+
 LARGEST_SEED = _native.largest_seed()
 """The largest integer of TOML: a result contains its seed, and a scenario can set it."""
-
-Document = dict[str, Any]
-"""The result of a run as decoded from JSON; docs/reference/results.md lists its fields."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ def validate(request: Request) -> None:
         raise translated(error) from None
 
 
-def canonical(request: Request) -> Document:
+def canonical(request: Request) -> SpeltOut:
     """Returns a scenario with its settings and every default, as decoded from JSON.
 
     Raises:
@@ -199,16 +201,16 @@ def canonical(request: Request) -> Document:
 
     """
     try:
-        document: Document = json.loads(_native.canonical(request.scenario, request.file, list(request.overrides)))
+        scenario: SpeltOut = json.loads(_native.canonical(request.scenario, request.file, list(request.overrides)))
     except _native.InputError as error:
         raise translated(error) from None
-    return document
+    return scenario
 
 
-def schema() -> Document:
+def schema() -> dict[str, Any]:
     """JSON schema of scenario files, for editors."""
-    document: Document = json.loads(_native.schema())
-    return document
+    found: dict[str, Any] = json.loads(_native.schema())
+    return found
 
 
 def kinds() -> list[str]:

@@ -10,7 +10,8 @@ from anabranch.errors import InputError, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anabranch._core.simulator import Document, Request
+    from anabranch._core.document import Document
+    from anabranch._core.simulator import Request
 
 World = Literal["sim", "user", "kernel"]
 

@@ -24,7 +24,7 @@ from anabranch.sweep import setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document
     from anabranch.advise.choices import Dimension
 
 REPS = 5
@@ -66,7 +66,7 @@ class Row:
         """Mean of the objective, in its unit."""
         return self.measured.ends[1]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """All fields as a value for JSON."""
         return {
             "changes": {key: list(v) if isinstance(v, tuple) else v for key, v in self.choice.changes},
@@ -98,7 +98,7 @@ class Advice:
         """Whether today's settings are the answer."""
         return not self.best.choice.changes
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """All fields as a value for JSON."""
         return {
             "flow": self.flow,

@@ -21,7 +21,6 @@ from anabranch.study.local import LocalPool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from anabranch._core.simulator import Document
     from anabranch.study.worker import Outcome
 
 Protocol = Literal["mptcp", "cmt-sctp"]
@@ -265,12 +264,12 @@ def compare(protocol: Protocol, pairs: Sequence[Pair], jobs: int, advance: Calla
     variants = [*combinations(protocol), *singles(protocol)]
     tasks = [(pair, variant) for pair in pairs for variant in variants]
     found: list[float] = [0.0] * len(tasks)
-    with closing(LocalPool(measured, jobs)) as pool:
+    with closing(LocalPool(simulate, jobs)) as pool:
         for ticket, outcome in _outcomes(pool, [_request(*task) for task in tasks]):
             if outcome.document is None:
                 pair, variant = tasks[ticket]
                 raise RunFailed(f"pair {pair.number}, {variant.name}: {outcome.mistake or outcome.failure}")
-            found[ticket] = outcome.document["goodput_bps"]
+            found[ticket] = outcome.document["flows"][0]["goodput_bps"]
             if advance is not None:
                 advance()
     width = len(variants)
@@ -280,11 +279,6 @@ def compare(protocol: Protocol, pairs: Sequence[Pair], jobs: int, advance: Calla
         named = {v.name: g for v, g in zip(variants[:-2], goodputs[:-2], strict=True)}
         comparisons.append(Comparison(pair, named, (goodputs[-2], goodputs[-1])))
     return Verdict(protocol, tuple(comparisons))
-
-
-def measured(request: Request) -> Document:
-    """Run a request and keep the goodput of its flow."""
-    return {"goodput_bps": simulate(request)["flows"][0]["goodput_bps"]}
 
 
 def _request(pair: Pair, variant: Variant) -> Request:

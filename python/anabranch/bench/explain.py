@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch.explain.explanation import Options, explain
 from anabranch.explain.finding import MIN_GAIN
@@ -104,7 +104,7 @@ class Score:
             return self.gain == self.best
         return self.regret <= max(_NEAR * self.best, _TOLERANCE)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """All fields as a value for JSON."""
         return {
             "fault": self.fault, "named": self.named, "gain": _finite(self.gain), "best": _finite(self.best),

@@ -11,13 +11,15 @@ import resource
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch._core.simulator import Request, simulate
 from anabranch.errors import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from anabranch._core.document import Document
 
 BOTTLENECK = "bottleneck"
 SCALE_FLOWS = (2, 10, 100, 1000)
@@ -91,7 +93,7 @@ def measure(name: str, request: Request, repetitions: int) -> Speed:
     return Speed(
         name=name,
         packets=_carried(document),
-        events=int(document["events"]),
+        events=document["events"] or 0,
         wall_s=statistics.median([d["wall_s"] for d, _ in results]),
         peak_bytes=int(statistics.median([float(peak) for _, peak in results])),
         goodput_bps=tuple(flow["goodput_bps"] for flow in document["flows"]),
@@ -104,7 +106,7 @@ def spread(speeds: Sequence[Speed]) -> float:
     return max(costs) / min(costs) - 1.0
 
 
-def _carried(document: dict[str, Any]) -> int:
+def _carried(document: Document) -> int:
     """Packets in the busier direction of the bottleneck, or on all links if no link has that name."""
     named = [link for link in document["links"] if link["name"] == BOTTLENECK]
     if named:
@@ -112,7 +114,7 @@ def _carried(document: dict[str, Any]) -> int:
     return sum(int(link["packets"]) for link in document["links"] if link["direction"] == "forward")
 
 
-def _in_own_process(request: Request) -> tuple[dict[str, Any], int]:
+def _in_own_process(request: Request) -> tuple[Document, int]:
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
         try:
@@ -121,7 +123,7 @@ def _in_own_process(request: Request) -> tuple[dict[str, Any], int]:
             raise RunFailed(f"{request.file}: the process died, perhaps for lack of memory") from None
 
 
-def _run(request: Request) -> tuple[dict[str, Any], int]:
+def _run(request: Request) -> tuple[Document, int]:
     before = _resident()
     document = simulate(request)
     return document, max(0, peak_bytes() - before)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch._core.simulator import simulate
 from anabranch.bench.measure import peak_bytes
+from anabranch.documents import without_scenario
 from anabranch.errors import RunFailed
 from anabranch.study.engine import Plan, Progress, execute, request_of
 from anabranch.study.library import find
@@ -28,7 +29,7 @@ from anabranch.study.worker import host_settings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document
     from anabranch.study.model import Effort, Study
 
 BUILD = "made up"
@@ -95,10 +96,11 @@ def fill(name: str, repetitions: int, folder: Path) -> None:
             request = request_of(study, run)
             place = (run.point.experiment, run.point.scenario)
             if place not in variants:
-                pattern = {k: v for k, v in simulate(request).items() if k != "scenario"}
+                pattern = without_scenario(simulate(request))
                 draw = random.Random(run.seed)
                 variants[place] = [varied(pattern, draw) for _ in range(_VARIANTS)]
-            document = {**variants[place][run.seed % _VARIANTS], "seed": run.seed, "digest": f"{run.seed:016x}"}
+            document = variants[place][run.seed % _VARIANTS].copy()
+            document.update({"seed": run.seed, "digest": f"{run.seed:016x}"})
             store.append(Record(run_key(request), run.title, run.repetition, run.seed, BUILD, host, document))
             store.settle()
 

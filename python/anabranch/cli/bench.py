@@ -12,7 +12,7 @@ import click
 
 from anabranch.cli.bench_defaults import defaults
 from anabranch.cli.bench_explain import bench_explain
-from anabranch.study.definition import MAX_REPETITIONS
+from anabranch.study.keys import MAX_REPETITIONS
 
 if TYPE_CHECKING:
     from rich.console import Console

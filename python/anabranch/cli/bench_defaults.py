@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -76,7 +76,7 @@ def defaults(
     _print(Console(), verdict, worst)
 
 
-def document(verdict: Verdict, seed: int) -> dict[str, Any]:
+def document(verdict: Verdict, seed: int) -> dict[str, object]:
     """All pairs and the verdict, for JSON."""
     from anabranch.bench import defaults as bench
 
@@ -93,7 +93,7 @@ def document(verdict: Verdict, seed: int) -> dict[str, Any]:
     }
 
 
-def _row(comparison: Comparison) -> dict[str, Any]:
+def _row(comparison: Comparison) -> dict[str, object]:
     pair = comparison.pair
     return {
         "pair": pair.number,

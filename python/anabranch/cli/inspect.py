@@ -27,11 +27,14 @@ def list_command(kind: str | None, as_json: bool) -> None:
         click.echo(f"{name:<{width}}  {text}".rstrip())
 
 
-@click.command(short_help="Print the JSON schema of scenarios or studies")
-@click.argument("kind", type=click.Choice(["scenario", "study"]), default="scenario")
+@click.command(short_help="Print the JSON schema of scenarios, studies or claims")
+@click.argument("kind", type=click.Choice(["scenario", "study", "claims"]), default="scenario")
 def schema(kind: str) -> None:
-    """Print the JSON schema of scenario files, or of study.toml with KIND "study", for editors."""
-    from anabranch.study.schema import schema as of_studies
+    """Print the JSON schema of scenario files, of study.toml or of files of claims, by KIND, for editors."""
+    if kind == "scenario":
+        content = simulator.schema()
+    else:
+        from anabranch.study import schema as of_studies
 
-    content = of_studies() if kind == "study" else simulator.schema()
+        content = of_studies.schema() if kind == "study" else of_studies.claims_schema()
     click.echo(json.dumps(content, indent=2, ensure_ascii=False))

@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,6 +22,7 @@ from anabranch.errors import InputError, RunFailed, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from anabranch._core.document import LatenessResult
     from anabranch._core.simulator import Request
     from anabranch.testbed.bed import Links, Testbed
 
@@ -293,7 +294,7 @@ def _table(rows: list[tuple[str, ...]]) -> None:
         click.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)).rstrip())
 
 
-def _report_lateness(lateness: dict[str, Any] | None) -> None:
+def _report_lateness(lateness: LatenessResult | None) -> None:
     if lateness is not None and lateness["overloaded"]:
         click.echo(
             f"anabranch: the machine did not keep up: {100 * lateness['late_share']:.1f} % of the packets were more "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch.comparison.conditions import Condition, check_all
 from anabranch.comparison.differences import Difference, Missing, differences
@@ -103,7 +103,7 @@ class Comparison:
             )
         return found
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """All of it as a value for JSON; `anabranch compare --json` prints it."""
         return {
             "format": FORMAT,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch.comparison.differences import Missing
 from anabranch.errors import InputError, nearest
@@ -100,7 +100,7 @@ class Check:
             shown = f"{part.difference:+.4g}{unit} ({part.interval.low:+.4g} to {part.interval.high:+.4g}{unit})"
         return f'{condition.text}: {where} in "{part.side}" changed by {shown}'
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """All fields as a value for JSON."""
         return {
             "condition": self.condition.text,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from anabranch.metrics import HIGHER_IS_BETTER, LOWER_IS_BETTER, METRICS
 from anabranch.stats import Bounds, interval_of_difference, interval_of_ratio
@@ -80,7 +80,7 @@ class Difference:
             return "worse" if is_higher else "better"
         return "higher" if is_higher else "lower"
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """All fields as a value for JSON."""
         return {
             "side": self.side,

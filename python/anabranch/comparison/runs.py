@@ -13,6 +13,7 @@ from anabranch._core import worlds
 from anabranch._core.simulator import LARGEST_SEED, Request
 from anabranch.documents import parse_documents
 from anabranch.errors import InputError, RunFailed
+from anabranch.logs import logger
 from anabranch.paths import names_others
 from anabranch.study import worker
 from anabranch.study.engine import Progress
@@ -21,11 +22,12 @@ from anabranch.study.local import LocalPool
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document
     from anabranch.scenario import Scenario
     from anabranch.study.engine import Observer
     from anabranch.study.worker import Outcome
 
+_LOG = logger(__name__)
 _WAIT_S = 1.0
 _INPUT_ERROR = 2
 """Exit status of the command line for a mistake in the input."""
@@ -125,6 +127,7 @@ def run_all(variants: Sequence[Variant], plan: Plan, observer: Observer) -> list
             raise RunFailed(f"{variant.name}, seed {seed}: {outcome.failure.removeprefix('RunFailed: ')}")
         found[number] = outcome.document
         progress.finished += 1
+        _LOG.info("run finished: %s, seed %d, %.3f s", variant.name, seed, outcome.seconds)
         observer.advance(progress)
     return [[found[number] for number in range(index, len(tasks), len(variants))] for index in range(len(variants))]
 

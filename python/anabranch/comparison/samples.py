@@ -6,7 +6,7 @@ import json
 import math
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch.errors import AnabranchError, InputError
 from anabranch.fairness.shares import fair_of
@@ -15,7 +15,7 @@ from anabranch.metrics import METRICS, FairnessMetric, read_all, subjects
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document
     from anabranch.fairness.shares import Fairness
 
 Key = tuple[str, str]
@@ -94,11 +94,11 @@ class Side:
                     origin,
                 )
             self._origins[group, digest] = origin
-        host: dict[str, Any] = document.get("host") or {}
+        host = document.get("host")
         world = str(document["world"])
-        self.worlds.add(f"Linux {host['kernel']}" if world == "kernel" and host else world)
+        self.worlds.add(f"Linux {host['kernel']}" if host and world == "kernel" else world)
         self.spans.add((document["duration_s"], document.get("warmup_s", 0.0)))
-        self.overloaded += bool(host.get("lateness", {}).get("overloaded"))
+        self.overloaded += bool(host and host["lateness"]["overloaded"])
         target = self.groups.setdefault(group, Group())
         target.seeds.append(document["seed"])
         for metric, subject, value in read_all(document):

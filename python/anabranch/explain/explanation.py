@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch._core.simulator import LARGEST_SEED
 from anabranch._core.worlds import LABELS
@@ -30,7 +30,8 @@ from anabranch.sweep import setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anabranch._core.simulator import Document, Request
+    from anabranch._core.document import Document
+    from anabranch._core.simulator import Request
 
 REPS = 5
 TIME_LIMIT_S = 8.0
@@ -112,7 +113,7 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(f"{number}. {each.sentence}" for number, each in enumerate(self.findings, 1))
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """All fields as a value for JSON."""
         return {
             "flow": self.flow,

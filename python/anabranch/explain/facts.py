@@ -14,7 +14,7 @@ from anabranch.fairness.possible import possible_bps
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document, FlowResult
     from anabranch.fairness.capacity import Direction
 
 _PACKET_BYTES = 1500
@@ -116,7 +116,7 @@ class Facts:
     """A run and the flow to explain."""
 
     document: Document
-    flow: Mapping[str, Any]
+    flow: FlowResult
     """The flow's entry in the result document."""
     spelt_out: Mapping[str, Any]
     """The scenario with every default."""
@@ -251,6 +251,6 @@ class Facts:
         return [link["name"] for link in self.links_of_ends() if link["name"] not in used]
 
 
-def goodput_bps(flow: Mapping[str, Any]) -> float:
+def goodput_bps(flow: FlowResult) -> float:
     """Goodput of a flow in both directions, bit/s."""
     return float(flow["goodput_bps"] + (flow.get("reverse_goodput_bps") or 0.0))

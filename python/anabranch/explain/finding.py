@@ -6,7 +6,7 @@ import math
 import shlex
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch.stats import Bounds, interval_of
 
@@ -85,7 +85,7 @@ class Measured:
         """The change of the number itself: half the time is −50 %, which is twice the speed."""
         return 1.0 / (1.0 + relative) - 1.0 if self.objective.is_time else relative
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """All numbers as a value for JSON."""
         before, after = self.ends
         bounds = self.interval
@@ -162,7 +162,7 @@ class Finding:
             return f"{self.cause}. Not verified: try {self.command}."
         return f"{self.cause}. With {self.command} {self.measured.sentence}."
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """All fields as a value for JSON."""
         return {
             "kind": self.kind,

@@ -11,7 +11,7 @@ from anabranch.explain.network_remedies import busiest
 from anabranch.explain.remedies import KINDS
 
 if TYPE_CHECKING:
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document
 
 _MIN_GAP = 0.2
 """Share of the possible rate that a flow must miss to have a likely cause."""

@@ -113,8 +113,8 @@ def middleboxes(facts: Facts) -> Iterator[Proposal]:
     reports = {box["node"]: box for box in facts.document.get("middleboxes", [])}
     for box in facts.spelt_out.get("middlebox", []):
         node, does = box["node"], box["does"]
-        report = reports.get(node, {})
-        touched = (report.get("changed") or 0) + (report.get("dropped") or 0)
+        report = reports.get(node)
+        touched = report["changed"] + report["dropped"] if report else 0
         cause = f'The middlebox at "{node}" ({does["kind"]}) changed or dropped {touched:,} packets'
         harmless: dict[str, dict[str, Any]] = {
             "strip-options": {"mptcp": False},

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from anabranch.errors import InputError, nearest
 from anabranch.explain.facts import goodput_bps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document, FlowResult
 
 Aim = Literal["goodput", "delay"]
 AIMS: tuple[str, ...] = get_args(Aim)
@@ -121,9 +119,8 @@ class Gain:
         return self.relative + self.cost
 
 
-def _flow(document: Document, name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(flow for flow in document["flows"] if flow["name"] == name)
-    return found
+def _flow(document: Document, name: str) -> FlowResult:
+    return next(flow for flow in document["flows"] if flow["name"] == name)
 
 
 def _others(document: Document, name: str) -> float:

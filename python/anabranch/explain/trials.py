@@ -14,7 +14,7 @@ from anabranch.sweep import setting
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document
     from anabranch.scenario import Scenario
     from anabranch.study.worker import Outcome
 

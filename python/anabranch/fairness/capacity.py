@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from anabranch.errors import RunFailed
 
@@ -27,7 +27,8 @@ Direction = tuple[str, bool]
 Path = tuple[Direction, ...]
 """Directions of links that a path uses, from the sender to the receiver."""
 
-ALLOCATION_NAMES = ("link-subflow", "link-flow", "network", "max-min", "proportional", "access")
+Allocation = Literal["link-subflow", "link-flow", "network", "max-min", "proportional", "access"]
+ALLOCATION_NAMES: tuple[Allocation, ...] = get_args(Allocation)
 """Names of the fair allocations; `anabranch.fairness.allocation` defines them."""
 
 FEASIBILITY = 1e-10

@@ -9,13 +9,15 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from anabranch._core.simulator import Document, Request, simulate
+from anabranch._core.simulator import Request, simulate
 from anabranch.fairness.capacity import bits_per_second, directions, seconds
 from anabranch.sweep import setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from anabranch._core.document import Document
+    from anabranch._core.simulator import SpeltOut
     from anabranch.fairness.capacity import Path
 
 _SETTLING_S = 10.0
@@ -26,7 +28,7 @@ _RATE_DIVISOR = 100
 _MIN_RATE_BPS = 100.0
 
 
-def discover(spelt_out: Document, file: str) -> Document:
+def discover(spelt_out: SpeltOut, file: str) -> Document:
     """The result of such a run; a flow through a proxy ends at the proxy.
 
     Args:
@@ -40,7 +42,7 @@ def discover(spelt_out: Document, file: str) -> Document:
     return _simulated(_text(_undisturbed(spelt_out)), file)
 
 
-def links_behind_proxies(spelt_out: Document, file: str) -> dict[str, Path]:
+def links_behind_proxies(spelt_out: SpeltOut, file: str) -> dict[str, Path]:
     """Links of the TCP connection behind a proxy, in the direction of the data, by flow that passes a proxy.
 
     Args:
@@ -78,7 +80,7 @@ def _text(scenario: Mapping[str, Any]) -> str:
     return "\n".join(setting(key, value) for key, value in scenario.items())
 
 
-def _undisturbed(spelt_out: Document) -> Document:
+def _undisturbed(spelt_out: SpeltOut) -> SpeltOut:
     """A scenario of the same network and protocols in which all paths open undisturbed."""
     sides = [side for link in spelt_out["link"] for side in (link, link.get("reverse", {}))]
     delays = math.fsum(seconds(side["delay"]) for side in sides if isinstance(side.get("delay"), str))

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from anabranch import html
-from anabranch._core.simulator import Document, Request, canonical
+from anabranch._core.simulator import Request, canonical
 from anabranch.errors import InputError, nearest
 from anabranch.fairness import path_discovery
 from anabranch.fairness.capacity import MULTIPATH, Network, networks, preferences, seconds
@@ -20,6 +20,8 @@ from anabranch.fairness.capacity import MULTIPATH, Network, networks, preference
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anabranch._core.document import FlowResult
+    from anabranch._core.simulator import SpeltOut
     from anabranch.fairness.capacity import Preferences
     from anabranch.scenario import Scenario
 
@@ -66,7 +68,7 @@ class Fairness:
             ),
         )
 
-    def document(self) -> Document:
+    def document(self) -> dict[str, object]:
         """All fields as a value for JSON; `anabranch fair --json` prints it."""
         return {
             "title": self.title,
@@ -104,7 +106,7 @@ def fair(scenario: Scenario, weights: Mapping[str, float] | None = None) -> Fair
     return fair_of(canonical(Request(scenario.text, scenario.file, scenario.overrides)), scenario.file, weights)
 
 
-def fair_of(spelt_out: Document, file: str, weights: Mapping[str, float] | None = None) -> Fairness:
+def fair_of(spelt_out: SpeltOut, file: str, weights: Mapping[str, float] | None = None) -> Fairness:
     """Compute the fair allocations of a scenario with every default spelt out, as in a result document.
 
     Args:
@@ -134,7 +136,7 @@ def _check_weights(weights: Mapping[str, float], flows: Sequence[str]) -> None:
             raise InputError(f'the weight of "{flow}" must be above 0, but is {weight:g}')
 
 
-def states_of(spelt_out: Document, left_out: Sequence[str], file: str) -> list[tuple[Network, float]]:
+def states_of(spelt_out: SpeltOut, left_out: Sequence[str], file: str) -> list[tuple[Network, float]]:
     """The states of a scenario's network with the paths of its flows, each with its share of the measured time.
 
     Args:
@@ -155,7 +157,7 @@ def states_of(spelt_out: Document, left_out: Sequence[str], file: str) -> list[t
     return states
 
 
-def _carrying(flow: Mapping[str, Any]) -> Preferences:
+def _carrying(flow: FlowResult) -> Preferences:
     """The paths that a flow opened, in the order in which its protocol uses them."""
     usable = [path for path in flow["paths"] if path["usable"]]
     if flow["protocol"] not in MULTIPATH:

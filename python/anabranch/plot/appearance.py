@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from anabranch.plot.style import LEGENDS
+from typing import Annotated
+
+from msgspec import Meta
+
+from anabranch.plot.style import LegendPlace
 from anabranch.study.figures import Key
 
-LEGEND = Key(
-    "legend",
-    {"enum": list(LEGENDS), "description": "Place of the legend."},
-    lambda table, _: table.choice("legend", LEGENDS, LEGENDS[0]),
-)
-GREY = Key(
-    "grey",
-    {"type": "boolean", "description": "Whether the figure is in shades of grey."},
-    lambda table, _: table.get("grey", bool, False),
-)
+LEGEND = Key("legend", Annotated[LegendPlace, Meta(description="Place of the legend.")], "below")
+GREY = Key("grey", Annotated[bool, Meta(description="Whether the figure is in shades of grey.")], default=False)
 PUBLISHED = Key(
     "published",
-    {"type": "boolean", "description": "Whether hollow marks show published values; by default where there are any."},
-    lambda table, _: table.get("published", bool, True),
+    Annotated[
+        bool,
+        Meta(description="Whether hollow markers show published values; by default where there are any."),
+    ],
+    default=True,
 )
 CLAIMS = Key(
     "claims",
-    {"type": "boolean", "description": "Whether bars and arrows show the values of published statements."},
-    lambda table, _: table.get("claims", bool, False),
+    Annotated[bool, Meta(description="Whether bars and arrows show the values of published statements.")],
+    default=False,
 )

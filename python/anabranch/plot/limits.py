@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal
 
+    from anabranch._core.document import Document
+
 _COLOURS = {
     "application": "#BBBBBB", "send-buffer": "#CC79A7", "receive-window": "#7A5195", "scheduler": "#E69F00",
     "pacing": "#F0E442", "congestion-avoidance": "#0072B2", "slow-start": "#56B4E9", "recovery": "#009E73",
@@ -23,7 +25,7 @@ _COLOURS = {
 }  # fmt: skip
 
 
-def draw(document: dict[str, Any], width: Literal["page", "column"], flows: Sequence[str] = ()) -> Canvas:
+def draw(document: Document, width: Literal["page", "column"], flows: Sequence[str] = ()) -> Canvas:
     """Draw one bar per flow and path; its parts are the causes.
 
     Raises:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import UNSET, Meta, UnsetType
 
 from anabranch.plot import ranges
 from anabranch.plot.style import settle
@@ -15,6 +17,7 @@ from anabranch.traces import span_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
+    from anabranch._core.document import Document
     from anabranch.study.analysis import Analysis
     from anabranch.study.document import Table
     from anabranch.study.figures import Figure
@@ -28,7 +31,7 @@ class TracedRun:
     """A run with its traces."""
 
     traces: Traces
-    document: Mapping[str, Any]
+    document: Document
     """Its result."""
 
 
@@ -88,23 +91,20 @@ def title(figure: Figure, analysis: Analysis, point: Point) -> str:
     return ", ".join(parameters[name].show(point.values[name]) for name in names)
 
 
-def _read_window(table: Table, _: Scope) -> tuple[float, float]:
-    span = table.scalars("window", [])
-    if not span:
-        return (0.0, 0.0)
-    if len(span) != 2 or not all(isinstance(s, int | float) for s in span) or span[0] >= span[1]:  # noqa: PLR2004
+def _check_window(table: Table[Any], _: Scope, window: Window) -> None:
+    if window[0] >= window[1]:
         raise table.error('"window" has to be [from, to] in seconds', "window")
-    return (float(span[0]), float(span[1]))
 
 
 WINDOW = Key(
     "window",
-    {
-        "type": "array",
-        "items": {"type": "number"},
-        "minItems": 2,
-        "maxItems": 2,
-        "description": "From when to when, s.",
-    },
-    _read_window,
+    Annotated[
+        tuple[float, float] | UnsetType,
+        Meta(
+            description="Shown span of time, seconds; the whole run if left out.",
+            extra={"form": "[from, to] in seconds"},
+        ),
+    ],
+    UNSET,
+    _check_window,
 )

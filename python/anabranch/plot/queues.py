@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from anabranch._core.document import Document
     from anabranch.traces import Traces, Window
 
 _PACKETS = re.compile(r"(\d+) packets?")
@@ -35,7 +36,7 @@ class Layout:
     """"page" or "column"."""
     grey: bool = False
     legend: str = "below"
-    """One of `style.LEGENDS`."""
+    """One of `style.LegendPlace`."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Panel:
     span: Window
 
 
-def panel_of(title: str, traces: Traces, document: Mapping[str, Any], queues: Sequence[str], span: Window) -> Panel:
+def panel_of(title: str, traces: Traces, document: Document, queues: Sequence[str], span: Window) -> Panel:
     """Select queues and a span of time; without names, all queues that ever held a packet."""
     rows = traces.queues.with_columns(
         pl.concat_str("link", "direction", separator="/").alias("queue"), pl.col("time_s").cast(pl.Float64)

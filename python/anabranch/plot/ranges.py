@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from msgspec import UNSET, Meta, UnsetType
 
 from anabranch.study.figures import Key
 
@@ -51,71 +52,63 @@ def make_logarithmic(axes: Axes, name: str) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _numbers(table: Table, name: str) -> list[float] | None:
-    """The value of a key that is a list of finite numbers; `None` if it is something else."""
-    found = table.scalars(name)
-    is_right = all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in found)
-    return [float(v) for v in found] if is_right else None
-
-
 def _range(name: str, axis: str) -> Key:
-    def read(table: Table, _: Scope) -> tuple[float, float] | None:
-        if not table.has(name):
-            table.scalars(name, [])
-            return None
-        ends = _numbers(table, name)
-        if ends is None or len(ends) != 2 or ends[0] >= ends[1]:  # noqa: PLR2004
-            raise table.error(f'"{name}" has to be [from, to], with from below to', name)
-        return (ends[0], ends[1])
+    form = "[from, to], with from below to"
 
-    schema = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
-    return Key(name, {**schema, "description": f"From where to where the {axis} axis reaches."}, read)
+    def check(table: Table[Any], _: Scope, ends: tuple[float, float]) -> None:
+        if not math.isfinite(ends[1] - ends[0]) or ends[0] >= ends[1]:
+            raise table.error(f'"{name}" has to be {form}', name)
+
+    meta = Meta(description=f"Ends of the {axis} axis.", extra={"form": form})
+    return Key(name, Annotated[tuple[float, float] | UnsetType, meta], UNSET, check)
 
 
 def _ticks(name: str, axis: str) -> Key:
     letter = name[0]
 
-    def read(table: Table, scope: Scope) -> tuple[float, ...]:
-        if not table.has(name):
-            table.scalars(name, [])
-            return ()
-        places = _numbers(table, name)
-        if not places or any(second <= first for first, second in itertools.pairwise(places)):
+    def check(table: Table[Any], scope: Scope, places: tuple[float, ...]) -> None:
+        if not all(map(math.isfinite, places)) or any(b <= a for a, b in itertools.pairwise(places)):
             raise table.error(f'"{name}" has to be a list of rising numbers', name)
-        if letter == "x" and table.has("x"):
-            scope.quantity(table, name, table.get("x", str))
-        ends = _numbers(table, f"{letter}_range") if table.has(f"{letter}_range") else None
-        if ends and len(ends) == 2 and not ends[0] <= places[0] <= places[-1] <= ends[1]:  # noqa: PLR2004
+        if letter == "x" and table.keys.x:
+            scope.quantity(table, name, table.keys.x)
+        ends = getattr(table.keys, f"{letter}_range")
+        if ends and not ends[0] <= places[0] <= places[-1] <= ends[1]:
             raise table.error(f'"{name}" has a place outside "{letter}_range"', name)
-        return tuple(places)
 
-    schema = {"type": "array", "items": {"type": "number"}, "minItems": 1}
-    return Key(name, {**schema, "description": f"Places of the numbers on the {axis} axis."}, read)
-
-
-def _read_marks(table: Table, _: Scope) -> tuple[float, ...]:
-    places = _numbers(table, "marks") if table.has("marks") else table.scalars("marks", [])
-    if places is None:
-        raise table.error('"marks" has to be a list of places on the horizontal axis, as numbers', "marks")
-    return tuple(places)
+    meta = Meta(
+        min_length=1,
+        description=f"Places of the numbers on the {axis} axis.",
+        extra={"form": "a list of rising numbers"},
+    )
+    return Key(name, Annotated[tuple[float, ...], meta], (), check)
 
 
-def _read_log_y(table: Table, _: Scope) -> bool:
-    is_logarithmic = table.get("log_y", bool, False)
+def _check_marks(table: Table[Any], _: Scope, places: tuple[float, ...]) -> None:
+    if not all(map(math.isfinite, places)):
+        raise table.error(f'"marks" has to be {_PLACES}', "marks")
+
+
+def _check_log_y(table: Table[Any], _: Scope, is_logarithmic: bool) -> None:
     for key in ("y_range", "y_ticks") if is_logarithmic else ():
-        found = _numbers(table, key) if table.has(key) else None
+        found = getattr(table.keys, key)
         if found and min(found) <= 0.0:
             raise table.error(f'"{key}" has {min(found):g}, which a logarithmic axis cannot show', key)
-    return is_logarithmic
 
 
+_PLACES = "a list of places on the horizontal axis, as numbers"
 X_RANGE, Y_RANGE = _range("x_range", "horizontal"), _range("y_range", "vertical")
 X_TICKS, Y_TICKS = _ticks("x_ticks", "horizontal"), _ticks("y_ticks", "vertical")
 MARKS = Key(
     "marks",
-    {"type": "array", "items": {"type": "number"}, "description": "Vertical lines at these places."},
-    _read_marks,
+    Annotated[tuple[float, ...], Meta(description="Vertical lines at these places.", extra={"form": _PLACES})],
+    (),
+    _check_marks,
 )
-LOG_Y = Key("log_y", {"type": "boolean", "description": "Whether the vertical axis is logarithmic."}, _read_log_y)
+LOG_Y = Key(
+    "log_y",
+    Annotated[bool, Meta(description="Whether the vertical axis is logarithmic.")],
+    default=False,
+    check=_check_log_y,
+)
 OVER_TIME = (X_TICKS, Y_RANGE, Y_TICKS, MARKS)
 """The keys of one quantity over time."""

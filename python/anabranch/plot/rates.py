@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import matplotlib as mpl
 import numpy as np
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     Curves = Mapping[tuple[str, str], Values]
     """Values per interval, by flow and path: no path for a whole flow, neither for the sum of all flows."""
 
-QUANTITIES = {"goodput": "Goodput [Mbit/s]", "rtt": "Round-trip time [ms]"}
+Quantity = Literal["goodput", "rtt"]
+QUANTITIES: dict[Quantity, str] = {"goodput": "Goodput [Mbit/s]", "rtt": "Round-trip time [ms]"}
 _NEW_DATA_REASONS = ("new-data", "window-probe")
 _BAND_ALPHA = 0.2
 _SUM_COLOUR = "#222222"
@@ -41,11 +42,11 @@ class Layout:
     """Labels of flows and paths; the key of a path is "FLOW/PATH"."""
     width: str
     """"page" or "column"."""
-    quantity: str
+    quantity: Quantity
     """One of `QUANTITIES`."""
     grey: bool = False
     legend: str = "below"
-    """One of `style.LEGENDS`."""
+    """One of `style.LegendPlace`."""
 
 
 @dataclass(frozen=True)

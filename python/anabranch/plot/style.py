@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import matplotlib as mpl
 
@@ -71,7 +71,7 @@ def look(index: int, *, grey: bool = False) -> tuple[str, str]:
     return COLOURS[index % len(COLOURS)], MARKERS[(index + index // len(COLOURS)) % len(MARKERS)]
 
 
-LEGENDS = ("below", "right", "none")
+LegendPlace = Literal["below", "right", "none"]
 """Places of a legend."""
 FORMATS = ("png", "svg", "pdf")
 
@@ -157,7 +157,7 @@ def _touch(axes: Axes) -> bool:
 
 
 def place_legend(figure: Figure, handles: Sequence[Artist], most: int, place: str, **options: Any) -> None:
-    """Put a legend below a figure, at its right, or nowhere (`place` is one of `LEGENDS`)."""
+    """Put a legend below a figure, at its right, or nowhere (`place` is one of `LegendPlace`)."""
     if place == "below":
         legend(figure, handles, most, **options)
     elif place == "right":

@@ -51,7 +51,7 @@ class Layout:
     """Span of time in seconds; (0, 0) for the whole run."""
     grey: bool = False
     legend: str = "below"
-    """One of `style.LEGENDS`."""
+    """One of `style.LegendPlace`."""
 
     def look(self, index: int) -> tuple[str, str]:
         """Colour and marker of the n-th path."""

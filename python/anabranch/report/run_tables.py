@@ -14,14 +14,16 @@ from anabranch.report.table_layout import Column, Sheet
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from anabranch._core.document import Document
 
-def sheets(document: Mapping[str, Any]) -> list[Sheet]:
+
+def sheets(document: Document) -> list[Sheet]:
     """The tables of a run: flows, links, and middleboxes if there are any."""
     found = [flows(document), _links(document)]
     return [*found, _middleboxes(document)] if document.get("middleboxes") else found
 
 
-def flows(document: Mapping[str, Any]) -> Sheet:
+def flows(document: Document) -> Sheet:
     """Flows, and the paths of each flow with several."""
     causes = shown(document)
     extra = [column for column in _OPTIONAL if any(column.key in flow for flow in document["flows"])]
@@ -40,7 +42,8 @@ def flows(document: Mapping[str, Any]) -> Sheet:
     )  # fmt: skip
     for flow in document["flows"]:
         paths = flow["paths"]
-        single = paths[0] if len(paths) == 1 else {}
+        single = paths[0] if len(paths) == 1 else None
+        delay = flow.get("delivery_delay_s")
         sheet.add(
             flow["name"],
             " ".join(part for part in (flow["protocol"], flow["congestion"]) if part),
@@ -50,9 +53,9 @@ def flows(document: Mapping[str, Any]) -> Sheet:
             str(sum(p["retransmissions"] for p in paths)),
             *([_count([p["reinjections"] for p in paths])] if has_copies else []),
             _count([p["timeouts"] for p in paths]),
-            number(single.get("srtt_mean_s"), 1e3, 1),
-            number(single.get("cwnd_mean_bytes"), 1e-3, 1),
-            number((flow.get("delivery_delay_s") or {}).get("p95"), 1e3, 1),
+            number(single and single["srtt_mean_s"], 1e3, 1),
+            number(single and single["cwnd_mean_bytes"], 1e-3, 1),
+            number(delay and delay["p95"], 1e3, 1),
             *(column.of(flow) for column in extra),
             *(number(flow.get("limited_s", {}).get(cause), 1.0, 1) for cause in causes),
         )
@@ -86,7 +89,7 @@ class _Optional:
     digits: int
     spare: int
 
-    def of(self, flow: dict[str, Any]) -> str:
+    def of(self, flow: Mapping[str, Any]) -> str:
         """Value of a flow in this column; of a distribution its 95 % quantile."""
         value = flow.get(self.key)
         return number(value["p95"] if isinstance(value, dict) else value, self.scale, self.digits)
@@ -105,7 +108,7 @@ def _count(counts: list[int | None]) -> str:
     return "–" if None in counts else str(sum(count or 0 for count in counts))
 
 
-def _links(document: Mapping[str, Any]) -> Sheet:
+def _links(document: Document) -> Sheet:
     sheet = Sheet([
         Column("Link", words=True), Column("Direction", words=True, spare=0), Column("Packets", spare=2),
         Column("Utilisation"), Column("Queue\npackets"), Column("Drops"), Column("by cause", words=True, spare=1),
@@ -126,7 +129,7 @@ def _links(document: Mapping[str, Any]) -> Sheet:
     return sheet
 
 
-def _middleboxes(document: Mapping[str, Any]) -> Sheet:
+def _middleboxes(document: Document) -> Sheet:
     sheet = Sheet([
         Column("Middlebox", words=True), Column("Kind", words=True), Column("Packets"), Column("Changed"),
         Column("Dropped"),

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from anabranch._core.document import Document, HostFacts
     from anabranch.results import Result
     from anabranch.stats import Estimate
-    from anabranch.study.analysis import Analysis, Comparison
+    from anabranch.study.analysis import Analysis
     from anabranch.study.claims import Measured, Verdict
+    from anabranch.study.deviations import Comparison
 
 
 def print_result(result: Result, console: Console) -> None:
@@ -43,11 +45,11 @@ def sentences(result: Result) -> list[str]:
     host = document.get("host")
     if host:
         return [*lines, *_machine(host), jain]
-    events = f"{int(document['events']):,} events in {document['wall_s']:.2f} s"
+    events = f"{document['events']:,} events in {document['wall_s']:.2f} s"
     return [*lines, f"{jain} · digest {document['digest']} · {events}"]
 
 
-def _likely_cause(document: dict[str, Any]) -> list[str]:
+def _likely_cause(document: Document) -> list[str]:
     """Why the first flow with several paths is slow, if its run points to a cause."""
     from anabranch.explain.likely import likely_cause
 
@@ -56,7 +58,7 @@ def _likely_cause(document: dict[str, Any]) -> list[str]:
     return [] if cause is None else [f'{cause} "anabranch explain" runs remedies and measures their gains.']
 
 
-def _machine(host: dict[str, Any]) -> list[str]:
+def _machine(host: HostFacts) -> list[str]:
     """State of the machine on which a run took place."""
     late = host["lateness"]
     share = round(100 * host["stolen"])

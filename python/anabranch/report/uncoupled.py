@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from anabranch._core import simulator
 
 if TYPE_CHECKING:
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document
 
 _ONE_PATH = ("tcp", "sctp")
 """Protocols that send data over one path at a time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch.report.terminal import expectation, tally
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from anabranch.study.claims import Measured, Verdict
 
 
-def document(analysis: Analysis) -> dict[str, Any]:
+def document(analysis: Analysis) -> dict[str, object]:
     """The form of a study, its number of runs, and the verdict on each claim."""
     return {
         "study": analysis.study.name,
@@ -25,7 +25,7 @@ def document(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict(verdict: Verdict) -> dict[str, object]:
     claim = verdict.claim
     least, most = claim.bounds
     return {
@@ -47,7 +47,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _measured(measured: Measured) -> dict[str, Any]:
+def _measured(measured: Measured) -> dict[str, object]:
     ends = measured.interval
     return {
         "where": measured.where,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure as Canvas
 
-    from anabranch._core.simulator import Document
+    from anabranch._core.document import Document
     from anabranch.study.analysis import Analysis
     from anabranch.study.engine import Plan
     from anabranch.sweep import Point

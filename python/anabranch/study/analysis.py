@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import collections
 import math
-import statistics
 from array import array
 from collections import Counter
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from anabranch.diagnostics import diagnose
 from anabranch.extremes import Samples, simultaneous_intervals
@@ -29,6 +25,7 @@ from anabranch.stats import (
     interval_of_ratio,
 )
 from anabranch.study.claims import KEYS, Verdict, evaluate
+from anabranch.study.deviations import Comparison, Summary, grouped, summary_of
 from anabranch.study.engine import request_of
 from anabranch.study.own_metrics import OwnMetrics
 from anabranch.study.store import UnreadableRecord, run_key
@@ -36,50 +33,17 @@ from anabranch.sweep import matches, plain
 from anabranch.theory import QUANTITIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from anabranch._core.document import Document
     from anabranch.extremes import Simultaneous
     from anabranch.fairness.shares import Fairness
     from anabranch.stats import Bounds, Centre
     from anabranch.study.claims import Claim, Pair
     from anabranch.study.figures import Figure, Reference
     from anabranch.study.model import Effort, Run, Study
-    from anabranch.study.published import Published
     from anabranch.study.store import Record, StoredRun
     from anabranch.sweep import Point
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Our value and the published one of one flow at one point."""
-
-    point: Point
-    subject: str
-    ours: Estimate
-    published: float | None
-    deviation: float | None
-    """(ours − published) divided by the study's reference value."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Deviations of a group of points: |ours − published| / reference, and the sums of all flows."""
-
-    group: str
-    values: int
-    median: float
-    p90: float
-    largest: float
-    within_tenth: float
-    """Share of values with a deviation of at most 0.10."""
-    points: int
-    sums_agree: float
-    """Share of points at which the sum of all flows is within the study's tolerance of the published sum; NaN if all
-    published sums are 0, as for the two below."""
-    sums_agree_as_printed: float
-    """The same with our values cut or rounded as the publication prints its own."""
-    sum_median: float
-    """Median of (our sum − published sum) / published sum."""
 
 
 class Analysis:
@@ -172,7 +136,7 @@ class Analysis:
             self._late, self._silent = late, silent
             self._runs, self._unreadable = kept, unreadable
 
-    def _readings(self, point: Point, document: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    def _readings(self, point: Point, document: Document) -> Iterator[tuple[str, str, float]]:
         """Name of the metric, subject and value, for each metric with a value in a document."""
         if not self.own.metrics:
             yield from read_all(document)
@@ -199,11 +163,21 @@ class Analysis:
         return sum(self.late(point) for point in self.points())
 
     def late(self, point: Point) -> int:
-        """Number of a point's runs on a machine that could not keep up with its network."""
+        """Number of a point's runs on a machine that could not keep up with its network.
+
+        Args:
+            point: A point of the study.
+
+        """
         return self._late[point.key] if self._values else 0
 
     def duration_s(self, point: Point) -> float:
-        """How long a run of a point lasts."""
+        """How long a run of a point lasts.
+
+        Args:
+            point: A point of the study.
+
+        """
         return self._durations[point.key] if self._values else 0.0
 
     @property
@@ -232,7 +206,13 @@ class Analysis:
         return self.study.points(self.effort)
 
     def estimates(self, point: Point, metric: str) -> dict[str, Estimate]:
-        """Estimate of a metric at a point by subject; a subject without a value in any run is left out."""
+        """Estimate of a metric at a point by subject; a subject without a value in any run is left out.
+
+        Args:
+            point: A point of the study.
+            metric: Name of a metric.
+
+        """
         cached = self._cache.get((point.key, metric))
         if cached is not None:
             return cached
@@ -241,11 +221,22 @@ class Analysis:
         return found
 
     def estimate(self, samples: Sequence[float]) -> Estimate:
-        """Centre and interval of some repetitions, as the study asks for them."""
+        """Centre and interval of some repetitions, as the study asks for them.
+
+        Args:
+            samples: Values of the repetitions.
+
+        """
         return estimate(samples, self.study.centre, self.study.interval)
 
     def samples(self, point: Point, metric: str) -> dict[str, list[float]]:
-        """Values of a metric at a point by subject, one for each run that has one."""
+        """Values of a metric at a point by subject, one for each run that has one.
+
+        Args:
+            point: A point of the study.
+            metric: Name of a metric.
+
+        """
         chosen = self.study.metrics[metric]
         if not isinstance(chosen, FairnessMetric):
             return {s: v.tolist() for s, v in self._values.get((point.key, metric), {}).items()}
@@ -260,6 +251,9 @@ class Analysis:
 
     def fairness(self, point: Point) -> Fairness:
         """Fair shares of the flows at a point.
+
+        Args:
+            point: A point of the study.
 
         Raises:
             InputError: If there is none, because a link follows a trace.
@@ -276,6 +270,11 @@ class Analysis:
     def theory(self, point: Point, name: str, subject: str) -> float | None:
         """A quantity of theory at a point, which needs no run; `None` if the subject has none.
 
+        Args:
+            point: A point of the study.
+            name: Name of a quantity of theory.
+            subject: A flow, "FLOW/PATH" or "LINK/DIRECTION", as the metric has them; "" for a metric of the run.
+
         Raises:
             InputError: If there is none, because a link follows a trace.
 
@@ -283,7 +282,13 @@ class Analysis:
         return QUANTITIES[name].of(self._scenario(point)).get(subject)
 
     def height(self, reference: Reference, point: Point) -> float:
-        """Height of a line of a figure at a point."""
+        """Height of a line of a figure at a point.
+
+        Args:
+            reference: The line.
+            point: A point of the study.
+
+        """
         if not reference.allocation:
             return reference.height(point.values)
         rate = self.fairness(point).allocations[reference.allocation][reference.flow]
@@ -311,16 +316,36 @@ class Analysis:
         return text
 
     def centre(self, point: Point, metric: str, subject: str) -> float | None:
-        """Mean or median of a metric at a point; `None` if there is none."""
+        """Mean or median of a metric at a point; `None` if there is none.
+
+        Args:
+            point: A point of the study.
+            metric: Name of a metric.
+            subject: A flow, "FLOW/PATH" or "LINK/DIRECTION", as the metric has them; "" for a metric of the run.
+
+        """
         found = self.estimates(point, metric).get(subject)
         return None if found is None else found.centre
 
     def values(self, point: Point, metric: str, subject: str) -> Sequence[float]:
-        """The values of a metric at a point, one for each run that has one."""
+        """The values of a metric at a point, one for each run that has one.
+
+        Args:
+            point: A point of the study.
+            metric: Name of a metric.
+            subject: A flow, "FLOW/PATH" or "LINK/DIRECTION", as the metric has them; "" for a metric of the run.
+
+        """
         return self.samples(point, metric).get(subject, [])
 
     def interval(self, pair: Pair, confidence: float) -> Bounds | None:
-        """The interval of a centre, or of the difference or ratio of two; `None` without any spread."""
+        """The interval of a centre, or of the difference or ratio of two; `None` without any spread.
+
+        Args:
+            pair: The values of both sides; a single quantity has no second one.
+            confidence: Probability that such an interval contains the true value.
+
+        """
         is_single = "against" not in KEYS[pair.kind]
         is_ratio = pair.kind == "ratio"
         if pair.statistic == "std":
@@ -339,25 +364,53 @@ class Analysis:
         return of(pair.first, pair.second, centre, paired=pair.paired, confidence=confidence)
 
     def simultaneous(self, pairs: Sequence[Pair]) -> Simultaneous | None:
-        """Single and joint intervals of several quantities; `None` if there are too few values for them."""
+        """Single and joint intervals of several quantities; `None` if there are too few values for them.
+
+        Args:
+            pairs: The values of both sides of each quantity.
+
+        """
         samples = [Samples(p.first, p.second, p.paired, is_ratio=p.kind == "ratio") for p in pairs]
         return simultaneous_intervals(samples, self.study.centre)
 
     def shares_seeds(self, point: Point, other: Point) -> bool:
-        """Whether all repetitions of two points are there and have the same seeds."""
+        """Whether all repetitions of two points are there and have the same seeds.
+
+        Args:
+            point: A point of the study.
+            other: Another point of the study.
+
+        """
         whole = all(finished == wanted for finished, wanted in map(self.runs_of, (point, other)))
         return point.key == other.key or (whole and self.study.shares_seeds(point, other))
 
     def runs_of(self, point: Point) -> tuple[int, int]:
-        """The number of a point's finished runs, and the number that this form of the study has."""
+        """The number of a point's finished runs, and the number that this form of the study has.
+
+        Args:
+            point: A point of the study.
+
+        """
         return self._counts[point.key], self.effort.repetitions_of(point)
 
     def shortfall(self, claim: Claim) -> str:
-        """The part of a claim's needs that this form of the study lacks; empty if there is none."""
+        """The part of a claim's needs that this form of the study lacks; empty if there is none.
+
+        Args:
+            claim: A claim of the study.
+
+        """
         return self.study.shortfall(self.effort, claim)
 
     def without(self, point: Point, metric: str, subject: str) -> str:
-        """Number and place of a point's runs that lack a value of a metric which others have; empty if none."""
+        """Number and place of a point's runs that lack a value of a metric which others have; empty if none.
+
+        Args:
+            point: A point of the study.
+            metric: Name of a metric.
+            subject: A flow, "FLOW/PATH" or "LINK/DIRECTION", as the metric has them; "" for a metric of the run.
+
+        """
         runs = self._counts[point.key]
         valued = len(self.samples(point, metric).get(subject, []))
         if valued in (0, runs):
@@ -366,7 +419,12 @@ class Analysis:
         return f"{runs - valued} of {runs} ({', '.join(part for part in place if part)})"
 
     def partial(self, figure: Figure) -> list[str]:
-        """Where a figure shows the estimate of some of the runs, because others have no value."""
+        """Where a figure shows the estimate of some of the runs, because others have no value.
+
+        Args:
+            figure: A figure of the study.
+
+        """
         found = (
             self.without(point, metric, subject)
             for point in self.points()
@@ -378,19 +436,34 @@ class Analysis:
         return [text for text in found if text]
 
     def absent(self, figure: Figure) -> list[str]:
-        """Subjects that a figure asks for and that no run has, such as a misspelt path."""
+        """Subjects that a figure asks for and that no run has, such as a misspelt path.
+
+        Args:
+            figure: A figure of the study.
+
+        """
         points = [p for p in self.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
         if figure.kind.is_over_time or not points:
             return []
         return [s for s in figure.subjects if all(s not in self.estimates(p, figure.metric) for p in points)]
 
     def ended(self, figure: Figure) -> list[Point]:
-        """Points of a figure over time whose runs end before its window begins."""
+        """Points of a figure over time whose runs end before its window begins.
+
+        Args:
+            figure: A figure of the study.
+
+        """
         points = [p for p in self.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
         return [p for p in points if figure.kind.is_over_time and self.duration_s(p) <= figure.window[0]]
 
     def published_at(self, point: Point) -> dict[str, float]:
-        """Published values at a point, by flow."""
+        """Published values at a point, by flow.
+
+        Args:
+            point: A point of the study.
+
+        """
         return self.study.published.at(point) if self.study.published is not None else {}
 
     @cached_property
@@ -413,7 +486,7 @@ class Analysis:
         if published is None:
             return []
         compared = [c for c in self.comparisons if c.published is not None]
-        return [_summary(group, found, published) for group, found in grouped(self.study, compared).items()]
+        return [summary_of(group, found, published) for group, found in grouped(self.study, compared).items()]
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -423,82 +496,3 @@ class Analysis:
     def _reference(self, point: Point, published: float) -> float:
         name = self.study.published.relative_to if self.study.published is not None else ""
         return float(point.values[name]) if name in point.values else published
-
-
-class _AtPoint(Protocol):
-    @property
-    def point(self) -> Point: ...
-
-
-_T = TypeVar("_T", bound=_AtPoint)
-
-
-def grouped(study: Study, items: Sequence[_T]) -> dict[str, list[_T]]:
-    """Groups of a table of deviations by their names; no group is empty.
-
-    The study's own groups come first, then the publication's tables, then each experiment by its grouping parameter. A
-    study without published values is grouped by experiment and by each parameter whose values are words.
-    """
-    groups: dict[str, list[_T]] = {}
-    published = study.published
-    for group in published.groups if published is not None else ():
-        groups[group.name] = [
-            i for i in items if i.point.experiment == group.experiment and matches(i.point.values, group.where)
-        ]
-    for names in (_table_of, _group_of) if published is not None else (_group_of, _words_of):
-        for item in items:
-            for name in names(study, item.point):
-                groups.setdefault(name, []).append(item)
-    return {name: found for name, found in groups.items() if found}
-
-
-def _table_of(study: Study, point: Point) -> list[str]:
-    table = study.published.table_of(point) if study.published is not None else ""
-    return [f"Table {table}"] if table else []
-
-
-def _group_of(study: Study, point: Point) -> list[str]:
-    group_by = study.published.group_by if study.published is not None else ""
-    names = [study.experiments[point.experiment].title] if len(study.experiments) > 1 else []
-    if group_by in point.values:
-        names.append(plain(point.values[group_by]))
-    return [": ".join(names) or study.title]
-
-
-def _words_of(study: Study, point: Point) -> list[str]:
-    return [
-        f"{study.parameters[name].label or name}: {value}"
-        for name, value in point.values.items()
-        if isinstance(value, str)
-    ]
-
-
-def _summary(group: str, comparisons: Sequence[Comparison], published: Published) -> Summary:
-    deviations = [abs(c.deviation) for c in comparisons if c.deviation is not None]
-    exact = _deviations_of_sums(comparisons, lambda value: value)
-    printed = _deviations_of_sums(comparisons, published.as_printed)
-
-    def agree(relative: Sequence[float]) -> float:
-        return sum(abs(r) <= published.sum_tolerance for r in relative) / len(relative) if relative else math.nan
-
-    return Summary(
-        group=group,
-        values=len(deviations),
-        median=statistics.median(deviations),
-        p90=float(np.quantile(deviations, 0.9)),
-        largest=max(deviations),
-        within_tenth=sum(d <= 0.1 for d in deviations) / len(deviations),  # noqa: PLR2004
-        points=len(exact),
-        sums_agree=agree(exact),
-        sums_agree_as_printed=agree(printed),
-        sum_median=statistics.median(exact) if exact else math.nan,
-    )
-
-
-def _deviations_of_sums(comparisons: Sequence[Comparison], shown: Callable[[float], float]) -> list[float]:
-    """(our sum − published sum) / published sum of each point, with our values shown in some way."""
-    sums: dict[str, tuple[float, float]] = {}
-    for c in comparisons:
-        ours, theirs = sums.get(c.point.key, (0.0, 0.0))
-        sums[c.point.key] = (ours + shown(c.ours.centre), theirs + (c.published or 0.0))
-    return [(ours - theirs) / theirs for ours, theirs in sums.values() if theirs]

@@ -37,19 +37,17 @@ if TYPE_CHECKING:
 
     from anabranch.extremes import Simultaneous
     from anabranch.study.document import Table
+    from anabranch.study.keys import ClaimKeys, ClaimKind, QuantityKeys
     from anabranch.study.scope import Scope
     from anabranch.sweep import Point
 
-KINDS = ("value", "at_least", "at_most", "ratio", "difference", "order")
-WORLDS = ("run", "theory", "elsewhere")
-EXTREMES = ("smallest", "largest")
 OUTCOMES = ("pass", "fail", "undecided", "incomplete", "needs more", "not run")
 """Of a claim: undecided if a bound lies within an interval, incomplete if a run or a value is missing, "needs more" if
 the form has less than the claim needs, "not run" if none of its points was run."""
 _SHOWN = 4  # of the points that a claim or a figure lacks
 
 
-KEYS: dict[str, tuple[str, ...]] = {
+KEYS: dict[ClaimKind, tuple[str, ...]] = {
     "value": ("expect", "tolerance"),
     "at_least": ("expect",),
     "at_most": ("expect",),
@@ -76,7 +74,7 @@ class Claim:
 
     id: str
     text: str
-    kind: str
+    kind: ClaimKind
     quantity: Quantity
     against: Quantity | None
     expect: float
@@ -84,14 +82,14 @@ class Claim:
     explanation: str = ""
     """Why it fails or cannot be had, where that is known; reports show it only then."""
     world: str = "run"
-    """One of `WORLDS`."""
+    """Where its values are from: "run", "theory" or "elsewhere"."""
     absolute: bool = False
     """Whether the estimates count without their sign."""
     extreme: str = ""
-    """One of `EXTREMES` if the claim is about that value of all its points; "" if it is about each of them."""
+    """"smallest" or "largest" if the claim is about that value of all its points; "" if it is about each of them."""
     needs: Needs = field(default_factory=Needs)
     statistic: str = ""
-    """One of `statistic.STATISTICS` of the runs at a point; "" for the study's centre."""
+    """"mean", "median" or "std" of the runs at a point; "" for the study's centre."""
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -128,13 +126,13 @@ class Measured:
 class Pair:
     """The values of both sides of a comparison."""
 
-    kind: str
+    kind: ClaimKind
     first: Sequence[float]
     second: Sequence[float] = ()
     paired: bool = False
     """Whether the n-th values of both sides are from the same run, or from runs with the same seed."""
     statistic: str = ""
-    """One of `statistic.STATISTICS`, which is compared; "" for the study's centre."""
+    """"mean", "median" or "std", which is compared; "" for the study's centre."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +238,7 @@ class Estimates(Protocol):
         """Number and place of a point's runs that lack a value of a metric which others have; empty if none."""
 
 
-def read_claims(tables: Sequence[Table], scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
+def read_claims(tables: Sequence[Table[ClaimKeys]], scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
     """Read all tables [[claim]].
 
     Raises:
@@ -256,53 +254,53 @@ def read_claims(tables: Sequence[Table], scopes: Mapping[str, Scope]) -> tuple[C
     return tuple(claims.values())
 
 
-def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
+def read_claim(table: Table[ClaimKeys], scopes: Mapping[str, Scope]) -> Claim:
     """Read a table [[claim]].
 
     Raises:
-        InputError: If a key is missing, unknown, does not fit the kind, or names what is not there.
+        InputError: If a key does not fit the kind, or names something that does not exist.
 
     """
-    kind = table.choice("kind", KINDS)
-    _check_keys(table, kind)
-    world = table.choice("world", WORLDS, "run")
-    quantity = _quantity(table, scopes, None, world)
+    keys = table.keys
+    _check_keys(table)
+    quantity = _quantity(table, scopes, None, keys.world)
     against = None
-    if "against" in KEYS[kind]:
-        inner = table.table("against")
-        against = _quantity(inner, scopes, quantity, world)
+    if keys.against:
+        inner = table.inner("against", keys.against)
+        against = _quantity(inner, scopes, quantity, keys.world)
         _check_counterpart(inner, quantity, against, scopes)
         _check_distinct(inner, quantity, against, scopes)
-        inner.finish()
-    claim = Claim(
-        id=table.get("id", str),
-        text=table.get("text", str),
-        kind=kind,
+    return Claim(
+        id=keys.id,
+        text=keys.text,
+        kind=keys.kind,
         quantity=quantity,
         against=against,
-        expect=_finite(table, "expect") if "expect" in KEYS[kind] else math.nan,
-        tolerance=_finite(table, "tolerance", least=0.0) if "tolerance" in KEYS[kind] else 0.0,
-        explanation=table.get("explanation", str, "").strip(),
-        world=world,
-        absolute=table.get("absolute", bool, False),
-        extreme=table.choice("extreme", ("", *EXTREMES), ""),
+        expect=_finite(table, "expect", math.nan),
+        tolerance=_finite(table, "tolerance", 0.0, least=0.0),
+        explanation=keys.explanation.strip(),
+        world=keys.world,
+        absolute=keys.absolute,
+        extreme=keys.extreme or "",
         needs=read_needs(table),
-        statistic=read_statistic(table, world, kind, {q.metric for q in (quantity, against) if q}),
+        statistic=read_statistic(table, {q.metric for q in (quantity, against) if q}),
     )
-    table.finish()
-    return claim
 
 
-def _finite(table: Table, key: str, least: float = -math.inf) -> float:
+def _finite(table: Table[ClaimKeys], key: str, usual: float, least: float = -math.inf) -> float:
     """A number that can be compared with."""
-    value = table.get(key, float)
+    if not table.has(key):
+        return usual
+    value: float = getattr(table.keys, key)
     if not math.isfinite(value) or value < least:
         bound = "" if least == -math.inf else f" of at least {least:g}"
         raise table.error(f'"{key}" has to be a finite number{bound}, not {value:g}', key)
     return value
 
 
-def _check_distinct(table: Table, quantity: Quantity, against: Quantity, scopes: Mapping[str, Scope]) -> None:
+def _check_distinct(
+    table: Table[QuantityKeys], quantity: Quantity, against: Quantity, scopes: Mapping[str, Scope]
+) -> None:
     """Check that no point is compared with itself."""
     if (quantity.experiment, quantity.metric) != (against.experiment, against.metric):
         return
@@ -327,8 +325,9 @@ def _of(where: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {name: where[name]} if name in where else {}
 
 
-def _check_keys(table: Table, kind: str) -> None:
+def _check_keys(table: Table[ClaimKeys]) -> None:
     """Check that a claim has what its kind needs, and nothing of another kind."""
+    kind = table.keys.kind
     needed = KEYS[kind]
     possible = dict.fromkeys(key for keys in KEYS.values() for key in keys)
     wrong = sorted((key for key in possible if table.has(key) != (key in needed)), key=table.has, reverse=True)
@@ -341,25 +340,27 @@ def _check_keys(table: Table, kind: str) -> None:
         )
 
 
-def _quantity(table: Table, scopes: Mapping[str, Scope], like: Quantity | None, world: str) -> Quantity:
+def _quantity(table: Table[QuantityKeys], scopes: Mapping[str, Scope], like: Quantity | None, world: str) -> Quantity:
     """A quantity; the keys that a second one leaves out are those of the first, and its place is that of the first."""
-    experiments = tuple(scopes)
-    only = experiments[0] if len(experiments) == 1 else None
-    scope = scopes[table.choice("experiment", experiments, like.experiment if like else only)]
-    known, usual = (tuple(QUANTITIES), None) if world == "theory" else (tuple(scope.metrics), "goodput")
-    metric = table.choice("metric", known, like.metric if like else usual)
-    subjects = table.texts("of", list(like.subjects) if like else [""])
+    keys, experiments = table.keys, tuple(scopes)
+    only = experiments[0] if len(experiments) == 1 else ""
+    scope = scopes[table.choice("experiment", keys.experiment or (like.experiment if like else only), experiments)]
+    known, usual = (tuple(QUANTITIES), "") if world == "theory" else (tuple(scope.metrics), "goodput")
+    metric = table.choice("metric", keys.metric or (like.metric if like else usual), known)
+    subjects = keys.of if isinstance(keys.of, list) else list(like.subjects) if like else [""]
     if not subjects:
         raise table.error('"of" has to name what the claim is about', "of")
     return Quantity(
         experiment=scope.experiment,
         metric=metric,
         subjects=scope.subjects(table, "of", subjects, metric),
-        where=scope.selection(table, "where"),
+        where=scope.selection(table, keys.where),
     )
 
 
-def _check_counterpart(table: Table, quantity: Quantity, against: Quantity, scopes: Mapping[str, Scope]) -> None:
+def _check_counterpart(
+    table: Table[QuantityKeys], quantity: Quantity, against: Quantity, scopes: Mapping[str, Scope]
+) -> None:
     """Check that there is one thing to compare with for each subject and point of a quantity."""
     if len(against.subjects) not in (1, len(quantity.subjects)):
         raise table.error(

@@ -12,18 +12,20 @@ from anabranch.errors import InputError
 from anabranch.files import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
+    from anabranch._core.document import Document
     from anabranch.study.document import Table
+    from anabranch.study.keys import MetricKeys
 
-    Function = Callable[[Mapping[str, Any]], float | None]
+    Function = Callable[[Document], float | None]
     """Function from the result document of a run to the value of a metric; `None` for no value."""
 
 KEY = "function"
 
 
-def read_function(row: Table, study: Path, *, allow_code: bool, allow_paths: bool) -> Function:
+def read_function(row: Table[MetricKeys], study: Path, *, allow_code: bool, allow_paths: bool) -> Function:
     """The function that a table [metric.NAME] names.
 
     Args:
@@ -36,7 +38,7 @@ def read_function(row: Table, study: Path, *, allow_code: bool, allow_paths: boo
         InputError: If code is not allowed, the file cannot be read or run, or lacks the function.
 
     """
-    text = row.get(KEY, str)
+    text = row.keys.function or ""
     if not allow_code:
         raise row.error(
             f'"{text}" is Python code of the study, which runs with your rights: read it, then add --allow-code '
@@ -66,7 +68,7 @@ def read_function(row: Table, study: Path, *, allow_code: bool, allow_paths: boo
 def _guarded(function: Function, name: str, file: str) -> Function:
     """The function with its errors as input errors."""
 
-    def call(document: Mapping[str, Any]) -> float | None:
+    def call(document: Document) -> float | None:
         try:
             value = function(document)
             return None if value is None else float(value)

@@ -6,9 +6,10 @@ docs/reference/studies.md describes the keys.
 from __future__ import annotations
 
 import dataclasses
-import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET
 
 from anabranch._core import simulator
 from anabranch.errors import InputError, nearest
@@ -21,6 +22,7 @@ from anabranch.study.code import read_function
 from anabranch.study.document import Table
 from anabranch.study.figure_checks import check_figures
 from anabranch.study.inside import check_files, check_traces
+from anabranch.study.keys import ClaimsKeys, StudyKeys
 from anabranch.study.layout import reserved
 from anabranch.study.model import FILE, Effort, Experiment, More, Study
 from anabranch.study.own_metrics import DEFAULT, own_names, read_own_metrics
@@ -32,12 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from anabranch.stats import Centre, Interval
+    from anabranch.stats import Interval
     from anabranch.study.code import Function
+    from anabranch.study.keys import EffortKeys, ExperimentKeys, MetricKeys, MoreKeys, ParameterKeys
 
-SPREADS = ("interval", "std")
-"""How reports show the spread of repetitions: by the interval of the centre alone, or by the standard deviation too."""
-MAX_REPETITIONS = 100_000
 MAX_POINTS = 1_000_000
 MAX_RUNS = 5_000_000
 
@@ -68,9 +68,7 @@ def load(
         check_traces(study, str(folder / FILE))
     _check_more(study, table)
     reader = partial(read_function, study=folder / FILE, allow_code=allow_code, allow_paths=allow_paths)
-    study = _with_references(study, table, metrics, reader)
-    table.finish()
-    return study
+    return _with_references(study, table, metrics, reader)
 
 
 def outline(folder: Path) -> Study:
@@ -84,36 +82,37 @@ def outline(folder: Path) -> Study:
     return study
 
 
-def _grid(folder: Path, further: Sequence[str] = ()) -> tuple[Study, Table]:
+def _grid(folder: Path, further: Sequence[str] = ()) -> tuple[Study, Table[StudyKeys]]:
     """A study with its grids, and its file, the rest of which is still to be read."""
     file = folder / FILE
     if not file.is_file():
         raise InputError(f'holds no "{FILE}", so it is no study', str(folder))
-    table = Table.load(file)
-    parameters = {n: _parameter(n, t) for n, t in table.named("parameter").items()}
-    experiments = {n: _experiment(n, t, parameters) for n, t in table.named("experiment").items()}
+    table = Table.load(file, StudyKeys)
+    keys = table.keys
+    parameters = {n: _parameter(n, t) for n, t in table.named("parameter", keys.parameter).items()}
+    experiments = {n: _experiment(n, t, parameters) for n, t in table.named("experiment", keys.experiment).items()}
     if not experiments:
         raise table.error('a study needs at least one [experiment.NAME] with "scenario" and "over"')
-    forms = _forms(table, parameters, experiments)
-    centre: Centre = "median" if table.choice("centre", ("mean", "median"), "mean") == "median" else "mean"
+    full, full_real_time = _forms(table, "full", parameters, experiments)
+    quick, quick_real_time = _forms(table, "quick", parameters, experiments)
     study = Study(
-        name=_name(table, folder),
+        name=keys.name or folder.resolve().name,
         folder=folder,
-        title=table.get("title", str),
-        source=table.get("source", str, ""),
-        about=table.get("about", str, ""),
-        assumptions=tuple(table.texts("assumptions", [])),
-        centre=centre,
-        interval=_interval(table, centre),
+        title=keys.title,
+        source=keys.source,
+        about=keys.about,
+        assumptions=tuple(keys.assumptions),
+        centre=keys.centre,
+        interval=_interval(table),
         metric=_usual_metric(table, further),
         paired=_paired(table, parameters),
-        shows_deviation=table.choice("spread", SPREADS, SPREADS[0]) == "std",
+        shows_deviation=keys.spread == "std",
         parameters=parameters,
         experiments=experiments,
-        full=forms["full"],
-        full_real_time=forms["full_real_time"],
-        quick=forms["quick"],
-        quick_real_time=forms["quick_real_time"],
+        full=full,
+        full_real_time=full_real_time,
+        quick=quick,
+        quick_real_time=quick_real_time,
         published=None,
         figures=(),
         claims=(),
@@ -122,28 +121,19 @@ def _grid(folder: Path, further: Sequence[str] = ()) -> tuple[Study, Table]:
     return study, table
 
 
-def _usual_metric(table: Table, further: Sequence[str]) -> str:
+def _usual_metric(table: Table[StudyKeys], further: Sequence[str]) -> str:
     """The study's metric: the key `metric`, or `default` in the table [metric] of own metrics."""
-    if table.holds("metric", dict):
-        own = table.table("metric")
-        return own.choice(DEFAULT, (*METRICS, *further, *own_names(own)), "goodput")
-    return table.choice("metric", (*METRICS, *further), "goodput")
+    metric = table.keys.metric
+    if isinstance(metric, str):
+        return table.choice("metric", metric, (*METRICS, *further))
+    usual = metric.get(DEFAULT, "goodput")
+    own = table.inner("metric", metric)
+    return own.choice(DEFAULT, usual if isinstance(usual, str) else "", (*METRICS, *further, *own_names(own)))
 
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-
-
-def _name(table: Table, folder: Path) -> str:
-    """The name of a study: its key, or else that of the folder."""
-    name = table.get("name", str, folder.resolve().name)
-    if table.has("name") and not _NAME.fullmatch(name):
-        raise table.error(f'the name "{name}" becomes a folder: use letters, digits, ".", "-" and "_" only', "name")
-    return name
-
-
-def _paired(table: Table, parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
+def _paired(table: Table[StudyKeys], parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
     """The parameters that stay out of the seed."""
-    paired = tuple(table.texts("paired", []))
+    paired = tuple(table.keys.paired)
     for name in paired:
         if name not in parameters:
             raise table.error(f'"{name}" is no parameter of this study ({nearest(name, list(parameters))})', "paired")
@@ -151,38 +141,43 @@ def _paired(table: Table, parameters: Mapping[str, Parameter]) -> tuple[str, ...
     return paired
 
 
-def _interval(table: Table, centre: Centre) -> Interval:
+def _interval(table: Table[StudyKeys]) -> Interval:
     """The kind of intervals, one of those that the centre of the study can have."""
+    centre, interval = table.keys.centre, table.keys.interval
     allowed = INTERVALS[centre]
-    name = table.get("interval", str, allowed[0])
-    for interval in allowed:
-        if interval == name:
-            return interval
-    raise table.error(f'a {centre} cannot have the interval "{name}"; it can have {" or ".join(allowed)}', "interval")
+    if interval is UNSET:
+        return allowed[0]
+    if interval not in allowed:
+        raise table.error(
+            f'a {centre} cannot have the interval "{interval}"; it can have {" or ".join(allowed)}', "interval"
+        )
+    return interval
 
 
 def _with_references(
-    study: Study, table: Table, metrics: Mapping[str, Function] | None, reader: Callable[[Table], Function]
+    study: Study,
+    table: Table[StudyKeys],
+    metrics: Mapping[str, Function] | None,
+    reader: Callable[[Table[MetricKeys]], Function],
 ) -> Study:
     """The study with the tables that refer to its experiments: labels, own metrics, figures, claims."""
     # The kinds of figures import Matplotlib, which a list of studies does not need.
-    from anabranch.study.figure_reader import read_figures
+    from anabranch.study.figure_reader import figure_keys, read_figures
 
-    scopes = _scopes(study)
-    own = table.table("metric") if table.holds("metric", dict) else Table({}, (), "", str(study.folder / FILE))
+    keys, scopes = table.keys, _scopes(study)
+    own = table.inner("metric", {} if isinstance(keys.metric, str) else keys.metric)
     study = dataclasses.replace(study, own=read_own_metrics(own, scopes, metrics, reader))
     scopes = {name: dataclasses.replace(scope, metrics=study.metrics) for name, scope in scopes.items()}
-    for name, experiment in study.experiments.items():
-        place = table.table("experiment").table(name)
-        for subject, label in experiment.labels.items():
+    for name, place in table.named("experiment", keys.experiment).items():
+        for subject, label in study.experiments[name].labels.items():
             scopes[name].owner(place, "labels", subject)
             scopes[name].template(place, "labels", label)
     published = None
-    if table.has("published"):
-        inner = table.table("published")
-        published = read_published(inner, study.folder, scopes)
-        check_divisors(published, _matched(study, published), study.folder / inner.get("file", str))
-    rows = table.rows("figure")
+    if keys.published:
+        published = read_published(table.inner("published", keys.published), study.folder, scopes)
+        check_divisors(published, _matched(study, published), study.folder / keys.published.file)
+    kind = figure_keys()
+    rows = [row.read_as(kind) for row in table.rows("figure", keys.figure)]
     figures = read_figures(rows, scopes, study.metric)
     claims = _claims(table, study, scopes)
     check_figures(rows, figures, scopes, (published, claims))
@@ -197,116 +192,88 @@ def _matched(study: Study, published: Published) -> Iterator[Point]:
             yield from study.slice(form, study.experiments[name], names)
 
 
-def _parameter(name: str, table: Table) -> Parameter:
+def _parameter(name: str, table: Table[ParameterKeys]) -> Parameter:
     if name in reserved():
         raise table.error(f'"{name}" is a column of the tables of results: choose another name for the parameter')
-    parameter = Parameter(
-        name=name,
-        values=tuple(table.scalars("values")),
-        sets=table.scenario_keys("set"),
-        choices={value: table.table("choice").scenario_keys(value) for value in table.table("choice")},
-        label=table.get("label", str, ""),
-        unit=table.get("unit", str, ""),
-    )
-    if not parameter.values:
-        raise table.error("a parameter needs at least one value", "values")
-    _check_twice(parameter.values, table, "values")
-    table.finish()
-    return parameter
+    keys = table.keys
+    _check_twice(keys.values, table, "values")
+    return Parameter(name, tuple(keys.values), keys.set, keys.choice, keys.label, keys.unit)
 
 
-def _experiment(name: str, table: Table, parameters: Mapping[str, Parameter]) -> Experiment:
-    over = tuple(table.texts("over", []))
-    for parameter in over:
+def _experiment(name: str, table: Table[ExperimentKeys], parameters: Mapping[str, Parameter]) -> Experiment:
+    keys = table.keys
+    for parameter in keys.over:
         if parameter not in parameters:
             raise table.error(
                 f'"{parameter}" is no parameter of this study ({nearest(parameter, list(parameters))})',
                 "over",
             )
-    _check_twice(over, table, "over")
-    experiment = Experiment(
+    _check_twice(keys.over, table, "over")
+    return Experiment(
         name=name,
-        title=table.get("title", str, name),
-        scenario=table.get("scenario", str),
-        over=over,
-        sets=table.scenario_keys("set"),
-        values=_values(table.table("values"), parameters),
-        quick_values=_values(table.table("quick"), parameters, may_be_empty=True),
-        labels={k: str(v) for k, v in table.settings("labels").items()},
-        theory=table.get("theory", bool, False),
+        title=keys.title or name,
+        scenario=keys.scenario,
+        over=tuple(keys.over),
+        sets=keys.set,
+        values=_values(table.inner("values", keys.values), parameters),
+        quick_values=_values(table.inner("quick", keys.quick), parameters, may_be_empty=True),
+        labels={k: str(v) for k, v in keys.labels.items()},
+        theory=keys.theory,
     )
-    table.finish()
-    return experiment
 
 
 def _forms(
-    table: Table, parameters: Mapping[str, Parameter], experiments: Mapping[str, Experiment]
-) -> dict[str, Effort]:
-    """The forms of a study, each as it is where a run takes no time and where it takes as long as it lasts."""
-    forms = {}
-    for name in ("full", "quick"):
-        form = table.table(name)
-        own = form.table("real_time")
-        real_time = own if form.has("real_time") else form
-        forms[name] = _effort(form, name == "quick", parameters, experiments)
-        found = _effort(real_time, name == "quick", parameters, experiments)
-        forms[f"{name}_real_time"] = dataclasses.replace(found, real_time=True)
-    return forms
+    table: Table[StudyKeys],
+    name: Literal["full", "quick"],
+    parameters: Mapping[str, Parameter],
+    experiments: Mapping[str, Experiment],
+) -> tuple[Effort, Effort]:
+    """A form of a study where a run takes no time, and where it takes as long as it lasts."""
+    keys = getattr(table.keys, name)
+    form = table.inner(name, keys)
+    own = form.inner("real_time", keys.real_time) if keys.real_time else form
+    usual, real_time = (_effort(t, name == "quick", parameters, experiments) for t in (form, own))
+    return usual, dataclasses.replace(real_time, real_time=True)
 
 
 def _effort(
-    table: Table, quick: bool, parameters: Mapping[str, Parameter], experiments: Mapping[str, Experiment]
+    table: Table[EffortKeys], quick: bool, parameters: Mapping[str, Parameter], experiments: Mapping[str, Experiment]
 ) -> Effort:
-    values = _values(table.table("values"), parameters)
-    more = tuple(_more(row, experiments) for row in table.rows("more"))
-    effort = Effort(quick, _repetitions(table), table.scenario_keys("set"), values, more)
-    table.finish()
-    return effort
+    keys = table.keys
+    values = _values(table.inner("values", keys.values), parameters)
+    more = tuple(_more(row, experiments) for row in table.rows("more", keys.more))
+    return Effort(quick, keys.repetitions, keys.set, values, more)
 
 
-def _repetitions(table: Table) -> int:
-    repetitions = table.get("repetitions", int, 1)
-    if repetitions < 1:
-        raise table.error("there has to be at least one repetition", "repetitions")
-    if repetitions > MAX_REPETITIONS:
-        raise table.error(f"there can be at most {MAX_REPETITIONS:,} repetitions", "repetitions")
-    return repetitions
-
-
-def _more(table: Table, experiments: Mapping[str, Experiment]) -> More:
-    experiment = table.choice("experiment", tuple(experiments))
-    where = table.selection("where")
-    over = experiments[experiment].over
-    for name in where:
+def _more(table: Table[MoreKeys], experiments: Mapping[str, Experiment]) -> More:
+    keys = table.keys
+    over = experiments[table.choice("experiment", keys.experiment, tuple(experiments))].over
+    for name in keys.where:
         if name not in over:
-            raise table.error(f'"{name}" is no parameter of "{experiment}" ({nearest(name, list(over))})', "where")
-    more = More(experiment, where, _repetitions(table))
-    table.finish()
-    return more
+            raise table.error(f'"{name}" is no parameter of "{keys.experiment}" ({nearest(name, list(over))})', "where")
+    return More(keys.experiment, keys.where, keys.repetitions)
 
 
 def _values(
-    table: Table, parameters: Mapping[str, Parameter], *, may_be_empty: bool = False
+    table: Table[dict[str, list[Value]]], parameters: Mapping[str, Parameter], *, may_be_empty: bool = False
 ) -> dict[str, tuple[Value, ...]]:
     """Lists of values by parameter."""
-    values: dict[str, tuple[Value, ...]] = {}
-    for name in table:
+    for name, values in table.keys.items():
         if name not in parameters:
             raise table.error(f'"{name}" is no parameter of this study ({nearest(name, list(parameters))})', name)
-        values[name] = tuple(table.scalars(name))
-        if not values[name] and not may_be_empty:
+        if not values and not may_be_empty:
             raise table.error(f'without a value of "{name}" there is nothing to run', name)
-        _check_twice(values[name], table, name)
-    return values
+        _check_twice(values, table, name)
+    return {name: tuple(values) for name, values in table.keys.items()}
 
 
-def _check_twice(values: Sequence[Value], table: Table, key: str) -> None:
+def _check_twice(values: Sequence[Value], table: Table[Any], key: str) -> None:
     shown = [plain(v) for v in values]
     if len(set(shown)) != len(shown):
         raise table.error("a value is listed twice", key)
 
 
-def _check_choices(study: Study, table: Table) -> None:
+def _check_choices(study: Study, table: Table[StudyKeys]) -> None:
     """Check that every choice of a parameter is for a value that the parameter has somewhere."""
     lists = [form.values for form in study.forms]
     for experiment in study.experiments.values():
@@ -316,7 +283,7 @@ def _check_choices(study: Study, table: Table) -> None:
         shown = list(dict.fromkeys(plain(value) for value in values))
         for value in parameter.choices:
             if value not in shown:
-                place = table.table("parameter").table(name).table("choice")
+                place = table.named("parameter", table.keys.parameter)[name].inner("choice", parameter.choices)
                 for rest in parameter.choices[value]:
                     if f"{value}.{rest}" in shown:
                         raise place.error(
@@ -326,23 +293,24 @@ def _check_choices(study: Study, table: Table) -> None:
                 raise place.error(f'the choice "{value}" is not among the values ({nearest(value, shown)})', value)
 
 
-def _check_more(study: Study, table: Table) -> None:
+def _check_more(study: Study, table: Table[StudyKeys]) -> None:
     """Check that each row of "more" selects a point of its form."""
-    for name, form in (("full", study.full), ("quick", study.quick)):
-        for row, more in zip(table.table(name).rows("more"), form.more, strict=True):
+    keys = table.keys
+    for name, form, rows in (("full", study.full, keys.full.more), ("quick", study.quick, keys.quick.more)):
+        for row, more in zip(table.inner(name, keys).rows("more", rows), form.more, strict=True):
             points = study.slice(form, study.experiments[more.experiment], more.where)
             if not any(more.has(point) for point in points):
                 raise row.error(f'no point of "{more.experiment}" in the {name} form is so', "where")
 
 
-def _check_size(study: Study, table: Table) -> None:
+def _check_size(study: Study, table: Table[StudyKeys]) -> None:
     """Check that no form has too many points or runs, before any point is made."""
     for form in study.forms:
         points = {e.name: study.count_points(form, e) for e in study.experiments.values()}
         if sum(points.values()) > MAX_POINTS:
             largest = max(points, key=lambda name: points[name])
             lists = [study.values(n, study.experiments[largest], form) for n in study.experiments[largest].over]
-            raise table.table("experiment").table(largest).error(
+            raise table.named("experiment", table.keys.experiment)[largest].error(
                 f"the {form.name} form has {sum(points.values()):,} points, {points[largest]:,} = "
                 f'{" × ".join(str(len(values)) for values in lists)} of them in "{largest}"; at most {MAX_POINTS:,} '
                 'are possible: shorten "over" or lists of values', "over",
@@ -378,20 +346,18 @@ def _check_settings(study: Study) -> None:
         raise InputError(error.message, str(study.folder / FILE)) from None
 
 
-def _claims(table: Table, study: Study, scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
+def _claims(table: Table[StudyKeys], study: Study, scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
     """Claims, from the file that the study names.
 
     Raises:
         InputError: If one has a mistake, or needs what the full form does not have either.
 
     """
-    name = table.get("claims", str, "")
-    if not name:
+    if not table.keys.claims:
         return ()
-    file = Table.load(study.folder / name)
-    rows = file.rows("claim")
+    file = Table.load(study.folder / table.keys.claims, ClaimsKeys)
+    rows = file.rows("claim", file.keys.claim)
     claims = read_claims(rows, scopes)
-    file.finish()
     for row, claim in zip(rows, claims, strict=True):
         if lacks := study.shortfall(study.full, claim):
             raise row.error(f'"needs" asks for more than the full form: {lacks}', "needs")
@@ -414,15 +380,16 @@ def _scopes(study: Study) -> dict[str, Scope]:
     return scopes
 
 
-def _templates(study: Study, table: Table, *, allow_paths: bool) -> dict[str, str]:
+def _templates(study: Study, table: Table[StudyKeys], *, allow_paths: bool) -> dict[str, str]:
     """Texts of the scenario templates that the points name."""
     texts: dict[str, str] = {}
+    places = table.named("experiment", table.keys.experiment)
     for experiment in study.experiments.values():
         try:
             files = study.scenarios_of(experiment)
         except InputError as error:
             raise InputError(error.message, str(study.folder / FILE)) from None
-        place = table.table("experiment").table(experiment.name)
+        place = places[experiment.name]
         for file in files:
             if file not in texts:
                 if not allow_paths:
@@ -431,7 +398,7 @@ def _templates(study: Study, table: Table, *, allow_paths: bool) -> dict[str, st
     return texts
 
 
-def _template(folder: Path, file: str, place: Table) -> str:
+def _template(folder: Path, file: str, place: Table[ExperimentKeys]) -> str:
     """Text of a scenario template."""
     try:
         return read_text(folder / file)

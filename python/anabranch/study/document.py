@@ -1,52 +1,70 @@
-"""Reading study files: TOML tables whose every mistake is named with its file and line."""
+"""Reads study files: TOML tables as values of `anabranch.study.keys`; each mistake is named with its file and line.
+
+msgspec decides whether a value fits a class; `study.mistakes` describes one that does not.
+"""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from anabranch.errors import InputError, nearest
+import msgspec
+
+from anabranch.errors import InputError
 from anabranch.files import read_input
 from anabranch.printable import hidden
+from anabranch.study.mistakes import first_mistake, missing, not_among
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-T = TypeVar("T")
+    from anabranch.study.mistakes import Where
+
+K_co = TypeVar("K_co", covariant=True)
+C = TypeVar("C")
 
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
-_NAMES = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false", dict: "a table",
-          list: "a list"}  # fmt: skip
 
 
-class Table:
-    """A TOML table that is read key by key; a key that remains unread in the end is a mistake."""
+class Table(Generic[K_co]):
+    """A table of a TOML file: its keys as values, and their places."""
 
-    def __init__(self, content: dict[str, Any], where: tuple[str | int, ...], text: str, file: str) -> None:
+    def __init__(
+        self, keys: K_co, content: Mapping[str, Any], where: Where = (), source: tuple[str, str] = ("", "")
+    ) -> None:
+        self.keys = keys
+        """The values of all keys, given or by default."""
         self._content = content
         self._where = where
-        self._text = text
-        self._file = file
-        self._read: list[str] = []
+        self._text, self._file = source
 
     @classmethod
-    def load(cls, path: Path) -> Table:
+    def load(cls, path: Path, kind: type[C]) -> Table[C]:
         """Read a file.
 
+        Args:
+            path: The file.
+            kind: Class of its keys.
+
         Raises:
-            InputError: If the file cannot be read or is not TOML.
+            InputError: If the file cannot be read, is not TOML, or has a key or a value that the class does not have.
 
         """
-        return cls.parse(read_input(path), str(path))
+        return cls.parse(read_input(path), str(path), kind)
 
     @classmethod
-    def parse(cls, text: str, file: str) -> Table:
+    def parse(cls, text: str, file: str, kind: type[C]) -> Table[C]:
         """Take a text that was read from a file.
 
+        Args:
+            text: The text.
+            file: Name of the file, for messages.
+            kind: Class of its keys.
+
         Raises:
-            InputError: If it is not TOML.
+            InputError: If it is not TOML, or has a key or a value that the class does not have.
 
         """
         try:
@@ -55,9 +73,55 @@ class Table:
             found = re.search(r"line (\d+)", str(error))
             message = _explained(re.sub(r" \(at .*\)$", "", str(error)), text, int(found[1]) if found else 0)
             raise InputError(f"is not TOML: {message}", file, int(found[1]) if found else None) from None
-        table = cls(content, (), text, file)
-        table._refuse_hidden(content)
-        return table
+        raw: Table[Any] = Table(None, content, (), (text, file))
+        raw._refuse_hidden(content)
+        return raw.read_as(kind)
+
+    def read_as(self, kind: type[C]) -> Table[C]:
+        """The table by the keys of another class.
+
+        Raises:
+            InputError: If it has a key or a value that the class does not have.
+
+        """
+        try:
+            keys = msgspec.convert(self._content, kind)
+        except msgspec.ValidationError:
+            where, message = first_mistake(self._content, kind, self._where)
+            raise InputError(message, self._file, line_of(self._text, where)) from None
+        return Table(keys, self._content, self._where, (self._text, self._file))
+
+    def inner(self, key: str, keys: C) -> Table[C]:
+        """The table at a key, with its values; empty if it is not there."""
+        return Table(keys, self._content.get(key, {}), (*self._where, key), (self._text, self._file))
+
+    def named(self, key: str, tables: Mapping[str, C]) -> dict[str, Table[C]]:
+        """The tables within the table at a key, by name."""
+        outer = self.inner(key, tables)
+        return {name: outer.inner(name, keys) for name, keys in tables.items()}
+
+    def rows(self, key: str, rows: Sequence[C]) -> list[Table[C]]:
+        """The tables of the array at a key."""
+        content = self._content.get(key, [])
+        source = (self._text, self._file)
+        return [Table(row, content[i], (*self._where, key, i), source) for i, row in enumerate(rows)]
+
+    def choice(self, key: str, value: str, allowed: Sequence[str]) -> str:
+        """Check that a text, the value of a key, is one of a few; without a text there is no default.
+
+        Raises:
+            InputError: If it is another one, or empty.
+
+        """
+        if not value:
+            raise self.missing(key)
+        if value not in allowed:
+            raise self.error(not_among(key, value, allowed), key)
+        return value
+
+    def missing(self, key: str) -> InputError:
+        """The error for a missing key."""
+        return self.error(missing(key, self._where))
 
     def error(self, message: str, key: str | None = None) -> InputError:
         """A mistake at a key of this table, or at the table itself."""
@@ -67,7 +131,7 @@ class Table:
         """Line of a key of this table, or of the table itself; `None` if it is not found."""
         return line_of(self._text, self._where if key is None else (*self._where, key))
 
-    def _refuse_hidden(self, content: Any, where: tuple[str | int, ...] = ()) -> None:
+    def _refuse_hidden(self, content: Any, where: Where = ()) -> None:
         """Refuse control characters in keys and texts: they reach terminals and reports."""
         inner: list[tuple[str | int, Any]] = []
         if isinstance(content, dict):
@@ -83,101 +147,13 @@ class Table:
         for key, value in inner:
             self._refuse_hidden(value, (*where, key))
 
-    def get(self, key: str, kind: type[T], default: T | None = None) -> T:
-        """The value of a key.
-
-        Raises:
-            InputError: If the value is of another kind, or missing without a default.
-
-        """
-        self._read.append(key)
-        if key not in self._content:
-            if default is None:
-                place = ".".join(str(w) for w in self._where) or "the file"
-                raise self.error(f'"{key}" is missing in {place}')
-            return default
-        value = self._content[key]
-        if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-            raise self.error(f'"{key}" has to be {_NAMES[kind]}, not {value!r}', key)
-        return value
-
-    def choice(self, key: str, allowed: tuple[str, ...], default: str | None = None) -> str:
-        """A text that is one of a few."""
-        value = self.get(key, str, default)
-        if value not in allowed:
-            raise self.error(f'"{key}" cannot be "{value}" ({nearest(value, list(allowed))})', key)
-        return value
-
-    def texts(self, key: str, default: list[str] | None = None) -> list[str]:
-        """A list of texts."""
-        values = self.get(key, list, default)
-        if not all(isinstance(v, str) for v in values):
-            raise self.error(f'"{key}" has to be a list of texts in quotes', key)
-        return list(values)
-
-    def scalars(self, key: str, default: list[Any] | None = None) -> list[Any]:
-        """A list of numbers, texts or booleans."""
-        values = self.get(key, list, default)
-        if not all(isinstance(v, str | int | float | bool) for v in values):
-            raise self.error(f'"{key}" has to be a list of numbers or texts', key)
-        return list(values)
-
-    def settings(self, key: str) -> dict[str, Any]:
-        """A table of scenario keys or parameters with plain values; empty if it is not there."""
-        values = self.get(key, dict, {})
-        for name, value in values.items():
-            if not isinstance(value, str | int | float | bool):
-                raise self.error(f'"{name}" has to be a number, a text or a boolean, not {value!r}', key)
-        return dict(values)
-
-    def scenario_keys(self, key: str) -> dict[str, Any]:
-        """A table of scenario keys and their settings: values, lists or tables; empty if it is not there."""
-        return dict(self.get(key, dict, {}))
-
-    def selection(self, key: str) -> dict[str, Any]:
-        """A table of parameters with a value or a list of values each; empty if it is not there."""
-        return dict(self.get(key, dict, {}))
-
-    def table(self, key: str) -> Table:
-        """A table within; empty if it is not there."""
-        return Table(self.get(key, dict, {}), (*self._where, key), self._text, self._file)
-
-    def named(self, key: str) -> dict[str, Table]:
-        """A table of tables, by name."""
-        outer = self.table(key)
-        return {name: outer.table(name) for name in outer}
-
-    def rows(self, key: str) -> list[Table]:
-        """An array of tables; empty if it is not there."""
-        rows = self.get(key, list, [])
-        if not all(isinstance(row, dict) for row in rows):
-            raise self.error(f'"{key}" has to be written as [[{key}]]', key)
-        return [Table(row, (*self._where, key, i), self._text, self._file) for i, row in enumerate(rows)]
-
     def __iter__(self) -> Iterator[str]:
-        """All keys, read or not."""
+        """The keys that are there."""
         return iter(self._content)
 
     def has(self, key: str) -> bool:
         """Whether the key is there."""
         return key in self._content
-
-    def holds(self, key: str, kind: type) -> bool:
-        """Whether the key is there with a value of a kind."""
-        return isinstance(self._content.get(key), kind)
-
-    def finish(self) -> None:
-        """Check that every key was read.
-
-        Raises:
-            InputError: Naming the first key that means nothing, and the nearest one that does.
-
-        """
-        for key in self._content:
-            if key not in self._read:
-                raise self.error(f'"{key}" is not known here ({nearest(key, self._read)})', key)
 
 
 def _explained(message: str, text: str, number: int) -> str:
@@ -194,25 +170,30 @@ def _explained(message: str, text: str, number: int) -> str:
     return message
 
 
-def line_of(text: str, where: tuple[str | int, ...]) -> int | None:
-    """Line of a key in a TOML text, counted from 1; of its table if the key has no separate line.
+def line_of(text: str, where: Where) -> int | None:
+    """Line of a key in a TOML text, counted from 1.
+
+    For a key without a separate line it is that of its table, or of the first table in it.
 
     `where` names the tables from the outside in, arrays by name and index, and the key last.
     """
     seen: dict[tuple[str | int, ...], int] = {}
     path: tuple[str | int, ...] = ()
     best: tuple[int, int] | None = None
+    below: int | None = None
     for number, line in enumerate(text.splitlines(), start=1):
         header = _HEADER.match(line)
         if header:
             path = _path_of(header[2], header[1] == "[[", seen)
             found = path
+            if where and path[: len(where)] == where and below is None:
+                below = number
         else:
             key = re.match(r'^\s*"?([\w.\-]+)"?\s*=', line)
             found = (*path, key[1]) if key else ()
         if found and where[: len(found)] == found and (best is None or len(found) > best[0]):
             best = (len(found), number)
-    return best[1] if best else None
+    return best[1] if best else below
 
 
 def _path_of(header: str, is_array: bool, seen: dict[tuple[str | int, ...], int]) -> tuple[str | int, ...]:

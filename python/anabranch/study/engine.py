@@ -16,7 +16,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch._core.simulator import Request, validate
+from anabranch.documents import without_scenario
 from anabranch.errors import InputError
+from anabranch.logs import logger
 from anabranch.study.local import Limits, LocalPool
 from anabranch.study.model import FILE, Run
 from anabranch.study.origin import placed
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from anabranch.study.pool import Pool
     from anabranch.study.worker import Backend, Outcome
 
+_LOG = logger(__name__)
 _INTERRUPTED = 128 + signal.SIGINT  # exit status, as a shell reports a signal
 _POLL_S = 0.2
 """Time between two looks at the interrupt flag."""
@@ -148,6 +151,12 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
         progress = Progress(total=len(runs), reused=len(runs) - len(open_runs), notes=list(store.notes))
         if moved is not None:
             progress.notes.append(f"earlier runs were kept as {moved}")
+        for note in progress.notes:
+            _LOG.warning("study %s: %s", plan.study.name, note)
+        _LOG.info(
+            "study %s: %d runs of the %s form, %d of them stored",
+            plan.study.name, progress.total, plan.effort.name, progress.reused,
+        )  # fmt: skip
         observer.begin(progress)
 
         def keep(ended: Iterable[tuple[Run, Outcome]]) -> None:
@@ -313,9 +322,11 @@ def _save(plan: Plan, run: Run, outcome: Outcome, store: Store, progress: Progre
         raise outcome.mistake
     if outcome.document is None:
         progress.failures.append(f"{run.title}: {outcome.failure}")
+        _LOG.warning("run failed: %s: %s", run.title, outcome.failure)
         return
     key = run_key(request_of(plan.study, run))
     # The key identifies the run exactly; the store stays small without the complete scenario.
-    document = {k: v for k, v in outcome.document.items() if k != "scenario"}
+    document = without_scenario(outcome.document)
     store.append(Record(key, run.title, run.repetition, run.seed, plan.build, outcome.host, document))
     progress.finished += 1
+    _LOG.info("run finished: %s, %.3f s", run.title, outcome.seconds)

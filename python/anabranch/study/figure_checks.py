@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from anabranch.study.claims import Claim
     from anabranch.study.document import Table
     from anabranch.study.figures import Figure
+    from anabranch.study.keys import FigureKeys
     from anabranch.study.published import Published
     from anabranch.study.scope import Scope
 
 
 def check_figures(
-    tables: Sequence[Table], figures: Sequence[Figure], scopes: Mapping[str, Scope],
+    tables: Sequence[Table[FigureKeys]], figures: Sequence[Figure], scopes: Mapping[str, Scope],
     shown: tuple[Published | None, Sequence[Claim]],
 ) -> None:  # fmt: skip
     """Check the keys `published`, `claims` and `log_y` of all figures.
@@ -39,7 +40,7 @@ def check_figures(
                 raise table.error(f"a published value is {least:g}, which a logarithmic axis cannot show", "log_y")
 
 
-def _check_published(table: Table, figure: Figure, published: Published | None) -> None:
+def _check_published(table: Table[FigureKeys], figure: Figure, published: Published | None) -> None:
     if figure.together:
         raise table.error('published values are of one subject each: remove "together" or "published"', "published")
     if published is None:
@@ -54,7 +55,7 @@ def _check_published(table: Table, figure: Figure, published: Published | None) 
         )
 
 
-def _check_claims(table: Table, figure: Figure, scope: Scope, claims: Sequence[Claim]) -> None:
+def _check_claims(table: Table[FigureKeys], figure: Figure, scope: Scope, claims: Sequence[Claim]) -> None:
     if figure.together:
         raise table.error('statements are about one subject each: remove "together" or "claims"', "claims")
     found = [claim for claim in claims if figure.states(claim) and _meet(figure, claim, scope)]

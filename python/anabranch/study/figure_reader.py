@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from anabranch.fairness.capacity import ALLOCATION_NAMES
+from msgspec import Meta
+
 from anabranch.metrics import SIGNED
 from anabranch.plot.kinds import KINDS
 from anabranch.plot.style import LINE_STYLES
-from anabranch.study.figures import TOGETHER, WIDTHS, Figure, Reference
+from anabranch.study.figures import Figure, Reference
+from anabranch.study.keys import FigureKeys, extended
 from anabranch.sweep import matches
 
 if TYPE_CHECKING:
@@ -18,28 +19,34 @@ if TYPE_CHECKING:
 
     from anabranch.study.document import Table
     from anabranch.study.figures import Kind
+    from anabranch.study.keys import ReferenceKeys
     from anabranch.study.scope import Scope
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_MAX_VARIABLES = 2  # of series: one has colours, the other one dashes
+
+def figure_keys() -> type[FigureKeys]:
+    """The keys of figures, with those that the kinds declare."""
+    kinds: Any = Annotated[Literal[tuple(KINDS)], Meta(description="Kind of figure.")]
+    found = {key.name: (key.name, key.kind, key.default) for kind in KINDS.values() for key in kind.keys}
+    return extended(FigureKeys, [("kind", kinds, "lines"), *found.values()])
 
 
-def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure:
+def read_figure(table: Table[FigureKeys], scopes: Mapping[str, Scope], usual: str) -> Figure:
     """Read a table [[figure]]; `usual` is the metric of one that names none.
 
     Raises:
-        InputError: If it names a kind, metric, experiment, parameter, value or subject that is not there.
+        InputError: If it names a metric, experiment, parameter, value or subject that does not exist.
 
     """
-    experiments = tuple(scopes)
-    scope = scopes[table.choice("experiment", experiments, experiments[0] if len(experiments) == 1 else None)]
-    kind = KINDS[table.choice("kind", tuple(KINDS), "lines")]
+    keys, experiments = table.keys, tuple(scopes)
+    only = experiments[0] if len(experiments) == 1 else ""
+    scope = scopes[table.choice("experiment", keys.experiment or only, experiments)]
+    kind = KINDS[keys.kind]
     _check_keys(table, kind)
-    metric = table.choice("metric", tuple(scope.metrics), usual)
+    metric = table.choice("metric", keys.metric or usual, tuple(scope.metrics))
     series = _series(table, scope)
     figure = Figure(
-        name=table.get("name", str),
-        title=table.get("title", str, ""),
+        name=keys.name,
+        title=keys.title,
         kind=kind,
         experiment=scope.experiment,
         metric=metric,
@@ -49,15 +56,13 @@ def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure
         columns=_parameter(table, "columns", scope),
         series=series[0],
         dashes=series[1] if len(series) > 1 else "",
-        subjects=scope.subjects(
-            table, "subjects", table.texts("subjects", []), kind.subjects_of if kind.is_over_time else metric
-        ),
-        labels={k: str(v) for k, v in table.settings("labels").items()},
-        where=scope.selection(table, "where"),
-        references=tuple(_reference(row, scope, metric) for row in table.rows("reference")),
-        log_x=table.get("log_x", bool, False),
-        together=table.choice("together", ("", *TOGETHER), ""),
-        width=table.choice("width", WIDTHS, "page"),
+        subjects=scope.subjects(table, "subjects", keys.subjects, kind.subjects_of if kind.is_over_time else metric),
+        labels={k: str(v) for k, v in keys.labels.items()},
+        where=scope.selection(table, keys.where),
+        references=tuple(_reference(row, scope, metric) for row in table.rows("reference", keys.reference)),
+        log_x=keys.log_x,
+        together=keys.together or "",
+        width=keys.width,
         options={key.name: key.read(table, scope) for key in kind.keys},
     )
     for subject in figure.labels:
@@ -65,13 +70,10 @@ def read_figure(table: Table, scopes: Mapping[str, Scope], usual: str) -> Figure
     figure = _with_implied_series(figure, scope)
     _check_series(table, figure, scope)
     _check_logarithm(table, figure, scope)
-    if not _NAME.fullmatch(figure.name):
-        raise table.error(f'the name "{figure.name}" becomes a file: use letters, digits, "-" and "_" only', "name")
-    table.finish()
     return figure
 
 
-def read_figures(tables: Sequence[Table], scopes: Mapping[str, Scope], usual: str) -> tuple[Figure, ...]:
+def read_figures(tables: Sequence[Table[FigureKeys]], scopes: Mapping[str, Scope], usual: str) -> tuple[Figure, ...]:
     """Read all tables [[figure]]; `usual` is the metric of those that name none.
 
     Raises:
@@ -87,7 +89,7 @@ def read_figures(tables: Sequence[Table], scopes: Mapping[str, Scope], usual: st
     return tuple(figures.values())
 
 
-def _check_keys(table: Table, kind: Kind) -> None:
+def _check_keys(table: Table[FigureKeys], kind: Kind) -> None:
     """Check that a figure has no key that only other kinds have."""
     for key in table:
         having = [other.name for other in KINDS.values() if key in _special_keys(other)]
@@ -99,19 +101,19 @@ def _special_keys(kind: Kind) -> set[str]:
     return {*kind.required, *kind.optional, *(key.name for key in kind.keys)}
 
 
-def _parameter(table: Table, key: str, scope: Scope, *, required: bool = False) -> str:
-    name = table.get(key, str, None if required else "")
+def _parameter(table: Table[FigureKeys], key: str, scope: Scope, *, required: bool = False) -> str:
+    name: str = getattr(table.keys, key)
+    if required and not name:
+        raise table.missing(key)
     return scope.parameter(table, key, name) if name else ""
 
 
-def _series(table: Table, scope: Scope) -> list[str]:
+def _series(table: Table[FigureKeys], scope: Scope) -> list[str]:
     """The one or two variables of the series."""
-    if table.holds("series", list):
-        names = table.texts("series")
-        if not 1 <= len(names) <= _MAX_VARIABLES or len(set(names)) != len(names):
-            raise table.error('"series" has to name one variable, or two different ones', "series")
-    else:
-        names = [table.get("series", str, "subject")]
+    series = table.keys.series
+    names = [series] if isinstance(series, str) else series
+    if len(set(names)) != len(names):
+        raise table.error('"series" has to name one variable, or two different ones', "series")
     return [name if name == "subject" else scope.parameter(table, "series", name) for name in names]
 
 
@@ -136,7 +138,7 @@ def _with_implied_series(figure: Figure, scope: Scope) -> Figure:
     return figure
 
 
-def _check_series(table: Table, figure: Figure, scope: Scope) -> None:
+def _check_series(table: Table[FigureKeys], figure: Figure, scope: Scope) -> None:
     """Check that each mark stands for one point and subject, or that the figure takes several together."""
     if not figure.kind.has_series:
         return
@@ -162,7 +164,7 @@ def _check_series(table: Table, figure: Figure, scope: Scope) -> None:
         )
 
 
-def _check_dashes(table: Table, figure: Figure, scope: Scope) -> None:
+def _check_dashes(table: Table[FigureKeys], figure: Figure, scope: Scope) -> None:
     """Check that two variables of the series are on no axis or panel, and that the second one has enough dashes."""
     if not figure.dashes:
         return
@@ -180,7 +182,7 @@ def _check_dashes(table: Table, figure: Figure, scope: Scope) -> None:
         )  # fmt: skip
 
 
-def _check_logarithm(table: Table, figure: Figure, scope: Scope) -> None:
+def _check_logarithm(table: Table[FigureKeys], figure: Figure, scope: Scope) -> None:
     """Check that all values on a logarithmic axis are above 0; words have no place on a scale."""
     _check_heights(table, figure, scope)
     if not figure.log_x or not figure.x:
@@ -194,7 +196,7 @@ def _check_logarithm(table: Table, figure: Figure, scope: Scope) -> None:
             )  # fmt: skip
 
 
-def _check_heights(table: Table, figure: Figure, scope: Scope) -> None:
+def _check_heights(table: Table[FigureKeys], figure: Figure, scope: Scope) -> None:
     """Check that the metric and all reference lines of a logarithmic vertical axis are above 0."""
     if not figure.log_y:
         return
@@ -211,9 +213,9 @@ def _check_heights(table: Table, figure: Figure, scope: Scope) -> None:
             )
 
 
-def _reference(table: Table, scope: Scope, metric: str) -> Reference:
-    name = table.get("parameter", str, "")
-    allocation, flow = table.choice("allocation", ("", *ALLOCATION_NAMES), ""), table.get("of", str, "")
+def _reference(table: Table[ReferenceKeys], scope: Scope, metric: str) -> Reference:
+    keys = table.keys
+    name, allocation, flow = keys.parameter, keys.allocation or "", keys.of
     if allocation and name:
         raise table.error('a line follows a parameter or an allocation, not both: take "parameter" away', "allocation")
     if allocation and scope.metrics[metric].unit != "Mbit/s":
@@ -223,14 +225,7 @@ def _reference(table: Table, scope: Scope, metric: str) -> Reference:
     if not name and not allocation:
         if table.has("factor"):
             raise table.error('"factor" multiplies a parameter or an allocation: give a constant as "offset"', "factor")
-        table.get("offset", float)
-    reference = Reference(
-        label=table.get("label", str),
-        parameter=scope.quantity(table, "parameter", name) if name else "",
-        factor=table.get("factor", float, 1.0),
-        offset=table.get("offset", float, 0.0),
-        allocation=allocation,
-        flow=flow,
-    )
-    table.finish()
-    return reference
+        if not table.has("offset"):
+            raise table.missing("offset")
+    parameter = scope.quantity(table, "parameter", name) if name else ""
+    return Reference(keys.label, parameter, keys.factor, keys.offset, allocation, flow)

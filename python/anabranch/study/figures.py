@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from anabranch.study.scope import Scope
     from anabranch.sweep import Value
 
-TOGETHER = ("mean", "median", "smallest", "largest", "sum")
-WIDTHS = ("page", "column")
+
+def _accept(_table: Table[Any], _scope: Scope, _value: Any) -> None:
+    """Check nothing beyond the type."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,22 @@ class Key:
     """A key that only some kinds of figures have."""
 
     name: str
-    schema: Mapping[str, Any]
-    """JSON schema of its values, with their description."""
-    read: Callable[[Table, Scope], Any]
-    """Reads and checks the value; gives the default if the key is not there."""
+    kind: Any
+    """Type of its values, with their description as `msgspec.Meta`."""
+    default: Any
+    check: Callable[[Table[Any], Scope, Any], None] = _accept
+    """Checks a value of that type further."""
+
+    def read(self, table: Table[Any], scope: Scope) -> Any:
+        """The value in a table, or the default.
+
+        Raises:
+            InputError: If it fails the check of the key.
+
+        """
+        if table.has(self.name):
+            self.check(table, scope, getattr(table.keys, self.name))
+        return getattr(table.keys, self.name)
 
 
 class Kind(ABC):
@@ -122,7 +135,7 @@ class Figure:
     references: tuple[Reference, ...]
     log_x: bool
     together: str
-    """How one value is made of those of several points and subjects: one of `TOGETHER`; "" if it is not set.
+    """How one value is made of those of several points and subjects: one of `keys.Together`; "" if it is not set.
 
     A cell of a heat map takes the centres of its points together, all other kinds the values of each repetition."""
     width: str
@@ -135,7 +148,7 @@ class Figure:
     @property
     def window(self) -> tuple[float, float]:
         """Span of time of a figure over time, seconds; (0, 0) for the whole run."""
-        begin, end = self.options.get("window", (0.0, 0.0))
+        begin, end = self.options.get("window") or (0.0, 0.0)
         return (begin, end)
 
     @property

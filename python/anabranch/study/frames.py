@@ -205,8 +205,8 @@ def _columns(
         shared = _run_columns(run, record, runs)
         for flow in record.document["flows"]:
             own = _row({k: v for k, v in flow.items() if k != "paths"}, FLOW[1])
-            for path in flow["paths"] or [None]:
-                by_path.add(("", shared), (FLOW[0], own), (PATH[0], {} if path is None else _row(path, PATH[1])))
+            for row in [_row(path, PATH[1]) for path in flow["paths"]] or [{}]:
+                by_path.add(("", shared), (FLOW[0], own), (PATH[0], row))
         for link in record.document["links"]:
             by_link.add(("", shared), (LINK[0], _row(link, LINK[1])))
     return by_path, by_link

@@ -13,22 +13,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anabranch.study.document import Table
+    from anabranch.study.keys import StudyKeys
     from anabranch.study.model import Effort, Experiment, Study
 
 
-def check_files(table: Table, file: str) -> None:
+def check_files(table: Table[StudyKeys], file: str) -> None:
     """Check the files of claims and published values, before one is read.
 
     Raises:
         InputError: Naming the first one outside the folder of the study.
 
     """
-    owners = [(table, "claims")]
-    if table.holds("published", dict):
-        owners.append((table.table("published"), "file"))
-    for owner, key in owners:
-        if owner.holds(key, str):
-            paths.check_inside("file", owner.get(key, str), file, owner.line(key))
+    keys = table.keys
+    if keys.claims:
+        paths.check_inside("file", keys.claims, file, table.line("claims"))
+    if keys.published:
+        line = table.inner("published", keys.published).line("file")
+        paths.check_inside("file", keys.published.file, file, line)
 
 
 def check_traces(study: Study, file: str) -> None:

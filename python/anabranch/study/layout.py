@@ -15,6 +15,8 @@ from anabranch._core.worlds import WORLDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from anabranch._core.document import Document
+
     Check = Callable[[Any], str]
     """Returns the place and the kind of the first mistake in a value, or "" if there is none."""
 
@@ -79,7 +81,7 @@ def _columns(prefix: str, part: str) -> Iterator[str]:
             yield f"{prefix}{key.name}"
 
 
-def upgraded(document: dict[str, Any], schema: int) -> dict[str, Any]:
+def upgraded(document: Document, schema: int) -> Document:
     """A document of an earlier layout in the present one: without the keys that are no longer kept."""
     flows = document.get("flows")
     if schema not in _WITH_BLOCKED_PATHS or not isinstance(flows, list):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import RunFailed
+from anabranch.logs import logger
 from anabranch.study import worker
 from anabranch.study.worker import Outcome
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from anabranch._core.simulator import Request
     from anabranch.study.worker import Backend
 
+_LOG = logger(__name__)
 _CLEANUP_TIMEOUT_S = 10.0
 """Time that workers have for removing hosts and links."""
 _LIMITS_INTERVAL_S = 0.1
@@ -219,6 +221,7 @@ class LocalPool:
         code = each.process.exitcode or 0
         each.pipe.close()
         job = each.job
+        _LOG.warning("worker process %s died: %s", each.process.pid, _status(code))
         if not each.is_ready:
             self._failed_starts += 1
             if self._failed_starts >= _MAX_FAILED_STARTS:

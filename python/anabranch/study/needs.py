@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anabranch.fairness.capacity import seconds
+from anabranch.study.keys import NeedsKeys
 
 if TYPE_CHECKING:
     from anabranch.study.document import Table
+    from anabranch.study.keys import ClaimKeys
 
 FULL = "full"
 
@@ -32,21 +34,17 @@ class Needs:
         return " and ".join(parts)
 
 
-def read_needs(table: Table) -> Needs:
+def read_needs(table: Table[ClaimKeys]) -> Needs:
     """Read the key "needs" of a claim; without it nothing is needed.
 
     Raises:
-        InputError: If it is neither "full" nor a table of a duration and a number of repetitions.
+        InputError: If it names no duration and no repetitions, or a duration that is none.
 
     """
-    if not table.has("needs"):
-        return Needs()
-    if table.holds("needs", str):
-        table.choice("needs", (FULL,))
-        return Needs(full=True)
-    inner = table.table("needs")
-    needs = Needs(duration=inner.get("duration", str, ""), repetitions=inner.get("repetitions", int, 1))
-    inner.finish()
+    keys = table.keys.needs
+    if not isinstance(keys, NeedsKeys):
+        return Needs(full=keys == FULL)
+    needs, inner = Needs(duration=keys.duration, repetitions=keys.repetitions), table.inner("needs", keys)
     if needs.duration:
         try:
             seconds(needs.duration)
@@ -54,8 +52,6 @@ def read_needs(table: Table) -> Needs:
             raise inner.error(
                 f'"duration" has to be a time such as "300 s", not "{needs.duration}"', "duration"
             ) from None
-    if needs.repetitions < 1:
-        raise inner.error('"repetitions" has to be at least 1', "repetitions")
     if needs == Needs():
         raise inner.error('"needs" has to name a "duration", "repetitions" or both', "needs")
     return needs

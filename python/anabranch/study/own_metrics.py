@@ -11,7 +11,9 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import UNSET
 
 from anabranch import _native
 from anabranch.errors import nearest
@@ -33,11 +35,13 @@ from anabranch.study.code import KEY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from anabranch._core.document import Document
     from anabranch.expressions import Data, Value
     from anabranch.fairness.shares import Fairness
     from anabranch.metrics import Level
     from anabranch.study.code import Function
     from anabranch.study.document import Table
+    from anabranch.study.keys import MetricKeys, Metrics
     from anabranch.study.scope import Scope
 
 DEFAULT = "default"
@@ -69,7 +73,7 @@ class CodeMetric(Metric):
 
     def value(self, part: Mapping[str, Any]) -> float:
         """The function's value for the result document; NaN without one."""
-        found = self.function(part)
+        found = self.function(cast("Document", part))
         return math.nan if found is None else float(found)
 
 
@@ -84,7 +88,7 @@ class OwnMetrics:
         self._fairness = [m for n in sorted(read) if isinstance(m := METRICS.get(n), FairnessMetric)]
 
     def read(
-        self, document: Mapping[str, Any], found: Iterable[tuple[str, str, float]], fairness: Callable[[], Fairness]
+        self, document: Document, found: Iterable[tuple[str, str, float]], fairness: Callable[[], Fairness]
     ) -> Iterator[tuple[str, str, float]]:
         """Name of the metric, subject and value, for each own metric and subject with a value in a run.
 
@@ -118,16 +122,16 @@ class OwnMetrics:
         ]
 
 
-def own_names(table: Table) -> list[str]:
+def own_names(table: Table[Metrics]) -> list[str]:
     """The names of the own metrics in a table [metric]."""
-    return [name for name in table if name != DEFAULT]
+    return [name for name in table.keys if name != DEFAULT]
 
 
 def read_own_metrics(
-    table: Table,
+    table: Table[Metrics],
     scopes: Mapping[str, Scope],
     functions: Mapping[str, Function] | None = None,
-    reader: Callable[[Table], Function] | None = None,
+    reader: Callable[[Table[MetricKeys]], Function] | None = None,
 ) -> dict[str, Metric]:
     """Read the tables [metric.NAME], and add functions in Python as metrics of the run.
 
@@ -142,18 +146,16 @@ def read_own_metrics(
 
     """
     found: dict[str, Metric] = {n: CodeMetric(n, n, "", "run", "", function=f) for n, f in (functions or {}).items()}
-    rows = {name: table.table(name) for name in own_names(table)}
+    rows = {name: _row(table, name) for name in own_names(table)}
     for name in [*found, *rows]:
         if name in METRICS or name in FUNCTIONS or name in _SETS or (name in found and name in rows):
             raise table.error(f'the name "{name}" is taken: choose another one for the own metric', name)
     known = [*METRICS, *found, *rows]
     for name, row in rows.items():
-        if reader is not None and row.has(KEY):
-            found[name] = CodeMetric(
-                name, row.get("label", str, name), row.get("unit", str, ""), "run", "", function=reader(row)
-            )
-            row.finish()
-    texts = {name: row.get("expr", str) for name, row in rows.items() if name not in found}
+        if reader is not None and row.keys.function is not UNSET:
+            keys = row.keys
+            found[name] = CodeMetric(name, keys.label or name, keys.unit or "", "run", "", function=reader(row))
+    texts = {name: row.keys.expr or "" for name, row in rows.items() if name not in found}
     for name in _ordered(texts, known, rows):
         row = rows[name]
         resolver = _Resolver({**METRICS, **found}, scopes)
@@ -163,14 +165,26 @@ def read_own_metrics(
             raise row.error(f'"{texts[name]}": {error}', "expr") from None
         found[name] = OwnMetric(
             name=name,
-            label=row.get("label", str, name),
-            unit=row.get("unit", str, unit_text(expression.kind.unit)),
+            label=row.keys.label or name,
+            unit=unit_text(expression.kind.unit) if row.keys.unit is UNSET else row.keys.unit,
             level=_level(expression.kind.level),
             field="",
             expression=expression,
         )
-        row.finish()
     return found
+
+
+def _row(table: Table[Metrics], name: str) -> Table[MetricKeys]:
+    """The table [metric.NAME]."""
+    keys = table.keys[name]
+    if isinstance(keys, str):
+        raise table.error(f'"{name}" has to be a table with "expr" or "function", not "{keys}"', name)
+    row = table.inner(name, keys)
+    if keys.expr is UNSET and keys.function is UNSET:
+        raise row.missing("expr")
+    if keys.expr is not UNSET and keys.function is not UNSET:
+        raise row.error('"function" cannot be combined with "expr"', KEY)
+    return row
 
 
 def _level(name: str) -> Level:
@@ -178,7 +192,7 @@ def _level(name: str) -> Level:
     return levels.get(name, "run")
 
 
-def _ordered(texts: Mapping[str, str], known: Sequence[str], rows: Mapping[str, Table]) -> list[str]:
+def _ordered(texts: Mapping[str, str], known: Sequence[str], rows: Mapping[str, Table[MetricKeys]]) -> list[str]:
     """The names of the expressions, each after those that it reads.
 
     Raises:

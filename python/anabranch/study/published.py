@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anabranch.study.document import Table
+    from anabranch.study.keys import GroupKeys, PublishedKeys
     from anabranch.sweep import Point, Value
-
-
-SUM_TOLERANCE = 0.06
-"""By how much two sums of flows may differ to agree, as a share, unless a study says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -92,42 +89,45 @@ class Published:
         return [i for i, row in enumerate(self.rows) if all(row[c] == text for c, text in wanted.items())]
 
 
-def read_published(table: Table, folder: Path, scopes: Mapping[str, Scope]) -> Published:
+def read_published(table: Table[PublishedKeys], folder: Path, scopes: Mapping[str, Scope]) -> Published:
     """Read the table [published] of a study and the file it names.
 
+    Args:
+        table: The table.
+        folder: The folder of the study.
+        scopes: The experiments by name.
+
     Raises:
-        InputError: If a key or the file is not as it should be.
+        InputError: If a key names something that does not exist, or the file has a mistake.
 
     """
-    name = table.get("file", str)
-    metric = table.choice("metric", tuple(next(iter(scopes.values())).metrics), "goodput")
-    match = table.settings("match")
-    own = table.table("experiment")
-    compared = [_scope(own, n, n, scopes) for n in own]
+    keys = table.keys
+    metric = table.choice("metric", keys.metric, tuple(next(iter(scopes.values())).metrics))
+    own = table.inner("experiment", keys.experiment)
+    compared = [_scope(own, n, n, scopes) for n in keys.experiment]
     published = Published(
-        source=table.get("source", str, ""),
+        source=keys.source,
         metric=metric,
         relative_to=_relative_to(table, compared),
         group_by=_group_by(table, compared),
-        groups=tuple(_group(row, scopes) for row in table.rows("group")),
-        sum_tolerance=table.get("sum_tolerance", float, SUM_TOLERANCE),
-        printed=table.choice("printed", ("exact", "truncated", "rounded"), "exact"),
-        match=match,
-        experiment_match={scope.experiment: own.settings(scope.experiment) for scope in compared},
-        table_column=table.get("table_column", str, ""),
-        flow_column=table.get("flow_column", str, "flow"),
-        flows={k: str(v) for k, v in table.settings("flows").items()},
-        value_column=table.get("value_column", str),
-        rows=_rows(folder / name),
+        groups=tuple(_group(row, scopes) for row in table.rows("group", keys.group)),
+        sum_tolerance=keys.sum_tolerance,
+        printed=keys.printed,
+        match=keys.match,
+        experiment_match=keys.experiment,
+        table_column=keys.table_column,
+        flow_column=keys.flow_column,
+        flows={k: str(v) for k, v in keys.flows.items()},
+        value_column=keys.value_column,
+        rows=_rows(folder / keys.file),
     )
     for scope in compared:
-        for template in match.values():
+        for template in keys.match.values():
             scope.template(table, "match", template)
-        for template in published.experiment_match[scope.experiment].values():
+        for template in keys.experiment[scope.experiment].values():
             scope.template(own, scope.experiment, template)
     _check_flows(table, published, compared)
-    table.finish()
-    _check(published, folder / name)
+    _check(published, folder / keys.file)
     return published
 
 
@@ -149,14 +149,14 @@ def check_divisors(published: Published, points: Iterable[Point], path: Path) ->
                 raise InputError(message, str(path), number + 2)
 
 
-def _scope(table: Table, key: str, name: str, scopes: Mapping[str, Scope]) -> Scope:
+def _scope(table: Table[Any], key: str, name: str, scopes: Mapping[str, Scope]) -> Scope:
     if name not in scopes:
         raise table.error(f'there is no experiment "{name}" ({nearest(name, list(scopes))})', key)
     return scopes[name]
 
 
-def _relative_to(table: Table, compared: Sequence[Scope]) -> str:
-    name = table.get("relative_to", str, "")
+def _relative_to(table: Table[PublishedKeys], compared: Sequence[Scope]) -> str:
+    name = table.keys.relative_to
     for scope in compared if name else []:
         scope.quantity(table, "relative_to", name)
         if 0 in scope.values[name]:
@@ -164,22 +164,21 @@ def _relative_to(table: Table, compared: Sequence[Scope]) -> str:
     return name
 
 
-def _group_by(table: Table, compared: Sequence[Scope]) -> str:
-    name = table.get("group_by", str, "")
+def _group_by(table: Table[PublishedKeys], compared: Sequence[Scope]) -> str:
+    name = table.keys.group_by
     known = list(dict.fromkeys(parameter for scope in compared for parameter in scope.values))
     if name and name not in known:
         raise table.error(f'"{name}" is no parameter of a compared experiment ({nearest(name, known)})', "group_by")
     return name
 
 
-def _group(table: Table, scopes: Mapping[str, Scope]) -> Group:
-    scope = _scope(table, "experiment", table.get("experiment", str), scopes)
-    group = Group(table.get("name", str), scope.experiment, scope.selection(table, "where"))
-    table.finish()
-    return group
+def _group(table: Table[GroupKeys], scopes: Mapping[str, Scope]) -> Group:
+    keys = table.keys
+    scope = _scope(table, "experiment", keys.experiment, scopes)
+    return Group(keys.name, scope.experiment, scope.selection(table, keys.where))
 
 
-def _check_flows(table: Table, published: Published, compared: Sequence[Scope]) -> None:
+def _check_flows(table: Table[PublishedKeys], published: Published, compared: Sequence[Scope]) -> None:
     """Check that each flow with published values is one of a compared experiment."""
     flows = tuple(dict.fromkeys(flow for scope in compared for flow in scope.flows))
     links = tuple(dict.fromkeys(link for scope in compared for link in scope.links))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from anabranch.metrics import Metric
     from anabranch.study.document import Table
+    from anabranch.study.keys import Selection
     from anabranch.sweep import Value
 
 
@@ -35,34 +36,31 @@ class Scope:
     metrics: Mapping[str, Metric] = field(default_factory=lambda: METRICS)
     """All metrics of the study, its own ones too."""
 
-    def parameter(self, table: Table, key: str, name: str) -> str:
+    def parameter(self, table: Table[Any], key: str, name: str) -> str:
         """Check that a parameter, the value of a key, is one of this experiment."""
         if name not in self.values:
             known = nearest(name, list(self.values))
             raise table.error(f'"{name}" is no parameter of experiment "{self.experiment}" ({known})', key)
         return name
 
-    def quantity(self, table: Table, key: str, name: str) -> str:
+    def quantity(self, table: Table[Any], key: str, name: str) -> str:
         """Check that a parameter has numbers for values."""
         for value in self.values[self.parameter(table, key, name)]:
             if isinstance(value, str | bool):
                 raise table.error(f'"{key}" needs a parameter whose values are numbers: "{name}" has "{value}"', key)
         return name
 
-    def selection(self, table: Table, key: str) -> dict[str, Any]:
-        """A table of parameters with a value or a list of values each, all of which occur; empty if it is not there."""
-        selection = table.selection(key)
-        for name, wanted in selection.items():
-            known = [plain(v) for v in self.values[self.parameter(table, key, name)]]
+    def selection(self, table: Table[Any], where: Selection) -> Selection:
+        """Check that the selection of a table names parameters and values that occur."""
+        for name, wanted in where.items():
+            known = [plain(v) for v in self.values[self.parameter(table, "where", name)]]
             for value in wanted if isinstance(wanted, list) else [wanted]:
-                if not isinstance(value, str | int | float | bool):
-                    raise table.error(f'"{name}" has to be a value or a list of values, not {value!r}', key)
                 if plain(value) not in known:
                     hint = nearest(plain(value), known)
-                    raise table.error(f'"{name}" is never {plain(value)} in "{self.experiment}" ({hint})', key)
-        return selection
+                    raise table.error(f'"{name}" is never {plain(value)} in "{self.experiment}" ({hint})', "where")
+        return where
 
-    def subjects(self, table: Table, key: str, subjects: Sequence[str], metric: str) -> tuple[str, ...]:
+    def subjects(self, table: Table[Any], key: str, subjects: Sequence[str], metric: str) -> tuple[str, ...]:
         """Check that subjects are what a metric, or a quantity of theory, has values for.
 
         A pattern such as "F*" becomes the flows or links that it matches. Names of paths are known only after a run.
@@ -87,7 +85,7 @@ class Scope:
         links = tuple(f"{link}/{direction}" for link in self.links for direction in _native.directions())
         return {"run": ("",), "flow": self.flows, "path": (), "link": links}[self.metrics[metric].level]
 
-    def owner(self, table: Table, key: str, subject: str) -> None:
+    def owner(self, table: Table[Any], key: str, subject: str) -> None:
         """Check that a subject of any metric is a flow or a link, or belongs to one."""
         name = subject.partition("/")[0]
         known = [*self.flows, *self.links]
@@ -96,7 +94,7 @@ class Scope:
                 f'"{key}" has to name flows, paths or links, not "{subject}" ({nearest(name, known)})', key
             )
 
-    def template(self, table: Table, key: str, template: Value) -> None:
+    def template(self, table: Table[Any], key: str, template: Value) -> None:
         """Check that each placeholder of a text names a parameter of this experiment."""
         for name in placeholders(template):
             if name not in self.values:

@@ -9,28 +9,27 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from anabranch.study.document import Table
+    from anabranch.study.keys import ClaimKeys
 
-STATISTICS = ("mean", "median", "std")
 
-
-def read_statistic(table: Table, world: str, kind: str, metrics: Collection[str]) -> str:
-    """Read the key "statistic" of a claim; "" without it.
+def read_statistic(table: Table[ClaimKeys], metrics: Collection[str]) -> str:
+    """Read the key "statistic" of a claim about some metrics; "" without it.
 
     Raises:
-        InputError: If it is unknown, or cannot be found for a claim of this world, kind and metrics.
+        InputError: If it cannot be found for a claim of this world, kind and metrics.
 
     """
-    statistic = table.choice("statistic", ("", *STATISTICS), "")
-    if not statistic:
+    keys = table.keys
+    if not keys.statistic:
         return ""
-    if world == "theory":
+    if keys.world == "theory":
         raise table.error('a quantity of theory has no "statistic": it has one value', "statistic")
-    if table.has("extreme"):
+    if keys.extreme:
         raise table.error('"statistic" cannot be combined with "extreme": remove one of them', "statistic")
-    if kind in ("order", "difference") and len(metrics) > 1:
+    if keys.kind in ("order", "difference") and len(metrics) > 1:
         named = " and ".join(f'"{metric}"' for metric in sorted(metrics))
-        raise table.error(f'with "statistic", "{kind}" compares one metric, not {named}', "statistic")
-    return statistic
+        raise table.error(f'with "statistic", "{keys.kind}" compares one metric, not {named}', "statistic")
+    return keys.statistic
 
 
 def statistic_of(statistic: str, values: Sequence[float], absolute: bool) -> float | None:

@@ -26,14 +26,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec.json
 
-from anabranch.errors import InputError, not_written
+from anabranch.errors import AnabranchError, InputError, not_written
 from anabranch.study.layout import READABLE, SCHEMA, fault, upgraded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from anabranch._core.simulator import Document, Request
+    from anabranch._core.document import Document
+    from anabranch._core.simulator import Request
     from anabranch.errors import RunFailed
 
 FILE = "runs.jsonl"
@@ -72,7 +73,7 @@ class Record:
     """Number of the layout of record and document."""
 
 
-class UnreadableRecord(Exception):  # noqa: N818  it describes the record
+class UnreadableRecord(AnabranchError):  # noqa: N818  it describes the record
     """A stored run with another layout than this version's, or with a wrong value."""
 
 

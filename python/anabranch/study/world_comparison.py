@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anabranch.study.analysis import grouped
-from anabranch.study.published import SUM_TOLERANCE
+from anabranch.study.deviations import grouped
+from anabranch.study.keys import SUM_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

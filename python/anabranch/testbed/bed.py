@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from anabranch._core.simulator import Document, Request
+    from anabranch._core.document import Document, LatenessResult
+    from anabranch._core.simulator import Request
 
 Links = Literal["emulator", "netem"]
 """Implementation of a testbed's links: the simulator's network, or the kernel's veth, tbf and netem."""
@@ -154,7 +155,7 @@ class Testbed:
         """Whether the emulated network has stopped carrying packets."""
         return self._emulation is not None and bool(self._emulation.is_over())
 
-    def stop(self) -> Document | None:
+    def stop(self) -> LatenessResult | None:
         """Stop carrying packets; returns the lateness of an emulated network, `None` for links of netem.
 
         Raises:
@@ -167,7 +168,7 @@ class Testbed:
         if self._emulation is None:
             return None
         try:
-            lateness: Document = json.loads(self._emulation.stop())
+            lateness: LatenessResult = json.loads(self._emulation.stop())
         except OSError as error:
             raise RunFailed(
                 f"the emulated network failed because an interface of a host was removed: {error}"

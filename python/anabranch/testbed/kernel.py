@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
+from anabranch.logs import logger
 from anabranch.testbed import loader, rootless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+_LOG = logger(__name__)
 _SYSCTL = Path("/proc/sys")
 
 SCHEDULERS = {"lowest-rtt": "default", "linux": "default", "linux-ahead": "default"}
@@ -187,3 +189,4 @@ def set_sysctl(name: str, value: str) -> None:
 
     """
     (_SYSCTL / name.replace(".", "/")).write_text(value, encoding="ascii")
+    _LOG.debug("kernel setting: %s = %s", name, value)

@@ -12,11 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from anabranch.logs import logger
 from anabranch.testbed import locks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_LOG = logger(__name__)
 FOLDER = Path("/run/netns")
 """Folder of the namespaces' files, the same as of `ip netns`."""
 
@@ -42,6 +44,7 @@ def create(name: str) -> Path:
     from pyroute2 import netns
 
     netns.create(name)
+    _LOG.debug("network namespace created: %s", name)
     return FOLDER / name
 
 
@@ -104,6 +107,7 @@ def remove(name: str) -> None:
     _end_processes(FOLDER / name)
     with suppress(FileNotFoundError):
         netns.remove(name)
+        _LOG.debug("network namespace removed: %s", name)
     with suppress(OSError):
         (MARKS / name).unlink()
 

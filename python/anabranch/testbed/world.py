@@ -10,7 +10,8 @@ from anabranch.testbed.bed import Testbed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anabranch._core.simulator import Document, Request
+    from anabranch._core.document import Document
+    from anabranch._core.simulator import Request
 
 
 def check(request: Request) -> None:

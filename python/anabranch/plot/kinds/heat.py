@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import textwrap
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
+from msgspec import Meta
 
 from anabranch.plot import spots
 from anabranch.plot.appearance import GREY
@@ -57,8 +58,8 @@ class Heat(Kind):
         GREY,
         Key(
             "log_colour",
-            {"type": "boolean", "description": "Whether the colours of a heat map are logarithmic."},
-            lambda table, _: table.get("log_colour", bool, False),
+            Annotated[bool, Meta(description="Whether the colours of a heat map are logarithmic.")],
+            default=False,
         ),
     )
 

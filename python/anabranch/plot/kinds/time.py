@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
 
 from anabranch.plot import rates
 from anabranch.plot.appearance import GREY, LEGEND
@@ -15,21 +17,7 @@ if TYPE_CHECKING:
 
     from anabranch.plot.over_time import TracesOf
     from anabranch.study.analysis import Analysis
-    from anabranch.study.document import Table
     from anabranch.study.figures import Figure
-    from anabranch.study.scope import Scope
-
-_MIN_INTERVAL_S, _MAX_INTERVAL_S = 0.1, 1.0
-_REPETITIONS = ("first", "all")
-
-
-def _read_interval(table: Table, _: Scope) -> float:
-    interval = table.get("interval", float, _MAX_INTERVAL_S)
-    if not _MIN_INTERVAL_S <= interval <= _MAX_INTERVAL_S:
-        raise table.error(
-            f'"interval" has to be from {_MIN_INTERVAL_S:g} to {_MAX_INTERVAL_S:g} s, not {interval:g}', "interval"
-        )
-    return interval
 
 
 class Time(Kind):
@@ -43,23 +31,29 @@ class Time(Kind):
         GREY,
         Key(
             "quantity",
-            {"enum": list(rates.QUANTITIES), "description": "Quantity of a figure over time."},
-            lambda table, _: table.choice("quantity", tuple(rates.QUANTITIES), "goodput"),
+            Annotated[rates.Quantity, Meta(description="Quantity of a figure over time.")],
+            "goodput",
         ),
         Key(
             "interval",
-            {
-                "type": "number",
-                "minimum": _MIN_INTERVAL_S,
-                "maximum": _MAX_INTERVAL_S,
-                "description": "Seconds that make one value of a figure over time.",
-            },
-            _read_interval,
+            Annotated[
+                float,
+                Meta(
+                    ge=0.1,
+                    le=1.0,
+                    description="Seconds of one value of a figure over time.",
+                    extra={"form": "a number of seconds from 0.1 to 1"},
+                ),
+            ],
+            1.0,
         ),
         Key(
             "repetitions",
-            {"enum": list(_REPETITIONS), "description": "The first run of a point, or the mean of all with a band."},
-            lambda table, _: table.choice("repetitions", _REPETITIONS, "first"),
+            Annotated[
+                Literal["first", "all"],
+                Meta(description="The first run of a point, or the mean of all with a band."),
+            ],
+            "first",
         ),
     )
     is_over_time = True

@@ -1,0 +1,196 @@
+"""Types of result documents: `make generate` writes this file from the types of the simulator's results.
+
+docs/reference/results.md has the meaning of every key.
+"""
+
+from typing import Any, NotRequired, TypedDict
+
+
+class MeanMax(TypedDict):
+    """A part of a result."""
+
+    mean: float
+    max: int
+
+
+class Quantiles(TypedDict):
+    """A part of a result."""
+
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+
+
+class LatenessResult(TypedDict):
+    """A part of a result."""
+
+    packets: int
+    mean_s: float
+    p50_s: float
+    p99_s: float
+    max_s: float
+    late_share: float
+    lost: int
+    overloaded: bool
+
+
+class HostFacts(TypedDict):
+    """A part of a result."""
+
+    kernel: str
+    cpu: str
+    cpus: int
+    load: list[float]
+    stolen: float
+    sysctls: dict[str, dict[str, str]]
+    differences: list[str]
+    lateness: LatenessResult
+
+
+class HostResult(TypedDict):
+    """A part of a result."""
+
+    name: str
+    counters: dict[str, int]
+
+
+class MiddleboxResult(TypedDict):
+    """A part of a result."""
+
+    node: str
+    kind: str
+    packets: int
+    changed: int
+    dropped: int
+
+
+LinkResult = TypedDict(
+    "LinkResult",
+    {
+        "name": str,
+        "direction": str,
+        "from": str,
+        "to": str,
+        "packets": int,
+        "bytes": int,
+        "throughput_bps": float,
+        "utilisation": float,
+        "drops": int,
+        "drops_by_cause": dict[str, int],
+        "marks": int,
+        "occupancy": MeanMax,
+        "occupancy_bytes": MeanMax,
+    },
+)
+
+
+class PathResult(TypedDict):
+    """A part of a result."""
+
+    name: str
+    local: str
+    remote: str
+    links: list[str]
+    usable: bool
+    backup: bool
+    goodput_bps: float
+    throughput_bps: float
+    packets: int
+    data_packets: int
+    retransmissions: int
+    retransmissions_by_cause: dict[str, int]
+    reinjections: int | None
+    probes: int | None
+    recoveries: int | None
+    timeouts: int | None
+    undone: int | None
+    ecn_reductions: int | None
+    reductions_by_cause: NotRequired[dict[str, int]]
+    bytes_by_kind: NotRequired[dict[str, int]]
+    delivery_rate_max_bps: NotRequired[float]
+    srtt_min_s: NotRequired[float]
+    srtt_s: float | None
+    srtt_mean_s: float | None
+    rto_s: float
+    cwnd_bytes: int
+    cwnd_mean_bytes: float
+    cwnd_max_bytes: int
+    ssthresh_bytes: int | None
+    outstanding_mean_bytes: float
+    path_back_s: NotRequired[float]
+    bottleneck: NotRequired[int]
+    bottleneck_share: NotRequired[float]
+    coupled_share: NotRequired[float]
+    kernel: NotRequired[dict[str, int]]
+    limited_s: NotRequired[dict[str, float | None]]
+    missed_bytes: NotRequired[dict[str, int | None]]
+
+
+FlowResult = TypedDict(
+    "FlowResult",
+    {
+        "name": str,
+        "from": str,
+        "to": str,
+        "through": NotRequired[str],
+        "protocol": str,
+        "direction": NotRequired[str],
+        "congestion": str | None,
+        "start_s": float,
+        "state": str,
+        "fallback": bool,
+        "goodput_bps": float,
+        "throughput_bps": float,
+        "delivered_bytes": int,
+        "written_bytes": int,
+        "setup_s": NotRequired[float],
+        "completion_s": float | None,
+        "delivery_delay_s": Quantiles | None,
+        "reverse_goodput_bps": NotRequired[float],
+        "reverse_delivered_bytes": NotRequired[int],
+        "reverse_written_bytes": NotRequired[int],
+        "reverse_delivery_delay_s": NotRequired[Quantiles],
+        "answers": NotRequired[int],
+        "response_time_s": NotRequired[Quantiles],
+        "recovery_s": NotRequired[float],
+        "recovered_share": NotRequired[float],
+        "reordering_buffer_bytes": MeanMax | None,
+        "receive_buffer_bytes": MeanMax | None,
+        "limited_s": NotRequired[dict[str, float | None]],
+        "missed_bytes": NotRequired[dict[str, int | None]],
+        "blocked_s": dict[str, float],
+        "buffer_blocked_s": NotRequired[dict[str, float]],
+        "counters": dict[str, int],
+        "paths": list[PathResult],
+    },
+)
+
+
+class RunResult(TypedDict):
+    """A part of a result."""
+
+    format: int
+    version: str
+    world: str
+    title: str
+    seed: int
+    duration_s: float
+    warmup_s: float
+    digest: str | None
+    events: int | None
+    wall_s: float
+    unreachable_packets: int | None
+    jain: float | None
+    flows: list[FlowResult]
+    links: list[LinkResult]
+    middleboxes: NotRequired[list[MiddleboxResult]]
+    hosts: NotRequired[list[HostResult]]
+    host: HostFacts | None
+
+
+class Document(RunResult):
+    """The result of a run as decoded from JSON."""
+
+    scenario: NotRequired[dict[str, Any]]
+    """The scenario with every default and every setting."""

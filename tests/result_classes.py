@@ -1,0 +1,66 @@
+"""Writes python/anabranch/_core/document.py, the types of result documents, from the types of the native module.
+
+`make generate` runs this file as a program. A test compares the file with the native module.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from pathlib import Path
+
+from anabranch import _native
+
+FILE = Path(__file__).parent.parent / "python/anabranch/_core/document.py"
+_HEAD = '''\
+"""Types of result documents: `make generate` writes this file from the types of the simulator's results.
+
+docs/reference/results.md has the meaning of every key.
+"""
+
+from typing import Any, NotRequired, TypedDict
+'''
+_TAIL = '''
+
+class Document(RunResult):
+    """The result of a run as decoded from JSON."""
+
+    scenario: NotRequired[dict[str, Any]]
+    """The scenario with every default and every setting."""
+'''
+_NAMES = {"String": "str", "bool": "bool", "f64": "float", "u16": "int", "u32": "int", "u64": "int"}
+_OUTER = {"Option": "{} | None", "Vec": "list[{}]", "BTreeMap": "dict[str, {}]"}
+
+
+def text() -> str:
+    """The whole file."""
+    parts = [_class(name, keys) for name, keys in reversed(_native.result_parts())]
+    return "\n\n".join([_HEAD, *parts]) + _TAIL
+
+
+def _class(name: str, keys: list[tuple[str, str, bool]]) -> str:
+    """The class of one part of a result."""
+    known = [(key, _type(rust, may_be_absent)) for key, rust, may_be_absent in keys]
+    if any(keyword.iskeyword(key) for key, _ in known):
+        rows = "".join(f'        "{key}": {kind},\n' for key, kind in known)
+        return f'{name} = TypedDict(\n    "{name}",\n    {{\n{rows}    }},\n)\n'
+    rows = "".join(f"    {key}: {kind}\n" for key, kind in known)
+    return f'class {name}(TypedDict):\n    """A part of a result."""\n\n{rows}'
+
+
+def _type(rust: str, may_be_absent: bool) -> str:
+    """A type of Python for one of Rust; a value that is left out instead of null has no null."""
+    inner = re.fullmatch(r"Option<(.*)>", rust) if may_be_absent else None
+    kind = _of(inner[1] if inner else rust)
+    return f"NotRequired[{kind}]" if may_be_absent else kind
+
+
+def _of(rust: str) -> str:
+    outer = re.fullmatch(r"(Option|Vec|BTreeMap)<(?:String, )?(.*)>|\[(\w+); \d+\]", rust)
+    if outer is None:
+        return _NAMES.get(rust, rust)
+    return f"list[{_of(outer[3])}]" if outer[3] else _OUTER[outer[1]].format(_of(outer[2]))
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(), encoding="utf-8")
