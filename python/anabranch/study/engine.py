@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch._core.simulator import Request, validate
 from anabranch.errors import InputError
+from anabranch.study import forkserver
 from anabranch.study.local import Limits, LocalPool
 from anabranch.study.model import FILE, Run
 from anabranch.study.origin import placed
@@ -248,6 +249,8 @@ def _pool(plan: Plan, jobs: int) -> Pool:
     """The workers that the plan asks for."""
     if not plan.place:
         return LocalPool(plan.backend, jobs, plan.limits)
+    if plan.place == "dask":
+        forkserver.begin()
     from anabranch.study import cluster
 
     return cluster.open_pool(plan.place, plan.backend, jobs)
