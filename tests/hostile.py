@@ -52,6 +52,10 @@ PLAN = json.dumps({"plan": {"cookie": 7, "plan": {
     "scenario": SCENARIO, "congestion": None, "buffer": None, "nagle": False, "interval_s": 1.0, "keep_delays": False,
 }}}).encode() + b"\n"  # fmt: skip
 GET = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+LOOPBACK = bytes(10) + b"\xff\xff" + socket.inet_aton("127.0.0.1")
+CONNECT = b"\x01\x06\x22\x63\x0a\x05%s" + LOOPBACK
+SERVER_PORT = 9009
+"""Of the honest client's server, which a configuration may name."""
 VALID = {
     "meter": [HELLO, HELLO + PLAN, HELLO + PLAN + b'{"go":{"zero_ns":0}}\n', b'{"done":{"early":true}}\n', b"[" * 5000],
     "socks": [
@@ -59,6 +63,21 @@ VALID = {
         b"\x05\x01\x00\x05\x01\x00\x03\x09localhost\x00\x09hello",
         b"\x05\x01\x00\x05\x01\x00\x04" + bytes(15) + b"\x01\x00\x09",
         b"\x05\x02\x00\x02\x01\x05alice\x06secret",
+    ],
+    "convert": [
+        CONNECT % struct.pack("!H", 9),
+        CONNECT % struct.pack("!H", SERVER_PORT) + b"hello",
+        b"\x01\x02\x22\x63\x01\x01\0\0",
+        b"\x01\x09\x22\x63\x16\x03\0\0" + bytes(8) + (CONNECT % b"\0\x09")[4:],
+        b"\x01\x07\x22\x63\x0a\x06\0\x09" + LOOPBACK + b"\x1e\x04\x01\x02",
+        b"\x01\xff\x22\x63" + b"\x63\x02\0\0\0\0\0\0" * 127,
+    ],
+    "reverse": [
+        GET % b"",
+        GET % (b"x" * 9000),
+        b"PROXY TCP4 127.0.0.1 127.0.0.1 9 9\r\n" + GET % b"",
+        b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(12),
+        b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + bytes(508),
     ],
     "watch": [GET % b"", GET % b"metrics", GET % (b"x" * 9000), b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nx"],
 }
@@ -133,6 +152,23 @@ def ask_socks(port: int, server: tuple[str, int]) -> bool:
     return answer[:4] == b"\x05\x00\x05\x00" and answer[-5:] == b"hello"
 
 
+def ask_convert(port: int, server: tuple[str, int]) -> bool:
+    """Whether the converter carries bytes to a server and back."""
+    with connect(port) as stream:
+        stream.sendall(CONNECT % struct.pack("!H", server[1]) + b"hello")
+        with stream.makefile("rb") as received:
+            head = received.read(4)
+            answer = received.read(4 * head[1] - 4)
+            return answer[:1] == b"\x14" and received.read(5) == b"hello"
+
+
+def ask_reverse(port: int) -> bool:
+    """Whether the reverse proxy carries bytes to its server and back."""
+    with connect(port) as stream, stream.makefile("rb") as received:
+        stream.sendall(b"hello")
+        return received.read(5) == b"hello"
+
+
 def ask_watch(port: int) -> bool:
     """Whether the status page answers."""
     with connect(port) as stream:
@@ -141,15 +177,18 @@ def ask_watch(port: int) -> bool:
 
 
 def echo() -> tuple[str, int]:
-    """The address of a server that returns each first part of a stream."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+    """The address of a server that returns each first part of a stream, and holds open those without one."""
+    listener = socket.create_server(("127.0.0.1", SERVER_PORT), backlog=512)
+
+    def answer(stream: socket.socket) -> None:
+        with suppress(OSError), stream:
+            stream.settimeout(1.0)
+            stream.sendall(stream.recv(64))
 
     def serve() -> None:
         while True:
             stream, _ = listener.accept()
-            with suppress(OSError), stream:
-                stream.settimeout(1.0)
-                stream.sendall(stream.recv(64))
+            threading.Thread(target=answer, args=(stream,), daemon=True).start()
 
     threading.Thread(target=serve, daemon=True).start()
     host, port = listener.getsockname()
@@ -193,12 +232,12 @@ def started(command: list[str], service: str) -> tuple[subprocess.Popen[str], in
     """The service and its port, from the line that names it."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
-    pattern = {"meter": r"waiting at .*:(\d+)", "socks": r"listening on .*:(\d+)", "watch": r"page at .*:(\d+)/"}
+    pattern = {"meter": r"waiting at .*:(\d+)", "watch": r"page at .*:(\d+)/"}
     found = None
     while found is None:
         line = process.stdout.readline()
         assert line, "the service does not start"
-        found = re.search(pattern[service], line)
+        found = re.search(pattern.get(service, r"listening on .*:(\d+)"), line)
     lines = process.stdout
 
     def discard() -> None:
@@ -211,9 +250,12 @@ def started(command: list[str], service: str) -> tuple[subprocess.Popen[str], in
 
 def measured(service: str, messages: int, command: list[str]) -> dict[str, Any]:
     """Attack a service and return the waits of the honest client, and the memory before and after."""
-    process, port = started(command, service)
     server = echo()
-    ask = {"meter": ask_meter, "socks": lambda at: ask_socks(at, server), "watch": ask_watch}[service]
+    process, port = started(command, service)
+    ask: Callable[[int], bool] = {
+        "convert": lambda at: ask_convert(at, server), "meter": ask_meter, "reverse": ask_reverse,
+        "socks": lambda at: ask_socks(at, server), "watch": ask_watch,
+    }[service]  # fmt: skip
     honest = Honest(lambda: ask(port))
     draw, left = random.Random(1), messages
     try:

@@ -181,8 +181,8 @@ def test_bundle_begins_no_run_after_its_time(monkeypatch: pytest.MonkeyPatch) ->
         return {}
 
     requests = [request(seed) for seed in range(10)]
-    # The third run begins at 0.4 s, the fourth would begin at 0.6 s.
-    assert [outcome.seconds for outcome in cluster.run_here(backend, requests, build)] == pytest.approx([0.2] * 3)
+    # The second run begins at 0.2 s, the third would begin at 0.4 s.
+    assert [outcome.seconds for outcome in cluster.run_here(backend, requests, build)] == pytest.approx([0.2] * 2)
 
 
 def take_by_capacity(workers: cluster.DaskPool, seeds: Iterable[int]) -> dict[int, Outcome]:

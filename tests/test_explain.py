@@ -152,7 +152,7 @@ def test_gain_has_paired_interval() -> None:
     assert len(measured.gains) == 4
     assert measured.interval is not None
     assert measured.interval.low < measured.relative < measured.interval.high
-    assert "95 % interval" in measured.sentence
+    assert ", ≥ 82 % interval" in measured.sentence
 
 
 def test_promised_gain_is_that_of_the_setting() -> None:

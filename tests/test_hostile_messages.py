@@ -1,4 +1,4 @@
-"""Hostile messages to meter, proxy and status page block no honest client and take no memory.
+"""Hostile messages to meter, proxies and status page block no honest client and take no memory.
 
 `ANABRANCH_LONG=1` sends a million messages to each service instead of a thousand, which takes about an hour.
 """
@@ -14,13 +14,21 @@ from pathlib import Path
 import pytest
 
 from anabranch.testbed.proxies import PROXY
+from hostile import SERVER_PORT
 from machine import missing
 
 HOSTILE = Path(__file__).with_name("hostile.py")
 MESSAGES = 1_000_000 if os.environ.get("ANABRANCH_LONG") else 1_000
 MAX_GROWTH_BYTES = 32_000_000
-LONGEST_S = {"meter": 5.0, "socks": 10.0, "watch": 2.0}
+LONGEST_S = {"convert": 10.0, "meter": 5.0, "reverse": 10.0, "socks": 10.0, "watch": 2.0}
 """`REPLY_TIMEOUT` of the meter, `handshake_timeout` of the proxies, `REQUEST_TIMEOUT` of the status page."""
+SOCKS = '[socks]\nlisten = ["127.0.0.1:0"]\nallow = ["127.0.0.0/8"]\n'
+CONFIGS = {
+    "convert": SOCKS.replace("socks", "convert"),
+    "reverse": f'[[reverse]]\nname = "web"\nlisten = ["127.0.0.1:0"]\nto = ["127.0.0.1:{SERVER_PORT}"]\n',
+    "socks": SOCKS,
+    "watch": f'{SOCKS}[watch]\nlisten = "127.0.0.1:0"\n',
+}
 
 pytestmark = [pytest.mark.machine, pytest.mark.skipif(bool(missing("ip", "unshare")), reason=missing("ip", "unshare"))]
 
@@ -32,9 +40,8 @@ def command(service: str, folder: Path) -> list[str]:
     if program is None:
         pytest.skip(f"{PROXY.name} is not installed")
     config = folder / "proxy.toml"
-    text = '[socks]\nlisten = ["127.0.0.1:0"]\nallow = ["127.0.0.0/8"]\n'
-    config.write_text(text + '[watch]\nlisten = "127.0.0.1:0"\n' * (service == "watch"), encoding="utf-8")
-    return [str(program), "socks", "--config", str(config)]
+    config.write_text(CONFIGS[service], encoding="utf-8")
+    return [str(program), "socks" if service == "watch" else service, "--config", str(config)]
 
 
 @pytest.mark.slow

@@ -136,5 +136,5 @@ def test_verdicts_are_values_for_json(tmp_path: Path) -> None:
     assert (content["form"], content["runs"], content["summary"]) == ("full", 12, "1 of 1 statements pass.")
     (verdict,) = content["verdicts"]
     assert (verdict["id"], verdict["outcome"], verdict["low"], verdict["high"]) == ("claim", "pass", 1.0, None)
-    assert verdict["measured"][0]["values"] == 3
+    assert (verdict["measured"][0]["values"], verdict["measured"][0]["coverage"]) == (3, 0.75)
     assert verdict["measured"][0]["low"] < verdict["measured"][0]["value"] < verdict["measured"][0]["high"]

@@ -1,15 +1,22 @@
-"""Unit files of systemd: exposure (`systemd-analyze security`), memory limits, and start."""
+"""Unit files of systemd: exposure (`systemd-analyze security`), memory limits, syntax, and start."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+import systemd_machine
+from anabranch.testbed.proxies import PROXY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from systemd_machine import Machine
 
 DIST = Path(__file__).parents[1] / "apps" / "proxy" / "dist"
 MAX_EXPOSURE = {
@@ -18,8 +25,27 @@ MAX_EXPOSURE = {
     "anabranch-router.service": 3.0,
     "anabranch-uplinks.service": 3.0,
 }
-UNITS = Path("/run/systemd/system")
-PROGRAM = Path("/usr/local/sbin/anabranch-proxy")
+CONFIGS = {
+    "convert": '[convert]\nlisten = ["127.0.0.1:1082"]\n',
+    "proxy": (
+        '[socks]\nlisten = ["127.0.0.1:1080"]\n'
+        '[[reverse]]\nname = "web"\nlisten = ["127.0.0.1:1443"]\nto = ["127.0.0.1:1"]\n'
+    ),
+    "router": '[router]\ninterfaces = ["lan0"]\n[router.via]\nproxy = "198.51.100.7:1080"\nprotocol = "socks"\n',
+    "uplinks": (
+        '[[uplink]]\ninterface = "wlan0"\ngateway = "198.51.100.2"\n'
+        '[[uplink]]\ninterface = "wwan0"\ngateway = "203.0.113.2"\nuse = "backup"\n'
+        '[uplinks]\nprobe = []\nstate = "/var/lib/anabranch-proxy"\n'
+    ),
+}
+STARTED = {
+    "anabranch-convert.service": "listening on 127.0.0.1:1082",
+    "anabranch-proxy@reverse.service": "listening on 127.0.0.1:1443",
+    "anabranch-proxy@socks.service": "listening on 127.0.0.1:1080",
+    "anabranch-router.service": "listening on 127.0.0.1:1081",
+    "anabranch-uplinks.service": "wlan0",
+}
+"""For each unit, the text of its log that shows that it does its work."""
 
 
 def test_every_unit_has_a_limit_of_exposure() -> None:
@@ -41,30 +67,36 @@ def test_exposure_of_units_is_low(unit: str, most: float) -> None:
     assert float(found[1]) <= most
 
 
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    if reason := systemd_machine.missing():
+        pytest.skip(reason)
+    program = PROXY.find()
+    if program is None:
+        pytest.skip(f"{PROXY.name} is not installed")
+    with systemd_machine.running(tmp_path_factory.mktemp("units"), DIST, CONFIGS, program) as found:
+        yield found
+
+
 @pytest.mark.machine
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not UNITS.is_dir() or not PROGRAM.exists(),
-    reason="needs root, a running systemd and /usr/local/sbin/anabranch-proxy",
-)
-def test_socks_unit_starts(tmp_path: Path) -> None:
-    config = tmp_path / "proxy.toml"
-    config.write_text('[socks]\nlisten = ["127.0.0.1:0"]\n', encoding="utf-8")
-    unit = UNITS / "anabranch-unit-test@.service"
-    text = (DIST / "anabranch-proxy@.service").read_text(encoding="utf-8")
-    unit.write_text(text.replace("/etc/anabranch/proxy.toml", str(config)), encoding="utf-8")
+@pytest.mark.parametrize("unit", STARTED)
+def test_units_have_no_mistakes(machine: Machine, unit: str) -> None:
+    judged = machine.call("systemd-analyze", "verify", "--man=no", f"/units/{re.sub('@.*[.]', '@.', unit)}")
+    assert (judged.returncode, judged.stdout + judged.stderr) == (0, "")
 
-    def systemctl(*arguments: str) -> str:
-        return subprocess.run(["systemctl", *arguments], capture_output=True, text=True, check=False).stdout.strip()
 
-    try:
-        systemctl("daemon-reload")
-        systemctl("start", "anabranch-unit-test@socks")
-        deadline = time.monotonic() + 60
-        while (state := systemctl("is-active", "anabranch-unit-test@socks")) == "activating":
-            assert time.monotonic() < deadline, "it is not ready within a minute"
-            time.sleep(0.1)
-        assert state == "active"
-    finally:
-        systemctl("stop", "anabranch-unit-test@socks")
-        unit.unlink()
-        systemctl("daemon-reload")
+@pytest.mark.machine
+@pytest.mark.parametrize("unit", STARTED)
+def test_units_start_and_stop(machine: Machine, unit: str) -> None:
+    started = machine.call("systemctl", "start", unit)
+    assert started.returncode == 0, machine.call("systemctl", "status", unit).stdout + machine.log(unit)
+    machine.wait_for(STARTED[unit], "cat", f"/run/log-{unit}")
+    shown = machine.call("systemctl", "show", unit, "--property=ActiveState,NRestarts,UID,MainPID").stdout.split()
+    assert {"ActiveState=active", "NRestarts=0"} <= set(shown)
+    process = next(word.partition("=")[2] for word in shown if word.startswith("MainPID="))
+    status = machine.call("cat", f"/proc/{process}/status").stdout
+    assert re.search(r"^Uid:\t[1-9]", status, re.MULTILINE)
+    assert re.search(r"^NoNewPrivs:\t1$", status, re.MULTILINE)
+    stopped = machine.call("systemctl", "stop", unit)
+    assert stopped.returncode == 0, stopped.stderr
+    assert "ActiveState=inactive" in machine.call("systemctl", "show", unit, "--property=ActiveState,Result").stdout

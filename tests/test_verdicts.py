@@ -131,7 +131,7 @@ def test_report_shows_the_interval_with_the_value(analyse: Analyse, tmp_path: Pa
     assert measured.interval is not None
     assert (measured.interval.low, measured.interval.high) == pytest.approx((ours.low, ours.high))
     report = write(found, [], Plan(found.study, found.effort, tmp_path, fake_simulator.simulate, "b1")).read_text()
-    assert f"{ours.centre:.2f} [{ours.low:.2f}, {ours.high:.2f}], n = 3 of 3 runs" in report
+    assert f"{ours.centre:.2f} [{ours.low:.2f}, {ours.high:.2f}] (≥ 75 %), n = 3 of 3 runs" in report
 
 
 def test_single_repetition_is_decided_by_its_value(analyse: Analyse) -> None:

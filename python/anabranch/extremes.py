@@ -89,8 +89,10 @@ class _Scale:
         """The interval from the quantiles of the deviation, in standard errors."""
         reach = [-step * self.error if self.error else 0.0 for step in (high, low)]
         if self.is_ratio:
-            return Bounds(*(self.estimate * _exponential(step) for step in reach))
-        return Bounds(*(self.estimate + step for step in reach))
+            low, high = (self.estimate * _exponential(step) for step in reach)
+        else:
+            low, high = (self.estimate + step for step in reach)
+        return Bounds(low, high, math.nan)
 
 
 def _exponential(value: float) -> float:

@@ -12,6 +12,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anabranch.coverage import smallest_coverage
 from anabranch.stats import Bounds, interval_of, interval_of_difference
 
 if TYPE_CHECKING:
@@ -26,12 +27,14 @@ def interval_of_spread(samples: Sequence[float], confidence: float) -> Bounds | 
     if len(set(samples)) <= 1:
         return None
     scores = _pseudo_values(samples)
-    if scores is None:
-        return Bounds(0.0, math.inf)
-    found = interval_of(scores, "mean", "t", confidence)
+    found = None if scores is None else interval_of(scores, "mean", "t", confidence)
     if found is None:
-        return Bounds(0.0, math.inf)
-    return Bounds(math.exp(found.low), math.exp(found.high))
+        return Bounds(0.0, math.inf, confidence)
+    return Bounds(math.exp(found.low), math.exp(found.high), _coverage(samples, confidence))
+
+
+def _coverage(samples: Sequence[float], confidence: float) -> float:
+    return min(confidence, smallest_coverage("jackknife", len(samples)))
 
 
 def interval_of_spread_difference(first: Sequence[float], second: Sequence[float], confidence: float) -> Bounds | None:
@@ -46,7 +49,8 @@ def interval_of_spread_difference(first: Sequence[float], second: Sequence[float
     difference = ours.centre - theirs.centre
     down = math.hypot(ours.centre - ours.low, theirs.high - theirs.centre)
     up = math.hypot(ours.high - ours.centre, theirs.centre - theirs.low)
-    return Bounds(difference - down, difference + up)
+    coverage = min(_coverage(side, confidence) for side in (first, second) if len(side) > 1)
+    return Bounds(difference - down, difference + up, coverage)
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,10 @@ def interval_of_spread_ratio(
     found = None
     if ours is not None and theirs is not None:
         found = interval_of_difference(ours, theirs, "mean", paired=paired, confidence=confidence)
-    return Bounds(0.0, math.inf) if found is None else Bounds(math.exp(found.low), math.exp(found.high))
+    if found is None:
+        return Bounds(0.0, math.inf, confidence)
+    coverage = min(_coverage(side, confidence) for side in (first, second))
+    return Bounds(math.exp(found.low), math.exp(found.high), coverage)
 
 
 def _pseudo_values(samples: Sequence[float]) -> list[float] | None:

@@ -3,12 +3,14 @@
 A point of a figure is the mean or the median over repetitions with independent seeds. The arithmetic is scipy's. This
 module selects the interval:
 
-- A mean has Student's t interval, which assumes that samples are not too skewed.
+- A mean has Student's t interval, which contains it with 95 % for normal samples, and less often for others.
 - A median has the interval between two order statistics, which assumes no distribution. With fewer than six samples,
   the interval is from the smallest to the largest sample, and its `confidence` is below 95 %: 1 − 2^(1−n).
 - Both can have a bootstrap interval instead (bias-corrected and accelerated, Efron 1987), for skewed samples. With
-  fewer than ten samples, it contains the centre less often than 95 %. For a median of samples with ties, it does not
+  fewer than ten samples, it contains the centre too rarely. For a median of samples with ties, it does not
   exist. The centre then has its usual interval.
+
+An interval has the coverage that holds for each of four laws (`anabranch.coverage`), not the 95 % at which it aims.
 
 Equal samples have no interval, because they show no spread.
 """
@@ -21,10 +23,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from anabranch.coverage import smallest_coverage
 from anabranch.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from anabranch.coverage import Kind
 
 Centre = Literal["mean", "median"]
 Interval = Literal["t", "order-statistics", "bootstrap"]
@@ -54,7 +59,8 @@ class Estimate:
     interval: Interval
     """Method of the interval."""
     confidence: float
-    """Probability that such an interval contains the true centre; NaN without an interval."""
+    """Least probability, over the laws of `anabranch.coverage`, that such an interval contains the true centre; NaN
+    without an interval."""
     all_equal: bool
     """Whether there are two or more samples and all are equal: they show no spread, and there is no interval."""
 
@@ -91,12 +97,13 @@ def estimate(samples: Sequence[float], centre: Centre = "mean", interval: Interv
     elif len(values) > 1:
         if chosen == "bootstrap" and not _has_bootstrap(values, centre):
             chosen = INTERVALS[centre][0]
-        low, high, confidence = _INTERVALS[chosen](values, centre, CONFIDENCE)
+        low, high, reached = _INTERVALS[chosen](values, centre, CONFIDENCE)
+        confidence = _coverage(chosen, centre, len(values), reached)
     return Estimate(value, low, high, len(values), chosen, confidence, all_equal)
 
 
 MIN_BOOTSTRAP = 10
-"""Samples from which a bootstrap interval encloses the mean of a normal law about as often as it promises."""
+"""Samples from which a bootstrap interval contains the mean of a normal law in 90 % of cases or more."""
 
 
 def _has_bootstrap(values: Any, centre: Centre) -> bool:
@@ -105,12 +112,25 @@ def _has_bootstrap(values: Any, centre: Centre) -> bool:
     return len(values) >= MIN_BOOTSTRAP and not (centre == "median" and has_ties)
 
 
+def _coverage(interval: Interval, centre: Centre, count: int, reached: float) -> float:
+    """The coverage of an interval that aims at a confidence and reaches it; NaN if there is none."""
+    if interval == "order-statistics" or math.isnan(reached):
+        return reached
+    if interval == "t":
+        return min(reached, smallest_coverage("t", count))
+    kind: Kind = "bootstrap of a median" if centre == "median" else "bootstrap of a mean"
+    return min(reached, smallest_coverage(kind, count))
+
+
 @dataclass(frozen=True)
 class Bounds:
     """A confidence interval of a quantity."""
 
     low: float
     high: float
+    coverage: float
+    """Least probability, over the laws of `anabranch.coverage`, that such an interval contains the quantity; NaN if
+    unknown."""
 
 
 _OF_A_MEDIAN = math.sqrt(math.pi / 2.0)
@@ -140,8 +160,9 @@ def interval_of(
         interval = INTERVALS[centre][0]
     low, high, reached = _INTERVALS[interval](values, centre, confidence)
     if reached >= confidence:
-        return Bounds(low, high)
-    return _around(_centre(samples, centre), _error(samples, centre), len(samples) - 1, confidence)
+        return Bounds(low, high, _coverage(interval, centre, len(samples), reached))
+    reach = _error(samples, centre) * _quantile(len(samples) - 1, confidence)
+    return _around(_centre(samples, centre), reach, _coverage("t", centre, len(samples), confidence))
 
 
 def interval_of_difference(
@@ -154,7 +175,8 @@ def interval_of_difference(
 ) -> Bounds | None:
     """The interval of the difference of two centres, from the differences of pairs or by Welch's t.
 
-    `None` if the samples have no spread.
+    Differences may follow any law, and one side may have all the spread. Therefore the coverage is that of a mean of as
+    many values as the smaller side has. `None` if the samples have no spread.
 
     Args:
         first: Values of the one side.
@@ -171,13 +193,15 @@ def interval_of_difference(
         if spread is None:
             return None
         reach = (spread.high - spread.low) / 2.0 * relative_error(centre)
-        return Bounds(difference - reach, difference + reach)
+        return _around(difference, reach, spread.coverage)
     sides = [(_error(side, centre), len(side) - 1) for side in (first, second) if len(side) > 1]
     variance = math.fsum(error**2 for error, _ in sides)
     if not variance:
         return None
     freedom = variance**2 / math.fsum(error**4 / more for error, more in sides)
-    return _around(difference, math.sqrt(variance), freedom, confidence)
+    count = min(len(side) for side in (first, second) if len(side) > 1)
+    reach = math.sqrt(variance) * _quantile(freedom, confidence)
+    return _around(difference, reach, _coverage("t", centre, count, confidence))
 
 
 _MAX_LOG_RATIO = 50.0
@@ -214,7 +238,7 @@ def interval_of_ratio(
     reach = (spread.high - spread.low) / 2.0
     if reach > _MAX_LOG_RATIO:
         return None
-    return Bounds(above / below * math.exp(-reach), above / below * math.exp(reach))
+    return Bounds(above / below * math.exp(-reach), above / below * math.exp(reach), spread.coverage)
 
 
 def _centre(samples: Sequence[float], centre: Centre) -> float:
@@ -236,9 +260,8 @@ def _error(samples: Sequence[float], centre: Centre) -> float:
     return statistics.stdev(samples) / math.sqrt(len(samples)) * relative_error(centre)
 
 
-def _around(centre: float, error: float, freedom: float, confidence: float) -> Bounds:
-    reach = float(_quantile(freedom, confidence)) * error
-    return Bounds(centre - reach, centre + reach)
+def _around(centre: float, reach: float, coverage: float) -> Bounds:
+    return Bounds(float(centre - reach), float(centre + reach), coverage)
 
 
 def _student(values: Any, _: Centre, confidence: float) -> tuple[float, float, float]:
@@ -308,7 +331,7 @@ _NAMES: dict[Interval, str] = {
 
 
 def describe(estimates: Iterable[Estimate], centre: Centre, requested: Interval | None = None) -> str:
-    """A sentence on the centres and the intervals of some estimates.
+    """Sentences on the centres and the intervals of some estimates.
 
     Args:
         estimates: The estimates.
@@ -323,16 +346,22 @@ def describe(estimates: Iterable[Estimate], centre: Centre, requested: Interval 
         reason = "equal repetitions have" if any(e.all_equal for e in known) else "without a second repetition there is"
         return f"{name}; {reason} no interval."
     kinds = sorted({e.interval for e in found}, key=list(_NAMES).index)
-    text = f"{name} with its confidence interval"
-    if "order-statistics" not in kinds:
-        text = f"{name} with its 95 % confidence interval ({' or '.join(_NAMES[kind] for kind in kinds)})."
-    else:
-        worth = {e.count: e.confidence for e in found if e.interval == "order-statistics"}
-        listed = ", ".join(f"{100 * worth[n]:.1f} % with {n} runs" for n in sorted(worth))
-        fewer = "; 95 % takes six runs" if any(c < CONFIDENCE for c in worth.values()) else ""
-        others = "".join(f", or by {_NAMES[kind]} with 95 %" for kind in kinds if kind != "order-statistics")
-        text += f" from order statistics, which encloses it with {listed}{fewer}{others}."
+    parts = "; ".join(_described([e for e in found if e.interval == kind], kind) for kind in kinds)
+    text = f"{name} with its confidence interval: {parts}."
     if requested == "bootstrap" and kinds != ["bootstrap"]:
         few = f"fewer than {MIN_BOOTSTRAP} values" + (" or with equal ones" if centre == "median" else "")
         text += f" A bootstrap of {few} encloses the centre less often than 95 %: these points have the other interval."
     return text
+
+
+def _described(found: Sequence[Estimate], kind: Interval) -> str:
+    """Method and coverage of intervals of one kind, the coverage by number of runs."""
+    worth = {e.count: e.confidence for e in found}
+    listed = ", ".join(f"{100 * worth[n]:.3g} % with {n} runs" for n in sorted(worth))
+    if kind == "order-statistics":
+        fewer = ", 95 % takes six runs" if any(c < CONFIDENCE for c in worth.values()) else ""
+        return f"{_NAMES[kind]}, which enclose it with {listed}{fewer}"
+    return (
+        f"{_NAMES[kind]}, which encloses it with 95 % if values are normal, and also for skewed, bimodal or tied ones "
+        f"with at least {listed}"
+    )

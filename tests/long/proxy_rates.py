@@ -153,7 +153,9 @@ def main(rounds: int, seconds: float, programs: list[str]) -> None:
                     bits = carry(port, kind, server.port, seconds, up=up)
                     key = f"{name} {kind}".removesuffix(" haproxy"), "up" if up else "down"
                     by_clock[key].append(bits / (time.monotonic() - begun_s) / 1e9)
-                    by_processor[key].append(bits / (processor_s(process.pid) - before_s) / 1e9)
+                    # A clock tick is the least that the kernel shows.
+                    used_s = max(processor_s(process.pid) - before_s, 1.0 / os.sysconf("SC_CLK_TCK"))
+                    by_processor[key].append(bits / used_s / 1e9)
                 process.terminate()
                 process.wait()
     print("| proxy | way | Gbit/s | Gbit per second of processor time | of the first program's, by rounds |")

@@ -91,7 +91,7 @@ def compare(
     folder of such files, or the folder of a study's results. Scenarios run with the same seeds, and runs are paired by
     seed.
 
-    "better" and "worse" appear only where the 95 % interval of the difference excludes 0.
+    "better" and "worse" appear only where the interval of the difference excludes 0.
     """
     from rich.console import Console
 

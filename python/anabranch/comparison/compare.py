@@ -16,7 +16,6 @@ from anabranch.errors import InputError, nearest
 from anabranch.metrics import METRICS
 from anabranch.results import Result
 from anabranch.scenario import Scenario
-from anabranch.stats import CONFIDENCE
 from anabranch.study.engine import Silent
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ class Comparison:
         """All of it as a value for JSON; `anabranch compare --json` prints it."""
         return {
             "format": FORMAT,
-            "confidence": CONFIDENCE,
+            "confidence": min((d.interval.coverage for d in self.differences if d.interval is not None), default=None),
             "sides": [
                 {"name": side.name, "runs": side.count, "worlds": sorted(side.worlds)} for side in self.sides
             ],
@@ -142,7 +141,7 @@ def compare(
         world: World of the runs, as for `anabranch.run`; runs in real time take place one at a time.
 
     Returns:
-        Means, differences and 95 % intervals over seeds; runs are paired where both sides have the same seeds.
+        Means, differences and intervals over seeds; runs are paired where both sides have the same seeds.
 
     Raises:
         InputError: If there are fewer than two sides, a side is not valid, or an argument is out of its range.

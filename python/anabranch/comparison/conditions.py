@@ -1,6 +1,6 @@
 """Conditions of a comparison, such as "goodput<-2%", for checks in continuous integration.
 
-A condition is met if the whole 95 % interval of a difference lies beyond its bound. With "%" the bound is relative to
+A condition is met if the whole interval of a difference lies beyond its bound. With "%" the bound is relative to
 the baseline, otherwise it is in the metric's unit. "METRIC@SUBJECT" limits a condition to one flow, path or link
 direction.
 """

@@ -45,7 +45,7 @@ class Difference:
     value: float
     """Mean of the side, in the metric's unit."""
     interval: Bounds | None
-    """95 % interval of `value` − `baseline`; `None` if there are too few runs."""
+    """Interval of `value` − `baseline`; `None` if there are too few runs."""
     relative: float | None
     """`value` / `baseline` − 1; `None` if the baseline is 0 and the value is not."""
     relative_interval: Bounds | None
@@ -92,6 +92,7 @@ class Difference:
             "value": self.value,
             "difference": self.difference,
             "difference_interval": _ends(self.interval),
+            "coverage": None if self.interval is None else self.interval.coverage,
             "relative": self.relative,
             "relative_interval": _ends(self.relative_interval),
             "paired": self.paired,
@@ -157,7 +158,7 @@ def _samples(first: Group, second: Group, key: Key, *, paired: bool) -> tuple[Se
 
 
 def _interval(first: Sequence[float], second: Sequence[float], *, paired: bool, varies: bool) -> Bounds | None:
-    """The 95 % interval of the mean of `second` − that of `first`; `varies` if any metric depends on the seed."""
+    """The interval of the mean of `second` − that of `first`; `varies` if any metric depends on the seed."""
     fewest = min(len(first), len(second))
     if fewest < 2:  # noqa: PLR2004
         return None
@@ -165,7 +166,8 @@ def _interval(first: Sequence[float], second: Sequence[float], *, paired: bool, 
     if found is not None:
         return found
     difference = statistics.fmean(second) - statistics.fmean(first)
-    return Bounds(difference, difference) if difference == 0.0 or (varies and fewest >= MIN_EQUAL) else None
+    has_one = difference == 0.0 or (varies and fewest >= MIN_EQUAL)
+    return Bounds(difference, difference, 1.0 - 2.0 ** (1 - fewest)) if has_one else None
 
 
 def _relative(
@@ -180,6 +182,6 @@ def _relative(
         return relative, None
     ratio = interval_of_ratio(second, first, "mean", paired=paired)
     if ratio is not None:
-        return relative, Bounds(ratio.low - 1.0, ratio.high - 1.0)
+        return relative, Bounds(ratio.low - 1.0, ratio.high - 1.0, ratio.coverage)
     # A mean that is not above 0 has no logarithm: take the baseline as exact.
-    return relative, Bounds(interval.low / abs(before), interval.high / abs(before))
+    return relative, Bounds(interval.low / abs(before), interval.high / abs(before), interval.coverage)

@@ -8,6 +8,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anabranch.coverage import named
 from anabranch.stats import Bounds, interval_of
 
 if TYPE_CHECKING:
@@ -39,11 +40,11 @@ class Measured:
 
     @property
     def interval(self) -> Bounds | None:
-        """95 % interval of `relative` from pairs of runs; `None` for a single pair or an infinite gain."""
+        """Student's t interval of `relative` from pairs of runs; `None` for a single pair or an infinite gain."""
         values = [gain.relative for gain in self.gains]
         if len(values) < 2 or not all(map(math.isfinite, values)):  # noqa: PLR2004  no spread
             return None
-        return interval_of(values, "mean", "t") or Bounds(values[0], values[0])
+        return interval_of(values, "mean", "t") or Bounds(values[0], values[0], math.nan)
 
     @property
     def others_bps(self) -> float:
@@ -69,7 +70,7 @@ class Measured:
             certainty = f", equal for {len(self.gains)} seeds"
         else:
             low, high = sorted(map(self._change, (bounds.low, bounds.high)))
-            certainty = f", 95 % interval {_percent(low)} to {_percent(high)}"
+            certainty = f", {named(bounds.coverage)} interval {_percent(low)} to {_percent(high)}"
         if math.isinf(before):
             text = f"the flow delivers its data, {name} {_number(after)} {unit}"
         else:
@@ -96,6 +97,7 @@ class Measured:
             "after": _finite(after),
             "relative": _finite(self.relative),
             "relative_interval": None if bounds is None else [bounds.low, bounds.high],
+            "coverage": None if bounds is None else _finite(bounds.coverage),
             "net": _finite(self.net),
             "others_bps": self.others_bps,
             "seeds": len(self.gains),

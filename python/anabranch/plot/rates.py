@@ -124,7 +124,7 @@ def _rtts(traces: Traces, flows: Sequence[str], edges: Values) -> Curves:
 
 
 def draw(layout: Layout, panels: Sequence[Panel]) -> Canvas:
-    """Draw a column for each panel; several runs of a panel are their mean with its 95 % interval as a band."""
+    """Draw a column for each panel; several runs of a panel are their mean with its interval as a band."""
     names = list(dict.fromkeys(name for panel in panels for run in panel.runs for name in run))
     flows = list(dict.fromkeys(flow for flow, _ in names if flow))
     with mpl.rc_context(cast("Any", SETTINGS)):

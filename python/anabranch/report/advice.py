@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from anabranch.coverage import named
 from anabranch.report.terminal import say
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ def _line(row: Row) -> str:
     unit, bounds = row.measured.objective.unit, row.measured.interval
     gain = f"{100.0 * row.measured.relative:+.1f} %"
     if bounds is not None:
-        gain += f", 95 % interval {100.0 * bounds.low:+.1f} % to {100.0 * bounds.high:+.1f} %"
+        share = "" if math.isnan(bounds.coverage) else f"{named(bounds.coverage)} "
+        gain += f", {share}interval {100.0 * bounds.low:+.1f} % to {100.0 * bounds.high:+.1f} %"
     kind = " (one link alone)" if row.is_single_link else ""
     return f"{row.value:.3g} {unit} ({gain}): {row.choice.label}{kind}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from anabranch.coverage import named
 from anabranch.metrics import METRICS, FairnessMetric
 from anabranch.report.table_layout import Column, Sheet
 from anabranch.report.terminal import say
@@ -66,7 +67,8 @@ def _sheet(rows: Sequence[Difference], title: str) -> Sheet:
         [
             *([Column("Point", words=True)] if has_points else []),
             Column("Metric", words=True), Column("Subject", words=True), Column("Baseline", spare=2),
-            Column("Side", spare=1), Column("Difference"), Column("95 % interval"), Column("Verdict", words=True),
+            Column("Side", spare=1), Column("Difference"), Column(f"{_coverage(rows)}interval".capitalize()),
+            Column("Verdict", words=True),
         ],
         title,
     )  # fmt: skip
@@ -84,6 +86,12 @@ def _sheet(rows: Sequence[Difference], title: str) -> Sheet:
             style=_STYLES.get(row.verdict, ""),
         )
     return sheet
+
+
+def _coverage(rows: Sequence[Difference]) -> str:
+    """The least coverage of the intervals of some rows, empty if there are none; equal differences have no width."""
+    found = [row.interval.coverage for row in rows if row.interval is not None and row.interval.low < row.interval.high]
+    return f"{named(min(found))} " if found else ""
 
 
 def _interval(row: Difference) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from anabranch.coverage import named
 from anabranch.printable import printable
 from anabranch.report.run_tables import number, sheets
 from anabranch.report.table_layout import Column, Sheet
@@ -199,6 +200,7 @@ def _measurement(measured: Measured, several: bool) -> str:
         reach = ""
     else:
         reach = ", no interval" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]"
+        reach += "" if ends is None or math.isnan(ends.coverage) else f" ({named(ends.coverage)})"
         reach += f", n = {measured.count} of {measured.runs} runs"
     return f"{measured.value:.2f}{reach} ({measured.where})" + (f": {measured.outcome}" if several else "")
 
@@ -281,9 +283,9 @@ def interval(ours: Estimate) -> str:
 
 
 def confidence(estimates: Iterable[Estimate]) -> str:
-    """Heading of the intervals: how often such intervals enclose what they are for, if all are alike in that."""
-    worth = {round(100 * e.confidence) for e in estimates if not math.isnan(e.confidence)}
-    return f"{worth.pop()} % CI" if len(worth) == 1 else "CI"
+    """Heading of the intervals: their least coverage."""
+    worth = [e.confidence for e in estimates if not math.isnan(e.confidence)]
+    return f"{named(min(worth))} CI" if worth else "CI"
 
 
 def percent(share: float | None) -> str:

@@ -54,6 +54,7 @@ def _measured(measured: Measured) -> dict[str, object]:
         "value": _number(measured.value),
         "low": None if ends is None else _number(ends.low),
         "high": None if ends is None else _number(ends.high),
+        "coverage": None if ends is None else _number(ends.coverage),
         "outcome": measured.outcome,
         "values": measured.count,
         "runs": measured.runs,

@@ -5,8 +5,8 @@ quantities, within a tolerance) and `order` (the first quantity is larger). A cl
 it holds at each of them that the form of the study has. A claim with `extreme` is about the smallest or the largest of
 them alone.
 
-A value has a 95 % interval if repetitions differ. Where all repetitions are equal, or there is one only, the value
-decides. Otherwise:
+A value has an interval that aims at 95 % if repetitions differ. Where all repetitions are equal, or there is one only,
+the value decides. Otherwise:
 
 - A claim passes if the whole interval is within the bounds, at each point. No correction is due: if it is false at any
   point, it passes at that one with at most 2.5 %.
@@ -113,7 +113,7 @@ class Measured:
     value: float
     """The quantity itself, or the ratio of the two, or first minus second."""
     interval: Bounds | None
-    """The 95 % interval of the value; `None` if the value decides."""
+    """The interval of the value, which aims at 95 %; `None` if the value decides."""
     outcome: str
     """One of: pass, fail, undecided."""
     count: int = 0
@@ -460,7 +460,9 @@ def _extreme(claim: Claim, compared: Sequence[_Comparison], estimates: Estimates
     if any(ends.low < ends.high for ends in single):
         near = max(min(sign * ends.low, sign * ends.high) for ends in joint)
         far = max(max(sign * ends.low, sign * ends.high) for ends in single)
-        interval = Bounds(*sorted((sign * near, sign * far)))
+        low, high = sorted((sign * near, sign * far))
+        # The coverage depends on the number of points and on the distances between them.
+        interval = Bounds(low, high, math.nan)
     outcome = _outcome(claim, shown.value, interval, may_fail=True)
     count = min(c.count for c in compared)
     return [Measured(shown.where, shown.value, interval, outcome, count, shown.runs)]
@@ -484,7 +486,7 @@ def _single_and_joint(
 
 def _ends(compared: _Comparison, claim: Claim, estimates: Estimates, confidence: float) -> Bounds:
     """The interval of a comparison; the value for both ends if there is no spread."""
-    return compared.interval(claim, estimates, confidence) or Bounds(compared.value, compared.value)
+    return compared.interval(claim, estimates, confidence) or Bounds(compared.value, compared.value, math.nan)
 
 
 def _outcome(claim: Claim, value: float, interval: Bounds | None, *, may_fail: bool) -> str:
@@ -519,8 +521,8 @@ def _pair(claim: Claim, point: Point, other: Point, index: int, estimates: Estim
 
 
 def _without_sign(interval: Bounds) -> Bounds:
-    ends = sorted((abs(interval.low), abs(interval.high)))
-    return Bounds(0.0, ends[1]) if interval.low < 0.0 < interval.high else Bounds(*ends)
+    low, high = sorted((abs(interval.low), abs(interval.high)))
+    return Bounds(0.0 if interval.low < 0.0 < interval.high else low, high, interval.coverage)
 
 
 def _left_out(quantity: Quantity, estimates: Estimates) -> list[str]:

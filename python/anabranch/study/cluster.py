@@ -19,10 +19,9 @@ import os
 import platform
 import queue
 import signal
-import threading
 import time
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +30,10 @@ import distributed
 
 from anabranch._core import simulator
 from anabranch.errors import InputError, RunFailed
-from anabranch.study import certificates, worker
+from anabranch.study import certificates, forkserver, worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from anabranch._core.simulator import Request
     from anabranch.study.worker import Backend, Outcome
@@ -54,12 +53,13 @@ _LOCAL = {
     # Samples of all threads, a hundred and a thousand times a second, that nothing here reads.
     "distributed.worker.profile.enabled": False,
     "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.worker.multiprocessing-method": "forkserver",
 }
 """Dask's configuration of a cluster of this machine."""
-_BUNDLE_S = 0.5
+_BUNDLE_S = 0.25
 """Time after which a worker begins no further run of a bundle."""
 _MAX_BUNDLE_RUNS = 256
-"""Bounds the memory for the results of a bundle; 256 runs of 2 ms fill `_BUNDLE_S`."""
+"""Bounds the memory for the results of a bundle; 256 runs of 1 ms fill `_BUNDLE_S`."""
 _JOB = {"cores": 1, "processes": 1, "memory": "2 GB"}
 """Defaults of a Slurm job where Dask's configuration has none: one worker that runs one run at a time."""
 
@@ -100,26 +100,11 @@ def _check_certificates(address: str) -> None:
 def _local(jobs: int) -> Any:
     # The front end shows progress, and watches over memory as little as the local pool does. One thread a worker: a run
     # has a core to itself. As in the local pool, one death makes a run a suspect, which is repeated once, alone.
-    with _deaf_to_interrupts(), dask.config.set(_LOCAL):
-        return certificates.LocalCluster(
-            n_workers=jobs, threads_per_worker=1, memory_limit=0, plugins=[_DeafToInterrupts()]
-        )
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Ctrl-C comes to nothing, nor does it in processes that are started meanwhile.
-
-    Dask cannot close workers that an interrupt has ended while they were being started.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    # The process that workers are forked from may have an older environment.
+    options = {"n_workers": jobs, "threads_per_worker": 1, "memory_limit": 0, "env": dict(os.environ)}
+    forkserver.begin()
+    with forkserver.deaf_to_interrupts(), dask.config.set(_LOCAL):
+        return certificates.LocalCluster(plugins=[_DeafToInterrupts()], **options)
 
 
 def _slurm(jobs: int) -> Any:
@@ -379,7 +364,8 @@ class DaskPool:
             return
         # A part of a bundle waits for more runs, unless a worker is idle.
         while self._waiting and (len(self._waiting) >= self._bundle_runs or len(self._under_way) < self._width):
-            count = min(self._bundle_runs, len(self._waiting))
+            idle = max(1, self._width - len(self._under_way))
+            count = min(self._bundle_runs, -(-len(self._waiting) // idle))
             self._hand(next(self._numbers), tuple(self._waiting.popleft() for _ in range(count)))
 
     def _lose(self) -> None:

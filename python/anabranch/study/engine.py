@@ -19,6 +19,7 @@ from anabranch._core.simulator import Request, validate
 from anabranch.documents import without_scenario
 from anabranch.errors import InputError
 from anabranch.logs import logger
+from anabranch.study import forkserver
 from anabranch.study.local import Limits, LocalPool
 from anabranch.study.model import FILE, Run
 from anabranch.study.origin import placed
@@ -257,6 +258,8 @@ def _pool(plan: Plan, jobs: int) -> Pool:
     """The workers that the plan asks for."""
     if not plan.place:
         return LocalPool(plan.backend, jobs, plan.limits)
+    if plan.place == "dask":
+        forkserver.begin()
     from anabranch.study import cluster
 
     return cluster.open_pool(plan.place, plan.backend, jobs)
