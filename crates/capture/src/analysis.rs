@@ -24,7 +24,7 @@ const PACKETS_PER_CALL: u64 = 16_384;
 const POINTS: usize = 4_000_000;
 /// Connections of a report.
 const MAX_REPORTED: usize = 1_000;
-/// Reasons for skipped packets that are told apart.
+/// Different reasons for skipped packets.
 const MAX_REASONS: usize = 64;
 
 /// Why there is no report.
@@ -128,7 +128,7 @@ impl Source {
     }
 }
 
-/// Everything that was learned so far.
+/// State of the reading.
 struct Analysis {
     table: Table,
     associations: Associations,

@@ -10,7 +10,7 @@ use anabranch_wire::sctp::{Chunk, Packet, Sack};
 use anabranch_wire::seq::Serial;
 use core::net::IpAddr;
 
-/// Paths that are told apart; further ones count as the last.
+/// Paths of an association; further ones count as the last.
 const MAX_PATHS: usize = 64;
 const BASE: u64 = 1 << 32;
 /// Distance of a number from the others beyond which it is damage or forgery.
@@ -329,7 +329,10 @@ impl Direction {
 
     /// Chunks that were acknowledged or skipped, but never seen.
     pub fn unseen(&self) -> u64 {
-        self.seen.as_ref().map_or(0, Seen::missing)
+        self.seen
+            .as_ref()
+            .zip(self.cumulative)
+            .map_or(0, |(seen, cumulative)| seen.missing_below(cumulative + 1))
     }
 
     /// The lowest number.

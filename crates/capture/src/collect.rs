@@ -81,7 +81,11 @@ fn multipath(table: &Table, connection: &Connection, clock: Clock) -> Option<Con
         oddities.extend(unanswered(subflow, Some(at), clock));
     }
     oddities.sort_by(|one, other| one.at_s.total_cmp(&other.at_s));
+    let is_plain = subflows.len() == 1 && first.handshake.has_fallen_back;
     let directions = [0, 1].map(|side| {
+        if is_plain {
+            return tcp_direction(&first.sending[first.of_connection(side)], clock);
+        }
         let unmapped =
             subflows.iter().map(|(_, subflow)| subflow.per_stream[subflow.of_connection(side)].unmapped);
         stream_direction(&connection.streams[side], unmapped.sum(), &numbers, clock)

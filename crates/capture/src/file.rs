@@ -82,7 +82,7 @@ pub(crate) struct Capture {
     pub interfaces: Vec<Interface>,
     /// Index into `interfaces` by the number in the present section.
     section: Vec<usize>,
-    /// Records read so far.
+    /// Number of records before the present place.
     pub records: u64,
     /// Packet blocks without a time or an interface.
     pub unusable: u64,

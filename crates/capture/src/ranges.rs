@@ -54,6 +54,12 @@ impl Seen {
         self.forgotten + self.gaps.iter().map(|gap| gap.to - gap.from).sum::<u64>()
     }
 
+    /// Count of numbers below one that were never seen, although others behind them were.
+    pub fn missing_below(&self, to: u64) -> u64 {
+        let below = self.gaps.iter().take_while(|gap| gap.from < to).map(|gap| gap.to.min(to) - gap.from);
+        self.forgotten + below.sum::<u64>()
+    }
+
     /// Count of numbers seen.
     pub fn count(&self) -> u64 {
         (self.end - self.start) - self.missing()
@@ -140,12 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_range_are_told_apart() {
+    fn range_is_split_by_its_state() {
         let mut seen = Seen::new(100);
         assert_eq!(add(&mut seen, 100, 110), (10, 0, 0));
         assert_eq!(add(&mut seen, 105, 115), (5, 0, 5));
         assert_eq!(add(&mut seen, 120, 130), (10, 0, 0));
         assert_eq!((seen.missing(), seen.count()), (5, 25));
+        assert_eq!([0, 116, 117, 130].map(|to| seen.missing_below(to)), [0, 1, 2, 5]);
         assert_eq!(add(&mut seen, 112, 122), (0, 5, 5));
         assert_eq!((seen.missing(), seen.count(), seen.end()), (0, 30, 130));
         assert_eq!(add(&mut seen, 100, 130), (0, 0, 30));

@@ -97,7 +97,7 @@ impl Sending {
 
     /// Bytes that were acknowledged or skipped, but never seen.
     pub fn unseen(&self) -> u64 {
-        self.seen.as_ref().map_or(0, Seen::missing)
+        self.seen.as_ref().zip(self.acked).map_or(0, |(seen, acked)| seen.missing_below(acked))
     }
 
     /// Bytes acknowledged since the first packet; `None` if no acknowledgement was seen.
@@ -229,6 +229,10 @@ impl Sending {
             && number >= end
         {
             self.far.add(now_ns.saturating_sub(at_ns));
+            self.pending = None;
+        }
+        // The acknowledgement of data behind a gap waits for the repair, so it is no sample.
+        if ack.has_sack {
             self.pending = None;
         }
         if ack.is_syn {

@@ -38,7 +38,7 @@ impl Stream {
 
     /// Bytes that were acknowledged or skipped, but never seen.
     pub fn unseen(&self) -> u64 {
-        self.seen.as_ref().map_or(0, Seen::missing)
+        self.seen.as_ref().zip(self.acked).map_or(0, |(seen, acked)| seen.missing_below(acked))
     }
 
     /// Bytes acknowledged since the first one.

@@ -7,8 +7,8 @@ use anabranch_wire::tcp::mptcp::Control;
 use anabranch_wire::tcp::{Flags, Segment};
 use core::net::SocketAddr;
 
-/// Interfaces at which arrivals of a direction are counted.
-const MAX_ARRIVALS: usize = 8;
+/// Interfaces at which arrivals of a direction are counted until the one nearest to the receiver is known.
+const MAX_ARRIVALS: usize = 3;
 /// Copies of recent packets that are recognised by the identification of their IP header.
 const RECENT: usize = 16;
 
@@ -151,7 +151,7 @@ impl Subflow {
                 stamp: segment.options.timestamps.map(|stamps| stamps.value),
                 has_sack: !segment.options.sack.is_empty(),
             };
-            let delay_ns = self.near_ns(1 - side).unwrap_or(0);
+            let delay_ns = self.delay_ns(1 - side);
             self.sending[1 - side].on_ack(now_ns, &ack, delay_ns);
         }
         sent
@@ -161,6 +161,15 @@ impl Subflow {
     pub fn near_ns(&self, side: usize) -> Option<u64> {
         let other = self.sending[1 - side].far.min_ns().filter(|_| self.homes.is_single());
         [self.sending[side].near.min_ns(), other].into_iter().flatten().min()
+    }
+
+    /// The present time from an interface to a side's sender and back. At the sender, larger samples than the smallest are
+    /// times without data to send; elsewhere they are queues.
+    pub fn delay_ns(&self, side: usize) -> u64 {
+        let Some(near_ns) = self.near_ns(side) else { return 0 };
+        let far_ns = self.sending[side].far.min_ns().unwrap_or(u64::MAX);
+        let is_at_sender = near_ns < far_ns / 6;
+        if is_at_sender { near_ns } else { self.sending[side].near.smoothed_ns().max(near_ns) }
     }
 
     /// The factor of a side's windows: none if only one SYN has the option (RFC 7323 §2.2).
@@ -176,6 +185,12 @@ impl Subflow {
             self.sending[side].unwrap(segment.seq.add(u32::from(segment.flags.intersects(Flags::SYN))));
         let to = from + u64::from(segment.payload.len);
         let list = &mut self.arrivals[side];
+        if let Some(home) = self.homes.other(side) {
+            list.retain(|(other, _)| *other == home);
+            if tap != home {
+                return;
+            }
+        }
         if list.iter().all(|(other, _)| *other != tap) && list.len() < MAX_ARRIVALS {
             list.push((tap, Arrived::default()));
         }

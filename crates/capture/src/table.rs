@@ -331,7 +331,7 @@ impl Table {
                 Scale::Shift(shift) => Some(u64::from(segment.window) << shift),
                 Scale::Unknown => None,
             };
-            let delay_ns = subflow.near_ns(1 - place.side).unwrap_or(0);
+            let delay_ns = subflow.delay_ns(1 - place.side);
             connection.streams[1 - side].on_ack(at_ns, (number, window), delay_ns);
         }
         if !place.roles.is_near {
@@ -380,8 +380,11 @@ impl Table {
             stream.record(point, is_repeated, &mut self.budget);
             at = end;
         }
+        if subflow.handshake.has_fallen_back {
+            subflow.sending[place.side].record(at_ns, sent, &mut self.budget);
+        }
         if at < to && is_new_here {
-            counts.unmapped += to - at;
+            subflow.per_stream[place.side].unmapped += to - at;
             let has_handshake = subflow.handshake.answer_has_option == Some(true);
             if has_handshake && !subflow.mappings[place.side].has_any {
                 let text =

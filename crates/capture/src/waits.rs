@@ -80,6 +80,7 @@ pub(crate) struct RoundTrips {
     max_ns: u64,
     sum_ns: u128,
     count: u64,
+    smoothed_ns: u64,
 }
 
 impl RoundTrips {
@@ -88,6 +89,14 @@ impl RoundTrips {
         self.max_ns = self.max_ns.max(sample_ns);
         self.sum_ns += u128::from(sample_ns);
         self.count += 1;
+        // The weight of a new sample is that of RFC 6298 §2.3.
+        let before = if self.count == 1 { sample_ns } else { self.smoothed_ns };
+        self.smoothed_ns = before - before / 8 + sample_ns / 8;
+    }
+
+    /// Smoothed round-trip time, 0 before the first sample.
+    pub fn smoothed_ns(&self) -> u64 {
+        self.smoothed_ns
     }
 
     pub fn min_ns(&self) -> Option<u64> {

@@ -81,7 +81,7 @@ fn files_of_two_interfaces_equal_one() {
 }
 
 #[test]
-fn subflows_without_handshake_are_joined_by_their_numbers() {
+fn numbers_join_subflows_without_handshake() {
     let later: Vec<Timed> = two_subflows().into_iter().filter(|timed| timed.at_ns >= 1_200_000_000).collect();
     let found = report(pcapng(&later, 0));
     let connection = only(&found);
@@ -95,7 +95,7 @@ fn subflows_without_handshake_are_joined_by_their_numbers() {
 }
 
 #[test]
-fn subflow_with_token_joins_the_connection_of_its_numbers() {
+fn token_joins_connection_found_by_numbers() {
     // The capture begins after the first handshake and shows the second one.
     let later: Vec<Timed> = [data(1_150_000_000, 0, (0, 0)).to_vec(), handshake(1_160_000_000, 1)].concat();
     let later = [later, data(1_300_000_000, 1, (0, 1)).to_vec()].concat();
@@ -246,7 +246,7 @@ fn removed_options_are_a_fall_back() {
 }
 
 #[test]
-fn answers_to_a_syn_are_told_apart() {
+fn refused_and_unanswered_syns_differ() {
     let syn = || handshake(0, 0)[0].clone();
     let refusal = control(20_000_000, true, Flags::RST | Flags::ACK, Vec::new());
     let found = report(pcapng(&[syn(), refusal], 0));
