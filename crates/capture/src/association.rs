@@ -144,7 +144,7 @@ impl Association {
             counts.arrived_packets += 1;
         }
         let mut data = 0;
-        for chunk in seen.packet.chunks.iter() {
+        for chunk in &seen.packet.chunks {
             match (chunk, chunk.tsn(), chunk.payload()) {
                 (_, Some(tsn), Some(payload)) => {
                     data += payload.len;

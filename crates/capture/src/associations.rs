@@ -37,7 +37,7 @@ impl Associations {
         let key = (packet.verification_tag, packet.source_port, packet.destination_port);
         let known = self.by_tag.get(&key).copied().filter(|_| packet.verification_tag != 0);
         let (id, side) = known.unwrap_or_else(|| self.find(seen));
-        for chunk in packet.chunks.iter() {
+        for chunk in &packet.chunks {
             if let Chunk::Init(init) | Chunk::InitAck(init) = chunk {
                 self.learn(init.initiate_tag, (packet.destination_port, packet.source_port), (id, 1 - side));
             }

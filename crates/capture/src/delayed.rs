@@ -45,7 +45,9 @@ mod tests {
     fn acknowledgements_come_in_the_order_of_their_times() {
         let due = |at_ns, number| Due { at_ns, number, edge: None };
         let mut delayed = Delayed::default();
-        [due(30, 1), due(10, 2), due(20, 3), due(20, 4)].map(|each| delayed.push(each));
+        for each in [due(30, 1), due(10, 2), due(20, 3), due(20, 4)] {
+            delayed.push(each);
+        }
         let found: Vec<u64> = std::iter::from_fn(|| delayed.pop(25)).map(|each| each.number).collect();
         assert_eq!((found, delayed.pop(29), delayed.pop(30)), (vec![2, 3, 4], None, Some(due(30, 1))));
     }

@@ -69,7 +69,9 @@ fn mutate(cases: u32) {
     let program = (0..seeds.len(), prop::collection::vec(change(), 1..12));
     let result = TestRunner::new(config).run(&program, |(seed, changes)| {
         let mut bytes = seeds[seed].clone();
-        changes.iter().for_each(|change| apply(&mut bytes, change));
+        for change in &changes {
+            apply(&mut bytes, change);
+        }
         body::capture(&bytes);
         Ok(())
     });
