@@ -2,6 +2,7 @@
 //! kernel's sockets, as a few functions with plain values as arguments and results. Decisions are
 //! above it, in Python, or below it, in `sim` and `net`.
 
+mod capture;
 mod errors;
 #[cfg(target_os = "linux")]
 mod kernel;
@@ -19,6 +20,8 @@ use pyo3::prelude::*;
 /// The simulator as a few functions with plain values as arguments and results.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::capture::read_captures;
     #[pymodule_export]
     use super::errors::InputError;
     #[cfg(target_os = "linux")]

@@ -3,7 +3,7 @@
 //! For authors of stacks, simulators and packet analysers. Read [`Packet`] first, then its [`Body`]: a
 //! [`tcp::Segment`] with [`tcp::Options`], a packet of [`sctp`] chunks, a [`udp`] datagram or an [`icmp`] message.
 //! [`Payload`] explains why a packet carries no bytes; [`check`] compares a packet with its encoding;
-//! [`pcapng::Writer`] writes captures.
+//! [`pcapng::Writer`] writes captures; [`captured::parse`] reads their packets, which may be cut or lack checksums.
 //!
 //! Every header, option and chunk is a plain value with an exact `wire_len()` and a codec. Parsing never
 //! panics. This crate has no connections, clocks or simulators.
@@ -44,6 +44,7 @@
 
 mod bits;
 mod bytes;
+pub mod captured;
 pub mod check;
 pub mod checksum;
 pub mod content;

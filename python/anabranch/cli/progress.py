@@ -1,7 +1,8 @@
-"""The progress bar of a study, with the time that is left."""
+"""Progress bars: of a study, with the time that is left, and of a run or of a file that is read."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -9,11 +10,15 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from rich.progress import TaskID
 
     from anabranch.study.engine import Progress as State
@@ -63,6 +68,19 @@ class Bar:
             self._console.print(
                 f"{self._title}: {ended} of {progress.total - progress.reused} runs{shown}", highlight=False
             )
+
+
+@contextmanager
+def of_share(verb: str) -> Iterator[Callable[[float], None]]:
+    """A bar on stderr that disappears at the end; the function takes the share that is done, 0 to 1."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn(verb), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+    task = bar.add_task(verb, total=1.0)
+    with bar:
+        yield lambda share: bar.update(task, completed=share)
 
 
 def _clock(seconds: float) -> str:

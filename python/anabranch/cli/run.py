@@ -19,7 +19,7 @@ from anabranch.cli.grouped import GroupedCommand
 from anabranch.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from anabranch._core.worlds import World
     from anabranch.results import PlotKind, Result
@@ -96,6 +96,7 @@ def run(
     """Run SCENARIO, a TOML file or "-" for standard input, and print the result."""
     from rich.console import Console
 
+    from anabranch.cli.progress import of_share
     from anabranch.execution import run as run_scenario
     from anabranch.report.terminal import print_result
 
@@ -118,7 +119,7 @@ def run(
         _check_window(plot_window, chosen)
     _announce(chosen, is_silent=as_json or world != "sim")
     with _traces(trace, wanted=page is not None or (plot is not None and plot_kind != "limits")) as folder:
-        with _progress() as progress:
+        with of_share("running") as progress:
             result = run_scenario(
                 chosen, seed=seed, trace=folder, pcap=capture, check_wire=check_wire, trace_changes=trace_changes,
                 world=world, progress=progress,
@@ -204,23 +205,3 @@ def _traces(folder: str | None, *, wanted: bool) -> Iterator[str | None]:
         return
     with tempfile.TemporaryDirectory(prefix="anabranch-") as temporary:
         yield temporary
-
-
-class _progress:  # noqa: N801  used like a function
-    """A progress bar on stderr that disappears when the run has ended."""
-
-    def __enter__(self) -> Callable[[float], None]:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("running"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
-            console=console, transient=True, disable=not console.is_terminal,
-        )  # fmt: skip
-        task = self._bar.add_task("run", total=1.0)
-        self._bar.start()
-        return lambda share: self._bar.update(task, completed=share)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()

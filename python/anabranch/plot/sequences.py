@@ -35,7 +35,9 @@ class Pieces:
     given: pl.DataFrame
     """Rows of `decisions.csv` with a path."""
     read: pl.DataFrame
-    """Rows of `buffers.csv`."""
+    """Rows of `buffers.csv`; empty if the read data is unknown."""
+    label: str = "Data of {} [kB]"
+    """Label of the vertical axis."""
 
     @classmethod
     def of(cls, traces: Traces, flows: Sequence[str], window: Window) -> Pieces:
@@ -64,7 +66,7 @@ def draw(title: str, width: str, pieces: Pieces) -> Canvas:
             _draw_flow(axes[row][0], flow, paths, pieces)
         axes[0][0].set_title(title)
         axes[-1][0].set_xlabel("Time [s]")
-        _legend(canvas, paths, several=len(flows) > 1)
+        _legend(canvas, paths, several=len(flows) > 1, shows_read=not pieces.read.is_empty())
     return canvas
 
 
@@ -86,10 +88,10 @@ def _draw_flow(axes: Axes, flow: str, paths: Sequence[tuple[str, str]], pieces: 
     axes.plot(
         rows["time_s"].to_numpy(), rows["delivered_bytes"].to_numpy() / 1e3, drawstyle="steps-post", **_READ_STYLE
     )
-    axes.set_ylabel(f"Data of {flow} [kB]")
+    axes.set_ylabel(pieces.label.format(flow))
 
 
-def _legend(canvas: Canvas, paths: Sequence[tuple[str, str]], *, several: bool) -> None:
+def _legend(canvas: Canvas, paths: Sequence[tuple[str, str]], *, several: bool, shows_read: bool) -> None:
     handles = []
     for index, name in enumerate(paths):
         colour, marker = look(index)
@@ -97,5 +99,6 @@ def _legend(canvas: Canvas, paths: Sequence[tuple[str, str]], *, several: bool) 
         handles.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=label))
     hollow: dict[str, Any] = {"color": "#444444", "marker": "o", "markerfacecolor": "none", "linestyle": "none"}
     handles.append(Line2D([], [], label="repeated", **hollow))
-    handles.append(Line2D([], [], label="read", **_READ_STYLE))
+    if shows_read:
+        handles.append(Line2D([], [], label="read", **_READ_STYLE))
     legend(canvas, handles, 4)

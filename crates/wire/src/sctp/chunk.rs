@@ -247,6 +247,20 @@ impl Chunk {
         Ok(Some((chunk, behind)))
     }
 
+    /// Reads a `DATA` or `I-DATA` chunk whose payload a capture cut. The payload has the length that it had on the wire.
+    pub(super) fn parse_cut(bytes: &[u8]) -> Option<Self> {
+        const HEADER: usize = CHUNK_HEADER_LEN as usize;
+        let (&[kind, flags, high, low], value) = bytes.split_first_chunk::<HEADER>()?;
+        if !matches!(kind, kind::DATA | kind::I_DATA) {
+            return None;
+        }
+        let length = u32::from(u16::from_be_bytes([high, low]));
+        let mut chunk = Self::parse_value(kind, flags, value).ok()?;
+        let missing = length.checked_sub(bytes.len() as u32)?;
+        chunk.payload_mut()?.len += missing;
+        Some(chunk)
+    }
+
     /// Reads the value of a chunk.
     fn parse_value(kind: u8, flags: u8, value: &[u8]) -> Result<Self, ParseError> {
         let empty = |chunk| match value.len() {

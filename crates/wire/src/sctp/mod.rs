@@ -170,25 +170,12 @@ impl Packet {
     /// all, an initiate tag of 0, a chunk in a wrong place) is a value like any other: the core decides about
     /// the answer.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
-        let Some((header, chunks)) = bytes.split_first_chunk::<{ HEADER_LEN as usize }>() else {
-            let problem = Problem::Truncated { needed: HEADER_LEN as usize, available: bytes.len() };
-            return Err(ParseError::new(Header::Sctp, 0, problem));
-        };
-        let [s0, s1, d0, d1, t0, t1, t2, t3, c0, c1, c2, c3] = *header;
-        let (found, computed) = (u32::from_le_bytes([c0, c1, c2, c3]), checksum(bytes));
-        let zero_checksum = found == 0 && computed != 0;
-        if found != computed && !zero_checksum {
+        let (mut packet, found, chunks) = Self::parse_header(bytes)?;
+        let computed = checksum(bytes);
+        packet.zero_checksum = found == 0 && computed != 0;
+        if found != computed && !packet.zero_checksum {
             return Err(ParseError::new(Header::Sctp, CHECKSUM_AT, Problem::Checksum { found, computed }));
         }
-        let mut packet = Self {
-            source_port: u16::from_be_bytes([s0, s1]),
-            destination_port: u16::from_be_bytes([d0, d1]),
-            verification_tag: u32::from_be_bytes([t0, t1, t2, t3]),
-            chunks: Chunks::new(),
-            udp: None,
-            may_fragment: false,
-            zero_checksum,
-        };
         let mut rest = chunks;
         while !rest.is_empty() {
             let at = bytes.len() - rest.len();
@@ -204,6 +191,53 @@ impl Packet {
             rest = behind;
         }
         Ok(packet)
+    }
+}
+
+impl Packet {
+    /// Reads a packet of `len` bytes of which a capture may lack the end; true if chunks are missing or malformed. `DATA`
+    /// and `I-DATA` are complete without their payload. The checksum is not verified.
+    ///
+    /// # Errors
+    ///
+    /// A cut common header.
+    pub(crate) fn parse_captured(bytes: &[u8], len: u32) -> Result<(Self, bool), ParseError> {
+        let (mut packet, _checksum, mut rest) = Self::parse_header(bytes)?;
+        let is_cut = (bytes.len() as u32) < len;
+        while !rest.is_empty() {
+            match Chunk::parse(rest) {
+                Ok(Some((chunk, behind))) => {
+                    packet.chunks.push(chunk);
+                    rest = behind;
+                }
+                Ok(None) if is_cut => {
+                    let Some(last) = Chunk::parse_cut(rest) else { return Ok((packet, true)) };
+                    packet.chunks.push(last);
+                    return Ok((packet, false));
+                }
+                Ok(None) | Err(_) => return Ok((packet, true)),
+            }
+        }
+        Ok((packet, is_cut))
+    }
+
+    /// Reads the common header; returns the checksum and the bytes of the chunks, too.
+    fn parse_header(bytes: &[u8]) -> Result<(Self, u32, &[u8]), ParseError> {
+        let Some((header, chunks)) = bytes.split_first_chunk::<{ HEADER_LEN as usize }>() else {
+            let problem = Problem::Truncated { needed: HEADER_LEN as usize, available: bytes.len() };
+            return Err(ParseError::new(Header::Sctp, 0, problem));
+        };
+        let [s0, s1, d0, d1, t0, t1, t2, t3, c0, c1, c2, c3] = *header;
+        let packet = Self {
+            source_port: u16::from_be_bytes([s0, s1]),
+            destination_port: u16::from_be_bytes([d0, d1]),
+            verification_tag: u32::from_be_bytes([t0, t1, t2, t3]),
+            chunks: Chunks::new(),
+            udp: None,
+            may_fragment: false,
+            zero_checksum: false,
+        };
+        Ok((packet, u32::from_le_bytes([c0, c1, c2, c3]), chunks))
     }
 }
 

@@ -85,25 +85,8 @@ impl Segment {
     /// # Errors
     /// Truncated bytes, impossible lengths, malformed options, or a wrong checksum.
     pub fn parse(bytes: &[u8], addresses: Addresses) -> Result<Self, ParseError> {
-        let mut reader = Reader::new(Header::Tcp, bytes);
-        let mut segment = Self {
-            source_port: reader.u16()?,
-            destination_port: reader.u16()?,
-            seq: Serial(reader.u32()?),
-            ack: Serial(reader.u32()?),
-            ..Self::default()
-        };
-        let [offset, flags] = reader.array()?;
-        segment.flags = Flags(flags);
-        segment.window = reader.u16()?;
-        let found = reader.u16()?;
-        segment.urgent = reader.u16()?;
-
+        let (mut segment, found, header_len) = Self::parse_fixed(bytes)?;
         let error = |at, problem| Err(ParseError::new(Header::Tcp, at, problem));
-        let header_len = usize::from(offset >> 4) * 4;
-        if header_len < Self::MIN_HEADER_LEN as usize {
-            return error(12, Problem::Length(header_len));
-        }
         let Some((header, payload)) = bytes.split_at_checked(header_len) else {
             return error(12, Problem::Truncated { needed: header_len, available: bytes.len() });
         };
@@ -119,5 +102,43 @@ impl Segment {
             Options::parse(options).map_err(|error| error.shifted(Self::MIN_HEADER_LEN as usize))?;
         segment.payload = Payload::new(header_len as u64, payload.len() as u32);
         Ok(segment)
+    }
+
+    /// Reads a segment of `len` bytes of which a capture may lack the end; true if options are missing or malformed.
+    /// The checksum is not verified.
+    ///
+    /// # Errors
+    /// A cut header without its options, or an impossible length.
+    pub(crate) fn parse_captured(bytes: &[u8], len: u32) -> Result<(Self, bool), ParseError> {
+        let (mut segment, _checksum, header_len) = Self::parse_fixed(bytes)?;
+        let Some(payload_len) = len.checked_sub(header_len as u32) else {
+            return Err(ParseError::new(Header::Tcp, 12, Problem::Length(header_len)));
+        };
+        let available = header_len.min(bytes.len());
+        let read = segment.options.read(&bytes[Self::MIN_HEADER_LEN as usize..available]);
+        segment.payload = Payload::new(header_len as u64, payload_len);
+        Ok((segment, read.is_err() || available < header_len))
+    }
+
+    /// Reads the header without its options; returns the checksum and the length of the whole header, too.
+    fn parse_fixed(bytes: &[u8]) -> Result<(Self, u16, usize), ParseError> {
+        let mut reader = Reader::new(Header::Tcp, bytes);
+        let mut segment = Self {
+            source_port: reader.u16()?,
+            destination_port: reader.u16()?,
+            seq: Serial(reader.u32()?),
+            ack: Serial(reader.u32()?),
+            ..Self::default()
+        };
+        let [offset, flags] = reader.array()?;
+        segment.flags = Flags(flags);
+        segment.window = reader.u16()?;
+        let checksum = reader.u16()?;
+        segment.urgent = reader.u16()?;
+        let header_len = usize::from(offset >> 4) * 4;
+        if header_len < Self::MIN_HEADER_LEN as usize {
+            return Err(ParseError::new(Header::Tcp, 12, Problem::Length(header_len)));
+        }
+        Ok((segment, checksum, header_len))
     }
 }

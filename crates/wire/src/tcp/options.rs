@@ -168,6 +168,12 @@ impl Options {
     /// then unknown.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let mut options = Self::default();
+        options.read(bytes)?;
+        Ok(options)
+    }
+
+    /// Adds the options of `bytes`; on failure those before the malformed one.
+    pub(super) fn read(&mut self, bytes: &[u8]) -> Result<(), ParseError> {
         let mut at = 0;
         while let Some(&kind) = bytes.get(at) {
             match kind {
@@ -191,10 +197,10 @@ impl Options {
                 return error(at, Problem::Truncated { needed: len, available });
             };
             // A malformed option is ignored.
-            let _ = options.parse_option(option);
+            let _ = self.parse_option(option);
             at += len;
         }
-        Ok(options)
+        Ok(())
     }
 
     /// Reads one option, header included; changes nothing on failure.

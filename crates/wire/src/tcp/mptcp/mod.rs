@@ -8,6 +8,7 @@ mod add_address;
 mod capable;
 mod dss;
 mod join;
+mod key;
 mod remove_address;
 mod signals;
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub use add_address::AddAddress;
 pub use capable::{Capable, CapableData};
 pub use dss::{DataChecksum, DataNumber, Dss, Mapping, dss_checksum, dss_pseudo_header};
 pub use join::Join;
+pub use key::Key;
 
 use crate::error::{EncodeError, Header, ParseError, Problem};
 use crate::seldom::HasDefault;

@@ -1,0 +1,41 @@
+//! Reads captures of Multipath TCP, TCP and SCTP.
+//!
+//! For authors of tools that explain real traffic. [`read`] takes captures in pcap or pcapng from the sender, the
+//! receiver or the middle, one file or one per interface, and returns a [`Report`]: connections with their subflows,
+//! bytes, retransmissions, reinjections, round-trip times, and times by cause.
+//!
+//! A packet that several interfaces show counts at the one nearest to its sender; the one nearest to its receiver counts
+//! arrivals. Subflows are put together by keys and tokens, or, without a handshake, by data sequence numbers and
+//! addresses; a report lists the values that the capture does not show.
+//!
+//! Memory is bounded, whatever a file contains: by a number of conversations ([`Report::left_out`]), gaps, mappings and
+//! pieces of data.
+
+mod analysis;
+mod association;
+mod associations;
+mod collect;
+mod connection;
+mod delayed;
+mod file;
+mod homes;
+mod link;
+mod mapping;
+mod oddity;
+mod ranges;
+mod recent;
+mod report;
+mod sending;
+mod series;
+mod stream;
+mod subflow;
+mod table;
+mod view;
+mod waits;
+
+pub use analysis::{Error, MAX_FILES, read, read_bytes};
+pub use oddity::{Kind, Oddity};
+pub use report::{
+    ConnectionReport, DirectionReport, FileReport, Piece, Report, Skipped, SubflowDirection, SubflowReport,
+    WaitsReport,
+};

@@ -1,0 +1,287 @@
+//! One direction of a TCP connection or subflow, at the interface nearest to its sender.
+
+use crate::ranges::{Added, Seen};
+use crate::series::{Point, Points, Series};
+use crate::view::View;
+use crate::waits::RoundTrips;
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::{Flags, Segment};
+
+/// Sequence numbers are unwrapped from here on, so that earlier ones stay above zero.
+const BASE: u64 = 1 << 32;
+/// Silence before a retransmission from which it counts as one by timeout (RFC 6298 §2.4 has 1 s, Linux 0.2 s).
+const TIMEOUT_NS: u64 = 190_000_000;
+/// Age of a gap from which data that fills it was retransmitted, while no round-trip time is known.
+const LATE_NS: u64 = 5_000_000;
+/// Largest shift of a receive window (RFC 7323 §2.3).
+const MAX_SHIFT: u8 = 14;
+
+/// The factor of a host's receive windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// The handshake was not captured.
+    #[default]
+    Unknown,
+    /// From the SYN; 0 if that had no such option.
+    Shift(u8),
+}
+
+/// A segment's data as its direction sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    /// Unwrapped sequence numbers of the payload.
+    pub range: (u64, u64),
+    pub added: Added,
+}
+
+/// An acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack {
+    pub number: Serial,
+    /// Receive window as on the wire.
+    pub window: u16,
+    pub scale: Scale,
+    pub is_syn: bool,
+    /// Timestamp of its sender.
+    pub stamp: Option<u32>,
+    pub has_sack: bool,
+}
+
+/// State and counts of one direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sending {
+    pub packets: u64,
+    pub data_packets: u64,
+    pub payload: u64,
+    pub retransmitted: u64,
+    pub retransmitted_packets: u64,
+    /// Data that fills a gap soon.
+    pub reordered: u64,
+    /// Data that fills a gap after a round trip: retransmitted, its first copy was lost before the capture.
+    pub repaired: u64,
+    pub timeouts: u64,
+    pub syns: u32,
+    pub marked: u64,
+    pub first_ns: Option<u64>,
+    pub first_data_ns: Option<u64>,
+    pub last_data_ns: u64,
+    pub last_ns: u64,
+    pub isn: Option<Serial>,
+    pub scale: Scale,
+    pub mss: Option<u16>,
+    pub has_sack: bool,
+    pub has_fin: bool,
+    pub view: View,
+    /// From this interface to the receiver and back.
+    pub far: RoundTrips,
+    /// From this interface to the sender and back.
+    pub near: RoundTrips,
+    pub delivered: Series,
+    /// Pieces of data for figures, of plain TCP only.
+    pub sent: Points,
+    pub repeated: Points,
+    seen: Option<Seen>,
+    acked: Option<u64>,
+    fin: Option<u64>,
+    pending: Option<(u64, u64)>,
+    echo: Option<(u32, u64)>,
+    /// Time of the SYN/ACK that the next segment answers.
+    answered_ns: Option<u64>,
+}
+
+impl Sending {
+    /// Bytes of the stream that were seen, each once.
+    pub fn distinct(&self) -> u64 {
+        self.seen.as_ref().map_or(0, Seen::count)
+    }
+
+    /// Bytes that were acknowledged or skipped, but never seen.
+    pub fn unseen(&self) -> u64 {
+        self.seen.as_ref().zip(self.acked).map_or(0, |(seen, acked)| seen.missing_below(acked))
+    }
+
+    /// Bytes acknowledged since the first packet; `None` if no acknowledgement was seen.
+    pub fn acknowledged(&self) -> Option<u64> {
+        let start = self.seen.as_ref()?.start();
+        self.acked.map(|acked| acked.saturating_sub(start))
+    }
+
+    /// The first sequence number that was seen.
+    pub fn start(&self) -> Option<u64> {
+        self.seen.as_ref().map(Seen::start)
+    }
+
+    /// Records a piece of data for figures.
+    pub fn record(&mut self, now_ns: u64, sent: &Sent, budget: &mut usize) {
+        let len = (sent.range.1 - sent.range.0) as u32;
+        let point = Point { at_ns: now_ns, subflow: 0, from: sent.range.0, len };
+        let is_repeated = sent.added.repeated > 0;
+        let list = if is_repeated { &mut self.repeated } else { &mut self.sent };
+        list.add(point, budget);
+    }
+
+    /// The unwrapped number of a sequence number of this direction.
+    pub fn unwrap(&self, number: Serial) -> u64 {
+        let near = self.seen.as_ref().map(Seen::end).or(self.acked);
+        number.unwrap_near(near.unwrap_or(BASE | u64::from(number.0))).max(1)
+    }
+
+    /// A segment of this direction.
+    pub fn on_segment(&mut self, now_ns: u64, segment: &Segment) -> Sent {
+        let gap_ns = now_ns.saturating_sub(self.last_ns);
+        self.packets += 1;
+        self.first_ns.get_or_insert(now_ns);
+        self.last_ns = self.last_ns.max(now_ns);
+        if let (Some(stamps), Some((value, at_ns))) = (segment.options.timestamps, self.echo)
+            && Serial(value).at_or_before(Serial(stamps.echo))
+        {
+            self.near.add(now_ns.saturating_sub(at_ns));
+            self.echo = None;
+        }
+        let is_syn = segment.flags.intersects(Flags::SYN);
+        if let Some(at_ns) = self.answered_ns.take().filter(|_| !is_syn) {
+            self.near.add(now_ns.saturating_sub(at_ns));
+        }
+        let from = self.unwrap(segment.seq.add(u32::from(is_syn)));
+        if is_syn {
+            self.on_syn(now_ns, segment, from);
+        }
+        let to = from + u64::from(segment.payload.len);
+        if segment.flags.intersects(Flags::FIN) {
+            self.has_fin = true;
+            self.fin = Some(to);
+        }
+        if from == to || self.is_probe(from, to) {
+            return Sent { range: (from, from), added: Added::default() };
+        }
+        self.on_data((now_ns, gap_ns), (from, to))
+    }
+
+    fn on_syn(&mut self, now_ns: u64, segment: &Segment, from: u64) {
+        self.syns += 1;
+        self.isn = Some(segment.seq);
+        self.scale = Scale::Shift(segment.options.window_scale.unwrap_or(0).min(MAX_SHIFT));
+        self.mss = segment.options.mss;
+        self.has_sack = segment.options.sack_permitted;
+        if self.seen.is_none() {
+            self.seen = Some(Seen::new(from));
+        }
+        self.pending = (self.syns == 1).then_some((from, now_ns));
+    }
+
+    /// Whether a segment is a keep-alive or window probe: at most one byte that is acknowledged already.
+    fn is_probe(&self, from: u64, to: u64) -> bool {
+        to - from <= 1 && self.acked.is_some_and(|acked| to <= acked)
+    }
+
+    fn on_data(&mut self, (now_ns, gap_ns): (u64, u64), (from, to): (u64, u64)) -> Sent {
+        let late_ns = self.round_trip_ns().map_or(LATE_NS, |trip| (trip / 5 * 4).max(1_000_000));
+        let seen = self.seen.get_or_insert_with(|| Seen::new(from));
+        let added = seen.add((from, to), now_ns, late_ns);
+        let (start, end) = (seen.start(), seen.end());
+        let len = (to - from) as u32;
+        self.data_packets += 1;
+        self.payload += u64::from(len);
+        self.first_data_ns.get_or_insert(now_ns);
+        self.last_data_ns = now_ns;
+        self.repaired += added.filled_late;
+        self.reordered += added.filled - added.filled_late;
+        if added.repeated > 0 {
+            self.retransmitted += added.repeated;
+            self.retransmitted_packets += 1;
+        }
+        let is_repair = added.repeated > 0 || added.filled_late > 0;
+        let is_timeout = is_repair && self.is_timeout(from, gap_ns);
+        self.timeouts += u64::from(is_timeout);
+        self.view.on_data(now_ns, (start, end), (len, is_timeout));
+        if is_repair {
+            self.view.recover = Some(end);
+            self.pending = None;
+        } else if self.pending.is_none() {
+            self.pending = Some((to, now_ns));
+        }
+        Sent { range: (from, to), added }
+    }
+
+    /// Whether a repair of the first open data after a silence is one by timeout.
+    fn is_timeout(&self, from: u64, gap_ns: u64) -> bool {
+        let patience = self.round_trip_ns().map_or(TIMEOUT_NS, |trip| TIMEOUT_NS.max(trip + trip / 2));
+        self.acked.is_some_and(|acked| from <= acked) && gap_ns >= patience
+    }
+
+    /// An acknowledgement of this direction's data, which the sender gets `delay_ns` later.
+    pub fn on_ack(&mut self, now_ns: u64, ack: &Ack, delay_ns: u64) {
+        let number = self.unwrap(ack.number);
+        let number = if self.fin.is_some_and(|fin| number == fin + 1) { number - 1 } else { number };
+        let seen = self.seen.get_or_insert_with(|| Seen::new(number));
+        // A jump of more than a window's largest size is no acknowledgement of unseen data, but damage.
+        if number > seen.end() && number - seen.end() < 1 << 30 {
+            seen.skip_to(number);
+        }
+        let number = number.min(seen.end());
+        let start = seen.start();
+        let before = *self.acked.get_or_insert(number.min(start));
+        if number > before {
+            self.delivered.add(now_ns, number - before);
+            self.acked = Some(number);
+        }
+        if let Some((end, at_ns)) = self.pending
+            && number >= end
+        {
+            self.far.add(now_ns.saturating_sub(at_ns));
+            self.pending = None;
+        }
+        // The acknowledgement of data behind a gap waits for the repair, so it is no sample.
+        if ack.has_sack {
+            self.pending = None;
+        }
+        if ack.is_syn {
+            self.answered_ns = Some(now_ns);
+        }
+        if let (Some(stamp), None) = (ack.stamp, self.echo) {
+            self.echo = Some((stamp, now_ns));
+        }
+        let shift = match ack.scale {
+            _ if ack.is_syn => Some(0),
+            Scale::Shift(shift) => Some(shift),
+            Scale::Unknown => None,
+        };
+        let window = shift.map(|shift| u64::from(ack.window) << shift);
+        if ack.has_sack && number == before && self.view.recover.is_none() {
+            self.view.recover = self.seen.as_ref().map(Seen::end);
+        }
+        self.view.on_ack(now_ns, (number, window), delay_ns);
+    }
+
+    /// The smallest round-trip time of the whole path, nanoseconds.
+    pub fn round_trip_ns(&self) -> Option<u64> {
+        self.far.min_ns().map(|far| far + self.near.min_ns().unwrap_or(0))
+    }
+}
+
+/// Counts of one direction at another interface.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Arrived {
+    pub packets: u64,
+    pub data_packets: u64,
+    pub payload: u64,
+    seen: Option<Seen>,
+}
+
+impl Arrived {
+    /// Bytes of the stream that were seen, each once.
+    pub fn distinct(&self) -> u64 {
+        self.seen.as_ref().map_or(0, Seen::count)
+    }
+
+    /// A segment at this interface; its sequence numbers are those of the sender's interface.
+    pub fn on_segment(&mut self, now_ns: u64, (from, to): (u64, u64)) {
+        self.packets += 1;
+        if to > from {
+            self.data_packets += 1;
+            self.payload += to - from;
+            let seen = self.seen.get_or_insert_with(|| Seen::new(from));
+            seen.add((from, to), now_ns, 0);
+        }
+    }
+}

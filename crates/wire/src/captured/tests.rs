@@ -1,0 +1,134 @@
+//! Packets that a host would refuse and a capture contains.
+
+use super::*;
+use crate::sctp::Chunk;
+use crate::seq::Serial;
+use crate::tcp::mptcp::{Dss, Options as Mptcp};
+use crate::tcp::{Flags, Options, Segment, Timestamps};
+
+fn segment(payload: u32) -> Packet {
+    let dss = Dss { data_fin: true, ..Dss::default() };
+    let options = Options {
+        timestamps: Some(Timestamps { value: 1, echo: 2 }),
+        mptcp: Mptcp { dss: Some(dss), others: Vec::new() }.into(),
+        ..Options::default()
+    };
+    let body = Segment {
+        seq: Serial(7),
+        flags: Flags::ACK,
+        options,
+        payload: Payload::new(0, payload),
+        ..Segment::default()
+    };
+    let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    Packet { source, destination, ecn: Ecn::Ect0, body: Body::Tcp(body) }
+}
+
+fn data(payload: u32) -> Packet {
+    let chunk = |len| {
+        Chunk::Data(sctp::Data { tsn: Serial(len), payload: Payload::new(0, len), ..sctp::Data::default() })
+    };
+    let body = sctp::Packet {
+        source_port: 1,
+        destination_port: 2,
+        verification_tag: 3,
+        chunks: vec![chunk(8), chunk(payload)].into(),
+        udp: None,
+        may_fragment: false,
+        zero_checksum: false,
+    };
+    let (source, destination) = ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap());
+    Packet { source, destination, ecn: Ecn::NotEct, body: Body::Sctp(body) }
+}
+
+fn encoded(packet: &Packet) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    packet.emit(&mut bytes);
+    bytes
+}
+
+/// The payload's length of a captured segment.
+fn payload_len(captured: &Captured) -> u32 {
+    let Body::Tcp(segment) = &captured.packet.body else { panic!("a segment") };
+    segment.payload.len
+}
+
+#[test]
+fn whole_packets_equal_those_of_the_strict_parser() {
+    for packet in [segment(100), segment(0), data(100)] {
+        let bytes = encoded(&packet);
+        let captured = parse(&bytes, bytes.len() as u32).unwrap();
+        let mut expected = Packet::parse(&bytes).unwrap();
+        let mut found = captured.packet;
+        expected.for_each_payload(|payload| payload.offset = 0);
+        found.for_each_payload(|payload| payload.offset = 0);
+        assert_eq!((found, captured.is_cut), (expected, false));
+    }
+}
+
+#[test]
+fn wrong_checksums_are_accepted() {
+    let mut bytes = encoded(&segment(100));
+    bytes[36] ^= 0xff;
+    assert!(Packet::parse(&bytes).is_err());
+    assert_eq!(payload_len(&parse(&bytes, bytes.len() as u32).unwrap()), 100);
+}
+
+#[test]
+fn cut_segments_keep_their_length_and_options() {
+    let bytes = encoded(&segment(1000));
+    let header = bytes.len() - 1000;
+    let captured = parse(&bytes[..header], bytes.len() as u32).unwrap();
+    assert_eq!((payload_len(&captured), captured.is_cut), (1000, false));
+    // The capture ends within the DSS option: the timestamps remain.
+    let captured = parse(&bytes[..header - 2], bytes.len() as u32).unwrap();
+    assert_eq!((payload_len(&captured), captured.is_cut), (1000, true));
+    let Body::Tcp(segment) = captured.packet.body else { panic!("a segment") };
+    assert_eq!((segment.options.timestamps.is_some(), segment.options.mptcp.is_empty()), (true, true));
+    assert!(parse(&bytes[..39], bytes.len() as u32).is_err());
+}
+
+#[test]
+fn length_of_offloaded_packets_is_that_of_the_capture() {
+    let mut bytes = encoded(&segment(1000));
+    bytes[2..4].fill(0);
+    assert_eq!(payload_len(&parse(&bytes, bytes.len() as u32).unwrap()), 1000);
+}
+
+#[test]
+fn padding_of_the_link_is_no_payload() {
+    let mut bytes = encoded(&segment(0));
+    bytes.extend_from_slice(&[0; 9]);
+    assert_eq!(payload_len(&parse(&bytes, bytes.len() as u32).unwrap()), 0);
+}
+
+#[test]
+fn last_chunk_is_known_without_its_payload() {
+    let bytes = encoded(&data(1000));
+    let chunks = |kept: usize| {
+        let captured = parse(&bytes[..kept], bytes.len() as u32).unwrap();
+        let Body::Sctp(packet) = captured.packet.body else { panic!("SCTP") };
+        let lengths: Vec<_> = packet.chunks.iter().filter_map(Chunk::payload).map(|part| part.len).collect();
+        (lengths, captured.is_cut)
+    };
+    assert_eq!(chunks(bytes.len()), (vec![8, 1000], false));
+    assert_eq!(chunks(bytes.len() - 1000), (vec![8, 1000], false));
+    assert_eq!(chunks(bytes.len() - 1001), (vec![8], true));
+    assert_eq!(chunks(40 + 12), (vec![], true));
+}
+
+#[test]
+fn ipv6_extension_headers_are_skipped() {
+    let mut bytes = encoded(&data(4));
+    let len = bytes.len() as u32 + 8;
+    bytes.splice(40..40, [bytes[6], 0, 0, 0, 0, 0, 0, 0]);
+    bytes[6] = 60;
+    bytes[5] += 8;
+    assert!(matches!(parse(&bytes, len).unwrap().packet.body, Body::Sctp(_)));
+    bytes[6] = 44;
+    assert_eq!(parse(&bytes, len).unwrap_err().problem, Problem::Fragment);
+    // A header that refers to itself without an end.
+    bytes[6] = 0;
+    bytes[40] = 0;
+    assert!(parse(&bytes, len).is_err());
+}

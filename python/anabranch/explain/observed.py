@@ -1,0 +1,187 @@
+"""A connection as a capture shows it: the direction with the data, and its subflows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+
+MULTIPATH = ("mptcp", "sctp")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A cause that packets point to."""
+
+    kind: str
+    """As of remedies, for example "receive-buffer"; "capacity" if nothing points to a cause."""
+    subject: str
+    """The subflow that it concerns; empty for the whole connection."""
+    sentence: str
+    """Cause with its numbers."""
+    remedy: str
+    """What to change; empty if nothing."""
+    is_measured: bool
+    """Whether packets show it; otherwise it is inferred."""
+    confidence: float
+    """Estimate of the share of time or bytes that it costs, 0 to 1; ranks findings."""
+
+    @property
+    def basis(self) -> str:
+        """The word "measured" or "inferred"."""
+        return "measured" if self.is_measured else "inferred"
+
+    def document(self) -> dict[str, Any]:
+        """All fields as a value for JSON."""
+        return {
+            "kind": self.kind, "subject": self.subject or None, "sentence": self.sentence,
+            "remedy": self.remedy or None, "basis": self.basis, "confidence": round(self.confidence, 3),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A connection of a capture."""
+
+    number: int
+    """From 1 on; the first has the most data."""
+    entry: Mapping[str, Any]
+    """Its part of the document."""
+
+    @property
+    def protocol(self) -> str:
+        """Multipath TCP ("mptcp"), "tcp" or "sctp"."""
+        return str(self.entry["protocol"])
+
+    @cached_property
+    def way(self) -> int:
+        """The direction with more data: 0 from client to server, 1 back."""
+        first, second = (direction["bytes"] for direction in self.entry["directions"])
+        return int(second > first)
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The direction with more data."""
+        return self.entry["directions"][self.way]  # type: ignore[no-any-return]
+
+    @property
+    def lasts_s(self) -> float:
+        """Time from the first to the last data in this direction, seconds."""
+        start, end = self.data["start_s"], self.data["end_s"]
+        return 0.0 if start is None else float(end - start)
+
+    @property
+    def goodput_bps(self) -> float:
+        """Rate of this data, each byte once, bit/s."""
+        return float(self.data["goodput_bps"] or 0.0)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The subflows or paths in this direction."""
+        return tuple(
+            Part(self, number, subflow, subflow["directions"][self.way])
+            for number, subflow in enumerate(self.entry["subflows"], 1)
+        )
+
+    @property
+    def used(self) -> list[Part]:
+        """The subflows or paths that carried data in this direction."""
+        return [part for part in self.parts if part.bytes]
+
+    @property
+    def retransmitted_share(self) -> float:
+        """Share of the sent bytes that was sent again on the same subflow."""
+        sent = sum(part.bytes for part in self.parts)
+        return sum(part.repeated for part in self.parts) / sent if sent else 0.0
+
+    def share(self, time_s: float | None) -> float:
+        """A time as a share of that from the first to the last data."""
+        return min(1.0, (time_s or 0.0) / self.lasts_s) if self.lasts_s else 0.0
+
+    def pieces(self) -> pl.DataFrame:
+        """Pieces of data over time, as the traces of a run have decisions; offsets of SCTP count chunks."""
+        import polars as pl
+
+        names = [part.name for part in self.parts]
+        is_chunk = self.protocol == "sctp"
+        rows = [
+            {
+                "time_s": piece["at_s"], "flow": f"connection {self.number}", "path": names[piece["subflow"]],
+                "reason": "retransmission" if piece["is_repeated"] else "new-data", "offset_bytes": piece["from"],
+                "length_bytes": 1 if is_chunk else piece["len"],
+            }
+            for piece in self.data["pieces"]
+        ]  # fmt: skip
+        return pl.DataFrame(rows)
+
+    def oddities(self, *kinds: str) -> list[Mapping[str, Any]]:
+        """The oddities of some kinds."""
+        return [oddity for oddity in self.entry["oddities"] if oddity["kind"] in kinds]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A subflow or path in the direction with the data."""
+
+    connection: Observed
+    number: int
+    subflow: Mapping[str, Any]
+    way: Mapping[str, Any]
+    """Its values in this direction."""
+
+    @property
+    def name(self) -> str:
+        """Its ends."""
+        client, server = self.subflow["ends"]
+        return f"{client} – {server}"
+
+    @property
+    def bytes(self) -> int:
+        """Payload, retransmissions included."""
+        return int(self.way["bytes"])
+
+    @property
+    def repeated(self) -> int:
+        """Payload that was lost and sent again, as far as the interface shows it."""
+        return int(self.way["retransmitted_bytes"] + self.way["lost_before_bytes"])
+
+    @property
+    def loss(self) -> float:
+        """Share of the payload that was sent again."""
+        return self.repeated / self.bytes if self.bytes else 0.0
+
+    @property
+    def goodput_bps(self) -> float:
+        """Rate of its data, each byte once, bit/s."""
+        return float(self.way["goodput_bps"] or 0.0)
+
+    @property
+    def rtt_s(self) -> float:
+        """Smallest round-trip time, seconds; 0 if unknown."""
+        return float(self.way["rtt_min_s"] or 0.0)
+
+    @property
+    def mean_rtt_s(self) -> float:
+        """Mean round-trip time, seconds; 0 if unknown."""
+        return float(self.way["rtt_mean_s"] or 0.0)
+
+    @property
+    def lasts_s(self) -> float:
+        """Time from its first to its last packet, seconds."""
+        return float(self.way["end_s"] - self.way["start_s"]) if self.way["start_s"] is not None else 0.0
+
+    def waits(self, cause: str) -> float:
+        """Time by cause as a share of the connection's time."""
+        return self.connection.share(self.way["waits"][f"{cause}_s"])
+
+    @property
+    def weight(self) -> float:
+        """Share of its largest rate in that of all subflows."""
+        rates = [part.way["largest_rate_bps"] or 0.0 for part in self.connection.parts]
+        total = sum(rates)
+        return float((self.way["largest_rate_bps"] or 0.0) / total) if total else 1.0 / max(1, len(rates))
